@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# ask_proto_library(<target> <file.proto>...)
+#
+# Static library of the messages and gRPC stubs of the given files of this folder, which are found and included from the
+# top of the tree: import "proto/x.proto", #include "proto/x.pb.h" and "proto/x.grpc.pb.h". The generated
+# code is a SYSTEM include and is built without our warnings.
+
+find_program(ASK_PROTOC protoc REQUIRED)
+find_program(ASK_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
+
+function(ask_proto_library target)
+    set(out ${PROJECT_BINARY_DIR}/gen)
+    set(sources)
+    set(protos ${ARGN})
+    list(TRANSFORM protos PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    # The files may import each other, so each depends on all.
+    foreach(proto IN LISTS protos)
+        cmake_path(RELATIVE_PATH proto BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE relative)
+        cmake_path(REMOVE_EXTENSION relative LAST_ONLY OUTPUT_VARIABLE stem)
+        set(generated ${out}/${stem}.pb.cc ${out}/${stem}.pb.h ${out}/${stem}.grpc.pb.cc ${out}/${stem}.grpc.pb.h)
+        add_custom_command(
+            OUTPUT ${generated}
+            COMMAND ${CMAKE_COMMAND} -E make_directory ${out}
+            COMMAND ${ASK_PROTOC} --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${out} --grpc_out=${out}
+                    --plugin=protoc-gen-grpc=${ASK_GRPC_PLUGIN} ${relative}
+            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+            DEPENDS ${protos} ${ASK_PROTOC} ${ASK_GRPC_PLUGIN}
+            COMMENT "Protobuf ${relative}"
+            VERBATIM)
+        list(APPEND sources ${generated})
+    endforeach()
+
+    cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE here)
+    file(MAKE_DIRECTORY ${out}/${here})
+    add_library(${target} STATIC ${sources})
+    target_include_directories(${target} SYSTEM PUBLIC ${out})
+    target_link_libraries(${target} PUBLIC ask::grpc Threads::Threads)
+    set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
+    target_compile_options(${target} PRIVATE -w)
+endfunction()

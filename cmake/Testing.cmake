@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# ask_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
+#          [RESOURCE_LOCK <name>...] [NO_MAIN])
+#   A doctest executable <name> in <build>/tests, run by ctest under its labels (default: unit). doctest's
+#   main() is added unless NO_MAIN is given.
+#
+# ask_script_test(<name> COMMAND <command>... [LABELS ...] [TIMEOUT ...] [RESOURCE_LOCK ...])
+#   Any other test. ASK_BUILD_DIR in its environment names the build directory. Exit 77 means skipped.
+#
+# Labels: unit (no rights needed), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs with daemons).
+
+set(ASK_TEST_TIMEOUT 60 CACHE STRING "Seconds after which ctest ends a test that sets no limit itself")
+
+function(ask_test_properties name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;RESOURCE_LOCK")
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT ${ASK_TEST_TIMEOUT})
+    endif()
+    set_tests_properties(
+        ${name}
+        PROPERTIES LABELS "${arg_LABELS}"
+                   TIMEOUT ${arg_TIMEOUT}
+                   SKIP_RETURN_CODE 77
+                   ENVIRONMENT "ASK_BUILD_DIR=${PROJECT_BINARY_DIR};ASK_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+    if(arg_RESOURCE_LOCK)
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "${arg_RESOURCE_LOCK}")
+    endif()
+endfunction()
+
+function(ask_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;LIBS;LABELS;RESOURCE_LOCK")
+    if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+        message(FATAL_ERROR "ask_test(${name}): needs SOURCES; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(NOT arg_LABELS)
+        set(arg_LABELS unit)
+    endif()
+    if(NOT arg_NO_MAIN)
+        list(APPEND arg_SOURCES ${PROJECT_SOURCE_DIR}/tests/support/doctest_main.cpp)
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_link_libraries(${name} PRIVATE ask_warnings doctest::doctest ${arg_LIBS})
+    add_test(NAME ${name} COMMAND ${name})
+    ask_test_properties(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK ${arg_RESOURCE_LOCK})
+endfunction()
+
+function(ask_script_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;RESOURCE_LOCK")
+    if(arg_UNPARSED_ARGUMENTS OR NOT arg_COMMAND OR NOT arg_LABELS)
+        message(FATAL_ERROR "ask_script_test(${name}): needs COMMAND and LABELS; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    ask_test_properties(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK ${arg_RESOURCE_LOCK})
+endfunction()
