@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Maps of the switch program. Sizes that depend on the machine or the configuration
+ * are set by the loader between open and load (bpf_map__set_max_entries): the
+ * numbers here are the defaults.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "lib/abi/map_types.h"
+
+#define ASK_DEFAULT_CHANNELS 256
+#define ASK_DEFAULT_FLOWS 1024
+#define ASK_DEFAULT_TASKS 64
+
+/* Whose pins these are; written once by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ask_meta);
+} meta SEC(".maps");
+
+/* One counter for every way out: enum ask_counter. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ASK_CNT_COUNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* Ports that packets may be redirected to, by ifindex: those that the program is
+ * attached to. Anything else goes up to the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, __u32);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASK_DEFAULT_CHANNELS);
+	__type(key, struct ask_channel_id);
+	__type(value, __u32);
+} channel_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_CHANNELS);
+	__type(key, __u32);
+	__type(value, struct ask_channel);
+} channels SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_CHANNELS);
+	__type(key, __u32);
+	__type(value, struct ask_dedupe_state);
+} dedupe SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_CHANNELS);
+	__type(key, __u32);
+	__type(value, struct ask_pkt_state);
+} pkt_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASK_DEFAULT_FLOWS);
+	__type(key, struct ask_flow_id);
+	__type(value, __u32);
+} flow_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_FLOWS);
+	__type(key, __u32);
+	__type(value, struct ask_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_FLOWS);
+	__type(key, __u32);
+	__type(value, struct ask_flow_stats);
+} flow_stats SEC(".maps");
+
+/* Memory-mapped: flipping a copy index is one store. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ask_task);
+} tasks SEC(".maps");
+
+/* A region of any size: inner maps may differ in max_entries. */
+struct ask_region_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct ask_aggregator);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__array(values, struct ask_region_map);
+} regions SEC(".maps");

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Numbers that both the BPF programs and user space must agree on. Sizes that a
+ * user may choose (slots, groups, m, rows, aggregators) are not here: they come
+ * with each task; here are only their upper limits.
+ */
+#pragma once
+
+#define ASK_ABI_VERSION 1u
+
+/* UDP destination port of DATA, LONG and FIN, source port of ACK. */
+#define ASK_UDP_PORT 4790u
+/* A channel's UDP port is ASK_CHANNEL_PORT_BASE + its number on its host. */
+#define ASK_CHANNEL_PORT_BASE 49152u
+#define ASK_MAX_CHANNELS_PER_HOST 1024u
+
+/* W of the paper (section 3.3): packets in flight per channel, and places in
+ * the dedupe state. A power of two. */
+#define ASK_WINDOW 256u
+
+#define ASK_MAX_ROWS 8u	      /* rows a packet may carry */
+#define ASK_MAX_SLOTS 32u     /* slots a row may have: one 32-bit bitmap */
+#define ASK_MAX_AAS 64u	      /* aggregator arrays a row may feed */
+#define ASK_MAX_M 4u	      /* AAs of a medium group */
+#define ASK_MAX_TUPLES 128u   /* slots x rows */
+#define ASK_KPART_BYTES 4u    /* key bytes an aggregator holds */
+#define ASK_SLOT_BYTES 8u     /* kPart and vPart on the wire, per AA */
+#define ASK_MAX_AGGREGATORS (1u << 24) /* per AA */
+
+/* Longest key, in bytes: its length travels in 16 bits. */
+#define ASK_MAX_KEY 65535u
+
+/* Longest UDP payload of any ASK packet: what native XDP without fragments
+ * can carry (MTU 3506). */
+#define ASK_MAX_PAYLOAD 3478u
+/* Words (8 bytes) that the check treats as one row of a LONG packet. */
+#define ASK_LONG_ROW_WORDS 32u
+#define ASK_MAX_CHECK_ROWS 16u
+
+/* kPart of a medium word that is all padding: bytes 00 00 00 01, which no
+ * medium key can contain because keys with a zero byte travel LONG. */
+#define ASK_PAD_LAST_BYTE 1u
+
+/* How aggregators are kept exact (design section 5). */
+enum ask_memory {
+	ASK_MEMORY_PIPELINES = 0, /* a register set per CPU, plain updates */
+	ASK_MEMORY_SHARED = 1,	  /* one set, compare-and-swap */
+};
+
+/* How the switch tells new, seen and stale apart (design section 5). */
+enum ask_dedupe {
+	ASK_DEDUPE_TAGGED = 0,	/* a word per window place: highest seq */
+	ASK_DEDUPE_COMPACT = 1, /* the paper's one-bit seen and max_seq */
+};
+
+/* Compare-and-swap tries before a slot is left to the receiver. */
+#define ASK_CAS_TRIES 8u

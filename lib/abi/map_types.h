@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Values of the BPF maps, as user space and the programs see them. Fixed width,
+ * explicit padding; tests/bpf compares them with the BTF of the object.
+ *
+ * Life of an index: channels, flows and tasks are found through a hash map that
+ * holds nothing but an index into an array. An array entry is written while no
+ * hash entry leads to it, and written again only after the hash entry is gone
+ * and an RCU grace period has passed, so a program never sees one half-changed.
+ */
+#pragma once
+
+#include <linux/types.h>
+
+#include "lib/abi/check.h"
+#include "lib/abi/consts.h"
+
+/*
+ * The paper's aggregator (section 3.2.1): key half, value half, one 64-bit word.
+ * Blank is kpart = 0, whatever vpart says. Of a medium key, the leading words
+ * have vpart 0 and mean nothing while the group's last word is blank.
+ */
+struct ask_aggregator {
+	char kpart[ASK_KPART_BYTES];
+	__s32 vpart; /* host order */
+} __attribute__((aligned(8)));
+
+_Static_assert(sizeof(struct ask_aggregator) == 8, "an aggregator is one word");
+
+/* Key of map `channel_ids`: a channel's name on the wire, network order. */
+struct ask_channel_id {
+	__be32 host;
+	__be16 port;
+	__u16 pad;
+};
+
+/* Map `channels`: a channel registered on this switch. */
+struct ask_channel {
+	__be32 host;	   /* its host's address, which its packets come from */
+	__be16 port;	   /* its UDP source port */
+	__u16 pad;
+	__be32 incarnation;
+	__u32 ifindex;	   /* the switch's port that the host is behind */
+};
+
+_Static_assert(sizeof(struct ask_channel) == 16, "ask_channel has no holes");
+
+/*
+ * Map `dedupe`: what the switch remembers of a channel's packets (section 3.3).
+ * tagged: seen[seq % W] holds the highest seq that came to that place.
+ * compact: seen[0 .. W/64) is the bit array, seen[W - 1] is max_seq.
+ */
+struct ask_dedupe_state {
+	__u64 seen[ASK_WINDOW];
+};
+
+/*
+ * Map `pkt_state`: what was left of a packet, one 64-bit word a row:
+ * low 32 bits of its seq << 32 | bitmap of the slots not aggregated. Rows of one
+ * window place lie side by side.
+ */
+struct ask_pkt_state {
+	__u64 row[ASK_WINDOW][ASK_MAX_ROWS];
+};
+
+/* Key of map `flow_ids`: a task instance on a channel, network order. */
+struct ask_flow_id {
+	__be64 task;
+	__be32 host;
+	__be16 port;
+	__u16 pad;
+};
+
+/* Map `flows`: a task instance on a channel. */
+struct ask_flow {
+	__be64 task_instance;
+	__u32 channel; /* index in `channels`, `dedupe`, `pkt_state` */
+	__u32 task;    /* index in `tasks`, `regions` */
+	struct ask_check_key key;
+};
+
+/* Map `tasks`: geometry and memory of a task on this switch. */
+struct ask_task {
+	__be64 instance;
+	/*
+	 * Epoch and phase of the shadow swap, one word, stored before each step
+	 * is acted on: epoch << 8 | enum ask_swap_phase (design section 8).
+	 */
+	__u64 swap;
+	__u32 copy;	   /* which copy is aggregated into: 0 or 1 */
+	__u32 copies;	   /* 1, or 2 if the task may swap; 0: no region */
+	__u32 aggregators; /* of an AA in one copy */
+	__u32 sets;	   /* register sets: CPUs (pipelines) or 1 (shared) */
+	__u8 short_slots;
+	__u8 groups;
+	__u8 m;
+	__u8 rows;	   /* most rows a packet may have */
+	__u8 op;	   /* enum ask_op */
+	__u8 pad[3];
+};
+
+_Static_assert(sizeof(struct ask_task) == 40, "ask_task has no holes");
+
+enum ask_swap_phase {
+	ASK_SWAP_BLANK = 0,	/* the inactive copy is blank; rest state */
+	ASK_SWAP_FLIPPED = 1,	/* index flipped, writers may still be in the old copy */
+	ASK_SWAP_PASSED = 2,	/* barrier passed: the old copy is still */
+	ASK_SWAP_CONFIRMED = 3, /* receiver has it: the old copy may be blanked */
+};
+
+/*
+ * Place of an aggregator in its region, an array of ask_aggregator laid out set
+ * by set, copy by copy, AA by AA:
+ *   ((set * copies + copy) * aas + aa) * aggregators + index
+ */
+
+/* Map `flow_stats`, per CPU: where a flow's packets and tuples went. */
+struct ask_flow_stats {
+	__u64 packets_new;
+	__u64 packets_seen;
+	__u64 packets_acked;	/* by the switch, new and seen */
+	__u64 packets_forwarded;
+	__u64 tuples_aggregated;
+	__u64 tuples_collision;
+	__u64 tuples_overflow;
+	__u64 tuples_contention;
+	__u64 tuples_no_region;
+	__u64 long_packets;	/* LONG packets seen for the first time */
+};
+
+/* Map `meta`, one entry: whose pins these are. */
+struct ask_meta {
+	__u32 abi_version;
+	__u32 switch_id;
+	__u32 incarnation; /* of the switch: drawn at load, never 0 */
+	__u32 memory;	   /* enum ask_memory */
+	__u32 dedupe;	   /* enum ask_dedupe */
+	__u32 max_channels;
+	__u32 max_flows;
+	__u32 max_tasks;
+	__u32 possible_cpus;
+	__u32 pad;
+	char boot_id[40];
+};
+
+/* Map `tasks/<id>/meta`, one entry: what a successor must know of a task. */
+struct ask_task_meta {
+	__be64 instance;
+	__u32 index;		 /* in `tasks` */
+	__u32 region_aggregators; /* of an AA, both copies */
+	char id[64];
+	char receiver[64];	 /* control address of the receiver's agent */
+};
+
+enum ask_counter {
+#define ASK_COUNTER(name, class, text) ASK_CNT_##name,
+#include "lib/abi/counters.def"
+#undef ASK_COUNTER
+	ASK_CNT_COUNT,
+};
+
+enum ask_host_counter {
+#define ASK_HOST_COUNTER(name, class, text) ASK_HOST_CNT_##name,
+#include "lib/abi/counters.def"
+#undef ASK_HOST_COUNTER
+	ASK_HOST_CNT_COUNT,
+};

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shared-memory ring through which an application hands tuples to its agent (ASK section
+// 3.1, steps 6 and 7). One producer (application), one consumer (a worker of the agent). The
+// agent creates it and trusts nothing in it: indices and lengths are checked on every read.
+//
+// Memory: one page of RingHeader, then `bytes` (a power of two) of records, mapped twice in a
+// row so that a record never wraps. A record: int64 value, uint32 key length, 4 bytes zero,
+// key, padded to 8. `head` and `tail` count bytes ever written and read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace ask {
+
+struct RingHeader {
+    static constexpr std::uint64_t kMagic = 0x31474e4952545341ULL;  // "ASTRING1"
+    std::uint64_t magic;
+    std::uint64_t bytes;
+    alignas(64) std::atomic<std::uint64_t> head;              // producer writes
+    alignas(64) std::atomic<std::uint64_t> tail;              // consumer writes
+    alignas(64) std::atomic<std::uint32_t> consumer_waiting;  // wants an event for data
+    alignas(64) std::atomic<std::uint32_t> producer_waiting;  // wants an event for space
+};
+static_assert(sizeof(RingHeader) <= 4096);
+
+// Agent's side.
+class TupleRingConsumer {
+ public:
+    // `bytes`: a power of two, at least 256 KiB.
+    static Result<TupleRingConsumer> create(std::size_t bytes);
+    TupleRingConsumer(TupleRingConsumer&&) noexcept;
+    TupleRingConsumer& operator=(TupleRingConsumer&&) noexcept;
+    ~TupleRingConsumer();
+
+    // To be passed to the application.
+    [[nodiscard]] int memory_fd() const { return memory_.get(); }
+    [[nodiscard]] int data_event() const { return data_event_.get(); }    // the application signals
+    [[nodiscard]] int space_event() const { return space_event_.get(); }  // the agent signals
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+    // The next tuple, borrowed until pop(). false: none. kInput: the application broke the ring.
+    Result<bool> peek(std::string_view& key, std::int64_t& value);
+    void pop();
+    // Publishes the space freed by pop() and wakes a waiting producer; call once a batch.
+    void release();
+    // Before sleeping: asks for an event on data; true if data came meanwhile (do not sleep).
+    bool arm();
+
+ private:
+    TupleRingConsumer() = default;
+    UniqueFd memory_;
+    UniqueFd data_event_;
+    UniqueFd space_event_;
+    RingHeader* header_ = nullptr;
+    const std::byte* data_ = nullptr;
+    std::size_t bytes_ = 0;
+    std::uint64_t tail_ = 0;       // private: what was popped
+    std::uint64_t seen_head_ = 0;  // private: head as last checked
+    std::size_t current_ = 0;      // bytes of the peeked record
+};
+
+// Application's side.
+class TupleRingProducer {
+ public:
+    static Result<TupleRingProducer> open(UniqueFd memory, UniqueFd data_event, UniqueFd space_event);
+    TupleRingProducer(TupleRingProducer&&) noexcept;
+    TupleRingProducer& operator=(TupleRingProducer&&) noexcept;
+    ~TupleRingProducer();
+
+    // Writes a tuple if there is room. key.size() <= ASK_MAX_KEY.
+    bool try_push(std::string_view key, std::int64_t value);
+    // Publishes what was pushed and wakes a waiting consumer; call once a batch.
+    void publish();
+    // Before sleeping: asks for an event on space; true if there is room for `need` bytes.
+    bool arm(std::size_t need);
+    [[nodiscard]] int space_event() const { return space_event_.get(); }
+    [[nodiscard]] bool drained() const;  // the agent has taken everything
+
+ private:
+    TupleRingProducer() = default;
+    UniqueFd memory_;
+    UniqueFd data_event_;
+    UniqueFd space_event_;
+    RingHeader* header_ = nullptr;
+    std::byte* data_ = nullptr;
+    std::size_t bytes_ = 0;
+    std::uint64_t head_ = 0;
+    std::uint64_t seen_tail_ = 0;
+};
+
+}  // namespace ask
