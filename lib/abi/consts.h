@@ -6,6 +6,13 @@
  */
 #pragma once
 
+/* C and C++ spell it differently. */
+#ifdef __cplusplus
+#define ASK_STATIC_ASSERT static_assert
+#else
+#define ASK_STATIC_ASSERT _Static_assert
+#endif
+
 #define ASK_ABI_VERSION 1u
 
 /* UDP destination port of DATA, LONG and FIN, source port of ACK. */

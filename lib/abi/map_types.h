@@ -25,7 +25,7 @@ struct ask_aggregator {
 	__s32 vpart; /* host order */
 } __attribute__((aligned(8)));
 
-_Static_assert(sizeof(struct ask_aggregator) == 8, "an aggregator is one word");
+ASK_STATIC_ASSERT(sizeof(struct ask_aggregator) == 8, "an aggregator is one word");
 
 /* Key of map `channel_ids`: a channel's name on the wire, network order. */
 struct ask_channel_id {
@@ -43,7 +43,7 @@ struct ask_channel {
 	__u32 ifindex;	   /* the switch's port that the host is behind */
 };
 
-_Static_assert(sizeof(struct ask_channel) == 16, "ask_channel has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_channel) == 16, "ask_channel has no holes");
 
 /*
  * Map `dedupe`: what the switch remembers of a channel's packets (section 3.3).
@@ -99,7 +99,7 @@ struct ask_task {
 	__u8 pad[3];
 };
 
-_Static_assert(sizeof(struct ask_task) == 40, "ask_task has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_task) == 40, "ask_task has no holes");
 
 enum ask_swap_phase {
 	ASK_SWAP_BLANK = 0,	/* the inactive copy is blank; rest state */

@@ -53,7 +53,7 @@ struct ask_hdr {
 	/* struct ask_slot[rows][aas] */
 };
 
-_Static_assert(sizeof(struct ask_hdr) == 48, "ask_hdr is 48 bytes");
+ASK_STATIC_ASSERT(sizeof(struct ask_hdr) == 48, "ask_hdr is 48 bytes");
 
 /* One AA's part of a row. A short tuple is one of these; a medium tuple is m of
  * them, the value in the last, 0 in the others. */
@@ -62,7 +62,7 @@ struct ask_slot {
 	__be32 vpart;
 };
 
-_Static_assert(sizeof(struct ask_slot) == ASK_SLOT_BYTES, "ask_slot is 8 bytes");
+ASK_STATIC_ASSERT(sizeof(struct ask_slot) == ASK_SLOT_BYTES, "ask_slot is 8 bytes");
 
 /*
  * LONG: ask_hdr, ask_long_hdr, then `count` records
@@ -80,7 +80,7 @@ struct ask_long_hdr {
 	__be16 reserved; /* 0 */
 };
 
-_Static_assert(sizeof(struct ask_long_hdr) == 8, "ask_long_hdr is 8 bytes");
+ASK_STATIC_ASSERT(sizeof(struct ask_long_hdr) == 8, "ask_long_hdr is 8 bytes");
 
 #define ASK_LONG_RECORD_BYTES 10u
 #define ASK_LONG_PIECE_BYTES 14u

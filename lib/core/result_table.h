@@ -59,7 +59,7 @@ class ResultTable {
     ~ResultTable();
 
     // Adds a tuple. kLimit when memory is full; the table is unchanged then.
-    Result<> add(std::string_view key, __extension__ __int128 value);
+    Result<> add(std::string_view key, Wide value);
     Result<> merge(const ResultTable& other);
     // Checks every value against int64 and marks the table finished. kOverflow names the key
     // (escaped, at most 64 bytes of it).

@@ -41,9 +41,11 @@ struct Mark {
 
 enum class Op : std::uint8_t { kSum = ASK_OP_SUM, kMin = ASK_OP_MIN, kMax = ASK_OP_MAX };
 
+// Wide enough that no sum of int64 tuples wraps before the final check.
+__extension__ using Wide = __int128;
+
 // Applies `op` to an accumulated and a new value; switch and receiver agree bit for bit.
-[[nodiscard]] constexpr __extension__ __int128 apply(Op op, __extension__ __int128 old,
-                                                     __extension__ __int128 value) {
+[[nodiscard]] constexpr Wide apply(Op op, Wide old, Wide value) {
     switch (op) {
         case Op::kMin:
             return value < old ? value : old;
