@@ -36,7 +36,7 @@ struct ask_hdr {
 	__u8 version;	  /*  0 */
 	__u8 type;	  /*  1: enum ask_type */
 	__u8 flags;	  /*  2: ASK_F_* */
-	__u8 rows;	  /*  3: rows that follow; 0 in LONG, ACK, FIN */
+	__u8 rows;	  /*  3: bitmaps that follow; 0 in LONG, ACK, FIN */
 	__u8 short_slots; /*  4: geometry: short slots a row */
 	__u8 groups;	  /*  5: geometry: medium groups a row */
 	__u8 m;		  /*  6: geometry: AAs of a medium group */
@@ -50,8 +50,15 @@ struct ask_hdr {
 	__be64 seq;	  /* 32: from 1 */
 	__be64 check;	  /* 40: keyed check, lib/abi/check.h */
 	/* __be32 bitmap[rows];	   48: bit i: slot i of that row is present */
-	/* struct ask_slot[rows][aas] */
+	/* struct ask_slot[present][aas] */
 };
+
+/*
+ * present: the rows that a DATA packet carries, up to the last one whose bitmap is
+ * not 0. A sender's packet carries all of its rows (its last bitmap is not 0). The
+ * switch cuts trailing rows that became empty and leaves their bitmaps, as 0, so
+ * that nothing has to move. Any other length is malformed.
+ */
 
 ASK_STATIC_ASSERT(sizeof(struct ask_hdr) == 48, "ask_hdr is 48 bytes");
 

@@ -39,8 +39,10 @@ struct Header {
 // Why a payload is not a well-formed ASK packet.
 enum class ParseError : std::uint8_t { kTooShort, kVersion, kType, kOp, kGeometry, kLength };
 
-// A well-formed packet within a UDP payload: lengths, type, version, operator and geometry
-// limits are checked, nothing else (not the check). Borrowed: lives as long as the payload.
+// A well-formed packet within a UDP payload: lengths, type, version, operator and geometry limits
+// are checked, nothing else (not the check). A DATA packet has header.rows bitmaps but carries only
+// the rows up to the last one whose bitmap is not 0 (lib/abi/wire.h, "present"): the switch cuts
+// trailing rows that became empty. At least one row is present. Borrowed: lives as long as the payload.
 struct PacketView {
     Header header;
     std::span<const std::byte> payload;  // whole UDP payload
