@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# A lab's daemons: configuration, start, readiness, stop.
+
+readonly LAB_READY_MS=20000
+readonly LAB_STOP_MS=8000
+readonly LAB_SWITCH_ADDRESS=198.18.1.1:4792
+
+daemon_of() {
+    [[ $1 == sw ]] && echo ask-switchd || echo ask-agentd
+}
+
+node_has_daemon() {
+    ((LAB_DAEMONS)) && [[ $1 != sw || $LAB_SWITCH == on ]]
+}
+
+# Prints a TOML string; no value of a lab contains quotes or backslashes but for odd directory names.
+toml_string() {
+    local text=${1//\\/\\\\}
+    printf '"%s"' "${text//\"/\\\"}"
+}
+
+write_switch_config() {
+    local i ports=
+    for ((i = 1; i <= LAB_HOSTS; i++)); do ports+="${ports:+, }\"p$i\""; done
+    cat <<TOML
+listen = "0.0.0.0:4792"
+switch_id = 1
+ports = [$ports]
+bpffs = $(toml_string "$LAB_DIR/bpf/sw")
+pin_dir = "ask"
+TOML
+}
+
+write_agent_config() {
+    local -r i=${1#h}
+    local switch=
+    [[ $LAB_SWITCH != on ]] || switch=$LAB_SWITCH_ADDRESS
+    cat <<TOML
+listen = "0.0.0.0:4791"
+socket = $(toml_string "$LAB_DIR/$1/agent.sock")
+interface = "eth0"
+address = "198.18.$i.2"
+switch = "$switch"
+bpffs = $(toml_string "$LAB_DIR/bpf/$1")
+TOML
+}
+
+write_hosts_table() {
+    local i
+    printf '\n[hosts]\n'
+    for ((i = 1; i <= LAB_HOSTS; i++)); do printf 'h%s = "198.18.%s.2"\n' "$i" "$i"; done
+}
+
+# overlay FILE... < config: the config without the top-level keys that the files set, then the files.
+overlay() {
+    local text keys file
+    text=$(cat)
+    for file; do
+        keys=$(sed -nE 's/^[[:space:]]*([A-Za-z0-9_]+)[[:space:]]*=.*/\1/p' "$file" | paste -sd'|')
+        [[ -z $keys ]] || text=$(grep -vE "^($keys) *=" <<<"$text" || true)
+        text+=$'\n'$(<"$file")
+    done
+    printf '%s\n' "$text"
+}
+
+# write_configs: from the arrays SWITCH_CONFIGS and AGENT_CONFIGS (files to lay over).
+write_configs() {
+    local node
+    while read -r node; do
+        if [[ $node == sw ]]; then
+            write_switch_config | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/sw.toml"
+        else
+            mkdir "$LAB_DIR/$node"
+            { write_agent_config "$node" | overlay "${AGENT_CONFIGS[@]}" && write_hosts_table; } \
+                >"$LAB_DIR/conf/$node.toml"
+        fi
+    done < <(lab_nodes)
+}
+
+# A process is known by its pid and its start time: pids are used again.
+process_start_time() {
+    local stat
+    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+    # The command name, in parentheses, may hold anything: count fields after the last one.
+    stat=${stat##*) }
+    [[ $stat != Z* ]] || return 1
+    cut -d' ' -f20 <<<"$stat"
+}
+
+# Prints the pid of the node's daemon if it lives.
+daemon_pid() {
+    local pid started
+    [[ -e $LAB_DIR/pids/$1 ]] || return 1
+    read -r pid started <"$LAB_DIR/pids/$1"
+    [[ $(process_start_time "$pid") == "$started" ]] || return 1
+    printf '%s\n' "$pid"
+}
+
+# The daemon must not inherit the lab's lock, nor end with the terminal that `up` ran in.
+daemon_start() {
+    local -r node=$1 program=$LAB_BIN/$(daemon_of "$1")
+    local -a args
+    mapfile -t args <"$LAB_DIR/args/$node"
+    (
+        [[ -z $LAB_LOCK_FD ]] || exec {LAB_LOCK_FD}>&-
+        unset NOTIFY_SOCKET
+        exec setsid nsenter --net="/run/netns/$(lab_netns "$node")" -- \
+            "$program" --config "$LAB_DIR/conf/$node.toml" "${args[@]}"
+    ) </dev/null >>"$LAB_DIR/logs/$node.log" 2>&1 &
+    local -r pid=$!
+    local started
+    # No start time: it has ended already, and daemon_await says so.
+    started=$(process_start_time "$pid") || started=-
+    printf '%s %s\n' "$pid" "$started" >"$LAB_DIR/pids/$node"
+}
+
+# exec_in_node NODE COMMAND... : replaces this process, so signals and exit code are the command's own.
+exec_in_node() {
+    local -r node=$1
+    shift
+    [[ -z $LAB_LOCK_FD ]] || exec {LAB_LOCK_FD}>&-
+    export PATH=$LAB_BIN:$PATH ASK_LAB=$LAB_NAME ASK_LAB_NODE=$node
+    if [[ $node == sw ]]; then
+        unset ASK_AGENT
+        export ASK_SWITCH=$LAB_SWITCH_ADDRESS
+    else
+        unset ASK_SWITCH
+        export ASK_AGENT=unix:$LAB_DIR/$node/agent.sock
+    fi
+    exec nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
+}
+
+daemon_ready() {
+    (exec_in_node "$1" timeout 5 askctl status) </dev/null >/dev/null 2>&1
+}
+
+daemon_ready_or_dead() {
+    daemon_ready "$1" || ! daemon_pid "$1" >/dev/null
+}
+
+daemon_await() {
+    local -r node=$1
+    if wait_until "$LAB_READY_MS" daemon_ready_or_dead "$node" && daemon_pid "$node" >/dev/null; then
+        return
+    fi
+    local why="is not ready after $((LAB_READY_MS / 1000)) s"
+    daemon_pid "$node" >/dev/null || why="has ended"
+    note "$(daemon_of "$node") on $node $why; the end of its log:"
+    tail -n 25 "$LAB_DIR/logs/$node.log" | sed 's/^/    /' >&2
+    return 1
+}
+
+# Switch first: agents register their channels with it.
+daemons_start_all() {
+    local i
+    if node_has_daemon sw; then
+        daemon_start sw
+        daemon_await sw || die "lab '$LAB_NAME' did not come up"
+    fi
+    for ((i = 1; i <= LAB_HOSTS; i++)); do daemon_start "h$i"; done
+    for ((i = 1; i <= LAB_HOSTS; i++)); do
+        daemon_await "h$i" || die "lab '$LAB_NAME' did not come up"
+    done
+}
+
+# Agents first, so that they can still tell the switch.
+processes_stop_all() {
+    local -a hosts
+    mapfile -t hosts < <(lab_nodes | tail -n +2)
+    signal_nodes TERM "${hosts[@]}"
+    wait_until "$LAB_STOP_MS" lab_quiet "${hosts[@]}" || note "hosts did not stop within the deadline: killing"
+    signal_nodes TERM sw
+    wait_until "$LAB_STOP_MS" lab_quiet sw || note "the switch did not stop within the deadline: killing"
+    signal_nodes KILL sw "${hosts[@]}"
+    wait_until "$LAB_STOP_MS" lab_quiet sw "${hosts[@]}" || note "processes of lab '$LAB_NAME' survive SIGKILL"
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# A lab's namespaces, links and bpffs mounts. Links are created inside the namespaces, so no interface of a
+# lab is ever seen, and none of the machine's own is ever touched, in the namespace that tools/lab runs in.
+
+in_node() {
+    local -r node=$1
+    shift
+    nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
+}
+
+# The mark by which a namespace proves to be this lab's: the alias of its loopback.
+netns_mark() {
+    nsenter --net="/run/netns/$1" -- ip -json link show dev lo 2>/dev/null | jq -r '.[0].ifalias // ""'
+}
+
+# netns_verdict NAME: ours | unfinished | gone | foreign
+# "unfinished" is what an `up` killed between making and marking leaves: no processes, nothing but an unused lo.
+netns_verdict() {
+    local -r file=/run/netns/$1
+    local mark
+    [[ -e $file ]] || { echo gone && return; }
+    if [[ $(stat --file-system --format=%T "$file") != nsfs ]]; then
+        [[ -f $file && ! -s $file ]] && echo unfinished || echo foreign
+        return
+    fi
+    mark=$(netns_mark "$1")
+    if [[ $mark == "$LAB_TOKEN" ]]; then
+        echo ours
+    elif [[ -z $mark && -z $(ip netns pids "$1") &&
+        $(nsenter --net="$file" -- ip -json link show | jq 'length == 1 and (.[0].flags | index("UP") | not)') == true ]]; then
+        echo unfinished
+    else
+        echo foreign
+    fi
+}
+
+netns_create() {
+    local name
+    name=$(lab_netns "$1")
+    [[ ! -e /run/netns/$name ]] ||
+        die "namespace $name exists and is not this lab's: leaving it alone (ip netns del $name, if it is yours)"
+    lab_record netns "$name"
+    ip netns add "$name" || die "cannot make namespace $name"
+    nsenter --net="/run/netns/$name" -- ip -batch - <<BATCH || die "cannot set up namespace $name"
+link set dev lo alias $LAB_TOKEN
+link set dev lo up
+BATCH
+    netns_sysctls "$1"
+}
+
+# Quiet links: nothing but what the lab's own programs send, so that interface counters can be compared.
+netns_sysctls() {
+    local -a settings=(
+        net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+        net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0
+        net.ipv6.conf.default.autoconf=0 net.ipv6.conf.default.router_solicitations=0
+        net.ipv6.conf.default.addr_gen_mode=1
+    )
+    [[ -d /proc/sys/net/ipv6 ]] || settings=("${settings[@]:0:2}")
+    [[ $1 != sw ]] || settings+=(net.ipv4.ip_forward=1)
+    in_node "$1" sysctl -q -w "${settings[@]}" || die "cannot set sysctls in $(lab_netns "$1")"
+}
+
+# link_create I MTU QUEUES: h<I>'s eth0 to the switch's p<I>.
+link_create() {
+    local -r i=$1 mtu=$2 queues=$3
+    local -r wide="mtu $mtu numrxqueues $queues numtxqueues $queues"
+    in_node sw ip -batch - <<BATCH || die "cannot make the link of h$i (is the veth module there?)"
+link add dev p$i $wide type veth peer name eth0 $wide netns $(lab_netns "h$i")
+address add 198.18.$i.1/24 dev p$i
+link set dev p$i up
+BATCH
+    in_node "h$i" ip -batch - <<BATCH || die "cannot configure eth0 of h$i"
+address add 198.18.$i.2/24 dev eth0
+link set dev eth0 up
+route add default via 198.18.$i.1
+BATCH
+    # XDP must see full checksums and no tags or merged frames that hardware would have added or split.
+    in_node sw ethtool -K "p$i" tx off txvlan off gro off >/dev/null || die "ethtool failed on p$i"
+    in_node "h$i" ethtool -K eth0 tx off txvlan off gro off >/dev/null || die "ethtool failed on eth0 of h$i"
+}
+
+bpffs_mount() {
+    local -r dir=$LAB_DIR/bpf/$1
+    mkdir "$dir"
+    lab_record mount "$dir"
+    mount -t bpf -o mode=0755 "$LAB_TOKEN" "$dir" || die "cannot mount a bpffs at $dir (is CONFIG_BPF_SYSCALL on?)"
+}
+
+# Everything that runs in the lab's namespaces, daemons or not, without this process and its ancestors.
+# lab_pids NODE...
+lab_pids() {
+    local node name spare=" " pid=$$
+    while ((pid > 1)); do
+        spare+="$pid "
+        pid=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status")
+    done
+    for node; do
+        name=$(lab_netns "$node")
+        [[ $(netns_verdict "$name") == ours ]] || continue
+        while read -r pid; do
+            [[ $spare == *" $pid "* ]] || printf '%s\n' "$pid"
+        done < <(ip netns pids "$name")
+    done
+}
+
+lab_quiet() {
+    [[ -z $(lab_pids "$@") ]]
+}
+
+# signal_nodes SIGNAL NODE...
+signal_nodes() {
+    local -r signal=$1
+    local -a pids
+    shift
+    mapfile -t pids < <(lab_pids "$@")
+    # A process may end by itself meanwhile.
+    ((${#pids[@]} == 0)) || kill -s "$signal" -- "${pids[@]}" 2>/dev/null || true
+}
+
+# Takes away what `made` lists and what proves to be ours; keeps going on failure, because the rest must go too.
+net_undo() {
+    local path name source verdict failed=0
+    while read -r path; do
+        source=$(findmnt --noheadings --output SOURCE --mountpoint "$path" 2>/dev/null) || continue
+        if [[ $source != "$LAB_TOKEN" ]]; then
+            note "what is mounted at $path is not this lab's: leaving it alone (umount it, then try again)"
+            failed=1
+        else
+            umount "$path" || { note "cannot unmount $path (who uses it: fuser -m $path)" && failed=1; }
+        fi
+    done < <(lab_made mount)
+    while read -r name; do
+        verdict=$(netns_verdict "$name")
+        case $verdict in
+            ours | unfinished) ip netns del "$name" || failed=1 ;;
+            foreign) note "namespace $name is not the one this lab made: leaving it alone" ;;
+        esac
+    done < <(lab_made netns)
+    return "$failed"
+}

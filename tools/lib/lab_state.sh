@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# A lab on disk: its directory, its lock, and the list of what it made.
+#
+#   $LAB_BASE/NAME.lock      flock, held while a lab is built, changed or taken down
+#   $LAB_BASE/NAME/made      what this lab made, one "kind name" a line, written *before* the thing is made
+#   $LAB_BASE/NAME/token     random; every thing made carries it, and only what carries it is ever removed
+#   $LAB_BASE/NAME/settings  hosts, bin directory and the rest, as shell assignments
+#   $LAB_BASE/NAME/ready     exists once `up` has finished
+#   $LAB_BASE/NAME/{conf,logs,args,pids}/NODE..., bpf/NODE (a bpffs), NODE/agent.sock
+
+readonly LAB_BASE=${ASK_LAB_DIR:-/run/ask-lab}
+readonly LAB_MAX_HOSTS=64
+
+LAB_NAME=
+LAB_DIR=
+LAB_TOKEN=
+LAB_LOCK_FD=
+
+lab_select() {
+    [[ $1 =~ ^[a-z0-9-]{1,12}$ ]] || usage_error "bad lab name '$1': 1 to 12 of a-z, 0-9 and -"
+    LAB_NAME=$1
+    LAB_DIR=$LAB_BASE/$1
+    # sockaddr_un holds 108 bytes, one of them the final zero.
+    local -r longest=$LAB_DIR/h$LAB_MAX_HOSTS/agent.sock
+    ((${#longest} < 108)) || die "$LAB_BASE is too long a path for Unix sockets: choose a shorter ASK_LAB_DIR"
+}
+
+lab_exists() {
+    [[ -e $LAB_DIR/token ]]
+}
+
+lab_require() {
+    lab_exists || die "no lab '$LAB_NAME' here: tools/lab up --name $LAB_NAME"
+}
+
+# lab_lock SECONDS: takes the lab's lock for the rest of this process, or fails.
+# `down` unlinks the lock file while it holds it, so a lock counts only if the path still leads to it.
+lab_lock() {
+    local -r file=$LAB_BASE/$LAB_NAME.lock
+    while :; do
+        mkdir -p "$LAB_BASE"
+        # LAB_BASE may vanish between the two lines when another lab was the last one: then again.
+        { exec {LAB_LOCK_FD}>>"$file"; } 2>/dev/null || continue
+        if ! flock --wait "$1" "$LAB_LOCK_FD"; then
+            die "lab '$LAB_NAME' is being changed by another tools/lab (pid $(tail -n1 "$file"))"
+        fi
+        if [[ $file -ef /proc/self/fd/$LAB_LOCK_FD ]]; then
+            printf '%s\n' $$ >>"$file"
+            return
+        fi
+        exec {LAB_LOCK_FD}>&-
+    done
+}
+
+# Takes the lock file away; the lab's directory is gone by now. LAB_BASE goes with the last lab.
+lab_unlock_and_forget() {
+    rm -rf --one-file-system "$LAB_BASE/.$LAB_NAME.new"
+    rm -f "$LAB_BASE/$LAB_NAME.lock"
+    exec {LAB_LOCK_FD}>&-
+    rmdir --ignore-fail-on-non-empty "$LAB_BASE" 2>/dev/null || true
+}
+
+# Built aside and moved into place: a directory of a lab is whole from its first moment.
+lab_create_state() {
+    local -r new=$LAB_BASE/.$LAB_NAME.new
+    rm -rf --one-file-system "$new"
+    mkdir -p "$new"/{conf,logs,args,pids,bpf}
+    LAB_TOKEN=ask-lab-$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
+    printf '%s\n' "$LAB_TOKEN" >"$new/token"
+    : >"$new/made"
+    mv --no-target-directory "$new" "$LAB_DIR" 2>/dev/null ||
+        die "$LAB_DIR exists but is no lab: leaving it alone (remove it if it is not needed)"
+}
+
+lab_load_token() {
+    LAB_TOKEN=$(<"$LAB_DIR/token")
+    [[ $LAB_TOKEN =~ ^ask-lab-[0-9a-f]{16}$ ]] || die "$LAB_DIR/token is damaged: not touching anything by its word"
+}
+
+# lab_save NAME=VALUE... : settings that later commands need.
+lab_save() {
+    local pair
+    for pair; do
+        printf '%s=%q\n' "${pair%%=*}" "${pair#*=}"
+    done >"$LAB_DIR/settings"
+}
+
+lab_load() {
+    lab_load_token
+    # Read by the other files of tools/lib.
+    # shellcheck disable=SC2034
+    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_BIN=
+    # shellcheck source=/dev/null
+    [[ ! -e $LAB_DIR/settings ]] || source "$LAB_DIR/settings"
+}
+
+lab_record() {
+    printf '%s %s\n' "$1" "$2" >>"$LAB_DIR/made"
+}
+
+# lab_made KIND: names recorded under the kind, latest first.
+lab_made() {
+    awk -v kind="$1" '$1 == kind { print $2 }' "$LAB_DIR/made" | tac
+}
+
+# The lab's nodes, the switch first.
+lab_nodes() {
+    local i
+    printf 'sw\n'
+    for ((i = 1; i <= LAB_HOSTS; i++)); do printf 'h%s\n' "$i"; done
+}
+
+lab_require_node() {
+    lab_nodes | grep -qx -- "$1" || die "lab '$LAB_NAME' has no node '$1': it has $(lab_nodes | paste -sd' ')"
+}
+
+lab_netns() {
+    printf 'ask-%s-%s\n' "$LAB_NAME" "$1"
+}
