@@ -7,8 +7,12 @@
 // Memory: one page of RingHeader, then `bytes` (a power of two) of records, mapped twice in a
 // row so that a record never wraps. A record: int64 value, uint32 key length, 4 bytes zero,
 // key, padded to 8. `head` and `tail` count bytes ever written and read.
+//
+// Each side sleeps on a pipe, not on an eventfd: both ends of a pipe have file flags of their own, so an
+// application cannot make the agent's end block.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +27,12 @@ struct RingHeader {
     static constexpr std::uint64_t kMagic = 0x31474e4952545341ULL;  // "ASTRING1"
     std::uint64_t magic;
     std::uint64_t bytes;
-    alignas(64) std::atomic<std::uint64_t> head;              // producer writes
-    alignas(64) std::atomic<std::uint64_t> tail;              // consumer writes
-    alignas(64) std::atomic<std::uint32_t> consumer_waiting;  // wants an event for data
-    alignas(64) std::atomic<std::uint32_t> producer_waiting;  // wants an event for space
+    alignas(64) std::atomic<std::uint64_t> head;  // producer writes
+    alignas(64) std::atomic<std::uint64_t> tail;  // consumer writes
+    // 1: the consumer wants an event for data.
+    alignas(64) std::atomic<std::uint32_t> consumer_waiting;
+    // The producer wants an event once this many bytes are free; 0: none.
+    alignas(64) std::atomic<std::uint32_t> producer_waiting;
 };
 static_assert(sizeof(RingHeader) <= 4096);
 
@@ -39,10 +45,12 @@ class TupleRingConsumer {
     TupleRingConsumer& operator=(TupleRingConsumer&&) noexcept;
     ~TupleRingConsumer();
 
-    // To be passed to the application.
-    [[nodiscard]] int memory_fd() const { return memory_.get(); }
-    [[nodiscard]] int data_event() const { return data_event_.get(); }    // the application signals
-    [[nodiscard]] int space_event() const { return space_event_.get(); }  // the agent signals
+    // To be passed to the application, in this order: memory, its end of the data and of the space event.
+    [[nodiscard]] std::array<int, 3> application_fds() const {
+        return {memory_.get(), data_write_.get(), space_read_.get()};
+    }
+    // To poll for input (level-triggered is fine: arm() drains it) while asleep.
+    [[nodiscard]] int data_event() const { return data_event_.get(); }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
     // The next tuple, borrowed until pop(). false: none. kInput: the application broke the ring.
@@ -50,14 +58,20 @@ class TupleRingConsumer {
     void pop();
     // Publishes the space freed by pop() and wakes a waiting producer; call once a batch.
     void release();
-    // Before sleeping: asks for an event on data; true if data came meanwhile (do not sleep).
+    // Before sleeping: asks for an event on data; true if data came meanwhile (do not sleep). Popped tuples
+    // must have been released.
     bool arm();
+    // Whether something was pushed that has not been popped; may be told anything by a broken application.
+    [[nodiscard]] bool has_data() const;
 
  private:
     TupleRingConsumer() = default;
+    void swap(TupleRingConsumer& other) noexcept;
     UniqueFd memory_;
-    UniqueFd data_event_;
-    UniqueFd space_event_;
+    UniqueFd data_event_;   // read end
+    UniqueFd data_write_;   // the application's
+    UniqueFd space_event_;  // write end
+    UniqueFd space_read_;   // the application's
     RingHeader* header_ = nullptr;
     const std::byte* data_ = nullptr;
     std::size_t bytes_ = 0;
@@ -69,6 +83,7 @@ class TupleRingConsumer {
 // Application's side.
 class TupleRingProducer {
  public:
+    // Takes what application_fds() handed out. kInput: not such a ring, or its memory may still shrink.
     static Result<TupleRingProducer> open(UniqueFd memory, UniqueFd data_event, UniqueFd space_event);
     TupleRingProducer(TupleRingProducer&&) noexcept;
     TupleRingProducer& operator=(TupleRingProducer&&) noexcept;
@@ -78,13 +93,16 @@ class TupleRingProducer {
     bool try_push(std::string_view key, std::int64_t value);
     // Publishes what was pushed and wakes a waiting consumer; call once a batch.
     void publish();
-    // Before sleeping: asks for an event on space; true if there is room for `need` bytes.
+    // Before sleeping on space_event(): asks for an event once `need` bytes (at most bytes()) are free; true
+    // if they are already (do not sleep). Publishes first.
     bool arm(std::size_t need);
     [[nodiscard]] int space_event() const { return space_event_.get(); }
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
     [[nodiscard]] bool drained() const;  // the agent has taken everything
 
  private:
     TupleRingProducer() = default;
+    void swap(TupleRingProducer& other) noexcept;
     UniqueFd memory_;
     UniqueFd data_event_;
     UniqueFd space_event_;
