@@ -37,29 +37,29 @@
 /* Expanded from a 128-bit secret by ask_check_expand(). */
 struct ask_check_key {
 	__u64 sip[2];
-	__u64 head[20];			/* 10 header words, ports, 8 bitmaps */
-	__u64 row[ASK_MAX_CHECK_ROWS];	/* odd */
-	__u32 nh[2 * ASK_MAX_AAS];	/* pairs, one per 8-byte word of a row */
+	__u64 head[20];		       /* 10 header words, ports, 8 bitmaps */
+	__u64 row[ASK_MAX_CHECK_ROWS]; /* odd */
+	__u32 nh[2 * ASK_MAX_AAS];     /* pairs, one per 8-byte word of a row */
 };
 
 #define ASK_ROTL64(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
 
-#define ASK_SIPROUND(v0, v1, v2, v3)                                           \
-	do {                                                                   \
-		v0 += v1;                                                      \
-		v1 = ASK_ROTL64(v1, 13);                                       \
-		v1 ^= v0;                                                      \
-		v0 = ASK_ROTL64(v0, 32);                                       \
-		v2 += v3;                                                      \
-		v3 = ASK_ROTL64(v3, 16);                                       \
-		v3 ^= v2;                                                      \
-		v0 += v3;                                                      \
-		v3 = ASK_ROTL64(v3, 21);                                       \
-		v3 ^= v0;                                                      \
-		v2 += v1;                                                      \
-		v1 = ASK_ROTL64(v1, 17);                                       \
-		v1 ^= v2;                                                      \
-		v2 = ASK_ROTL64(v2, 32);                                       \
+#define ASK_SIPROUND(v0, v1, v2, v3)     \
+	do {                             \
+		v0 += v1;                \
+		v1 = ASK_ROTL64(v1, 13); \
+		v1 ^= v0;                \
+		v0 = ASK_ROTL64(v0, 32); \
+		v2 += v3;                \
+		v3 = ASK_ROTL64(v3, 16); \
+		v3 ^= v2;                \
+		v0 += v3;                \
+		v3 = ASK_ROTL64(v3, 21); \
+		v3 ^= v0;                \
+		v2 += v1;                \
+		v1 = ASK_ROTL64(v1, 17); \
+		v1 ^= v2;                \
+		v2 = ASK_ROTL64(v2, 32); \
 	} while (0)
 
 /* SipHash-2-4 of one 64-bit word. */
@@ -104,8 +104,8 @@ ASK_ABI_INLINE __u32 ask_check_ports(__u16 source_be, __u16 dest_be)
  * added by the caller: key->head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r], with
  * bitmap[r] as it stands in the packet (network order).
  */
-ASK_ABI_INLINE __u64 ask_check_head(const struct ask_check_key *key,
-				    const __u32 *words, __u32 ports)
+ASK_ABI_INLINE __u64 ask_check_head(const struct ask_check_key *key, const __u32 *words,
+				    __u32 ports)
 {
 	__u64 sum = key->head[ASK_CHECK_PORTS_WORD] * ports;
 

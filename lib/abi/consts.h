@@ -25,13 +25,13 @@
  * the dedupe state. A power of two. */
 #define ASK_WINDOW 256u
 
-#define ASK_MAX_ROWS 8u	      /* rows a packet may carry */
-#define ASK_MAX_SLOTS 32u     /* slots a row may have: one 32-bit bitmap */
-#define ASK_MAX_AAS 64u	      /* aggregator arrays a row may feed */
-#define ASK_MAX_M 4u	      /* AAs of a medium group */
-#define ASK_MAX_TUPLES 128u   /* slots x rows */
-#define ASK_KPART_BYTES 4u    /* key bytes an aggregator holds */
-#define ASK_SLOT_BYTES 8u     /* kPart and vPart on the wire, per AA */
+#define ASK_MAX_ROWS 8u		       /* rows a packet may carry */
+#define ASK_MAX_SLOTS 32u	       /* slots a row may have: one 32-bit bitmap */
+#define ASK_MAX_AAS 64u		       /* aggregator arrays a row may feed */
+#define ASK_MAX_M 4u		       /* AAs of a medium group */
+#define ASK_MAX_TUPLES 128u	       /* slots x rows */
+#define ASK_KPART_BYTES 4u	       /* key bytes an aggregator holds */
+#define ASK_SLOT_BYTES 8u	       /* kPart and vPart on the wire, per AA */
 #define ASK_MAX_AGGREGATORS (1u << 24) /* per AA */
 
 /* Longest key, in bytes: its length travels in 16 bits. */

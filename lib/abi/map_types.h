@@ -36,11 +36,11 @@ struct ask_channel_id {
 
 /* Map `channels`: a channel registered on this switch. */
 struct ask_channel {
-	__be32 host;	   /* its host's address, which its packets come from */
-	__be16 port;	   /* its UDP source port */
+	__be32 host; /* its host's address, which its packets come from */
+	__be16 port; /* its UDP source port */
 	__u16 pad;
 	__be32 incarnation;
-	__u32 ifindex;	   /* the switch's port that the host is behind */
+	__u32 ifindex; /* the switch's port that the host is behind */
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_channel) == 16, "ask_channel has no holes");
@@ -94,8 +94,8 @@ struct ask_task {
 	__u8 short_slots;
 	__u8 groups;
 	__u8 m;
-	__u8 rows;	   /* most rows a packet may have */
-	__u8 op;	   /* enum ask_op */
+	__u8 rows; /* most rows a packet may have */
+	__u8 op;   /* enum ask_op */
 	__u8 pad[3];
 };
 
@@ -118,14 +118,14 @@ enum ask_swap_phase {
 struct ask_flow_stats {
 	__u64 packets_new;
 	__u64 packets_seen;
-	__u64 packets_acked;	/* by the switch, new and seen */
+	__u64 packets_acked; /* by the switch, new and seen */
 	__u64 packets_forwarded;
 	__u64 tuples_aggregated;
 	__u64 tuples_collision;
 	__u64 tuples_overflow;
 	__u64 tuples_contention;
 	__u64 tuples_no_region;
-	__u64 long_packets;	/* LONG packets seen for the first time */
+	__u64 long_packets; /* LONG packets seen for the first time */
 };
 
 /* Map `meta`, one entry: whose pins these are. */
@@ -146,10 +146,10 @@ struct ask_meta {
 /* Map `tasks/<id>/meta`, one entry: what a successor must know of a task. */
 struct ask_task_meta {
 	__be64 instance;
-	__u32 index;		 /* in `tasks` */
+	__u32 index;		  /* in `tasks` */
 	__u32 region_aggregators; /* of an AA, both copies */
 	char id[64];
-	char receiver[64];	 /* control address of the receiver's agent */
+	char receiver[64]; /* control address of the receiver's agent */
 };
 
 enum ask_counter {

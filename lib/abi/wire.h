@@ -33,22 +33,22 @@ enum ask_op {
 };
 
 struct ask_hdr {
-	__u8 version;	  /*  0 */
-	__u8 type;	  /*  1: enum ask_type */
-	__u8 flags;	  /*  2: ASK_F_* */
-	__u8 rows;	  /*  3: bitmaps that follow; 0 in LONG, ACK, FIN */
-	__u8 short_slots; /*  4: geometry: short slots a row */
-	__u8 groups;	  /*  5: geometry: medium groups a row */
-	__u8 m;		  /*  6: geometry: AAs of a medium group */
-	__u8 op;	  /*  7: enum ask_op */
-	__be64 task;	  /*  8: task instance, never used twice */
-	__be32 host;	  /* 16: channel: IPv4 address of the sending host */
-	__be16 port;	  /* 20: channel: its UDP port there */
-	__be16 mark_switch; /* 22: the mark: switch that aggregated, 0 none */
-	__be32 incarnation; /* 24: of the channel */
+	__u8 version;		 /*  0 */
+	__u8 type;		 /*  1: enum ask_type */
+	__u8 flags;		 /*  2: ASK_F_* */
+	__u8 rows;		 /*  3: bitmaps that follow; 0 in LONG, ACK, FIN */
+	__u8 short_slots;	 /*  4: geometry: short slots a row */
+	__u8 groups;		 /*  5: geometry: medium groups a row */
+	__u8 m;			 /*  6: geometry: AAs of a medium group */
+	__u8 op;		 /*  7: enum ask_op */
+	__be64 task;		 /*  8: task instance, never used twice */
+	__be32 host;		 /* 16: channel: IPv4 address of the sending host */
+	__be16 port;		 /* 20: channel: its UDP port there */
+	__be16 mark_switch;	 /* 22: the mark: switch that aggregated, 0 none */
+	__be32 incarnation;	 /* 24: of the channel */
 	__be32 mark_incarnation; /* 28: the mark: incarnation of that switch */
-	__be64 seq;	  /* 32: from 1 */
-	__be64 check;	  /* 40: keyed check, lib/abi/check.h */
+	__be64 seq;		 /* 32: from 1 */
+	__be64 check;		 /* 40: keyed check, lib/abi/check.h */
 	/* __be32 bitmap[rows];	   48: bit i: slot i of that row is present */
 	/* struct ask_slot[present][aas] */
 };
