@@ -6,9 +6,11 @@
 #   main() is added unless NO_MAIN is given.
 #
 # ask_script_test(<name> COMMAND <command>... [LABELS ...] [TIMEOUT ...] [RESOURCE_LOCK ...])
-#   Any other test. ASK_BUILD_DIR in its environment names the build directory. Exit 77 means skipped.
+#   Any other test. ASK_BUILD_DIR in its environment names the build directory. Nothing is ever skipped: what
+#   cannot run fails.
 #
-# Labels: unit (no rights needed), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs with daemons).
+# Labels: style (of the sources and objects), unit (no rights needed), bpf (BPF_PROG_TEST_RUN),
+# netns (namespaces), e2e (labs with daemons).
 
 set(ASK_TEST_TIMEOUT 60 CACHE STRING "Seconds after which ctest ends a test that sets no limit itself")
 
@@ -21,7 +23,6 @@ function(ask_test_properties name)
         ${name}
         PROPERTIES LABELS "${arg_LABELS}"
                    TIMEOUT ${arg_TIMEOUT}
-                   SKIP_RETURN_CODE 77
                    ENVIRONMENT "ASK_BUILD_DIR=${PROJECT_BINARY_DIR};ASK_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
     if(arg_RESOURCE_LOCK)
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "${arg_RESOURCE_LOCK}")
