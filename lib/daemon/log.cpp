@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/daemon/log.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include <bpf/libbpf.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace ask {
+namespace {
+
+constexpr std::size_t kCaptureLimit = 1U << 20U;
+
+struct Capture {
+    std::mutex mutex;
+    bool on = false;
+    std::string text;
+};
+
+Capture& capture() {
+    static Capture instance;
+    return instance;
+}
+
+// %* in a pattern: the level as the journal reads it, "<6>" for info.
+class JournalPriority : public spdlog::custom_flag_formatter {
+ public:
+    void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+                spdlog::memory_buf_t& out) override {
+        std::string_view prefix = "<7>";
+        if (message.level == spdlog::level::info) {
+            prefix = "<6>";
+        } else if (message.level == spdlog::level::warn) {
+            prefix = "<4>";
+        } else if (message.level == spdlog::level::err) {
+            prefix = "<3>";
+        } else if (message.level == spdlog::level::critical) {
+            prefix = "<2>";
+        }
+        out.append(prefix.data(), prefix.data() + prefix.size());
+    }
+    [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+        return std::make_unique<JournalPriority>();
+    }
+};
+
+// libbpf's print function, which it may call from any thread.
+__attribute__((format(printf, 2, 0))) int print_libbpf(libbpf_print_level level, const char* format,
+                                                       std::va_list arguments) {
+    std::va_list again;
+    va_copy(again, arguments);
+    const int size = std::vsnprintf(nullptr, 0, format, again);
+    va_end(again);
+    if (size <= 0) {
+        return size;
+    }
+    std::string line(static_cast<std::size_t>(size), '\0');
+    std::vsnprintf(line.data(), line.size() + 1, format, arguments);
+    {
+        const std::lock_guard lock(capture().mutex);
+        if (capture().on && capture().text.size() + line.size() <= kCaptureLimit) {
+            capture().text += line;
+        }
+    }
+    while (!line.empty() && line.back() == '\n') {
+        line.pop_back();
+    }
+    spdlog::log(level == LIBBPF_DEBUG ? spdlog::level::trace : spdlog::level::debug, "{}", line);
+    return size;
+}
+
+}  // namespace
+
+const std::vector<std::string>& log_levels() {
+    static const std::vector<std::string> levels = {"trace", "debug", "info", "warn", "error", "off"};
+    return levels;
+}
+
+Result<> set_up_log(const std::string& program, std::string_view level) {
+    const std::string name = level == "warn" ? "warning" : std::string(level);
+    const auto wanted = spdlog::level::from_str(name);
+    if (wanted == spdlog::level::off && name != "off") {
+        return Error(Errc::kUsage, "unknown log level \"" + name + "\"");
+    }
+    auto logger =
+        std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    if (std::getenv("JOURNAL_STREAM") != nullptr) {  // NOLINT(concurrency-mt-unsafe): before any thread
+        formatter->add_flag<JournalPriority>('*').set_pattern("%*%v");
+    } else {
+        formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
+    }
+    logger->set_formatter(std::move(formatter));
+    logger->set_level(wanted);
+    logger->flush_on(spdlog::level::trace);
+    spdlog::set_default_logger(std::move(logger));
+    libbpf_set_print(print_libbpf);
+    return {};
+}
+
+LibbpfCapture::LibbpfCapture() {
+    const std::lock_guard lock(capture().mutex);
+    capture().on = true;
+    capture().text.clear();
+}
+
+LibbpfCapture::~LibbpfCapture() {
+    const std::lock_guard lock(capture().mutex);
+    capture().on = false;
+}
+
+std::string LibbpfCapture::text() const {
+    const std::lock_guard lock(capture().mutex);
+    return capture().text;
+}
+
+}  // namespace ask

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Logging of the daemons: spdlog to standard error. Under systemd the lines carry the journal's priority
+// (sd-daemon(3)) instead of a time of their own.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace ask {
+
+// What `log_level` may be, for ConfigTable::choice().
+const std::vector<std::string>& log_levels();
+
+// Sets up the default logger, named `program`, and sends libbpf's and libxdp's messages to it at debug level.
+// Call once, before any thread starts.
+Result<> set_up_log(const std::string& program, std::string_view level);
+
+// While one lives, libbpf's messages of every level are kept (the first MiB of them): the verifier's log is
+// what explains a refused program. One at a time.
+class LibbpfCapture {
+ public:
+    LibbpfCapture();
+    ~LibbpfCapture();
+    LibbpfCapture(const LibbpfCapture&) = delete;
+    LibbpfCapture& operator=(const LibbpfCapture&) = delete;
+
+    [[nodiscard]] std::string text() const;
+};
+
+}  // namespace ask

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/daemon/service.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+
+#include <csignal>
+#include <cstdint>
+
+#include <systemd/sd-daemon.h>
+
+namespace ask {
+
+void notify_ready(const std::string& status) {
+    sd_notify(0, ("READY=1\nSTATUS=" + status).c_str());
+}
+
+void notify_status(const std::string& status) {
+    sd_notify(0, ("STATUS=" + status).c_str());
+}
+
+void notify_stopping() {
+    sd_notify(0, "STOPPING=1");
+}
+
+void notify_watchdog() {
+    sd_notify(0, "WATCHDOG=1");
+}
+
+std::optional<std::chrono::milliseconds> watchdog_interval() {
+    std::uint64_t usec = 0;
+    if (sd_watchdog_enabled(0, &usec) <= 0) {
+        return std::nullopt;
+    }
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::microseconds(usec)) / 2;
+}
+
+Result<SignalEvents> SignalEvents::create(std::initializer_list<int> signals) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : signals) {
+        sigaddset(&set, signal);
+    }
+    if (const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr); error != 0) {
+        return Error::from_errno(error, "block signals");
+    }
+    struct sigaction ignore{};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, nullptr);
+    UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd) {
+        return Error::from_errno(errno, "signalfd");
+    }
+    return SignalEvents(std::move(fd));
+}
+
+Result<std::optional<int>> SignalEvents::wait(std::chrono::milliseconds timeout) {
+    pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&entry, 1, static_cast<int>(timeout.count())) < 0 && errno != EINTR) {
+        return Error::from_errno(errno, "poll signals");
+    }
+    signalfd_siginfo info{};
+    const ssize_t size = ::read(fd_.get(), &info, sizeof(info));
+    if (size < 0 && errno != EAGAIN && errno != EINTR) {
+        return Error::from_errno(errno, "read signalfd");
+    }
+    if (size != static_cast<ssize_t>(sizeof(info))) {
+        return std::optional<int>();
+    }
+    return std::optional<int>(static_cast<int>(info.ssi_signo));
+}
+
+}  // namespace ask

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a daemon lives under a supervisor: readiness and watchdog by sd_notify(3), signals as events. Without
+// systemd the notifications do nothing.
+#pragma once
+
+#include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace ask {
+
+// Everything is set up; `status` is what `systemctl status` shows.
+void notify_ready(const std::string& status);
+void notify_status(const std::string& status);
+void notify_stopping();
+// Tells the supervisor that the daemon is alive; call at least every watchdog_interval().
+void notify_watchdog();
+// Half of WatchdogSec=, or nothing if the supervisor does not watch.
+std::optional<std::chrono::milliseconds> watchdog_interval();
+
+// Signals as a file descriptor. Create before any thread starts, since threads inherit the mask: the signals
+// are blocked in the whole process from then on. SIGPIPE is ignored too.
+class SignalEvents {
+ public:
+    static Result<SignalEvents> create(std::initializer_list<int> signals);
+
+    // For poll(2): readable when a signal is there.
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    // The next signal's number, or nothing if none comes within `timeout`.
+    Result<std::optional<int>> wait(std::chrono::milliseconds timeout);
+
+ private:
+    explicit SignalEvents(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    UniqueFd fd_;
+};
+
+// Exit status of a command that ended with `error` (docs/commands.md).
+[[nodiscard]] inline int exit_code(const Error& error) {
+    return static_cast<int>(error.code());
+}
+
+}  // namespace ask
