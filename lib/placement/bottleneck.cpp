@@ -27,7 +27,7 @@ std::vector<std::uint8_t> all_available(const Tree& tree) {
 
 // Answers "can every link stay within `limit`?" for one problem and budget.
 class LimitCheck {
-  public:
+ public:
     LimitCheck(const Problem& problem, std::uint32_t k)
         : problem_(problem), layout_(make_layout(problem.tree, k, all_available(problem.tree))) {
         sums_.resize(problem.tree.size());
@@ -49,9 +49,9 @@ class LimitCheck {
         return std::nullopt;
     }
 
-  private:
-    // least_[v][i]: least weight on the link above v with at most i blue switches in its subtree, kImpossible if
-    // some link in it or the one above cannot stay within the limit.
+ private:
+    // least_[v][i]: least weight on the link above v with at most i blue switches in its subtree, kImpossible
+    // if some link in it or the one above cannot stay within the limit.
     void fill(SwitchId id, double limit) {
         auto& sums = sums_[id];
         sums.assign(1, {problem_.raw * static_cast<double>(problem_.tree.load(id))});
@@ -77,7 +77,9 @@ class LimitCheck {
         const auto& sum = sums_[id].back();
         return sum[std::min<std::size_t>(i, sum.size() - 1)];
     }
-    [[nodiscard]] bool blue_possible(SwitchId id, std::uint32_t i) const { return red(id, i - 1) != kImpossible; }
+    [[nodiscard]] bool blue_possible(SwitchId id, std::uint32_t i) const {
+        return red(id, i - 1) != kImpossible;
+    }
 
     [[nodiscard]] std::vector<SwitchId> trace(std::uint32_t budget) const {
         struct Visit {
@@ -130,7 +132,8 @@ BottleneckPlacement minimise_bottleneck(const Problem& problem, std::uint32_t k)
         best.largest = 0;
         return best;
     }
-    // The next candidate below the best is usually far below it; a found placement's own value is what counts.
+    // The next candidate below the best is usually far below it; a found placement's own value is what
+    // counts.
     while (std::nextafter(impossible, kImpossible) < best.largest) {
         const double limit = between(impossible, best.largest);
         if (auto blue = check.meet(limit)) {

@@ -64,7 +64,8 @@ std::vector<SwitchId> level(const Tree& tree, std::uint32_t k) {
     return best;
 }
 
-// Making a red switch blue shortens the way of what it sends to the closest blue ancestor; nothing above changes.
+// Making a red switch blue shortens the way of what it sends to the closest blue ancestor; nothing above
+// changes.
 std::vector<SwitchId> greedy(const Problem& problem, std::uint32_t k) {
     const Tree& tree = problem.tree;
     std::vector<SwitchId> blue;

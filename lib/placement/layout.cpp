@@ -7,8 +7,8 @@
 namespace ask::placement {
 namespace {
 
-// Children with tables, heaviest first: the heavy child's table becomes the parent's accumulator, so that on any path
-// only the few light steps hold an accumulator each.
+// Children with tables, heaviest first: the heavy child's table becomes the parent's accumulator, so that on
+// any path only the few light steps hold an accumulator each.
 void order_children(const Tree& tree, const std::vector<std::uint32_t>& below, Layout& layout) {
     layout.first_child.assign(tree.size() + 1, 0);
     for (std::size_t at = 0; at < tree.size(); ++at) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shape of SOAR's tables for one tree, budget and set of candidates: known before any table is filled, so that
-// the memory is known too. Internal to lib/placement.
+// The shape of SOAR's tables for one tree, budget and set of candidates: known before any table is filled, so
+// that the memory is known too. Internal to lib/placement.
 //
 // Two things keep the tables small. A table has a column per blue switch that can be of use below it, at most
 // min(k, candidates in the subtree). And it has a row per place where the closest blue ancestor can be - the
-// destination and each *candidate* above - where the paper keeps one per ancestor. Subtrees without a candidate have
-// no table: their cost is a straight line in the distance to the closest blue ancestor.
+// destination and each *candidate* above - where the paper keeps one per ancestor. Subtrees without a
+// candidate have no table: their cost is a straight line in the distance to the closest blue ancestor.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +30,17 @@ struct Layout {
     [[nodiscard]] std::span<const SwitchId> children(SwitchId id) const {
         return std::span(child).subspan(first_child[id], first_child[id + 1] - first_child[id]);
     }
-    // Rows of the sum of the children's tables: one more than `rows` if the switch itself can be their blue ancestor.
+    // Rows of the sum of the children's tables: one more than `rows` if the switch itself can be their blue
+    // ancestor.
     [[nodiscard]] std::uint32_t child_rows(SwitchId id) const { return rows[id] + candidate[id]; }
 };
 
 // `candidate` has one entry per switch.
 [[nodiscard]] Layout make_layout(const Tree& tree, std::uint32_t k, std::vector<std::uint8_t> candidate);
 
-// The part of a switch's cost that no placement below it can change: `fixed + slope * distance`, where distance is
-// that of the switch to its closest blue ancestor. Children without tables and the switch's own load are in it.
+// The part of a switch's cost that no placement below it can change: `fixed + slope * distance`, where
+// distance is that of the switch to its closest blue ancestor. Children without tables and the switch's own
+// load are in it.
 struct Line {
     double fixed = 0;
     double slope = 0;

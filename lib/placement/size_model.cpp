@@ -39,7 +39,8 @@ Corpus read_corpus(std::string_view text) {
         if (word.empty()) {
             continue;
         }
-        const auto [entry, fresh] = number.try_emplace(word, static_cast<std::uint32_t>(corpus.length.size()));
+        const auto [entry, fresh] =
+            number.try_emplace(word, static_cast<std::uint32_t>(corpus.length.size()));
         if (fresh) {
             corpus.length.push_back(static_cast<std::uint32_t>(word.size()));
         }
@@ -76,16 +77,19 @@ void measure_order(const Corpus& corpus, const std::vector<std::uint32_t>& order
 
 Result<SizeModel> SizeModel::constant(double bytes) {
     if (!is_positive(bytes)) {
-        return Error(Errc::kInput, "message size " + std::to_string(bytes) + " is not a positive number of bytes");
+        return Error(Errc::kInput,
+                     "message size " + std::to_string(bytes) + " is not a positive number of bytes");
     }
     SizeModel model;
     model.full_ = bytes;
     return model;
 }
 
-Result<SizeModel> SizeModel::parameter_server(std::uint64_t features, double dropout, double bytes_per_value) {
+Result<SizeModel> SizeModel::parameter_server(std::uint64_t features, double dropout,
+                                              double bytes_per_value) {
     if (features == 0 || !is_positive(bytes_per_value)) {
-        return Error(Errc::kInput, "a parameter server needs at least one feature and a positive size for it");
+        return Error(Errc::kInput,
+                     "a parameter server needs at least one feature and a positive size for it");
     }
     if (!(dropout >= 0 && dropout < 1)) {
         return Error(Errc::kInput, "dropout " + std::to_string(dropout) + " is outside [0, 1)");
@@ -134,8 +138,9 @@ double SizeModel::bytes(std::uint64_t servers) const {
 }
 
 double SizeModel::interpolate(std::uint64_t servers) const {
-    const auto after = std::lower_bound(points_.begin(), points_.end(), servers,
-                                        [](const SizePoint& point, std::uint64_t m) { return point.servers < m; });
+    const auto after =
+        std::lower_bound(points_.begin(), points_.end(), servers,
+                         [](const SizePoint& point, std::uint64_t m) { return point.servers < m; });
     if (after == points_.begin()) {
         return points_.front().bytes;
     }
@@ -143,20 +148,22 @@ double SizeModel::interpolate(std::uint64_t servers) const {
         return points_.back().bytes;
     }
     const auto before = after - 1;
-    const double share =
-        static_cast<double>(servers - before->servers) / static_cast<double>(after->servers - before->servers);
+    const double share = static_cast<double>(servers - before->servers) /
+                         static_cast<double>(after->servers - before->servers);
     return before->bytes + share * (after->bytes - before->bytes);
 }
 
-Result<std::vector<SizePoint>> measure_word_count(std::string_view text, std::uint32_t shards, std::uint32_t rounds,
-                                                  std::uint64_t seed, double bytes_per_count) {
+Result<std::vector<SizePoint>> measure_word_count(std::string_view text, std::uint32_t shards,
+                                                  std::uint32_t rounds, std::uint64_t seed,
+                                                  double bytes_per_count) {
     if (shards == 0 || rounds == 0) {
         return Error(Errc::kInput, "word count needs at least one shard and one round");
     }
     const Corpus corpus = read_corpus(text);
     if (corpus.words.size() < shards) {
         return Error(Errc::kInput, "the text has " + std::to_string(corpus.words.size()) + " words for " +
-                                       std::to_string(shards) + " shards; give a longer text or fewer shards");
+                                       std::to_string(shards) +
+                                       " shards; give a longer text or fewer shards");
     }
     std::vector<SizePoint> points;
     for (std::uint64_t m = 1; m < shards; m *= 2) {

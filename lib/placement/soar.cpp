@@ -35,29 +35,29 @@ std::vector<std::uint8_t> find_candidates(const Tree& tree) {
 
 // Columns of the accumulator of a switch after each of its children.
 class Growth {
-  public:
+ public:
     explicit Growth(std::uint32_t k) : k_(k) {}
     std::uint32_t add(std::uint32_t budget) {
         sum_ = std::min<std::uint64_t>(k_, sum_ + budget);
         return static_cast<std::uint32_t>(sum_);
     }
 
-  private:
+ private:
     std::uint64_t k_;
     std::uint64_t sum_ = 0;
 };
 
 }  // namespace
 
-// Everything that colouring needs: for each cell of each table the colour, and for each child after the first how many
-// of the blue switches go to it.
+// Everything that colouring needs: for each cell of each table the colour, and for each child after the first
+// how many of the blue switches go to it.
 struct Soar::Trace {
     Problem problem;
     Layout layout;
     std::uint32_t width = 1;
-    std::vector<std::uint64_t> colour_at;        // per candidate switch, into `byte`
-    std::vector<std::uint64_t> split_at;         // per child after the first, into `byte`
-    std::vector<std::uint32_t> split_columns;    // per child after the first
+    std::vector<std::uint64_t> colour_at;      // per candidate switch, into `byte`
+    std::vector<std::uint64_t> split_at;       // per child after the first, into `byte`
+    std::vector<std::uint32_t> split_columns;  // per child after the first
     std::vector<std::uint8_t> byte;
     std::uint64_t bytes = 0;
 
@@ -96,8 +96,8 @@ struct Soar::Trace {
         if (colour_at[id] == kNowhere) {
             return {};
         }
-        return std::span(byte).subspan(colour_at[id],
-                                       std::uint64_t{layout.rows[id]} * (layout.budget[id] + std::uint64_t{1}));
+        return std::span(byte).subspan(
+            colour_at[id], std::uint64_t{layout.rows[id]} * (layout.budget[id] + std::uint64_t{1}));
     }
 
     [[nodiscard]] bool is_blue(SwitchId id, std::uint32_t row, std::uint32_t i) const {
@@ -116,7 +116,8 @@ struct Soar::Trace {
 
     [[nodiscard]] std::uint32_t split(SwitchId child, std::uint32_t row, std::uint32_t i) const {
         std::uint32_t split = 0;
-        std::memcpy(&split, byte.data() + split_at[child] + (std::uint64_t{row} * split_columns[child] + i) * width,
+        std::memcpy(&split,
+                    byte.data() + split_at[child] + (std::uint64_t{row} * split_columns[child] + i) * width,
                     width);
         return split;
     }
@@ -126,7 +127,7 @@ static_assert(std::endian::native == std::endian::little, "Trace stores the low 
 
 // One run of SOAR-Gather over a Trace.
 class Soar::Gatherer {
-  public:
+ public:
     explicit Gatherer(Trace& trace) : trace_(trace), lines_(make_lines(trace.problem, trace.layout)) {
         pending_.resize(trace.problem.tree.size());
     }
@@ -162,10 +163,10 @@ class Soar::Gatherer {
         return lines_[root].fixed + lines_[root].slope * trace_.problem.length[root];
     }
 
-  private:
+ private:
     // The scratch memory of one thread.
     class Worker {
-      public:
+     public:
         Worker(Gatherer& gatherer, bool count) : self_(gatherer), count_(count) {}
 
         // Turns the sum of the children's tables at `id` into the table of `id`.
@@ -204,7 +205,7 @@ class Soar::Gatherer {
 
         [[nodiscard]] std::uint64_t peak() const { return peak_; }
 
-      private:
+     private:
         void account(std::uint64_t taken, std::uint64_t freed) {
             if (!count_) {
                 return;
@@ -289,7 +290,8 @@ class Soar::Gatherer {
 
     Trace& trace_;
     std::vector<Line> lines_;
-    std::vector<Table> pending_;  // per switch: the sum of its finished children, then its own table until merged
+    std::vector<Table>
+        pending_;  // per switch: the sum of its finished children, then its own table until merged
     std::vector<std::uint8_t> inside_task_;
     std::vector<std::uint32_t> position_;
     std::uint64_t peak_ = 0;
@@ -352,6 +354,9 @@ std::vector<SwitchId> Soar::colour(std::uint32_t i) const {
         auto [id, row, budget] = open.back();
         open.pop_back();
         budget = std::min(budget, layout.budget[id]);
+        if (budget == 0) {
+            continue;
+        }
         if (trace_->is_blue(id, row, budget)) {
             blue.push_back(id);
             row = layout.rows[id];

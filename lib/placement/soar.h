@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SOAR: the placement of at most k aggregating switches with the least total cost, exactly (SOAR, algorithms 2-4).
+// SOAR: the placement of at most k aggregating switches with the least total cost, exactly (SOAR, algorithms
+// 2-4).
 //
 // Where this differs from the paper's listing, and why the optimum is the same:
 // - "at most k" in every table (the paper fixes exactly k), so more budget never costs more;
-// - children are summed under budgets bounded by what is below them, so gathering takes O(n h k) steps, inside the
+// - children are summed under budgets bounded by what is below them, so gathering takes O(n h k) steps,
+// inside the
 //   paper's O(n h k^2);
 // - weights differ per switch (problem.h), which makes bytes an exact objective too.
 #pragma once
@@ -20,12 +22,13 @@
 namespace ask::placement {
 
 struct SoarOptions {
-    unsigned threads = 1;  // gather independent subtrees on this many threads; the result does not depend on it
+    unsigned threads =
+        1;  // gather independent subtrees on this many threads; the result does not depend on it
     std::uint64_t memory_limit = std::uint64_t{8} << 30;  // bytes for the trace of the gather phase
 };
 
 class Soar {
-  public:
+ public:
     // Runs SOAR-Gather. kLimit if trace_bytes() would exceed the limit; the text says what it takes.
     static Result<Soar> gather(Problem problem, std::uint32_t k, const SoarOptions& options = {});
 
@@ -33,7 +36,8 @@ class Soar {
     [[nodiscard]] std::span<const double> curve() const { return curve_; }
     [[nodiscard]] double cost(std::uint32_t i) const;
 
-    // Runs SOAR-Color for a budget of i: the blue switches, ascending. Never more than needed for the optimum's cost.
+    // Runs SOAR-Color for a budget of i: the blue switches, ascending. Never more than needed for the
+    // optimum's cost.
     [[nodiscard]] std::vector<SwitchId> colour(std::uint32_t i) const;
 
     // Memory kept for colouring, exactly. Per candidate switch (available, with at least two servers below):
@@ -43,8 +47,8 @@ class Soar {
     [[nodiscard]] std::uint64_t trace_bytes() const { return trace_bytes_; }
     // The same for a gather that has not been run.
     [[nodiscard]] static std::uint64_t trace_bytes_for(Problem problem, std::uint32_t k);
-    // Largest sum of value tables alive at once during a gather on one thread (0 on several): tables are freed
-    // as soon as the parent has taken them in.
+    // Largest sum of value tables alive at once during a gather on one thread (0 on several): tables are
+    // freed as soon as the parent has taken them in.
     [[nodiscard]] std::uint64_t peak_table_bytes() const { return peak_table_bytes_; }
 
     [[nodiscard]] const Problem& problem() const;
@@ -53,7 +57,7 @@ class Soar {
     Soar& operator=(Soar&&) noexcept;
     ~Soar();
 
-  private:
+ private:
     struct Trace;
     class Gatherer;
 

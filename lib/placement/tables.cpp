@@ -80,7 +80,9 @@ Table fold(const Fold& step, std::span<const double> distance, std::uint32_t bud
             const double blue = step.blue(i, distance[r]);
             if (blue < row[i]) {
                 row[i] = blue;
-                is_blue[std::size_t{r} * table.columns + i] = 1;
+                if (!is_blue.empty()) {
+                    is_blue[std::size_t{r} * table.columns + i] = 1;
+                }
             }
         }
     }

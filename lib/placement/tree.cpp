@@ -39,7 +39,8 @@ Result<SwitchId> find_root(const std::vector<SwitchId>& parent) {
             }
             root = static_cast<SwitchId>(id);
         } else if (parent[id] >= parent.size()) {
-            return Error(Errc::kInput, switch_name(id) + ": its parent, " + switch_name(parent[id]) + ", does not exist");
+            return Error(Errc::kInput,
+                         switch_name(id) + ": its parent, " + switch_name(parent[id]) + ", does not exist");
         }
     }
     if (root == kNoSwitch) {
@@ -50,7 +51,8 @@ Result<SwitchId> find_root(const std::vector<SwitchId>& parent) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Tree::Shape>> Tree::build_shape(std::vector<SwitchId> parent, std::vector<double> rate) {
+Result<std::shared_ptr<const Tree::Shape>> Tree::build_shape(std::vector<SwitchId> parent,
+                                                             std::vector<double> rate) {
     const std::size_t count = parent.size();
     const Result<SwitchId> root = find_root(parent);
     if (!root.ok()) {
@@ -107,7 +109,8 @@ Result<Tree> Tree::build(TreeSpec spec) {
         return Error(Errc::kInput, "a tree needs at least one switch");
     }
     if (count > kMaxSwitches) {
-        return Error(Errc::kLimit, std::to_string(count) + " switches; the limit is " + std::to_string(kMaxSwitches));
+        return Error(Errc::kLimit,
+                     std::to_string(count) + " switches; the limit is " + std::to_string(kMaxSwitches));
     }
     ASK_TRY(check_length("rates", spec.rate.size(), count), "tree");
     if (spec.available.empty()) {
@@ -159,7 +162,8 @@ Result<Tree> Tree::with_available(std::vector<std::uint8_t> available) const {
 
 Result<> Tree::set_load(SwitchId id, std::uint64_t load) {
     if (id >= size()) {
-        return Error(Errc::kInput, switch_name(id) + " does not exist; the tree has " + std::to_string(size()));
+        return Error(Errc::kInput,
+                     switch_name(id) + " does not exist; the tree has " + std::to_string(size()));
     }
     const std::uint64_t others = total_load() - load_[id];
     if (load > kMaxTotalLoad - others) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The network that placement works on: a tree of switches whose root hands its messages to the destination
-// (SOAR, section 2). Every switch has one link towards the destination, so a link is named by the switch below it.
+// (SOAR, section 2). Every switch has one link towards the destination, so a link is named by the switch
+// below it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct TreeSpec {
 
 // A checked tree. Cheap to copy: the shape is shared, loads and availability are the copy's own.
 class Tree {
-  public:
+ public:
     // Fails with kInput for vectors of unequal length, no or several roots, a parent that does not exist, a
     // cycle, a rate outside [kMinRate, kMaxRate] or not a number; with kLimit beyond kMaxSwitches or
     // kMaxTotalLoad. The text names the switch by its index.
@@ -66,7 +67,7 @@ class Tree {
     [[nodiscard]] std::uint64_t subtree_load(SwitchId id) const { return subtree_load_[id]; }
     [[nodiscard]] std::uint64_t total_load() const { return subtree_load_[root()]; }
 
-  private:
+ private:
     struct Shape {
         std::vector<SwitchId> parent;
         std::vector<double> rate;
@@ -78,7 +79,8 @@ class Tree {
     };
 
     Tree() = default;
-    static Result<std::shared_ptr<const Shape>> build_shape(std::vector<SwitchId> parent, std::vector<double> rate);
+    static Result<std::shared_ptr<const Shape>> build_shape(std::vector<SwitchId> parent,
+                                                            std::vector<double> rate);
     Result<> adopt_loads(std::vector<std::uint64_t> load);
 
     std::shared_ptr<const Shape> shape_;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many aggregating switches each of many workloads should get: the question that SOAR leaves open
+// (section 8) and answers with the same k for all. A workload's cost curve (Soar::curve) says what each
+// further switch saves.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ask::placement {
+
+// With all curves at hand: budgets with a sum of at most `total` and the least sum of costs, exactly. Each
+// curve is not empty and does not increase. O(workloads * total * longest curve).
+[[nodiscard]] std::vector<std::uint32_t> split_budget(std::span<const std::vector<double>> curves,
+                                                      std::uint32_t total);
+
+// With workloads arriving one at a time and their number known: a heuristic. It sets a price per switch such
+// that the workloads seen so far, this one included, would together spend their share of what is left, and
+// buys for this workload whatever saves at least that price. Never spends more than `total` in all.
+class PacedBudget {
+ public:
+    PacedBudget(std::uint32_t total, std::uint32_t workloads) : left_(total), expected_(workloads) {}
+
+    // The budget for the next workload, whose curve this is; what it buys is taken off. After the expected
+    // number of workloads, each further one is treated as the last.
+    std::uint32_t choose(std::span<const double> curve);
+
+    [[nodiscard]] std::uint32_t left() const { return left_; }
+
+ private:
+    std::uint32_t left_;
+    std::uint32_t expected_;  // workloads still to come
+    std::uint32_t seen_ = 0;
+    std::vector<double>
+        savings_;  // of every switch that a workload seen so far could have bought, largest first
+};
+
+// Savings per further switch along the lower convex hull of a curve: not increasing; as many as the curve has
+// steps.
+[[nodiscard]] std::vector<double> hull_savings(std::span<const double> curve);
+
+}  // namespace ask::placement
