@@ -69,7 +69,7 @@ class TupleRingConsumer {
     void swap(TupleRingConsumer& other) noexcept;
     UniqueFd memory_;
     UniqueFd data_event_;   // read end
-    UniqueFd data_write_;   // the application's
+    UniqueFd data_write_;   // the application's, readable too
     UniqueFd space_event_;  // write end
     UniqueFd space_read_;   // the application's
     RingHeader* header_ = nullptr;

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/client/tuple_ring.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "lib/abi/consts.h"
+
+namespace ask {
+namespace {
+
+constexpr std::size_t kMinRing = 256 * 1024;
+constexpr std::size_t kMaxRing = std::size_t{1} << 31;
+// Sleepers are woken through the other side's pipe; one byte in it is as good as many.
+constexpr char kWake = 1;
+
+struct RecordHead {
+    std::int64_t value;
+    std::uint32_t key_len;
+    std::uint32_t zero;
+};
+static_assert(sizeof(RecordHead) == 16);
+
+constexpr std::size_t record_bytes(std::size_t key_len) {
+    return sizeof(RecordHead) + ((key_len + 7) & ~std::size_t{7});
+}
+static_assert(record_bytes(ASK_MAX_KEY) <= kMinRing);
+
+std::size_t page_bytes() {
+    return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+struct Mapping {
+    RingHeader* header;
+    std::byte* data;
+};
+
+std::size_t mapped_bytes(std::size_t bytes) {
+    return page_bytes() + 2 * bytes;
+}
+
+void unmap(const RingHeader* header, std::size_t bytes) {
+    if (header != nullptr) {
+        ::munmap(const_cast<RingHeader*>(header), mapped_bytes(bytes));
+    }
+}
+
+// Maps the header page, and the records twice in a row behind it.
+Result<Mapping> map_ring(int fd, std::size_t bytes) {
+    const std::size_t page = page_bytes();
+    void* const base = ::mmap(nullptr, mapped_bytes(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) {
+        return Error::from_errno(errno, "reserve addresses for a tuple ring");
+    }
+    auto* const start = static_cast<std::byte*>(base);
+    const int protection = PROT_READ | PROT_WRITE;
+    const int flags = MAP_SHARED | MAP_FIXED;
+    if (::mmap(start, page + bytes, protection, flags, fd, 0) == MAP_FAILED ||
+        ::mmap(start + page + bytes, bytes, protection, flags, fd, static_cast<off_t>(page)) == MAP_FAILED) {
+        const int err = errno;
+        ::munmap(base, mapped_bytes(bytes));
+        return Error::from_errno(err, "map a tuple ring of " + std::to_string(bytes) + " bytes");
+    }
+    return Mapping{reinterpret_cast<RingHeader*>(start), start + page};
+}
+
+struct Pipe {
+    UniqueFd read;
+    UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+    std::array<int, 2> fds{-1, -1};
+    if (::pipe2(fds.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+        return Error::from_errno(errno, "make a pipe");
+    }
+    return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// A full pipe wakes the sleeper as well, and a closed one has none.
+void wake(int fd) {
+    const ssize_t written = ::write(fd, &kWake, 1);
+    static_cast<void>(written);
+}
+
+void drain(int fd) {
+    std::array<char, 64> bytes{};
+    // Bounded: who keeps the pipe full gets woken too often, which is its own loss.
+    for (int i = 0; i < 16; ++i) {
+        if (::read(fd, bytes.data(), bytes.size()) < static_cast<ssize_t>(bytes.size())) {
+            return;
+        }
+    }
+}
+
+// The application's end of the pipe that wakes the agent. Opened anew for reading too: writing to a pipe
+// that nobody can read would kill the application (SIGPIPE) when the agent dies.
+Result<UniqueFd> reopen_for_application(int pipe_fd) {
+    const std::string path = "/proc/self/fd/" + std::to_string(pipe_fd);
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!fd) {
+        return Error::from_errno(errno, "open a pipe's other end through " + path);
+    }
+    return fd;
+}
+
+Result<UniqueFd> make_memory(std::size_t bytes) {
+    UniqueFd fd(::memfd_create("ask-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd) {
+        return Error::from_errno(errno, "make shared memory");
+    }
+    if (::ftruncate(fd.get(), static_cast<off_t>(page_bytes() + bytes)) != 0) {
+        return Error::from_errno(errno, "size shared memory of " + std::to_string(bytes) + " bytes");
+    }
+    // Without the seals an application could cut the memory off under the agent (SIGBUS).
+    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        return Error::from_errno(errno, "seal shared memory");
+    }
+    return fd;
+}
+
+}  // namespace
+
+Result<TupleRingConsumer> TupleRingConsumer::create(std::size_t bytes) {
+    if (!std::has_single_bit(bytes) || bytes < kMinRing || bytes > kMaxRing) {
+        return Error(Errc::kUsage, "a tuple ring of " + std::to_string(bytes) +
+                                       " bytes: must be a power of two from 256 KiB to 2 GiB");
+    }
+    auto memory = make_memory(bytes);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    auto data_pipe = make_pipe();
+    if (!data_pipe) {
+        return std::move(data_pipe).error();
+    }
+    auto space_pipe = make_pipe();
+    if (!space_pipe) {
+        return std::move(space_pipe).error();
+    }
+    auto data_write = reopen_for_application(data_pipe->write.get());
+    if (!data_write) {
+        return std::move(data_write).error();
+    }
+    auto mapping = map_ring(memory->get(), bytes);
+    if (!mapping) {
+        return std::move(mapping).error();
+    }
+    TupleRingConsumer ring;
+    ring.memory_ = *std::move(memory);
+    ring.data_event_ = std::move(data_pipe->read);
+    ring.data_write_ = *std::move(data_write);
+    ring.space_event_ = std::move(space_pipe->write);
+    ring.space_read_ = std::move(space_pipe->read);
+    ring.header_ = new (mapping->header) RingHeader{};
+    ring.header_->magic = RingHeader::kMagic;
+    ring.header_->bytes = bytes;
+    ring.data_ = mapping->data;
+    ring.bytes_ = bytes;
+    return ring;
+}
+
+void TupleRingConsumer::swap(TupleRingConsumer& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(data_event_, other.data_event_);
+    std::swap(data_write_, other.data_write_);
+    std::swap(space_event_, other.space_event_);
+    std::swap(space_read_, other.space_read_);
+    std::swap(header_, other.header_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(tail_, other.tail_);
+    std::swap(seen_head_, other.seen_head_);
+    std::swap(current_, other.current_);
+}
+
+TupleRingConsumer::TupleRingConsumer(TupleRingConsumer&& other) noexcept {
+    swap(other);
+}
+
+TupleRingConsumer& TupleRingConsumer::operator=(TupleRingConsumer&& other) noexcept {
+    swap(other);
+    return *this;
+}
+
+TupleRingConsumer::~TupleRingConsumer() {
+    unmap(header_, bytes_);
+}
+
+Result<bool> TupleRingConsumer::peek(std::string_view& key, std::int64_t& value) {
+    if (tail_ == seen_head_) {
+        const std::uint64_t head = header_->head.load(std::memory_order_acquire);
+        if (head - tail_ > bytes_ || head % 8 != 0) {
+            return Error(Errc::kInput, "tuple ring: the application's index is out of range");
+        }
+        seen_head_ = head;
+        if (tail_ == head) {
+            return false;
+        }
+    }
+    const std::byte* const place = data_ + (tail_ & (bytes_ - 1));
+    // Copied before it is checked: the application may write to it at any time.
+    RecordHead head;
+    std::memcpy(&head, place, sizeof(head));
+    const std::size_t size = record_bytes(head.key_len);
+    if (head.key_len > ASK_MAX_KEY || size > seen_head_ - tail_) {
+        return Error(Errc::kInput, "tuple ring: a key of " + std::to_string(head.key_len) +
+                                       " bytes does not fit what the application has written");
+    }
+    key = {reinterpret_cast<const char*>(place) + sizeof(RecordHead), head.key_len};
+    value = head.value;
+    current_ = size;
+    return true;
+}
+
+void TupleRingConsumer::pop() {
+    tail_ += current_;
+    current_ = 0;
+}
+
+void TupleRingConsumer::release() {
+    // Store, then load, both sequentially consistent, as in TupleRingProducer::arm(): either this sees the
+    // wish or the producer sees the space.
+    header_->tail.store(tail_, std::memory_order_seq_cst);
+    const std::uint32_t wanted = header_->producer_waiting.load(std::memory_order_seq_cst);
+    if (wanted == 0) {
+        return;
+    }
+    const std::uint64_t used = header_->head.load(std::memory_order_relaxed) - tail_;
+    if (used > bytes_ || bytes_ - used >= wanted || used == 0) {
+        header_->producer_waiting.store(0, std::memory_order_relaxed);
+        wake(space_event_.get());
+    }
+}
+
+bool TupleRingConsumer::has_data() const {
+    return header_->head.load(std::memory_order_seq_cst) != tail_;
+}
+
+bool TupleRingConsumer::arm() {
+    drain(data_event_.get());
+    header_->consumer_waiting.store(1, std::memory_order_seq_cst);
+    if (!has_data()) {
+        return false;
+    }
+    header_->consumer_waiting.store(0, std::memory_order_relaxed);
+    return true;
+}
+
+Result<TupleRingProducer> TupleRingProducer::open(UniqueFd memory, UniqueFd data_event,
+                                                  UniqueFd space_event) {
+    const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+    struct stat info{};
+    if (seals < 0 || ::fstat(memory.get(), &info) != 0) {
+        return Error::from_errno(errno, "tuple ring: look at its memory");
+    }
+    const std::size_t page = page_bytes();
+    const std::size_t size = static_cast<std::size_t>(info.st_size);
+    const std::size_t bytes = size - page;
+    if ((seals & F_SEAL_SHRINK) == 0 || size <= page || !std::has_single_bit(bytes) || bytes < kMinRing ||
+        bytes > kMaxRing) {
+        return Error(Errc::kInput, "tuple ring: not the memory of one");
+    }
+    auto mapping = map_ring(memory.get(), bytes);
+    if (!mapping) {
+        return std::move(mapping).error();
+    }
+    TupleRingProducer ring;
+    ring.header_ = mapping->header;
+    ring.data_ = mapping->data;
+    ring.bytes_ = bytes;
+    ring.memory_ = std::move(memory);
+    ring.data_event_ = std::move(data_event);
+    ring.space_event_ = std::move(space_event);
+    if (ring.header_->magic != RingHeader::kMagic || ring.header_->bytes != bytes) {
+        return Error(Errc::kInput, "tuple ring: not the header of one");
+    }
+    ring.head_ = ring.header_->head.load(std::memory_order_relaxed);
+    ring.seen_tail_ = ring.head_;
+    return ring;
+}
+
+void TupleRingProducer::swap(TupleRingProducer& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(data_event_, other.data_event_);
+    std::swap(space_event_, other.space_event_);
+    std::swap(header_, other.header_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(head_, other.head_);
+    std::swap(seen_tail_, other.seen_tail_);
+}
+
+TupleRingProducer::TupleRingProducer(TupleRingProducer&& other) noexcept {
+    swap(other);
+}
+
+TupleRingProducer& TupleRingProducer::operator=(TupleRingProducer&& other) noexcept {
+    swap(other);
+    return *this;
+}
+
+TupleRingProducer::~TupleRingProducer() {
+    unmap(header_, bytes_);
+}
+
+bool TupleRingProducer::try_push(std::string_view key, std::int64_t value) {
+    const std::size_t size = record_bytes(key.size());
+    if (head_ - seen_tail_ + size > bytes_) {
+        seen_tail_ = header_->tail.load(std::memory_order_acquire);
+        if (head_ - seen_tail_ + size > bytes_) {
+            return false;
+        }
+    }
+    std::byte* const place = data_ + (head_ & (bytes_ - 1));
+    const RecordHead head{value, static_cast<std::uint32_t>(key.size()), 0};
+    std::memcpy(place, &head, sizeof(head));
+    std::copy_n(key.data(), key.size(), reinterpret_cast<char*>(place) + sizeof(head));
+    head_ += size;
+    return true;
+}
+
+void TupleRingProducer::publish() {
+    // Sequentially consistent, as in TupleRingConsumer::arm(): either this sees it asleep or it sees the
+    // data.
+    header_->head.store(head_, std::memory_order_seq_cst);
+    if (header_->consumer_waiting.load(std::memory_order_seq_cst) != 0) {
+        header_->consumer_waiting.store(0, std::memory_order_relaxed);
+        wake(data_event_.get());
+    }
+}
+
+bool TupleRingProducer::arm(std::size_t need) {
+    publish();
+    need = std::clamp(need, std::size_t{1}, bytes_);
+    drain(space_event_.get());
+    header_->producer_waiting.store(static_cast<std::uint32_t>(need), std::memory_order_seq_cst);
+    seen_tail_ = header_->tail.load(std::memory_order_seq_cst);
+    if (bytes_ - std::min<std::uint64_t>(head_ - seen_tail_, bytes_) < need) {
+        return false;
+    }
+    header_->producer_waiting.store(0, std::memory_order_relaxed);
+    return true;
+}
+
+bool TupleRingProducer::drained() const {
+    return header_->tail.load(std::memory_order_acquire) == head_;
+}
+
+}  // namespace ask
