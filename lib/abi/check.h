@@ -19,6 +19,9 @@
  * loops over packet bytes are not here, since BPF bounds them its own way.
  */
 #pragma once
+#ifdef __cplusplus
+#pragma GCC system_header /* C, which C++ warnings do not understand */
+#endif
 
 #include <linux/types.h>
 

@@ -6,6 +6,9 @@
  * would crowd into a part of their AA (ASK section 3.2.2).
  */
 #pragma once
+#ifdef __cplusplus
+#pragma GCC system_header /* C, which C++ warnings do not understand */
+#endif
 
 #include <linux/types.h>
 

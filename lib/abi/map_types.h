@@ -9,6 +9,9 @@
  * and an RCU grace period has passed, so a program never sees one half-changed.
  */
 #pragma once
+#ifdef __cplusplus
+#pragma GCC system_header /* C, which C++ warnings do not understand */
+#endif
 
 #include <linux/types.h>
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/*
+ * Steering on a host: ASK packets for this host go to the AF_XDP socket of the
+ * queue that they came in on, everything else to the stack. What a packet says is
+ * the agent's to check; here only addresses and ports count.
+ */
+#include "bpf/parse.bpf.h"
+#include "lib/abi/map_types.h"
+
+/* The host's own address, network order: packets to others are passed on. */
+const volatile __u32 own_address = 0;
+
+/* One counter for every way out: enum ask_host_counter. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ASK_HOST_CNT_COUNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} host_counters SEC(".maps");
+
+/* AF_XDP sockets by rx queue; the loader sets as many entries as queues exist. */
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u32);
+} xsks SEC(".maps");
+
+static __always_inline void count(__u32 reason)
+{
+	__u64 *value = bpf_map_lookup_elem(&host_counters, &reason);
+
+	/* Per CPU, and nothing interrupts XDP on its CPU: no atomic needed. */
+	if (value)
+		*value += 1;
+}
+
+/* To a sender or receiver (DATA, LONG, FIN), or back to one of our channels (ACK). */
+static __always_inline bool is_ask(const struct ask_frame *frame)
+{
+	__u32 channel = (__u32)bpf_ntohs(frame->udp->dest) - ASK_CHANNEL_PORT_BASE;
+
+	if (frame->ip->daddr != own_address)
+		return false;
+	if (frame->udp->dest == bpf_htons(ASK_UDP_PORT))
+		return true;
+	/* Ports below the base wrap to large numbers. */
+	return frame->udp->source == bpf_htons(ASK_UDP_PORT) && channel < ASK_MAX_CHANNELS_PER_HOST;
+}
+
+SEC("xdp")
+int ask_host(struct xdp_md *ctx)
+{
+	struct ask_frame frame;
+	long action;
+
+	if (!parse_udp(ctx, &frame) || !is_ask(&frame)) {
+		count(ASK_HOST_CNT_pass_foreign);
+		return XDP_PASS;
+	}
+	/* A socket gets only what arrives on its own queue, whatever the map says. */
+	action = bpf_redirect_map(&xsks, ctx->rx_queue_index, XDP_DROP);
+	count(action == XDP_REDIRECT ? ASK_HOST_CNT_steered : ASK_HOST_CNT_drop_no_socket);
+	return (int)action;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/net/address.h"
+
+#include <arpa/inet.h>
+
+#include <cstdio>
+
+namespace ask {
+
+std::string format_ipv4(std::uint32_t address) {
+    std::string text;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        text += std::to_string((address >> shift) & 0xffU);
+        text += shift > 0 ? "." : "";
+    }
+    return text;
+}
+
+std::optional<std::uint32_t> parse_ipv4(std::string_view text) {
+    in_addr address{};
+    if (inet_pton(AF_INET, std::string(text).c_str(), &address) != 1) {
+        return std::nullopt;
+    }
+    return ntohl(address.s_addr);
+}
+
+std::string format_mac(const MacAddress& mac) {
+    std::array<char, 18> text{};
+    std::snprintf(text.data(), text.size(), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+                  mac[4], mac[5]);
+    return text.data();
+}
+
+}  // namespace ask

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// IPv4 and Ethernet addresses. IPv4 addresses are 32-bit numbers in host byte order everywhere in user space.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ask {
+
+using MacAddress = std::array<std::uint8_t, 6>;
+
+// Dotted form of an address.
+[[nodiscard]] std::string format_ipv4(std::uint32_t address);
+// Four decimal numbers with dots; nothing else is an address.
+[[nodiscard]] std::optional<std::uint32_t> parse_ipv4(std::string_view text);
+// Six hexadecimal bytes with colons.
+[[nodiscard]] std::string format_mac(const MacAddress& mac);
+
+}  // namespace ask

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/net/netlink.h"
+
+#include <arpa/inet.h>
+#include <linux/if.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace ask {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kAnswerTimeoutMs = 2000;
+constexpr std::uint16_t kUsableNeighbour =
+    NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
+
+// A request with its fixed part and room for a few attributes.
+template <typename Fixed>
+struct Request {
+    nlmsghdr header{};
+    Fixed fixed{};
+    alignas(NLMSG_ALIGNTO) std::array<std::byte, 64> attributes{};
+
+    Request(std::uint16_t type, std::uint16_t flags) {
+        header.nlmsg_len = NLMSG_LENGTH(sizeof(Fixed));
+        header.nlmsg_type = type;
+        header.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
+    }
+    void add(std::uint16_t type, const void* data, std::size_t bytes) {
+        rtattr attribute{};
+        attribute.rta_type = type;
+        attribute.rta_len = static_cast<std::uint16_t>(RTA_LENGTH(bytes));
+        std::byte* const at = reinterpret_cast<std::byte*>(this) + NLMSG_ALIGN(header.nlmsg_len);
+        std::memcpy(at, &attribute, sizeof(attribute));
+        std::memcpy(at + RTA_LENGTH(0), data, bytes);
+        header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(header.nlmsg_len) + RTA_SPACE(bytes));
+    }
+    void add_u32(std::uint16_t type, std::uint32_t value) { add(type, &value, sizeof(value)); }
+};
+
+// The fixed part of an answer, if the message is long enough for it.
+template <typename Fixed>
+const Fixed* fixed_part(const nlmsghdr& message, std::uint16_t type) {
+    if (message.nlmsg_type != type || message.nlmsg_len < NLMSG_LENGTH(sizeof(Fixed))) {
+        return nullptr;
+    }
+    return reinterpret_cast<const Fixed*>(reinterpret_cast<const std::byte*>(&message) + NLMSG_HDRLEN);
+}
+
+// Calls visit(type, bytes) for each attribute in `bytes`.
+template <typename Visit>
+void each_attribute(std::span<const std::byte> bytes, Visit&& visit) {
+    while (bytes.size() >= sizeof(rtattr)) {
+        rtattr attribute{};
+        std::memcpy(&attribute, bytes.data(), sizeof(attribute));
+        if (attribute.rta_len < sizeof(rtattr) || attribute.rta_len > bytes.size()) {
+            return;
+        }
+        visit(attribute.rta_type & static_cast<unsigned>(NLA_TYPE_MASK),
+              bytes.subspan(RTA_LENGTH(0), attribute.rta_len - RTA_LENGTH(0)));
+        bytes = bytes.subspan(std::min<std::size_t>(RTA_ALIGN(attribute.rta_len), bytes.size()));
+    }
+}
+
+template <typename Fixed>
+std::span<const std::byte> attributes_of(const nlmsghdr& message) {
+    const std::size_t skip = NLMSG_SPACE(sizeof(Fixed));
+    const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(&message), message.nlmsg_len);
+    return all.subspan(std::min(skip, all.size()));
+}
+
+std::uint32_t read_u32(std::span<const std::byte> bytes) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
+    return value;
+}
+
+void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    switch (type) {
+        case IFLA_IFNAME:
+            info.name.assign(reinterpret_cast<const char*>(bytes.data()),
+                             strnlen(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+            break;
+        case IFLA_ADDRESS:
+            if (bytes.size() == info.mac.size()) {
+                std::memcpy(info.mac.data(), bytes.data(), info.mac.size());
+            }
+            break;
+        case IFLA_MTU:
+            info.mtu = read_u32(bytes);
+            break;
+        case IFLA_NUM_RX_QUEUES:
+            info.rx_queues = read_u32(bytes);
+            break;
+        case IFLA_XDP:
+            each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+                if (inner == IFLA_XDP_PROG_ID) {
+                    info.xdp_program = read_u32(value);
+                }
+            });
+            break;
+        default:
+            break;
+    }
+}
+
+}  // namespace
+
+Result<Netlink> Netlink::open() {
+    UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+    if (!fd) {
+        return Error::from_errno(errno, "open a netlink socket");
+    }
+    return Netlink(std::move(fd));
+}
+
+Result<> Netlink::request(nlmsghdr& header, const Visit& visit) {
+    header.nlmsg_seq = ++sequence_;
+    sockaddr_nl kernel{};
+    kernel.nl_family = AF_NETLINK;
+    if (::sendto(fd_.get(), &header, header.nlmsg_len, 0, reinterpret_cast<const sockaddr*>(&kernel),
+                 sizeof(kernel)) < 0) {
+        return Error::from_errno(errno, "send a netlink request");
+    }
+    for (;;) {
+        auto more = receive_answer(visit);
+        if (!more) {
+            return std::move(more).error();
+        }
+        if (!*more) {
+            return {};
+        }
+    }
+}
+
+// One datagram of an answer; true: more will come.
+Result<bool> Netlink::receive_answer(const Visit& visit) {
+    alignas(nlmsghdr) std::array<std::byte, 32768> buffer;
+    pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&entry, 1, kAnswerTimeoutMs);
+    if (ready == 0) {
+        return Error(Errc::kDeadline, "the kernel did not answer a netlink request");
+    }
+    const ssize_t size = ready < 0 ? -1 : ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
+    if (size < 0) {
+        return errno == EINTR ? Result<bool>(true) : Error::from_errno(errno, "receive from netlink");
+    }
+    auto left = static_cast<std::size_t>(size);
+    const std::byte* at = buffer.data();
+    while (left >= sizeof(nlmsghdr)) {
+        const auto* message = reinterpret_cast<const nlmsghdr*>(at);
+        if (message->nlmsg_len < sizeof(nlmsghdr) || message->nlmsg_len > left) {
+            return Error(Errc::kInternal, "a netlink message is cut short");
+        }
+        if (message->nlmsg_seq == sequence_) {
+            if (message->nlmsg_type == NLMSG_DONE) {
+                return false;
+            }
+            if (message->nlmsg_type == NLMSG_ERROR) {
+                std::int32_t error = 0;
+                std::memcpy(&error, at + NLMSG_HDRLEN, sizeof(error));
+                return error == 0 ? Result<bool>(false) : Error::from_errno(-error, "netlink");
+            }
+            visit(*message);
+            if ((message->nlmsg_flags & NLM_F_MULTI) == 0) {
+                return false;
+            }
+        }
+        const std::size_t step = std::min<std::size_t>(NLMSG_ALIGN(message->nlmsg_len), left);
+        at += step;
+        left -= step;
+    }
+    return true;
+}
+
+Result<InterfaceInfo> Netlink::interface(std::string_view name) {
+    const std::string text(name);
+    if (text.empty() || text.size() >= IFNAMSIZ) {
+        return Error(Errc::kUnknown, "interface " + text + ": no such name is possible");
+    }
+    Request<ifinfomsg> ask_link(RTM_GETLINK, 0);
+    ask_link.fixed.ifi_family = AF_UNSPEC;
+    ask_link.add(IFLA_IFNAME, text.c_str(), text.size() + 1);
+    InterfaceInfo info;
+    ASK_TRY(request(ask_link.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<ifinfomsg>(message, RTM_NEWLINK);
+                        if (fixed == nullptr) {
+                            return;
+                        }
+                        info.index = static_cast<std::uint32_t>(fixed->ifi_index);
+                        info.up = (fixed->ifi_flags & IFF_UP) != 0;
+                        each_attribute(attributes_of<ifinfomsg>(message),
+                                       [&](unsigned type, std::span<const std::byte> bytes) {
+                                           read_link_attribute(info, type, bytes);
+                                       });
+                    }),
+            "interface " + text);
+    if (info.index == 0) {
+        return Error(Errc::kUnknown, "interface " + text + ": not there");
+    }
+    return info;
+}
+
+Result<std::vector<std::uint32_t>> Netlink::addresses(std::uint32_t interface_index) {
+    Request<ifaddrmsg> dump(RTM_GETADDR, NLM_F_DUMP);
+    dump.fixed.ifa_family = AF_INET;
+    std::vector<std::uint32_t> primary;
+    std::vector<std::uint32_t> secondary;
+    ASK_TRY(request(dump.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<ifaddrmsg>(message, RTM_NEWADDR);
+                        if (fixed == nullptr || fixed->ifa_index != interface_index) {
+                            return;
+                        }
+                        auto& list = (fixed->ifa_flags & IFA_F_SECONDARY) != 0 ? secondary : primary;
+                        each_attribute(attributes_of<ifaddrmsg>(message),
+                                       [&](unsigned type, std::span<const std::byte> bytes) {
+                                           if (type == IFA_LOCAL) {
+                                               list.push_back(ntohl(read_u32(bytes)));
+                                           }
+                                       });
+                    }),
+            "list addresses");
+    primary.insert(primary.end(), secondary.begin(), secondary.end());
+    return primary;
+}
+
+Result<Route> Netlink::route(std::uint32_t dest) {
+    Request<rtmsg> look_up(RTM_GETROUTE, 0);
+    look_up.fixed.rtm_family = AF_INET;
+    look_up.fixed.rtm_dst_len = 32;
+    look_up.add_u32(RTA_DST, htonl(dest));
+    Route route;
+    bool found = false;
+    ASK_TRY(request(look_up.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<rtmsg>(message, RTM_NEWROUTE);
+                        if (fixed == nullptr) {
+                            return;
+                        }
+                        found = fixed->rtm_type == RTN_UNICAST || fixed->rtm_type == RTN_LOCAL;
+                        route.local = fixed->rtm_type == RTN_LOCAL;
+                        route.next_hop = dest;
+                        each_attribute(attributes_of<rtmsg>(message),
+                                       [&](unsigned type, std::span<const std::byte> bytes) {
+                                           if (type == RTA_OIF) {
+                                               route.interface_index = read_u32(bytes);
+                                           } else if (type == RTA_GATEWAY) {
+                                               route.next_hop = ntohl(read_u32(bytes));
+                                           }
+                                       });
+                    }),
+            "route to " + format_ipv4(dest));
+    if (!found) {
+        return Error(Errc::kUnknown, "route to " + format_ipv4(dest) + ": there is none");
+    }
+    return route;
+}
+
+Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_index, std::uint32_t address) {
+    Request<ndmsg> look_up(RTM_GETNEIGH, 0);
+    look_up.fixed.ndm_family = AF_INET;
+    look_up.fixed.ndm_ifindex = static_cast<std::int32_t>(interface_index);
+    look_up.add_u32(NDA_DST, htonl(address));
+    std::optional<MacAddress> mac;
+    const auto answer = request(look_up.header, [&](const nlmsghdr& message) {
+        const auto* fixed = fixed_part<ndmsg>(message, RTM_NEWNEIGH);
+        if (fixed == nullptr || (fixed->ndm_state & kUsableNeighbour) == 0) {
+            return;
+        }
+        each_attribute(attributes_of<ndmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
+            if (type == NDA_LLADDR && bytes.size() == sizeof(MacAddress)) {
+                mac.emplace();
+                std::memcpy(mac->data(), bytes.data(), mac->size());
+            }
+        });
+    });
+    if (!answer.ok() && answer.error().sys_errno() != ENOENT) {
+        return Error(answer.error()).with_context("neighbour " + format_ipv4(address));
+    }
+    return mac;
+}
+
+// Makes the kernel look the neighbour up, as if it had a packet for it.
+Result<> Netlink::probe(std::uint32_t interface_index, std::uint32_t address) {
+    Request<ndmsg> use(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK);
+    use.fixed.ndm_family = AF_INET;
+    use.fixed.ndm_ifindex = static_cast<std::int32_t>(interface_index);
+    use.fixed.ndm_state = NUD_NONE;
+    use.fixed.ndm_flags = NTF_USE;
+    use.add_u32(NDA_DST, htonl(address));
+    return request(use.header, [](const nlmsghdr&) {});
+}
+
+Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, std::uint32_t address,
+                                    Clock::time_point deadline) {
+    // Subscribed before the first look, so that no change is missed.
+    UniqueFd events(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+    sockaddr_nl group{};
+    group.nl_family = AF_NETLINK;
+    group.nl_groups = RTMGRP_NEIGH;
+    if (!events || ::bind(events.get(), reinterpret_cast<const sockaddr*>(&group), sizeof(group)) < 0) {
+        return Error::from_errno(errno, "subscribe to neighbour changes");
+    }
+    // An unanswered ARP request is repeated by the kernel; after it gave up, by us.
+    constexpr milliseconds kAskAgain{1000};
+    Clock::time_point ask_at = Clock::now();
+    for (;;) {
+        auto mac = neighbour(interface_index, address);
+        if (!mac) {
+            return std::move(mac).error();
+        }
+        if (*mac) {
+            return **mac;
+        }
+        const auto now = Clock::now();
+        if (now >= deadline) {
+            return Error(Errc::kDeadline, "no answer from neighbour " + format_ipv4(address) +
+                                              " (ARP): is it up and on this link?");
+        }
+        if (now >= ask_at) {
+            ASK_TRY(probe(interface_index, address), "ask for neighbour " + format_ipv4(address));
+            ask_at = now + kAskAgain;
+        }
+        const auto wait = std::chrono::ceil<milliseconds>(std::min(deadline, ask_at) - now);
+        pollfd entry{.fd = events.get(), .events = POLLIN, .revents = 0};
+        ::poll(&entry, 1, static_cast<int>(wait.count()));
+        std::array<std::byte, 8192> drained;
+        while (::recv(events.get(), drained.data(), drained.size(), 0) > 0) {
+        }
+    }
+}
+
+}  // namespace ask

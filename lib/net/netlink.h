@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the agent asks the kernel about interfaces, addresses, routes and neighbours, over rtnetlink: it
+// answers for the network namespace that the process is in, which /sys/class/net does not always.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/net/address.h"
+
+struct nlmsghdr;
+
+namespace ask {
+
+struct InterfaceInfo {
+    std::string name;
+    std::uint32_t index = 0;
+    MacAddress mac{};
+    std::uint32_t mtu = 0;
+    std::uint32_t rx_queues = 0;  // all that exist, advertised by ethtool or not
+    bool up = false;
+    std::uint32_t xdp_program = 0;  // id of the XDP program that is attached; 0: none
+};
+
+// How packets to an address leave this host.
+struct Route {
+    bool local = false;  // the address is one of our own
+    std::uint32_t interface_index = 0;
+    std::uint32_t next_hop = 0;  // the gateway, or the address itself
+};
+
+// One rtnetlink conversation. Not thread-safe; opening one is cheap.
+class Netlink {
+ public:
+    using Clock = std::chrono::steady_clock;
+
+    static Result<Netlink> open();
+
+    // kUnknown: no such interface.
+    Result<InterfaceInfo> interface(std::string_view name);
+    // IPv4 addresses of an interface, the primary one first; empty: none.
+    Result<std::vector<std::uint32_t>> addresses(std::uint32_t interface_index);
+    // kUnknown: no route.
+    Result<Route> route(std::uint32_t dest);
+    // The neighbour's Ethernet address as the kernel knows it now; nothing if it does not, or no longer.
+    Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, std::uint32_t address);
+    // The same, asking the neighbour (ARP) if need be. kDeadline: it did not answer in time.
+    Result<MacAddress> resolve(std::uint32_t interface_index, std::uint32_t address,
+                               Clock::time_point deadline);
+
+ private:
+    explicit Netlink(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    using Visit = std::function<void(const nlmsghdr&)>;
+    // Sends a request and shows `visit` every message of the answer.
+    Result<> request(nlmsghdr& header, const Visit& visit);
+    Result<bool> receive_answer(const Visit& visit);
+    Result<> probe(std::uint32_t interface_index, std::uint32_t address);
+
+    UniqueFd fd_;
+    std::uint32_t sequence_ = 0;
+};
+
+}  // namespace ask

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/xsk/host_program.h"
+
+#include <arpa/inet.h>
+#include <linux/capability.h>
+#include <linux/if_link.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "host.skel.h"
+#include "lib/abi/map_types.h"
+#include "lib/base/unique_fd.h"
+#include "lib/net/netlink.h"
+#include "lib/xsk/xsk_socket.h"
+
+namespace ask {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct DestroySkeleton {
+    void operator()(host* skeleton) const { host::destroy(skeleton); }
+};
+
+struct NamedCapability {
+    unsigned number;
+    const char* name;
+};
+constexpr std::array<NamedCapability, 4> kNeeded = {{{CAP_BPF, "CAP_BPF"},
+                                                     {CAP_NET_ADMIN, "CAP_NET_ADMIN"},
+                                                     {CAP_NET_RAW, "CAP_NET_RAW"},
+                                                     {CAP_PERFMON, "CAP_PERFMON"}}};
+
+}  // namespace
+
+Result<> check_host_capabilities() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+    if (::syscall(SYS_capget, &header, data.data()) != 0) {
+        return Error::from_errno(errno, "read capabilities");
+    }
+    // CAP_SYS_ADMIN stands in for the two that were split from it.
+    const auto has = [&](unsigned number) {
+        return (data[number / 32].effective & (1U << (number % 32))) != 0;
+    };
+    std::string missing;
+    for (const NamedCapability& needed : kNeeded) {
+        const bool split = needed.number == CAP_BPF || needed.number == CAP_PERFMON;
+        if (!has(needed.number) && !(split && has(CAP_SYS_ADMIN))) {
+            missing += (missing.empty() ? "" : ", ") + std::string(needed.name);
+        }
+    }
+    if (!missing.empty()) {
+        return Error(Errc::kDenied, missing +
+                                        " missing: run as root, or give the process these capabilities "
+                                        "(AmbientCapabilities= in its unit)");
+    }
+    return {};
+}
+
+class HostProgram::Impl {
+ public:
+    explicit Impl(const Options& options) : options_(options) {}
+
+    Result<> load() {
+        skeleton_.reset(host::open());
+        if (!skeleton_) {
+            return Error::from_errno(errno, "open the steering program");
+        }
+        skeleton_->rodata->own_address = htonl(options_.own_address);
+        if (const int error = bpf_map__set_max_entries(skeleton_->maps.xsks, options_.queues); error != 0) {
+            return Error::from_errno(-error, "size the map of sockets");
+        }
+        if (const int error = host::load(skeleton_.get()); error != 0) {
+            return Error::from_errno(-error, "load the steering program");
+        }
+        return {};
+    }
+
+    Result<> attach_once() {
+        LIBBPF_OPTS(bpf_link_create_opts, link_options,
+                    .flags = options_.mode == XdpMode::kNative ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
+        const int fd =
+            bpf_link_create(program_fd(), static_cast<int>(options_.interface_index), BPF_XDP, &link_options);
+        if (fd < 0) {
+            return attach_error(-fd);
+        }
+        link_.reset(fd);
+        return {};
+    }
+
+    [[nodiscard]] int program_fd() const { return bpf_program__fd(skeleton_->progs.ask_host); }
+    [[nodiscard]] int sockets_fd() const { return bpf_map__fd(skeleton_->maps.xsks); }
+    [[nodiscard]] int counters_fd() const { return bpf_map__fd(skeleton_->maps.host_counters); }
+    [[nodiscard]] const Options& options() const { return options_; }
+
+ private:
+    [[nodiscard]] Error attach_error(int error) const {
+        if (error == EOPNOTSUPP && options_.mode == XdpMode::kNative) {
+            return Error(Errc::kUnsupported,
+                         "its driver has no native XDP: use xdp_mode = \"generic\" (slower)");
+        }
+        if (error == EBUSY || error == EEXIST) {
+            return Error(Errc::kExists, "another XDP program is attached" + attached_id() +
+                                            ": detach it first (ip link set dev " + options_.interface +
+                                            " xdp off)");
+        }
+        if (error == ERANGE || error == EINVAL) {
+            return Error(Errc::kUnsupported,
+                         "the driver refuses an XDP program at this MTU: lower the MTU of both ends (at most "
+                         "3506 on veth)");
+        }
+        return Error::from_errno(error, "attach the steering program");
+    }
+    [[nodiscard]] std::string attached_id() const {
+        auto netlink = Netlink::open();
+        if (!netlink) {
+            return "";
+        }
+        const auto info = netlink->interface(options_.interface);
+        return info.ok() && info->xdp_program != 0 ? " (id " + std::to_string(info->xdp_program) + ")" : "";
+    }
+
+    Options options_;
+    std::unique_ptr<host, DestroySkeleton> skeleton_;
+    UniqueFd link_;
+};
+
+HostProgram::HostProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HostProgram::HostProgram(HostProgram&&) noexcept = default;
+HostProgram& HostProgram::operator=(HostProgram&&) noexcept = default;
+HostProgram::~HostProgram() = default;
+
+Result<HostProgram> HostProgram::load(const Options& options) {
+    auto impl = std::make_unique<Impl>(options);
+    ASK_TRY(impl->load(), options.interface);
+    return HostProgram(std::move(impl));
+}
+
+Result<> HostProgram::add_socket(const XskSocket& socket) {
+    const std::uint32_t queue = socket.queue();
+    const int fd = socket.fd();
+    if (const int error = bpf_map_update_elem(impl_->sockets_fd(), &queue, &fd, BPF_ANY); error != 0) {
+        return Error::from_errno(-error, impl_->options().interface + " queue " + std::to_string(queue) +
+                                             ": give the socket to the steering program");
+    }
+    return {};
+}
+
+Result<> HostProgram::attach() {
+    const auto deadline = Clock::now() + impl_->options().busy_deadline;
+    constexpr std::chrono::milliseconds kRetry{20};
+    for (;;) {
+        auto attached = impl_->attach_once();
+        if (attached.ok()) {
+            return {};
+        }
+        if (attached.error().code() != Errc::kExists || Clock::now() >= deadline) {
+            return std::move(attached).error().with_context(impl_->options().interface);
+        }
+        std::this_thread::sleep_for(kRetry);
+    }
+}
+
+int HostProgram::program_fd() const {
+    return impl_->program_fd();
+}
+int HostProgram::sockets_map_fd() const {
+    return impl_->sockets_fd();
+}
+
+Result<std::vector<std::uint64_t>> HostProgram::counters() const {
+    const int cpus = libbpf_num_possible_cpus();
+    if (cpus < 1) {
+        return Error::from_errno(-cpus, "count possible CPUs");
+    }
+    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(cpus));
+    std::vector<std::uint64_t> sums(ASK_HOST_CNT_COUNT);
+    for (std::uint32_t counter = 0; counter < ASK_HOST_CNT_COUNT; ++counter) {
+        if (const int error = bpf_map_lookup_elem(impl_->counters_fd(), &counter, per_cpu.data());
+            error != 0) {
+            return Error::from_errno(-error, "read the steering program's counters");
+        }
+        for (const std::uint64_t value : per_cpu) {
+            sums[counter] += value;
+        }
+    }
+    return sums;
+}
+
+}  // namespace ask
