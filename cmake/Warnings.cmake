@@ -22,7 +22,7 @@ set(ask_common_warnings
     -Wmissing-declarations
     -Werror)
 
-set(ask_cxx_warnings -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi -Wredundant-tags)
+set(ask_cxx_warnings -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi)
 
 set(ask_gcc_warnings -Wlogical-op -Wduplicated-cond)
 
