@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a topology file says (docs/placement.md has the schema), checked name by name: every switch and host
+// is known once, every reference leads somewhere, every number is in range. Whether the links form a tree is
+// network.h's question.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/placement/problem.h"
+#include "tools/plan/document.h"
+
+namespace ask::plan {
+
+struct Switch {
+    std::string name;
+    std::string parent;  // empty: the root
+    double rate = 1;     // of the link towards the parent, messages per second
+    std::uint64_t load = 0;
+    bool available = true;
+    std::uint32_t line = 0;
+};
+
+struct Host {
+    std::string name;
+    std::string attached_to;  // a switch
+    double rate = 1;          // of its link; matters for the receiver only
+    std::uint64_t load = 1;   // messages it sends
+    std::uint32_t line = 0;
+};
+
+// What to plan. From the file's [task], then from the command line.
+struct Task {
+    std::optional<std::vector<std::string>> senders;  // absent: every host but the receiver
+    std::string receiver;                             // a host; empty: the destination is above the root
+    std::uint32_t k = 1;
+    placement::Objective objective = placement::Objective::kUtilisation;
+    std::uint32_t line = 0;
+};
+
+// How long messages are. The word count of a text is measured by the caller, who can read files.
+struct MessageSpec {
+    std::optional<placement::SizeModel> model;
+    std::string text_file;  // for model = "word-count"
+    std::uint32_t shards = 0;
+    std::uint32_t line = 0;
+};
+
+struct Topology {
+    std::string source;  // the file's name, for errors
+    std::vector<Switch> switches;
+    std::vector<Host> hosts;
+    Task task;
+    MessageSpec message;
+};
+
+// kInput, or kUsage for an objective that does not exist; the text starts with "NAME:LINE: ". Understands the
+// schema of docs/placement.md and what `tools/lab status --json` prints.
+Result<Topology> read_topology(const Value& document, const std::string& name);
+
+}  // namespace ask::plan
