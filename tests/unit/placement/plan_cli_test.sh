@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ask-plan from outside: streams, exit codes, files.
+
+set -euo pipefail
+
+plan=$ASK_BUILD_DIR/bin/ask-plan
+dir=$(mktemp -d /tmp/ask-plan-test.XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+failed=0
+
+fail() {
+    printf 'FAILED: %s\n' "$*" >&2
+    failed=1
+}
+
+# expect CODE TEXT ARGUMENT...: exit code and a part of what is said on either stream.
+expect() {
+    local -r want=$1 text=$2
+    local said code=0
+    shift 2
+    said=$("$plan" "$@" 2>&1) || code=$?
+    [[ $code == "$want" ]] || fail "ask-plan $*: exit code $code, not $want: $said"
+    [[ $said == *"$text"* ]] || fail "ask-plan $*: says '$said', not '$text'"
+}
+
+cat >"$dir/racks.toml" <<'TOML'
+[[switch]]
+name = "spine"
+[[switch]]
+name = "tor1"
+parent = "spine"
+[[switch]]
+name = "tor2"
+parent = "spine"
+[[host]]
+name = "h1"
+switch = "tor1"
+[[host]]
+name = "h2"
+switch = "tor1"
+[[host]]
+name = "h3"
+switch = "tor2"
+[message]
+model = "word-count"
+text = "words.txt"
+shards = 2
+TOML
+printf 'the cat and the dog and the bird\n' >"$dir/words.txt"
+
+expect 0 'aggregate at tor1' "$dir/racks.toml" --receiver h3
+expect 0 'at most 0 of 3' "$dir/racks.toml" --k 0
+expect 2 '--k -1 is not a number of switches' "$dir/racks.toml" --k -1
+expect 2 'none of utilisation' "$dir/racks.toml" --objective speed
+expect 2 '' "$dir/racks.toml" --no-such-flag
+expect 4 "receiver 'h9' is no host" "$dir/racks.toml" --receiver h9
+expect 4 "$dir/none.toml" "$dir/none.toml"
+expect 0 'to h1' "$dir/racks.toml" --senders h2,h3 --receiver h1
+expect 0 'messages     2' --senders h2,h3 "$dir/racks.toml"
+
+# The same from standard input, as JSON out.
+"$plan" - --format toml --json <<<$'[[switch]]\nname = "r"\nload = 4\n' >"$dir/plan.json" || fail "from standard input"
+[[ $(jq -r '.aggregate[0]' "$dir/plan.json") == r ]] || fail "JSON: $(cat "$dir/plan.json")"
+
+"$plan" "$dir/racks.toml" --dot "$dir/p.dot" --svg "$dir/p.svg" >/dev/null || fail "pictures"
+grep -q '^digraph' "$dir/p.dot" || fail "no DOT"
+grep -q '</svg>' "$dir/p.svg" || fail "no SVG"
+expect 4 '--dot' "$dir/racks.toml" --dot "$dir/no/such/folder.dot"
+if [[ -e /dev/full ]]; then
+    ! "$plan" "$dir/racks.toml" >/dev/full 2>"$dir/said" || fail "a plan that could not be written counts as printed"
+fi
+
+rm "$dir/words.txt"
+expect 4 'words.txt' "$dir/racks.toml"
+
+exit "$failed"
