@@ -5,11 +5,14 @@
 // keys of several register sets may be added before they travel).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/abi/map_types.h"
 #include "lib/core/types.h"
@@ -34,8 +37,8 @@ class EntryReader {
 };
 
 // Walks one copy of a region (memory as lib/abi/map_types.h lays it out, all register sets)
-// without its blanks; equal keys at one place in several sets are combined by `op`. Entries
-// go to `sink(key, value)`. `words` is the whole region.
+// without its blanks; equal keys at one place in several sets are combined by `op`. The copy
+// must be still: nobody writes it any more (design section 8).
 struct CopyLayout {
     Geometry geometry;
     Op op = Op::kSum;
@@ -46,13 +49,27 @@ struct CopyLayout {
 };
 class CopyWalker {
  public:
+    // `region` is the whole region, all sets and copies.
     CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout);
-    // Appends encoded entries to `out` until it holds `soft_limit` bytes or the copy is done.
-    // Returns false when done. kInternal if the region is too small for its layout.
+    // Appends encoded entries to `out` until it holds `soft_limit` bytes or the copy is done;
+    // at least those of one place each call. Returns false when done. kInternal if the region
+    // is too small for its layout, or holds words that no sender writes: the walk is over then.
     Result<bool> fill(std::string& out, std::size_t soft_limit);
+    // Entries appended so far.
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
+    // The words of one slot in one register set, or of several whose key is the same.
+    struct SlotWords {
+        std::array<std::byte, std::size_t{ASK_MAX_M} * ASK_SLOT_BYTES> bytes{};
+        std::int64_t value = 0;
+    };
+
  private:
+    [[nodiscard]] Result<> check_layout() const;
+    // Fills found_ with what all sets hold at index_ of the slot that starts at `aa`.
+    void collect(std::uint32_t aa, unsigned aas);
+
+    std::vector<SlotWords> found_;
     std::span<const ask_aggregator> region_;
     CopyLayout layout_;
     std::uint32_t slot_ = 0;

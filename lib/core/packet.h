@@ -62,13 +62,16 @@ std::size_t write_header(std::span<std::byte> out, const Header& header,
 class CheckKey {
  public:
     explicit CheckKey(const CheckSecret& secret);
-    // Computes the check over ports, header, bitmaps and body, and writes it into the packet.
+    // Computes the check over ports, header, bitmaps and body, and writes it into the packet,
+    // which must be a well-formed one.
     void seal(std::span<std::byte> payload, Ports ports) const;
+    // Whether the packet carries the check that belongs to it. Any bytes will do.
     [[nodiscard]] bool verify(std::span<const std::byte> payload, Ports ports) const;
     [[nodiscard]] const ask_check_key& raw() const { return key_; }
 
  private:
-    [[nodiscard]] std::uint64_t compute(std::span<const std::byte> payload, Ports ports) const;
+    // nullopt if the payload's length does not fit its own fields.
+    [[nodiscard]] std::optional<std::uint64_t> compute(std::span<const std::byte> payload, Ports ports) const;
     ask_check_key key_;
 };
 

@@ -20,8 +20,8 @@ namespace ask {
 class TableMemory {
  public:
     virtual ~TableMemory() = default;
-    // A fresh zeroed block for the slots, replacing the former one, which stays valid until
-    // release_old_slots().
+    // A fresh zeroed block for the slots, aligned to 64 bytes or to malloc's, replacing the former one, which
+    // stays valid until release_old_slots().
     virtual Result<std::span<std::byte>> allocate_slots(std::size_t bytes) = 0;
     virtual void release_old_slots() = 0;
     // Makes the key heap at least `bytes` long; contents stay, the address may change.
@@ -60,9 +60,19 @@ class ResultTable {
 
     // Adds a tuple. kLimit when memory is full; the table is unchanged then.
     Result<> add(std::string_view key, Wide value);
+    // Adds all tuples of another table of the same operator. kLimit when memory is full;
+    // this table is unchanged then.
     Result<> merge(const ResultTable& other);
-    // Checks every value against int64 and marks the table finished. kOverflow names the key
-    // (escaped, at most 64 bytes of it).
+
+    // In steps, for a packet whose tuples go in all together or not at all: make room for so
+    // many new keys, then add without the chance of failure. `hash` is key_hash(key).
+    Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
+    void prefetch(std::uint64_t hash) const;  // hides the cache miss of a later add
+    [[nodiscard]] bool contains(std::uint64_t hash, std::string_view key) const;
+    void add_reserved(std::uint64_t hash, std::string_view key, Wide value);
+
+    // Checks every value against int64 and marks the table finished (a later add unmarks it).
+    // kOverflow names the key (escaped, at most 64 bytes of it), the smallest if several.
     Result<> finish();
     [[nodiscard]] std::uint64_t size() const;
     [[nodiscard]] TableMemory& memory();

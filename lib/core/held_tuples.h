@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tuples that a packer holds back: a fixed pool, one FIFO queue per slot and one for
+// LONG tuples, an index by key for merging, and the bytes of keys too long to sit in the
+// tuple. Nothing is allocated per tuple.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lib/core/slot_codec.h"
+#include "lib/core/types.h"
+
+namespace ask {
+
+// Bytes of long keys, handed out and given back in the same order.
+class KeyRing {
+ public:
+    static constexpr std::uint32_t kBytes = std::uint32_t{4} << 20;
+
+    [[nodiscard]] bool can_hold(std::uint32_t size) const { return place_for(size) != kNoPlace; }
+    // Copies `key` in; needs can_hold(key.size()). Returns where it lies.
+    std::uint32_t push(std::string_view key);
+    // Gives back the oldest key, which lies at `at`.
+    void pop(std::uint32_t at, std::uint32_t size);
+    [[nodiscard]] std::string_view view(std::uint32_t at, std::uint32_t size) const {
+        return {bytes_.get() + at, size};
+    }
+    [[nodiscard]] std::uint32_t used() const { return used_; }
+
+ private:
+    static constexpr std::uint32_t kNoPlace = std::numeric_limits<std::uint32_t>::max();
+    [[nodiscard]] std::uint32_t place_for(std::uint32_t size) const;
+
+    std::unique_ptr<char[]> bytes_;  // had with the first key
+    std::uint32_t head_ = 0;         // oldest byte in use
+    std::uint32_t tail_ = 0;         // first free byte; below head_ once wrapped
+    std::uint32_t used_ = 0;
+};
+
+struct HeldTuple {
+    std::array<char, kMaxSlotKey> key;  // longer keys: place in the ring, 4 bytes
+    std::int64_t value;
+    std::uint32_t hash;
+    std::uint32_t next;
+    std::uint32_t prev;
+    std::uint16_t key_len;
+    std::uint8_t queue;
+    bool indexed : 1;  // the index leads here
+    bool hot : 1;      // merged into since it was last passed over
+};
+
+class HeldTuples {
+ public:
+    using Index = std::uint32_t;
+    static constexpr Index kNone = std::numeric_limits<Index>::max();
+    static constexpr std::uint8_t kLongQueue = ASK_MAX_SLOTS;
+
+    // Room for `capacity` tuples; the index only if tuples are to be merged.
+    HeldTuples(std::uint32_t capacity, bool with_index);
+
+    [[nodiscard]] std::uint32_t size() const { return size_; }
+    [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(pool_.size()); }
+    [[nodiscard]] std::uint32_t queued(std::uint8_t queue) const { return queues_[queue].count; }
+    [[nodiscard]] Index front(std::uint8_t queue) const { return queues_[queue].head; }
+    [[nodiscard]] HeldTuple& at(Index index) { return pool_[index]; }
+    [[nodiscard]] const HeldTuple& at(Index index) const { return pool_[index]; }
+    [[nodiscard]] std::string_view key_of(const HeldTuple& tuple) const;
+    [[nodiscard]] const KeyRing& ring() const { return ring_; }
+
+    // The tuple with this key that the index knows, or kNone.
+    [[nodiscard]] Index find(std::uint32_t hash, std::string_view key) const;
+    // Adds a tuple to a queue's end; it takes the place of an older one with the same key in
+    // the index. Needs size() < capacity() and, for a long key, room in the ring.
+    void push(std::uint8_t queue, std::uint32_t hash, std::string_view key, std::int64_t value);
+    // Moves a tuple to the end of `queue`, its own or another. Not for keys in the ring.
+    void move(Index index, std::uint8_t queue);
+    // Removes the first tuple of a queue.
+    void pop(std::uint8_t queue);
+
+    [[nodiscard]] static bool in_ring(const HeldTuple& tuple) { return tuple.key_len > kMaxSlotKey; }
+
+ private:
+    struct Queue {
+        Index head = kNone;
+        Index tail = kNone;
+        std::uint32_t count = 0;
+    };
+    // A place of the index: the tuple's hash above, its number + 1 below; 0 is free.
+    using Place = std::uint64_t;
+
+    void link(Index index, std::uint8_t queue);
+    void unlink(Index index);
+    void index_insert(std::uint32_t hash, Index index);
+    void index_erase(std::uint32_t hash, Index index);
+
+    std::vector<HeldTuple> pool_;
+    std::array<Queue, ASK_MAX_SLOTS + 1> queues_;
+    std::vector<Place> places_;
+    std::uint32_t mask_ = 0;
+    Index free_ = kNone;  // list through HeldTuple::next
+    std::uint32_t size_ = 0;
+    KeyRing ring_;
+};
+
+}  // namespace ask

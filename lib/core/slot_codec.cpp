@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/core/slot_codec.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lib/core/packer.h"
+
+namespace ask {
+
+Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry) {
+    const bool fits_value = value >= std::numeric_limits<std::int32_t>::min() &&
+                            value <= std::numeric_limits<std::int32_t>::max();
+    if (key.empty() || key.size() > geometry.max_slot_key() || !fits_value ||
+        key.find('\0') != std::string_view::npos) {
+        return Form::kLong;
+    }
+    return key.size() <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;
+}
+
+std::optional<std::size_t> decode_slot_key(std::span<const std::byte> slot, std::span<char> out) {
+    const std::size_t aas = slot.size() / ASK_SLOT_BYTES;
+    if (aas == 0 || aas > ASK_MAX_M || slot.size() % ASK_SLOT_BYTES != 0 ||
+        out.size() < aas * ASK_KPART_BYTES) {
+        return std::nullopt;
+    }
+    const std::size_t size = decode_kparts(slot.data(), static_cast<unsigned>(aas), out.data());
+    return size == 0 ? std::nullopt : std::optional<std::size_t>(size);
+}
+
+}  // namespace ask
