@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/client/agent_link.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <utility>
+
+#include "lib/client/convert.h"
+
+namespace ask {
+namespace {
+
+// What the agent needs on top of a task's deadline to say that it has passed.
+constexpr Milliseconds kGrace{5'000};
+// An agent that does not take a connection or a request that long hangs.
+constexpr Milliseconds kAnswer{10'000};
+
+std::string seconds(Milliseconds time) {
+    return std::to_string((time.count() + 999) / 1000) + " s";
+}
+
+Error explain_connect(Error error, const std::string& path) {
+    switch (error.code()) {
+        case Errc::kUnavailable:
+            return {Errc::kUnavailable,
+                    "no agent listens at " + path + ": start ask-agentd on this host " +
+                        "(systemctl start ask-agentd), or name its socket with --agent or ASK_AGENT"};
+        case Errc::kDenied:
+            return {Errc::kDenied, "no permission to use the agent's socket " + path +
+                                       ": its owner and group are let in (ls -l " + path + ")"};
+        default:
+            return std::move(error).with_context("agent");
+    }
+}
+
+}  // namespace
+
+AgentLink::AgentLink(LinkOptions options, LocalSocket socket)
+    : options_(std::move(options)), socket_(std::move(socket)), last_heard_(Clock::now()) {}
+
+Result<AgentLink> AgentLink::open(LinkOptions options, const v1::LocalRequest& request) {
+    options.agent = agent_socket_path(options.agent);
+    auto socket = LocalSocket::connect(options.agent, kAnswer);
+    if (!socket) {
+        return explain_connect(std::move(socket).error(), options.agent);
+    }
+    AgentLink link(std::move(options), *std::move(socket));
+    if (auto sent = link.request(request); !sent) {
+        return std::move(sent).error();
+    }
+    return link;
+}
+
+Milliseconds AgentLink::patience() const {
+    return std::max(options_.deadline, kAnswer) + kGrace;
+}
+
+Milliseconds AgentLink::silence_left() const {
+    const auto silent_for = std::chrono::duration_cast<Milliseconds>(Clock::now() - last_heard_);
+    return std::max(patience() - silent_for, Milliseconds(0));
+}
+
+Error AgentLink::gone() const {
+    return {Errc::kUnavailable, "task " + options_.task + ": the agent at " + options_.agent +
+                                    " went away, which ends the task; its log says why"};
+}
+
+Error AgentLink::silent() const {
+    return {Errc::kUnavailable, "task " + options_.task + ": the agent at " + options_.agent +
+                                    " has been silent for " + seconds(patience())};
+}
+
+Error AgentLink::unexpected(std::string_view wanted) const {
+    return {Errc::kInternal, "task " + options_.task + ": the agent's reply is not " + std::string(wanted) +
+                                 "; agent and application may be of different versions"};
+}
+
+Result<> AgentLink::request(const v1::LocalRequest& request) {
+    auto sent = socket_.send(request, {}, kAnswer, options_.cancel_fd);
+    if (sent) {
+        return {};
+    }
+    if (sent.error().code() != Errc::kUnavailable) {
+        return std::move(sent).error().with_context("agent at " + options_.agent);
+    }
+    // Before it closed, the agent may have said why.
+    auto last_words = next();
+    return last_words ? gone() : std::move(last_words).error();
+}
+
+Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
+    last_heard_ = Clock::now();
+    if (reply.kind_case() == v1::LocalReply::kFailed) {
+        const int code = reply.failed().code();
+        const bool known =
+            code >= static_cast<int>(Errc::kInternal) && code <= static_cast<int>(Errc::kOverflow);
+        return Error(known ? static_cast<Errc>(code) : Errc::kInternal, reply.failed().error());
+    }
+    if (reply.kind_case() != v1::LocalReply::kProgress) {
+        return false;
+    }
+    if (options_.on_progress) {
+        const v1::Progress& from = reply.progress();
+        options_.on_progress(
+            {stats_from_proto(from.stats()), from.state(), from.senders_joined(), from.senders_finished()});
+    }
+    return true;
+}
+
+Result<v1::LocalReply> AgentLink::next(std::vector<UniqueFd>* fds) {
+    for (;;) {
+        v1::LocalReply reply;
+        std::vector<UniqueFd> received;
+        auto got = socket_.receive(reply, &received, silence_left(), options_.cancel_fd);
+        if (!got) {
+            const Errc code = got.error().code();
+            return code == Errc::kUnavailable ? gone()
+                   : code == Errc::kDeadline  ? silent()
+                                              : std::move(got).error();
+        }
+        auto progress = handle(reply);
+        if (!progress) {
+            return std::move(progress).error();
+        }
+        if (!*progress) {
+            if (fds != nullptr) {
+                *fds = std::move(received);
+            }
+            return reply;
+        }
+    }
+}
+
+Result<> AgentLink::poll() {
+    for (;;) {
+        v1::LocalReply reply;
+        auto io = socket_.try_receive(reply);
+        if (!io) {
+            return std::move(io).error().with_context("agent at " + options_.agent);
+        }
+        if (*io == LocalIo::kWouldBlock) {
+            return {};
+        }
+        if (*io == LocalIo::kClosed) {
+            return gone();
+        }
+        auto progress = handle(reply);
+        if (!progress) {
+            return std::move(progress).error();
+        }
+        if (!*progress) {
+            return Error(Errc::kInternal, "the agent at " + options_.agent + " sent a reply to nothing");
+        }
+    }
+}
+
+Result<> AgentLink::wait_readable(int fd) {
+    const auto deadline = Clock::now() + patience();
+    for (;;) {
+        const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+        const auto limit = std::clamp(std::min(left, silence_left()), Milliseconds(0), Milliseconds(INT_MAX));
+        std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},
+                                    pollfd{fd, POLLIN, 0}};
+        const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(limit.count()));
+        if (ready < 0 && errno != EINTR) {
+            return Error::from_errno(errno, "wait for the agent");
+        }
+        if (ready > 0 && polls[0].revents != 0) {
+            return Error(Errc::kAborted, "interrupted");
+        }
+        if (ready > 0 && polls[1].revents != 0) {
+            if (auto heard = poll(); !heard) {
+                return heard;
+            }
+        }
+        if (ready > 0 && polls[2].revents != 0) {
+            return {};
+        }
+        if (silence_left() == Milliseconds(0)) {
+            return silent();
+        }
+        if (Clock::now() >= deadline) {
+            return Error(Errc::kDeadline, "task " + options_.task + ": the agent at " + options_.agent +
+                                              " has taken nothing for " + seconds(patience()));
+        }
+    }
+}
+
+}  // namespace ask

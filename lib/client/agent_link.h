@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection to the host's agent as sends and receives share it: requests, replies, signs of life.
+// Internal to lib/client.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/client/local_socket.h"
+#include "lib/client/task.h"
+#include "proto/local.pb.h"
+
+namespace ask {
+
+struct LinkOptions {
+    std::string agent;      // socket path; empty: agent_socket_path()
+    std::string task;       // id, for messages
+    Milliseconds deadline;  // of the task; the agent is given a little more to report it
+    int cancel_fd = -1;     // readable: give up (kAborted)
+    std::function<void(const TaskProgress&)> on_progress;
+};
+
+class AgentLink {
+ public:
+    // Connects and sends the opening request.
+    static Result<AgentLink> open(LinkOptions options, const v1::LocalRequest& request);
+
+    Result<> request(const v1::LocalRequest& request);
+    // Waits for the next reply that is no Progress. What the agent reports as Failed becomes the error.
+    Result<v1::LocalReply> next(std::vector<UniqueFd>* fds = nullptr);
+    // Takes in what has come, without waiting. Anything but Progress is an error.
+    Result<> poll();
+    // Waits until `fd` is readable, taking in what the agent says meanwhile. Fails like next(), and with
+    // kDeadline when nothing happens for longer than the deadline allows.
+    Result<> wait_readable(int fd);
+    // The error for a reply that is not `wanted`.
+    [[nodiscard]] Error unexpected(std::string_view wanted) const;
+
+ private:
+    using Clock = std::chrono::steady_clock;
+    AgentLink(LinkOptions options, LocalSocket socket);
+    // Handles Progress and Failed; true if `reply` was a Progress.
+    Result<bool> handle(const v1::LocalReply& reply);
+    [[nodiscard]] Milliseconds patience() const;
+    // How much longer the agent may stay silent.
+    [[nodiscard]] Milliseconds silence_left() const;
+    [[nodiscard]] Error gone() const;
+    [[nodiscard]] Error silent() const;
+
+    LinkOptions options_;
+    LocalSocket socket_;
+    Clock::time_point last_heard_;
+};
+
+}  // namespace ask

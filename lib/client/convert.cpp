@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/client/convert.h"
+
+namespace ask {
+
+TaskStats stats_from_proto(const v1::FlowStats& stats) {
+    TaskStats out;
+    out.tuples_in = stats.tuples_in();
+    out.tuples_merged = stats.tuples_merged();
+    out.tuples_sent = stats.tuples_sent();
+    out.tuples_switch = stats.tuples_switch();
+    ReceiverTuples& receiver = out.tuples_receiver;
+    receiver.collision = stats.tuples_collision();
+    receiver.overflow = stats.tuples_overflow();
+    receiver.contention = stats.tuples_contention();
+    receiver.no_region = stats.tuples_no_region();
+    const std::uint64_t explained = receiver.total();
+    if (stats.tuples_data() > explained) {
+        receiver.no_region += stats.tuples_data() - explained;
+    }
+    receiver.long_key = stats.tuples_long();
+    out.packets_sent = stats.packets_sent();
+    out.packets_acked_by_switch = stats.packets_acked_by_switch();
+    out.retransmissions = stats.retransmissions();
+    out.slots_filled = stats.slots_filled();
+    out.slots_offered = stats.slots_offered();
+    return out;
+}
+
+v1::Operator op_to_proto(TaskOp op) {
+    switch (op) {
+        case TaskOp::kSum:
+            return v1::OPERATOR_SUM;
+        case TaskOp::kCount:
+            return v1::OPERATOR_COUNT;
+        case TaskOp::kMin:
+            return v1::OPERATOR_MIN;
+        case TaskOp::kMax:
+            return v1::OPERATOR_MAX;
+    }
+    return v1::OPERATOR_UNSPECIFIED;
+}
+
+Result<TaskOp> op_from_proto(v1::Operator op) {
+    switch (op) {
+        case v1::OPERATOR_SUM:
+            return TaskOp::kSum;
+        case v1::OPERATOR_COUNT:
+            return TaskOp::kCount;
+        case v1::OPERATOR_MIN:
+            return TaskOp::kMin;
+        case v1::OPERATOR_MAX:
+            return TaskOp::kMax;
+        default:
+            return Error(Errc::kInternal, "unknown operator " + std::to_string(static_cast<int>(op)));
+    }
+}
+
+}  // namespace ask

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opens a task on this host's agent and takes its result.
+//
+//     auto session = ask::ReceiveSession::open({.task = "wordcount", .senders = 3});
+//     auto result = session->wait();
+//     result->table.each_sorted([](std::string_view key, std::int64_t value) { ... });
+//
+// A result is whole or an error. Destroying the session before wait() has succeeded tears the task down on
+// all hosts.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/client/result_map.h"
+#include "lib/client/task.h"
+#include "lib/core/types.h"
+
+namespace ask {
+
+struct ReceiveOptions {
+    std::string agent;          // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
+    std::string task;           // id, not in use on this host or its switch
+    std::uint32_t senders = 1;  // how many sends make the task whole
+    TaskOp op = TaskOp::kSum;
+    // For senders to join, and without progress of any of them afterwards.
+    std::chrono::milliseconds deadline{30'000};
+    std::optional<Geometry> geometry;  // unset: the agent's default
+    std::uint32_t aggregators = 0;     // per AA on the switch; 0: its default
+    bool no_switch = false;            // aggregate at the receiver only
+    bool require_region = false;       // fail rather than go without memory on the switch
+    int cancel_fd = -1;                // a descriptor that ends every wait with kAborted once it is readable
+    std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
+};
+
+// What the task got when it was opened.
+struct ReceiveInfo {
+    std::uint64_t instance = 0;  // of the task, as the wire carries it
+    Geometry geometry;
+    std::uint32_t aggregators = 0;  // per AA on the switch; 0: no region
+    std::string note;               // why there is no region, else empty
+};
+
+struct ReceiveResult {
+    ResultMap table;
+    TaskStats stats;  // of all senders; seconds: from the first join to the commit
+    std::vector<NamedStats> senders;
+    std::uint64_t fetched = 0;  // aggregators that came from the switch at the end
+};
+
+// Not thread-safe.
+class ReceiveSession {
+ public:
+    // Returns once senders may join. kUsage: a bad id or number. kExists: the id is in use. kUnavailable: no
+    // agent, or no switch. kLimit: no region although one is required.
+    static Result<ReceiveSession> open(ReceiveOptions options);
+    ReceiveSession(ReceiveSession&&) noexcept;
+    ReceiveSession& operator=(ReceiveSession&&) noexcept;
+    ~ReceiveSession();
+
+    [[nodiscard]] const ReceiveInfo& info() const;
+    // Waits until every sender has finished. kDeadline: names who is missing. kAborted: names who gave up.
+    // kOverflow: names the key whose value leaves int64.
+    Result<ReceiveResult> wait();
+
+ private:
+    class Impl;
+    explicit ReceiveSession(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ask

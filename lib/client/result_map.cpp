@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/client/result_map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace ask {
+namespace {
+
+std::uint64_t prefix_of(std::string_view key) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, key.data(), std::min(key.size(), sizeof(word)));
+    return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
+}
+
+}  // namespace
+
+Result<ReadMapping> ReadMapping::map(const UniqueFd& fd) {
+    constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_WRITE;
+    const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+    struct stat info{};
+    if (seals < 0 || ::fstat(fd.get(), &info) != 0) {
+        return Error::from_errno(errno, "look at shared memory");
+    }
+    if ((seals & kNeeded) != kNeeded) {
+        return Error(Errc::kInput, "shared memory is not sealed: it may change while it is read");
+    }
+    ReadMapping mapping;
+    const auto size = static_cast<std::size_t>(info.st_size);
+    if (size == 0) {
+        return mapping;
+    }
+    // Private: kernels before 6.7 refuse a shared mapping of write-sealed memory, even for reading.
+    void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (base == MAP_FAILED) {
+        return Error::from_errno(errno, "map " + std::to_string(size) + " bytes of shared memory");
+    }
+    mapping.bytes_ = {static_cast<const std::byte*>(base), size};
+    return mapping;
+}
+
+ReadMapping& ReadMapping::operator=(ReadMapping&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+}
+
+ReadMapping::~ReadMapping() {
+    if (!bytes_.empty()) {
+        ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    }
+}
+
+Result<ResultMap> ResultMap::open(UniqueFd slots, UniqueFd keys) {
+    auto slot_memory = ReadMapping::map(slots);
+    if (!slot_memory) {
+        return std::move(slot_memory).error().with_context("result table");
+    }
+    auto key_memory = ReadMapping::map(keys);
+    if (!key_memory) {
+        return std::move(key_memory).error().with_context("result keys");
+    }
+    auto view = TableView::open(slot_memory->bytes(), key_memory->bytes());
+    if (!view) {
+        return std::move(view).error().with_context("result table");
+    }
+    return ResultMap(*std::move(slot_memory), *std::move(key_memory), *view);
+}
+
+Result<std::vector<ResultMap::Ref>> ResultMap::sorted() const {
+    std::vector<Ref> refs;
+    // A damaged table may claim any number of keys.
+    refs.reserve(std::min(view_.size(), view_.slots()));
+    for (std::uint64_t slot = 0; slot < view_.slots(); ++slot) {
+        auto item = view_.at(slot);
+        if (!item) {
+            return std::move(item).error();
+        }
+        if (item->used) {
+            refs.push_back({prefix_of(item->key), slot});
+        }
+    }
+    if (refs.size() != view_.size()) {
+        return Error(Errc::kInput, "result table: " + std::to_string(refs.size()) + " keys instead of " +
+                                       std::to_string(view_.size()) + "; the table is damaged");
+    }
+    // Every entry has just been read without error, so it can be again.
+    const auto key = [this](const Ref& ref) { return view_.at(ref.slot).value().key; };
+    std::ranges::sort(refs, [&key](const Ref& a, const Ref& b) {
+        return a.prefix != b.prefix ? a.prefix < b.prefix : key(a) < key(b);
+    });
+    return refs;
+}
+
+}  // namespace ask

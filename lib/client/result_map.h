@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A task's result as the agent handed it over: a table in shared memory that this process now owns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/core/result_table.h"
+
+namespace ask {
+
+// Memory mapped from a file for reading.
+class ReadMapping {
+ public:
+    ReadMapping() = default;
+    // Maps the whole of a memfd that can neither shrink nor be written any more. kInput: it still can.
+    static Result<ReadMapping> map(const UniqueFd& fd);
+    ReadMapping(ReadMapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+    ReadMapping& operator=(ReadMapping&& other) noexcept;
+    ~ReadMapping();
+    [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+    std::span<const std::byte> bytes_;
+};
+
+class ResultMap {
+ public:
+    // Takes the table's slots and keys. kInput: not a table.
+    static Result<ResultMap> open(UniqueFd slots, UniqueFd keys);
+
+    [[nodiscard]] std::uint64_t size() const { return view_.size(); }
+    // Calls visit(key, value) for every key, in no particular order. Keys are borrowed from the table.
+    // kInput: the table is damaged.
+    template <typename Visit>
+    Result<> each(Visit&& visit) const {
+        return view_.each(std::forward<Visit>(visit));
+    }
+    // The same in the order of the keys' bytes. `visit` returns Result<>, and an error ends the walk. Needs
+    // 16 bytes a key on top.
+    template <typename Visit>
+    Result<> each_sorted(Visit&& visit) const;
+
+ private:
+    // Where an entry is, and the first bytes of its key as a number that sorts like them.
+    struct Ref {
+        std::uint64_t prefix;
+        std::uint64_t slot;
+    };
+    ResultMap(ReadMapping slots, ReadMapping keys, TableView view)
+        : slots_(std::move(slots)), keys_(std::move(keys)), view_(view) {}
+    [[nodiscard]] Result<std::vector<Ref>> sorted() const;
+
+    ReadMapping slots_;
+    ReadMapping keys_;
+    TableView view_;
+};
+
+template <typename Visit>
+Result<> ResultMap::each_sorted(Visit&& visit) const {
+    auto order = sorted();
+    if (!order) {
+        return std::move(order).error();
+    }
+    for (const Ref& ref : *order) {
+        auto item = view_.at(ref.slot);
+        if (!item) {
+            return std::move(item).error();
+        }
+        if (auto done = visit(item->key, item->value); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
+}  // namespace ask

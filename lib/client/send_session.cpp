@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/client/send_session.h"
+
+#include <poll.h>
+
+#include <utility>
+#include <vector>
+
+#include "lib/abi/consts.h"
+#include "lib/client/agent_link.h"
+#include "lib/client/convert.h"
+#include "lib/client/tuple_ring.h"
+
+namespace ask {
+namespace {
+
+// Tuples between two looks at the agent; between two publications within.
+constexpr std::uint32_t kLookEvery = 1U << 16;
+constexpr std::uint32_t kPublishEvery = 128;
+constexpr std::size_t kRingFds = 3;
+
+Result<v1::LocalRequest> open_request(const SendOptions& options) {
+    if (auto id = check_task_id(options.task); !id) {
+        return std::move(id).error();
+    }
+    if (options.to.empty()) {
+        return Error(Errc::kUsage, "task " + options.task + ": the receiver's host is empty");
+    }
+    if (options.deadline.count() <= 0 || options.deadline.count() > UINT32_MAX) {
+        return Error(Errc::kUsage, "task " + options.task + ": the deadline must be from 1 ms to 49 days");
+    }
+    v1::LocalRequest request;
+    v1::OpenSend& open = *request.mutable_open_send();
+    open.set_task_id(options.task);
+    open.set_to(options.to);
+    open.set_has_merge_window(options.merge_window.has_value());
+    open.set_merge_window(options.merge_window.value_or(0));
+    open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
+    open.set_as_count(options.as_count);
+    return request;
+}
+
+}  // namespace
+
+class SendSession::Impl {
+ public:
+    Impl(std::string task, bool as_count, TaskOp op, AgentLink link, TupleRingProducer ring)
+        : task_(std::move(task)),
+          ones_(as_count || op == TaskOp::kCount),
+          op_(op),
+          link_(std::move(link)),
+          ring_(std::move(ring)) {}
+
+    static Result<std::unique_ptr<Impl>> open(SendOptions options);
+    [[nodiscard]] TaskOp op() const { return op_; }
+    Result<> send(std::string_view key, std::int64_t value);
+    Result<> flush();
+    Result<> wait_for_input(int fd);
+    Result<TaskStats> finish();
+
+ private:
+    Result<> wait_for_space(std::string_view key, std::int64_t value);
+
+    std::string task_;
+    bool ones_;
+    TaskOp op_;
+    AgentLink link_;
+    TupleRingProducer ring_;
+    std::uint32_t pushed_ = 0;
+};
+
+Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions options) {
+    auto request = open_request(options);
+    if (!request) {
+        return std::move(request).error();
+    }
+    auto link = AgentLink::open({.agent = options.agent,
+                                 .task = options.task,
+                                 .deadline = options.deadline,
+                                 .cancel_fd = options.cancel_fd,
+                                 .on_progress = std::move(options.on_progress)},
+                                *request);
+    if (!link) {
+        return std::move(link).error();
+    }
+    std::vector<UniqueFd> fds;
+    auto reply = link->next(&fds);
+    if (!reply) {
+        return std::move(reply).error();
+    }
+    if (reply->kind_case() != v1::LocalReply::kSendReady || fds.size() != kRingFds) {
+        return link->unexpected("a tuple ring");
+    }
+    auto op = op_from_proto(reply->send_ready().op());
+    if (!op) {
+        return std::move(op).error().with_context("task " + options.task);
+    }
+    auto ring = TupleRingProducer::open(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
+    if (!ring) {
+        return std::move(ring).error().with_context("task " + options.task);
+    }
+    return std::make_unique<Impl>(options.task, options.as_count, *op, *std::move(link), *std::move(ring));
+}
+
+Result<> SendSession::Impl::send(std::string_view key, std::int64_t value) {
+    if (key.size() > ASK_MAX_KEY) {
+        return Error(Errc::kLimit, "a key of " + std::to_string(key.size()) + " bytes; the limit is " +
+                                       std::to_string(ASK_MAX_KEY));
+    }
+    const std::int64_t sent = ones_ ? 1 : value;
+    if (!ring_.try_push(key, sent)) {
+        return wait_for_space(key, sent);
+    }
+    ++pushed_;
+    if (pushed_ % kPublishEvery == 0) {
+        ring_.publish();
+    }
+    return pushed_ % kLookEvery == 0 ? link_.poll() : Result<>();
+}
+
+Result<> SendSession::Impl::wait_for_space(std::string_view key, std::int64_t value) {
+    do {
+        // Asking for much at once keeps both sides from waking each other for every tuple.
+        if (!ring_.arm(ring_.bytes() / 4)) {
+            if (auto space = link_.wait_readable(ring_.space_event()); !space) {
+                return space;
+            }
+        }
+    } while (!ring_.try_push(key, value));
+    ++pushed_;
+    return {};
+}
+
+Result<> SendSession::Impl::flush() {
+    ring_.publish();
+    return link_.poll();
+}
+
+Result<> SendSession::Impl::wait_for_input(int fd) {
+    for (;;) {
+        if (auto flushed = flush(); !flushed) {
+            return flushed;
+        }
+        auto ready = link_.wait_readable(fd);
+        // An input may stay silent for as long as it likes; only the agent may not.
+        if (ready || ready.error().code() != Errc::kDeadline) {
+            return ready;
+        }
+    }
+}
+
+Result<TaskStats> SendSession::Impl::finish() {
+    ring_.publish();
+    v1::LocalRequest request;
+    request.mutable_finish_send();
+    if (auto sent = link_.request(request); !sent) {
+        return std::move(sent).error();
+    }
+    auto reply = link_.next();
+    if (!reply) {
+        return std::move(reply).error();
+    }
+    if (reply->kind_case() != v1::LocalReply::kDone) {
+        return link_.unexpected("the end of the task");
+    }
+    TaskStats stats = stats_from_proto(reply->done().stats());
+    stats.seconds = reply->done().seconds();
+    return stats;
+}
+
+SendSession::SendSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SendSession::SendSession(SendSession&&) noexcept = default;
+SendSession& SendSession::operator=(SendSession&&) noexcept = default;
+SendSession::~SendSession() = default;
+
+Result<SendSession> SendSession::open(SendOptions options) {
+    auto impl = Impl::open(std::move(options));
+    if (!impl) {
+        return std::move(impl).error();
+    }
+    return SendSession(*std::move(impl));
+}
+
+TaskOp SendSession::op() const {
+    return impl_->op();
+}
+Result<> SendSession::send(std::string_view key, std::int64_t value) {
+    return impl_->send(key, value);
+}
+Result<> SendSession::flush() {
+    return impl_->flush();
+}
+Result<> SendSession::wait_for_input(int fd) {
+    return impl_->wait_for_input(fd);
+}
+Result<TaskStats> SendSession::finish() {
+    return impl_->finish();
+}
+
+}  // namespace ask

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams tuples into a task through this host's agent.
+//
+//     auto session = ask::SendSession::open({.task = "wordcount", .to = "h4"});
+//     ...session->send("apple", 1)...
+//     auto report = session->finish();
+//
+// Only finish() tells that the tuples are in the result, each exactly once. Anything else - an error, the
+// session's destruction, the end of the process - tears the task down on all hosts, and nothing is committed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+#include "lib/client/task.h"
+
+namespace ask {
+
+struct SendOptions {
+    std::string agent;  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
+    std::string task;   // id, as the receiver opened it
+    std::string to;     // the receiver's host: a name its agent knows or can resolve, or an IPv4 address
+    // Tuples held back to merge equal keys before they travel; 0: none. Unset: the agent's default.
+    std::optional<std::uint32_t> merge_window;
+    // For finding host and task, and without progress afterwards.
+    std::chrono::milliseconds deadline{30'000};
+    bool as_count = false;  // every value is 1, whatever send() is given
+    int cancel_fd = -1;     // a descriptor that ends every wait with kAborted once it is readable
+    std::function<void(const TaskProgress&)> on_progress;  // about once a second, within other calls
+};
+
+// Not thread-safe.
+class SendSession {
+ public:
+    // Returns once the task is found and joined. kUsage: a bad id. kUnavailable: no agent, or it cannot reach
+    // what it needs. kDenied: no permission on its socket. kDeadline: no such host or task within the
+    // deadline.
+    static Result<SendSession> open(SendOptions options);
+    SendSession(SendSession&&) noexcept;
+    SendSession& operator=(SendSession&&) noexcept;
+    // Closes the connection: without a successful finish() this ends the task for everybody.
+    ~SendSession();
+
+    // How the receiver combines values.
+    [[nodiscard]] TaskOp op() const;
+    // Hands a tuple in; waits while the agent has no room. kLimit: key longer than 65535 bytes. Else the
+    // reason why the task has failed.
+    Result<> send(std::string_view key, std::int64_t value);
+    // Lets the agent see everything sent so far, and learns whether the task has failed meanwhile. Call it
+    // before waiting for more input.
+    Result<> flush();
+    // Like flush(), then waits until `fd` (an input) is readable, with the agent's news taken in meanwhile;
+    // as long as it takes: an idle input is no error.
+    Result<> wait_for_input(int fd);
+    // No more tuples: returns once the receiver has committed the result.
+    Result<TaskStats> finish();
+
+ private:
+    class Impl;
+    explicit SendSession(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ask

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/text/escape.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ask {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+constexpr std::array<bool, 256> make_special() {
+    std::array<bool, 256> special{};
+    for (std::size_t byte = 0; byte < 0x20; ++byte) {
+        special[byte] = true;
+    }
+    special[0x7f] = true;
+    special['\\'] = true;
+    return special;
+}
+constexpr std::array<bool, 256> kSpecial = make_special();
+
+bool is_special(char c) {
+    return kSpecial[static_cast<unsigned char>(c)];
+}
+
+void append_escape(std::string& out, char c) {
+    switch (c) {
+        case '\\':
+            out += "\\\\";
+            return;
+        case '\t':
+            out += "\\t";
+            return;
+        case '\n':
+            out += "\\n";
+            return;
+        case '\r':
+            out += "\\r";
+            return;
+        case '\0':
+            out += "\\0";
+            return;
+        default:
+            const auto byte = static_cast<unsigned char>(c);
+            out += "\\x";
+            out += kDigits[byte >> 4];
+            out += kDigits[byte & 15];
+    }
+}
+
+std::optional<unsigned> hex_digit(char c) {
+    if (c >= '0' && c <= '9') {
+        return static_cast<unsigned>(c - '0');
+    }
+    const char lower = static_cast<char>(c | 0x20);
+    if (lower >= 'a' && lower <= 'f') {
+        return static_cast<unsigned>(lower - 'a' + 10);
+    }
+    return std::nullopt;
+}
+
+// Decodes the escape at the start of `text`; returns its length, 0 if it is none.
+std::size_t decode_escape(std::string_view text, char& byte) {
+    if (text.size() < 2) {
+        return 0;
+    }
+    switch (text[1]) {
+        case '\\':
+            byte = '\\';
+            return 2;
+        case 't':
+            byte = '\t';
+            return 2;
+        case 'n':
+            byte = '\n';
+            return 2;
+        case 'r':
+            byte = '\r';
+            return 2;
+        case '0':
+            byte = '\0';
+            return 2;
+        case 'x':
+            break;
+        default:
+            return 0;
+    }
+    if (text.size() < 4) {
+        return 0;
+    }
+    const auto high = hex_digit(text[2]);
+    const auto low = hex_digit(text[3]);
+    if (!high || !low) {
+        return 0;
+    }
+    byte = static_cast<char>(*high << 4 | *low);
+    return 4;
+}
+
+}  // namespace
+
+void append_escaped(std::string& out, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const auto special = std::find_if(bytes.begin(), bytes.end(), is_special);
+        const auto plain = static_cast<std::size_t>(special - bytes.begin());
+        out.append(bytes.substr(0, plain));
+        bytes.remove_prefix(plain);
+        if (!bytes.empty()) {
+            append_escape(out, bytes.front());
+            bytes.remove_prefix(1);
+        }
+    }
+}
+
+std::string escaped(std::string_view bytes) {
+    std::string out;
+    append_escaped(out, bytes);
+    return out;
+}
+
+std::optional<std::size_t> append_unescaped(std::string& out, std::string_view text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+        const std::size_t next = std::min(text.find('\\', at), text.size());
+        out.append(text.substr(at, next - at));
+        at = next;
+        if (at == text.size()) {
+            break;
+        }
+        char byte = 0;
+        const std::size_t length = decode_escape(text.substr(at), byte);
+        if (length == 0) {
+            return at;
+        }
+        out += byte;
+        at += length;
+    }
+    return std::nullopt;
+}
+
+}  // namespace ask

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How keys are written in lines of text (docs/commands.md): any bytes, reversibly. A backslash starts an
+// escape: \\ \t \n \r \0 and \xHH.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ask {
+
+// Appends `bytes` with control bytes, 0x7f and backslash escaped; everything else, UTF-8 included, as it is.
+void append_escaped(std::string& out, std::string_view bytes);
+[[nodiscard]] std::string escaped(std::string_view bytes);
+
+// Appends the bytes that `text` stands for; raw control bytes stand for themselves. Returns the offset of the
+// first backslash that starts no escape, if any; `out` is half-written then.
+[[nodiscard]] std::optional<std::size_t> append_unescaped(std::string& out, std::string_view text);
+
+}  // namespace ask

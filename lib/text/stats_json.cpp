@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/text/stats_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ask {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double filled_ratio(const TaskStats& stats) {
+    return stats.slots_offered == 0
+               ? 0.0
+               : static_cast<double>(stats.slots_filled) / static_cast<double>(stats.slots_offered);
+}
+
+void put_stats(Json& json, const TaskStats& stats) {
+    const ReceiverTuples& receiver = stats.tuples_receiver;
+    json["tuples_in"] = stats.tuples_in;
+    json["tuples_merged"] = stats.tuples_merged;
+    json["tuples_sent"] = stats.tuples_sent;
+    json["tuples_switch"] = stats.tuples_switch;
+    json["tuples_receiver"] = {{"total", receiver.total()},         {"collision", receiver.collision},
+                               {"long", receiver.long_key},         {"overflow", receiver.overflow},
+                               {"contention", receiver.contention}, {"no_region", receiver.no_region}};
+    json["packets_sent"] = stats.packets_sent;
+    json["packets_acked_by_switch"] = stats.packets_acked_by_switch;
+    json["slots_filled"] = stats.slots_filled;
+    json["slots_offered"] = stats.slots_offered;
+    json["slots_filled_ratio"] = filled_ratio(stats);
+    json["retransmissions"] = stats.retransmissions;
+    json["seconds"] = stats.seconds;
+}
+
+// Names come from other hosts and may be any bytes.
+std::string dump(const Json& json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string send_stats_json(const TaskStats& stats) {
+    Json json;
+    put_stats(json, stats);
+    return dump(json);
+}
+
+std::string receive_stats_json(const TaskStats& stats, std::uint64_t fetched,
+                               const std::vector<NamedStats>& senders) {
+    Json json;
+    put_stats(json, stats);
+    json["fetched"] = fetched;
+    json["senders"] = Json::array();
+    for (const NamedStats& sender : senders) {
+        Json entry;
+        entry["name"] = sender.name;
+        put_stats(entry, sender.stats);
+        json["senders"].push_back(std::move(entry));
+    }
+    return dump(json);
+}
+
+}  // namespace ask

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statistics as the commands' --stats writes them; docs/commands.md explains the keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/client/task.h"
+
+namespace ask {
+
+// A JSON object, indented, ending in a newline.
+[[nodiscard]] std::string send_stats_json(const TaskStats& stats);
+// `fetched`: aggregators that came from the switch at the end.
+[[nodiscard]] std::string receive_stats_json(const TaskStats& stats, std::uint64_t fetched,
+                                             const std::vector<NamedStats>& senders);
+
+}  // namespace ask
