@@ -6,14 +6,43 @@
  */
 #pragma once
 
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-
+#include "bpf/compat.bpf.h"
 #include "lib/abi/map_types.h"
 
 #define ASK_DEFAULT_CHANNELS 256
 #define ASK_DEFAULT_FLOWS 1024
 #define ASK_DEFAULT_TASKS 64
+
+/*
+ * What a program run keeps of its packet, per CPU (a Tofino's packet header vector).
+ * Off the stack, which is too small, and read back from memory, so that the verifier
+ * forgets the constants of each path instead of following all their combinations.
+ */
+struct ask_phv {
+	__u32 left[ASK_MAX_ROWS]; /* bitmaps, host order: what is left of each row */
+	__u64 sums[ASK_MAX_ROWS]; /* each row's part of the check */
+	__u32 rows;		  /* of the packet; at most the task's */
+	__u32 aas;		  /* of the task's geometry */
+	__u32 present;		  /* rows up to the last with something left */
+	__u32 offered;		  /* tuples of a new packet */
+	__u32 kept;		  /* of those, left in the packet */
+	__u32 overflow;		  /* of those, because of int32 */
+	__u32 contention;	  /* of those, because of other CPUs */
+	__u32 pad;
+};
+
+/* Numbers of rows and AAs: read anew at each use, so that leaving a loop over them
+ * early does not tell the verifier anything that it then carries along. */
+#define ASK_ROWS(phv) ASK_READ_ONCE((phv)->rows)
+#define ASK_AAS(phv) ASK_READ_ONCE((phv)->aas)
+#define ASK_PRESENT(phv) ASK_READ_ONCE((phv)->present)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ask_phv);
+} packet_vector SEC(".maps");
 
 /* Whose pins these are; written once by the loader. */
 struct {
@@ -97,6 +126,10 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ask_task);
 } tasks SEC(".maps");
+
+/* Never read. clang describes in BTF only what a variable holds, and without this the
+ * value type of regions would be a forward declaration. */
+const volatile struct ask_aggregator ask_blank = {};
 
 /* A region of any size: inner maps may differ in max_entries. */
 struct ask_region_map {

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * DATA: aggregate what is new, restore what was left of what was seen (ASK section
+ * 3.3, design section 5, steps 3 to 5).
+ */
+#pragma once
+
+#include "bpf/aggregate.bpf.h"
+#include "bpf/check.bpf.h"
+#include "bpf/compat.bpf.h"
+#include "bpf/dedupe.bpf.h"
+#include "bpf/flow.bpf.h"
+#include "bpf/forward.bpf.h"
+#include "bpf/reply.bpf.h"
+
+/* Whether the task has a region; `base` is then the first aggregator of this CPU's set
+ * and the copy in use. Read once a packet, whatever its rows (design section 5). */
+static __always_inline bool open_copy(const struct ask_claim *claim, const struct ask_phv *phv,
+				      __u32 *base)
+{
+	const struct ask_task *task = claim->task;
+	__u32 set = 0;
+
+	if (!task->copies)
+		return false;
+	if (ask_memory == ASK_MEMORY_PIPELINES)
+		set = bpf_get_smp_processor_id();
+	ask_touch(ASK_ARRAY_COPY, claim->flow->task, 0);
+	*base = (set * task->copies + ASK_READ_ONCE(task->copy)) * ASK_AAS(phv) * task->aggregators;
+	return true;
+}
+
+static __always_inline __u32 count_bits(__u32 word)
+{
+	word -= (word >> 1) & 0x55555555u;
+	word = (word & 0x33333333u) + ((word >> 2) & 0x33333333u);
+	word = (word + (word >> 4)) & 0x0f0f0f0fu;
+	return (word * 0x01010101u) >> 24;
+}
+
+static __always_inline void aggregate_one(struct xdp_md *ctx, __u32 task, __u32 base, __u32 offset,
+					  struct ask_phv *phv, __u32 r)
+{
+	const __u32 bitmap = phv->left[r];
+	const __u64 word = ask_aggregate_row(ctx, task, base, offset, bitmap);
+
+	phv->left[r] = ASK_ROW_LEFT(word);
+	phv->offered += count_bits(bitmap);
+	phv->kept += count_bits(ASK_ROW_LEFT(word));
+	phv->overflow += ASK_ROW_OVERFLOW(word);
+	phv->contention += ASK_ROW_CONTENTION(word);
+}
+
+/* Offers all rows; what is left stays in `phv`. */
+static __always_inline void aggregate_rows(struct xdp_md *ctx, __u32 task, __u32 base,
+					   struct ask_phv *phv)
+{
+	__u32 offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
+	__u32 r;
+
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		aggregate_one(ctx, task, base, offset, phv, r);
+		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
+	}
+}
+
+/* No region: every tuple stays. */
+static __always_inline void keep_rows(struct ask_phv *phv)
+{
+	__u32 r;
+
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		phv->kept += count_bits(phv->left[r]);
+	}
+}
+
+/* Records what is left: one 64-bit store a row, before any ACK or forward. */
+static __always_inline void record_state(struct ask_pkt_state *state, const struct ask_frame *frame,
+					 const struct ask_phv *phv)
+{
+	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
+	__u64 *places = state->row[seq % ASK_WINDOW];
+	__u32 r;
+
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		ask_touch(ASK_ARRAY_PKT_STATE, r, seq % ASK_WINDOW);
+		ASK_WRITE_ONCE(places[r], seq << 32 | phv->left[r]);
+	}
+}
+
+/* Reads back what was left. false: a row is another packet's yet, so the first copy of
+ * this one is still on its way through. */
+static __always_inline bool restore_state(const struct ask_pkt_state *state,
+					  const struct ask_frame *frame, struct ask_phv *phv)
+{
+	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
+	const __u64 *places = state->row[seq % ASK_WINDOW];
+	__u32 r;
+
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		__u64 word;
+
+		if (r >= ASK_ROWS(phv))
+			break;
+		ask_touch(ASK_ARRAY_PKT_STATE, r, seq % ASK_WINDOW);
+		word = ASK_READ_ONCE(places[r]);
+		if (word >> 32 != (seq & 0xffffffff))
+			return false;
+		phv->left[r] = (__u32)word;
+	}
+	return true;
+}
+
+/* Rows up to the last with something left; 0: nothing is left. */
+static __always_inline __u32 present_rows(struct ask_phv *phv)
+{
+	__u32 r;
+
+	phv->present = 0;
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		if (phv->left[r])
+			phv->present = r + 1;
+	}
+	return ASK_PRESENT(phv);
+}
+
+/* Leaves with what is left, marked, without the trailing rows that are empty. */
+static __always_inline int leave_rest(struct xdp_md *ctx, struct ask_frame *frame,
+				      const struct ask_claim *claim, const struct ask_phv *phv,
+				      __u32 reason)
+{
+	const struct ask_check_key *key = &claim->flow->key;
+	const __u32 payload = sizeof(struct ask_hdr) + ASK_ROWS(phv) * (__u32)sizeof(__be32) +
+			      ASK_PRESENT(phv) * ASK_AAS(phv) * ASK_SLOT_BYTES;
+	const __u64 rest = ask_write_bitmaps(ctx, claim->flow_index);
+	const int cut = (int)(ASK_HDR_OFFSET + payload) -
+			(int)((long)frame->end - (long)frame->data);
+
+	write_mark(frame->hdr);
+	write_lengths(frame->ip, frame->udp, payload);
+	frame->hdr->check = close_check(key, sum_head(frame, key) + rest);
+	write_ip_checksum(frame->ip);
+	if (cut < 0) {
+		if (bpf_xdp_adjust_tail(ctx, cut))
+			return leave_abort(ASK_CNT_abort_resize);
+		if (!parse_udp(ctx, frame))
+			return leave_abort(ASK_CNT_abort_resize);
+	}
+	return leave_forward(ctx, frame, reason);
+}
+
+static __always_inline void add_stats(__u32 flow_index, const struct ask_phv *phv, bool region,
+				      bool is_new, bool acked)
+{
+	struct ask_flow_stats *stats = bpf_map_lookup_elem(&flow_stats, &flow_index);
+
+	if (!stats)
+		return;
+	if (is_new)
+		stats->packets_new++;
+	else
+		stats->packets_seen++;
+	if (acked)
+		stats->packets_acked++;
+	else
+		stats->packets_forwarded++;
+	if (!region) {
+		stats->tuples_no_region += phv->kept;
+		return;
+	}
+	stats->tuples_aggregated += phv->offered - phv->kept;
+	stats->tuples_collision += phv->kept - phv->overflow - phv->contention;
+	stats->tuples_overflow += phv->overflow;
+	stats->tuples_contention += phv->contention;
+}
+
+/* A verified DATA packet of the flow; `phv` has its rows' parts of the check. */
+static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *frame,
+				       const struct ask_claim *claim, bool is_new,
+				       struct ask_phv *phv)
+{
+	__u32 channel = claim->flow->channel;
+	struct ask_pkt_state *state = bpf_map_lookup_elem(&pkt_state, &channel);
+	bool region = true;
+	__u32 base = 0;
+	__u32 present;
+
+	if (!state)
+		return leave_abort(ASK_CNT_abort_state);
+	phv->offered = phv->kept = phv->overflow = phv->contention = 0;
+	if (is_new) {
+		region = open_copy(claim, phv, &base);
+		if (region)
+			aggregate_rows(ctx, claim->flow->task, base, phv);
+		else
+			keep_rows(phv);
+		record_state(state, frame, phv);
+	} else if (!restore_state(state, frame, phv)) {
+		return leave_drop(ASK_CNT_drop_in_flight);
+	}
+	present = present_rows(phv);
+	add_stats(claim->flow_index, phv, region, is_new, !present);
+	if (!present)
+		return leave_ack(ctx, frame, &claim->flow->key,
+				 is_new ? ASK_CNT_ack_new : ASK_CNT_ack_seen);
+	return leave_rest(ctx, frame, claim, phv,
+			  !is_new  ? ASK_CNT_fwd_seen
+			  : region ? ASK_CNT_fwd_new
+				   : ASK_CNT_fwd_no_region);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Whose packet is it? (design section 5, step 1.) A packet names its channel and task
+ * in its header; here it has to prove them.
+ */
+#pragma once
+
+#include "bpf/compat.bpf.h"
+#include "bpf/counters.bpf.h"
+#include "bpf/maps.bpf.h"
+#include "bpf/parse.bpf.h"
+
+/* What is known of a packet's flow; all pointers set once claimed() said 0. */
+struct ask_claim {
+	struct ask_channel *channel;
+	struct ask_flow *flow;
+	struct ask_task *task;
+	__u32 flow_index;
+	bool transit; /* channel not registered here */
+};
+
+static __always_inline void find_channel(const struct ask_hdr *hdr, struct ask_claim *claim)
+{
+	struct ask_channel_id id = {.host = hdr->host, .port = hdr->port};
+	__u32 *index = bpf_map_lookup_elem(&channel_ids, &id);
+	__u32 at;
+
+	claim->transit = !index;
+	if (!index)
+		return;
+	at = *index;
+	claim->channel = bpf_map_lookup_elem(&channels, &at);
+}
+
+/* Finds channel, flow and task of the header, as far as they are registered. The flow is
+ * looked up first: it is what packets that are ours have. */
+static __always_inline void find_flow(const struct ask_hdr *hdr, struct ask_claim *claim)
+{
+	struct ask_flow_id id = {.task = hdr->task, .host = hdr->host, .port = hdr->port};
+	__u32 *index = bpf_map_lookup_elem(&flow_ids, &id);
+	__u32 at;
+
+	if (!index) {
+		find_channel(hdr, claim);
+		return;
+	}
+	at = *index;
+	claim->flow_index = at;
+	claim->flow = bpf_map_lookup_elem(&flows, &at);
+	if (!claim->flow)
+		return;
+	at = claim->flow->channel;
+	claim->channel = bpf_map_lookup_elem(&channels, &at);
+	at = claim->flow->task;
+	claim->task = bpf_map_lookup_elem(&tasks, &at);
+}
+
+/* Whether the channel is who it says it is: port, address, incarnation. */
+static __always_inline __u32 check_channel(const struct xdp_md *ctx, const struct ask_frame *frame,
+					   const struct ask_channel *channel)
+{
+	if (frame->hdr->version != ASK_WIRE_VERSION)
+		return ASK_CNT_bad_version;
+	if (ctx->ingress_ifindex != channel->ifindex)
+		return ASK_CNT_bad_port;
+	if (frame->ip->saddr != channel->host || frame->udp->source != channel->port)
+		return ASK_CNT_bad_address;
+	if (frame->hdr->incarnation != channel->incarnation)
+		return ASK_CNT_bad_incarnation;
+	return 0;
+}
+
+/* Whether the header fits the task: geometry, operator, mark, seq. */
+static __always_inline __u32 check_header(const struct ask_hdr *hdr, const struct ask_task *task)
+{
+	if (hdr->type != ASK_DATA && hdr->type != ASK_LONG && hdr->type != ASK_FIN)
+		return ASK_CNT_bad_type;
+	if (hdr->short_slots != task->short_slots || hdr->groups != task->groups ||
+	    hdr->m != task->m || hdr->op != task->op || hdr->rows > task->rows)
+		return ASK_CNT_bad_geometry;
+	if (hdr->mark_switch || hdr->mark_incarnation)
+		return ASK_CNT_bad_mark;
+	if (!hdr->seq)
+		return ASK_CNT_bad_seq;
+	return 0;
+}
+
+/* UDP payload in bytes, 0 when the headers' lengths disagree or run past the frame. */
+static __always_inline __u32 payload_bytes(const struct ask_frame *frame)
+{
+	const __u32 udp_len = bpf_ntohs(frame->udp->len);
+	const __u32 tot_len = bpf_ntohs(frame->ip->tot_len);
+
+	if (udp_len < sizeof(struct udphdr) + sizeof(struct ask_hdr) ||
+	    tot_len != udp_len + sizeof(struct iphdr))
+		return 0;
+	if (udp_len > ASK_MAX_PAYLOAD + sizeof(struct udphdr))
+		return 0;
+	if (frame->data + ASK_L4_OFFSET + udp_len > frame->end)
+		return 0;
+	return udp_len - sizeof(struct udphdr);
+}
+
+/* Whether the length is exactly what type, rows and geometry ask for. */
+static __always_inline bool length_fits(const struct ask_hdr *hdr, const struct ask_task *task,
+					__u32 payload)
+{
+	const __u32 aas = task->short_slots + (__u32)task->groups * task->m;
+	const __u32 rest = payload - sizeof(struct ask_hdr);
+
+	if (hdr->type == ASK_DATA)
+		return hdr->rows > 0 && rest == hdr->rows * (sizeof(__be32) + aas * ASK_SLOT_BYTES);
+	if (hdr->rows)
+		return false;
+	if (hdr->type == ASK_FIN)
+		return rest == 0;
+	return rest >= sizeof(struct ask_long_hdr) && rest % ASK_SLOT_BYTES == 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * The switch: check, dedupe, aggregate, acknowledge or forward (ASK section 3,
+ * design sections 4 and 5). This file is the dispatcher by packet type; each mode has
+ * a file of its own.
+ */
+#include "bpf/check.bpf.h"
+#include "bpf/compat.bpf.h"
+#include "bpf/counters.bpf.h"
+#include "bpf/data.bpf.h"
+#include "bpf/dedupe.bpf.h"
+#include "bpf/flow.bpf.h"
+#include "bpf/forward.bpf.h"
+#include "bpf/maps.bpf.h"
+#include "bpf/parse.bpf.h"
+#include "bpf/passing.bpf.h"
+
+/* A packet whose flow is registered here: prove it, then handle it by its type. */
+static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *frame,
+				      const struct ask_claim *claim)
+{
+	const struct ask_check_key *key = &claim->flow->key;
+	struct ask_hdr *hdr = frame->hdr;
+	const __u32 payload = payload_bytes(frame);
+	struct ask_phv *phv = find_phv();
+	int verdict;
+	__u64 sum;
+
+	if (!phv)
+		return leave_abort(ASK_CNT_abort_state);
+	if (!payload || !length_fits(hdr, claim->task, payload))
+		return leave_drop(ASK_CNT_bad_length);
+	phv->rows = hdr->rows;
+	phv->aas = claim->task->short_slots + (__u32)claim->task->groups * claim->task->m;
+	sum = sum_head(frame, key) + ask_read_bitmaps(ctx, claim->flow_index);
+	if (hdr->type == ASK_DATA)
+		sum += sum_rows(ctx, claim->flow_index, key, phv);
+	else if (hdr->type == ASK_LONG)
+		sum += sum_long(ctx, claim->flow_index, key,
+				(payload - (__u32)sizeof(*hdr)) / ASK_SLOT_BYTES);
+	if (hdr->check != close_check(key, sum))
+		return leave_drop(ASK_CNT_bad_check);
+
+	verdict = ask_dedupe_packet(claim->flow->channel, bpf_be64_to_cpu(hdr->seq));
+	if (verdict < 0)
+		return leave_abort(ASK_CNT_abort_state);
+	if (verdict == ASK_STALE)
+		return leave_drop(ASK_CNT_drop_stale);
+	if (hdr->type == ASK_DATA)
+		return handle_data(ctx, frame, claim, verdict == ASK_NEW, phv);
+	return handle_passing(ctx, frame, claim, verdict == ASK_NEW);
+}
+
+SEC("xdp")
+int ask_switch(struct xdp_md *ctx)
+{
+	struct ask_claim claim = {};
+	struct ask_frame frame = {};
+	__u32 reason;
+
+	if (!parse_udp(ctx, &frame) || !frame.hdr)
+		return leave_pass(ASK_CNT_pass_foreign);
+	if (frame.udp->dest != bpf_htons(ASK_UDP_PORT)) {
+		if (frame.udp->source == bpf_htons(ASK_UDP_PORT) &&
+		    frame.hdr->version == ASK_WIRE_VERSION && frame.hdr->type == ASK_ACK)
+			return leave_forward(ctx, &frame, ASK_CNT_transit_ack);
+		return leave_pass(ASK_CNT_pass_foreign);
+	}
+
+	find_flow(frame.hdr, &claim);
+	if (claim.transit)
+		return leave_forward(ctx, &frame, ASK_CNT_transit_data);
+	if (!claim.channel)
+		return leave_abort(ASK_CNT_abort_state);
+	reason = check_channel(ctx, &frame, claim.channel);
+	if (reason)
+		return leave_drop(reason);
+	if (!claim.flow)
+		return leave_drop(ASK_CNT_bad_task);
+	if (!claim.task || claim.task->instance != claim.flow->task_instance)
+		return leave_abort(ASK_CNT_abort_state);
+	reason = check_header(frame.hdr, claim.task);
+	if (reason)
+		return leave_drop(reason);
+	return handle_own(ctx, &frame, &claim);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
