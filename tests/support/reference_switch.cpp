@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/reference_switch.h"
+
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "lib/abi/hash.h"
+#include "lib/core/bytes.h"
+#include "lib/core/fetch_codec.h"
+#include "lib/core/placement.h"
+
+namespace ask::test {
+
+void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregators) {
+    Channel& channel = channels_[params.channel];
+    if (channel.incarnation != params.incarnation) {
+        channel = Channel{};
+        channel.incarnation = params.incarnation;
+    }
+    flows_.insert_or_assign({params.instance, params.channel},
+                            Flow{.params = params, .key = CheckKey(params.secret)});
+    const auto [task, fresh] = tasks_.try_emplace(params.instance);
+    if (fresh) {
+        task->second.params = params;
+        task->second.aggregators = aggregators;
+        task->second.region.resize(std::size_t{params.geometry.aas()} * aggregators);
+    }
+}
+
+bool ReferenceSwitch::aggregate_slot(Task& task, std::uint32_t slot, const std::byte* words) {
+    const Geometry& geometry = task.params.geometry;
+    const std::uint32_t aa = slot_first_aa(slot, geometry);
+    const std::uint32_t aas = slot_aas(slot, geometry);
+    std::uint32_t hash = ASK_HASH_SEED;
+    for (std::uint32_t i = 0; i < aas; ++i) {
+        hash = ask_hash_add(hash, load_raw<std::uint32_t>(words + std::size_t{i} * ASK_SLOT_BYTES));
+    }
+    const std::uint32_t index = ask_hash_index(hash, task.aggregators);
+    const auto at = [&](std::uint32_t i) -> ask_aggregator& {
+        return task.region[std::size_t{aa + i} * task.aggregators + index];
+    };
+    const bool blank = load_raw<std::uint32_t>(&at(aas - 1).kpart) == 0;
+    for (std::uint32_t i = 0; i < aas && !blank; ++i) {
+        if (std::memcmp(&at(i).kpart, words + std::size_t{i} * ASK_SLOT_BYTES, ASK_KPART_BYTES) != 0) {
+            return false;
+        }
+    }
+    ask_aggregator& last = at(aas - 1);
+    const auto value =
+        static_cast<std::int32_t>(load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4));
+    const Wide sum = blank ? Wide{value} : apply(task.params.op, last.vpart, value);
+    if (sum < std::numeric_limits<std::int32_t>::min() || sum > std::numeric_limits<std::int32_t>::max()) {
+        return false;
+    }
+    for (std::uint32_t i = 0; i < aas; ++i) {
+        std::memcpy(&at(i).kpart, words + std::size_t{i} * ASK_SLOT_BYTES, ASK_KPART_BYTES);
+    }
+    last.vpart = static_cast<std::int32_t>(sum);
+    ++tuples_aggregated_;
+    return true;
+}
+
+ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView& packet) {
+    Bitmaps left = packet.bitmap;
+    if (task.aggregators == 0) {
+        return left;
+    }
+    const Geometry& geometry = task.params.geometry;
+    for (std::uint32_t row = 0; row < packet.header.rows; ++row) {
+        for (std::uint32_t slot = 0; slot < geometry.slots(); ++slot) {
+            const std::size_t offset = std::size_t{row} * geometry.row_bytes() +
+                                       std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
+            const std::uint32_t bit = 1U << slot;
+            if ((left[row] & bit) != 0 && aggregate_slot(task, slot, packet.body.data() + offset)) {
+                left[row] &= ~bit;
+            }
+        }
+    }
+    return left;
+}
+
+ReferenceSwitch::Outcome ReferenceSwitch::answer(const Flow& flow, const PacketView& packet, Ports ports,
+                                                 const Bitmaps& left) const {
+    std::uint32_t present = packet.header.rows;
+    while (present > 0 && left[present - 1] == 0) {
+        --present;
+    }
+    if (present == 0) {
+        std::vector<std::byte> ack(sizeof(ask_hdr));
+        write_ack(ack, packet.header, ports, mark_, false, flow.key);
+        return {.way = Way::kToSender,
+                .ports = {.source = ports.dest, .dest = ports.source},
+                .payload = std::move(ack)};
+    }
+    Header header = packet.header;
+    header.mark = mark_;
+    std::vector<std::byte> out(packet.payload.begin(), packet.payload.end());
+    const std::size_t head = write_header(out, header, left);
+    out.resize(head + std::size_t{present} * flow.params.geometry.row_bytes());
+    flow.key.seal(out, ports);
+    return {.way = Way::kToReceiver, .ports = ports, .payload = std::move(out)};
+}
+
+ReferenceSwitch::Outcome ReferenceSwitch::on_packet(std::span<const std::byte> payload, Ports ports) {
+    const auto packet = parse_packet(payload);
+    if (!packet || packet->header.type == ASK_ACK) {
+        // ACKs of the receiver pass; anything else is dropped.
+        return packet ? Outcome{.way = Way::kToSender,
+                                .ports = ports,
+                                .payload = {payload.begin(), payload.end()}}
+                      : Outcome{};
+    }
+    const auto found = flows_.find({packet->header.instance, packet->header.channel});
+    if (found == flows_.end() || packet->header.mark != Mark{} ||
+        packet->header.incarnation != found->second.params.incarnation ||
+        !found->second.key.verify(payload, ports)) {
+        return {};
+    }
+    const std::uint64_t seq = packet->header.seq;
+    Channel& channel = channels_.at(packet->header.channel);
+    std::uint64_t& seen = channel.seen[seq % ASK_WINDOW];
+    if (seq < seen) {
+        return {};
+    }
+    const bool fresh = seq > seen;
+    seen = seq;
+    if (packet->header.type != ASK_DATA) {
+        return {.way = Way::kToReceiver, .ports = ports, .payload = {payload.begin(), payload.end()}};
+    }
+    Bitmaps& left = channel.left[seq % ASK_WINDOW];
+    if (fresh) {
+        left = aggregate(tasks_.at(packet->header.instance), *packet);
+    }
+    return answer(found->second, *packet, ports, left);
+}
+
+std::string ReferenceSwitch::fetch(std::uint64_t instance) const {
+    const Task& task = tasks_.at(instance);
+    CopyWalker walker(task.region, {.geometry = task.params.geometry,
+                                    .op = task.params.op,
+                                    .sets = 1,
+                                    .copies = 1,
+                                    .copy = 0,
+                                    .aggregators = task.aggregators});
+    std::string entries;
+    for (;;) {
+        const auto more = walker.fill(entries, std::size_t{64} << 10);
+        if (!more) {
+            throw std::runtime_error(more.error().text());
+        }
+        if (!*more) {
+            return entries;
+        }
+    }
+}
+
+}  // namespace ask::test

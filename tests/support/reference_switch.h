@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the switch must do with an ASK packet (design section 5), as plain C++ without maps,
+// CPUs or a verifier: one register set, one copy, dedupe by the highest seq of a place. Tests
+// of the hosts' side use it where no kernel is to be had; tests of the BPF program may compare.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/abi/map_types.h"
+#include "lib/core/packet.h"
+
+namespace ask::test {
+
+class ReferenceSwitch {
+ public:
+    enum class Way : std::uint8_t { kDrop, kToSender, kToReceiver };
+    struct Outcome {
+        Way way = Way::kDrop;
+        Ports ports;                     // of the packet that goes out
+        std::vector<std::byte> payload;  // empty when dropped
+    };
+
+    explicit ReferenceSwitch(Mark mark) : mark_(mark) {}
+
+    // Registers a flow. All flows of a task share its region of `aggregators` per AA; 0: none.
+    void add_flow(const FlowParams& params, std::uint32_t aggregators);
+    Outcome on_packet(std::span<const std::byte> payload, Ports ports);
+    // Entries of a task's region, encoded as lib/core/fetch_codec.h says.
+    [[nodiscard]] std::string fetch(std::uint64_t instance) const;
+    [[nodiscard]] std::uint64_t tuples_aggregated() const { return tuples_aggregated_; }
+
+ private:
+    struct Task {
+        FlowParams params;  // of whichever flow came first; geometry and operator count
+        std::uint32_t aggregators = 0;
+        std::vector<ask_aggregator> region;
+    };
+    struct Flow {
+        FlowParams params;
+        CheckKey key;
+    };
+    using Bitmaps = std::array<std::uint32_t, ASK_MAX_ROWS>;
+    struct Channel {
+        std::uint32_t incarnation = 0;
+        std::array<std::uint64_t, ASK_WINDOW> seen{};
+        std::array<Bitmaps, ASK_WINDOW> left{};
+    };
+
+    bool aggregate_slot(Task& task, std::uint32_t slot, const std::byte* words);
+    Bitmaps aggregate(Task& task, const PacketView& packet);
+    Outcome answer(const Flow& flow, const PacketView& packet, Ports ports, const Bitmaps& left) const;
+
+    Mark mark_;
+    std::map<std::uint64_t, Task> tasks_;
+    std::map<std::pair<std::uint64_t, ChannelId>, Flow> flows_;
+    std::map<ChannelId, Channel> channels_;
+    std::uint64_t tuples_aggregated_ = 0;
+};
+
+}  // namespace ask::test
