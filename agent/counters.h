@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the agent itself counts, beside the core's receiver (lib/core/receiver.h), the sockets
+// (lib/xsk/xsk_socket.h) and the steering program (lib/abi/counters.def).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ask {
+
+// (name, class, text)
+#define ASK_AGENT_COUNTERS(X)                                                            \
+    X(rx_data, traffic, "packets that came for this host's receivers")                   \
+    X(rx_acks, traffic, "packets that came for this host's channels")                    \
+    X(rx_handed_over, traffic, "packets given to the worker that owns their channel")    \
+    X(tx_packets, traffic, "packets that channels sent to other hosts")                  \
+    X(tx_acks, traffic, "acknowledgements sent to other hosts")                          \
+    X(local_packets, traffic, "packets and acknowledgements between tasks of this host") \
+    X(rx_bad_frame, drop, "not a whole IPv4/UDP packet")                                 \
+    X(rx_bad_source, drop, "comes from another address than its channel's host")         \
+    X(rx_no_channel, drop, "acknowledgement for a channel that is not here")             \
+    X(drop_inbox_full, drop, "a worker's inbox was full")                                \
+    X(drop_ack_no_room, drop, "no room to send an acknowledgement")                      \
+    X(refused_sessions, drop, "applications turned away at max_sessions")                \
+    X(refused_waits, drop, "Renew calls answered at once because too many were waiting") \
+    X(progress_skipped, drop, "progress messages that an application did not read in time")
+
+enum class AgentCounter : std::uint8_t {
+#define ASK_X(name, class_, text) k_##name,
+    ASK_AGENT_COUNTERS(ASK_X)
+#undef ASK_X
+        kCount
+};
+
+// Written by any thread, read by any; a value may be a moment old.
+class AgentCounters {
+ public:
+    void add(AgentCounter counter, std::uint64_t n = 1) {
+        values_[static_cast<std::size_t>(counter)].fetch_add(n, std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint64_t get(AgentCounter counter) const {
+        return values_[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
+    }
+
+ private:
+    std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(AgentCounter::kCount)> values_{};
+};
+
+}  // namespace ask

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of a task's table in memfds, so that the table can be handed to the application as it stands: sealed
+// against any change, and no longer mapped here.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "lib/base/unique_fd.h"
+#include "lib/core/result_table.h"
+
+namespace ask {
+
+// What all tables of an agent may take together, bytes. Thread-safe.
+class MemoryBudget {
+ public:
+    explicit MemoryBudget(std::size_t limit) : limit_(limit) {}
+    [[nodiscard]] bool reserve(std::size_t bytes) {
+        std::size_t used = used_.load(std::memory_order_relaxed);
+        do {
+            if (bytes > limit_ - used) {
+                return false;
+            }
+        } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+        return true;
+    }
+    void release(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+    [[nodiscard]] std::size_t limit() const { return limit_; }
+    [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+    const std::size_t limit_;
+    std::atomic<std::size_t> used_{0};
+};
+
+// One memfd and its mapping, paid for from a budget.
+class SharedBlock {
+ public:
+    SharedBlock() = default;
+    static Result<SharedBlock> create(const char* name, MemoryBudget* budget);
+    SharedBlock(SharedBlock&& other) noexcept { swap(other); }
+    SharedBlock& operator=(SharedBlock&& other) noexcept {
+        SharedBlock old(std::move(*this));
+        swap(other);
+        return *this;
+    }
+    ~SharedBlock();
+
+    // At least so long; contents stay, the address may change. kLimit.
+    Result<> grow(std::size_t bytes);
+    [[nodiscard]] std::span<std::byte> bytes() const { return {memory_, size_}; }
+    // Unmaps, seals against writing, growing and shrinking, and gives the descriptor away.
+    Result<UniqueFd> take_sealed();
+
+ private:
+    void swap(SharedBlock& other) noexcept {
+        std::swap(fd_, other.fd_);
+        std::swap(memory_, other.memory_);
+        std::swap(size_, other.size_);
+        std::swap(budget_, other.budget_);
+    }
+
+    UniqueFd fd_;
+    std::byte* memory_ = nullptr;
+    std::size_t size_ = 0;
+    MemoryBudget* budget_ = nullptr;
+};
+
+// Not thread-safe: belongs to whoever owns the table.
+class MemfdTableMemory : public TableMemory {
+ public:
+    // `budget` outlives it.
+    explicit MemfdTableMemory(MemoryBudget* budget) : budget_(budget) {}
+
+    Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override;
+    void release_old_slots() override { old_slots_ = {}; }
+    Result<std::span<std::byte>> grow_keys(std::size_t bytes) override;
+
+    // Slots and keys, for the application. The table is unusable afterwards.
+    Result<std::pair<UniqueFd, UniqueFd>> take_sealed();
+    [[nodiscard]] std::size_t bytes() const { return slots_.bytes().size() + keys_.bytes().size(); }
+
+ private:
+    MemoryBudget* budget_;
+    SharedBlock slots_;
+    SharedBlock old_slots_;
+    SharedBlock keys_;
+};
+
+}  // namespace ask

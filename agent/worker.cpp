@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <optional>
+
+#include <spdlog/spdlog.h>
+
+namespace ask {
+namespace {
+
+constexpr std::size_t kRxBatch = 64;
+constexpr std::size_t kTxBatch = 64;        // packets of a channel before the next one's turn
+constexpr std::size_t kTupleBatch = 4096;   // tuples of a ring before packets are looked at again
+constexpr Nanos kRetrySend = kMillisecond;  // while the kernel takes no frames
+
+Nanos now_ns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return Nanos{now.tv_sec} * kSecond + now.tv_nsec;
+}
+
+Ports ports_of(const UdpAddresses& addresses) {
+    return {addresses.source_port, addresses.dest_port};
+}
+
+// The channel that a packet claims to be of; it may be cut or nonsense, which the receiver finds out.
+std::optional<ChannelId> claimed_channel(std::span<const std::byte> payload) {
+    if (payload.size() < sizeof(ask_hdr)) {
+        return std::nullopt;
+    }
+    ask_hdr header{};
+    std::memcpy(&header, payload.data(), sizeof(header));
+    return ChannelId{__builtin_bswap32(header.host), __builtin_bswap16(header.port)};
+}
+
+}  // namespace
+
+struct WorkerCore::Stream {
+    explicit Stream(SenderChannel of) : channel(std::move(of)) {}
+
+    SenderChannel channel;
+    UdpAddresses addresses;
+    bool local = false;
+    bool ones = false;
+    bool finish_wanted = false;  // the application has written its last tuple
+    bool finish_called = false;
+    bool fin_reported = false;
+    std::shared_ptr<TupleRingConsumer> ring;
+    std::shared_ptr<Mailbox> mailbox;
+};
+
+WorkerCore::WorkerCore(Options options, std::vector<XskSocket> sockets)
+    : options_(std::move(options)),
+      sockets_(std::move(sockets)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      receiver_(options_.limits),
+      scratch_(options_.sender.payload_limit) {}
+
+Result<> WorkerCore::watch(int fd, std::uint32_t events) const {
+    epoll_event event{.events = events, .data = {.fd = fd}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+        return Error::from_errno(errno, "epoll_ctl");
+    }
+    return {};
+}
+
+Result<> WorkerCore::watch_sockets() const {
+    for (const XskSocket& socket : sockets_) {
+        ASK_TRY(watch(socket.fd(), EPOLLIN), "AF_XDP socket");
+    }
+    return {};
+}
+
+bool WorkerCore::hand_over(ChannelId channel, std::span<const std::byte> payload,
+                           const UdpAddresses& addresses, bool ecn_ce, bool local) {
+    const unsigned owner = owner_of(channel, options_.workers);
+    if (owner == options_.index) {
+        return false;
+    }
+    InboxPacket packet{{payload.begin(), payload.end()}, addresses, ecn_ce, local};
+    count(options_.push(owner, std::move(packet)) ? AgentCounter::k_rx_handed_over
+                                                  : AgentCounter::k_drop_inbox_full);
+    return true;
+}
+
+WorkerCore::Stream* WorkerCore::find(std::uint16_t port) const {
+    for (const auto& stream : streams_) {
+        if (stream->channel.id().port == port) {
+            return stream.get();
+        }
+    }
+    return nullptr;
+}
+
+Result<> WorkerCore::add_channel(std::uint16_t port, std::uint32_t incarnation) {
+    if (find(port) != nullptr) {
+        return Error(Errc::kExists, "channel " + std::to_string(port));
+    }
+    streams_.push_back(
+        std::make_unique<Stream>(SenderChannel({options_.own_address, port}, incarnation, options_.sender)));
+    return {};
+}
+
+Result<> WorkerCore::begin(StreamStart start) {
+    Stream* const stream = find(start.flow.channel.port);
+    if (stream == nullptr) {
+        return Error(Errc::kInternal, "no channel " + std::to_string(start.flow.channel.port));
+    }
+    ASK_TRY(stream->channel.begin(start.flow, start.hold, start.merge, now_ns()), "begin a task");
+    stream->addresses = start.addresses;
+    stream->addresses.source_port = stream->channel.ports().source;
+    stream->addresses.dest_port = stream->channel.ports().dest;
+    stream->local = start.local;
+    stream->ones = start.ones;
+    stream->finish_wanted = stream->finish_called = stream->fin_reported = false;
+    stream->ring = std::move(start.ring);
+    stream->mailbox = std::move(start.mailbox);
+    // Edge-triggered: while the channel has no room the event stays unread.
+    return watch(stream->ring->data_event(), EPOLLIN | EPOLLET);
+}
+
+void WorkerCore::set_addresses(std::uint16_t port, const UdpAddresses& addresses) {
+    if (Stream* const stream = find(port); stream != nullptr) {
+        stream->addresses.source_mac = addresses.source_mac;
+        stream->addresses.dest_mac = addresses.dest_mac;
+    }
+}
+
+void WorkerCore::finish(std::uint16_t port) {
+    if (Stream* const stream = find(port); stream != nullptr) {
+        stream->finish_wanted = true;
+    }
+}
+
+void WorkerCore::drop_ring(Stream& stream) const {
+    if (stream.ring) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, stream.ring->data_event(), nullptr);
+        stream.ring.reset();
+    }
+}
+
+SenderStats WorkerCore::end(std::uint16_t port) {
+    Stream* const stream = find(port);
+    if (stream == nullptr) {
+        return {};
+    }
+    drop_ring(*stream);
+    stream->mailbox.reset();
+    return stream->channel.end();
+}
+
+SenderStats WorkerCore::abandon(std::uint16_t port, std::uint32_t new_incarnation) {
+    Stream* const stream = find(port);
+    if (stream == nullptr) {
+        return {};
+    }
+    drop_ring(*stream);
+    stream->mailbox.reset();
+    return stream->channel.abandon(new_incarnation);
+}
+
+StreamState WorkerCore::stream_state(std::uint16_t port) const {
+    StreamState state;
+    if (const Stream* const stream = find(port); stream != nullptr) {
+        const SenderChannel& channel = stream->channel;
+        state.stats = channel.stats();
+        state.next_seq = channel.next_seq();
+        state.incarnation = channel.incarnation();
+        state.in_flight = channel.in_flight();
+        state.window = channel.window();
+        state.srtt = channel.srtt();
+        state.since_progress = channel.in_flight() > 0 ? now_ns() - channel.last_progress() : 0;
+    }
+    return state;
+}
+
+Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox) {
+    auto [at, fresh] = tasks_.try_emplace(instance);
+    if (!fresh) {
+        return Error(Errc::kExists, "task instance is open on this worker");
+    }
+    at->second = Task{std::make_unique<ResultTable>(std::move(table)), std::move(mailbox)};
+    return {};
+}
+
+Result<> WorkerCore::join(const FlowParams& flow) {
+    const auto task = tasks_.find(flow.instance);
+    if (task == tasks_.end()) {
+        return Error(Errc::kUnknown, "the task has ended");
+    }
+    return receiver_.join(flow, task->second.table.get());
+}
+
+std::unique_ptr<ResultTable> WorkerCore::close_task(std::uint64_t instance, bool failed) {
+    receiver_.end_task(instance, failed);
+    auto node = tasks_.extract(instance);
+    return node.empty() || failed ? nullptr : std::move(node.mapped().table);
+}
+
+FlowRxStats WorkerCore::flow_stats(std::uint64_t instance, ChannelId channel) const {
+    return receiver_.flow_stats(instance, channel);
+}
+
+WorkerTotals WorkerCore::totals() const {
+    WorkerTotals totals;
+    for (std::size_t i = 0; i < totals.receiver.size(); ++i) {
+        totals.receiver[i] = receiver_.counter(static_cast<ReceiverCounter>(i));
+    }
+    for (const XskSocket& socket : sockets_) {
+        const XskCounters counters = socket.counters();
+        for (std::size_t i = 0; i < counters.size(); ++i) {
+            totals.xsk[i] += counters[i];
+        }
+    }
+    return totals;
+}
+
+bool WorkerCore::receive() {
+    std::array<XskFrame, kRxBatch> batch;
+    bool any = false;
+    for (XskSocket& socket : sockets_) {
+        const std::size_t n = socket.receive(batch);
+        for (std::size_t i = 0; i < n; ++i) {
+            handle_frame(socket, batch[i]);
+        }
+        any = any || n > 0;
+    }
+    return any;
+}
+
+// Ends with the frame sent or recycled.
+void WorkerCore::handle_frame(XskSocket& socket, const XskFrame& frame) {
+    const auto packet = parse_frame(frame.bytes);
+    if (!packet) {
+        count(AgentCounter::k_rx_bad_frame);
+        socket.recycle(frame);
+        return;
+    }
+    if (packet->addresses.dest_port == ASK_UDP_PORT) {
+        handle_data(socket, frame, *packet);
+        return;
+    }
+    count(AgentCounter::k_rx_acks);
+    const ChannelId channel{options_.own_address, packet->addresses.dest_port};
+    if (!hand_over(channel, packet->payload, packet->addresses, false, false)) {
+        handle_ack(packet->payload, ports_of(packet->addresses));
+    }
+    socket.recycle(frame);
+}
+
+void WorkerCore::handle_data(XskSocket& socket, const XskFrame& frame, const UdpFrame& packet) {
+    count(AgentCounter::k_rx_data);
+    const auto channel = claimed_channel(packet.payload);
+    // An ACK goes where the packet came from, so that must be the channel's host and nobody else.
+    if (channel && channel->host != packet.addresses.source) {
+        count(AgentCounter::k_rx_bad_source);
+        socket.recycle(frame);
+        return;
+    }
+    if (channel && hand_over(*channel, packet.payload, packet.addresses, packet.ecn_ce, false)) {
+        socket.recycle(frame);
+        return;
+    }
+    const std::size_t ack = accept(packet.payload, ports_of(packet.addresses), packet.ecn_ce);
+    if (ack == 0) {
+        socket.recycle(frame);
+        return;
+    }
+    // The answer goes out in the frame that the question came in.
+    const UdpAddresses back = packet.addresses.reversed();
+    std::memcpy(frame.bytes.data() + kFrameHeaderBytes, ack_.data(), ack);
+    count(socket.send(frame, write_frame_header(frame.bytes, back, ack)) ? AgentCounter::k_tx_acks
+                                                                         : AgentCounter::k_drop_ack_no_room);
+}
+
+std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, bool ecn_ce) {
+    const RxVerdict verdict = receiver_.on_packet(payload, ports, ecn_ce, ack_);
+    if (verdict.fin || verdict.counter == ReceiverCounter::k_table_full) {
+        const auto task = tasks_.find(verdict.instance);
+        if (task != tasks_.end() && verdict.fin) {
+            task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kFin, verdict.channel, {}});
+        } else if (task != tasks_.end()) {
+            task->second.mailbox->post(
+                SessionEvent{SessionEvent::Kind::kTableFull, verdict.channel,
+                             Error(Errc::kLimit,
+                                   "the result does not fit the agent's memory for tables: raise "
+                                   "table_limit_mib, or receive fewer distinct keys")});
+        }
+    }
+    return verdict.ack_bytes;
+}
+
+void WorkerCore::handle_ack(std::span<const std::byte> payload, Ports ports) {
+    Stream* const stream = find(ports.dest);
+    if (stream == nullptr) {
+        count(AgentCounter::k_rx_no_channel);
+        return;
+    }
+    stream->channel.on_packet(now_ns(), payload, ports);
+}
+
+bool WorkerCore::take_inbox(PacketInbox& inbox) {
+    const auto packets = inbox.take();
+    for (const InboxPacket& packet : packets) {
+        handle_inbox_packet(packet);
+    }
+    return !packets.empty();
+}
+
+void WorkerCore::handle_inbox_packet(const InboxPacket& packet) {
+    const Ports ports = ports_of(packet.addresses);
+    if (ports.dest != ASK_UDP_PORT) {
+        handle_ack(packet.payload, ports);
+        return;
+    }
+    const std::size_t ack = accept(packet.payload, ports, packet.ecn_ce);
+    if (ack == 0) {
+        return;
+    }
+    if (packet.local) {
+        const auto answer = ack_;
+        deliver_local(std::span(answer).first(ack), {ports.dest, ports.source});
+    } else {
+        answer_remote(packet.addresses.reversed(), ack);
+    }
+}
+
+void WorkerCore::answer_remote(const UdpAddresses& to, std::size_t ack_bytes) {
+    if (sockets_.empty()) {
+        count(AgentCounter::k_drop_ack_no_room);
+        return;
+    }
+    XskSocket& socket = sockets_.front();
+    const auto frame = socket.take();
+    if (!frame) {
+        count(AgentCounter::k_drop_ack_no_room);
+        return;
+    }
+    std::memcpy(frame->bytes.data() + kFrameHeaderBytes, ack_.data(), ack_bytes);
+    count(socket.send(*frame, write_frame_header(frame->bytes, to, ack_bytes))
+              ? AgentCounter::k_tx_acks
+              : AgentCounter::k_drop_ack_no_room);
+}
+
+void WorkerCore::deliver_local(std::span<const std::byte> payload, Ports ports) {
+    count(AgentCounter::k_local_packets);
+    const bool data = ports.dest == ASK_UDP_PORT;
+    const ChannelId channel{options_.own_address, data ? ports.source : ports.dest};
+    UdpAddresses addresses;
+    addresses.source = addresses.dest = options_.own_address;
+    addresses.source_port = ports.source;
+    addresses.dest_port = ports.dest;
+    if (hand_over(channel, payload, addresses, false, true)) {
+        return;
+    }
+    if (!data) {
+        handle_ack(payload, ports);
+        return;
+    }
+    const std::size_t ack = accept(payload, ports, false);
+    if (ack > 0) {
+        const auto answer = ack_;
+        deliver_local(std::span(answer).first(ack), {ports.dest, ports.source});
+    }
+}
+
+bool WorkerCore::pump() {
+    bool any = false;
+    for (const auto& stream : streams_) {
+        if (!stream->mailbox) {
+            continue;
+        }
+        any = pull_tuples(*stream) || any;
+        any = send_packets(*stream) || any;
+        if (stream->channel.fin_acked() && !stream->fin_reported) {
+            stream->fin_reported = true;
+            stream->mailbox->post(SessionEvent::Kind::kFinAcked);
+        }
+    }
+    return any;
+}
+
+// Moves tuples from the application's ring into the channel, as many as have room.
+bool WorkerCore::pull_tuples(Stream& stream) {
+    if (!stream.ring) {
+        return false;
+    }
+    std::string_view key;
+    std::int64_t value = 0;
+    std::size_t n = 0;
+    bool empty = false;
+    while (n < kTupleBatch && stream.channel.has_room()) {
+        const auto more = stream.ring->peek(key, value);
+        if (!more) {
+            stream.mailbox->post(SessionEvent{SessionEvent::Kind::kRingBroken, {}, more.error()});
+            drop_ring(stream);
+            return true;
+        }
+        if (!*more) {
+            empty = true;
+            break;
+        }
+        stream.channel.offer(key, stream.ones ? 1 : value);
+        stream.ring->pop();
+        ++n;
+    }
+    if (n > 0) {
+        stream.ring->release();
+    }
+    if (empty && stream.finish_wanted && !stream.finish_called) {
+        stream.finish_called = true;
+        stream.channel.finish();
+        drop_ring(stream);
+        return true;
+    }
+    return n > 0;
+}
+
+bool WorkerCore::send_packets(Stream& stream) {
+    const Nanos now = now_ns();
+    std::size_t sent = 0;
+    while (sent < kTxBatch && (stream.local ? send_local(stream, now) : send_remote(stream, now))) {
+        ++sent;
+    }
+    return sent > 0;
+}
+
+bool WorkerCore::send_remote(Stream& stream, Nanos now) {
+    XskSocket& socket = sockets_[stream.channel.id().port % sockets_.size()];
+    const auto frame = socket.take();
+    if (!frame) {
+        return false;
+    }
+    const std::size_t bytes = stream.channel.next_packet(
+        now, frame->bytes.subspan(kFrameHeaderBytes, options_.sender.payload_limit));
+    if (bytes == 0) {
+        socket.recycle(*frame);
+        return false;
+    }
+    // A frame that is dropped here is one that got lost on the way: it is sent again.
+    if (socket.send(*frame, write_frame_header(frame->bytes, stream.addresses, bytes))) {
+        count(AgentCounter::k_tx_packets);
+    }
+    return true;
+}
+
+bool WorkerCore::send_local(Stream& stream, Nanos now) {
+    const std::size_t bytes = stream.channel.next_packet(now, scratch_);
+    if (bytes == 0) {
+        return false;
+    }
+    deliver_local(std::span(scratch_).first(bytes), stream.channel.ports());
+    return true;
+}
+
+bool WorkerCore::kick() {
+    bool waiting = false;
+    for (XskSocket& socket : sockets_) {
+        if (socket.account().sending > 0) {
+            waiting = socket.kick() > 0 || waiting;
+        }
+    }
+    return waiting;
+}
+
+bool WorkerCore::arm() {
+    for (const auto& stream : streams_) {
+        if (stream->ring && stream->channel.has_room() && stream->ring->arm()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Nanos WorkerCore::deadline() const {
+    Nanos first = kNever;
+    for (const auto& stream : streams_) {
+        if (stream->mailbox) {
+            first = std::min(first, stream->channel.deadline());
+        }
+    }
+    return first;
+}
+
+Worker::Worker(WorkerCore::Options options, std::vector<XskSocket> sockets)
+    : index_(options.index), core_(std::move(options), std::move(sockets)), inbox_(kMaxInbox) {}
+
+Worker::~Worker() {
+    stop();
+}
+
+Result<> Worker::start() {
+    if (core_.epoll_fd() < 0 || !wake_.ok()) {
+        return Error(Errc::kLimit, "worker " + std::to_string(index_) + ": no file descriptors left");
+    }
+    ASK_TRY(core_.watch(wake_.fd(), EPOLLIN), "worker");
+    ASK_TRY(core_.watch_sockets(), "worker");
+    thread_ = std::thread([this] { loop(); });
+    ::pthread_setname_np(thread_.native_handle(), ("ask-worker-" + std::to_string(index_)).c_str());
+    return {};
+}
+
+void Worker::stop() {
+    stop_.store(true, std::memory_order_release);
+    wake_.notify();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+Result<> Worker::post(std::shared_ptr<Posted> posted) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (stop_.load(std::memory_order_acquire)) {
+            return Error(Errc::kAborted, "worker " + std::to_string(index_) + " has been stopped");
+        }
+        if (commands_.size() >= kMaxCommands) {
+            return Error(Errc::kLimit, "worker " + std::to_string(index_) + ": too many commands wait");
+        }
+        commands_.push_back(std::move(posted));
+    }
+    wake_.notify();
+    return {};
+}
+
+bool Worker::push(InboxPacket packet) {
+    if (!inbox_.push(std::move(packet))) {
+        return false;
+    }
+    wake_.notify();
+    return true;
+}
+
+bool Worker::run_commands() {
+    std::deque<std::shared_ptr<Posted>> commands;
+    {
+        const std::lock_guard lock(mutex_);
+        commands.swap(commands_);
+    }
+    for (const auto& posted : commands) {
+        if (!posted->taken.exchange(true)) {
+            posted->run(core_);
+        }
+    }
+    return !commands.empty();
+}
+
+void Worker::loop() {
+    while (!stop_.load(std::memory_order_acquire)) {
+        bool busy = run_commands();
+        busy = core_.receive() || busy;
+        busy = core_.take_inbox(inbox_) || busy;
+        busy = core_.pump() || busy;
+        const bool frames_wait = core_.kick();
+        if (!busy && core_.arm()) {
+            sleep(frames_wait);
+        }
+    }
+    // Callers that still wait get an answer.
+    run_commands();
+}
+
+// Until a socket, a ring, a command or a timer has something to do.
+void Worker::sleep(bool frames_wait) {
+    Nanos wait = core_.deadline();
+    if (wait != kNever) {
+        wait = std::max<Nanos>(wait - now_ns(), 0);
+    }
+    if (frames_wait) {
+        wait = std::min(wait, kRetrySend);
+    }
+    timespec limit{.tv_sec = static_cast<time_t>(wait / kSecond),
+                   .tv_nsec = static_cast<long>(wait % kSecond)};
+    std::array<epoll_event, 8> events;
+    const int n = ::epoll_pwait2(core_.epoll_fd(), events.data(), static_cast<int>(events.size()),
+                                 wait == kNever ? nullptr : &limit, nullptr);
+    for (int i = 0; i < n; ++i) {
+        if (events[static_cast<std::size_t>(i)].data.fd == wake_.fd()) {
+            wake_.drain();
+        }
+    }
+}
+
+}  // namespace ask

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker: one thread that owns AF_XDP sockets, the sending channels that hash to it, and the receiver of
+// the flows that hash to it. Everything else talks to it by commands, which run between two rounds of its
+// loop, and by its inbox of packets.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "agent/counters.h"
+#include "agent/event_fd.h"
+#include "agent/mailbox.h"
+#include "agent/packet_inbox.h"
+#include "lib/client/tuple_ring.h"
+#include "lib/core/receiver.h"
+#include "lib/core/sender_channel.h"
+#include "lib/net/frame.h"
+#include "lib/xsk/xsk_socket.h"
+
+namespace ask {
+
+// What a sending task is about, for the worker that owns its channel.
+struct StreamStart {
+    FlowParams flow;
+    std::uint32_t hold = 4096;
+    bool merge = true;
+    bool ones = false;       // every value is 1, whatever the ring says
+    bool local = false;      // the receiver is on this host
+    UdpAddresses addresses;  // of its packets; ports are the channel's
+    std::shared_ptr<TupleRingConsumer> ring;
+    std::shared_ptr<Mailbox> mailbox;
+};
+
+struct StreamState {
+    SenderStats stats;
+    std::uint64_t next_seq = 0;
+    std::uint32_t incarnation = 0;
+    std::uint32_t in_flight = 0;
+    double window = 0;
+    Nanos srtt = 0;
+    Nanos since_progress = 0;  // while packets are in flight; else 0
+};
+
+struct WorkerTotals {
+    std::array<std::uint64_t, static_cast<std::size_t>(ReceiverCounter::kCount)> receiver{};
+    XskCounters xsk{};
+};
+
+// The part of a worker that only its thread touches: what commands work on.
+class WorkerCore {
+ public:
+    struct Options {
+        std::uint32_t own_address = 0;
+        SenderConfig sender;
+        Receiver::Limits limits;
+        unsigned index = 0;    // of this worker
+        unsigned workers = 1;  // of all
+        // Puts a packet into another worker's inbox; false: it is full.
+        std::function<bool(unsigned worker, InboxPacket packet)> push;
+    };
+    WorkerCore(Options options, std::vector<XskSocket> sockets);
+
+    // Commands: sending channels, named by their port.
+    Result<> add_channel(std::uint16_t port, std::uint32_t incarnation);
+    Result<> begin(StreamStart start);
+    void set_addresses(std::uint16_t port, const UdpAddresses& addresses);
+    void finish(std::uint16_t port);
+    SenderStats end(std::uint16_t port);
+    SenderStats abandon(std::uint16_t port, std::uint32_t new_incarnation);
+    [[nodiscard]] StreamState stream_state(std::uint16_t port) const;
+
+    // Commands: receiving tasks.
+    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox);
+    Result<> join(const FlowParams& flow);
+    // Stops taking packets of the task in; its table if it is whole, nothing if it failed or is unknown.
+    std::unique_ptr<ResultTable> close_task(std::uint64_t instance, bool failed);
+    [[nodiscard]] FlowRxStats flow_stats(std::uint64_t instance, ChannelId channel) const;
+
+    [[nodiscard]] WorkerTotals totals() const;
+
+    // The loop's parts; each returns whether it found anything to do.
+    bool receive();
+    bool take_inbox(PacketInbox& inbox);
+    bool pump();
+    bool kick();  // true: frames are waiting that the kernel did not take yet
+    // Before sleeping: false if there is something to do after all.
+    bool arm();
+    [[nodiscard]] Nanos deadline() const;
+    [[nodiscard]] int epoll_fd() const { return epoll_.get(); }
+    Result<> watch(int fd, std::uint32_t events) const;
+    Result<> watch_sockets() const;
+    // From any thread.
+    [[nodiscard]] const AgentCounters& counters() const { return counters_; }
+
+ private:
+    struct Stream;
+    struct Task {
+        std::unique_ptr<ResultTable> table;
+        std::shared_ptr<Mailbox> mailbox;
+    };
+
+    void handle_frame(XskSocket& socket, const XskFrame& frame);
+    void handle_data(XskSocket& socket, const XskFrame& frame, const UdpFrame& packet);
+    // Receiver's verdict on a packet, its consequences but the ACK, which goes to `ack_`.
+    std::size_t accept(std::span<const std::byte> payload, Ports ports, bool ecn_ce);
+    void handle_ack(std::span<const std::byte> payload, Ports ports);
+    void handle_inbox_packet(const InboxPacket& packet);
+    void answer_remote(const UdpAddresses& to, std::size_t ack_bytes);
+    // Between two tasks of this host; `payload` may be overwritten afterwards.
+    void deliver_local(std::span<const std::byte> payload, Ports ports);
+    bool pull_tuples(Stream& stream);
+    bool send_packets(Stream& stream);
+    bool send_remote(Stream& stream, Nanos now);
+    bool send_local(Stream& stream, Nanos now);
+    Stream* find(std::uint16_t port) const;
+    void drop_ring(Stream& stream) const;
+    // Gives the packet to the worker that owns its channel; false if that is this one.
+    bool hand_over(ChannelId channel, std::span<const std::byte> payload, const UdpAddresses& addresses,
+                   bool ecn_ce, bool local);
+    void count(AgentCounter counter) { counters_.add(counter); }
+
+    Options options_;
+    std::vector<XskSocket> sockets_;
+    UniqueFd epoll_;
+    std::vector<std::unique_ptr<Stream>> streams_;
+    Receiver receiver_;
+    std::unordered_map<std::uint64_t, Task> tasks_;
+    std::array<std::byte, sizeof(ask_hdr)> ack_{};
+    std::vector<std::byte> scratch_;  // one payload between tasks of this host
+    AgentCounters counters_;
+};
+
+// Which worker owns a channel, sending or receiving.
+[[nodiscard]] inline unsigned owner_of(ChannelId channel, unsigned workers) {
+    return static_cast<unsigned>(ChannelIdHash{}(channel) % workers);
+}
+
+class Worker {
+ public:
+    // `sockets` may be empty: then the worker only serves tasks between applications of this host.
+    Worker(WorkerCore::Options options, std::vector<XskSocket> sockets);
+    // Stops the thread.
+    ~Worker();
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    Result<> start();
+    void stop();
+
+    // Runs `command(WorkerCore&)` on the worker's thread and returns what it returns. kLimit: too many
+    // commands wait. kInternal: the worker did not get to it in time, or has been stopped; then it will not
+    // run later.
+    template <typename Command>
+    auto call(Command command) -> Result<decltype(command(std::declval<WorkerCore&>()))>;
+
+    // A packet from another worker. false: the inbox is full.
+    bool push(InboxPacket packet);
+    [[nodiscard]] const AgentCounters& counters() const { return core_.counters(); }
+
+ private:
+    // A command and the right to run it, which either the worker takes or the caller takes back.
+    struct Posted {
+        std::function<void(WorkerCore&)> run;
+        std::atomic<bool> taken{false};
+    };
+    static constexpr std::size_t kMaxCommands = 1024;
+    static constexpr std::size_t kMaxInbox = 4096;
+    static constexpr std::chrono::seconds kPatience{10};
+
+    Result<> post(std::shared_ptr<Posted> posted);
+    bool run_commands();
+    void loop();
+    void sleep(bool frames_wait);
+
+    const unsigned index_;
+    WorkerCore core_;
+    EventFd wake_;
+    PacketInbox inbox_;
+    std::mutex mutex_;
+    std::deque<std::shared_ptr<Posted>> commands_;  // under mutex_
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+template <typename Command>
+auto Worker::call(Command command) -> Result<decltype(command(std::declval<WorkerCore&>()))> {
+    using Value = decltype(command(std::declval<WorkerCore&>()));
+    // Shared: a caller that gave up leaves the promise behind.
+    auto promise = std::make_shared<std::promise<Value>>();
+    auto shared_command = std::make_shared<Command>(std::move(command));
+    auto posted = std::make_shared<Posted>();
+    posted->run = [promise, shared_command](WorkerCore& core) {
+        if constexpr (std::is_void_v<Value>) {
+            (*shared_command)(core);
+            promise->set_value();
+        } else {
+            promise->set_value((*shared_command)(core));
+        }
+    };
+    auto future = promise->get_future();
+    if (auto accepted = post(posted); !accepted) {
+        return std::move(accepted).error();
+    }
+    if (future.wait_for(kPatience) != std::future_status::ready && !posted->taken.exchange(true)) {
+        return Error(Errc::kInternal, "worker " + std::to_string(index_) + " does not answer");
+    }
+    if constexpr (std::is_void_v<Value>) {
+        future.get();
+        return {};
+    } else {
+        return future.get();
+    }
+}
+
+}  // namespace ask
