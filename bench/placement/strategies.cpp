@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fig. 6: SOAR and the contenders on BT(256), three rate schemes, two loads, k = 1 .. 32, as a share of
+// all-red.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/placement/results.h"
+#include "lib/placement/soar.h"
+
+namespace ask::bench {
+namespace {
+
+using placement::RateScheme;
+using placement::Strategy;
+
+constexpr std::uint32_t kBudgets[] = {1, 2, 4, 8, 16, 32};
+constexpr RateScheme kSchemes[] = {RateScheme::kConstant, RateScheme::kLinear, RateScheme::kExponential};
+constexpr Strategy kPapers[] = {Strategy::kTop, Strategy::kMax, Strategy::kLevel};
+
+std::string name_of(Strategy strategy) {
+    return std::string(strategy_name(strategy));
+}
+
+// What the claims need from all six plots.
+struct Verdicts {
+    std::size_t runs = 0;
+    std::size_t soar_best = 0;
+    bool all_fall = true;
+    std::size_t power_law_points = 0;
+    std::size_t power_law_max_best = 0;
+    std::size_t uniform_points = 0;
+    std::size_t uniform_level_best = 0;
+    std::vector<std::pair<double, std::string>>
+        rate_change;     // constant to exponential, mean over k and loads
+    double soar_32 = 0;  // largest share that k = 32 leaves
+};
+
+Samples run_one(const Settings& settings, RateScheme rates, Load load, Verdicts& verdicts) {
+    Samples samples;
+    for (std::uint32_t seed = 0; seed < settings.seeds(); ++seed) {
+        placement::Random random(seed);
+        const placement::Problem problem =
+            make_problem(build(loaded_binary(256, rates, load, random)), placement::Objective::kUtilisation);
+        const double all_red = evaluate(problem, {}).total;
+        const double all_blue =
+            evaluate(problem, place(Strategy::kAllBlue, problem, 0).value()).total / all_red;
+        for (const std::uint32_t k : kBudgets) {
+            const double soar = evaluate(problem, place(Strategy::kSoar, problem, k).value()).total / all_red;
+            samples.add(name_of(Strategy::kSoar), k, soar);
+            double others = 1;
+            for (const Strategy strategy :
+                 {Strategy::kTop, Strategy::kMax, Strategy::kLevel, Strategy::kGreedy}) {
+                const double cost = evaluate(problem, place(strategy, problem, k).value()).total / all_red;
+                samples.add(name_of(strategy), k, cost);
+                others = std::min(others, cost);
+            }
+            samples.add(name_of(Strategy::kAllBlue), k, all_blue);
+            ++verdicts.runs;
+            verdicts.soar_best += soar <= others * (1 + 1e-12) ? 1U : 0U;
+        }
+    }
+    return samples;
+}
+
+Strategy best_of_papers(const Samples& samples, double k) {
+    return *std::min_element(std::begin(kPapers), std::end(kPapers), [&](Strategy a, Strategy b) {
+        return samples.mean(name_of(a), k) < samples.mean(name_of(b), k);
+    });
+}
+
+void judge(const Samples& samples, Load load, Verdicts& verdicts) {
+    for (const std::string& name : samples.names()) {
+        verdicts.all_fall = verdicts.all_fall && samples.never_rises(name);
+    }
+    for (const std::uint32_t k : kBudgets) {
+        const Strategy best = best_of_papers(samples, k);
+        if (load == Load::kPowerLaw) {
+            ++verdicts.power_law_points;
+            verdicts.power_law_max_best += best == Strategy::kMax ? 1U : 0U;
+        } else {
+            ++verdicts.uniform_points;
+            verdicts.uniform_level_best += best == Strategy::kLevel ? 1U : 0U;
+        }
+    }
+    verdicts.soar_32 = std::max(verdicts.soar_32, samples.mean(name_of(Strategy::kSoar), 32));
+}
+
+double mean_over_budgets(const Samples& samples, Strategy strategy) {
+    double sum = 0;
+    for (const std::uint32_t k : kBudgets) {
+        sum += samples.mean(name_of(strategy), k);
+    }
+    return sum / static_cast<double>(std::size(kBudgets));
+}
+
+std::string of(std::size_t part, std::size_t whole, const char* what) {
+    return std::to_string(part) + " of " + std::to_string(whole) + " " + what;
+}
+
+void report(Results& results, Verdicts& verdicts) {
+    results.check("Fig. 6", "SOAR is the best strategy in every scenario",
+                  of(verdicts.soar_best, verdicts.runs, "runs (greedy among the contenders)"),
+                  verdicts.soar_best == verdicts.runs);
+    results.check("Fig. 6", "every strategy improves with k",
+                  verdicts.all_fall ? "all means fall" : "some mean rises", verdicts.all_fall);
+    results.check(
+        "Fig. 6", "the power law favours Max among Top, Max and Level",
+        of(verdicts.power_law_max_best, verdicts.power_law_points, "points (3 rate schemes x 6 budgets)"),
+        2 * verdicts.power_law_max_best > verdicts.power_law_points);
+    results.check(
+        "Fig. 6", "the uniform load favours Level among Top, Max and Level",
+        of(verdicts.uniform_level_best, verdicts.uniform_points, "points (3 rate schemes x 6 budgets)"),
+        2 * verdicts.uniform_level_best > verdicts.uniform_points);
+    std::sort(verdicts.rate_change.rbegin(), verdicts.rate_change.rend());
+    std::string changes;
+    for (const auto& [change, name] : verdicts.rate_change) {
+        changes += (changes.empty() ? "" : ", ") + name + " +" + fixed(change);
+    }
+    results.check("Fig. 6", "Top is the most sensitive to link rates",
+                  "rise of the mean share from constant to exponential rates: " + changes,
+                  verdicts.rate_change.front().second == name_of(Strategy::kTop));
+    results.check("Fig. 6", "a small fraction of aggregating switches reduces utilisation substantially",
+                  "k = 32 of 255 leaves at most " + percent(verdicts.soar_32) + " of all-red",
+                  verdicts.soar_32 < 0.6);
+}
+
+}  // namespace
+
+void run_strategies(const Settings& settings, Results& results) {
+    Verdicts verdicts;
+    std::map<std::string, double> constant;
+    std::map<std::string, double> exponential;
+    for (const RateScheme rates : kSchemes) {
+        for (const Load load : {Load::kPowerLaw, Load::kUniform}) {
+            const Samples samples = run_one(settings, rates, load, verdicts);
+            judge(samples, load, verdicts);
+            for (const Strategy strategy : kPapers) {
+                if (rates == RateScheme::kConstant) {
+                    constant[name_of(strategy)] += mean_over_budgets(samples, strategy) / 2;
+                } else if (rates == RateScheme::kExponential) {
+                    exponential[name_of(strategy)] += mean_over_budgets(samples, strategy) / 2;
+                }
+            }
+            const std::string scenario = std::string(rate_scheme_name(rates)) + "-" + load_name(load);
+            results.csv("fig6-" + scenario, "k", samples);
+            results.plot("fig6-" + scenario, {.title = "BT(256), " + scenario,
+                                              .x_label = "aggregating switches k",
+                                              .y_label = "utilisation / all-red",
+                                              .log_x = true,
+                                              .series = samples.series()});
+        }
+    }
+    for (const auto& [name, before] : constant) {
+        verdicts.rate_change.emplace_back(exponential[name] - before, name);
+    }
+    report(results, verdicts);
+}
+
+}  // namespace ask::bench
