@@ -5,7 +5,7 @@
 # Compiles the source for the BPF target, links it with `bpftool gen object` (which drops DWARF and keeps
 # BTF) to <build>/bpf/<name>.bpf.o, and generates <build>/bpf/<name>.skel.h. The INTERFACE target
 # <name>_skel carries the include directory (so: #include "<name>.skel.h") and libbpf; its property
-# BPF_OBJECT is the path of the object file.
+# BPF_OBJECT is the path of the object file. The skeleton's type is struct <name>_bpf: "switch" alone is a keyword.
 #
 # One object serves every kernel from 6.1 on: CPU v3 only, and uapi headers only. A vmlinux.h would make
 # the object depend on the machine that built it.
@@ -69,7 +69,7 @@ function(bpf_object name source)
         VERBATIM)
     add_custom_command(
         OUTPUT ${skeleton}
-        COMMAND sh -ec ${ask_gen_skeleton} sh ${ASK_BPFTOOL} ${object} ${name} ${skeleton}
+        COMMAND sh -ec ${ask_gen_skeleton} sh ${ASK_BPFTOOL} ${object} ${name}_bpf ${skeleton}
         DEPENDS ${object}
         COMMENT "BPF skeleton ${name}"
         VERBATIM)

@@ -112,12 +112,21 @@ class [[nodiscard]] Result<void> {
 
 }  // namespace ask
 
-// Propagates the error of a Result expression, naming the object it was about:
+// Propagates the error of a Result, named or not, naming the object it was about:
 //   ASK_TRY(attach(port), "port " + name);
-#define ASK_TRY(expr, context)                                              \
-    do {                                                                    \
-        auto ask_try_result = (expr);                                       \
-        if (!ask_try_result.ok()) {                                         \
-            return std::move(ask_try_result).error().with_context(context); \
-        }                                                                   \
+#define ASK_TRY(expr, context)                                                            \
+    do {                                                                                  \
+        auto&& ask_try_result = (expr);                                                   \
+        if (!ask_try_result.ok()) {                                                       \
+            return ::ask::Error(std::move(ask_try_result).error()).with_context(context); \
+        }                                                                                 \
+    } while (false)
+
+// The same where the error names its object already.
+#define ASK_PASS(expr)                                               \
+    do {                                                             \
+        auto&& ask_pass_result = (expr);                             \
+        if (!ask_pass_result.ok()) {                                 \
+            return ::ask::Error(std::move(ask_pass_result).error()); \
+        }                                                            \
     } while (false)

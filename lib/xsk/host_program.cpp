@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct DestroySkeleton {
-    void operator()(host* skeleton) const { host::destroy(skeleton); }
+    void operator()(host_bpf* skeleton) const { host_bpf::destroy(skeleton); }
 };
 
 struct NamedCapability {
@@ -71,7 +71,7 @@ class HostProgram::Impl {
     explicit Impl(const Options& options) : options_(options) {}
 
     Result<> load() {
-        skeleton_.reset(host::open());
+        skeleton_.reset(host_bpf::open());
         if (!skeleton_) {
             return Error::from_errno(errno, "open the steering program");
         }
@@ -79,7 +79,7 @@ class HostProgram::Impl {
         if (const int error = bpf_map__set_max_entries(skeleton_->maps.xsks, options_.queues); error != 0) {
             return Error::from_errno(-error, "size the map of sockets");
         }
-        if (const int error = host::load(skeleton_.get()); error != 0) {
+        if (const int error = host_bpf::load(skeleton_.get()); error != 0) {
             return Error::from_errno(-error, "load the steering program");
         }
         return {};
@@ -130,7 +130,7 @@ class HostProgram::Impl {
     }
 
     Options options_;
-    std::unique_ptr<host, DestroySkeleton> skeleton_;
+    std::unique_ptr<host_bpf, DestroySkeleton> skeleton_;
     UniqueFd link_;
 };
 
