@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/text/escape.h"
+
+#include <random>
+
+#include <doctest/doctest.h>
+
+namespace ask {
+namespace {
+
+std::optional<std::string> unescaped(std::string_view text) {
+    std::string out;
+    if (append_unescaped(out, text)) {
+        return std::nullopt;
+    }
+    return out;
+}
+
+TEST_CASE("only control bytes, 0x7f and backslash are escaped") {
+    CHECK(escaped("plain, \"quoted\" and Größe") == "plain, \"quoted\" and Größe");
+    CHECK(escaped("a\\b\tc\nd\re") == "a\\\\b\\tc\\nd\\re");
+    CHECK(escaped(std::string_view("\0\x01\x1f\x7f\x80\xff", 6)) == "\\0\\x01\\x1f\\x7f\x80\xff");
+    CHECK(escaped("").empty());
+}
+
+TEST_CASE("every escape is understood, hexadecimal in either case") {
+    CHECK(unescaped(R"(\\\t\n\r)") == "\\\t\n\r");
+    CHECK(unescaped(R"(\0\x00)") == std::string(2, '\0'));
+    CHECK(unescaped(R"(\x4a\x4A\xfF)") == "JJ\xff");
+    CHECK(unescaped(R"(\01)") == std::string("\0001", 2));
+    CHECK(unescaped("raw\rcontrol\x01") == "raw\rcontrol\x01");
+}
+
+TEST_CASE("what is no escape is found where it stands") {
+    std::string out;
+    CHECK(append_unescaped(out, R"(ab\q)") == 2);
+    CHECK(append_unescaped(out, R"(\)") == 0);
+    CHECK(append_unescaped(out, R"(a\\b\)") == 4);
+    CHECK(append_unescaped(out, R"(\x)") == 0);
+    CHECK(append_unescaped(out, R"(\x1)") == 0);
+    CHECK(append_unescaped(out, R"(\x1g)") == 0);
+    CHECK(append_unescaped(out, R"(\T)") == 0);
+}
+
+TEST_CASE("any bytes come back as they were, in one line without a TAB") {
+    std::mt19937_64 random(42);
+    for (int round = 0; round < 2000; ++round) {
+        std::string bytes(random() % 40, '\0');
+        for (char& c : bytes) {
+            c = static_cast<char>(random());
+        }
+        const std::string text = escaped(bytes);
+        REQUIRE(text.find_first_of("\t\n") == std::string::npos);
+        REQUIRE(unescaped(text) == bytes);
+    }
+}
+
+}  // namespace
+}  // namespace ask

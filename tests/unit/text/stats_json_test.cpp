@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/text/stats_json.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+namespace ask {
+namespace {
+
+TaskStats sample() {
+    TaskStats stats;
+    stats.tuples_in = 100;
+    stats.tuples_merged = 20;
+    stats.tuples_sent = 80;
+    stats.tuples_switch = 65;
+    stats.tuples_receiver = {.collision = 5, .long_key = 4, .overflow = 3, .contention = 2, .no_region = 1};
+    stats.packets_sent = 9;
+    stats.packets_acked_by_switch = 6;
+    stats.retransmissions = 1;
+    stats.slots_filled = 70;
+    stats.slots_offered = 140;
+    stats.seconds = 0.25;
+    return stats;
+}
+
+TEST_CASE("statistics carry every key under its documented name") {
+    const auto json = nlohmann::json::parse(send_stats_json(sample()));
+    CHECK(json == nlohmann::json::parse(R"({
+        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65,
+        "tuples_receiver": {"total": 15, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "no_region": 1},
+        "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,
+        "slots_filled_ratio": 0.5, "retransmissions": 1, "seconds": 0.25})"));
+}
+
+TEST_CASE("a receiver's statistics list the senders") {
+    const auto json =
+        nlohmann::json::parse(receive_stats_json(sample(), 77, {{"h1", sample()}, {"\xff", {}}}));
+    CHECK(json["fetched"] == 77);
+    CHECK(json["tuples_in"] == 100);
+    REQUIRE(json["senders"].size() == 2);
+    CHECK(json["senders"][0]["name"] == "h1");
+    CHECK(json["senders"][0]["tuples_receiver"]["total"] == 15);
+    CHECK(json["senders"][1]["slots_filled_ratio"] == 0.0);
+}
+
+}  // namespace
+}  // namespace ask

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ask-recv: opens a task and prints its result.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "lib/client/receive_session.h"
+#include "lib/text/stats_json.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/output.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/stats_file.h"
+#include "tools/cli/stop_signals.h"
+
+namespace ask::cli {
+namespace {
+
+constexpr const char* kName = "ask-recv";
+// UDP payload that fits an MTU of 1500: how many rows a geometry gets when it names none.
+constexpr unsigned kUsualPayload = 1472;
+
+struct Flags {
+    CommonFlags common;
+    std::uint32_t senders = 0;
+    std::string op = "sum";
+    std::string geometry;
+    std::uint32_t aggregators = 0;
+    bool no_switch = false;
+    bool require_region = false;
+};
+
+void add_flags(CLI::App& app, Flags& flags) {
+    add_common_flags(app, flags.common);
+    app.add_option("--senders", flags.senders, "how many sends make the task whole")
+        ->required()
+        ->check(CLI::Range(1U, 65535U))
+        ->type_name("N");
+    app.add_option("--op", flags.op, "how values of equal keys are combined: sum, count, min or max")
+        ->check(CLI::IsMember({"sum", "count", "min", "max"}))
+        ->type_name("OP")
+        ->capture_default_str();
+    app.add_option("--geometry", flags.geometry,
+                   "SHORT+GROUPSxM[*ROWS]: slots of a packet's row, e.g. 16+8x2*4 (default: the agent's)")
+        ->type_name("G");
+    app.add_option("--aggregators", flags.aggregators,
+                   "aggregators per array on the switch (default: the switch's)")
+        ->check(CLI::Range(1U, ASK_MAX_AGGREGATORS))
+        ->type_name("N");
+    app.add_flag("--no-switch", flags.no_switch, "aggregate on this host only");
+    app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
+    app.footer(
+        "Prints key<TAB>value lines, sorted by the keys' bytes, once every sender has finished. Exit codes "
+        "and "
+        "more: docs/commands.md.");
+}
+
+Result<ReceiveOptions> options_from(const Flags& flags) {
+    ReceiveOptions options;
+    options.agent = flags.common.agent;
+    options.task = flags.common.task;
+    options.senders = flags.senders;
+    options.op = parse_task_op(flags.op).value_or(TaskOp::kSum);
+    options.deadline = flags.common.deadline();
+    options.aggregators = flags.aggregators;
+    options.no_switch = flags.no_switch;
+    options.require_region = flags.require_region;
+    if (!flags.geometry.empty()) {
+        auto geometry = parse_geometry(flags.geometry, kUsualPayload);
+        if (!geometry) {
+            return Error(Errc::kUsage, "--geometry: " + geometry.error().text());
+        }
+        options.geometry = *geometry;
+    }
+    return options;
+}
+
+Result<ReceiveResult> receive(const Flags& flags, int stop_fd, ProgressLine& progress) {
+    auto options = options_from(flags);
+    if (!options) {
+        return std::move(options).error();
+    }
+    options->cancel_fd = stop_fd;
+    options->on_progress = [&progress, &flags](const TaskProgress& now) {
+        progress.show(describe_receive(now, flags.senders));
+    };
+    auto session = ReceiveSession::open(*std::move(options));
+    if (!session) {
+        return std::move(session).error();
+    }
+    if (!session->info().note.empty()) {
+        progress.note(session->info().note);
+    }
+    progress.show("open, waiting for " + std::to_string(flags.senders) + " sender(s)");
+    return session->wait();
+}
+
+Result<> print(const ResultMap& table) {
+    LineWriter out(STDOUT_FILENO);
+    auto printed =
+        table.each_sorted([&out](std::string_view key, std::int64_t value) { return out.line(key, value); });
+    return printed ? out.flush() : std::move(printed);
+}
+
+int finish(const Flags& flags, const ReceiveResult& result, StatsFile& stats_file) {
+    if (!flags.common.stats_file.empty()) {
+        const std::string json = receive_stats_json(result.stats, result.fetched, result.senders);
+        if (auto written = stats_file.write(json); !written) {
+            return fail(kName, written.error());
+        }
+    }
+    if (auto printed = print(result.table); !printed) {
+        // Whoever reads has had enough (`| head`), as with any filter.
+        return printed.error().sys_errno() == EPIPE
+                   ? kExitBrokenPipe
+                   : fail(kName, std::move(printed).error().with_context("standard output"));
+    }
+    return 0;
+}
+
+int run(const Flags& flags) {
+    auto signals = StopSignals::block();
+    if (!signals) {
+        return fail(kName, signals.error());
+    }
+    auto stats_file = StatsFile::create(flags.common.stats_file);
+    if (!stats_file) {
+        return fail(kName, stats_file.error());
+    }
+    ProgressLine progress(kName);
+    auto result = receive(flags, signals->fd(), progress);
+    progress.clear();
+    if (!result && signals->raised()) {
+        std::fprintf(stderr, "%s: interrupted: task %s is torn down on all hosts\n", kName,
+                     flags.common.task.c_str());
+        return kExitInterrupted;
+    }
+    if (!result) {
+        return fail(kName, result.error());
+    }
+    // The task is over: there is nothing left to tear down, and a stuck reader must not hold us.
+    signals->unblock();
+    return finish(flags, *result, *stats_file);
+}
+
+}  // namespace
+}  // namespace ask::cli
+
+int main(int argc, char** argv) {
+    CLI::App app("Opens a task for senders on other hosts and prints its result.", ask::cli::kName);
+    ask::cli::Flags flags;
+    ask::cli::add_flags(app, flags);
+    if (const int code = ask::cli::parse(app, argc, argv); code >= 0) {
+        return code;
+    }
+    return ask::cli::run(flags);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/cli.h"
+
+#include <cstdio>
+
+namespace ask::cli {
+
+int parse(CLI::App& app, int argc, char** argv) {
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        // CLI11 has exit codes of its own; here every bad command line is a 2.
+        return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::kUsage);
+    }
+    return -1;
+}
+
+int fail(const std::string& command, const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", command.c_str(), error.text().c_str());
+    return static_cast<int>(error.code());
+}
+
+std::chrono::milliseconds CommonFlags::deadline() const {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(deadline_seconds * 1000));
+}
+
+void add_common_flags(CLI::App& app, CommonFlags& flags) {
+    app.add_option("--task", flags.task, "id of the task: 1 to 63 of A-Z a-z 0-9 _ -")
+        ->required()
+        ->type_name("ID");
+    app.add_option("--deadline", flags.deadline_seconds,
+                   "fail when something does not happen, or nothing moves on, for this long")
+        ->check(CLI::Range(0.1, 86400.0))
+        ->type_name("SECONDS")
+        ->capture_default_str();
+    app.add_option("--stats", flags.stats_file, "write statistics to this file, as JSON")->type_name("FILE");
+    app.add_option("--agent", flags.agent,
+                   "socket of this host's agent (default: $ASK_AGENT, else /run/ask/agent.sock)")
+        ->type_name("PATH");
+}
+
+}  // namespace ask::cli

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/explain.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "lib/client/convert.h"
+#include "tools/cli/names.h"
+#include "tools/cli/table.h"
+
+namespace ask::cli {
+namespace {
+
+std::string joined(const google::protobuf::RepeatedPtrField<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+        text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+}
+
+std::string names_in_brackets(const google::protobuf::RepeatedPtrField<std::string>& names) {
+    return names.empty() ? "" : " (" + joined(names) + ")";
+}
+
+// Those who joined but have not finished.
+std::string unfinished(const v1::AgentTask& task) {
+    const std::set<std::string> finished(task.senders_finished().begin(), task.senders_finished().end());
+    google::protobuf::RepeatedPtrField<std::string> names;
+    for (const std::string& name : task.senders_joined()) {
+        if (!finished.contains(name)) {
+            names.Add(std::string(name));
+        }
+    }
+    return joined(names);
+}
+
+std::string waits_for(const v1::AgentTask& task) {
+    if (task.state() == "committed" || task.state() == "failed") {
+        return "nothing: it is " + task.state();
+    }
+    if (task.role() == "sender") {
+        return "its own input, then the receiver " + task.peer() + " to commit";
+    }
+    std::string text;
+    const auto joined_count = static_cast<std::uint32_t>(task.senders_joined_size());
+    if (joined_count < task.senders_expected()) {
+        text = std::to_string(task.senders_expected() - joined_count) + " more sender(s) to join";
+    }
+    if (const std::string names = unfinished(task); !names.empty()) {
+        text += (text.empty() ? "" : ", and ") + names + " to finish";
+    }
+    return text.empty() ? "the last aggregators from the switch" : text;
+}
+
+std::string agent_part(const v1::AgentTask& task) {
+    std::string text = "Here it is a " + task.role() + ", operator " + op_text(task.op()) + ", " +
+                       task.state() + ", open for " + duration_text(task.age_seconds()) + ", instance " +
+                       instance_text(task.instance()) + ".\n";
+    if (task.role() != "sender") {
+        text += "Senders: " + std::to_string(task.senders_joined_size()) + " of " +
+                std::to_string(task.senders_expected()) + " joined" +
+                names_in_brackets(task.senders_joined()) + ", " +
+                std::to_string(task.senders_finished_size()) + " finished" +
+                names_in_brackets(task.senders_finished()) + ".\n";
+    }
+    text += "It waits for " + waits_for(task) + ".\n";
+    if (task.aggregators() == 0) {
+        text += "No switch aggregates for it" + (task.note().empty() ? "" : ": " + task.note()) + ".\n";
+    }
+    return text;
+}
+
+std::string switch_part(const v1::SwitchTask& task) {
+    std::string text = "On the switch: packets of " + geometry_text(task.geometry()) + " slots, " +
+                       std::to_string(task.flows()) + " flow(s), lease " +
+                       duration_text(task.lease_left_seconds()) + ", ";
+    if (task.aggregators() == 0) {
+        return text + "no region, so it aggregates nothing.\n";
+    }
+    return text + "a region of " + grouped(task.aggregators()) + " aggregators per array (" +
+           bytes_text(task.region_bytes()) + "), epoch " + std::to_string(task.epoch()) + ", phase " +
+           task.phase() + ".\n";
+}
+
+struct Line {
+    std::string what;
+    std::uint64_t tuples;
+    std::uint64_t of;
+    std::string why;
+};
+
+// While the task runs, the receiver's and the switch's parts may be ahead of the sender's: shares are of what
+// has been accounted for.
+std::vector<Line> lines_of(const TaskStats& stats) {
+    const ReceiverTuples& receiver = stats.tuples_receiver;
+    const std::uint64_t settled = stats.tuples_switch + receiver.total();
+    const std::uint64_t sent = std::max(stats.tuples_sent, settled);
+    return {
+        {"handed in by senders", stats.tuples_in, 0, ""},
+        {"merged by senders", stats.tuples_merged, stats.tuples_in, "equal keys met before they were packed"},
+        {"sent", stats.tuples_sent, stats.tuples_in, ""},
+        {"aggregated on the switch", stats.tuples_switch, sent, ""},
+        {"left to the receiver", receiver.total(), sent, ""},
+        {"  collision", receiver.collision, sent, "another key held the aggregator: more --aggregators help"},
+        {"  long", receiver.long_key, sent,
+         "key too long, empty or with a zero byte, or value outside int32: a --geometry with a larger m "
+         "takes longer keys"},
+        {"  overflow", receiver.overflow, sent, "the sum would have left int32 on the switch"},
+        {"  contention", receiver.contention, sent, "several CPUs of the switch were at one aggregator"},
+        {"  no region", receiver.no_region, sent, "no switch, or no memory on it for this task"},
+    };
+}
+
+std::string tuples_part(const v1::FlowStats& stats) {
+    Table table({{"Tuples"}, {"", Align::kRight}, {"", Align::kRight}, {""}});
+    for (const Line& line : lines_of(stats_from_proto(stats))) {
+        table.add({line.what, grouped(line.tuples), line.of == 0 ? "" : percent(line.tuples, line.of),
+                   line.tuples == 0 ? "" : line.why});
+    }
+    return table.text();
+}
+
+template <typename Tasks>
+const auto* find_task(const Tasks& tasks, const std::string& id) {
+    const auto found =
+        std::find_if(tasks.begin(), tasks.end(), [&id](const auto& task) { return task.id() == id; });
+    return found == tasks.end() ? nullptr : &*found;
+}
+
+// The switch knows its part of a running task before the agent does.
+v1::FlowStats with_switch_part(v1::FlowStats stats, const v1::SwitchTask* on_switch) {
+    if (on_switch == nullptr || stats.tuples_switch() != 0) {
+        return stats;
+    }
+    const v1::FlowStats& from = on_switch->stats();
+    stats.set_tuples_switch(from.tuples_switch());
+    stats.set_tuples_collision(from.tuples_collision());
+    stats.set_tuples_overflow(from.tuples_overflow());
+    stats.set_tuples_contention(from.tuples_contention());
+    stats.set_tuples_no_region(from.tuples_no_region());
+    return stats;
+}
+
+}  // namespace
+
+Result<std::string> explain_task(const std::string& id, const TaskSources& sources) {
+    const v1::SwitchTask* const on_switch =
+        sources.on_switch ? find_task(sources.on_switch->tasks(), id) : nullptr;
+    std::string text = "Task " + id + "\n";
+    bool known = on_switch != nullptr;
+    bool first = true;
+    if (sources.agent) {
+        // A host may send to a task that it receives.
+        for (const v1::AgentTask& task : sources.agent->tasks()) {
+            if (task.id() != id) {
+                continue;
+            }
+            known = true;
+            text += agent_part(task);
+            text += first && on_switch != nullptr ? switch_part(*on_switch) : "";
+            text += tuples_part(task.role() == "sender" ? task.stats()
+                                                        : with_switch_part(task.stats(), on_switch));
+            first = false;
+        }
+    }
+    if (!known) {
+        return Error(Errc::kUnknown, "no task " + id +
+                                         " here: askctl tasks lists what there is; the receiver's "
+                                         "host and the switch know most");
+    }
+    if (first) {
+        text += switch_part(*on_switch) + tuples_part(on_switch->stats());
+    }
+    if (!sources.switch_trouble.empty()) {
+        text += "The switch could not be asked: " + sources.switch_trouble + ".\n";
+    }
+    return text;
+}
+
+}  // namespace ask::cli

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `askctl task explain`: in words, where a task's tuples went and why, and what it waits for. Text only: no
+// I/O.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lib/base/result.h"
+#include "proto/agent.pb.h"
+#include "proto/switch.pb.h"
+
+namespace ask::cli {
+
+// What is known of a task from this host's agent, its switch, or both.
+struct TaskSources {
+    std::optional<v1::AgentStatus> agent;
+    std::optional<v1::SwitchStatus> on_switch;
+    std::string switch_trouble;  // why the switch could not be asked, if it should have been
+};
+
+// kUnknown: neither knows the task.
+Result<std::string> explain_task(const std::string& id, const TaskSources& sources);
+
+}  // namespace ask::cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/output.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+#include "lib/text/escape.h"
+
+namespace ask::cli {
+namespace {
+
+constexpr std::size_t kFlushAt = 1U << 20;
+
+}  // namespace
+
+Result<> write_all(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+        if (written > 0) {
+            bytes.remove_prefix(static_cast<std::size_t>(written));
+            continue;
+        }
+        const int err = written == 0 ? ENOSPC : errno;
+        if (err == EAGAIN) {
+            // Somebody made the terminal or pipe non-blocking; as with a blocking one, its reader decides.
+            pollfd poll_fd{fd, POLLOUT, 0};
+            ::poll(&poll_fd, 1, -1);
+        } else if (err != EINTR) {
+            return Error::from_errno(err, "write");
+        }
+    }
+    return {};
+}
+
+LineWriter::LineWriter(int fd) : fd_(fd) {
+    buffer_.reserve(kFlushAt + kFlushAt / 4);
+}
+
+Result<> LineWriter::line(std::string_view key, std::int64_t value) {
+    append_escaped(buffer_, key);
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    buffer_ += '\t';
+    buffer_.append(digits.data(), end);
+    buffer_ += '\n';
+    return buffer_.size() < kFlushAt ? Result<>() : flush();
+}
+
+Result<> LineWriter::flush() {
+    auto written = write_all(fd_, buffer_);
+    buffer_.clear();
+    return written;
+}
+
+}  // namespace ask::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines of results to a file descriptor, in large writes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+
+namespace ask::cli {
+
+// Writes all of `bytes`, however many calls it takes.
+Result<> write_all(int fd, std::string_view bytes);
+
+class LineWriter {
+ public:
+    explicit LineWriter(int fd);
+    // Adds `key<TAB>value`, the key escaped. Fails when the descriptor cannot take what has gathered.
+    Result<> line(std::string_view key, std::int64_t value);
+    Result<> flush();
+
+ private:
+    int fd_;
+    std::string buffer_;
+};
+
+}  // namespace ask::cli

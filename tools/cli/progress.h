@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One line on the terminal that is written over as a task goes on; nothing anywhere else.
+#pragma once
+
+#include <string>
+
+#include "lib/client/task.h"
+
+namespace ask::cli {
+
+class ProgressLine {
+ public:
+    // Shows something only if standard error is a terminal.
+    explicit ProgressLine(std::string prefix);
+    ProgressLine(const ProgressLine&) = delete;
+    ProgressLine& operator=(const ProgressLine&) = delete;
+    ~ProgressLine() { clear(); }
+
+    void show(const std::string& text);
+    // Says something that stays, again only on a terminal.
+    void note(const std::string& text);
+    // Takes the line away, for what comes next to start at its place.
+    void clear();
+
+ private:
+    std::string prefix_;
+    bool terminal_;
+    bool shown_ = false;
+};
+
+// "12345678" as "12.3 M".
+[[nodiscard]] std::string short_count(std::uint64_t count);
+[[nodiscard]] std::string describe_send(const TaskProgress& progress);
+[[nodiscard]] std::string describe_receive(const TaskProgress& progress, std::uint32_t senders);
+
+}  // namespace ask::cli

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "tools/cli/names.h"
+#include "tools/cli/table.h"
+
+namespace ask::cli {
+namespace {
+
+Table facts() {
+    return Table({{"", Align::kLeft}, {"", Align::kLeft}});
+}
+
+std::string or_none(const std::string& text) {
+    return text.empty() ? "none" : text;
+}
+
+std::string fixed(double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.1f", value);
+    return text.data();
+}
+
+std::string agent_channels(const v1::AgentStatus& status) {
+    Table table({{"CHANNEL"},
+                 {"INCARNATION", Align::kRight},
+                 {"NEXT SEQ", Align::kRight},
+                 {"IN FLIGHT", Align::kRight},
+                 {"WINDOW", Align::kRight},
+                 {"SRTT us", Align::kRight},
+                 {"TASK"}});
+    for (const v1::AgentChannel& channel : status.channels()) {
+        table.add({channel_text(channel.channel()), std::to_string(channel.incarnation()),
+                   std::to_string(channel.next_seq()), std::to_string(channel.in_flight()),
+                   fixed(channel.window()), fixed(channel.srtt_us()),
+                   channel.task_id().empty() ? "idle" : channel.task_id()});
+    }
+    return table.empty() ? "" : "\n" + table.text();
+}
+
+std::string switch_ports(const v1::SwitchStatus& status) {
+    Table table({{"PORT"}, {"IFINDEX", Align::kRight}, {"MODE"}, {"MTU", Align::kRight}, {"PROGRAM"}});
+    for (const v1::SwitchPort& port : status.ports()) {
+        table.add({port.name(), std::to_string(port.ifindex()), port.mode(), std::to_string(port.mtu()),
+                   port.attached() ? "attached" : "MISSING"});
+    }
+    return table.empty() ? "" : "\n" + table.text();
+}
+
+std::string switch_channels(const v1::SwitchStatus& status) {
+    Table table({{"CHANNEL"}, {"INCARNATION", Align::kRight}, {"PORT"}});
+    for (const v1::SwitchChannel& channel : status.channels()) {
+        table.add({channel_text(channel.channel()), std::to_string(channel.incarnation()), channel.port()});
+    }
+    return table.empty() ? "" : "\n" + table.text();
+}
+
+std::string senders_text(const v1::AgentTask& task) {
+    if (task.role() == "sender") {
+        return "to " + task.peer();
+    }
+    return std::to_string(task.senders_joined_size()) + "/" + std::to_string(task.senders_expected()) +
+           " joined, " + std::to_string(task.senders_finished_size()) + " finished";
+}
+
+}  // namespace
+
+std::string status_text(const v1::AgentStatus& status) {
+    Table table = facts();
+    table.add({"agent", status.name() + ", version " + status.version() + ", up " +
+                            duration_text(status.uptime_seconds())});
+    table.add({"interface", status.interface() + " (" + status.address() + "), XDP " +
+                                or_none(status.xdp_mode()) + ", AF_XDP " + or_none(status.bind_mode())});
+    table.add({"workers", std::to_string(status.workers())});
+    table.add({"switch", status.switch_address().empty()
+                             ? "none configured"
+                             : status.switch_address() +
+                                   (status.switch_reachable() ? ", reachable" : ", NOT REACHABLE")});
+    table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
+    table.add({"channels", std::to_string(status.channels_size())});
+    return table.text() + agent_channels(status);
+}
+
+std::string status_text(const v1::SwitchStatus& status) {
+    Table table = facts();
+    table.add({"switch", mark_text(status.mark()) + ", version " + status.version() + ", up " +
+                             duration_text(status.uptime_seconds())});
+    table.add({"memory", status.memory() + ", dedupe " + status.dedupe() + ", pins in " + status.pin_dir()});
+    table.add({"SRAM", bytes_text(status.sram_used_bytes()) + " of " + bytes_text(status.sram_total_bytes()) +
+                           " per pipeline in use (" +
+                           percent(status.sram_used_bytes(), status.sram_total_bytes()) + ")"});
+    table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
+    table.add({"channels",
+               std::to_string(status.channels_size()) + " of " + std::to_string(status.channels_max())});
+    return table.text() + switch_ports(status) + switch_channels(status);
+}
+
+std::string tasks_text(const v1::AgentStatus& status) {
+    Table table({{"TASK"},
+                 {"ROLE"},
+                 {"OP"},
+                 {"STATE"},
+                 {"SENDERS"},
+                 {"TUPLES IN", Align::kRight},
+                 {"ON SWITCH", Align::kRight},
+                 {"HERE", Align::kRight},
+                 {"AGE", Align::kRight}});
+    for (const v1::AgentTask& task : status.tasks()) {
+        table.add({task.id(), task.role(), op_text(task.op()), task.state(), senders_text(task),
+                   grouped(task.stats().tuples_in()), grouped(task.stats().tuples_switch()),
+                   grouped(task.stats().tuples_data() + task.stats().tuples_long()),
+                   duration_text(task.age_seconds())});
+    }
+    return table.empty() ? "no tasks\n" : table.text();
+}
+
+std::string tasks_text(const v1::SwitchStatus& status) {
+    Table table({{"TASK"},
+                 {"OP"},
+                 {"GEOMETRY"},
+                 {"AGGREGATORS", Align::kRight},
+                 {"REGION", Align::kRight},
+                 {"FLOWS", Align::kRight},
+                 {"AGGREGATED", Align::kRight},
+                 {"LEFT", Align::kRight},
+                 {"LEASE", Align::kRight},
+                 {"RECEIVER"}});
+    for (const v1::SwitchTask& task : status.tasks()) {
+        const v1::FlowStats& stats = task.stats();
+        const std::uint64_t left = stats.tuples_collision() + stats.tuples_overflow() +
+                                   stats.tuples_contention() + stats.tuples_no_region();
+        table.add({task.id(), op_text(task.op()), geometry_text(task.geometry()),
+                   task.aggregators() == 0 ? "none" : grouped(task.aggregators()),
+                   bytes_text(task.region_bytes()), std::to_string(task.flows()),
+                   grouped(stats.tuples_switch()), grouped(left), duration_text(task.lease_left_seconds()),
+                   task.receiver()});
+    }
+    return table.empty() ? "no tasks\n" : table.text();
+}
+
+std::string counters_text(const google::protobuf::RepeatedPtrField<v1::Counter>& counters) {
+    Table table({{"COUNTER"}, {"CLASS"}, {"VALUE", Align::kRight}, {"MEANING"}});
+    for (const v1::Counter& counter : counters) {
+        table.add({counter.name(), counter.class_(), grouped(counter.value()), counter.text()});
+    }
+    return table.empty() ? "no counters\n" : table.text();
+}
+
+}  // namespace ask::cli

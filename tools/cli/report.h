@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What askctl prints about agents and switches. Text only: no I/O.
+#pragma once
+
+#include <string>
+
+#include "proto/agent.pb.h"
+#include "proto/switch.pb.h"
+#include "tools/cli/to_json.h"
+
+namespace ask::cli {
+
+[[nodiscard]] std::string status_text(const v1::AgentStatus& status);
+[[nodiscard]] std::string status_text(const v1::SwitchStatus& status);
+[[nodiscard]] std::string tasks_text(const v1::AgentStatus& status);
+[[nodiscard]] std::string tasks_text(const v1::SwitchStatus& status);
+[[nodiscard]] std::string counters_text(const google::protobuf::RepeatedPtrField<v1::Counter>& counters);
+
+// Everything but tasks and counters, which have commands of their own.
+template <typename Status>
+[[nodiscard]] Json status_json(const Status& status) {
+    Json json = to_json(status);
+    json.erase("tasks");
+    json.erase("counters");
+    return json;
+}
+template <typename Status>
+[[nodiscard]] Json tasks_json(const Status& status) {
+    return to_json(status)["tasks"];
+}
+template <typename Status>
+[[nodiscard]] Json counters_json(const Status& status) {
+    return to_json(status)["counters"];
+}
+
+}  // namespace ask::cli

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/to_json.h"
+
+#include <array>
+#include <cctype>
+#include <cstdio>
+
+#include <google/protobuf/message.h>
+
+#include "tools/cli/names.h"
+
+namespace ask::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+Json scalar(const Message& message, const FieldDescriptor& field) {
+    const auto& reflection = *message.GetReflection();
+    switch (field.cpp_type()) {
+        case FieldDescriptor::CPPTYPE_BOOL:
+            return reflection.GetBool(message, &field);
+        case FieldDescriptor::CPPTYPE_INT32:
+            return reflection.GetInt32(message, &field);
+        case FieldDescriptor::CPPTYPE_INT64:
+            return reflection.GetInt64(message, &field);
+        case FieldDescriptor::CPPTYPE_UINT32:
+            if (field.name() == "host") {
+                return address_text(reflection.GetUInt32(message, &field));
+            }
+            return reflection.GetUInt32(message, &field);
+        case FieldDescriptor::CPPTYPE_UINT64:
+            if (field.name() == "instance") {
+                return instance_text(reflection.GetUInt64(message, &field));
+            }
+            return reflection.GetUInt64(message, &field);
+        case FieldDescriptor::CPPTYPE_DOUBLE:
+            return reflection.GetDouble(message, &field);
+        case FieldDescriptor::CPPTYPE_FLOAT:
+            return reflection.GetFloat(message, &field);
+        case FieldDescriptor::CPPTYPE_ENUM:
+            return enum_text(*reflection.GetEnum(message, &field));
+        case FieldDescriptor::CPPTYPE_STRING:
+            return reflection.GetString(message, &field);
+        case FieldDescriptor::CPPTYPE_MESSAGE:
+            return to_json(reflection.GetMessage(message, &field));
+    }
+    return nullptr;
+}
+
+// Lists in our status messages hold messages or strings.
+Json element(const Message& message, const FieldDescriptor& field, int index) {
+    const auto& reflection = *message.GetReflection();
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        return to_json(reflection.GetRepeatedMessage(message, &field, index));
+    }
+    return reflection.GetRepeatedString(message, &field, index);
+}
+
+}  // namespace
+
+Json to_json(const Message& message) {
+    Json json = Json::object();
+    const auto& descriptor = *message.GetDescriptor();
+    for (int i = 0; i < descriptor.field_count(); ++i) {
+        const FieldDescriptor& field = *descriptor.field(i);
+        if (!field.is_repeated()) {
+            json[field.name()] = scalar(message, field);
+            continue;
+        }
+        Json list = Json::array();
+        for (int j = 0; j < message.GetReflection()->FieldSize(message, &field); ++j) {
+            list.push_back(element(message, field, j));
+        }
+        json[field.name()] = std::move(list);
+    }
+    return json;
+}
+
+std::string dump(const Json& json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ask::cli

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Protobuf messages as JSON for scripts: names as in proto/, numbers as numbers, nothing left out.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/result.h"
+
+namespace google::protobuf {
+class Message;
+}
+
+namespace ask::cli {
+
+using Json = nlohmann::ordered_json;
+
+// Where JSON numbers or enums would not do: an `instance` is a hex string (readers of JSON round 64 bits), a
+// ChannelId's `host` an IPv4 address, an operator "sum".
+[[nodiscard]] Json to_json(const google::protobuf::Message& message);
+[[nodiscard]] std::string dump(const Json& json);
+
+}  // namespace ask::cli
