@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests of tools/demo: demo_test.sh TEST. The first one holds what the project promises of its default text.
+
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+scratch=$(mktemp -d /tmp/ask-demo-test.XXXXXX)
+# Labs of this test are found, and undone, by their own state directory.
+export ASK_LAB_DIR=$scratch/labs
+readonly root scratch
+
+cleanup() {
+    trap '' INT TERM
+    "$root/tools/lab" down --all || true
+    rm -rf --one-file-system "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() {
+    printf 'FAIL line %s: %s\n' "${BASH_LINENO[0]}" "$*" >&2
+    exit 1
+}
+
+# promise TEXT JQ_CONDITION : over $scratch/report
+promise() {
+    jq -e "$2" "$scratch/report" >/dev/null || fail "$1: $(cat "$scratch/report")"
+}
+
+demo() {
+    "$root/tools/demo" "$@"
+}
+
+# shellcheck disable=SC2016  # $w is jq's
+test_whole_text() {
+    demo --json >"$scratch/report"
+    promise "several million words" '.words > 3000000'
+    promise "three runs, all correct" '[.runs[].correct] == [true, true, true]'
+    promise "paper's geometry: 90 % never reach the receiver" '.runs[0] | .name == "paper" and .never_reached_receiver >= 0.90'
+    promise "wide: 97 % never reach the receiver" '.runs[1] | .name == "wide" and .never_reached_receiver >= 0.97'
+    promise "wide: a quarter of the plain link's packets" '.runs[1].receiver_link_share.packets <= 0.25'
+    promise "wide: a quarter of the plain link's bytes" '.runs[1].receiver_link_share.bytes <= 0.25'
+    promise "slots are half full" 'all(.runs[:2][]; .slots_filled >= 0.5)'
+    # Every tuple is somewhere, once.
+    promise "tuples add up" 'all(.runs[].tuples; .in == .merged + .sent and .sent == .switch + .receiver.total)'
+    promise "every tuple was handed in" '.words as $w | all(.runs[].tuples; .in == $w)'
+    promise "the plain run used no switch" '.runs[2].tuples.switch == 0 and .runs[2].tuples.merged == 0'
+}
+
+test_own_files() {
+    printf "It's one small step; ONE giant leap -- na\xc3\xafve" >"$scratch/a"
+    printf 'one\n' >"$scratch/b"
+    demo --no-compare --geometry '8+4x2*2' --aggregators 64 "$scratch/a" "$scratch/b" >"$scratch/out" || fail "$(cat "$scratch/out")"
+    grep -q "the most frequent of 11 words, 9 of them distinct" "$scratch/out" || fail "$(cat "$scratch/out")"
+    grep -qE '^ +3  one$' "$scratch/out" || fail "$(cat "$scratch/out")"
+    : >"$scratch/empty"
+    ! demo "$scratch/empty" 2>"$scratch/said" >&2 || fail "a text without words passes"
+    grep -q "no words in" "$scratch/said" || fail "$(cat "$scratch/said")"
+    ! demo "$scratch/none" 2>"$scratch/said" >&2 || fail "a missing file passes"
+    grep -q "cannot read $scratch/none" "$scratch/said" || fail "$(cat "$scratch/said")"
+}
+
+lab_is_up() {
+    compgen -G "$ASK_LAB_DIR/*/ready" >/dev/null
+}
+
+# A signal in the middle leaves neither lab nor files.
+test_killed() {
+    local got=0
+    export TMPDIR=$scratch/tmp
+    mkdir "$TMPDIR"
+    demo >"$scratch/out" 2>&1 &
+    local -r pid=$! deadline=$((SECONDS + 60))
+    until lab_is_up; do
+        kill -0 "$pid" 2>/dev/null || fail "the demo ended by itself: $(cat "$scratch/out")"
+        ((SECONDS < deadline)) || fail "no lab within a minute: $(cat "$scratch/out")"
+        sleep 0.05
+    done
+    kill -TERM "$pid"
+    wait "$pid" || got=$?
+    ((got == 143)) || fail "exit code $got: $(cat "$scratch/out")"
+    [[ ! -e $ASK_LAB_DIR ]] || fail "labs left: $(ls "$ASK_LAB_DIR")"
+    [[ -z $(ls -A "$TMPDIR") ]] || fail "files left: $(ls -A "$TMPDIR")"
+}
+
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 $(compgen -A function test_ | sed s/test_// | paste -sd'|')" >&2 && exit 2; }
+"test_$1"
+echo "ok $1"
