@@ -158,9 +158,16 @@ Result<> AgentLink::poll() {
 }
 
 Result<> AgentLink::wait_readable(int fd) {
-    const auto deadline = Clock::now() + patience();
+    return wait_until(fd, Clock::time_point::max());
+}
+
+Result<> AgentLink::wait_owed(int fd) {
+    return wait_until(fd, Clock::now() + patience());
+}
+
+Result<> AgentLink::wait_until(int fd, Clock::time_point deadline) {
     for (;;) {
-        const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+        const auto left = std::chrono::floor<Milliseconds>(deadline - Clock::now()) + Milliseconds(1);
         const auto limit = std::clamp(std::min(left, silence_left()), Milliseconds(0), Milliseconds(INT_MAX));
         std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},
                                     pollfd{fd, POLLIN, 0}};

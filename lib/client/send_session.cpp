@@ -122,7 +122,7 @@ Result<> SendSession::Impl::wait_for_space(std::string_view key, std::int64_t va
     do {
         // Asking for much at once keeps both sides from waking each other for every tuple.
         if (!ring_.arm(ring_.bytes() / 4)) {
-            if (auto space = link_.wait_readable(ring_.space_event()); !space) {
+            if (auto space = link_.wait_owed(ring_.space_event()); !space) {
                 return space;
             }
         }
@@ -137,16 +137,8 @@ Result<> SendSession::Impl::flush() {
 }
 
 Result<> SendSession::Impl::wait_for_input(int fd) {
-    for (;;) {
-        if (auto flushed = flush(); !flushed) {
-            return flushed;
-        }
-        auto ready = link_.wait_readable(fd);
-        // An input may stay silent for as long as it likes; only the agent may not.
-        if (ready || ready.error().code() != Errc::kDeadline) {
-            return ready;
-        }
-    }
+    auto flushed = flush();
+    return flushed ? link_.wait_readable(fd) : std::move(flushed);
 }
 
 Result<TaskStats> SendSession::Impl::finish() {

@@ -24,16 +24,16 @@
 namespace ask {
 
 struct SendOptions {
-    std::string agent;  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
-    std::string task;   // id, as the receiver opened it
-    std::string to;     // the receiver's host: a name its agent knows or can resolve, or an IPv4 address
+    std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
+    std::string task{};   // id, as the receiver opened it
+    std::string to{};     // the receiver's host: a name its agent knows or can resolve, or an IPv4 address
     // Tuples held back to merge equal keys before they travel; 0: none. Unset: the agent's default.
-    std::optional<std::uint32_t> merge_window;
+    std::optional<std::uint32_t> merge_window{};
     // For finding host and task, and without progress afterwards.
     std::chrono::milliseconds deadline{30'000};
     bool as_count = false;  // every value is 1, whatever send() is given
     int cancel_fd = -1;     // a descriptor that ends every wait with kAborted once it is readable
-    std::function<void(const TaskProgress&)> on_progress;  // about once a second, within other calls
+    std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls
 };
 
 // Not thread-safe.
