@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agent's sending channels (ASK section 3.3: persistent, serving one task after another), and who uses
+// them. Their state belongs to workers; here is only what sessions need to share them out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/mailbox.h"
+#include "agent/workers.h"
+
+namespace ask {
+
+// A channel in use by one session, which alone may change it.
+struct ChannelLease {
+    ChannelId id;
+    std::uint32_t incarnation = 0;
+    // Where this incarnation is registered; switch_id 0: nowhere.
+    Mark registered;
+    std::string switch_address;
+};
+
+class Channels {
+ public:
+    Channels(Workers* workers, std::uint32_t own_address, unsigned limit)
+        : workers_(workers), own_address_(own_address), limit_(limit) {}
+
+    // An idle or new channel. Nothing: all are in use; `mailbox` gets kChannelFree once its turn has come
+    // (first come, first served), and the next acquire() with it succeeds.
+    Result<std::optional<ChannelLease>> acquire(const std::shared_ptr<Mailbox>& mailbox);
+    // No longer wants one.
+    void withdraw(const std::shared_ptr<Mailbox>& mailbox);
+    // Back to the pool, as the session leaves it.
+    void release(ChannelLease lease);
+
+    struct Entry {
+        ChannelLease lease;
+        bool in_use = false;
+    };
+    [[nodiscard]] std::vector<Entry> list() const;
+
+ private:
+    struct Waiter {
+        std::shared_ptr<Mailbox> mailbox;
+        std::optional<std::size_t> granted;  // index of the channel that is set aside
+    };
+    Result<ChannelLease> create_locked();
+
+    Workers* const workers_;
+    const std::uint32_t own_address_;
+    const unsigned limit_;
+    mutable std::mutex mutex_;
+    std::vector<Entry> channels_;  // under mutex_, as all below
+    std::deque<Waiter> waiters_;
+};
+
+}  // namespace ask

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/registry.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/convert.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kSwitchWait{5000};
+constexpr milliseconds kJoinWait{10000};
+constexpr milliseconds kLongestWait{2000};
+// Outcomes kept for senders that have not asked yet.
+constexpr std::size_t kMaxEnded = 4096;
+
+}  // namespace
+
+const char* to_string(TaskPhase phase) {
+    switch (phase) {
+        case TaskPhase::kOpening:
+            return "opening";
+        case TaskPhase::kWaiting:
+            return "waiting for senders";
+        case TaskPhase::kStreaming:
+            return "streaming";
+        case TaskPhase::kFetching:
+            return "fetching";
+        case TaskPhase::kCommitted:
+            return "committed";
+        case TaskPhase::kFailed:
+            return "failed";
+    }
+    return "?";
+}
+
+std::shared_ptr<ReceiveTask> TaskRegistry::find_locked(std::uint64_t instance) {
+    const auto at = by_instance_.find(instance);
+    return at == by_instance_.end() ? nullptr : at->second;
+}
+
+TaskSender* TaskRegistry::sender_of(ReceiveTask& task, std::uint64_t sender) {
+    const auto at = std::ranges::find(task.senders, sender, &TaskSender::sender);
+    return at == task.senders.end() ? nullptr : &*at;
+}
+
+Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
+    const std::lock_guard lock(mutex_);
+    forget_old_locked();
+    if (!live_.try_emplace(task->id, task).second) {
+        return Error(Errc::kExists, "task " + task->id +
+                                        ": the id is in use on this host; choose another, or "
+                                        "wait until that task has ended");
+    }
+    task->outcome.set_state(v1::Outcome::STATE_RUNNING);
+    by_instance_.emplace(task->instance, task);
+    return {};
+}
+
+void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome) {
+    {
+        const std::lock_guard lock(mutex_);
+        task->phase =
+            outcome.state() == v1::Outcome::STATE_COMMITTED ? TaskPhase::kCommitted : TaskPhase::kFailed;
+        task->outcome = std::move(outcome);
+        task->forget_at = Clock::now() + options_.lease;
+        live_.erase(task->id);
+        if (task->senders.empty()) {
+            by_instance_.erase(task->instance);
+        }
+    }
+    changed_.notify_all();
+}
+
+void TaskRegistry::forget_old_locked() {
+    const auto now = Clock::now();
+    std::size_t ended = 0;
+    for (auto at = by_instance_.begin(); at != by_instance_.end();) {
+        const ReceiveTask& task = *at->second;
+        const bool over = task.outcome.state() != v1::Outcome::STATE_RUNNING;
+        const bool told = std::ranges::all_of(task.senders, &TaskSender::knows_outcome);
+        ended += over ? 1 : 0;
+        at = over && (told || now >= task.forget_at || ended > kMaxEnded) ? by_instance_.erase(at)
+                                                                          : std::next(at);
+    }
+}
+
+void TaskRegistry::wait_until_told(Clock::time_point deadline) {
+    Lock lock(mutex_);
+    changed_.wait_until(lock, deadline, [&] {
+        return std::ranges::all_of(by_instance_, [](const auto& entry) {
+            const ReceiveTask& task = *entry.second;
+            return task.outcome.state() == v1::Outcome::STATE_RUNNING ||
+                   std::ranges::all_of(task.senders, &TaskSender::knows_outcome);
+        });
+    });
+}
+
+void TaskRegistry::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    changed_.notify_all();
+}
+
+Result<v1::TaskOffer> TaskRegistry::look_up(const std::string& id) {
+    if (auto valid = check_task_id(id); !valid) {
+        return std::move(valid).error();
+    }
+    const std::lock_guard lock(mutex_);
+    const auto at = live_.find(id);
+    if (at == live_.end() || at->second->phase == TaskPhase::kOpening) {
+        return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+    }
+    const ReceiveTask& task = *at->second;
+    v1::TaskOffer offer;
+    offer.set_instance(task.instance);
+    offer.set_op(task.op);
+    *offer.mutable_geometry() = geometry_to_proto(task.geometry);
+    *offer.mutable_mark() = mark_to_proto(task.mark);
+    if (task.switch_client) {
+        offer.set_switch_address(task.switch_client->address());
+    }
+    return offer;
+}
+
+// What the flow will be, if the request makes sense for this task.
+Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const {
+    auto channel = channel_from_proto(request.channel());
+    ASK_TRY(channel, "join");
+    auto registered = mark_from_proto(request.registered());
+    ASK_TRY(registered, "join");
+    if (request.sender() == 0 || request.incarnation() == 0 || request.first_seq() == 0) {
+        return Error(Errc::kInput, "join: sender, incarnation and first_seq must not be 0");
+    }
+    FlowParams flow;
+    flow.instance = task.instance;
+    flow.channel = *channel;
+    flow.incarnation = request.incarnation();
+    flow.first_seq = request.first_seq();
+    flow.op = task.wire;
+    flow.geometry = task.geometry;
+    flow.secret = {random_u64(), random_u64()};
+    // Between two tasks of one host no switch is on the path.
+    const bool local = channel->host == options_.own_address;
+    flow.mark = local ? Mark{} : task.mark;
+    if (flow.mark.switch_id != 0 && *registered != flow.mark) {
+        return Error(Errc::kUnsupported, "join: the channel is not registered at the task's switch");
+    }
+    return flow;
+}
+
+Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& request,
+                                    const FlowParams& flow) {
+    if (task.senders.size() >= task.senders_expected) {
+        return Error(Errc::kLimit, "task " + task.id + ": all " + std::to_string(task.senders_expected) +
+                                       " senders are there already");
+    }
+    for (const TaskSender& other : task.senders) {
+        if (other.flow.channel == flow.channel) {
+            return Error(Errc::kExists, "join: the channel is in use by sender " + other.name);
+        }
+    }
+    TaskSender entry;
+    entry.sender = request.sender();
+    entry.name = clean_name(request.sender_name());
+    entry.flow = flow;
+    entry.last_heard = Clock::now();
+    task.senders.push_back(std::move(entry));
+    return {};
+}
+
+Error TaskRegistry::failed_locked(const ReceiveTask& task) const {
+    const std::string& error = task.outcome.error();
+    return {Errc::kAborted, "task " + task.id + " has ended" + (error.empty() ? "" : ": " + error)};
+}
+
+v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSender& sender) const {
+    v1::JoinReply reply;
+    reply.set_secret(secret_to_bytes(sender.flow.secret));
+    *reply.mutable_mark() = mark_to_proto(sender.flow.mark);
+    reply.set_op(task.op);
+    *reply.mutable_geometry() = geometry_to_proto(task.geometry);
+    reply.set_receiver_address(options_.own_address);
+    reply.set_lease_seconds(std::chrono::duration<double>(task.deadline).count());
+    return reply;
+}
+
+// Switch first: a packet must not reach the receiver before the switch knows the flow.
+Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow) {
+    if (flow.mark.switch_id != 0) {
+        v1::JoinFlowRequest request;
+        request.set_instance(flow.instance);
+        *request.mutable_channel() = channel_to_proto(flow.channel);
+        request.set_incarnation(flow.incarnation);
+        request.set_secret(secret_to_bytes(flow.secret));
+        auto mark = task.switch_client->join_flow(request, kSwitchWait);
+        if (!mark) {
+            return std::move(mark).error();
+        }
+        if (*mark != flow.mark) {
+            return Error(Errc::kAborted, task.switch_client->name() + " was restarted");
+        }
+    }
+    auto joined = workers_->owner(flow.channel).call([flow](WorkerCore& core) { return core.join(flow); });
+    if (!joined) {
+        return std::move(joined).error();
+    }
+    return std::move(*joined);
+}
+
+Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
+    Lock lock(mutex_);
+    const auto task = find_locked(request.instance());
+    if (!task || task->phase == TaskPhase::kOpening) {
+        return Error(Errc::kUnknown, "no such task on " + options_.host_name);
+    }
+    if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
+        return failed_locked(*task);
+    }
+    if (sender_of(*task, request.sender()) != nullptr) {
+        // A repeat: the first call may still be at work.
+        const auto settled = [&] {
+            const TaskSender* const known = sender_of(*task, request.sender());
+            return known == nullptr || known->joined;
+        };
+        if (!changed_.wait_for(lock, kJoinWait, settled)) {
+            return Error(Errc::kDeadline, "join: an earlier call is still at work");
+        }
+        if (const TaskSender* const known = sender_of(*task, request.sender()); known != nullptr) {
+            return reply_locked(*task, *known);
+        }
+    }
+    const auto flow = flow_of(*task, request);
+    ASK_TRY(flow, "task " + task->id);
+    if (auto admitted = admit_locked(*task, request, *flow); !admitted) {
+        return std::move(admitted).error();
+    }
+    lock.unlock();
+    auto set_up = set_up_flow(*task, *flow);
+    lock.lock();
+    TaskSender* const entry = sender_of(*task, request.sender());
+    if (!set_up || entry == nullptr) {
+        std::erase_if(task->senders,
+                      [&](const TaskSender& sender) { return sender.sender == request.sender(); });
+        changed_.notify_all();
+        return set_up ? failed_locked(*task) : std::move(set_up).error();
+    }
+    entry->joined = true;
+    entry->last_heard = Clock::now();
+    if (task->phase == TaskPhase::kWaiting &&
+        std::ranges::count_if(task->senders, &TaskSender::joined) == std::ptrdiff_t{task->senders_expected}) {
+        task->phase = TaskPhase::kStreaming;
+    }
+    spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, task->senders.size(),
+                 task->senders_expected);
+    changed_.notify_all();
+    task->mailbox->post(SessionEvent::Kind::kChanged);
+    return reply_locked(*task, *entry);
+}
+
+Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
+    Lock lock(mutex_);
+    const auto task = find_locked(request.instance());
+    v1::Outcome unknown;
+    unknown.set_state(v1::Outcome::STATE_UNKNOWN);
+    TaskSender* entry = task ? sender_of(*task, request.sender()) : nullptr;
+    if (entry == nullptr) {
+        return unknown;
+    }
+    entry->last_heard = Clock::now();
+    if (task->outcome.state() == v1::Outcome::STATE_RUNNING) {
+        copy_sender_part(entry->stats, request.stats());
+        task->mailbox->post(SessionEvent::Kind::kChanged);
+        const auto wait = std::min(milliseconds(request.wait_ms()), kLongestWait);
+        if (waits_ < options_.max_waits) {
+            ++waits_;
+            changed_.wait_for(lock, wait,
+                              [&] { return stop_ || task->outcome.state() != v1::Outcome::STATE_RUNNING; });
+            --waits_;
+        } else {
+            counters_->add(AgentCounter::k_refused_waits);
+        }
+    }
+    entry = sender_of(*task, request.sender());
+    if (entry == nullptr) {
+        return unknown;
+    }
+    entry->last_heard = Clock::now();
+    v1::Outcome outcome = task->outcome;
+    if (outcome.state() != v1::Outcome::STATE_RUNNING) {
+        *outcome.mutable_stats() = entry->stats;
+        entry->knows_outcome = true;
+        lock.unlock();
+        changed_.notify_all();
+    }
+    return outcome;
+}
+
+Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
+    const std::lock_guard lock(mutex_);
+    const auto task = find_locked(request.instance());
+    TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
+    // Whoever is not here has left.
+    if (entry != nullptr) {
+        entry->left = clean_name(request.reason());
+        entry->knows_outcome = true;
+        task->mailbox->post(SessionEvent::Kind::kChanged);
+        changed_.notify_all();
+    }
+    return {};
+}
+
+std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
+    const std::lock_guard lock(mutex_);
+    forget_old_locked();
+    std::vector<std::shared_ptr<ReceiveTask>> tasks;
+    for (const auto& [id, task] : live_) {
+        if (task->phase != TaskPhase::kOpening && task->mark.switch_id != 0) {
+            tasks.push_back(task);
+        }
+    }
+    return tasks;
+}
+
+std::vector<v1::AgentTask> TaskRegistry::describe() {
+    const std::lock_guard lock(mutex_);
+    forget_old_locked();
+    std::vector<v1::AgentTask> list;
+    for (const auto& [instance, task] : by_instance_) {
+        v1::AgentTask& entry = list.emplace_back();
+        entry.set_id(task->id);
+        entry.set_instance(instance);
+        entry.set_role("receiver");
+        entry.set_state(to_string(task->phase));
+        entry.set_op(task->op);
+        entry.set_senders_expected(task->senders_expected);
+        for (const TaskSender& sender : task->senders) {
+            entry.add_senders_joined(sender.name);
+            if (sender.fin) {
+                entry.add_senders_finished(sender.name);
+            }
+            add_stats(*entry.mutable_stats(), sender.stats);
+        }
+        entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task->opened).count());
+        if (task->phase != TaskPhase::kOpening) {
+            *entry.mutable_geometry() = geometry_to_proto(task->geometry);
+            entry.set_aggregators(task->aggregators);
+            entry.set_note(task->note);
+        }
+    }
+    return list;
+}
+
+}  // namespace ask

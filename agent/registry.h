@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks that this agent receives: what other agents' calls and the tasks' own sessions share. A task
+// lives here from OpenReceive until every sender has learnt its outcome, or the lease has run out.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/mailbox.h"
+#include "agent/rpc.h"
+#include "agent/switch_client.h"
+#include "agent/workers.h"
+#include "proto/agent.pb.h"
+
+namespace ask {
+
+// A sender of a task, from its Join on. Guarded by the registry's mutex.
+struct TaskSender {
+    std::uint64_t sender = 0;  // drawn by it; repeats of a Join carry the same
+    std::string name;
+    FlowParams flow;
+    bool joined = false;  // else its Join is still under way
+    Clock::time_point last_heard;
+    v1::FlowStats stats;  // its part; once committed, all parts
+    bool fin = false;
+    std::optional<std::string> left;  // it gave up, and why
+    bool knows_outcome = false;
+};
+
+enum class TaskPhase : std::uint8_t { kOpening, kWaiting, kStreaming, kFetching, kCommitted, kFailed };
+[[nodiscard]] const char* to_string(TaskPhase phase);
+
+// Constant once the phase has left kOpening, but for what is said to be guarded.
+struct ReceiveTask {
+    std::string id;
+    std::uint64_t instance = 0;
+    v1::Operator op = v1::OPERATOR_SUM;
+    Op wire = Op::kSum;
+    Geometry geometry;
+    std::uint32_t senders_expected = 1;
+    milliseconds deadline{30000};
+    Mark mark;                                    // of the switch it is open on; 0: none
+    std::shared_ptr<SwitchClient> switch_client;  // null: none
+    std::uint32_t aggregators = 0;
+    std::string note;
+    std::shared_ptr<Mailbox> mailbox;
+    Clock::time_point opened = Clock::now();
+
+    // Guarded by the registry's mutex.
+    TaskPhase phase = TaskPhase::kOpening;
+    std::vector<TaskSender> senders;
+    v1::Outcome outcome;  // RUNNING until it ends
+    Clock::time_point forget_at;
+};
+
+class TaskRegistry {
+ public:
+    struct Options {
+        std::string host_name;  // for messages: "receiver NAME: ..."
+        std::uint32_t own_address = 0;
+        milliseconds lease{30000};  // how long an outcome is kept, and how long a sender may be silent
+        unsigned max_waits = 256;   // Renew calls that may be held back at once
+    };
+    TaskRegistry(Options options, Workers* workers, AgentCounters* counters)
+        : options_(std::move(options)), workers_(workers), counters_(counters) {}
+
+    // Sessions. kExists: the id is in use by a live task here.
+    Result<> add(const std::shared_ptr<ReceiveTask>& task);
+    // Runs `change` on the task under the registry's mutex.
+    template <typename Change>
+    auto with(ReceiveTask& task, Change change) {
+        const std::lock_guard lock(mutex_);
+        return change(task);
+    }
+    // The task's outcome: its id is free again, its senders are told.
+    void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
+    // Until every sender knows the outcome of every task that has ended, or the deadline.
+    void wait_until_told(Clock::time_point deadline);
+    // Renew calls are no longer held back.
+    void stop();
+
+    // Other agents' calls (proto/agent.proto).
+    Result<v1::TaskOffer> look_up(const std::string& id);
+    Result<v1::JoinReply> join(const v1::JoinRequest& request);
+    Result<v1::Outcome> renew(const v1::RenewRequest& request);
+    Result<> leave(const v1::LeaveRequest& request);
+
+    // Tasks open on a switch, to be kept alive there.
+    std::vector<std::shared_ptr<ReceiveTask>> on_switch();
+    std::vector<v1::AgentTask> describe();
+
+ private:
+    using Lock = std::unique_lock<std::mutex>;
+    std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
+    static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
+    void forget_old_locked();
+    // A place for a new sender, or why there is none.
+    Result<> admit_locked(ReceiveTask& task, const v1::JoinRequest& request, const FlowParams& flow);
+    Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
+    Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow);
+    [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
+    [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
+
+    const Options options_;
+    Workers* const workers_;
+    AgentCounters* const counters_;
+    std::mutex mutex_;
+    std::condition_variable changed_;  // an outcome, a finished Join, a Renew answered, or stop
+    std::map<std::string, std::shared_ptr<ReceiveTask>> live_;
+    std::map<std::uint64_t, std::shared_ptr<ReceiveTask>> by_instance_;
+    unsigned waits_ = 0;
+    bool stop_ = false;
+};
+
+}  // namespace ask

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/rpc.h"
+
+#include <sys/random.h>
+
+#include <cstdlib>
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+namespace ask {
+
+std::uint64_t random_u64() {
+    std::uint64_t value = 0;
+    while (value == 0) {
+        // Cannot fail for so few bytes once the kernel has booted.
+        if (::getrandom(&value, sizeof(value), 0) != static_cast<ssize_t>(sizeof(value))) {
+            std::abort();
+        }
+    }
+    return value;
+}
+
+std::uint32_t random_u32() {
+    std::uint32_t value = 0;
+    while (value == 0) {
+        value = static_cast<std::uint32_t>(random_u64());
+    }
+    return value;
+}
+
+std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address) {
+    constexpr int kFirstRetryMs = 50;
+    constexpr int kLastRetryMs = 500;
+    grpc::ChannelArguments arguments;
+    // Peers start in any order: look again often. Addresses are on our own network: no proxy leads there.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstRetryMs);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLastRetryMs);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastRetryMs);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::shared_ptr<grpc::Channel> RpcChannels::get(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    auto& channel = channels_[address];
+    if (!channel) {
+        channel = make_rpc_channel(address);
+    }
+    return channel;
+}
+
+}  // namespace ask

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all gRPC calls of the agent share: deadlines, errors that name the peer, and channels that do not give
+// up on a peer which comes up late.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include "lib/base/result.h"
+#include "lib/daemon/grpc_status.h"
+
+namespace ask {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// 64 random bits from the kernel, never 0.
+[[nodiscard]] std::uint64_t random_u64();
+[[nodiscard]] std::uint32_t random_u32();
+
+// gRPC channels by address ("198.18.1.1:4792"). Thread-safe.
+class RpcChannels {
+ public:
+    std::shared_ptr<grpc::Channel> get(const std::string& address);
+
+ private:
+    std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
+};
+
+// A new channel, not connected yet.
+std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address);
+
+inline void set_deadline(grpc::ClientContext& context, milliseconds wait) {
+    context.set_deadline(std::chrono::system_clock::now() + wait);
+}
+
+// Calls `method` of `stub` once. The error names `peer`.
+template <typename Stub, typename Request, typename Reply>
+Result<Reply> call_rpc(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                       const Request& request, milliseconds wait, const std::string& peer) {
+    grpc::ClientContext context;
+    set_deadline(context, wait);
+    Reply reply;
+    const grpc::Status status = (stub.*method)(&context, request, &reply);
+    if (!status.ok()) {
+        return from_status(status, peer);
+    }
+    return reply;
+}
+
+}  // namespace ask

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/switch_client.h"
+
+#include <utility>
+
+#include "agent/convert.h"
+#include "lib/core/fetch_codec.h"
+
+namespace ask {
+namespace {
+
+// Most that a copy may take while it is staged: a region of 64 AAs of 2^24 aggregators would need more, but
+// no SRAM budget grants it.
+constexpr std::size_t kMaxStaged = std::size_t{4} << 30U;
+
+Error explain(Error error, const std::string& address) {
+    if (error.code() == Errc::kUnavailable) {
+        return {Errc::kUnavailable, "switch " + address +
+                                        " unreachable: start ask-switchd there, or open the task with "
+                                        "--no-switch"};
+    }
+    return error;
+}
+
+}  // namespace
+
+template <typename Request, typename Reply>
+Result<Reply> SwitchClient::call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*,
+                                                                          const Request&, Reply*),
+                                 const Request& request, milliseconds wait) {
+    auto reply = call_rpc(*stub_, method, request, wait, name());
+    if (!reply) {
+        return explain(std::move(reply).error(), address_);
+    }
+    return reply;
+}
+
+Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait) {
+    return call(&v1::Switch::Stub::GetInfo, v1::GetSwitchInfoRequest(), wait);
+}
+
+Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait) {
+    return call(&v1::Switch::Stub::OpenTask, request, wait);
+}
+
+Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {
+    v1::CloseTaskRequest request;
+    request.set_instance(instance);
+    auto reply = call(&v1::Switch::Stub::CloseTask, request, wait);
+    return reply ? Result<>() : std::move(reply).error();
+}
+
+Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
+    auto reply = call(&v1::Switch::Stub::JoinFlow, request, wait);
+    if (!reply) {
+        return std::move(reply).error();
+    }
+    return mark_from_proto(reply->mark());
+}
+
+Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait) {
+    v1::RegisterChannelRequest request;
+    *request.mutable_channel() = channel_to_proto(channel);
+    request.set_incarnation(incarnation);
+    auto reply = call(&v1::Switch::Stub::RegisterChannel, request, wait);
+    if (!reply) {
+        return std::move(reply).error();
+    }
+    return mark_from_proto(reply->mark());
+}
+
+Result<> SwitchClient::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait) {
+    v1::UnregisterChannelRequest request;
+    *request.mutable_channel() = channel_to_proto(channel);
+    request.set_incarnation(incarnation);
+    auto reply = call(&v1::Switch::Stub::UnregisterChannel, request, wait);
+    return reply ? Result<>() : std::move(reply).error();
+}
+
+Result<v1::RenewTasksReply> SwitchClient::renew_tasks(const std::vector<std::uint64_t>& instances,
+                                                      milliseconds wait) {
+    v1::RenewTasksRequest request;
+    request.mutable_instances()->Add(instances.begin(), instances.end());
+    return call(&v1::Switch::Stub::RenewTasks, request, wait);
+}
+
+Result<FetchedCopy> SwitchClient::fetch_copy(std::uint64_t instance, Mark mark, milliseconds wait) {
+    grpc::ClientContext context;
+    set_deadline(context, wait);
+    v1::FetchCopyRequest request;
+    request.set_instance(instance);
+    const auto reader = stub_->FetchCopy(&context, request);
+    FetchedCopy copy;
+    v1::FetchChunk chunk;
+    v1::FetchChunk last;
+    std::size_t staged = 0;
+    std::uint64_t seen = 0;
+    while (reader->Read(&chunk)) {
+        staged += chunk.entries().size();
+        if (last.last() || staged > kMaxStaged) {
+            context.TryCancel();
+            reader->Finish();
+            return Error(Errc::kInput, name() + ": its copy of the task does not end where it says");
+        }
+        EntryReader entries(chunk.entries());
+        while (!entries.done()) {
+            if (auto entry = entries.next(); !entry) {
+                context.TryCancel();
+                reader->Finish();
+                return std::move(entry).error().with_context(name());
+            }
+            ++seen;
+        }
+        if (chunk.last()) {
+            last = chunk;
+        }
+        copy.chunks.push_back(std::move(*chunk.mutable_entries()));
+    }
+    if (const grpc::Status status = reader->Finish(); !status.ok()) {
+        return explain(from_status(status, name()), address_);
+    }
+    if (!last.last() || last.count() != seen) {
+        return Error(Errc::kInput, name() + ": its copy of the task came incomplete");
+    }
+    if (last.mark().switch_id() != mark.switch_id || last.mark().incarnation() != mark.incarnation) {
+        return Error(Errc::kAborted, name() +
+                                         " was restarted, and what it had aggregated is lost: run the "
+                                         "task again");
+    }
+    copy.count = seen;
+    copy.flows.assign(last.flows().begin(), last.flows().end());
+    return copy;
+}
+
+}  // namespace ask

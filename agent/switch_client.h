@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls to an ask-switchd. Thread-safe; every call has a deadline, and its error names the switch.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/rpc.h"
+#include "lib/core/types.h"
+#include "proto/switch.grpc.pb.h"
+
+namespace ask {
+
+// A task's copy as it came, whole and checked, and what the switch counted.
+struct FetchedCopy {
+    std::vector<std::string> chunks;  // lib/core/fetch_codec.h
+    std::uint64_t count = 0;
+    std::vector<v1::FetchFlow> flows;
+};
+
+class SwitchClient {
+ public:
+    SwitchClient(RpcChannels& channels, std::string address)
+        : address_(std::move(address)), stub_(v1::Switch::NewStub(channels.get(address_))) {}
+
+    [[nodiscard]] const std::string& address() const { return address_; }
+    [[nodiscard]] std::string name() const { return "switch " + address_; }
+
+    Result<v1::SwitchInfo> info(milliseconds wait);
+    Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait);
+    Result<> close_task(std::uint64_t instance, milliseconds wait);
+    Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait);
+    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait);
+    Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait);
+    Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances, milliseconds wait);
+    // Stages the whole copy. kAborted: it is another incarnation's than `mark`. kInput: the stream is not
+    // what its end says it is.
+    Result<FetchedCopy> fetch_copy(std::uint64_t instance, Mark mark, milliseconds wait);
+
+ private:
+    template <typename Request, typename Reply>
+    Result<Reply> call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                       const Request& request, milliseconds wait);
+
+    std::string address_;
+    std::unique_ptr<v1::Switch::Stub> stub_;
+};
+
+}  // namespace ask
