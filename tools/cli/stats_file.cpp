@@ -40,7 +40,8 @@ Result<StatsFile> StatsFile::create(const std::string& path) {
     if (!file.fd_) {
         const int err = errno;
         file.temporary_.clear();
-        return Error::from_errno(err, "statistics file " + path);
+        Error error = Error::from_errno(err, "statistics file " + path);
+        return err == ENOENT || err == ENOTDIR ? Error(Errc::kUsage, error.text()) : std::move(error);
     }
     return file;
 }
