@@ -86,12 +86,12 @@ void run_example_tree(const Settings& settings, Results& results) {
                   percent(saving.mean()) + " (mean of the seeds; standard deviation " +
                       percent(saving.deviation()) + ")",
                   saving.mean() > 0.6);
-    // The blue switches of Fig. 11b have degrees 18, 15, 6 and 4, so at most 39 children.
-    const double least = floor_of(128, 18 + 15 + 6 + 4 - 4);
-    results.check(
-        "Fig. 11b", "blue switches of degrees 18, 15, 6 and 4 bring SF(128) down to 182",
-        "with a load of 1 at each of 128 switches no such set can cost less than " + fixed(least, 0),
-        least <= 182);
+    // Taking 128 nodes as 127 switches and the destination, and every link of those switches as one to a
+    // child: the most favourable reading for the paper's figure.
+    const double least = floor_of(127, 18 + 15 + 6 + 4);
+    results.check("Fig. 11b", "aggregating at switches of degrees 18, 15, 6 and 4 brings SF(128) down to 182",
+                  "with a load of 1 at every switch no such set can cost less than " + fixed(least, 0),
+                  least <= 182);
 }
 
 void run_sizes(const Settings& settings, Results& results) {

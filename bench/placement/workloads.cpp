@@ -26,12 +26,22 @@ constexpr std::uint32_t kCapacities[] = {1, 2, 4, 8, 16, 32};
 constexpr RateScheme kSchemes[] = {RateScheme::kConstant, RateScheme::kLinear, RateScheme::kExponential};
 constexpr Strategy kCompared[] = {Strategy::kTop, Strategy::kMax, Strategy::kLevel, Strategy::kSoar};
 
-// Each workload from either distribution with probability one half.
-Loads draw_workloads(placement::Random& random) {
+// Each workload from either distribution with probability one half. The paper's workloads are all about as
+// large; `unequal` ones have 1 to 10 times the servers, and half of them use only a quarter of the racks.
+Loads draw_workloads(placement::Random& random, bool unequal) {
+    constexpr std::uint64_t kLargest = 10;
     Loads loads;
     for (std::uint32_t w = 0; w < kWorkloads; ++w) {
         const Load load = random() % 2 == 0 ? Load::kUniform : Load::kPowerLaw;
         loads.push_back(loaded_binary(256, RateScheme::kConstant, load, random).load);
+        if (!unequal) {
+            continue;
+        }
+        const std::uint64_t factor = 1 + random() % kLargest;
+        const bool sparse = random() % 2 == 0;
+        for (std::uint64_t& servers : loads.back()) {
+            servers = sparse && random() % 4 != 0 ? 0 : servers * factor;
+        }
     }
     return loads;
 }
@@ -91,7 +101,7 @@ Figure7 run_scheme(const Settings& settings, RateScheme rates) {
     Figure7 figure;
     for (std::uint32_t seed = 0; seed < settings.seeds(); ++seed) {
         placement::Random random(1000 + seed);
-        const Loads loads = draw_workloads(random);
+        const Loads loads = draw_workloads(random, false);
         for (const Strategy strategy : kCompared) {
             const std::string name(strategy_name(strategy));
             for (const std::uint32_t capacity : kCapacities) {
@@ -120,7 +130,7 @@ std::string second_best(const Samples& samples, double x) {
 void judge_scheme(Results& results, RateScheme rates, const Figure7& figure) {
     const std::string scheme(rate_scheme_name(rates));
     bool best = true;
-    bool rises = true;
+    std::string fallen;
     for (const std::string& name : figure.by_count.names()) {
         for (const double count : figure.by_count.xs(name)) {
             best = best && figure.by_count.mean("soar", count) <= figure.by_count.mean(name, count) + 1e-12;
@@ -129,24 +139,34 @@ void judge_scheme(Results& results, RateScheme rates, const Figure7& figure) {
             best = best && figure.by_capacity.mean("soar", capacity) <=
                                figure.by_capacity.mean(name, capacity) + 1e-12;
         }
-        rises = rises && figure.by_count.mean(name, kWorkloads) >= figure.by_count.mean(name, 1);
+        // The first four workloads find every switch with capacity left.
+        if (figure.by_count.mean(name, kWorkloads) < figure.by_count.mean(name, kCapacity)) {
+            fallen += " " + name;
+        }
     }
     results.check("Fig. 7", scheme + " rates: SOAR is best for every number of workloads and capacity",
                   best ? "at every point" : "not at every point", best);
     results.check("Fig. 7",
                   scheme + " rates: the share of all-red tends to rise with the number of workloads",
-                  "SOAR from " + fixed(figure.by_count.mean("soar", 1)) + " to " +
-                      fixed(figure.by_count.mean("soar", kWorkloads)) + ", all strategies " +
-                      (rises ? "higher at 32 than at 1" : "not higher at 32 than at 1"),
-                  rises);
-    const bool improve = figure.by_capacity.never_rises("soar") && figure.by_capacity.never_rises("max") &&
-                         figure.by_capacity.never_rises("level");
-    results.check("Fig. 7", scheme + " rates: SOAR, Max and Level improve with capacity",
-                  improve ? "all fall" : "some mean rises", improve);
+                  "SOAR from " + fixed(figure.by_count.mean("soar", kCapacity)) + " at 4 to " +
+                      fixed(figure.by_count.mean("soar", kWorkloads)) + " at 32, " +
+                      (fallen.empty() ? "every strategy higher" : "lower:" + fallen),
+                  fallen.empty());
+    bool improve = true;
+    for (const char* name : {"soar", "max", "level"}) {
+        improve = improve && figure.by_capacity.mean(name, 32) < figure.by_capacity.mean(name, 1);
+    }
+    results.check("Fig. 7", scheme + " rates: most strategies (SOAR, Max, Level) improve with capacity",
+                  "SOAR from " + fixed(figure.by_capacity.mean("soar", 1)) + " to " +
+                      fixed(figure.by_capacity.mean("soar", 32)) +
+                      (improve ? ", all lower at 32" : ", not all lower at 32"),
+                  improve);
+    std::string top;
+    for (const std::uint32_t capacity : kCapacities) {
+        top += (top.empty() ? "" : ", ") + fixed(figure.by_capacity.mean("top", capacity));
+    }
     results.check("Fig. 7", scheme + " rates: Top fares worse as capacity increases",
-                  "from " + fixed(figure.by_capacity.mean("top", 1)) + " to " +
-                      fixed(figure.by_capacity.mean("top", 32)),
-                  figure.by_capacity.mean("top", 32) > figure.by_capacity.mean("top", 1));
+                  "for capacities 1, 2, 4, 8, 16, 32: " + top, figure.by_capacity.never_falls("top"));
     const std::string second = second_best(figure.by_count, kWorkloads);
     if (rates == RateScheme::kExponential) {
         results.check("Fig. 7", "exponential rates: Max is closest to SOAR",
@@ -158,9 +178,9 @@ void judge_scheme(Results& results, RateScheme rates, const Figure7& figure) {
 }
 
 // Shares of all-red for budgets that differ between workloads, by the mean budget.
-void run_budgets(std::uint32_t k, std::uint32_t seed, Samples& samples) {
+void run_budgets(bool unequal, std::uint32_t k, std::uint32_t seed, Samples& samples) {
     placement::Random random(1000 + seed);
-    const Loads loads = draw_workloads(random);
+    const Loads loads = draw_workloads(random, unequal);
     const std::uint32_t longest = 4 * k;  // what one workload may get at most
     constexpr std::uint32_t kUnlimited = kWorkloads;
     for (const std::uint32_t capacity : {kUnlimited, kCapacity}) {
@@ -194,21 +214,21 @@ void run_budgets(std::uint32_t k, std::uint32_t seed, Samples& samples) {
     samples.add("exact split in hindsight", k, cost / all_red);
 }
 
-void report_budgets(Results& results, const Samples& samples) {
-    results.csv("budgets", "k", samples);
-    results.plot("budgets", {.title = "32 mixed workloads on BT(256), 32 k switches in all",
-                             .x_label = "mean budget k",
-                             .y_label = "utilisation / all-red",
-                             .log_x = true,
-                             .series = samples.series()});
+void report_budgets(Results& results, const Samples& samples, const std::string& mix) {
+    results.csv("budgets-" + mix, "k", samples);
+    results.plot("budgets-" + mix, {.title = "32 " + mix + " workloads on BT(256), 32 k switches in all",
+                                    .x_label = "mean budget k",
+                                    .y_label = "utilisation / all-red",
+                                    .log_x = true,
+                                    .series = samples.series()});
     for (const std::uint32_t k : {4U, 8U, 16U, 32U}) {
         results.note("budgets",
-                     "a budget per workload against the same k = " + std::to_string(k) + " for all",
-                     "share of all-red: same " + fixed(samples.mean("same k for all", k), 4) + ", paced " +
-                         fixed(samples.mean("paced", k), 4) + ", hindsight " +
-                         fixed(samples.mean("exact split in hindsight", k), 4) + "; with capacity 4: same " +
-                         fixed(samples.mean("same k for all, capacity 4", k), 4) + ", paced " +
-                         fixed(samples.mean("paced, capacity 4", k), 4));
+                     mix + " workloads: paced budgets against the same k = " + std::to_string(k) + " for all",
+                     "share of all-red: paced " + fixed(samples.mean("paced", k), 4) + ", same " +
+                         fixed(samples.mean("same k for all", k), 4) + ", exact in hindsight " +
+                         fixed(samples.mean("exact split in hindsight", k), 4) + "; with capacity 4: paced " +
+                         fixed(samples.mean("paced, capacity 4", k), 4) + ", same " +
+                         fixed(samples.mean("same k for all, capacity 4", k), 4));
     }
 }
 
@@ -240,13 +260,15 @@ void run_workloads(const Settings& settings, Results& results) {
                   "at 32 workloads: constant " + fixed(lead[0]) + ", linear " + fixed(lead[1]) +
                       ", exponential " + fixed(lead[2]),
                   lead[0] > lead[1] && lead[1] > lead[2]);
-    Samples budgets;
-    for (std::uint32_t seed = 0; seed < settings.seeds(); ++seed) {
-        for (const std::uint32_t k : {4U, 8U, 16U, 32U}) {
-            run_budgets(k, seed, budgets);
+    for (const bool unequal : {false, true}) {
+        Samples budgets;
+        for (std::uint32_t seed = 0; seed < settings.seeds(); ++seed) {
+            for (const std::uint32_t k : {4U, 8U, 16U, 32U}) {
+                run_budgets(unequal, k, seed, budgets);
+            }
         }
+        report_budgets(results, budgets, unequal ? "unequal" : "equal");
     }
-    report_budgets(results, budgets);
 }
 
 }  // namespace ask::bench

@@ -3,10 +3,17 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "lib/placement/tables.h"
 
 namespace ask::placement {
+namespace {
+
+// Enough to see a mix of workloads, few enough to follow it.
+constexpr std::size_t kRemembered = 16;
+
+}  // namespace
 
 std::vector<std::uint32_t> split_budget(std::span<const std::vector<double>> curves, std::uint32_t total) {
     // sums[w]: least cost of the first w workloads for each budget.
@@ -47,24 +54,40 @@ std::vector<double> hull_savings(std::span<const double> curve) {
 }
 
 std::uint32_t PacedBudget::choose(std::span<const double> curve) {
-    const std::vector<double> own = hull_savings(curve);
-    savings_.insert(savings_.end(), own.begin(), own.end());
-    std::sort(savings_.begin(), savings_.end(), std::greater<>());
-    ++seen_;
-    const std::uint64_t to_come = std::max(1U, expected_);
-    const std::uint64_t share = std::uint64_t{seen_} * left_ / to_come;
+    recent_.push_back(hull_savings(curve));
+    if (recent_.size() > kRemembered) {
+        recent_.pop_front();
+    }
+    const std::vector<double>& own = recent_.back();
+    const std::uint32_t most = static_cast<std::uint32_t>(std::min<std::size_t>(left_, own.size()));
     std::uint32_t bought = 0;
     if (expected_ <= 1) {
-        bought = static_cast<std::uint32_t>(std::min<std::size_t>(left_, own.size()));
-    } else if (share > 0 && !savings_.empty()) {
-        const double price = savings_[std::min<std::size_t>(share, savings_.size()) - 1];
-        while (bought < own.size() && bought < left_ && own[bought] > 0 && own[bought] >= price) {
+        bought = most;
+    } else {
+        const double lowest = price();
+        while (bought < most && own[bought] >= lowest) {
             ++bought;
         }
     }
     left_ -= bought;
     expected_ -= expected_ > 0 ? 1 : 0;
     return bought;
+}
+
+double PacedBudget::price() const {
+    std::vector<double> savings;
+    for (const auto& each : recent_) {
+        savings.insert(savings.end(), each.begin(), each.end());
+    }
+    // What saves nothing is not bought at any price.
+    std::erase_if(savings, [](double saving) { return !(saving > 0); });
+    const std::uint64_t share = std::uint64_t{recent_.size()} * left_ / expected_;
+    if (share == 0 || savings.empty()) {
+        return std::numeric_limits<double>::infinity();
+    }
+    const auto at = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(share, savings.size()) - 1);
+    std::nth_element(savings.begin(), savings.begin() + at, savings.end(), std::greater<>());
+    return savings[static_cast<std::size_t>(at)];
 }
 
 }  // namespace ask::placement

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,9 @@ namespace ask::placement {
                                                       std::uint32_t total);
 
 // With workloads arriving one at a time and their number known: a heuristic. It sets a price per switch such
-// that the workloads seen so far, this one included, would together spend their share of what is left, and
+// that the last few workloads, this one included, would together spend their share of what is left, and
 // buys for this workload whatever saves at least that price. Never spends more than `total` in all.
+// Only the last few count because curves shrink while the switches' capacity runs out.
 class PacedBudget {
  public:
     PacedBudget(std::uint32_t total, std::uint32_t workloads) : left_(total), expected_(workloads) {}
@@ -30,11 +32,12 @@ class PacedBudget {
     [[nodiscard]] std::uint32_t left() const { return left_; }
 
  private:
+    // Saving below which a switch is not bought now.
+    [[nodiscard]] double price() const;
+
     std::uint32_t left_;
-    std::uint32_t expected_;  // workloads still to come
-    std::uint32_t seen_ = 0;
-    std::vector<double>
-        savings_;  // of every switch that a workload seen so far could have bought, largest first
+    std::uint32_t expected_;                  // workloads still to come
+    std::deque<std::vector<double>> recent_;  // savings per switch of the last workloads
 };
 
 // Savings per further switch along the lower convex hull of a curve: not increasing; as many as the curve has
