@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ask-switchd can be told.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/daemon/config.h"
+
+namespace ask {
+
+struct SwitchConfig {
+    std::string listen = "0.0.0.0:4792";
+    std::string metrics;  // empty: none
+    std::uint16_t switch_id = 1;
+    std::vector<std::string> ports;
+    std::string bpffs = "/sys/fs/bpf";
+    std::string pin_dir = "ask";
+    std::string memory = "auto";
+    std::string dedupe = "tagged";
+    std::string xdp_mode = "native";
+    std::uint32_t sram_kib = 20480;  // per pipeline: 16 stages of 1280 KiB
+    bool allow_over_budget = false;
+    std::uint32_t max_channels = 256;
+    std::uint32_t max_flows = 1024;
+    std::uint32_t max_tasks = 64;
+    std::uint32_t aggregators = 32768;  // per AA, where a task does not say
+    std::uint32_t lease_seconds = 30;
+    std::string log_level = "info";
+    bool unload = false;
+    bool unload_on_exit = false;
+};
+
+// Declares every option of `config`, which must outlive the table's parse().
+void declare_options(ConfigTable& table, SwitchConfig* config);
+
+}  // namespace ask

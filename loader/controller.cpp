@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Life of the controller, its reclaimer, and what it reports.
+#include "loader/controller.h"
+
+#include <endian.h>
+
+#include <numeric>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/bpf/object.h"
+
+namespace ask {
+
+Controller::Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
+                       const ControllerLimits& limits, bpf::RcuBarrier barrier)
+    : plane_(plane),
+      pins_(pins),
+      ports_(ports),
+      limits_(limits),
+      barrier_(std::move(barrier)),
+      channel_pool_(plane.meta().max_channels),
+      flow_pool_(plane.meta().max_flows),
+      task_pool_(plane.meta().max_tasks),
+      sram_(limits.sram_bytes) {}
+
+Result<std::unique_ptr<Controller>> Controller::create(const DataPlane& plane, const PinDir& pins,
+                                                       const PortTable& ports,
+                                                       const ControllerLimits& limits) {
+    auto barrier = bpf::RcuBarrier::create();
+    ASK_PASS(barrier);
+    std::unique_ptr<Controller> controller(new Controller(plane, pins, ports, limits, std::move(*barrier)));
+    ASK_PASS(controller->rebuild());
+    controller->reclaimer_ = std::thread(&Controller::reclaim_loop, controller.get());
+    return controller;
+}
+
+Controller::~Controller() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    work_.notify_all();
+    if (reclaimer_.joinable()) {
+        reclaimer_.join();
+    }
+}
+
+Mark Controller::mark() const {
+    return {static_cast<std::uint16_t>(plane_.meta().switch_id), plane_.meta().incarnation};
+}
+
+std::optional<std::uint32_t> Controller::take(Lock& lock, IndexPool& pool) {
+    wait_settled(lock, [&pool] { return pool.has_free() || !pool.has_retired(); });
+    return pool.take();
+}
+
+void Controller::reclaim_loop() {
+    constexpr std::chrono::seconds kRetry{1};
+    Lock lock(mutex_);
+    bool failed = false;
+    while (true) {
+        if (failed) {
+            work_.wait_for(lock, kRetry, [this] { return stopping_; });
+        } else {
+            work_.wait(lock, [this] { return stopping_ || !garbage_.empty(); });
+        }
+        if (stopping_) {
+            // A successor finds closing tasks without meta and indices without hash entries, and takes them
+            // back.
+            return;
+        }
+        Garbage batch = std::exchange(garbage_, {});
+        std::vector<std::pair<std::string, std::uint32_t>> tasks;
+        tasks.reserve(batch.tasks.size());
+        for (const std::uint64_t instance : batch.tasks) {
+            tasks.emplace_back(tasks_.at(instance).id, tasks_.at(instance).index);
+        }
+        lock.unlock();
+        const auto done = reclaim(batch, tasks);
+        lock.lock();
+        failed = !done.ok();
+        if (done.ok()) {
+            finish_reclaim(batch);
+        } else {
+            spdlog::error("reclaim: {}; will be tried again", done.error().text());
+            garbage_.channels.insert(garbage_.channels.end(), batch.channels.begin(), batch.channels.end());
+            garbage_.flows.insert(garbage_.flows.end(), batch.flows.begin(), batch.flows.end());
+            garbage_.tasks.insert(garbage_.tasks.end(), batch.tasks.begin(), batch.tasks.end());
+        }
+    }
+}
+
+// No hash entry leads to any of these any more; after the barrier no program has one in hand either. May be
+// repeated.
+Result<> Controller::reclaim(const Garbage& batch,
+                             const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
+    ASK_TRY(barrier_.wait(), std::to_string(batch.channels.size()) + " channels, " +
+                                 std::to_string(batch.flows.size()) + " flows");
+    for (const auto& [id, index] : tasks) {
+        ASK_TRY(plane_.maps().regions.erase(index), "task " + id);
+        ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
+    }
+    return {};
+}
+
+void Controller::finish_reclaim(const Garbage& batch) {
+    for (const std::uint32_t index : batch.channels) {
+        channel_pool_.reclaim(index);
+        sram_.give_back(channel_bytes());
+    }
+    for (const std::uint32_t index : batch.flows) {
+        flow_pool_.reclaim(index);
+    }
+    for (const std::uint64_t instance : batch.tasks) {
+        const auto it = tasks_.find(instance);
+        task_pool_.reclaim(it->second.index);
+        sram_.give_back(it->second.sram);
+        tasks_.erase(it);
+    }
+    settled_.notify_all();
+}
+
+Result<ask_flow_stats> Controller::flow_stats(std::uint32_t index) const {
+    const auto parts = plane_.maps().flow_stats.read(index);
+    ASK_TRY(parts, "flow " + std::to_string(index));
+    ask_flow_stats sum{};
+    for (const ask_flow_stats& part : *parts) {
+        sum.packets_new += part.packets_new;
+        sum.packets_seen += part.packets_seen;
+        sum.packets_acked += part.packets_acked;
+        sum.packets_forwarded += part.packets_forwarded;
+        sum.tuples_aggregated += part.tuples_aggregated;
+        sum.tuples_collision += part.tuples_collision;
+        sum.tuples_overflow += part.tuples_overflow;
+        sum.tuples_contention += part.tuples_contention;
+        sum.tuples_no_region += part.tuples_no_region;
+        sum.long_packets += part.long_packets;
+    }
+    return sum;
+}
+
+Result<std::vector<FlowReport>> Controller::flow_reports(std::uint64_t instance) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<FlowReport> reports;
+    for (auto it = flows_.lower_bound({instance, {}}); it != flows_.end() && it->first.first == instance;
+         ++it) {
+        const auto stats = flow_stats(it->second.index);
+        ASK_PASS(stats);
+        reports.push_back({it->first.second, *stats});
+    }
+    return reports;
+}
+
+Result<ControllerReport> Controller::report() const {
+    const std::lock_guard lock(mutex_);
+    ControllerReport report{.sram_total_bytes = sram_.total(),
+                            .sram_used_bytes = sram_.used(),
+                            .channels_max = channel_pool_.size(),
+                            .channels = {},
+                            .tasks = {}};
+    for (const auto& [id, channel] : channels_) {
+        const Port* port = ports_.find(channel.ifindex);
+        report.channels.push_back({id, channel.incarnation, port == nullptr ? "" : port->name});
+    }
+    for (const auto& [instance, task] : tasks_) {
+        if (task.state == Task::State::kOpen) {
+            auto part = report_task(instance, task);
+            ASK_PASS(part);
+            report.tasks.push_back(std::move(*part));
+        }
+    }
+    return report;
+}
+
+Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& task) const {
+    const ask_task entry = read_entry(task);
+    TaskReport out;
+    out.id = task.id;
+    out.instance = instance;
+    out.geometry = {entry.short_slots, entry.groups, entry.m, entry.rows};
+    out.op = static_cast<Op>(entry.op);
+    out.aggregators = entry.aggregators * entry.copies;
+    out.copies = entry.copies;
+    out.epoch = entry.swap >> 8U;
+    out.phase = static_cast<std::uint32_t>(entry.swap & 0xffU);
+    out.receiver = task.receiver;
+    out.region_bytes = task.sram;
+    out.lease_left_seconds = std::chrono::duration<double>(task.expires - Clock::now()).count();
+    for (auto it = flows_.lower_bound({instance, {}}); it != flows_.end() && it->first.first == instance;
+         ++it) {
+        const auto stats = flow_stats(it->second.index);
+        ASK_PASS(stats);
+        out.flows++;
+        out.stats.tuples_aggregated += stats->tuples_aggregated;
+        out.stats.tuples_collision += stats->tuples_collision;
+        out.stats.tuples_overflow += stats->tuples_overflow;
+        out.stats.tuples_contention += stats->tuples_contention;
+        out.stats.tuples_no_region += stats->tuples_no_region;
+    }
+    return out;
+}
+
+Result<std::vector<std::uint64_t>> Controller::counters() const {
+    std::vector<std::uint64_t> values;
+    for (std::uint32_t counter = 0; counter < ASK_CNT_COUNT; counter++) {
+        const auto parts = plane_.maps().counters.read(counter);
+        ASK_PASS(parts);
+        values.push_back(std::accumulate(parts->begin(), parts->end(), std::uint64_t{0}));
+    }
+    return values;
+}
+
+}  // namespace ask

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The switch controller (ASK section 3.1): who has which channel, task and flow, and what the maps say of it.
+//
+// The maps are the only lasting state. Every change is made in an order that lets a successor, finding it
+// half done, adopt or undo it; what is kept here in memory can be rebuilt from the maps and pins alone, and
+// is, at every start.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lib/abi/map_types.h"
+#include "lib/base/result.h"
+#include "lib/bpf/barrier.h"
+#include "lib/core/fetch_codec.h"
+#include "lib/core/types.h"
+#include "loader/data_plane.h"
+#include "loader/index_pool.h"
+#include "loader/pin_dir.h"
+#include "loader/ports.h"
+#include "loader/sram.h"
+
+namespace ask {
+
+struct ControllerLimits {
+    std::uint64_t sram_bytes = 0;  // per pipeline
+    bool allow_over_budget = false;
+    std::uint32_t aggregators = 32768;  // of an AA, where a task does not say
+    std::chrono::seconds lease{30};
+};
+
+// What a receiver's agent wants of the switch for a task. Not yet checked.
+struct TaskRequest {
+    std::string id;
+    std::uint64_t instance = 0;
+    Geometry geometry;
+    Op op = Op::kSum;
+    std::uint32_t aggregators = 0;  // per AA; 0: default
+    std::uint32_t copies = 0;       // 0: no region
+    bool require_region = false;
+    std::string receiver;
+};
+
+struct TaskGrant {
+    std::uint32_t aggregators = 0;  // per AA, both copies; 0: no region
+    std::string no_region_reason;   // why, if one was asked for
+};
+
+using RegionView = bpf::ArrayView<ask_aggregator>;
+
+// What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
+struct FetchSource {
+    std::shared_ptr<const RegionView> region;  // null: the task has none
+    CopyLayout layout;
+    std::uint64_t epoch = 0;
+};
+
+struct FlowReport {
+    ChannelId channel;
+    ask_flow_stats stats{};
+};
+
+struct ChannelReport {
+    ChannelId channel;
+    std::uint32_t incarnation = 0;
+    std::string port;
+};
+
+struct TaskReport {
+    std::string id;
+    std::uint64_t instance = 0;
+    Geometry geometry;
+    Op op = Op::kSum;
+    std::uint32_t aggregators = 0;  // per AA, both copies
+    std::uint32_t copies = 0;
+    std::uint64_t epoch = 0;
+    std::uint32_t phase = 0;  // enum ask_swap_phase
+    std::string receiver;
+    std::uint32_t flows = 0;
+    std::uint64_t region_bytes = 0;
+    ask_flow_stats stats{};
+    double lease_left_seconds = 0;
+};
+
+struct ControllerReport {
+    std::uint64_t sram_total_bytes = 0;
+    std::uint64_t sram_used_bytes = 0;
+    std::uint32_t channels_max = 0;
+    std::vector<ChannelReport> channels;
+    std::vector<TaskReport> tasks;
+};
+
+// Thread-safe. Calls may wait for the kernel (tens of milliseconds) and for each other, never longer than
+// kPatience.
+class Controller {
+ public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::chrono::seconds kPatience{5};
+
+    // Rebuilds everything from maps and pins. The arguments must outlive it.
+    static Result<std::unique_ptr<Controller>> create(const DataPlane& plane, const PinDir& pins,
+                                                      const PortTable& ports, const ControllerLimits& limits);
+    ~Controller();
+    Controller(const Controller&) = delete;
+    Controller& operator=(const Controller&) = delete;
+
+    [[nodiscard]] Mark mark() const;
+
+    // Returns the port that the host is behind.
+    Result<std::string> register_channel(const ChannelId& channel, std::uint32_t incarnation);
+    Result<> unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
+    Result<TaskGrant> open_task(const TaskRequest& request);
+    Result<> join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
+                       const CheckSecret& secret);
+    // Restarts the leases; returns instances that are not open.
+    std::vector<std::uint64_t> renew(std::span<const std::uint64_t> instances);
+    Result<FetchSource> begin_fetch(std::uint64_t instance, std::uint64_t epoch);
+    Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
+    // Returns once region and indices are given back.
+    Result<> close_task(std::uint64_t instance);
+    // Closes tasks that nobody renewed. Call now and then.
+    void expire_leases();
+
+    Result<ControllerReport> report() const;
+    // One value per enum ask_counter, all CPUs together.
+    Result<std::vector<std::uint64_t>> counters() const;
+
+ private:
+    using Lock = std::unique_lock<std::mutex>;
+    using FlowKey = std::pair<std::uint64_t, ChannelId>;
+
+    struct Channel {
+        std::uint32_t index = 0;
+        std::uint32_t incarnation = 0;
+        std::uint32_t ifindex = 0;
+        Clock::time_point used;  // registered, or a flow joined or left
+    };
+    struct Flow {
+        std::uint32_t index = 0;
+    };
+    struct Task {
+        enum class State { kOpening, kOpen, kClosing };
+        State state = State::kOpening;
+        std::string id;
+        std::string receiver;
+        std::uint32_t index = 0;
+        ask_task entry{};        // as it stands in the map, but for swap and copy
+        std::uint64_t sram = 0;  // bytes taken from the budget
+        UniqueFd region;
+        std::shared_ptr<const RegionView> view;  // mapped at the first fetch
+        std::string no_region_reason;
+        Clock::time_point expires;
+    };
+    // What waits for a barrier.
+    struct Garbage {
+        std::vector<std::uint32_t> channels;
+        std::vector<std::uint32_t> flows;
+        std::vector<std::uint64_t> tasks;  // instances of tasks in kClosing
+        [[nodiscard]] bool empty() const { return channels.empty() && flows.empty() && tasks.empty(); }
+    };
+
+    Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
+               const ControllerLimits& limits, bpf::RcuBarrier barrier);
+
+    // Adoption (controller_adopt.cpp).
+    Result<> rebuild();
+    Result<> adopt_tasks();
+    Result<bool> adopt_task_meta(const std::string& id);
+    Result<> adopt_channels();
+    Result<> adopt_flows();
+    Result<> clear_unused_regions();
+
+    // Channels and flows (controller_flows.cpp).
+    Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
+                           std::uint32_t ifindex) const;
+    Result<> drop_channel(const ChannelId& channel);
+    Result<> drop_flows_of_channel(const ChannelId& channel);
+    Result<> drop_flows_of_task(std::uint64_t instance);
+    Result<> drop_flow(const FlowKey& key);
+    void evict_idle_channel();
+    Result<bool> is_joined(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
+                           const ask_check_key& key) const;
+    Result<ask_flow_stats> flow_stats(std::uint32_t index) const;
+
+    // Tasks (controller_tasks.cpp).
+    struct Plan {
+        std::uint32_t aggregators = 0;  // per AA, both copies
+        std::uint32_t copies = 0;
+        std::string no_region_reason;
+    };
+    Result<Plan> plan_region(const TaskRequest& request) const;
+    Result<std::optional<TaskGrant>> find_open(Lock& lock, const TaskRequest& request);
+    Result<> build_task(std::uint64_t instance, Task& task) const;
+    Result<> build_region(Task& task) const;
+    Result<> begin_close(std::uint64_t instance, Task& task);
+    void retire_task(std::uint64_t instance, Task& task);
+    [[nodiscard]] ask_task read_entry(const Task& task) const;
+
+    // Waits until `done` or kPatience; false: not done.
+    template <typename F>
+    bool wait_settled(Lock& lock, F done) {
+        return settled_.wait_for(lock, kPatience, done);
+    }
+    // An index, waiting for the reclaimer if all that could be had are on their way back.
+    std::optional<std::uint32_t> take(Lock& lock, IndexPool& pool);
+
+    Result<TaskReport> report_task(std::uint64_t instance, const Task& task) const;
+
+    // The reclaimer's thread (controller.cpp).
+    void reclaim_loop();
+    Result<> reclaim(const Garbage& batch,
+                     const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const;
+    void finish_reclaim(const Garbage& batch);
+
+    const DataPlane& plane_;
+    const PinDir& pins_;
+    const PortTable& ports_;
+    const ControllerLimits limits_;
+    const bpf::RcuBarrier barrier_;
+
+    mutable std::mutex mutex_;         // everything below
+    std::condition_variable settled_;  // a task opened or closed, or indices came back
+    std::condition_variable work_;     // garbage_ or stopping_ changed
+    IndexPool channel_pool_;
+    IndexPool flow_pool_;
+    IndexPool task_pool_;
+    SramBudget sram_;
+    std::map<ChannelId, Channel> channels_;
+    std::map<FlowKey, Flow> flows_;
+    std::map<std::uint64_t, Task> tasks_;
+    Garbage garbage_;
+    bool stopping_ = false;
+    std::thread reclaimer_;
+};
+
+}  // namespace ask

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rebuilding the controller from maps and pins alone. Whatever a predecessor left half done is undone here:
+// tasks without meta, hash entries that lead to nothing. Traffic goes on meanwhile.
+#include <arpa/inet.h>
+#include <endian.h>
+
+#include <cstring>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/bpf/object.h"
+#include "loader/controller.h"
+
+namespace ask {
+namespace {
+
+template <std::size_t N>
+std::string text_of(const char (&field)[N]) {
+    return {static_cast<const char*>(field), ::strnlen(static_cast<const char*>(field), N)};
+}
+
+}  // namespace
+
+Result<> Controller::rebuild() {
+    const std::lock_guard lock(mutex_);
+    ASK_TRY(adopt_tasks(), "tasks");
+    ASK_TRY(adopt_channels(), "channels");
+    ASK_TRY(adopt_flows(), "flows");
+    // Programs that looked up what has just been undone have ended after this; then all the rest is free.
+    ASK_TRY(barrier_.wait(), "adopt");
+    task_pool_.fill();
+    channel_pool_.fill();
+    flow_pool_.fill();
+    ASK_TRY(clear_unused_regions(), "regions");
+    if (plane_.adopted()) {
+        spdlog::info("adopted {} tasks, {} channels, {} flows; {} of {} KiB SRAM in use", tasks_.size(),
+                     channels_.size(), flows_.size(), sram_.used() / 1024, sram_.total() / 1024);
+    }
+    return {};
+}
+
+Result<> Controller::adopt_tasks() {
+    const auto ids = pins_.task_ids();
+    ASK_PASS(ids);
+    for (const std::string& id : *ids) {
+        const auto whole = adopt_task_meta(id);
+        ASK_TRY(whole, "task " + id);
+        if (!*whole) {
+            spdlog::warn("task {}: half made or half removed by a predecessor; removed", id);
+            ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
+        }
+    }
+    return {};
+}
+
+// False: there is no whole task of this id.
+Result<bool> Controller::adopt_task_meta(const std::string& id) {
+    auto fd = bpf::open_pinned(pins_.task(id) / "meta");
+    if (!fd.ok()) {
+        return fd.error().code() == Errc::kUnknown ? Result<bool>(false)
+                                                   : Result<bool>(std::move(fd).error());
+    }
+    auto map = TaskMetaMap::adopt(std::move(*fd), "meta");
+    ASK_PASS(map);
+    const auto meta = map->find(0);
+    ASK_PASS(meta);
+    if (!*meta || text_of((*meta)->id) != id || (*meta)->index >= task_pool_.size()) {
+        return false;
+    }
+    const auto entry = plane_.maps().tasks.find((*meta)->index);
+    ASK_PASS(entry);
+    if (!*entry || (*entry)->instance != (*meta)->instance || !task_pool_.adopt((*meta)->index)) {
+        return false;
+    }
+    Task task;
+    task.state = Task::State::kOpen;
+    task.id = id;
+    task.receiver = text_of((*meta)->receiver);
+    task.index = (*meta)->index;
+    task.entry = **entry;
+    if (task.entry.copies > 0) {
+        auto region = bpf::open_pinned(pins_.task(id) / "region");
+        ASK_PASS(region);
+        task.region = std::move(*region);
+    }
+    const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
+    task.sram = region_bytes(geometry, task.entry.aggregators * task.entry.copies);
+    sram_.take(task.sram);
+    task.expires = Clock::now() + limits_.lease;
+    tasks_[be64toh((*meta)->instance)] = std::move(task);
+    return true;
+}
+
+Result<> Controller::adopt_channels() {
+    const auto keys = plane_.maps().channel_ids.keys();
+    ASK_PASS(keys);
+    for (const ask_channel_id& key : *keys) {
+        const auto index = plane_.maps().channel_ids.find(key);
+        ASK_PASS(index);
+        const auto entry =
+            *index ? plane_.maps().channels.find(**index) : Result<std::optional<ask_channel>>(std::nullopt);
+        ASK_PASS(entry);
+        const bool fits = *entry && (*entry)->host == key.host && (*entry)->port == key.port &&
+                          ports_.find((*entry)->ifindex) != nullptr && channel_pool_.adopt(**index);
+        if (!fits) {
+            ASK_PASS(plane_.maps().channel_ids.erase(key));
+            continue;
+        }
+        channels_[{ntohl(key.host), ntohs(key.port)}] = {**index, ntohl((*entry)->incarnation),
+                                                         (*entry)->ifindex, Clock::now()};
+        sram_.take(channel_bytes());
+    }
+    return {};
+}
+
+Result<> Controller::adopt_flows() {
+    const auto keys = plane_.maps().flow_ids.keys();
+    ASK_PASS(keys);
+    for (const ask_flow_id& key : *keys) {
+        const auto index = plane_.maps().flow_ids.find(key);
+        ASK_PASS(index);
+        const auto entry =
+            *index ? plane_.maps().flows.find(**index) : Result<std::optional<ask_flow>>(std::nullopt);
+        ASK_PASS(entry);
+        const ChannelId channel{ntohl(key.host), ntohs(key.port)};
+        const auto task = tasks_.find(be64toh(key.task));
+        const auto registered = channels_.find(channel);
+        const bool fits = *entry && task != tasks_.end() && registered != channels_.end() &&
+                          (*entry)->task_instance == key.task && (*entry)->task == task->second.index &&
+                          (*entry)->channel == registered->second.index && flow_pool_.adopt(**index);
+        if (!fits) {
+            ASK_PASS(plane_.maps().flow_ids.erase(key));
+            continue;
+        }
+        flows_[{be64toh(key.task), channel}] = {**index};
+    }
+    return {};
+}
+
+// A predecessor may have died after it put a region in and before the task was whole.
+Result<> Controller::clear_unused_regions() {
+    std::set<std::uint32_t> used;
+    for (const auto& [instance, task] : tasks_) {
+        if (task.entry.copies > 0) {
+            used.insert(task.index);
+        }
+    }
+    for (std::uint32_t index = 0; index < task_pool_.size(); index++) {
+        if (used.contains(index)) {
+            continue;
+        }
+        const auto region = plane_.maps().regions.find(index);
+        ASK_PASS(region);
+        if (*region) {
+            ASK_PASS(plane_.maps().regions.erase(index));
+        }
+    }
+    return {};
+}
+
+}  // namespace ask

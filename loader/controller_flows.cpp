@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Channels and flows of the controller. Order of every change: the array entry first, the hash entry that
+// leads to it last; taking back the other way round.
+#include <arpa/inet.h>
+#include <endian.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/net/address.h"
+#include "loader/controller.h"
+
+namespace ask {
+namespace {
+
+std::string channel_name(const ChannelId& channel) {
+    return "channel " + format_ipv4(channel.host) + ":" + std::to_string(channel.port);
+}
+
+ask_channel_id channel_key(const ChannelId& channel) {
+    ask_channel_id key{};
+    key.host = htonl(channel.host);
+    key.port = htons(channel.port);
+    return key;
+}
+
+ask_flow_id flow_key(std::uint64_t instance, const ChannelId& channel) {
+    ask_flow_id key{};
+    key.task = htobe64(instance);
+    key.host = htonl(channel.host);
+    key.port = htons(channel.port);
+    return key;
+}
+
+Result<> check_channel(const ChannelId& channel, std::uint32_t incarnation) {
+    const std::uint32_t first = channel.host >> 24U;
+    if (first == 0 || first == 127 || first >= 224) {
+        return Error(Errc::kInput, channel_name(channel) + ": its address is no host's");
+    }
+    if (channel.port < ASK_CHANNEL_PORT_BASE ||
+        channel.port >= ASK_CHANNEL_PORT_BASE + ASK_MAX_CHANNELS_PER_HOST) {
+        return Error(Errc::kInput, channel_name(channel) + ": its port must be from " +
+                                       std::to_string(ASK_CHANNEL_PORT_BASE) + " to " +
+                                       std::to_string(ASK_CHANNEL_PORT_BASE + ASK_MAX_CHANNELS_PER_HOST - 1));
+    }
+    if (incarnation == 0) {
+        return Error(Errc::kInput, channel_name(channel) + ": incarnation 0 is none");
+    }
+    return {};
+}
+
+std::string hex(std::uint32_t value) {
+    return fmt::format("{:08x}", value);
+}
+
+}  // namespace
+
+Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
+                                   std::uint32_t ifindex) const {
+    static constexpr ask_dedupe_state kNothingSeen{};
+    static constexpr ask_pkt_state kNothingLeft{};
+    ask_channel entry{};
+    entry.host = htonl(channel.host);
+    entry.port = htons(channel.port);
+    entry.incarnation = htonl(incarnation);
+    entry.ifindex = ifindex;
+    ASK_TRY(plane_.maps().dedupe.set(index, kNothingSeen), channel_name(channel));
+    ASK_TRY(plane_.maps().pkt_state.set(index, kNothingLeft), channel_name(channel));
+    ASK_TRY(plane_.maps().channels.set(index, entry), channel_name(channel));
+    return {};
+}
+
+Result<std::string> Controller::register_channel(const ChannelId& channel, std::uint32_t incarnation) {
+    ASK_PASS(check_channel(channel, incarnation));
+    const auto port = ports_.route_to(channel.host);
+    ASK_TRY(port, "register " + channel_name(channel));
+
+    Lock lock(mutex_);
+    const auto is_registered = [&]() -> Result<bool> {
+        const auto it = channels_.find(channel);
+        if (it == channels_.end() || it->second.incarnation != incarnation) {
+            return false;
+        }
+        if (it->second.ifindex != port->ifindex) {
+            return Error(Errc::kUnsupported, channel_name(channel) + " is now behind port " + port->name +
+                                                 ", where it is not registered: take a new incarnation");
+        }
+        return true;
+    };
+    auto registered = is_registered();
+    if (!registered.ok()) {
+        return std::move(registered).error();
+    }
+    if (*registered) {
+        return port->name;
+    }
+    if (!channel_pool_.has_free() && !channel_pool_.has_retired()) {
+        evict_idle_channel();
+    }
+    const auto index = take(lock, channel_pool_);
+    if (!index) {
+        return Error(Errc::kLimit, "all " + std::to_string(channel_pool_.size()) +
+                                       " channels of the switch are in use: raise its max_channels");
+    }
+    // take() may have let another request in.
+    registered = is_registered();
+    auto written = !registered.ok() || *registered
+                       ? Result<>()
+                       : write_channel(*index, channel, incarnation, port->ifindex);
+    if (written.ok() && registered.ok() && !*registered) {
+        written = drop_channel(channel);
+    }
+    if (written.ok() && registered.ok() && !*registered) {
+        written = plane_.maps().channel_ids.set(channel_key(channel), *index);
+    }
+    if (!registered.ok() || *registered || !written.ok()) {
+        channel_pool_.put_back(*index);
+        if (!written.ok()) {
+            return std::move(written).error();
+        }
+        return registered.ok() ? Result<std::string>(port->name) : std::move(registered).error();
+    }
+    channels_[channel] = {*index, incarnation, port->ifindex, Clock::now()};
+    sram_.take(channel_bytes());
+    spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
+                 port->name);
+    return port->name;
+}
+
+Result<> Controller::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    const auto it = channels_.find(channel);
+    if (it == channels_.end() || it->second.incarnation != incarnation) {
+        return {};
+    }
+    ASK_PASS(drop_channel(channel));
+    spdlog::info("{} unregistered", channel_name(channel));
+    return {};
+}
+
+// Nothing leads to the channel afterwards. Fine if it is not registered.
+Result<> Controller::drop_channel(const ChannelId& channel) {
+    const auto it = channels_.find(channel);
+    if (it == channels_.end()) {
+        return {};
+    }
+    ASK_TRY(drop_flows_of_channel(channel), channel_name(channel));
+    ASK_TRY(plane_.maps().channel_ids.erase(channel_key(channel)), channel_name(channel));
+    channel_pool_.retire(it->second.index);
+    garbage_.channels.push_back(it->second.index);
+    channels_.erase(it);
+    work_.notify_all();
+    return {};
+}
+
+Result<> Controller::drop_flow(const FlowKey& key) {
+    const auto it = flows_.find(key);
+    ASK_TRY(plane_.maps().flow_ids.erase(flow_key(key.first, key.second)), channel_name(key.second));
+    flow_pool_.retire(it->second.index);
+    garbage_.flows.push_back(it->second.index);
+    flows_.erase(it);
+    if (const auto channel = channels_.find(key.second); channel != channels_.end()) {
+        channel->second.used = Clock::now();
+    }
+    work_.notify_all();
+    return {};
+}
+
+Result<> Controller::drop_flows_of_channel(const ChannelId& channel) {
+    std::vector<FlowKey> keys;
+    for (const auto& [key, flow] : flows_) {
+        if (key.second == channel) {
+            keys.push_back(key);
+        }
+    }
+    for (const FlowKey& key : keys) {
+        ASK_PASS(drop_flow(key));
+    }
+    return {};
+}
+
+Result<> Controller::drop_flows_of_task(std::uint64_t instance) {
+    for (auto it = flows_.lower_bound({instance, {}}); it != flows_.end() && it->first.first == instance;
+         it = flows_.lower_bound({instance, {}})) {
+        ASK_PASS(drop_flow(FlowKey(it->first)));
+    }
+    return {};
+}
+
+// Hosts that went away for good leave channels behind; the one that no flow has used for longest makes room.
+// Its host, should it still live, is told at its next join and registers again.
+void Controller::evict_idle_channel() {
+    std::set<ChannelId> busy;
+    for (const auto& [key, flow] : flows_) {
+        busy.insert(key.second);
+    }
+    const ChannelId* oldest = nullptr;
+    Clock::time_point since = Clock::now() - limits_.lease;
+    for (const auto& [id, channel] : channels_) {
+        if (channel.used < since && !busy.contains(id)) {
+            oldest = &id;
+            since = channel.used;
+        }
+    }
+    if (oldest == nullptr) {
+        return;
+    }
+    const ChannelId id = *oldest;
+    if (const auto dropped = drop_channel(id); !dropped.ok()) {
+        spdlog::error("{}: cannot make room: {}", channel_name(id), dropped.error().text());
+    } else {
+        spdlog::warn("{} had been idle for longest and made room for another: all {} were in use",
+                     channel_name(id), channel_pool_.size());
+    }
+}
+
+// True: joined under this key already. False: may join. An error says why it may not.
+Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& channel,
+                                   std::uint32_t incarnation, const ask_check_key& key) const {
+    const auto task = tasks_.find(instance);
+    if (task == tasks_.end() || task->second.state != Task::State::kOpen) {
+        return Error(Errc::kUnknown,
+                     "no task with instance " + std::to_string(instance) + " is open on this switch");
+    }
+    const auto registered = channels_.find(channel);
+    if (registered == channels_.end()) {
+        return Error(Errc::kUnknown, channel_name(channel) + " is not registered on this switch");
+    }
+    if (registered->second.incarnation != incarnation) {
+        return Error(Errc::kUnsupported, channel_name(channel) + " is registered with incarnation " +
+                                             hex(registered->second.incarnation) + ", not " +
+                                             hex(incarnation));
+    }
+    const auto flow = flows_.find({instance, channel});
+    if (flow == flows_.end()) {
+        return false;
+    }
+    const auto entry = plane_.maps().flows.find(flow->second.index);
+    ASK_TRY(entry, channel_name(channel));
+    if (!*entry || std::memcmp(&(*entry)->key, &key, sizeof(key)) != 0) {
+        return Error(Errc::kExists,
+                     channel_name(channel) + " has joined task " + task->second.id + " under another secret");
+    }
+    return true;
+}
+
+Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
+                               const CheckSecret& secret) {
+    ask_flow entry{};
+    const __u64 words[] = {secret[0], secret[1]};
+    ask_check_expand(static_cast<const __u64*>(words), &entry.key);
+    Lock lock(mutex_);
+    auto joined = is_joined(instance, channel, incarnation, entry.key);
+    if (!joined.ok() || *joined) {
+        return joined.ok() ? Result<>() : Result<>(std::move(joined).error());
+    }
+    const auto index = take(lock, flow_pool_);
+    if (!index) {
+        return Error(Errc::kLimit, "all " + std::to_string(flow_pool_.size()) +
+                                       " flows of the switch are in use: raise its max_flows");
+    }
+    const auto write = [&]() -> Result<> {
+        // take() may have let another request in.
+        auto again = is_joined(instance, channel, incarnation, entry.key);
+        ASK_TRY(again, "join");
+        if (*again) {
+            flow_pool_.put_back(*index);
+            return {};
+        }
+        const Channel& registered = channels_.at(channel);
+        const Port* port = ports_.find(registered.ifindex);
+        const Task& task = tasks_.at(instance);
+        const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
+        constexpr unsigned kHeaders = 28;  // IPv4 and UDP
+        if (port != nullptr && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
+            return Error(Errc::kUnsupported,
+                         "task " + task.id + ": packets of geometry " + to_string(geometry) + " need MTU " +
+                             std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +
+                             port->name + " has " + std::to_string(port->mtu) +
+                             ": use fewer rows, or raise it");
+        }
+        entry.task_instance = htobe64(instance);
+        entry.channel = registered.index;
+        entry.task = task.index;
+        ASK_TRY(plane_.maps().flows.set(*index, entry), "join");
+        ASK_TRY(plane_.maps().flow_stats.zero(*index), "join");
+        ASK_TRY(plane_.maps().flow_ids.set(flow_key(instance, channel), *index), "join");
+        flows_[{instance, channel}] = {*index};
+        return {};
+    };
+    if (auto written = write(); !written.ok()) {
+        flow_pool_.put_back(*index);
+        return written;
+    }
+    tasks_.at(instance).expires = Clock::now() + limits_.lease;
+    channels_.at(channel).used = Clock::now();
+    spdlog::info("task {}: {} joined", tasks_.at(instance).id, channel_name(channel));
+    return {};
+}
+
+}  // namespace ask

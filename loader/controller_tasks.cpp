@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tasks of the controller: regions, leases, fetching.
+#include <endian.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/bpf/object.h"
+#include "loader/controller.h"
+
+namespace ask {
+namespace {
+
+Result<> check_text(const TaskRequest& request) {
+    const auto allowed = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+               c == '-';
+    };
+    if (request.id.empty() || request.id.size() >= sizeof(ask_task_meta::id) ||
+        !std::ranges::all_of(request.id, allowed)) {
+        return Error(Errc::kInput, "a task id is 1 to 63 of A-Z a-z 0-9 _ -");
+    }
+    const auto printable = [](char c) { return c > ' ' && c <= '~'; };
+    if (request.receiver.size() >= sizeof(ask_task_meta::receiver) ||
+        !std::ranges::all_of(request.receiver, printable)) {
+        return Error(Errc::kInput,
+                     "task " + request.id + ": the receiver's address must be up to 63 printable bytes");
+    }
+    return {};
+}
+
+Result<> check_request(const TaskRequest& request) {
+    ASK_PASS(check_text(request));
+    if (request.instance == 0) {
+        return Error(Errc::kInput, "task " + request.id + ": instance 0 is none");
+    }
+    if (const auto valid = validate(request.geometry); !valid.ok()) {
+        return Error(Errc::kInput, "task " + request.id + ": " + valid.error().text());
+    }
+    if (request.copies > 2) {
+        return Error(Errc::kInput, "task " + request.id + ": a region has 1 or 2 copies, not " +
+                                       std::to_string(request.copies));
+    }
+    if (request.copies > 0 && request.aggregators != 0 &&
+        (request.aggregators < request.copies || request.aggregators > ASK_MAX_AGGREGATORS)) {
+        return Error(Errc::kInput, "task " + request.id + ": aggregators must be from " +
+                                       std::to_string(request.copies) + " to " +
+                                       std::to_string(ASK_MAX_AGGREGATORS));
+    }
+    return {};
+}
+
+bool same_request(const ask_task& entry, const TaskRequest& request) {
+    const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
+    return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op);
+}
+
+template <std::size_t N>
+void copy_text(const std::string& text, char (&field)[N]) {
+    text.copy(static_cast<char*>(field), N - 1);
+}
+
+}  // namespace
+
+// Reads the map's word of a task: swap and copy change there alone.
+ask_task Controller::read_entry(const Task& task) const {
+    const auto entry = plane_.maps().tasks.find(task.index);
+    return entry.ok() && *entry ? **entry : task.entry;
+}
+
+Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) const {
+    Plan plan;
+    if (request.copies == 0) {
+        if (request.require_region) {
+            return Error(Errc::kInput,
+                         "task " + request.id + ": requires a region and asks for 0 copies of it");
+        }
+        return plan;
+    }
+    std::uint32_t aggregators = request.aggregators == 0 ? limits_.aggregators : request.aggregators;
+    aggregators = std::max(aggregators - aggregators % request.copies, request.copies);
+    const std::uint32_t sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
+    const Wide words = Wide{sets} * request.geometry.aas() * aggregators;
+    constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
+    auto fits = words > kMaxWords ? Result<>(Error(Errc::kLimit, "the region has more than 2^31 aggregators"))
+                                  : Result<>();
+    if (fits.ok() && !limits_.allow_over_budget) {
+        fits = sram_.check(request.geometry, aggregators);
+    }
+    if (fits.ok()) {
+        plan.aggregators = aggregators;
+        plan.copies = request.copies;
+        return plan;
+    }
+    if (request.require_region) {
+        return std::move(fits).error().with_context("task " + request.id);
+    }
+    plan.no_region_reason = fits.error().text();
+    return plan;
+}
+
+// The grant, if the instance is open. Nothing: neither instance nor id is in use. Waits for tasks on their
+// way in or out.
+Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskRequest& request) {
+    const auto conflicts = [&](const auto& item) {
+        return item.first == request.instance || item.second.id == request.id;
+    };
+    const auto find = [&] { return std::ranges::find_if(tasks_, conflicts); };
+    const bool settled = wait_settled(
+        lock, [&] { return find() == tasks_.end() || find()->second.state == Task::State::kOpen; });
+    if (!settled) {
+        return Error(Errc::kUnavailable,
+                     "task " + request.id + " is still being opened or closed: try again");
+    }
+    const auto it = find();
+    if (it == tasks_.end()) {
+        return std::optional<TaskGrant>();
+    }
+    const auto& [instance, task] = *it;
+    if (instance != request.instance) {
+        return Error(Errc::kExists, "task id " + request.id + " is in use on this switch by receiver " +
+                                        task.receiver + " (instance " + std::to_string(instance) +
+                                        "): choose another id, or wait until that task ends");
+    }
+    if (task.id != request.id || !same_request(task.entry, request)) {
+        return Error(Errc::kExists, "instance " + std::to_string(instance) +
+                                        " is open on this switch as task " + task.id +
+                                        " with other properties");
+    }
+    tasks_.at(instance).expires = Clock::now() + limits_.lease;
+    return std::optional<TaskGrant>({task.entry.aggregators * task.entry.copies, task.no_region_reason});
+}
+
+Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
+    ASK_PASS(check_request(request));
+    Lock lock(mutex_);
+    auto open = find_open(lock, request);
+    ASK_PASS(open);
+    if (*open) {
+        return **open;
+    }
+    // Before anything that lets go of the lock: a second request for the same id or instance finds this one.
+    Task& task = tasks_[request.instance];
+    task.id = request.id;
+    task.receiver = request.receiver;
+    const auto undo = [&](Error error) {
+        tasks_.erase(request.instance);
+        settled_.notify_all();
+        return error;
+    };
+    const auto index = take(lock, task_pool_);
+    if (!index) {
+        return undo(Error(Errc::kLimit, "all " + std::to_string(task_pool_.size()) +
+                                            " tasks of the switch are in use: raise its max_tasks"));
+    }
+    auto plan = plan_region(request);
+    if (!plan.ok()) {
+        task_pool_.put_back(*index);
+        return undo(std::move(plan).error());
+    }
+    task.index = *index;
+    task.no_region_reason = plan->no_region_reason;
+    task.sram = region_bytes(request.geometry, plan->aggregators);
+    sram_.take(task.sram);
+    task.entry.instance = htobe64(request.instance);
+    task.entry.copies = plan->copies;
+    task.entry.aggregators = plan->copies == 0 ? 0 : plan->aggregators / plan->copies;
+    task.entry.sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
+    task.entry.short_slots = request.geometry.short_slots;
+    task.entry.groups = request.geometry.groups;
+    task.entry.m = request.geometry.m;
+    task.entry.rows = request.geometry.rows;
+    task.entry.op = static_cast<std::uint8_t>(request.op);
+
+    lock.unlock();
+    auto built = build_task(request.instance, task);
+    lock.lock();
+    if (!built.ok() || (request.require_region && task.entry.copies == 0)) {
+        retire_task(request.instance, task);
+        return built.ok() ? Error(Errc::kLimit, "task " + request.id + ": " + task.no_region_reason)
+                          : std::move(built).error().with_context("task " + request.id);
+    }
+    sram_.give_back(task.sram);
+    task.sram = region_bytes(request.geometry, task.entry.aggregators * task.entry.copies);
+    sram_.take(task.sram);
+    task.expires = Clock::now() + limits_.lease;
+    task.state = Task::State::kOpen;
+    settled_.notify_all();
+    spdlog::info("task {} opened for {}: geometry {}, {}", request.id, request.receiver,
+                 to_string(request.geometry),
+                 task.entry.copies == 0
+                     ? "no region" + (task.no_region_reason.empty() ? "" : " (" + task.no_region_reason + ")")
+                     : fmt::format("{} aggregators an AA, {} KiB", task.entry.aggregators * task.entry.copies,
+                                   task.sram / 1024));
+    return TaskGrant{task.entry.aggregators * task.entry.copies, task.no_region_reason};
+}
+
+// The region's map, pinned. Without memory for it the task goes without.
+Result<> Controller::build_region(Task& task) const {
+    const std::uint32_t words =
+        task.entry.sets * task.entry.copies * task.entry.aggregators *
+        (std::uint32_t{task.entry.short_slots} + std::uint32_t{task.entry.groups} * task.entry.m);
+    auto region = plane_.types().create_region(words);
+    if (!region.ok() && region.error().code() == Errc::kLimit) {
+        task.no_region_reason = region.error().text();
+        task.entry.copies = 0;
+        task.entry.aggregators = 0;
+        return {};
+    }
+    ASK_PASS(region);
+    task.region = std::move(*region);
+    return bpf::pin(task.region.get(), pins_.task(task.id) / "region");
+}
+
+// Everything of the task in kernel and pins, meta last. Without the lock: inserting a region waits for a
+// grace period, and nobody else touches a task in kOpening.
+Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
+    const std::filesystem::path directory = pins_.task(task.id);
+    if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
+        return Error::from_errno(errno, "create " + directory.string());
+    }
+    if (task.entry.copies > 0) {
+        ASK_PASS(build_region(task));
+    }
+    ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
+    if (task.entry.copies > 0) {
+        ASK_TRY(plane_.maps().regions.set(task.index, static_cast<std::uint32_t>(task.region.get())),
+                "region");
+    }
+    ask_task_meta meta{};
+    meta.instance = htobe64(instance);
+    meta.index = task.index;
+    meta.region_aggregators = task.entry.aggregators * task.entry.copies;
+    copy_text(task.id, meta.id);
+    copy_text(task.receiver, meta.receiver);
+    const auto map = plane_.types().create_task_meta(meta);
+    ASK_PASS(map);
+    return bpf::pin(map->get(), directory / "meta");
+}
+
+std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> instances) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::uint64_t> unknown;
+    for (const std::uint64_t instance : instances) {
+        const auto it = tasks_.find(instance);
+        if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
+            unknown.push_back(instance);
+        } else {
+            it->second.expires = Clock::now() + limits_.lease;
+        }
+    }
+    return unknown;
+}
+
+Result<FetchSource> Controller::begin_fetch(std::uint64_t instance, std::uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    const auto it = tasks_.find(instance);
+    if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
+        return Error(Errc::kUnknown,
+                     "no task with instance " + std::to_string(instance) + " is open on this switch");
+    }
+    Task& task = it->second;
+    task.expires = Clock::now() + limits_.lease;
+    const ask_task entry = read_entry(task);
+    FetchSource source;
+    source.epoch = entry.swap >> 8U;
+    if (epoch != source.epoch) {
+        return Error(Errc::kUnsupported, "task " + task.id + " is in epoch " + std::to_string(source.epoch) +
+                                             ", not " + std::to_string(epoch));
+    }
+    if (entry.copies == 0) {
+        return source;
+    }
+    source.layout = {.geometry = {entry.short_slots, entry.groups, entry.m, entry.rows},
+                     .op = static_cast<Op>(entry.op),
+                     .sets = entry.sets,
+                     .copies = entry.copies,
+                     .copy = entry.copy,
+                     .aggregators = entry.aggregators};
+    if (!task.view) {
+        const std::size_t words =
+            std::size_t{entry.sets} * entry.copies * source.layout.geometry.aas() * entry.aggregators;
+        auto view = RegionView::map(task.region.get(), words);
+        ASK_TRY(view, "task " + task.id);
+        task.view = std::make_shared<const RegionView>(std::move(*view));
+    }
+    source.region = task.view;
+    return source;
+}
+
+// Under the lock. Afterwards nothing leads to the task; the reclaimer does the rest, or a successor.
+Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
+    ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
+    ASK_TRY(bpf::unpin(pins_.task(task.id) / "meta"), "task " + task.id);
+    retire_task(instance, task);
+    return {};
+}
+
+void Controller::retire_task(std::uint64_t instance, Task& task) {
+    task.state = Task::State::kClosing;
+    task_pool_.retire(task.index);
+    garbage_.tasks.push_back(instance);
+    work_.notify_all();
+}
+
+Result<> Controller::close_task(std::uint64_t instance) {
+    Lock lock(mutex_);
+    const auto find = [&] { return tasks_.find(instance); };
+    wait_settled(lock,
+                 [&] { return find() == tasks_.end() || find()->second.state != Task::State::kOpening; });
+    if (find() == tasks_.end()) {
+        return {};
+    }
+    const std::string id = find()->second.id;
+    if (find()->second.state == Task::State::kOpening) {
+        return Error(Errc::kUnavailable, "task " + id + " is still being opened: try again");
+    }
+    if (find()->second.state == Task::State::kOpen) {
+        ASK_PASS(begin_close(instance, find()->second));
+        spdlog::info("task {} closed", id);
+    }
+    if (!wait_settled(lock, [&] { return find() == tasks_.end(); })) {
+        return Error(Errc::kUnavailable,
+                     "task " + id + " is closed, but its memory is not yet free: try again");
+    }
+    return {};
+}
+
+void Controller::expire_leases() {
+    const std::lock_guard lock(mutex_);
+    const auto now = Clock::now();
+    for (auto& [instance, task] : tasks_) {
+        if (task.state != Task::State::kOpen || task.expires > now) {
+            continue;
+        }
+        spdlog::warn("task {}: its receiver {} has not renewed it for {} s; taken back", task.id,
+                     task.receiver, limits_.lease.count());
+        if (const auto closed = begin_close(instance, task); !closed.ok()) {
+            spdlog::error("{}", closed.error().text());
+        }
+    }
+}
+
+}  // namespace ask

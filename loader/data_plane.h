@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The switch program and its maps, in the kernel and pinned: loaded by whoever comes first, adopted by
+// successors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/abi/map_types.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/bpf/map.h"
+#include "loader/config.h"
+#include "loader/pin_dir.h"
+#include "loader/region_types.h"
+
+namespace ask {
+
+// The program's maps (bpf/maps.bpf.h), as user space uses them.
+struct SwitchMaps {
+    bpf::Map<std::uint32_t, ask_meta> meta;
+    bpf::PerCpuArray<std::uint64_t> counters;
+    bpf::Map<std::uint32_t, std::uint32_t> ports;
+    bpf::Map<ask_channel_id, std::uint32_t> channel_ids;
+    bpf::Map<std::uint32_t, ask_channel> channels;
+    bpf::Map<std::uint32_t, ask_dedupe_state> dedupe;
+    bpf::Map<std::uint32_t, ask_pkt_state> pkt_state;
+    bpf::Map<ask_flow_id, std::uint32_t> flow_ids;
+    bpf::Map<std::uint32_t, ask_flow> flows;
+    bpf::PerCpuArray<ask_flow_stats> flow_stats;
+    bpf::Map<std::uint32_t, ask_task> tasks;
+    bpf::Map<std::uint32_t, std::uint32_t> regions;  // written as descriptors, read as map ids
+};
+
+class DataPlane {
+ public:
+    // Adopts what is pinned in `pins`, or loads and pins it if nothing whole is there. kUnsupported: what is
+    // pinned cannot be adopted with this configuration or by this version; the error says what differs.
+    static Result<DataPlane> load_or_adopt(const SwitchConfig& config, const PinDir& pins);
+
+    [[nodiscard]] bool adopted() const { return adopted_; }
+    [[nodiscard]] const ask_meta& meta() const { return meta_; }
+    [[nodiscard]] int program() const { return program_.get(); }
+    [[nodiscard]] std::uint32_t program_id() const { return program_id_; }
+    [[nodiscard]] const SwitchMaps& maps() const { return maps_; }
+    [[nodiscard]] const RegionTypes& types() const { return types_; }
+
+ private:
+    Result<> open(const PinDir& pins);
+
+    bool adopted_ = false;
+    ask_meta meta_{};
+    UniqueFd program_;
+    std::uint32_t program_id_ = 0;
+    SwitchMaps maps_;
+    RegionTypes types_;
+};
+
+}  // namespace ask

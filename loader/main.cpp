@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ask-switchd: the switch controller. Exit status: 0, or that of docs/commands.md.
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+
+#include "lib/bpf/kernel.h"
+#include "lib/daemon/config.h"
+#include "lib/daemon/log.h"
+#include "lib/daemon/service.h"
+#include "loader/config.h"
+#include "loader/controller.h"
+#include "loader/data_plane.h"
+#include "loader/metrics.h"
+#include "loader/pin_dir.h"
+#include "loader/ports.h"
+#include "loader/service.h"
+
+namespace ask {
+namespace {
+
+constexpr const char* kDefaultConfig = "/etc/ask/switchd.toml";
+constexpr int kMaxThreads = 32;
+constexpr int kMaxRequestBytes = 1 << 20;
+constexpr std::chrono::milliseconds kTick{1000};
+// What open calls have to end in when the daemon stops.
+constexpr std::chrono::seconds kStopTime{2};
+
+Result<> check_machine(const SwitchConfig& config) {
+    ASK_PASS(bpf::check_capabilities(bpf::kXdpCapabilities));
+    if (config.unload) {
+        return {};
+    }
+    if (config.ports.empty()) {
+        return Error(Errc::kUsage,
+                     "no ports: name the interfaces to attach to by --ports or in the configuration");
+    }
+    return bpf::check_switch_features();
+}
+
+// Idempotent.
+Result<> unload(const SwitchConfig& config) {
+    auto pins = PinDir::lock(config.bpffs, config.pin_dir);
+    ASK_PASS(pins);
+    ASK_PASS(pins->remove_all());
+    spdlog::info("unloaded: {} is gone", pins->root().string());
+    return {};
+}
+
+Result<std::unique_ptr<grpc::Server>> start_server(const std::string& listen, SwitchService& service) {
+    grpc::ResourceQuota quota("ask-switchd");
+    quota.SetMaxThreads(kMaxThreads);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.SetResourceQuota(quota)
+        .SetMaxReceiveMessageSize(kMaxRequestBytes)
+        // Two daemons on one port would each get some of the calls.
+        .AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0)
+        .AddListeningPort(listen, grpc::InsecureServerCredentials(), &port)
+        .RegisterService(&service);
+    auto server = builder.BuildAndStart();
+    if (!server || port == 0) {
+        return Error(Errc::kUnavailable,
+                     "cannot listen on " + listen + ": is the port in use, or the address not here?");
+    }
+    return server;
+}
+
+// Until a signal says stop.
+Result<> serve(SignalEvents& signals, Controller& controller, SwitchService& service) {
+    const auto tick = std::min(kTick, watchdog_interval().value_or(kTick));
+    while (true) {
+        const auto signal = signals.wait(tick);
+        ASK_PASS(signal);
+        if (*signal) {
+            spdlog::info("stopping: {}", strsignal(**signal));  // NOLINT(concurrency-mt-unsafe): one caller
+            return {};
+        }
+        controller.expire_leases();
+        service.tick();
+        notify_watchdog();
+    }
+}
+
+// With the switch in place: answers until a signal says stop. Sets `*ready` once anybody could have used the
+// switch.
+Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane,
+                        const PortTable& ports, SignalEvents& signals, bool* ready) {
+    const auto controller = Controller::create(plane, pins, ports,
+                                               {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
+                                                .allow_over_budget = config.allow_over_budget,
+                                                .aggregators = config.aggregators,
+                                                .lease = std::chrono::seconds(config.lease_seconds)});
+    ASK_PASS(controller);
+    SwitchService service(**controller, plane, pins, ports);
+    const auto server = start_server(config.listen, service);
+    ASK_PASS(server);
+    std::optional<MetricsServer> metrics;
+    if (!config.metrics.empty()) {
+        auto started = MetricsServer::start(config.metrics, **controller);
+        ASK_PASS(started);
+        metrics.emplace(std::move(*started));
+    }
+    *ready = true;
+    spdlog::info("listening on {}", config.listen);
+    notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
+    const auto served = serve(signals, **controller, service);
+    notify_stopping();
+    (*server)->Shutdown(std::chrono::system_clock::now() + kStopTime);
+    (*server)->Wait();
+    return served;
+}
+
+Result<> run_switch(const SwitchConfig& config, const PinDir& pins, SignalEvents& signals) {
+    const auto plane = DataPlane::load_or_adopt(config, pins);
+    ASK_PASS(plane);
+    const auto ports = PortTable::attach(config, pins, *plane);
+    bool ready = false;
+    auto result =
+        ports.ok() ? run_controller(config, pins, *plane, *ports, signals, &ready) : Result<>(ports.error());
+    if (!ready && !plane->adopted()) {
+        // Nobody uses it yet: a start that failed leaves nothing behind.
+        ASK_PASS(pins.remove_all());
+    }
+    return result;
+}
+
+Result<> run(const SwitchConfig& config, SignalEvents& signals) {
+    ASK_PASS(check_machine(config));
+    if (config.unload) {
+        return unload(config);
+    }
+    const auto pins = PinDir::lock(config.bpffs, config.pin_dir);
+    ASK_PASS(pins);
+    ASK_PASS(run_switch(config, *pins, signals));
+    if (config.unload_on_exit) {
+        ASK_PASS(pins->remove_all());
+        spdlog::info("unloaded: {} is gone", pins->root().string());
+    } else {
+        spdlog::info("the switch goes on without its daemon: pins stay in {}", pins->root().string());
+    }
+    return {};
+}
+
+int start(int argc, char** argv) {
+    SwitchConfig config;
+    ConfigTable table("ask-switchd",
+                      "Switch controller of ASK: loads the XDP switch program, hands out its memory",
+                      kDefaultConfig);
+    declare_options(table, &config);
+    const auto action = table.parse(argc, argv);
+    if (!action.ok()) {
+        std::fprintf(stderr, "ask-switchd: %s\n", action.error().text().c_str());
+        return exit_code(action.error());
+    }
+    if (*action == ConfigAction::kExit) {
+        return 0;
+    }
+    auto result = set_up_log("ask-switchd", config.log_level);
+    auto signals = SignalEvents::create({SIGTERM, SIGINT});
+    if (result.ok() && signals.ok()) {
+        result = run(config, *signals);
+    } else if (!signals.ok()) {
+        result = std::move(signals).error();
+    }
+    if (!result.ok()) {
+        spdlog::error("{}", result.error().text());
+        return exit_code(result.error());
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace ask
+
+int main(int argc, char** argv) {
+    return ask::start(argc, argv);
+}

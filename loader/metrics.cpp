@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/metrics.h"
+
+#include <exception>
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include "loader/counter_names.h"
+
+namespace ask {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+constexpr std::size_t kHttpThreads = 2;
+
+ClientMetric labelled(std::initializer_list<std::pair<const char*, std::string>> labels) {
+    ClientMetric metric;
+    for (const auto& [name, value] : labels) {
+        metric.label.push_back({name, value});
+    }
+    return metric;
+}
+
+MetricFamily packet_counters(const std::vector<std::uint64_t>& values) {
+    MetricFamily family{"ask_switch_packets_total",
+                        "Packets by what the switch program did with them",
+                        MetricType::Counter,
+                        {}};
+    for (std::size_t i = 0; i < values.size(); i++) {
+        ClientMetric metric = labelled({{"counter", std::string(kSwitchCounters[i].name)},
+                                        {"class", std::string(kSwitchCounters[i].kind)}});
+        metric.counter.value = static_cast<double>(values[i]);
+        family.metric.push_back(std::move(metric));
+    }
+    return family;
+}
+
+MetricFamily gauge(const char* name, const char* help, double value) {
+    MetricFamily family{name, help, MetricType::Gauge, {}};
+    ClientMetric metric;
+    metric.gauge.value = value;
+    family.metric.push_back(std::move(metric));
+    return family;
+}
+
+// Tuples of the tasks that are open, by what became of them.
+MetricFamily tuple_counters(const std::vector<TaskReport>& tasks) {
+    MetricFamily family{"ask_switch_task_tuples_total",
+                        "Tuples of open tasks by what became of them on the switch",
+                        MetricType::Counter,
+                        {}};
+    for (const TaskReport& task : tasks) {
+        const std::pair<const char*, std::uint64_t> parts[] = {
+            {"aggregated", task.stats.tuples_aggregated}, {"collision", task.stats.tuples_collision},
+            {"overflow", task.stats.tuples_overflow},     {"contention", task.stats.tuples_contention},
+            {"no_region", task.stats.tuples_no_region},
+        };
+        for (const auto& [result, value] : parts) {
+            ClientMetric metric = labelled({{"task", task.id}, {"result", result}});
+            metric.counter.value = static_cast<double>(value);
+            family.metric.push_back(std::move(metric));
+        }
+    }
+    return family;
+}
+
+}  // namespace
+
+class SwitchMetrics : public prometheus::Collectable {
+ public:
+    explicit SwitchMetrics(const Controller& controller) : controller_(controller) {}
+
+    std::vector<MetricFamily> Collect() const override {
+        std::vector<MetricFamily> families;
+        if (const auto counters = controller_.counters(); counters.ok()) {
+            families.push_back(packet_counters(*counters));
+        }
+        if (const auto report = controller_.report(); report.ok()) {
+            families.push_back(tuple_counters(report->tasks));
+            families.push_back(
+                gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report->tasks.size())));
+            families.push_back(gauge("ask_switch_channels", "Channels that are registered",
+                                     static_cast<double>(report->channels.size())));
+            families.push_back(gauge("ask_switch_channels_limit", "Channels that may be registered",
+                                     static_cast<double>(report->channels_max)));
+            families.push_back(gauge("ask_switch_sram_bytes", "SRAM in use in one pipeline",
+                                     static_cast<double>(report->sram_used_bytes)));
+            families.push_back(gauge("ask_switch_sram_limit_bytes", "SRAM budget of one pipeline",
+                                     static_cast<double>(report->sram_total_bytes)));
+        }
+        return families;
+    }
+
+ private:
+    const Controller& controller_;
+};
+
+MetricsServer::MetricsServer() = default;
+MetricsServer::MetricsServer(MetricsServer&&) noexcept = default;
+MetricsServer& MetricsServer::operator=(MetricsServer&&) noexcept = default;
+MetricsServer::~MetricsServer() = default;
+
+Result<MetricsServer> MetricsServer::start(const std::string& address, const Controller& controller) {
+    MetricsServer server;
+    server.metrics_ = std::make_shared<SwitchMetrics>(controller);
+    try {
+        server.exposer_ = std::make_unique<prometheus::Exposer>(address, kHttpThreads);
+    } catch (const std::exception& error) {
+        return Error(Errc::kUnavailable, "metrics: cannot listen on " + address + ": " + error.what());
+    }
+    server.exposer_->RegisterCollectable(server.metrics_);
+    return server;
+}
+
+}  // namespace ask

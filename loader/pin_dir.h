@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The switch's directory under bpffs: what is where, and who may change it.
+//
+//   progs/switch  links/<port>  maps/<map>  tasks/<id>/{region,meta}
+//
+// maps/meta is pinned last on load, and tasks/<id>/meta last when a task opens and unpinned first when it
+// closes: what has no meta is half made or half removed, and a successor undoes it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace ask {
+
+class PinDir {
+ public:
+    // Makes the directory and locks it for as long as this lives. kExists: another ask-switchd has it;
+    // kUnsupported: `bpffs` is no bpffs.
+    static Result<PinDir> lock(const std::filesystem::path& bpffs, const std::string& name);
+
+    [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+    [[nodiscard]] std::filesystem::path program() const { return root_ / "progs" / "switch"; }
+    [[nodiscard]] std::filesystem::path map(std::string_view name) const { return root_ / "maps" / name; }
+    [[nodiscard]] std::filesystem::path task(std::string_view id) const { return root_ / "tasks" / id; }
+    // bpffs takes no dots in names, interfaces do: '.' is written %2e.
+    [[nodiscard]] std::filesystem::path link(std::string_view port) const;
+
+    // Ports that have a link here, and tasks that have a directory.
+    [[nodiscard]] Result<std::vector<std::string>> linked_ports() const;
+    [[nodiscard]] Result<std::vector<std::string>> task_ids() const;
+    // Makes progs, links, maps and tasks.
+    [[nodiscard]] Result<> make_directories() const;
+    // Removes everything in it, links first, so that no packet meets a half-removed switch. May be repeated.
+    [[nodiscard]] Result<> remove_contents() const;
+    // The same, and the directory itself.
+    [[nodiscard]] Result<> remove_all() const;
+
+ private:
+    PinDir(std::filesystem::path root, UniqueFd lock) : root_(std::move(root)), lock_(std::move(lock)) {}
+
+    std::filesystem::path root_;
+    UniqueFd lock_;
+};
+
+}  // namespace ask

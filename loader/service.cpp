@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/service.h"
+
+#include <endian.h>
+
+#include <cstring>
+#include <vector>
+
+#include "lib/core/fetch_codec.h"
+#include "lib/daemon/grpc_status.h"
+#include "lib/daemon/version.h"
+#include "loader/counter_names.h"
+
+namespace ask {
+namespace {
+
+constexpr std::size_t kChunkBytes = 256U << 10U;
+// More than any receiver has; keeps one request short.
+constexpr int kMaxRenewals = 65536;
+
+Result<ChannelId> read_channel(const v1::ChannelId& message) {
+    if (message.port() > 0xffffU) {
+        return Error(Errc::kInput, "channel: UDP port " + std::to_string(message.port()) + " is past 65535");
+    }
+    return ChannelId{message.host(), static_cast<std::uint16_t>(message.port())};
+}
+
+void write_channel(const ChannelId& channel, v1::ChannelId* message) {
+    message->set_host(channel.host);
+    message->set_port(channel.port);
+}
+
+// Each field must fit its byte before validate() can judge it.
+Result<Geometry> read_geometry(const v1::Geometry& message) {
+    for (const std::uint32_t field : {message.short_slots(), message.groups(), message.m(), message.rows()}) {
+        if (field > 0xffU) {
+            return Error(Errc::kInput, "geometry: " + std::to_string(field) + " is past every limit");
+        }
+    }
+    return Geometry{static_cast<std::uint8_t>(message.short_slots()),
+                    static_cast<std::uint8_t>(message.groups()), static_cast<std::uint8_t>(message.m()),
+                    static_cast<std::uint8_t>(message.rows())};
+}
+
+Result<Op> read_operator(v1::Operator message) {
+    switch (message) {
+        case v1::OPERATOR_SUM:
+            return Op::kSum;
+        case v1::OPERATOR_MIN:
+            return Op::kMin;
+        case v1::OPERATOR_MAX:
+            return Op::kMax;
+        default:
+            return Error(Errc::kInput, "operator: must be SUM, MIN or MAX (COUNT is SUM of ones)");
+    }
+}
+
+v1::Operator write_operator(Op op) {
+    if (op == Op::kMin) {
+        return v1::OPERATOR_MIN;
+    }
+    return op == Op::kMax ? v1::OPERATOR_MAX : v1::OPERATOR_SUM;
+}
+
+void write_stats(const ask_flow_stats& stats, v1::FlowStats* message) {
+    message->set_tuples_switch(stats.tuples_aggregated);
+    message->set_tuples_collision(stats.tuples_collision);
+    message->set_tuples_overflow(stats.tuples_overflow);
+    message->set_tuples_contention(stats.tuples_contention);
+    message->set_tuples_no_region(stats.tuples_no_region);
+}
+
+std::string_view phase_name(std::uint32_t phase) {
+    switch (phase) {
+        case ASK_SWAP_BLANK:
+            return "blank";
+        case ASK_SWAP_FLIPPED:
+            return "flipped";
+        case ASK_SWAP_PASSED:
+            return "passed";
+        case ASK_SWAP_CONFIRMED:
+            return "confirmed";
+        default:
+            return "unknown";
+    }
+}
+
+void write_task(const TaskReport& task, v1::SwitchTask* message) {
+    message->set_id(task.id);
+    message->set_instance(task.instance);
+    message->mutable_geometry()->set_short_slots(task.geometry.short_slots);
+    message->mutable_geometry()->set_groups(task.geometry.groups);
+    message->mutable_geometry()->set_m(task.geometry.m);
+    message->mutable_geometry()->set_rows(task.geometry.rows);
+    message->set_op(write_operator(task.op));
+    message->set_aggregators(task.aggregators);
+    message->set_copies(task.copies);
+    message->set_epoch(task.epoch);
+    message->set_phase(std::string(phase_name(task.phase)));
+    message->set_receiver(task.receiver);
+    message->set_flows(task.flows);
+    message->set_region_bytes(task.region_bytes);
+    write_stats(task.stats, message->mutable_stats());
+    message->set_lease_left_seconds(task.lease_left_seconds);
+}
+
+grpc::Status cancelled() {
+    return {grpc::StatusCode::CANCELLED, "the fetch was cancelled, or its reader went away"};
+}
+
+}  // namespace
+
+FetchGate::Pass::~Pass() {
+    if (gate_ != nullptr) {
+        const std::lock_guard lock(gate_->mutex_);
+        gate_->entries_.erase(entry_);
+    }
+}
+
+Result<FetchGate::Pass> FetchGate::enter(grpc::ServerContext* context) {
+    const std::lock_guard lock(mutex_);
+    if (entries_.size() >= kMaxFetches) {
+        return Error(Errc::kLimit, std::to_string(kMaxFetches) + " fetches are under way: try again");
+    }
+    entries_.push_back({context, Clock::now() + kMaxTime});
+    return Pass(this, std::prev(entries_.end()));
+}
+
+void FetchGate::expire() {
+    const std::lock_guard lock(mutex_);
+    for (const Pass::Entry& entry : entries_) {
+        if (entry.deadline < Clock::now()) {
+            entry.context->TryCancel();
+        }
+    }
+}
+
+void SwitchService::fill_mark(v1::Mark* mark) const {
+    mark->set_switch_id(controller_.mark().switch_id);
+    mark->set_incarnation(controller_.mark().incarnation);
+}
+
+grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
+                                    const v1::GetSwitchInfoRequest* /*request*/, v1::SwitchInfo* reply) {
+    fill_mark(reply->mutable_mark());
+    reply->set_memory(plane_.meta().memory == ASK_MEMORY_SHARED ? "shared" : "pipelines");
+    reply->set_dedupe(plane_.meta().dedupe == ASK_DEDUPE_COMPACT ? "compact" : "tagged");
+    reply->set_window(ASK_WINDOW);
+    return grpc::Status::OK;
+}
+
+grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* /*context*/,
+                                            const v1::RegisterChannelRequest* request,
+                                            v1::RegisterChannelReply* reply) {
+    const auto channel = read_channel(request->channel());
+    if (!channel.ok()) {
+        return to_status(channel.error());
+    }
+    auto port = controller_.register_channel(*channel, request->incarnation());
+    if (!port.ok()) {
+        return to_status(port.error());
+    }
+    fill_mark(reply->mutable_mark());
+    reply->set_port(*port);
+    return grpc::Status::OK;
+}
+
+grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* /*context*/,
+                                              const v1::UnregisterChannelRequest* request,
+                                              v1::UnregisterChannelReply* /*reply*/) {
+    const auto channel = read_channel(request->channel());
+    if (!channel.ok()) {
+        return to_status(channel.error());
+    }
+    const auto done = controller_.unregister_channel(*channel, request->incarnation());
+    return done.ok() ? grpc::Status::OK : to_status(done.error());
+}
+
+grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1::OpenTaskRequest* request,
+                                     v1::OpenTaskReply* reply) {
+    const auto geometry = read_geometry(request->geometry());
+    if (!geometry.ok()) {
+        return to_status(geometry.error());
+    }
+    const auto op = read_operator(request->op());
+    if (!op.ok()) {
+        return to_status(op.error());
+    }
+    const auto grant = controller_.open_task({.id = request->id(),
+                                              .instance = request->instance(),
+                                              .geometry = *geometry,
+                                              .op = *op,
+                                              .aggregators = request->aggregators(),
+                                              .copies = request->copies(),
+                                              .require_region = request->require_region(),
+                                              .receiver = request->receiver()});
+    if (!grant.ok()) {
+        return to_status(grant.error());
+    }
+    fill_mark(reply->mutable_mark());
+    reply->set_aggregators(grant->aggregators);
+    reply->set_no_region_reason(grant->no_region_reason);
+    return grpc::Status::OK;
+}
+
+grpc::Status SwitchService::JoinFlow(grpc::ServerContext* /*context*/, const v1::JoinFlowRequest* request,
+                                     v1::JoinFlowReply* reply) {
+    const auto channel = read_channel(request->channel());
+    if (!channel.ok()) {
+        return to_status(channel.error());
+    }
+    CheckSecret secret{};
+    if (request->secret().size() != sizeof(secret)) {
+        return to_status(Error(Errc::kInput, "secret: has " + std::to_string(request->secret().size()) +
+                                                 " bytes, not " + std::to_string(sizeof(secret))));
+    }
+    std::memcpy(secret.data(), request->secret().data(), sizeof(secret));
+    for (std::uint64_t& word : secret) {
+        word = le64toh(word);
+    }
+    const auto done = controller_.join_flow(request->instance(), *channel, request->incarnation(), secret);
+    if (!done.ok()) {
+        return to_status(done.error());
+    }
+    fill_mark(reply->mutable_mark());
+    return grpc::Status::OK;
+}
+
+grpc::Status SwitchService::RenewTasks(grpc::ServerContext* /*context*/, const v1::RenewTasksRequest* request,
+                                       v1::RenewTasksReply* reply) {
+    if (request->instances_size() > kMaxRenewals) {
+        return to_status(
+            Error(Errc::kInput, "renew: more than " + std::to_string(kMaxRenewals) + " instances"));
+    }
+    const std::vector<std::uint64_t> instances(request->instances().begin(), request->instances().end());
+    for (const std::uint64_t instance : controller_.renew(instances)) {
+        reply->add_unknown(instance);
+    }
+    fill_mark(reply->mutable_mark());
+    return grpc::Status::OK;
+}
+
+grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* request,
+                                      grpc::ServerWriter<v1::FetchChunk>* writer) {
+    const auto pass = gate_.enter(context);
+    if (!pass.ok()) {
+        return to_status(pass.error());
+    }
+    const auto source = controller_.begin_fetch(request->instance(), request->epoch());
+    if (!source.ok()) {
+        return to_status(source.error());
+    }
+    v1::FetchChunk last;
+    last.set_last(true);
+    last.set_epoch(source->epoch);
+    if (source->region != nullptr) {
+        CopyWalker walker(source->region->span(), source->layout);
+        for (bool more = true; more;) {
+            v1::FetchChunk chunk;
+            const auto filled = walker.fill(*chunk.mutable_entries(), kChunkBytes);
+            if (!filled.ok()) {
+                return to_status(filled.error());
+            }
+            more = *filled;
+            if (context->IsCancelled() || (!chunk.entries().empty() && !writer->Write(chunk))) {
+                return cancelled();
+            }
+        }
+        last.set_count(walker.count());
+    }
+    const auto flows = controller_.flow_reports(request->instance());
+    if (!flows.ok()) {
+        return to_status(flows.error());
+    }
+    for (const FlowReport& flow : *flows) {
+        v1::FetchFlow* message = last.add_flows();
+        write_channel(flow.channel, message->mutable_channel());
+        write_stats(flow.stats, message->mutable_stats());
+    }
+    fill_mark(last.mutable_mark());
+    return writer->Write(last) ? grpc::Status::OK : cancelled();
+}
+
+grpc::Status SwitchService::CloseTask(grpc::ServerContext* /*context*/, const v1::CloseTaskRequest* request,
+                                      v1::CloseTaskReply* /*reply*/) {
+    const auto done = controller_.close_task(request->instance());
+    return done.ok() ? grpc::Status::OK : to_status(done.error());
+}
+
+grpc::Status SwitchService::GetStatus(grpc::ServerContext* /*context*/,
+                                      const v1::GetSwitchStatusRequest* /*request*/,
+                                      v1::SwitchStatus* reply) {
+    const auto report = controller_.report();
+    if (!report.ok()) {
+        return to_status(report.error());
+    }
+    const auto counters = controller_.counters();
+    if (!counters.ok()) {
+        return to_status(counters.error());
+    }
+    v1::SwitchInfo info;
+    GetInfo(nullptr, nullptr, &info);
+    *reply->mutable_mark() = info.mark();
+    reply->set_memory(info.memory());
+    reply->set_dedupe(info.dedupe());
+    reply->set_version(std::string(kVersion));
+    reply->set_pin_dir(pins_.root().string());
+    for (const Port& port : ports_.all()) {
+        v1::SwitchPort* message = reply->add_ports();
+        message->set_name(port.name);
+        message->set_ifindex(port.ifindex);
+        message->set_mode(std::string(to_string(port.mode)));
+        message->set_mtu(ports_.mtu(port).ok() ? *ports_.mtu(port) : 0);
+        message->set_attached(ports_.is_attached(port, plane_.program_id()));
+    }
+    reply->set_sram_total_bytes(report->sram_total_bytes);
+    reply->set_sram_used_bytes(report->sram_used_bytes);
+    reply->set_channels_max(report->channels_max);
+    for (const ChannelReport& channel : report->channels) {
+        v1::SwitchChannel* message = reply->add_channels();
+        write_channel(channel.channel, message->mutable_channel());
+        message->set_incarnation(channel.incarnation);
+        message->set_port(channel.port);
+    }
+    for (const TaskReport& task : report->tasks) {
+        write_task(task, reply->add_tasks());
+    }
+    for (std::size_t i = 0; i < kSwitchCounters.size(); i++) {
+        v1::Counter* message = reply->add_counters();
+        message->set_name(std::string(kSwitchCounters[i].name));
+        message->set_class_(std::string(kSwitchCounters[i].kind));
+        message->set_text(std::string(kSwitchCounters[i].text));
+        message->set_value((*counters)[i]);
+    }
+    reply->set_uptime_seconds(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
+    return grpc::Status::OK;
+}
+
+}  // namespace ask

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The SRAM that a pipeline of the paper's switch would have: what regions are granted against (design section
+// 5).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/core/types.h"
+
+namespace ask {
+
+// Stages of a pipeline, and register arrays a stage can hold.
+inline constexpr std::uint32_t kStages = 16;
+inline constexpr std::uint32_t kArraysPerStage = 4;
+
+// Bytes a registered channel takes: dedupe state and PktState.
+[[nodiscard]] std::uint64_t channel_bytes();
+
+// Bytes of a region, both copies, in one pipeline.
+[[nodiscard]] std::uint64_t region_bytes(const Geometry& geometry, std::uint32_t aggregators);
+
+// One pipeline's budget. Counts what is in use; granting past it is the caller's decision.
+class SramBudget {
+ public:
+    explicit SramBudget(std::uint64_t total_bytes) : total_(total_bytes) {}
+
+    [[nodiscard]] std::uint64_t total() const { return total_; }
+    [[nodiscard]] std::uint64_t used() const { return used_; }
+    // Whether a region fits beside what is in use: in bytes, each AA in a stage, all AAs in the stages. The
+    // error names the limit.
+    [[nodiscard]] Result<> check(const Geometry& geometry, std::uint32_t aggregators) const;
+    void take(std::uint64_t bytes) { used_ += bytes; }
+    void give_back(std::uint64_t bytes) { used_ -= bytes; }
+
+ private:
+    std::uint64_t total_;
+    std::uint64_t used_ = 0;
+};
+
+}  // namespace ask
