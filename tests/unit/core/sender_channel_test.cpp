@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/core/sender_channel.h"
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace ask {
+namespace {
+
+constexpr ChannelId kChannel{.host = 0xc6120001, .port = 49200};
+constexpr Mark kMark{.switch_id = 3, .incarnation = 33};
+
+// A channel, its clock, and what it sent.
+struct Fixture {
+    explicit Fixture(SenderConfig with = {}) : config(with), channel(kChannel, 77, with) {
+        params.instance = 5;
+        params.channel = kChannel;
+        params.incarnation = 77;
+        params.secret = {11, 12};
+        params.mark = kMark;
+        // A packet for every tuple: a slot a row, a row a packet.
+        params.geometry = {.short_slots = 1, .groups = 0, .m = 0, .rows = 1};
+        params.first_seq = 1;
+    }
+    // Starts the task and offers `packets` tuples, each of which makes a packet.
+    void start(int packets) {
+        REQUIRE(channel.begin(params, 1 << 16, false, now).ok());
+        for (int i = 0; i < packets; ++i) {
+            REQUIRE(channel.has_room());
+            channel.offer("k", i);
+        }
+        channel.finish();
+    }
+    // Sends all that is due now; returns the seqs.
+    std::vector<std::uint64_t> send_due() {
+        std::vector<std::uint64_t> seqs;
+        std::vector<std::byte> buffer(config.payload_limit);
+        while (const std::size_t bytes = channel.next_packet(now, buffer)) {
+            const auto view = parse_packet(std::span(buffer).first(bytes));
+            REQUIRE(view);
+            CHECK(CheckKey(params.secret).verify(view->payload, channel.ports()));
+            last = view->header;
+            seqs.push_back(view->header.seq);
+            REQUIRE(seqs.size() < 2000);
+        }
+        return seqs;
+    }
+    std::vector<std::byte> ack_of(std::uint64_t seq, Mark mark = {}, bool ecn = false) const {
+        Header header;
+        header.type = ASK_DATA;
+        header.op = params.op;
+        header.geometry = params.geometry;
+        header.instance = params.instance;
+        header.channel = kChannel;
+        header.incarnation = params.incarnation;
+        header.seq = seq;
+        std::vector<std::byte> bytes(sizeof(ask_hdr));
+        write_ack(bytes, header, {.source = kChannel.port, .dest = ASK_UDP_PORT}, mark, ecn,
+                  CheckKey(params.secret));
+        return bytes;
+    }
+    void ack(std::uint64_t seq, Mark mark = {}, bool ecn = false) {
+        channel.on_packet(now, ack_of(seq, mark, ecn), kBack);
+    }
+
+    static constexpr Ports kBack{.source = ASK_UDP_PORT, .dest = kChannel.port};
+    SenderConfig config;
+    FlowParams params;
+    SenderChannel channel;
+    Nanos now = kSecond;
+    Header last;
+};
+
+SenderConfig plain_config() {
+    SenderConfig config;
+    config.rto_initial = 10 * kMillisecond;
+    config.rto_floor = 1 * kMillisecond;
+    config.rto_ceiling = 100 * kMillisecond;
+    return config;
+}
+
+TEST_CASE("the congestion window opens by one packet an ACK, up to W") {
+    Fixture f(plain_config());
+    f.start(1000);
+    CHECK(f.send_due().size() == 32);
+    CHECK(f.channel.in_flight() == 32);
+    for (std::uint64_t seq = 1; seq <= 32; ++seq) {
+        f.now += kMicrosecond;
+        f.ack(seq);
+    }
+    CHECK(f.send_due().size() == 64);
+    for (std::uint64_t seq = 33; seq <= 600; ++seq) {
+        f.ack(seq);
+        f.send_due();
+    }
+    CHECK(f.channel.window() == 256);
+    CHECK(f.channel.in_flight() == 256);
+}
+
+TEST_CASE("no seq leaves the window of the oldest that is not acknowledged") {
+    Fixture f(plain_config());
+    f.start(2000);
+    std::uint64_t most = 0;
+    std::uint64_t acked = 1;
+    for (int round = 0; round < 50; ++round) {
+        for (const std::uint64_t seq : f.send_due()) {
+            most = std::max(most, seq);
+        }
+        for (; acked < most; ++acked) {
+            f.ack(acked + 1);  // never seq 1
+        }
+    }
+    CHECK(most == 256);
+    CHECK(f.channel.in_flight() == 1);
+    f.ack(1);
+    const auto next = f.send_due();
+    REQUIRE_FALSE(next.empty());
+    CHECK(next.front() == 257);
+}
+
+TEST_CASE("a smaller window than W holds as well") {
+    SenderConfig config = plain_config();
+    config.window = 10;
+    Fixture f(config);
+    f.start(100);
+    CHECK(f.send_due().size() == 10);
+    f.ack(2);
+    CHECK(f.send_due().empty());
+    f.ack(1);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{11, 12});
+}
+
+TEST_CASE("only a timeout sends again, in the order of the last sending") {
+    Fixture f(plain_config());
+    f.start(20);
+    CHECK(f.send_due().size() == 20);
+    for (std::uint64_t seq = 3; seq <= 20; ++seq) {
+        f.ack(seq);
+    }
+    // Eighteen later ones are acknowledged: no reason to send 1 and 2 again.
+    CHECK(f.send_due().empty());
+    CHECK(f.channel.deadline() > f.now);
+    f.now = f.channel.deadline() - 1;
+    CHECK(f.send_due().empty());
+    ++f.now;
+    CHECK(f.send_due() == std::vector<std::uint64_t>{1, 2});
+    CHECK(f.channel.stats().retransmissions == 2);
+    f.ack(1);
+    f.ack(2);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{21});
+    CHECK(f.last.type == ASK_FIN);
+}
+
+TEST_CASE("the timeout follows RFC 6298, and repeats give no sample") {
+    Fixture f(plain_config());
+    f.start(40);
+    f.send_due();
+    f.now += 4 * kMillisecond;
+    f.ack(1);
+    CHECK(f.channel.srtt() == 4 * kMillisecond);
+    f.send_due();  // at srtt + 4 x srtt/2 = 12 ms of timeout
+    f.now += 4 * kMillisecond;
+    f.ack(2);
+    // 8 ms: variation 2 + (4-2)/4 = 2.5, srtt 4.5, timeout 14.5 ms; but what left first left under the
+    // initial 10 ms.
+    CHECK(f.channel.srtt() == 4500 * kMicrosecond);
+    f.send_due();
+    CHECK(f.channel.deadline() == f.now + 2 * kMillisecond);
+    f.now = f.channel.deadline();
+    CHECK(f.send_due().front() == 3);
+    f.now += 50 * kMicrosecond;
+    f.ack(3);  // sent twice
+    CHECK(f.channel.srtt() == 4500 * kMicrosecond);
+}
+
+TEST_CASE("timeouts back off to the ceiling and a sample ends that") {
+    Fixture f(plain_config());
+    f.start(1);
+    CHECK(f.send_due().size() == 1);
+    Nanos expected = 10 * kMillisecond;
+    for (int i = 0; i < 8; ++i) {
+        CHECK(f.channel.deadline() - f.now == expected);
+        f.now = f.channel.deadline();
+        CHECK(f.send_due() == std::vector<std::uint64_t>{1});
+        expected = std::min(2 * expected, 100 * kMillisecond);
+    }
+    f.ack(1);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{2});  // FIN, still backed off (Karn)
+    CHECK(f.channel.deadline() - f.now == 100 * kMillisecond);
+    f.now += 100 * kMicrosecond;
+    f.ack(2);
+    CHECK(f.channel.fin_acked());
+    CHECK(f.channel.deadline() == kNever);
+}
+
+TEST_CASE("the floor holds where the network is fast") {
+    Fixture f(plain_config());
+    f.start(400);
+    for (std::uint64_t acked = 1; acked <= 300; ++acked) {
+        f.send_due();
+        f.now += 1;
+        f.ack(acked);
+    }
+    const Nanos sent = f.now;
+    f.send_due();
+    for (std::uint64_t seq = 301; seq < f.channel.next_seq() - 1; ++seq) {
+        f.ack(seq);
+    }
+    CHECK(f.channel.deadline() <= sent + 1 * kMillisecond);
+    CHECK(f.channel.deadline() >= sent + 1 * kMillisecond - 300);
+}
+
+TEST_CASE("a lost flight halves the window once") {
+    Fixture f(plain_config());
+    f.start(500);
+    CHECK(f.send_due().size() == 32);
+    f.now = f.channel.deadline();
+    CHECK(f.send_due().size() == 16);  // half the window, and the others wait their turn
+    CHECK(f.channel.window() == 16);
+    CHECK(f.channel.in_flight() == 32);
+    // Those first sent before the halving do not halve it again.
+    for (std::uint64_t seq = 1; seq <= 8; ++seq) {
+        f.ack(seq);
+    }
+    f.send_due();
+    CHECK(f.channel.window() > 16);
+    CHECK(f.channel.window() < 17);
+    // A whole window lost again after that does.
+    f.now = f.channel.deadline();
+    f.send_due();
+    CHECK(f.channel.window() < 9);
+    for (int i = 0; i < 20; ++i) {
+        f.now = f.channel.deadline();
+        CHECK(f.send_due().size() <= 8);
+    }
+    CHECK(f.channel.window() == 1);
+}
+
+TEST_CASE("ECN echoes halve the window once a flight") {
+    Fixture f(plain_config());
+    f.start(500);
+    f.send_due();
+    for (std::uint64_t seq = 1; seq <= 16; ++seq) {
+        f.ack(seq, {}, true);
+    }
+    CHECK(f.channel.window() == 16);
+    CHECK(f.channel.stats().ecn_echoes == 16);
+    for (std::uint64_t seq = 17; seq <= 32; ++seq) {
+        f.ack(seq);
+    }
+    const auto flight = f.send_due();
+    REQUIRE_FALSE(flight.empty());
+    f.ack(flight.front(), {}, true);
+    CHECK(f.channel.window() < 9);
+}
+
+TEST_CASE("an ACK counts only if everything about it fits") {
+    Fixture f(plain_config());
+    f.start(3);
+    CHECK(f.send_due().size() == 3);
+    const auto good = f.ack_of(2);
+    const auto bad = [&](const std::vector<std::byte>& bytes, Ports ports = Fixture::kBack) {
+        const SenderStats before = f.channel.stats();
+        f.channel.on_packet(f.now, bytes, ports);
+        const SenderStats& after = f.channel.stats();
+        CHECK(f.channel.in_flight() == 3);
+        CHECK(after.acks_bad + after.acks_ignored == before.acks_bad + before.acks_ignored + 1);
+        CHECK(after.packets_acked_by_receiver == 0);
+        CHECK(after.packets_acked_by_switch == 0);
+    };
+    for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+        auto changed = good;
+        changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+        bad(changed);
+    }
+    bad(good, {.source = kChannel.port, .dest = ASK_UDP_PORT});
+    bad(good, {.source = ASK_UDP_PORT, .dest = kChannel.port + 1});
+    bad({});
+    bad(f.ack_of(0));
+    bad(f.ack_of(4));
+    bad(f.ack_of(258));  // the place of seq 2
+    bad(f.ack_of(2, {.switch_id = 4, .incarnation = 33}));
+    bad(f.ack_of(2, {.switch_id = 3, .incarnation = 34}));
+    Fixture other(plain_config());
+    other.params.secret = {11, 13};
+    bad(other.ack_of(2));
+    other.params = f.params;
+    other.params.instance = 6;
+    bad(other.ack_of(2));
+    other.params = f.params;
+    other.params.incarnation = 78;
+    bad(other.ack_of(2));
+    f.ack(2, kMark);
+    CHECK(f.channel.in_flight() == 2);
+    CHECK(f.channel.stats().packets_acked_by_switch == 1);
+    f.ack(2);
+    CHECK(f.channel.in_flight() == 2);
+    CHECK(f.channel.stats().packets_acked_by_receiver == 0);
+}
+
+TEST_CASE("random bytes change nothing but a counter") {
+    Fixture f(plain_config());
+    f.start(3);
+    f.send_due();
+    const Nanos deadline = f.channel.deadline();
+    std::mt19937_64 random(4);
+    for (int i = 0; i < 20'000; ++i) {
+        auto bytes = f.ack_of(1 + random() % 3, kMark);
+        for (std::uint64_t change = 0; change <= random() % 4; ++change) {
+            bytes[random() % bytes.size()] ^= static_cast<std::byte>(1 + random() % 255);
+        }
+        bytes.resize(random() % 3 == 0 ? random() % 200 : bytes.size());
+        if (bytes == f.ack_of(1, kMark) || bytes == f.ack_of(2, kMark) || bytes == f.ack_of(3, kMark)) {
+            continue;  // changed back by chance
+        }
+        f.channel.on_packet(f.now, bytes, Fixture::kBack);
+    }
+    CHECK(f.channel.in_flight() == 3);
+    CHECK(f.channel.deadline() == deadline);
+    CHECK(f.channel.window() == 32);
+}
+
+TEST_CASE("FIN follows when all else is acknowledged, and only the receiver may answer it") {
+    Fixture f(plain_config());
+    f.start(3);
+    f.send_due();
+    f.ack(3);
+    f.ack(1);
+    CHECK(f.send_due().empty());
+    f.ack(2);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{4});
+    CHECK(f.last.type == ASK_FIN);
+    CHECK(f.last.mark == Mark{});
+    f.ack(4, kMark);
+    CHECK_FALSE(f.channel.fin_acked());
+    f.now = f.channel.deadline();
+    CHECK(f.send_due() == std::vector<std::uint64_t>{4});
+    f.ack(4);
+    CHECK(f.channel.fin_acked());
+    CHECK_FALSE(f.channel.idle());
+    const SenderStats stats = f.channel.end();
+    CHECK(stats.packets_sent == 4);
+    CHECK(stats.packets_data == 3);
+    CHECK(stats.retransmissions == 1);
+    CHECK(f.channel.idle());
+    CHECK(f.channel.next_seq() == 5);
+}
+
+TEST_CASE("tasks follow each other on one sequence; an abandoned one starts another") {
+    Fixture f(plain_config());
+    f.start(2);
+    f.send_due();
+    f.ack(1);
+    f.ack(2);
+    f.send_due();
+    f.ack(3);
+    f.channel.end();
+    f.params.instance = 6;
+    f.params.first_seq = 1;
+    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    f.params.first_seq = f.channel.next_seq();
+    f.start(2);
+    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    CHECK(f.send_due() == std::vector<std::uint64_t>{4, 5});
+    f.channel.abandon(78);
+    CHECK(f.channel.idle());
+    CHECK(f.channel.in_flight() == 0);
+    CHECK(f.channel.next_seq() == 1);
+    CHECK(f.channel.incarnation() == 78);
+    CHECK(f.channel.deadline() == kNever);
+    const auto late = f.ack_of(4);
+    f.params.instance = 7;
+    f.params.incarnation = 78;
+    f.params.first_seq = 1;
+    f.start(1);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{1});
+    f.channel.on_packet(f.now, late, Fixture::kBack);
+    CHECK(f.channel.in_flight() == 1);
+    CHECK(f.channel.stats().acks_ignored == 1);
+}
+
+TEST_CASE("a task that the channel cannot carry is refused") {
+    Fixture f(plain_config());
+    f.params.geometry = {.short_slots = 16, .groups = 8, .m = 4, .rows = 4};  // 1600 bytes
+    const auto too_big = f.channel.begin(f.params, 0, true, f.now);
+    REQUIRE_FALSE(too_big.ok());
+    CHECK(too_big.error().text().find("raise the MTU") != std::string::npos);
+    f.params.geometry = {.short_slots = 40, .groups = 0, .m = 0, .rows = 1};
+    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    f.params.geometry = {};
+    CHECK_FALSE(f.channel.begin(f.params, 1U << 30, true, f.now).ok());
+    f.params.channel.port += 1;
+    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    CHECK(f.channel.idle());
+    CHECK_FALSE(f.channel.has_room());
+}
+
+TEST_CASE("an empty task is a FIN and nothing else") {
+    Fixture f(plain_config());
+    f.start(0);
+    CHECK(f.channel.deadline() <= f.now);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{1});
+    CHECK(f.last.type == ASK_FIN);
+    f.ack(1);
+    CHECK(f.channel.fin_acked());
+}
+
+}  // namespace
+}  // namespace ask
