@@ -12,9 +12,12 @@ namespace {
 sigset_t stop_set() {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction action{};
+        if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) {
+            sigaddset(&set, signal);
+        }
+    }
     return set;
 }
 
@@ -30,7 +33,7 @@ Result<StopSignals> StopSignals::block() {
         return Error::from_errno(errno, "make a signal descriptor");
     }
     static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
-    return StopSignals(std::move(fd));
+    return StopSignals(std::move(fd), set);
 }
 
 bool StopSignals::raised() const {
@@ -39,8 +42,7 @@ bool StopSignals::raised() const {
 }
 
 void StopSignals::unblock() {
-    const sigset_t set = stop_set();
-    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+    ::sigprocmask(SIG_UNBLOCK, &set_, nullptr);
 }
 
 }  // namespace ask::cli

@@ -21,8 +21,9 @@ class StopSignals {
     void unblock();
 
  private:
-    explicit StopSignals(UniqueFd fd) : fd_(std::move(fd)) {}
+    StopSignals(UniqueFd fd, const sigset_t& set) : fd_(std::move(fd)), set_(set) {}
     UniqueFd fd_;
+    sigset_t set_;
 };
 
 }  // namespace ask::cli

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/explain.h"
+
+#include <doctest/doctest.h>
+
+namespace ask::cli {
+namespace {
+
+bool has(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+v1::AgentStatus receiving(const std::string& state) {
+    v1::AgentStatus status;
+    v1::AgentTask& task = *status.add_tasks();
+    task.set_id("wordcount");
+    task.set_role("receiver");
+    task.set_state(state);
+    task.set_op(v1::OPERATOR_COUNT);
+    task.set_senders_expected(3);
+    task.add_senders_joined("h1 (198.18.1.2)");
+    task.add_senders_joined("h2 (198.18.2.2)");
+    task.add_senders_finished("h1 (198.18.1.2)");
+    task.set_aggregators(1024);
+    task.mutable_stats()->set_tuples_in(1000);
+    task.mutable_stats()->set_tuples_merged(200);
+    task.mutable_stats()->set_tuples_sent(800);
+    task.mutable_stats()->set_tuples_data(90);
+    task.mutable_stats()->set_tuples_long(10);
+    return status;
+}
+
+v1::SwitchStatus switching() {
+    v1::SwitchStatus status;
+    v1::SwitchTask& task = *status.add_tasks();
+    task.set_id("wordcount");
+    task.mutable_geometry()->set_short_slots(16);
+    task.mutable_geometry()->set_groups(8);
+    task.mutable_geometry()->set_m(2);
+    task.mutable_geometry()->set_rows(4);
+    task.set_aggregators(1024);
+    task.set_flows(2);
+    task.set_phase("blank");
+    task.mutable_stats()->set_tuples_switch(700);
+    task.mutable_stats()->set_tuples_collision(90);
+    return status;
+}
+
+TEST_CASE("a running task: what it waits for, where its tuples went, and why") {
+    auto text = explain_task("wordcount", {receiving("streaming"), switching(), ""});
+    REQUIRE(text.ok());
+    CHECK(has(*text, "operator count, streaming"));
+    CHECK(has(*text, "2 of 3 joined (h1 (198.18.1.2), h2 (198.18.2.2)), 1 finished (h1 (198.18.1.2))"));
+    CHECK(has(*text, "It waits for 1 more sender(s) to join, and h2 (198.18.2.2) to finish."));
+    CHECK(has(*text, "16+8x2*4"));
+    CHECK(has(*text, "1,024 aggregators"));
+    CHECK(has(*text, "handed in by senders      1,000"));
+    CHECK(has(*text, "aggregated on the switch    700  87.5 %"));
+    CHECK(has(*text, "  collision                  90  11.2 %  another key held the aggregator"));
+    CHECK_FALSE(has(*text, "several CPUs"));
+}
+
+TEST_CASE("without a switch everything is no_region, and the task says why") {
+    auto status = receiving("committed");
+    status.mutable_tasks(0)->set_aggregators(0);
+    status.mutable_tasks(0)->set_note("opened with --no-switch");
+    auto text = explain_task("wordcount", {status, std::nullopt, ""});
+    REQUIRE(text.ok());
+    CHECK(has(*text, "It waits for nothing: it is committed."));
+    CHECK(has(*text, "No switch aggregates for it: opened with --no-switch."));
+    CHECK(has(*text, "no region                  90"));
+}
+
+TEST_CASE("a switch alone tells its part; trouble with it is told") {
+    auto alone = explain_task("wordcount", {std::nullopt, switching(), ""});
+    REQUIRE(alone.ok());
+    CHECK(has(*alone, "aggregated on the switch  700"));
+    auto trouble = explain_task("wordcount", {receiving("streaming"), std::nullopt, "cannot be reached"});
+    REQUIRE(trouble.ok());
+    CHECK(has(*trouble, "The switch could not be asked: cannot be reached."));
+}
+
+TEST_CASE("an unknown task is an error that says where to look") {
+    auto text = explain_task("other", {receiving("streaming"), switching(), ""});
+    REQUIRE_FALSE(text.ok());
+    CHECK(text.error().code() == Errc::kUnknown);
+    CHECK(has(text.error().text(), "askctl tasks"));
+}
+
+}  // namespace
+}  // namespace ask::cli
