@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# One guest: the share with the host's files, the machine, and the pipes that its results come through. Needs
+# lib/kernel.sh (kernel_fetch done).
+
+readonly VM_VIRTIOFSD=/usr/lib/qemu/virtiofsd
+
+# visible_dirs : what of the host's files the command was promised, one directory a line.
+visible_dirs() {
+    printf '%s\n' "$ASK_ROOT" "$PWD" "$(vm_cache)"
+    [[ -z ${ASK_BUILD_DIR-} ]] || printf '%s\n' "$ASK_BUILD_DIR"
+}
+
+# guest_prepare WORK TIMEOUT COMMAND... : WORK/initrd, with the command in it.
+guest_prepare() {
+    local -r work=$1 timeout=$2 ask=$1/tail/ask
+    local -a visible
+    shift 2
+    mkdir -p "$ask"
+    mapfile -t visible < <(visible_dirs)
+    {
+        printf 'VM_TIMEOUT=%q\nVM_MODULES=%q\n' "$timeout" "$KERNEL_DIR/root/lib/modules/$KERNEL_VERSION"
+        printf 'VM_VISIBLE=('
+        printf ' %q' "${visible[@]}"
+        printf ' )\n'
+    } >"$ask/settings"
+    {
+        printf 'cd -- %q || exit 126\n' "$PWD"
+        export -p | sed -n '/^declare -x ASK_[A-Za-z0-9_]*=/p'
+        printf 'exec'
+        printf ' %q' "$@"
+        printf '\n'
+    } >"$ask/command"
+    cp "$ASK_ROOT/vm/guest/pid1" "$ask/pid1"
+    (cd "$work/tail" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$work/tail.cpio"
+    cat "$KERNEL_INITRAMFS" "$work/tail.cpio" >"$work/initrd"
+}
+
+# share_root WORK : in a mount namespace of its own, binds the host's disks, read-only, to WORK/share and serves them.
+# Not / as it is: the guest's kernel is what is tested, and may not be able to harm the host.
+share_root() {
+    local -r share=$1/share
+    local target dir
+    mount --make-rprivate /
+    while read -r target; do
+        mount --bind "$target" "$share$target" 2>/dev/null || continue
+        mount -o remount,bind,ro "$share$target"
+    done < <({
+        findmnt --real --raw --noheadings --output TARGET
+        while read -r dir; do findmnt --raw --noheadings --output TARGET --target "$dir"; done < <(visible_dirs)
+    } | LC_ALL=C sort -u)
+    exec "$VM_VIRTIOFSD" --socket-path="$1/fs.sock" -o source="$share" -o cache=always -o sandbox=chroot -o xattr
+}
+
+guest_share() {
+    local -r work=$1
+    [[ -x $VM_VIRTIOFSD ]] || fail "no $VM_VIRTIOFSD here: run vm/install-deps"
+    mkdir "$work/share"
+    export ASK_ROOT
+    export -f share_root visible_dirs vm_cache
+    export VM_VIRTIOFSD
+    nice -n 19 unshare --mount bash -euc 'share_root "$1"' share "$work" >"$work/virtiofsd.log" 2>&1 &
+    GUEST_SHARE_PID=$!
+    wait_until 20000 test -S "$work/fs.sock" || fail "virtiofsd does not start: $(<"$work/virtiofsd.log")"
+}
+
+# guest_boot WORK MEMORY CPUS SECONDS : boots and waits for the end. Then WORK/code holds the command's exit code, or
+# nothing; WORK/dmesg and WORK/console what the kernel said. Sets GUEST_HUNG.
+guest_boot() {
+    local -r work=$1 memory=$2 cpus=$3 seconds=$4
+    local out err ended
+    local -a readers=()
+    guest_share "$work"
+    # Pipes rather than our own descriptors: qemu makes what it is given non-blocking, or truncates it.
+    exec {out}> >(exec cat)
+    readers+=($!)
+    exec {err}> >(exec cat >&2)
+    readers+=($!)
+    : >"$work/code"
+    : >"$work/dmesg"
+    : >"$work/console"
+    nice -n 19 qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max,la57=off -m "$memory" -smp "$cpus" \
+        -nodefaults -no-user-config -no-reboot -display none \
+        -object "memory-backend-memfd,id=mem,size=${memory}M,share=on" -machine memory-backend=mem \
+        -chardev "socket,id=fs,path=$work/fs.sock" -device vhost-user-fs-pci,chardev=fs,tag=rootfs \
+        -chardev "file,id=console,path=$work/console" -serial chardev:console \
+        -device virtio-serial-pci \
+        -chardev "file,id=out,path=/proc/self/fd/$out" -device virtserialport,chardev=out,name=ask.out \
+        -chardev "file,id=err,path=/proc/self/fd/$err" -device virtserialport,chardev=err,name=ask.err \
+        -chardev "file,id=dmesg,path=$work/dmesg" -device virtserialport,chardev=dmesg,name=ask.dmesg \
+        -chardev "file,id=code,path=$work/code" -device virtserialport,chardev=code,name=ask.code \
+        -kernel "$KERNEL_DIR/root/boot/vmlinuz-$KERNEL_VERSION" -initrd "$work/initrd" \
+        -append "console=ttyS0 quiet panic=-1 rdinit=/init rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60" \
+        >"$work/qemu.log" 2>&1 &
+    GUEST_PID=$!
+    exec {out}>&- {err}>&-
+    sleep "$seconds" &
+    GUEST_CLOCK_PID=$!
+    ended=
+    wait -n -p ended "$GUEST_PID" "$GUEST_CLOCK_PID" || true
+    GUEST_HUNG=0
+    [[ $ended != "$GUEST_CLOCK_PID" ]] || GUEST_HUNG=1
+    guest_clear
+    wait "${readers[@]}" || true
+}
+
+# Ends whatever of the guest still runs. Safe to call at any time.
+guest_clear() {
+    local name pid
+    for name in GUEST_PID GUEST_CLOCK_PID GUEST_SHARE_PID; do
+        pid=${!name-}
+        [[ -n $pid ]] || continue
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+        unset "$name"
+    done
+}
