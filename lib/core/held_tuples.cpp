@@ -51,32 +51,28 @@ HeldTuples::HeldTuples(std::uint32_t capacity, bool with_index) : pool_(capacity
     }
 }
 
-std::string_view HeldTuples::key_of(const HeldTuple& tuple) const {
-    if (in_ring(tuple)) {
-        return ring_.view(load_raw<std::uint32_t>(tuple.key.data()), tuple.key_len);
-    }
-    return {tuple.key.data(), tuple.key_len};
-}
-
-HeldTuples::Index HeldTuples::find(std::uint32_t hash, std::string_view key) const {
+HeldTuples::Index HeldTuples::find(std::uint32_t hash, std::string_view key, const SmallKey& small) const {
     if (places_.empty()) {
         return kNone;
     }
     for (std::uint32_t i = hash & mask_; places_[i] != 0; i = (i + 1) & mask_) {
-        if (places_[i] >> 32 == hash) {
-            const auto index = static_cast<Index>(places_[i]) - 1;
-            if (key_of(pool_[index]) == key) {
-                return index;
-            }
+        if (places_[i] >> 32 != hash) {
+            continue;
+        }
+        const auto index = static_cast<Index>(places_[i]) - 1;
+        const HeldTuple& tuple = pool_[index];
+        if (tuple.key_len == key.size() && (in_ring(tuple) ? key_of(tuple) == key : tuple.key == small)) {
+            return index;
         }
     }
     return kNone;
 }
 
-void HeldTuples::push(std::uint8_t queue, std::uint32_t hash, std::string_view key, std::int64_t value) {
-    if (const Index old = find(hash, key); old != kNone) {
-        index_erase(hash, old);
-        pool_[old].indexed = false;
+void HeldTuples::push(std::uint8_t queue, std::uint32_t hash, std::string_view key, const SmallKey& small,
+                      std::int64_t value, Index older) {
+    if (older != kNone) {
+        index_erase(hash, older);
+        pool_[older].indexed = false;
     }
     const Index index = free_;
     HeldTuple& tuple = pool_[index];
@@ -87,20 +83,11 @@ void HeldTuples::push(std::uint8_t queue, std::uint32_t hash, std::string_view k
     tuple.key_len = static_cast<std::uint16_t>(key.size());
     tuple.hot = false;
     tuple.indexed = !places_.empty();
-    if (in_ring(tuple)) {
-        store_raw(tuple.key.data(), ring_.push(key));
-    } else {
-        std::copy(key.begin(), key.end(), tuple.key.begin());
-    }
+    tuple.key = in_ring(tuple) ? SmallKey{.low = ring_.push(key), .high = 0} : small;
     link(index, queue);
     if (tuple.indexed) {
         index_insert(hash, index);
     }
-}
-
-void HeldTuples::move(Index index, std::uint8_t queue) {
-    unlink(index);
-    link(index, queue);
 }
 
 void HeldTuples::pop(std::uint8_t queue) {
@@ -110,31 +97,12 @@ void HeldTuples::pop(std::uint8_t queue) {
         index_erase(tuple.hash, index);
     }
     if (in_ring(tuple)) {
-        ring_.pop(load_raw<std::uint32_t>(tuple.key.data()), tuple.key_len);
+        ring_.pop(static_cast<std::uint32_t>(tuple.key.low), tuple.key_len);
     }
     unlink(index);
     tuple.next = free_;
     free_ = index;
     --size_;
-}
-
-void HeldTuples::link(Index index, std::uint8_t queue) {
-    Queue& list = queues_[queue];
-    HeldTuple& tuple = pool_[index];
-    tuple.queue = queue;
-    tuple.next = kNone;
-    tuple.prev = list.tail;
-    (list.tail == kNone ? list.head : pool_[list.tail].next) = index;
-    list.tail = index;
-    ++list.count;
-}
-
-void HeldTuples::unlink(Index index) {
-    const HeldTuple& tuple = pool_[index];
-    Queue& list = queues_[tuple.queue];
-    (tuple.prev == kNone ? list.head : pool_[tuple.prev].next) = tuple.next;
-    (tuple.next == kNone ? list.tail : pool_[tuple.next].prev) = tuple.prev;
-    --list.count;
 }
 
 void HeldTuples::index_insert(std::uint32_t hash, Index index) {

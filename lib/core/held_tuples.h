@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/core/slot_codec.h"
+#include "lib/core/placement.h"
 #include "lib/core/types.h"
 
 namespace ask {
@@ -43,7 +43,7 @@ class KeyRing {
 };
 
 struct HeldTuple {
-    std::array<char, kMaxSlotKey> key;  // longer keys: place in the ring, 4 bytes
+    SmallKey key;  // of a longer key: its place in the ring
     std::int64_t value;
     std::uint32_t hash;
     std::uint32_t next;
@@ -69,20 +69,36 @@ class HeldTuples {
     [[nodiscard]] Index front(std::uint8_t queue) const { return queues_[queue].head; }
     [[nodiscard]] HeldTuple& at(Index index) { return pool_[index]; }
     [[nodiscard]] const HeldTuple& at(Index index) const { return pool_[index]; }
-    [[nodiscard]] std::string_view key_of(const HeldTuple& tuple) const;
+    // Valid until the tuple is popped.
+    [[nodiscard]] std::string_view key_of(const HeldTuple& tuple) const {
+        return in_ring(tuple) ? ring_.view(static_cast<std::uint32_t>(tuple.key.low), tuple.key_len)
+                              : std::string_view(reinterpret_cast<const char*>(&tuple.key), tuple.key_len);
+    }
     [[nodiscard]] const KeyRing& ring() const { return ring_; }
 
-    // The tuple with this key that the index knows, or kNone.
-    [[nodiscard]] Index find(std::uint32_t hash, std::string_view key) const;
-    // Adds a tuple to a queue's end; it takes the place of an older one with the same key in
-    // the index. Needs size() < capacity() and, for a long key, room in the ring.
-    void push(std::uint8_t queue, std::uint32_t hash, std::string_view key, std::int64_t value);
+    // The tuple with this key that the index knows, or kNone. `small` is the key if it is short
+    // enough.
+    [[nodiscard]] Index find(std::uint32_t hash, std::string_view key, const SmallKey& small) const;
+    // Adds a tuple to a queue's end. Needs size() < capacity() and, for a long key, room in the
+    // ring. In the index it takes the place of `older`, which has the same key (or kNone).
+    void push(std::uint8_t queue, std::uint32_t hash, std::string_view key, const SmallKey& small,
+              std::int64_t value, Index older);
     // Moves a tuple to the end of `queue`, its own or another. Not for keys in the ring.
-    void move(Index index, std::uint8_t queue);
+    void move(Index index, std::uint8_t queue) {
+        unlink(index);
+        link(index, queue);
+    }
     // Removes the first tuple of a queue.
     void pop(std::uint8_t queue);
 
-    [[nodiscard]] static bool in_ring(const HeldTuple& tuple) { return tuple.key_len > kMaxSlotKey; }
+    // Loads what pop() will read of a queue's first tuple.
+    void prefetch(std::uint8_t queue) const {
+        if (queues_[queue].head != kNone) {
+            __builtin_prefetch(&pool_[queues_[queue].head]);
+        }
+    }
+
+    [[nodiscard]] static bool in_ring(const HeldTuple& tuple) { return tuple.key_len > SmallKey::kBytes; }
 
  private:
     struct Queue {
@@ -93,8 +109,23 @@ class HeldTuples {
     // A place of the index: the tuple's hash above, its number + 1 below; 0 is free.
     using Place = std::uint64_t;
 
-    void link(Index index, std::uint8_t queue);
-    void unlink(Index index);
+    void link(Index index, std::uint8_t queue) {
+        Queue& list = queues_[queue];
+        HeldTuple& tuple = pool_[index];
+        tuple.queue = queue;
+        tuple.next = kNone;
+        tuple.prev = list.tail;
+        (list.tail == kNone ? list.head : pool_[list.tail].next) = index;
+        list.tail = index;
+        ++list.count;
+    }
+    void unlink(Index index) {
+        const HeldTuple& tuple = pool_[index];
+        Queue& list = queues_[tuple.queue];
+        (tuple.prev == kNone ? list.head : pool_[tuple.prev].next) = tuple.next;
+        (tuple.next == kNone ? list.tail : pool_[tuple.next].prev) = tuple.prev;
+        --list.count;
+    }
     void index_insert(std::uint32_t hash, Index index);
     void index_erase(std::uint32_t hash, Index index);
 

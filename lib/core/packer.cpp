@@ -7,6 +7,7 @@
 
 #include "lib/core/held_tuples.h"
 #include "lib/core/placement.h"
+#include "lib/core/slot_codec.h"
 
 namespace ask {
 
@@ -113,19 +114,21 @@ bool Packer::Impl::merge_into(HeldTuples::Index index, std::int64_t value) {
 
 void Packer::Impl::add(std::string_view key, std::int64_t value) {
     ++stats_.tuples_in;
-    const std::uint64_t hash = key_hash(key);
+    const bool fits = key.size() <= SmallKey::kBytes;
+    const SmallKey small = fits ? SmallKey::of(key) : SmallKey{};
+    const std::uint64_t hash = fits ? key_hash(small, key.size()) : key_hash(key);
     const auto low = static_cast<std::uint32_t>(hash);
+    const HeldTuples::Index held = held_.find(low, key, small);
     // A key that is being cut into pieces has told its value already.
-    if (const auto held = held_.find(low, key); held != HeldTuples::kNone &&
-                                                !(pieces_ > 0 && held == held_.front(kLong)) &&
-                                                merge_into(held, value)) {
+    if (held != HeldTuples::kNone && !(pieces_ > 0 && held == held_.front(kLong)) &&
+        merge_into(held, value)) {
         return;
     }
     const std::uint8_t queue = queue_of(key, value, hash);
     if (queue == kLong) {
         long_bytes_ += ASK_LONG_RECORD_BYTES + key.size();
     }
-    held_.push(queue, low, key, value);
+    held_.push(queue, low, key, small, value, held);
 }
 
 bool Packer::Impl::long_due() const {
@@ -179,6 +182,7 @@ std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
     for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
         const auto queued = std::min(rows_, held_.queued(static_cast<std::uint8_t>(slot)));
         body.rows = std::max(body.rows, static_cast<std::uint8_t>(queued));
+        held_.prefetch(static_cast<std::uint8_t>(slot));
     }
     body.bytes = std::size_t{body.rows} * geometry.row_bytes();
     if (out.size() < body.bytes) {
@@ -193,7 +197,7 @@ std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
             pass_over_hot(queue);
             const HeldTuple& tuple = held_.at(held_.front(queue));
             encode_slot(out.data() + row * geometry.row_bytes() + offset, slot_aas(slot, geometry),
-                        held_.key_of(tuple), static_cast<std::int32_t>(tuple.value));
+                        held_.key_of(tuple).data(), tuple.key_len, static_cast<std::int32_t>(tuple.value));
             held_.pop(queue);
             body.bitmap[row] |= 1U << slot;
         }

@@ -5,6 +5,7 @@
 // aggregator: were they related, the keys of one slot would crowd into a part of their AA.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string_view>
 
@@ -42,29 +43,52 @@ inline constexpr std::uint64_t kHashC = 0xb492b66fbe98f273ULL;
 
 }  // namespace detail
 
+// A key of at most 16 bytes in two words, padded with zeros.
+struct SmallKey {
+    static constexpr std::size_t kBytes = 16;
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    auto operator<=>(const SmallKey&) const = default;
+
+    // Without a loop or a byte beyond the key: by loads that overlap.
+    [[nodiscard]] static SmallKey of(std::string_view key) {
+        const char* data = key.data();
+        const std::size_t size = key.size();
+        const auto byte = [data](std::size_t at) {
+            return std::uint64_t{static_cast<std::uint8_t>(data[at])} << (8 * at);
+        };
+        if (size > 8) {
+            return {.low = load_raw<std::uint64_t>(data),
+                    .high = load_raw<std::uint64_t>(data + size - 8) >> (8 * (kBytes - size))};
+        }
+        if (size >= 4) {
+            return {.low = load_raw<std::uint32_t>(data) |
+                           std::uint64_t{load_raw<std::uint32_t>(data + size - 4)} << (8 * (size - 4)),
+                    .high = 0};
+        }
+        return {.low = size == 0 ? 0 : byte(0) | byte(size / 2) | byte(size - 1), .high = 0};
+    }
+    // Whether one of the first `size` bytes is zero.
+    [[nodiscard]] bool has_zero_byte(std::size_t size) const {
+        constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
+        const std::uint64_t a = size < 8 ? low | ~std::uint64_t{0} << (8 * size) : low;
+        const std::uint64_t b =
+            size <= 8 ? ~std::uint64_t{0} : (size < 16 ? high | ~std::uint64_t{0} << (8 * (size - 8)) : high);
+        return (((a - kOnes) & ~a) | ((b - kOnes) & ~b)) >> 7 & kOnes;
+    }
+};
+
+[[nodiscard]] inline std::uint64_t key_hash(const SmallKey& key, std::size_t size) {
+    // The sum keeps a key apart from others when one half makes the product zero.
+    const std::uint64_t sum = key.low * detail::kHashC + key.high * detail::kHashA;
+    const std::uint64_t mixed = detail::fold(key.low ^ detail::kHashA, key.high ^ detail::kHashB) ^ sum;
+    return detail::fold(mixed ^ detail::kHashC, detail::kHashA ^ size);
+}
+
 // 64-bit hash of a key's bytes and length. The same on every host and in every run.
 [[nodiscard]] inline std::uint64_t key_hash(std::string_view key) {
-    const char* data = key.data();
-    const std::size_t size = key.size();
-    std::uint64_t a = 0;
-    std::uint64_t b = 0;
-    if (size > 16) {
-        return detail::hash_long(data, size);
-    }
-    if (size >= 8) {
-        a = load_raw<std::uint64_t>(data);
-        b = load_raw<std::uint64_t>(data + size - 8);
-    } else if (size >= 4) {
-        a = load_raw<std::uint32_t>(data);
-        b = load_raw<std::uint32_t>(data + size - 4);
-    } else if (size > 0) {
-        // First, middle and last byte: all of them, whatever the size.
-        a = static_cast<std::uint8_t>(data[0]);
-        b = static_cast<std::uint64_t>(static_cast<std::uint8_t>(data[size / 2])) << 8 |
-            static_cast<std::uint8_t>(data[size - 1]);
-    }
-    return detail::fold(detail::fold(a ^ detail::kHashA, b ^ detail::kHashB) ^ detail::kHashC,
-                        detail::kHashA ^ size);
+    return key.size() <= SmallKey::kBytes ? key_hash(SmallKey::of(key), key.size())
+                                          : detail::hash_long(key.data(), key.size());
 }
 
 // Reduces the upper half of a hash to [0, n): the lower half stays independent of it.

@@ -382,6 +382,9 @@ Counter Receiver::Impl::take_data(Flow& flow, const PacketView& packet) {
         flow.table->prefetch(tuple.hash);
         key_bytes += tuple.key_len;
     }
+    for (const DataTuple& tuple : tuples) {
+        flow.table->prefetch_key(tuple.hash);
+    }
     if (!make_room(*flow.table, tuples, key_bytes)) {
         return Counter::k_table_full;
     }

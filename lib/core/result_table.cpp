@@ -2,6 +2,7 @@
 #include "lib/core/result_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -22,6 +23,25 @@ constexpr std::uint64_t kMaxSlots = std::uint64_t{1} << 31;
 // Entries that a table of `slots` takes before it grows: 11/16 keeps probes short.
 constexpr std::uint64_t room_of(std::uint64_t slots) {
     return slots / 16 * 11;
+}
+
+// memcmp() is a call; most keys are short, and two loads that overlap cover up to 16 bytes.
+bool same_bytes(const char* a, const char* b, std::size_t size) {
+    if (size > 16) {
+        return std::memcmp(a, b, size) == 0;
+    }
+    const auto differ = [&]<typename Word>(Word) {
+        const std::size_t last = size - sizeof(Word);
+        return (load_raw<Word>(a) ^ load_raw<Word>(b)) |
+               (load_raw<Word>(a + last) ^ load_raw<Word>(b + last));
+    };
+    if (size >= 8) {
+        return differ(std::uint64_t{}) == 0;
+    }
+    if (size >= 4) {
+        return differ(std::uint32_t{}) == 0;
+    }
+    return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
 }
 
 constexpr std::uint32_t tag_of(std::uint64_t hash) {
@@ -53,6 +73,12 @@ class ResultTable::Impl {
     Result<> allocate(std::uint64_t slots);
     Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
     void prefetch(std::uint64_t hash) const { __builtin_prefetch(&entries_[tag_of(hash) & mask_]); }
+    void prefetch_key(std::uint64_t hash) const {
+        const TableEntry& entry = entries_[tag_of(hash) & mask_];
+        if (entry.hash_used == tag_of(hash)) {
+            __builtin_prefetch(key_data_ + entry.key_offset);
+        }
+    }
     [[nodiscard]] bool contains(std::uint64_t hash, std::string_view key) const {
         return probe(tag_of(hash), key)->hash_used != 0;
     }
@@ -72,7 +98,6 @@ class ResultTable::Impl {
     [[nodiscard]] TableEntry* probe(std::uint32_t tag, std::string_view key) const;
     Result<> grow_slots(std::uint64_t keys);
     Result<> grow_keys(std::size_t bytes);
-    [[nodiscard]] TableHeader* header() const { return header_; }
     void write_header(bool finished);
 
     std::unique_ptr<TableMemory> memory_;
@@ -85,8 +110,6 @@ class ResultTable::Impl {
     std::size_t key_room_ = 0;
     std::size_t key_used_ = 0;
     bool finished_ = false;
-
-    friend class ResultTable;
 };
 
 Result<> ResultTable::Impl::allocate(std::uint64_t slots) {
@@ -114,7 +137,8 @@ void ResultTable::Impl::write_header(bool finished) {
 TableEntry* ResultTable::Impl::probe(std::uint32_t tag, std::string_view key) const {
     for (std::uint64_t i = tag & mask_;; i = (i + 1) & mask_) {
         TableEntry& entry = entries_[i];
-        if (entry.hash_used == 0 || (entry.hash_used == tag && key_of(entry) == key)) {
+        if (entry.hash_used == 0 || (entry.hash_used == tag && entry.key_len == key.size() &&
+                                     same_bytes(key_data_ + entry.key_offset, key.data(), key.size()))) {
             return &entry;
         }
     }
@@ -268,6 +292,9 @@ Result<> ResultTable::reserve(std::uint64_t keys, std::size_t key_bytes) {
 }
 void ResultTable::prefetch(std::uint64_t hash) const {
     impl_->prefetch(hash);
+}
+void ResultTable::prefetch_key(std::uint64_t hash) const {
+    impl_->prefetch_key(hash);
 }
 bool ResultTable::contains(std::uint64_t hash, std::string_view key) const {
     return impl_->contains(hash, key);

@@ -67,7 +67,9 @@ class ResultTable {
     // In steps, for a packet whose tuples go in all together or not at all: make room for so
     // many new keys, then add without the chance of failure. `hash` is key_hash(key).
     Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
-    void prefetch(std::uint64_t hash) const;  // hides the cache miss of a later add
+    // Hide the cache misses of a later add: first of its entry, then, that being there, of its key.
+    void prefetch(std::uint64_t hash) const;
+    void prefetch_key(std::uint64_t hash) const;
     [[nodiscard]] bool contains(std::uint64_t hash, std::string_view key) const;
     void add_reserved(std::uint64_t hash, std::string_view key, Wide value);
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/core/slot_codec.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "lib/core/packer.h"
+#include "lib/core/placement.h"
 
 namespace ask {
 

@@ -19,21 +19,16 @@ namespace ask {
 inline constexpr std::uint32_t kPadWord = std::uint32_t{ASK_PAD_LAST_BYTE} << 24;
 inline constexpr std::size_t kMaxSlotKey = std::size_t{ASK_MAX_M} * ASK_KPART_BYTES;
 
-// Writes a slot of `aas` ask_slots: kParts, and `value` (big-endian) in the last. `key` must
-// fit: 1 to 4 x aas bytes, none of them zero.
-inline void encode_slot(std::byte* to, unsigned aas, std::string_view key, std::int32_t value) {
+// Writes a slot of `aas` ask_slots: kParts, and `value` (big-endian) in the last. `key` is
+// padded with zeros to 4 x aas bytes and has `size` of them, none of which is zero.
+inline void encode_slot(std::byte* to, unsigned aas, const char* key, std::size_t size, std::int32_t value) {
     for (unsigned word = 0; word < aas; ++word) {
         const std::size_t at = std::size_t{word} * ASK_KPART_BYTES;
-        std::uint32_t kpart = kPadWord;
-        if (at < key.size()) {
-            kpart = 0;
-            const std::size_t left = key.size() - at;
-            std::memcpy(&kpart, key.data() + at, left < ASK_KPART_BYTES ? left : ASK_KPART_BYTES);
-        }
-        store_raw(to + std::size_t{word} * ASK_SLOT_BYTES, kpart);
-        store_raw(to + std::size_t{word} * ASK_SLOT_BYTES + ASK_KPART_BYTES, std::uint32_t{0});
+        store_raw(to, at < size ? load_raw<std::uint32_t>(key + at) : kPadWord);
+        store_raw(to + ASK_KPART_BYTES, std::uint32_t{0});
+        to += ASK_SLOT_BYTES;
     }
-    store_be(to + std::size_t{aas} * ASK_SLOT_BYTES - 4, static_cast<std::uint32_t>(value));
+    store_be(to - 4, static_cast<std::uint32_t>(value));
 }
 
 // Length of the key in one kPart that is not padding, 1..4; 0 if no sender writes it.

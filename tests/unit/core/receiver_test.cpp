@@ -2,6 +2,7 @@
 #include "lib/core/receiver.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -49,6 +50,12 @@ class StubbornMemory final : public TableMemory {
     bool refuse = false;
 };
 
+void put(std::byte* slot, unsigned aas, std::string_view key, std::int32_t value) {
+    std::array<char, kMaxSlotKey> padded{};
+    std::copy(key.begin(), key.end(), padded.begin());
+    encode_slot(slot, aas, padded.data(), key.size(), value);
+}
+
 struct Fixture {
     explicit Fixture(const FlowParams& p = some_params(), const Receiver::Limits& limits = {})
         : params(p), receiver(limits) {
@@ -82,8 +89,8 @@ struct Fixture {
     [[nodiscard]] std::vector<std::byte> data(std::uint64_t seq, std::string_view a, std::int32_t x,
                                               std::string_view b, std::int32_t y) const {
         std::vector<std::byte> row(params.geometry.row_bytes());
-        encode_slot(row.data(), 1, a, x);
-        encode_slot(row.data() + 16, 2, b, y);
+        put(row.data(), 1, a, x);
+        put(row.data() + 16, 2, b, y);
         Header h = header(ASK_DATA, seq);
         h.rows = 1;
         const std::uint32_t bitmap = 0b101;
@@ -194,7 +201,7 @@ TEST_CASE("rows that the switch cut are not looked for") {
     Header h = f.header(ASK_DATA, 10);
     h.rows = 2;
     std::vector<std::byte> row(f.params.geometry.row_bytes());
-    encode_slot(row.data() + 8, 1, "x", 5);
+    put(row.data() + 8, 1, "x", 5);
     const std::uint32_t bitmaps[2] = {0b010, 0};
     CHECK(f.give(f.seal(h, bitmaps, row)) == Counter::k_accepted_data);
     CHECK(f.table->size() == 1);
@@ -214,7 +221,7 @@ TEST_CASE("every refusal has its counter, none is acknowledged, nothing changes"
         std::vector<std::byte> rows(std::size_t{h.rows} * h.geometry.row_bytes());
         std::vector<std::uint32_t> bitmaps(h.rows, 1);
         for (std::size_t row = 0; row < h.rows; ++row) {
-            encode_slot(rows.data() + row * h.geometry.row_bytes(), 1, "k", 1);
+            put(rows.data() + row * h.geometry.row_bytes(), 1, "k", 1);
         }
         return f.seal(h, bitmaps, rows);
     };
