@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# answers_test.sh [SWITCH CONFIG LINE...]: random keys of every class, all operators, one to eight senders, tasks
+# side by side, against an independent reference; through the switch and around it, byte for byte the same.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+# both_ways ID RECV_FLAGS SEND_FLAGS GENERATOR_OPTION... : with the switch and without.
+both_ways() {
+    local -r id=$1 recv_flags=$2 send_flags=$3
+    local -r dir=$scratch/$id
+    shift 3
+    make_input "$dir" "$@"
+    run_task "$dir" "$id" h4 "$recv_flags" "$send_flags"
+    run_task "$dir" "$id-direct" h4 "$recv_flags --no-switch" "$send_flags"
+    jq -e '.tuples_switch == 0 and .tuples_receiver.collision == 0 and .fetched == 0' "$dir/recv.json" >/dev/null ||
+        fail "$id: a task opened with --no-switch has been on the switch: $(cat "$dir/recv.json")"
+    pass "$id: $*"
+}
+
+# Everything through memory that holds a fraction of the keys.
+few_aggregators() {
+    local -r dir=$scratch/few
+    make_input "$dir" --seed 20 --senders 3 --tuples 20000 --keys 6000 --key-form short --values small
+    run_task "$dir" few h4 "--aggregators 16" "--merge-window 0"
+    jq -e '.tuples_switch > 0 and .tuples_receiver.collision > 0 and .fetched > 0 and .fetched <= 16 * 64' \
+        "$dir/recv.json" >/dev/null || fail "few: unlikely statistics: $(cat "$dir/recv.json")"
+    pass "few aggregators, many keys"
+}
+
+# What fits slots and memory never reaches the receiver as tuples.
+all_on_the_switch() {
+    local -r dir=$scratch/all
+    make_input "$dir" --seed 21 --senders 2 --tuples 20000 --keys 100 --key-form short --values one
+    run_task "$dir" all h4 "--require-region" "--merge-window 0"
+    jq -e '.tuples_switch >= 0.9 * .tuples_sent and .packets_acked_by_switch > 0' "$dir/recv.json" >/dev/null ||
+        fail "all: the switch aggregated too little: $(cat "$dir/recv.json")"
+    pass "nearly everything aggregated on the switch"
+}
+
+# Three tasks share hosts, channels and switch; one has its receiver where another sends.
+side_by_side() {
+    local task
+    make_input "$scratch/side1" --seed 31 --senders 3 --tuples 8000 --keys 900 --op sum
+    make_input "$scratch/side2" --seed 32 --senders 2 --tuples 8000 --keys 300 --op min
+    make_input "$scratch/side3" --seed 33 --senders 3 --tuples 8000 --keys 2000 --op count
+    start_task "$scratch/side1" side1 h4 "--op sum"
+    start_task "$scratch/side2" side2 h4 "--op min"
+    start_task "$scratch/side3" side3 h1 "--op count"
+    for task in side1 side2 side3; do finish_task "$scratch/$task"; done
+    pass "three tasks at once"
+}
+
+# The sender's frames stay on the host.
+own_host() {
+    local -r dir=$scratch/own
+    make_input "$dir" --seed 41 --senders 2 --tuples 5000 --keys 400
+    SENDER_HOST=h4 run_task "$dir" own h4
+    jq -e '.tuples_switch == 0' "$dir/recv.json" >/dev/null || fail "own: tuples of the same host went to the switch"
+    pass "senders on the receiver's own host"
+}
+
+geometries() {
+    local -r dir=$scratch/geometry
+    local geometry
+    make_input "$dir" --seed 51 --senders 2 --tuples 5000 --keys 700
+    for geometry in 8+4x4 16 0+8x3 24+4x2*1; do
+        run_task "$dir" "geometry-${geometry//[^0-9a-z]/_}" h4 "--geometry $geometry"
+    done
+    pass "other geometries"
+}
+
+# No tuples, lines on standard input, several files, a last line without its newline.
+odd_inputs() {
+    local -r dir=$scratch/odd
+    mkdir -p "$dir"
+    : >"$dir/in1.tsv"
+    : >"$dir/expected.tsv"
+    run_task "$dir" empty h4
+    printf 'b\\0\t2\na\t1' >"$dir/a"
+    printf 'a\t-3\n' >"$dir/b"
+    spawn "$dir/recv" h4 ask-recv --task odd --senders 1 </dev/null
+    on h1 ask-send --task odd --to 198.18.4.2 "$dir/a" - "$dir/b" <<<$'\\x41\t9223372036854775807'
+    exit_of "$spawned"
+    ((code == 0)) || fail "odd: ask-recv ended with $code: $(cat "$dir/recv.err")"
+    [[ $(cat "$dir/recv.out") == $'A\t9223372036854775807\na\t-2\nb\\0\t2' ]] || fail "odd: got $(cat "$dir/recv.out")"
+    pass "odd inputs"
+}
+
+printf '%s\n' "$@" >"$scratch/switch.toml"
+lab_up --hosts 4 --config-switch "$scratch/switch.toml"
+both_ways one "" "" --seed 1 --senders 1 --tuples 20000 --keys 1500
+both_ways eight "" "--merge-window 64" --seed 2 --senders 8 --tuples 5000 --keys 1000
+both_ways minimum "--op min" "" --seed 3 --senders 2 --tuples 8000 --keys 700 --op min
+both_ways maximum "--op max" "--merge-window 0" --seed 4 --senders 4 --tuples 5000 --keys 700 --op max
+both_ways words "--op count" "--count" --seed 5 --senders 3 --tuples 10000 --keys 900 --count-lines
+few_aggregators
+all_on_the_switch
+side_by_side
+own_host
+geometries
+odd_inputs
+wait_for 10 no_tasks h1 h2 h3 h4 sw

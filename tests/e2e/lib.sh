@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What the end-to-end tests share: a lab each, inputs with a known answer, tasks run and checked.
+# Source it, call `lab_up`, then the tests. Everything is undone on any exit.
+
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+build=${ASK_BUILD_DIR:-$root/build/release}
+export ASK_BUILD_DIR=$build
+readonly root build lab=$root/tools/lab name=e$$
+scratch=$(mktemp -d /tmp/ask-e2e.XXXXXX)
+readonly scratch
+export ASK_LAB_DIR=$scratch/labs
+
+((EUID == 0)) || { echo "needs root" >&2 && exit 1; }
+
+# Processes that a test leaves in the background, so that none outlives it.
+background=()
+
+finish() {
+    local -r code=$?
+    local pid node
+    trap '' INT TERM
+    trap - EXIT
+    for pid in "${background[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+    if ((code != 0)) && [[ -d $ASK_LAB_DIR/$name/logs ]]; then
+        for node in "$ASK_LAB_DIR/$name/logs"/*; do
+            printf '%s\n' "--- end of ${node##*/}" >&2
+            tail -n 25 "$node" >&2
+        done
+    fi
+    "$lab" down --name "$name" || true
+    rm -rf --one-file-system "$scratch"
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() {
+    printf 'FAIL %s line %s: %s\n' "${BASH_SOURCE[1]##*/}" "${BASH_LINENO[0]}" "$*" >&2
+    exit 1
+}
+
+pass() {
+    printf 'ok %s (%ss)\n' "$*" "$SECONDS"
+}
+
+# lab_up OPTION... : as tools/lab up.
+lab_up() {
+    "$lab" up --name "$name" "$@"
+}
+
+# on NODE COMMAND...
+on() {
+    local -r node=$1
+    shift
+    "$lab" exec --name "$name" "$node" -- "$@"
+}
+
+# spawn LOG NODE COMMAND... : in the background; $spawned is the command's own process. It gets Ctrl-C as from a
+# terminal: a script's background would ignore it. Standard input is kept.
+spawn() {
+    local -r log=$1 node=$2
+    shift 2
+    "$lab" exec --name "$name" "$node" -- env --default-signal=INT "$@" <&0 >"$log.out" 2>"$log.err" &
+    spawned=$!
+    background+=("$spawned")
+}
+
+# wait_for SECONDS COMMAND... : until the command succeeds.
+wait_for() {
+    local -r deadline=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        ((SECONDS < deadline)) || fail "waited in vain for: $*"
+        sleep 0.05
+    done
+}
+
+# exit_of PID: sets $code.
+exit_of() {
+    code=0
+    wait "$1" || code=$?
+}
+
+# make_input DIR OPTION... : as ask-e2e-gen.
+make_input() {
+    local -r dir=$1
+    shift
+    mkdir -p "$dir"
+    "$build/tests/ask-e2e-gen" --out "$dir" "$@"
+}
+
+# The host of sender number $1: h1 h2 h3 h1 ...
+sender_host() {
+    printf 'h%d' $((($1 - 1) % 3 + 1))
+}
+
+# start_task DIR ID RECEIVER "RECV FLAGS" "SEND FLAGS": a receiver and one sender for each DIR/inN.tsv. Their
+# processes go to DIR/pids.
+start_task() {
+    local -r dir=$1 id=$2 receiver=$3
+    local -a recv_args send_args
+    read -ra recv_args <<<"${4-}"
+    read -ra send_args <<<"${5-}"
+    local -a inputs=("$dir"/in*.tsv)
+    local i host
+    : >"$dir/pids"
+    spawn "$dir/recv" "$receiver" ask-recv --task "$id" --senders "${#inputs[@]}" --stats "$dir/recv.json" \
+        "${recv_args[@]}" </dev/null
+    printf '%s recv\n' "$spawned" >>"$dir/pids"
+    for ((i = 1; i <= ${#inputs[@]}; i++)); do
+        host=${SENDER_HOST:-$(sender_host "$i")}
+        spawn "$dir/send$i" "$host" ask-send --task "$id" --to "$receiver" --stats "$dir/send$i.json" \
+            "${send_args[@]}" "$dir/in$i.tsv" </dev/null
+        printf '%s send%s\n' "$spawned" "$i" >>"$dir/pids"
+    done
+}
+
+# check_stats FILE TUPLES: the sums of docs/commands.md hold, and everything handed in is accounted for.
+check_stats() {
+    jq -e --argjson tuples "$2" '
+        .tuples_in == $tuples
+        and .tuples_in == .tuples_merged + .tuples_sent
+        and .tuples_sent == .tuples_switch + .tuples_receiver.total
+        and .tuples_receiver.total == (.tuples_receiver | .collision + .long + .overflow + .contention + .no_region)
+        and .slots_filled <= .slots_offered and .seconds > 0' "$1" >/dev/null ||
+        fail "statistics do not add up to $2 tuples: $(jq -c 'del(.senders)' "$1")"
+}
+
+# finish_task DIR: waits for all; everybody succeeded, the answer is byte for byte the reference's.
+finish_task() {
+    local -r dir=$1
+    local pid who file i
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 0)) || fail "$dir: $who ended with $code: $(cat "$dir/$who.err"; cat "$dir/recv.err")"
+        [[ ! -s $dir/$who.err ]] || fail "$dir: $who said something in a pipe: $(cat "$dir/$who.err")"
+    done <"$dir/pids"
+    cmp -s "$dir/recv.out" "$dir/expected.tsv" ||
+        fail "$dir: wrong answer: $(diff "$dir/recv.out" "$dir/expected.tsv" | head -n 8 | cut -c 1-120)"
+    check_stats "$dir/recv.json" "$(cat "$dir"/in*.tsv | wc -l)"
+    i=0
+    for file in "$dir"/send*.json; do
+        i=$((i + 1))
+        check_stats "$file" "$(wc -l <"$dir/in$i.tsv")"
+    done
+    jq -e --argjson n "$i" '(.senders | length) == $n
+        and ([.senders[].tuples_in] | add) == .tuples_in
+        and ([.senders[].tuples_switch] | add) == .tuples_switch' "$dir/recv.json" >/dev/null ||
+        fail "$dir: the senders' statistics do not add up: $(cat "$dir/recv.json")"
+}
+
+run_task() {
+    start_task "$@"
+    finish_task "$1"
+}
+
+# No task is left on the switch or the hosts.
+no_tasks() {
+    local node
+    for node; do
+        [[ $(on "$node" askctl tasks --json | jq length) == 0 ]] || return 1
+    done
+}

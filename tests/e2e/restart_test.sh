@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ask-switchd is killed while a task streams: traffic and aggregation go on, its successor adopts what is pinned,
+# and the answer is exact.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+# aggregated AT_LEAST: what the programs have aggregated, by the pinned map: the daemon may be down.
+received_at_least() {
+    on h1 askctl tasks --json |
+        jq -e --argjson least "$1" 'any(.[]; .role == "sender" and .stats.tuples_in >= $least and .stats.packets_sent > 0)' \
+            >/dev/null
+}
+
+# feed FIRST LAST: these lines of the input into the sender's pipe.
+feed() {
+    sed -n "$1,$2p" "$dir/in1.tsv" >&9
+}
+
+lab_up --hosts 2
+dir=$scratch/restart
+make_input "$dir" --seed 61 --senders 1 --tuples 30000 --keys 600 --key-form short --values small
+mkfifo "$dir/fifo"
+spawn "$dir/recv" h2 ask-recv --task restart --senders 1 --stats "$dir/recv.json" --require-region </dev/null
+receiver=$spawned
+spawn "$dir/send1" h1 ask-send --task restart --to h2 --merge-window 0 --stats "$dir/send1.json" - <"$dir/fifo"
+sender=$spawned
+exec 9>"$dir/fifo"
+
+feed 1 10000
+wait_for 20 received_at_least 10000
+"$lab" kill --name "$name" sw -KILL
+feed 10001 20000
+wait_for 20 received_at_least 20000
+"$lab" restart --name "$name" sw
+feed 20001 30000
+exec 9>&-
+
+exit_of "$sender"
+((code == 0)) || fail "ask-send ended with $code: $(cat "$dir/send1.err")"
+exit_of "$receiver"
+((code == 0)) || fail "ask-recv ended with $code: $(cat "$dir/recv.err")"
+cmp -s "$dir/recv.out" "$dir/expected.tsv" || fail "wrong answer: $(diff "$dir/recv.out" "$dir/expected.tsv" | head -n 5)"
+check_stats "$dir/recv.json" 30000
+jq -e '.tuples_switch > 0.8 * .tuples_sent' "$dir/recv.json" >/dev/null ||
+    fail "the successor aggregated too little: $(cat "$dir/recv.json")"
+pass "killed and restarted in mid-stream"
+
+# Once more, with the daemon down when the task ends: the fetch waits for its successor.
+dir=$scratch/late
+make_input "$dir" --seed 62 --senders 1 --tuples 5000 --keys 300 --key-form short
+mkfifo "$dir/fifo"
+spawn "$dir/recv" h2 ask-recv --task late --senders 1 --stats "$dir/recv.json" </dev/null
+receiver=$spawned
+spawn "$dir/send1" h1 ask-send --task late --to h2 --stats "$dir/send1.json" - <"$dir/fifo"
+sender=$spawned
+exec 9>"$dir/fifo"
+feed 1 2500
+wait_for 20 received_at_least 2500
+"$lab" kill --name "$name" sw -KILL
+feed 2501 5000
+exec 9>&-
+"$lab" restart --name "$name" sw
+printf '%s recv\n%s send1\n' "$receiver" "$sender" >"$dir/pids"
+finish_task "$dir"
+pass "killed before the task's end"
+wait_for 20 no_tasks h1 h2 sw
