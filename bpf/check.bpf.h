@@ -104,6 +104,7 @@ __noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, __u32 flow_index)
 	const void *end = (const void *)(long)ctx->data_end;
 	const struct ask_flow *flow = bpf_map_lookup_elem(&flows, &flow_index);
 	struct ask_phv *phv = find_phv();
+	__u32 bits = 0;
 	__u64 sum = 0;
 	__u32 r;
 
@@ -114,8 +115,10 @@ __noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, __u32 flow_index)
 		if (r >= ASK_ROWS(phv) || (const void *)(bitmap + r + 1) > end)
 			break;
 		phv->left[r] = bpf_ntohl(bitmap[r]);
+		bits |= bitmap[r];
 		sum += flow->key.head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
 	}
+	phv->bits = bpf_ntohl(bits);
 	return sum;
 }
 

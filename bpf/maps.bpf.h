@@ -28,7 +28,7 @@ struct ask_phv {
 	__u32 kept;		  /* of those, left in the packet */
 	__u32 overflow;		  /* of those, because of int32 */
 	__u32 contention;	  /* of those, because of other CPUs */
-	__u32 pad;
+	__u32 bits;		  /* of all rows' bitmaps as they came */
 };
 
 /* Numbers of rows and AAs: read anew at each use, so that leaving a loop over them

@@ -40,6 +40,8 @@ static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *fram
 				(payload - (__u32)sizeof(*hdr)) / ASK_SLOT_BYTES);
 	if (hdr->check != close_check(key, sum))
 		return leave_drop(ASK_CNT_bad_check);
+	if (hdr->type == ASK_DATA && !bitmaps_fit(phv, claim->task))
+		return leave_drop(ASK_CNT_bad_geometry);
 
 	verdict = ask_dedupe_packet(claim->flow->channel, bpf_be64_to_cpu(hdr->seq));
 	if (verdict < 0)
