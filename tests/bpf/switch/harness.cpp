@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bpf/switch/harness.h"
+
+#include <net/if.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <doctest/doctest.h>
+
+#include "lib/abi/hash.h"
+#include "switch.skel.h"
+#include "tests/support/netns.h"
+
+namespace ask::test {
+
+namespace {
+
+constexpr std::array<const char*, ASK_CNT_COUNT> kCounterNames = {
+#define ASK_COUNTER(name, class, text) #name,
+#include "lib/abi/counters.def"
+#undef ASK_COUNTER
+};
+
+template <typename T>
+T swap_be(T value) {
+    T out = 0;
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+        out = static_cast<T>(out << 8 | (value >> (8 * i) & 0xff));
+    }
+    return out;
+}
+
+Ports make_network() {
+    need_root();
+    enter_fresh_netns();
+    const auto port = [](const std::string& name, const std::string& net, const std::string& mac) {
+        run("ip link add " + name + " mtu 3506 type veth peer name " + name + "_host mtu 3506");
+        run("sysctl -qw net.ipv6.conf." + name + ".disable_ipv6=1 net.ipv6.conf." + name +
+            "_host.disable_ipv6=1");
+        run("ip link set " + name + " address " + mac + " up && ip link set " + name + "_host up");
+        run("ip address add 198.18." + net + ".1/24 dev " + name);
+        run("ip neighbour add 198.18." + net + ".2 lladdr 02:00:00:00:0" + net + ":02 nud permanent dev " +
+            name);
+        return ::if_nametoindex(name.c_str());
+    };
+    Ports ports;
+    ports.in = port("in", "1", "02:00:00:00:00:01");
+    ports.out = port("out", "2", "02:00:00:00:00:02");
+    ports.side = port("side", "3", "02:00:00:00:00:03");
+    run("ip route add 198.18.8.0/24 via 198.18.2.2 mtu lock 600");
+    run("sysctl -qw net.ipv4.ip_forward=1");
+    REQUIRE(ports.in != 0);
+    REQUIRE(ports.out != 0);
+    REQUIRE(ports.side != 0);
+    return ports;
+}
+
+// Refused before the dedupe, or not this switch's business.
+bool leaves_state_alone(std::uint32_t counter) {
+    return counter <= ASK_CNT_transit_ack || counter == ASK_CNT_drop_stale ||
+           (counter >= ASK_CNT_bad_version && counter <= ASK_CNT_bad_check);
+}
+
+template <typename T>
+void set_entry(int map, std::uint32_t index, const T& value) {
+    REQUIRE(bpf_map_update_elem(map, &index, &value, BPF_ANY) == 0);
+}
+
+template <typename T>
+T entry(int map, std::uint32_t index) {
+    T value{};
+    REQUIRE(bpf_map_lookup_elem(map, &index, &value) == 0);
+    return value;
+}
+
+void clear_hash(int map, std::size_t key_size) {
+    Bytes key(key_size);
+    while (bpf_map_get_next_key(map, nullptr, key.data()) == 0) {
+        REQUIRE(bpf_map_delete_elem(map, key.data()) == 0);
+    }
+}
+
+template <typename T>
+void clear_array(int map, std::uint32_t entries) {
+    const T blank{};
+    for (std::uint32_t i = 0; i < entries; ++i) {
+        set_entry(map, i, blank);
+    }
+}
+
+class MappedRegion {
+ public:
+    MappedRegion(int fd, std::size_t words) : bytes_(words * sizeof(ask_aggregator)) {
+        address_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        REQUIRE(address_ != MAP_FAILED);
+    }
+    ~MappedRegion() { ::munmap(address_, bytes_); }
+    MappedRegion(const MappedRegion&) = delete;
+    MappedRegion& operator=(const MappedRegion&) = delete;
+    [[nodiscard]] void* data() const { return address_; }
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+    std::size_t bytes_;
+    void* address_ = nullptr;
+};
+
+std::string show(const ask_aggregator& word) {
+    return hex({reinterpret_cast<const std::uint8_t*>(&word.kpart), ASK_KPART_BYTES}) + ":" +
+           std::to_string(word.vpart);
+}
+
+std::string first_difference(const Bytes& have, const Bytes& want) {
+    if (have.size() != want.size()) {
+        return std::to_string(have.size()) + " bytes, not " + std::to_string(want.size());
+    }
+    for (std::size_t i = 0; i < have.size(); ++i) {
+        if (have[i] != want[i]) {
+            return "byte " + std::to_string(i) + " is " + hex({&have[i], 1}) + ", not " + hex({&want[i], 1});
+        }
+    }
+    return "none";
+}
+
+switch_bpf* skeleton_of(void* raw) {
+    return static_cast<switch_bpf*>(raw);
+}
+
+}  // namespace
+
+const Ports& network() {
+    static const Ports ports = make_network();
+    return ports;
+}
+
+std::string to_string(const Way& way) {
+    return std::string(way.memory == ASK_MEMORY_SHARED ? "shared" : "pipelines") + "/" +
+           (way.dedupe == ASK_DEDUPE_COMPACT ? "compact" : "tagged");
+}
+
+std::string counter_name(std::uint32_t counter) {
+    return counter < kCounterNames.size() ? kCounterNames[counter] : "none";
+}
+
+std::vector<unsigned> allowed_cpus() {
+    static const std::vector<unsigned> cpus = [] {
+        cpu_set_t set;
+        REQUIRE(::sched_getaffinity(0, sizeof(set), &set) == 0);
+        std::vector<unsigned> out;
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+            if (CPU_ISSET(cpu, &set)) {
+                out.push_back(cpu);
+            }
+        }
+        return out;
+    }();
+    return cpus;
+}
+
+void run_on(unsigned cpu) {
+    allowed_cpus();  // read before it shrinks
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    REQUIRE(::sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+unsigned possible_cpu_count() {
+    const int count = libbpf_num_possible_cpus();
+    REQUIRE(count > 0);
+    return static_cast<unsigned>(count);
+}
+
+Switch::Switch(Way way, TableSizes sizes)
+    : way_(way), sizes_(sizes), channels_(sizes.channels), tasks_(sizes.tasks), flows_(sizes.flows) {
+    const Ports& ports = network();
+    run_on(allowed_cpus().front());
+    switch_bpf* skeleton = switch_bpf::open();
+    REQUIRE(skeleton != nullptr);
+    skeleton_ = skeleton;
+    const std::pair<const char*, std::uint32_t> entries[] = {
+        {"channel_ids", sizes.channels},  {"channels", sizes.channels}, {"dedupe", sizes.dedupe},
+        {"pkt_state", sizes.pkt_state},   {"flow_ids", sizes.flows},    {"flows", sizes.flows},
+        {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions}};
+    for (const auto& [name, count] : entries) {
+        REQUIRE(bpf_map__set_max_entries(bpf_object__find_map_by_name(skeleton->obj, name), count) == 0);
+    }
+    skeleton->rodata->ask_memory = way.memory;
+    skeleton->rodata->ask_dedupe = way.dedupe;
+    skeleton->rodata->ask_switch_id = kMarkSwitch;
+    skeleton->rodata->ask_mark_incarnation = kMarkIncarnation;
+    REQUIRE_MESSAGE(switch_bpf::load(skeleton) == 0, "load ", to_string(way));
+    program_ = bpf_program__fd(skeleton->progs.ask_switch);
+    for (const std::uint32_t port : {ports.in, ports.out}) {
+        set_entry(map("ports"), port, port);
+    }
+}
+
+Switch::~Switch() {
+    switch_bpf::destroy(skeleton_of(skeleton_));
+}
+
+Switch& Switch::get(Way way) {
+    static std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<Switch>> loaded;
+    auto& one = loaded[{way.memory, way.dedupe}];
+    if (!one) {
+        one = std::make_unique<Switch>(way);
+    }
+    one->reset();
+    return *one;
+}
+
+int Switch::map(const char* name) const {
+    const bpf_map* found = bpf_object__find_map_by_name(skeleton_of(skeleton_)->obj, name);
+    REQUIRE_MESSAGE(found != nullptr, name);
+    return bpf_map__fd(found);
+}
+
+void Switch::reset() {
+    run_on(allowed_cpus().front());
+    clear_hash(map("channel_ids"), sizeof(ask_channel_id));
+    clear_hash(map("flow_ids"), sizeof(ask_flow_id));
+    clear_array<ask_channel>(map("channels"), sizes_.channels);
+    clear_array<ask_flow>(map("flows"), sizes_.flows);
+    clear_array<ask_task>(map("tasks"), sizes_.tasks);
+    clear_array<ask_dedupe_state>(map("dedupe"), sizes_.dedupe);
+    clear_array<ask_pkt_state>(map("pkt_state"), sizes_.pkt_state);
+    const std::vector<ask_flow_stats> blank(possible_cpu_count());
+    for (std::uint32_t i = 0; i < sizes_.flow_stats; ++i) {
+        REQUIRE(bpf_map_update_elem(map("flow_stats"), &i, blank.data(), BPF_ANY) == 0);
+    }
+    for (std::uint32_t i = 0; i < sizes_.tasks; ++i) {
+        if (tasks_[i].region) {
+            REQUIRE(bpf_map_delete_elem(map("regions"), &i) == 0);
+        }
+        tasks_[i] = RegisteredTask{};
+    }
+    std::fill(channels_.begin(), channels_.end(), ChannelSpec{});
+    std::fill(flows_.begin(), flows_.end(), RegisteredFlow{});
+}
+
+void Switch::add_channel(std::uint32_t index, const ChannelSpec& spec) {
+    channels_[index] = spec;
+    if (channels_[index].ifindex == 0) {
+        channels_[index].ifindex = network().in;
+    }
+    const ask_channel value{.host = swap_be(spec.host),
+                            .port = swap_be(spec.port),
+                            .pad = 0,
+                            .incarnation = swap_be(spec.incarnation),
+                            .ifindex = channels_[index].ifindex};
+    set_entry(map("channels"), index, value);
+    const ask_channel_id id{.host = value.host, .port = value.port, .pad = 0};
+    REQUIRE(bpf_map_update_elem(map("channel_ids"), &id, &index, BPF_ANY) == 0);
+}
+
+std::uint32_t Switch::sets() const {
+    return way_.memory == ASK_MEMORY_SHARED ? 1 : possible_cpu_count();
+}
+
+std::uint32_t Switch::running_set() const {
+    return way_.memory == ASK_MEMORY_SHARED ? 0 : static_cast<std::uint32_t>(::sched_getcpu());
+}
+
+void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
+    ask_task value{};
+    value.instance = swap_be(spec.instance);
+    value.copy = spec.copy;
+    value.copies = spec.copies;
+    value.aggregators = spec.aggregators;
+    value.sets = sets();
+    value.short_slots = spec.short_slots;
+    value.groups = spec.groups;
+    value.m = spec.m;
+    value.rows = spec.rows;
+    value.op = spec.op;
+    set_entry(map("tasks"), index, value);
+}
+
+void Switch::set_copy(std::uint32_t task, std::uint32_t copy) {
+    tasks_[task].spec.copy = copy;
+    set_task(task, tasks_[task].spec);
+}
+
+void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
+    tasks_[index].spec = spec;
+    set_task(index, spec);
+    if (spec.copies == 0) {
+        return;
+    }
+    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+    const std::uint32_t words = sets() * spec.copies * spec.aas() * spec.aggregators;
+    tasks_[index].region = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "region", sizeof(std::uint32_t),
+                                                   sizeof(ask_aggregator), words, &options));
+    REQUIRE(tasks_[index].region);
+    set_entry(map("regions"), index, tasks_[index].region.get());
+}
+
+void Switch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t task) {
+    const Secret secret{0x1111111122222222ULL + flow, 0x3333333344444444ULL * (flow + 1)};
+    flows_[flow] = {.channel = channel, .task = task, .secret = secret};
+    ask_flow value{};
+    value.task_instance = swap_be(tasks_[task].spec.instance);
+    value.channel = channel;
+    value.task = task;
+    const __u64 words[2] = {secret[0], secret[1]};
+    ask_check_expand(words, &value.key);
+    set_entry(map("flows"), flow, value);
+    const ask_flow_id id{.task = value.task_instance,
+                         .host = swap_be(channels_[channel].host),
+                         .port = swap_be(channels_[channel].port),
+                         .pad = 0};
+    REQUIRE(bpf_map_update_elem(map("flow_ids"), &id, &flow, BPF_ANY) == 0);
+}
+
+void Switch::add_default(const TaskSpec& spec, const ChannelSpec& channel) {
+    add_channel(0, channel);
+    add_task(0, spec);
+    add_flow(0, 0, 0);
+}
+
+Packet Switch::packet(std::uint32_t flow) const {
+    const RegisteredFlow& from = flows_[flow];
+    const ChannelSpec& channel = channels_[from.channel];
+    const TaskSpec& spec = tasks_[from.task].spec;
+    Packet packet;
+    packet.dest_mac = kInMac;
+    packet.source_mac = kSenderMac;
+    packet.source = channel.host;
+    packet.dest = kReceiver;
+    packet.source_port = channel.port;
+    packet.short_slots = spec.short_slots;
+    packet.groups = spec.groups;
+    packet.m = spec.m;
+    packet.op = spec.op;
+    packet.task = spec.instance;
+    packet.host = channel.host;
+    packet.port = channel.port;
+    packet.incarnation = channel.incarnation;
+    packet.secret = from.secret;
+    return packet;
+}
+
+Switch::Outcome Switch::run(const Bytes& frame, std::uint32_t ifindex) const {
+    xdp_md context{};
+    context.data_end = static_cast<__u32>(frame.size());
+    context.ingress_ifindex = ifindex == 0 ? network().in : ifindex;
+    Outcome outcome;
+    outcome.frame.resize(4096);
+    LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = outcome.frame.data(),
+                .data_size_in = static_cast<__u32>(frame.size()),
+                .data_size_out = static_cast<__u32>(outcome.frame.size()), .ctx_in = &context,
+                .ctx_size_in = sizeof(context), .repeat = 1);
+    INFO("frame: ", scapy(frame));
+    REQUIRE(bpf_prog_test_run_opts(program_, &options) == 0);
+    outcome.action = options.retval;
+    outcome.frame.resize(options.data_size_out);
+    return outcome;
+}
+
+void Switch::expect(const std::string& description, const Bytes& frame, std::uint32_t action,
+                    ask_counter counter, const Bytes& out, std::uint32_t ifindex) {
+    INFO(to_string(way_), ": ", description, "\npacket: ", hex(frame), "\n", scapy(frame));
+    const std::vector<std::uint64_t> counted = counters();
+    const State before = state();
+    const Outcome outcome = run(frame, ifindex);
+    CHECK(outcome.action == action);
+    INFO("came out: ", hex(outcome.frame), "\nexpected: ", hex(out), "\n",
+         "first difference: ", first_difference(outcome.frame, out));
+    CHECK((outcome.frame == out));
+    const std::vector<std::uint64_t> after = counters();
+    for (std::uint32_t i = 0; i < ASK_CNT_COUNT; ++i) {
+        const std::uint64_t grown = after[i] - counted[i];
+        CHECK_MESSAGE(grown == (i == counter ? 1 : 0), counter_name(i), " grew by ", grown, ", expected was ",
+                      counter_name(counter));
+    }
+    if (leaves_state_alone(counter)) {
+        CHECK((state() == before));
+    }
+}
+
+void Switch::expect(const std::string& description, const Packet& packet, std::uint32_t action,
+                    ask_counter counter) {
+    const Bytes frame = packet.frame();
+    expect(description, frame, action, counter, frame);
+}
+
+void Switch::expect_drop(const std::string& description, const Packet& packet, ask_counter counter,
+                         std::uint32_t ifindex) {
+    const Bytes frame = packet.frame();
+    expect(description, frame, XDP_DROP, counter, frame, ifindex);
+}
+
+void Switch::expect_ack(const std::string& description, const Packet& packet, ask_counter counter) {
+    const Bytes out = packet.ack(kMarkSwitch, kMarkIncarnation).frame();
+    REQUIRE(out.size() == 90);
+    expect(description, packet.frame(), XDP_TX, counter, out);
+}
+
+void Switch::expect_left(const std::string& description, const Packet& packet, ask_counter counter,
+                         const std::vector<std::uint32_t>& bitmaps) {
+    const Packet out = packet.left(kMarkSwitch, kMarkIncarnation, bitmaps).routed(kOutMac, kReceiverMac);
+    expect(description, packet.frame(), XDP_REDIRECT, counter, out.frame());
+}
+
+void Switch::expect_routed(const std::string& description, const Packet& packet, ask_counter counter) {
+    expect(description, packet.frame(), XDP_REDIRECT, counter, packet.routed(kOutMac, kReceiverMac).frame());
+}
+
+std::size_t Switch::place(std::uint32_t task, unsigned slot, const std::string& key,
+                          std::uint32_t copy) const {
+    const TaskSpec& spec = tasks_[task].spec;
+    const unsigned words = slot < spec.short_slots ? 1 : spec.m;
+    const unsigned aa =
+        slot < spec.short_slots ? slot : spec.short_slots + (slot - spec.short_slots) * unsigned{spec.m};
+    const Bytes kparts = encode_key(key, words);
+    std::uint32_t hash = ASK_HASH_SEED;
+    for (unsigned i = 0; i < words; ++i) {
+        std::uint32_t kpart = 0;
+        std::memcpy(&kpart, kparts.data() + std::size_t{4} * i, sizeof(kpart));
+        hash = ask_hash_add(hash, kpart);
+    }
+    const std::size_t first = std::size_t{running_set()} * spec.copies + copy;
+    return (first * spec.aas() + aa) * spec.aggregators + ask_hash_index(hash, spec.aggregators);
+}
+
+std::vector<ask_aggregator> Switch::region(std::uint32_t task) const {
+    const TaskSpec& spec = tasks_[task].spec;
+    std::vector<ask_aggregator> words(std::size_t{sets()} * spec.copies * spec.aas() * spec.aggregators);
+    if (!words.empty()) {
+        const MappedRegion mapped(tasks_[task].region.get(), words.size());
+        std::memcpy(words.data(), mapped.data(), mapped.bytes());
+    }
+    return words;
+}
+
+void Switch::set_region(std::uint32_t task, const std::vector<ask_aggregator>& words) const {
+    const MappedRegion mapped(tasks_[task].region.get(), words.size());
+    std::memcpy(mapped.data(), words.data(), mapped.bytes());
+}
+
+void Switch::expect_region(std::uint32_t task, const std::vector<Held>& held, std::uint32_t copy) const {
+    const TaskSpec& spec = tasks_[task].spec;
+    const std::vector<ask_aggregator> have = region(task);
+    std::vector<ask_aggregator> want(have.size());
+    for (const Held& tuple : held) {
+        const unsigned words = tuple.slot < spec.short_slots ? 1 : spec.m;
+        const Bytes kparts = encode_key(tuple.key, words);
+        const std::size_t first = place(task, tuple.slot, tuple.key, copy);
+        for (unsigned i = 0; i < words; ++i) {
+            ask_aggregator& word = want[first + std::size_t{i} * spec.aggregators];
+            std::memcpy(&word.kpart, kparts.data() + std::size_t{4} * i, ASK_KPART_BYTES);
+            word.vpart = i + 1 < words ? 0 : tuple.value;
+        }
+    }
+    for (std::size_t i = 0; i < have.size(); ++i) {
+        if (std::memcmp(&have[i], &want[i], sizeof(have[i])) != 0) {
+            FAIL_CHECK("AA ", (i / spec.aggregators) % spec.aas(), " [", i % spec.aggregators, "] holds ",
+                       show(have[i]), ", not ", show(want[i]));
+        }
+    }
+    CHECK(have.size() == want.size());
+}
+
+Bytes Switch::read_all(const char* name, std::uint32_t entries, std::size_t size) const {
+    Bytes out(entries * size);
+    const int fd = map(name);
+    for (std::uint32_t i = 0; i < entries; ++i) {
+        REQUIRE(bpf_map_lookup_elem(fd, &i, out.data() + i * size) == 0);
+    }
+    return out;
+}
+
+State Switch::state() const {
+    State state;
+    state.dedupe = read_all("dedupe", sizes_.dedupe, sizeof(ask_dedupe_state));
+    state.pkt_state = read_all("pkt_state", sizes_.pkt_state, sizeof(ask_pkt_state));
+    state.flow_stats =
+        read_all("flow_stats", sizes_.flow_stats, sizeof(ask_flow_stats) * possible_cpu_count());
+    for (std::uint32_t i = 0; i < tasks_.size(); ++i) {
+        if (tasks_[i].region) {
+            const std::vector<ask_aggregator> words = region(i);
+            const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
+            state.regions.insert(state.regions.end(), bytes, bytes + words.size() * sizeof(ask_aggregator));
+        }
+    }
+    return state;
+}
+
+std::vector<std::uint64_t> Switch::counters() const {
+    std::vector<std::uint64_t> out(ASK_CNT_COUNT);
+    std::vector<std::uint64_t> parts(possible_cpu_count());
+    const int fd = map("counters");
+    for (std::uint32_t i = 0; i < ASK_CNT_COUNT; ++i) {
+        REQUIRE(bpf_map_lookup_elem(fd, &i, parts.data()) == 0);
+        for (const std::uint64_t part : parts) {
+            out[i] += part;
+        }
+    }
+    return out;
+}
+
+ask_flow_stats Switch::stats(std::uint32_t flow) const {
+    std::vector<ask_flow_stats> parts(possible_cpu_count());
+    REQUIRE(bpf_map_lookup_elem(map("flow_stats"), &flow, parts.data()) == 0);
+    std::array<std::uint64_t, sizeof(ask_flow_stats) / 8> sum{};
+    for (const ask_flow_stats& part : parts) {
+        std::array<std::uint64_t, sum.size()> words{};
+        std::memcpy(words.data(), &part, sizeof(part));
+        for (std::size_t i = 0; i < sum.size(); ++i) {
+            sum[i] += words[i];
+        }
+    }
+    ask_flow_stats out{};
+    std::memcpy(&out, sum.data(), sizeof(out));
+    return out;
+}
+
+ask_dedupe_state Switch::dedupe_state(std::uint32_t channel) const {
+    return entry<ask_dedupe_state>(map("dedupe"), channel);
+}
+
+ask_pkt_state Switch::pkt_state(std::uint32_t channel) const {
+    return entry<ask_pkt_state>(map("pkt_state"), channel);
+}
+
+void Switch::set_dedupe(std::uint32_t channel, const ask_dedupe_state& state) const {
+    set_entry(map("dedupe"), channel, state);
+}
+
+void Switch::set_pkt_state(std::uint32_t channel, const ask_pkt_state& state) const {
+    set_entry(map("pkt_state"), channel, state);
+}
+
+}  // namespace ask::test
