@@ -10,7 +10,7 @@
 
 #include "lib/client/convert.h"
 
-namespace ask {
+namespace ask::client {
 namespace {
 
 // What the agent needs on top of a task's deadline to say that it has passed.
@@ -196,4 +196,4 @@ Result<> AgentLink::wait_until(int fd, Clock::time_point deadline) {
     }
 }
 
-}  // namespace ask
+}  // namespace ask::client

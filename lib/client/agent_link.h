@@ -14,7 +14,7 @@
 #include "lib/client/task.h"
 #include "proto/local.pb.h"
 
-namespace ask {
+namespace ask::client {
 
 struct LinkOptions {
     std::string agent;      // socket path; empty: agent_socket_path()
@@ -58,4 +58,4 @@ class AgentLink {
     Clock::time_point last_heard_;
 };
 
-}  // namespace ask
+}  // namespace ask::client

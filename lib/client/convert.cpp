@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/client/convert.h"
 
-namespace ask {
+namespace ask::client {
 
 TaskStats stats_from_proto(const v1::FlowStats& stats) {
     TaskStats out;
@@ -56,4 +56,4 @@ Result<TaskOp> op_from_proto(v1::Operator op) {
     }
 }
 
-}  // namespace ask
+}  // namespace ask::client

@@ -6,7 +6,7 @@
 #include "lib/client/task.h"
 #include "proto/common.pb.h"
 
-namespace ask {
+namespace ask::client {
 
 // Whatever the switch did not account for never met a region: it counts as no_region.
 [[nodiscard]] TaskStats stats_from_proto(const v1::FlowStats& stats);
@@ -14,4 +14,4 @@ namespace ask {
 // kInternal for an operator that does not exist.
 Result<TaskOp> op_from_proto(v1::Operator op);
 
-}  // namespace ask
+}  // namespace ask::client

@@ -7,7 +7,7 @@
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
 
-namespace ask {
+namespace ask::client {
 namespace {
 
 constexpr std::size_t kTableFds = 2;
@@ -158,4 +158,4 @@ Result<ReceiveResult> ReceiveSession::wait() {
     return impl_->wait();
 }
 
-}  // namespace ask
+}  // namespace ask::client

@@ -2,7 +2,7 @@
 //
 // Opens a task on this host's agent and takes its result.
 //
-//     auto session = ask::ReceiveSession::open({.task = "wordcount", .senders = 3});
+//     auto session = ask::client::ReceiveSession::open({.task = "wordcount", .senders = 3});
 //     auto result = session->wait();
 //     result->table.each_sorted([](std::string_view key, std::int64_t value) { ... });
 //
@@ -23,7 +23,7 @@
 #include "lib/client/task.h"
 #include "lib/core/types.h"
 
-namespace ask {
+namespace ask::client {
 
 struct ReceiveOptions {
     std::string agent;          // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
@@ -76,4 +76,4 @@ class ReceiveSession {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ask
+}  // namespace ask::client

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ask {
+namespace ask::client {
 namespace {
 
 std::uint64_t prefix_of(std::string_view key) {
@@ -97,4 +97,4 @@ Result<std::vector<ResultMap::Ref>> ResultMap::sorted() const {
     return refs;
 }
 
-}  // namespace ask
+}  // namespace ask::client

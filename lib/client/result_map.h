@@ -14,7 +14,7 @@
 #include "lib/base/unique_fd.h"
 #include "lib/core/result_table.h"
 
-namespace ask {
+namespace ask::client {
 
 // Memory mapped from a file for reading.
 class ReadMapping {
@@ -81,4 +81,4 @@ Result<> ResultMap::each_sorted(Visit&& visit) const {
     return {};
 }
 
-}  // namespace ask
+}  // namespace ask::client

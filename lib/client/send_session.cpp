@@ -11,7 +11,7 @@
 #include "lib/client/convert.h"
 #include "lib/client/tuple_ring.h"
 
-namespace ask {
+namespace ask::client {
 namespace {
 
 // Tuples between two looks at the agent; between two publications within.
@@ -189,4 +189,4 @@ Result<TaskStats> SendSession::finish() {
     return impl_->finish();
 }
 
-}  // namespace ask
+}  // namespace ask::client

@@ -2,7 +2,7 @@
 //
 // Streams tuples into a task through this host's agent.
 //
-//     auto session = ask::SendSession::open({.task = "wordcount", .to = "h4"});
+//     auto session = ask::client::SendSession::open({.task = "wordcount", .to = "h4"});
 //     ...session->send("apple", 1)...
 //     auto report = session->finish();
 //
@@ -21,7 +21,7 @@
 #include "lib/base/result.h"
 #include "lib/client/task.h"
 
-namespace ask {
+namespace ask::client {
 
 struct SendOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
@@ -68,4 +68,4 @@ class SendSession {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ask
+}  // namespace ask::client

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace ask {
+namespace ask::client {
 namespace {
 
 constexpr std::string_view kDefaultAgent = "/run/ask/agent.sock";
@@ -54,4 +54,4 @@ std::string agent_socket_path(std::string_view chosen) {
     return std::string(chosen.empty() ? kDefaultAgent : chosen);
 }
 
-}  // namespace ask
+}  // namespace ask::client

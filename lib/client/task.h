@@ -12,7 +12,7 @@
 
 #include "lib/base/result.h"
 
-namespace ask {
+namespace ask::client {
 
 // How the values of equal keys are combined. kCount: every tuple counts as 1, whatever its value.
 enum class TaskOp : std::uint8_t { kSum, kCount, kMin, kMax };
@@ -70,4 +70,4 @@ struct TaskProgress {
     std::uint32_t senders_finished = 0;
 };
 
-}  // namespace ask
+}  // namespace ask::client

@@ -8,14 +8,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double filled_ratio(const TaskStats& stats) {
+double filled_ratio(const client::TaskStats& stats) {
     return stats.slots_offered == 0
                ? 0.0
                : static_cast<double>(stats.slots_filled) / static_cast<double>(stats.slots_offered);
 }
 
-void put_stats(Json& json, const TaskStats& stats) {
-    const ReceiverTuples& receiver = stats.tuples_receiver;
+void put_stats(Json& json, const client::TaskStats& stats) {
+    const client::ReceiverTuples& receiver = stats.tuples_receiver;
     json["tuples_in"] = stats.tuples_in;
     json["tuples_merged"] = stats.tuples_merged;
     json["tuples_sent"] = stats.tuples_sent;
@@ -39,19 +39,19 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
-std::string send_stats_json(const TaskStats& stats) {
+std::string send_stats_json(const client::TaskStats& stats) {
     Json json;
     put_stats(json, stats);
     return dump(json);
 }
 
-std::string receive_stats_json(const TaskStats& stats, std::uint64_t fetched,
-                               const std::vector<NamedStats>& senders) {
+std::string receive_stats_json(const client::TaskStats& stats, std::uint64_t fetched,
+                               const std::vector<client::NamedStats>& senders) {
     Json json;
     put_stats(json, stats);
     json["fetched"] = fetched;
     json["senders"] = Json::array();
-    for (const NamedStats& sender : senders) {
+    for (const client::NamedStats& sender : senders) {
         Json entry;
         entry["name"] = sender.name;
         put_stats(entry, sender.stats);

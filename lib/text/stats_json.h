@@ -12,9 +12,9 @@
 namespace ask {
 
 // A JSON object, indented, ending in a newline.
-[[nodiscard]] std::string send_stats_json(const TaskStats& stats);
+[[nodiscard]] std::string send_stats_json(const client::TaskStats& stats);
 // `fetched`: aggregators that came from the switch at the end.
-[[nodiscard]] std::string receive_stats_json(const TaskStats& stats, std::uint64_t fetched,
-                                             const std::vector<NamedStats>& senders);
+[[nodiscard]] std::string receive_stats_json(const client::TaskStats& stats, std::uint64_t fetched,
+                                             const std::vector<client::NamedStats>& senders);
 
 }  // namespace ask

@@ -56,12 +56,12 @@ void add_flags(CLI::App& app, Flags& flags) {
         "more: docs/commands.md.");
 }
 
-Result<ReceiveOptions> options_from(const Flags& flags) {
-    ReceiveOptions options;
+Result<client::ReceiveOptions> options_from(const Flags& flags) {
+    client::ReceiveOptions options;
     options.agent = flags.common.agent;
     options.task = flags.common.task;
     options.senders = flags.senders;
-    options.op = parse_task_op(flags.op).value_or(TaskOp::kSum);
+    options.op = client::parse_task_op(flags.op).value_or(client::TaskOp::kSum);
     options.deadline = flags.common.deadline();
     options.aggregators = flags.aggregators;
     options.no_switch = flags.no_switch;
@@ -76,16 +76,16 @@ Result<ReceiveOptions> options_from(const Flags& flags) {
     return options;
 }
 
-Result<ReceiveResult> receive(const Flags& flags, int stop_fd, ProgressLine& progress) {
+Result<client::ReceiveResult> receive(const Flags& flags, int stop_fd, ProgressLine& progress) {
     auto options = options_from(flags);
     if (!options) {
         return std::move(options).error();
     }
     options->cancel_fd = stop_fd;
-    options->on_progress = [&progress, &flags](const TaskProgress& now) {
+    options->on_progress = [&progress, &flags](const client::TaskProgress& now) {
         progress.show(describe_receive(now, flags.senders));
     };
-    auto session = ReceiveSession::open(*std::move(options));
+    auto session = client::ReceiveSession::open(*std::move(options));
     if (!session) {
         return std::move(session).error();
     }
@@ -96,14 +96,14 @@ Result<ReceiveResult> receive(const Flags& flags, int stop_fd, ProgressLine& pro
     return session->wait();
 }
 
-Result<> print(const ResultMap& table) {
+Result<> print(const client::ResultMap& table) {
     LineWriter out(STDOUT_FILENO);
     auto printed =
         table.each_sorted([&out](std::string_view key, std::int64_t value) { return out.line(key, value); });
     return printed ? out.flush() : std::move(printed);
 }
 
-int finish(const Flags& flags, const ReceiveResult& result, StatsFile& stats_file) {
+int finish(const Flags& flags, const client::ReceiveResult& result, StatsFile& stats_file) {
     if (!flags.common.stats_file.empty()) {
         const std::string json = receive_stats_json(result.stats, result.fetched, result.senders);
         if (auto written = stats_file.write(json); !written) {

@@ -45,12 +45,12 @@ void add_flags(CLI::App& app, Flags& flags) {
         "docs/commands.md.");
 }
 
-Result<TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine& progress) {
+Result<client::TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine& progress) {
     if (auto readable = check_readable(flags.files); !readable) {
         return std::move(readable).error();
     }
     progress.show("looking for task " + flags.common.task + " at " + flags.to);
-    auto session = SendSession::open({
+    auto session = client::SendSession::open({
         .agent = flags.common.agent,
         .task = flags.common.task,
         .to = flags.to,
@@ -58,7 +58,7 @@ Result<TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine& progre
         .deadline = flags.common.deadline(),
         .as_count = flags.count,
         .cancel_fd = stop_fd,
-        .on_progress = [&progress](const TaskProgress& now) { progress.show(describe_send(now)); },
+        .on_progress = [&progress](const client::TaskProgress& now) { progress.show(describe_send(now)); },
     });
     if (!session) {
         return std::move(session).error();

@@ -56,7 +56,7 @@ int with_status(const Flags& flags, Show&& show) {
         auto status = switch_status(address);
         return status ? print(show(*status)) : fail(kName, status.error());
     }
-    auto status = agent_status(agent_socket_path(flags.agent));
+    auto status = agent_status(client::agent_socket_path(flags.agent));
     return status ? print(show(*status)) : fail(kName, status.error());
 }
 
@@ -64,7 +64,7 @@ int explain(const Flags& flags) {
     TaskSources sources;
     std::string address = switch_to_ask(flags);
     if (address.empty()) {
-        auto status = agent_status(agent_socket_path(flags.agent));
+        auto status = agent_status(client::agent_socket_path(flags.agent));
         if (!status) {
             return fail(kName, status.error());
         }

@@ -93,8 +93,8 @@ struct Line {
 
 // While the task runs, the receiver's and the switch's parts may be ahead of the sender's: shares are of what
 // has been accounted for.
-std::vector<Line> lines_of(const TaskStats& stats) {
-    const ReceiverTuples& receiver = stats.tuples_receiver;
+std::vector<Line> lines_of(const client::TaskStats& stats) {
+    const client::ReceiverTuples& receiver = stats.tuples_receiver;
     const std::uint64_t settled = stats.tuples_switch + receiver.total();
     const std::uint64_t sent = std::max(stats.tuples_sent, settled);
     return {
@@ -115,7 +115,7 @@ std::vector<Line> lines_of(const TaskStats& stats) {
 
 std::string tuples_part(const v1::FlowStats& stats) {
     Table table({{"Tuples"}, {"", Align::kRight}, {"", Align::kRight}, {""}});
-    for (const Line& line : lines_of(stats_from_proto(stats))) {
+    for (const Line& line : lines_of(client::stats_from_proto(stats))) {
         table.add({line.what, grouped(line.tuples), line.of == 0 ? "" : percent(line.tuples, line.of),
                    line.tuples == 0 ? "" : line.why});
     }

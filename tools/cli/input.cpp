@@ -71,7 +71,7 @@ Result<> check_readable(const std::vector<std::string>& files) {
     return {};
 }
 
-Result<> send_file(SendSession& session, const std::string& file, LineForm form, int stop_fd) {
+Result<> send_file(client::SendSession& session, const std::string& file, LineForm form, int stop_fd) {
     auto input = open_input(file);
     if (!input) {
         return std::move(input).error();

@@ -16,6 +16,6 @@ Result<> check_readable(const std::vector<std::string>& files);
 
 // Sends every line of `file` ("-": standard input). Errors in lines name file, line and column. `stop_fd`
 // readable: kAborted.
-Result<> send_file(SendSession& session, const std::string& file, LineForm form, int stop_fd);
+Result<> send_file(client::SendSession& session, const std::string& file, LineForm form, int stop_fd);
 
 }  // namespace ask::cli

@@ -67,8 +67,8 @@ std::string short_count(std::uint64_t count) {
     return text.data();
 }
 
-std::string describe_send(const TaskProgress& progress) {
-    const TaskStats& stats = progress.stats;
+std::string describe_send(const client::TaskProgress& progress) {
+    const client::TaskStats& stats = progress.stats;
     std::string text = progress.state + ", " + short_count(stats.tuples_in) + " tuples in";
     if (stats.packets_sent > 0) {
         text += ", " + short_count(stats.tuples_merged) + " merged, " + short_count(stats.packets_sent) +
@@ -77,7 +77,7 @@ std::string describe_send(const TaskProgress& progress) {
     return text;
 }
 
-std::string describe_receive(const TaskProgress& progress, std::uint32_t senders) {
+std::string describe_receive(const client::TaskProgress& progress, std::uint32_t senders) {
     return progress.state + ", senders: " + std::to_string(progress.senders_joined) + " of " +
            std::to_string(senders) + " joined, " + std::to_string(progress.senders_finished) + " finished, " +
            short_count(progress.stats.tuples_receiver.total()) + " tuples here";

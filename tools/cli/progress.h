@@ -31,7 +31,7 @@ class ProgressLine {
 
 // "12345678" as "12.3 M".
 [[nodiscard]] std::string short_count(std::uint64_t count);
-[[nodiscard]] std::string describe_send(const TaskProgress& progress);
-[[nodiscard]] std::string describe_receive(const TaskProgress& progress, std::uint32_t senders);
+[[nodiscard]] std::string describe_send(const client::TaskProgress& progress);
+[[nodiscard]] std::string describe_receive(const client::TaskProgress& progress, std::uint32_t senders);
 
 }  // namespace ask::cli

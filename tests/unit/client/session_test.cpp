@@ -19,6 +19,7 @@ namespace ask {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace client;
 using test::FakeAgent;
 
 constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;

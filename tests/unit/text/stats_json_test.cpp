@@ -7,8 +7,8 @@
 namespace ask {
 namespace {
 
-TaskStats sample() {
-    TaskStats stats;
+client::TaskStats sample() {
+    client::TaskStats stats;
     stats.tuples_in = 100;
     stats.tuples_merged = 20;
     stats.tuples_sent = 80;
