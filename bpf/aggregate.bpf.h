@@ -136,63 +136,15 @@ static __always_inline enum ask_outcome offer_short(const struct ask_copy *copy,
 	return update_aggregator(copy, aa, index, kpart, (__s32)bpf_ntohl(slot->vpart), false);
 }
 
-/*
- * A medium slot: the m AAs of its group, at one index, from the hash of the whole key.
- * Leading words first: whoever reserves them fixes who may use the last, so a
- * reservation that is not finished (shared, another CPU) harms nobody.
- */
-static __always_inline enum ask_outcome offer_medium(const struct ask_copy *copy,
-						     const struct ask_task *task,
-						     const struct ask_slot *slot, const void *end,
-						     __u32 aa)
+/* Where a task aggregates, from `base` on; false: nowhere. */
+static __always_inline bool find_copy(__u32 task_index, const struct ask_task *task, __u32 base,
+				      struct ask_copy *copy)
 {
-	__u32 hash = ASK_HASH_SEED;
-	__u32 index, j;
-
-#pragma clang loop unroll(disable)
-	for (j = 0; j < ASK_MAX_M; j++) {
-		__u32 kpart;
-
-		if (j >= ASK_READ_ONCE(task->m) || (const void *)(slot + j + 1) > end)
-			break;
-		__builtin_memcpy(&kpart, slot[j].kpart, sizeof(kpart));
-		hash = ask_hash_add(hash, kpart);
-	}
-	index = ask_hash_index(hash, copy->aggregators);
-#pragma clang loop unroll(disable)
-	for (j = 0; j < ASK_MAX_M; j++) {
-		enum ask_outcome outcome;
-		const bool leading = j + 1 < ASK_READ_ONCE(task->m);
-		__u32 kpart;
-
-		if ((const void *)(slot + j + 1) > end)
-			break;
-		__builtin_memcpy(&kpart, slot[j].kpart, sizeof(kpart));
-		outcome = update_aggregator(copy, aa + j, index, kpart,
-					    (__s32)bpf_ntohl(slot[j].vpart), leading);
-		if (outcome != ASK_AGGREGATED || !leading)
-			return outcome;
-	}
-	return ASK_COLLISION;
-}
-
-/*
- * What became of a row: the slots that are left, and of those the ones left for another
- * reason than a collision. One word, since a global function returns no more.
- */
-#define ASK_ROW_LEFT(word) ((__u32)(word))
-#define ASK_ROW_OVERFLOW(word) ((__u32)((word) >> 32) & 0xff)
-#define ASK_ROW_CONTENTION(word) ((__u32)((word) >> 40) & 0xff)
-
-static __always_inline __u64 row_outcome(enum ask_outcome outcome, __u32 slot)
-{
-	if (outcome == ASK_AGGREGATED)
-		return 0;
-	if (outcome == ASK_OVERFLOW)
-		return (1ull << slot) + (1ull << 32);
-	if (outcome == ASK_CONTENTION)
-		return (1ull << slot) + (1ull << 40);
-	return 1ull << slot;
+	copy->region = bpf_map_lookup_elem(&regions, &task_index);
+	copy->base = base;
+	copy->aggregators = task->aggregators;
+	copy->op = task->op;
+	return copy->region;
 }
 
 /* The slot at `offset` of a frame whose data starts at `data`. */
@@ -204,12 +156,84 @@ static __always_inline const struct ask_slot *slot_at(const void *data, __u32 of
 	return data + offset;
 }
 
-static __always_inline __u64 aggregate_shorts(const void *data, const void *end,
-					      const struct ask_task *task,
-					      const struct ask_copy *copy, __u32 offset,
-					      __u32 bitmap)
+/* The hash of a medium slot's key. */
+static __always_inline __u32 hash_medium(const struct ask_task *task, const struct ask_slot *slot,
+					 const void *end)
 {
-	__u64 word = 0;
+	__u32 hash = ASK_HASH_SEED;
+	__u32 j;
+
+#pragma clang loop unroll(disable)
+	for (j = 0; j < ASK_MAX_M; j++) {
+		__u32 kpart;
+
+		if (j >= ASK_READ_ONCE(task->m) || (const void *)(slot + j + 1) > end)
+			break;
+		__builtin_memcpy(&kpart, slot[j].kpart, sizeof(kpart));
+		hash = ask_hash_add(hash, kpart);
+	}
+	return hash;
+}
+
+/*
+ * A medium slot, at frame offset `offset`: the m AAs of its group from `aa` on, at one
+ * index, from the hash of the whole key. Leading words first: whoever reserves them
+ * fixes who may use the last, so a reservation that is not finished (shared, another
+ * CPU) harms nobody. Returns enum ask_outcome. A global function, so that the verifier
+ * looks at a group once: Linux 6.1 goes through half a million instructions otherwise.
+ */
+__noinline int ask_offer_medium(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
+				__u32 aa)
+{
+	const struct ask_slot *slot = slot_at((const void *)(long)ctx->data, offset);
+	const void *end = (const void *)(long)ctx->data_end;
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	struct ask_copy copy;
+	__u32 index, j;
+
+	if (!task || !find_copy(task_index, task, base, &copy))
+		return ASK_COLLISION;
+	index = ask_hash_index(hash_medium(task, slot, end), copy.aggregators);
+#pragma clang loop unroll(disable)
+	for (j = 0; j < ASK_MAX_M; j++) {
+		enum ask_outcome outcome;
+		const bool leading = j + 1 < ASK_READ_ONCE(task->m);
+		__u32 kpart;
+
+		if ((const void *)(slot + j + 1) > end)
+			break;
+		__builtin_memcpy(&kpart, slot[j].kpart, sizeof(kpart));
+		outcome = update_aggregator(&copy, aa + j, index, kpart,
+					    (__s32)bpf_ntohl(slot[j].vpart), leading);
+		if (outcome != ASK_AGGREGATED || !leading)
+			return (int)outcome;
+	}
+	return ASK_COLLISION;
+}
+
+/* Takes a slot out of its row when its tuple has been aggregated; counts why it has not. */
+static __always_inline void settle(struct ask_phv *phv, __u32 r, __u32 slot,
+				   enum ask_outcome outcome)
+{
+	if (outcome == ASK_AGGREGATED)
+		ASK_WRITE_ONCE(phv->left[r], ASK_READ_ONCE(phv->left[r]) & ~(1u << slot));
+	else if (outcome == ASK_OVERFLOW)
+		phv->overflow++;
+	else if (outcome == ASK_CONTENTION)
+		phv->contention++;
+}
+
+static __always_inline bool has_slot(const struct ask_phv *phv, __u32 r, __u32 slot)
+{
+	return ASK_READ_ONCE(phv->left[r]) >> slot & 1u;
+}
+
+static __always_inline void aggregate_shorts(struct xdp_md *ctx, const struct ask_task *task,
+					     const struct ask_copy *copy, __u32 offset,
+					     struct ask_phv *phv, __u32 r)
+{
+	const void *data = (const void *)(long)ctx->data;
+	const void *end = (const void *)(long)ctx->data_end;
 	__u32 i;
 
 #pragma clang loop unroll(disable)
@@ -218,62 +242,53 @@ static __always_inline __u64 aggregate_shorts(const void *data, const void *end,
 
 		if (i >= ASK_READ_ONCE(task->short_slots))
 			break;
-		if (!(bitmap & (1u << i)))
+		if (!has_slot(phv, r, i))
 			continue;
 		slot = slot_at(data, offset + i * ASK_SLOT_BYTES);
 		if ((const void *)(slot + 1) > end)
 			break;
-		word += row_outcome(offer_short(copy, slot, i), i);
+		settle(phv, r, i, offer_short(copy, slot, i));
 	}
-	return word;
 }
 
-static __always_inline __u64 aggregate_mediums(const void *data, const void *end,
-					       const struct ask_task *task,
-					       const struct ask_copy *copy, __u32 offset,
-					       __u32 bitmap)
+static __always_inline void aggregate_mediums(struct xdp_md *ctx, __u32 task_index,
+					      const struct ask_task *task, __u32 base, __u32 offset,
+					      struct ask_phv *phv, __u32 r)
 {
-	__u64 word = 0;
 	__u32 g;
 
 #pragma clang loop unroll(disable)
 	for (g = 0; g < ASK_MAX_SLOTS; g++) {
 		const __u32 i = (ASK_READ_ONCE(task->short_slots) + g) % ASK_MAX_SLOTS;
 		const __u32 aa = ASK_READ_ONCE(task->short_slots) + g * ASK_READ_ONCE(task->m);
-		const struct ask_slot *slot;
 
 		if (g >= ASK_READ_ONCE(task->groups))
 			break;
-		if (!(bitmap & (1u << i)))
+		if (!has_slot(phv, r, i))
 			continue;
-		slot = slot_at(data, offset + aa * ASK_SLOT_BYTES);
-		if ((const void *)(slot + 1) > end)
-			break;
-		word += row_outcome(offer_medium(copy, task, slot, end, aa), i);
+		settle(phv, r, i,
+		       (enum ask_outcome)ask_offer_medium(ctx, task_index, base,
+							  offset + aa * ASK_SLOT_BYTES, aa));
 	}
-	return word;
 }
 
 /*
- * One pass: offers every slot of the row at frame offset `offset` whose bit is set in
- * `bitmap` to the aggregators from `base` on. A global function, so that the verifier
- * looks at a row once and not once per row (eight times over, it runs out of its budget).
+ * One pass: offers every slot left of row `r`, at frame offset `offset`, to the aggregators
+ * from `base` on; what stays left, and why, is in the packet's vector. A global function, so
+ * that the verifier looks at a row once and not once per row (eight times over, it runs out
+ * of its budget). What becomes of a slot is kept in memory, of which the verifier keeps
+ * nothing: a variable would hold another value on every path, and Linux 6.1 follows them all.
  */
-__noinline __u64 ask_aggregate_row(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
-				   __u32 bitmap)
+__noinline int ask_aggregate_row(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
+				 __u32 r)
 {
-	const void *data = (const void *)(long)ctx->data;
-	const void *end = (const void *)(long)ctx->data_end;
-	struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	struct ask_copy copy = {.base = base};
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	struct ask_phv *phv = find_phv();
+	struct ask_copy copy;
 
-	if (!task)
-		return bitmap;
-	copy.region = bpf_map_lookup_elem(&regions, &task_index);
-	if (!copy.region)
-		return bitmap;
-	copy.aggregators = task->aggregators;
-	copy.op = task->op;
-	return aggregate_shorts(data, end, task, &copy, offset, bitmap) +
-	       aggregate_mediums(data, end, task, &copy, offset, bitmap);
+	if (!phv || r >= ASK_MAX_ROWS || !task || !find_copy(task_index, task, base, &copy))
+		return 0;
+	aggregate_shorts(ctx, task, &copy, offset, phv, r);
+	aggregate_mediums(ctx, task_index, task, base, offset, phv, r);
+	return 0;
 }

@@ -38,19 +38,6 @@ static __always_inline __u32 count_bits(__u32 word)
 	return (word * 0x01010101u) >> 24;
 }
 
-static __always_inline void aggregate_one(struct xdp_md *ctx, __u32 task, __u32 base, __u32 offset,
-					  struct ask_phv *phv, __u32 r)
-{
-	const __u32 bitmap = phv->left[r];
-	const __u64 word = ask_aggregate_row(ctx, task, base, offset, bitmap);
-
-	phv->left[r] = ASK_ROW_LEFT(word);
-	phv->offered += count_bits(bitmap);
-	phv->kept += count_bits(ASK_ROW_LEFT(word));
-	phv->overflow += ASK_ROW_OVERFLOW(word);
-	phv->contention += ASK_ROW_CONTENTION(word);
-}
-
 /* Offers all rows; what is left stays in `phv`. */
 static __always_inline void aggregate_rows(struct xdp_md *ctx, __u32 task, __u32 base,
 					   struct ask_phv *phv)
@@ -62,7 +49,9 @@ static __always_inline void aggregate_rows(struct xdp_md *ctx, __u32 task, __u32
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
 		if (r >= ASK_ROWS(phv))
 			break;
-		aggregate_one(ctx, task, base, offset, phv, r);
+		phv->offered += count_bits(phv->left[r]);
+		ask_aggregate_row(ctx, task, base, offset, r);
+		phv->kept += count_bits(ASK_READ_ONCE(phv->left[r]));
 		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
 	}
 }

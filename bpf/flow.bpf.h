@@ -96,7 +96,7 @@ static __always_inline __u32 payload_bytes(const struct ask_frame *frame)
 		return 0;
 	if (udp_len > ASK_MAX_PAYLOAD + sizeof(struct udphdr))
 		return 0;
-	if (frame->data + ASK_L4_OFFSET + udp_len > frame->end)
+	if (ASK_L4_OFFSET + udp_len > (__u32)((long)frame->end - (long)frame->data))
 		return 0;
 	return udp_len - sizeof(struct udphdr);
 }
@@ -115,11 +115,4 @@ static __always_inline bool length_fits(const struct ask_hdr *hdr, const struct 
 	if (hdr->type == ASK_FIN)
 		return rest == 0;
 	return rest >= sizeof(struct ask_long_hdr) && rest % ASK_SLOT_BYTES == 0;
-}
-
-/* Whether no bitmap has a bit beyond the geometry's slots. Nothing feeds on such a bit: it
- * would come out cleared, as if a tuple had been aggregated. */
-static __always_inline bool bitmaps_fit(const struct ask_phv *phv, const struct ask_task *task)
-{
-	return !((__u64)phv->bits >> (task->short_slots + task->groups));
 }
