@@ -11,6 +11,12 @@ bool is_id_char(char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
+std::string printable(std::string_view text) {
+    std::string clean(text);
+    std::ranges::replace_if(clean, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return clean;
+}
+
 }  // namespace
 
 Result<> check_task_id(std::string_view id) {
@@ -24,9 +30,12 @@ Result<> check_task_id(std::string_view id) {
 
 std::string clean_name(std::string_view name) {
     constexpr std::size_t kLongest = 128;
-    std::string clean(name.substr(0, kLongest));
-    std::ranges::replace_if(clean, [](char c) { return c < ' ' || c > '~'; }, '?');
-    return clean;
+    return printable(name.substr(0, kLongest));
+}
+
+std::string clean_text(std::string_view text) {
+    constexpr std::size_t kLongest = 1024;
+    return printable(text.substr(0, kLongest));
 }
 
 Result<Geometry> geometry_from_proto(const v1::Geometry& geometry) {

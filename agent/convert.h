@@ -17,6 +17,8 @@ namespace ask {
 Result<> check_task_id(std::string_view id);
 // Printable ASCII only and at most 128 bytes, since it ends up in people's logs.
 [[nodiscard]] std::string clean_name(std::string_view name);
+// The same for a sentence: at most 1024 bytes.
+[[nodiscard]] std::string clean_text(std::string_view text);
 
 Result<Geometry> geometry_from_proto(const v1::Geometry& geometry);
 [[nodiscard]] v1::Geometry geometry_to_proto(const Geometry& geometry);

@@ -25,6 +25,7 @@ struct SessionEvent {
         kChanged,      // receive: somebody joined, left or renewed
         kFin,          // receive: FIN of `channel`
         kTableFull,    // receive: `error`
+        kSwitchLost,   // receive: `error`
     };
     Kind kind = Kind::kStop;
     ChannelId channel;

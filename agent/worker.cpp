@@ -112,17 +112,21 @@ Result<> WorkerCore::begin(StreamStart start) {
     if (stream == nullptr) {
         return Error(Errc::kInternal, "no channel " + std::to_string(start.flow.channel.port));
     }
-    ASK_TRY(stream->channel.begin(start.flow, start.hold, start.merge, now_ns()), "begin a task");
+    // Edge-triggered: while the channel has no room the event stays unread.
+    ASK_TRY(watch(start.ring->data_event(), EPOLLIN | EPOLLET), "tuple ring");
+    stream->ring = std::move(start.ring);
+    if (auto begun = stream->channel.begin(start.flow, start.hold, start.merge, now_ns()); !begun) {
+        drop_ring(*stream);
+        return begun;
+    }
     stream->addresses = start.addresses;
     stream->addresses.source_port = stream->channel.ports().source;
     stream->addresses.dest_port = stream->channel.ports().dest;
     stream->local = start.local;
     stream->ones = start.ones;
     stream->finish_wanted = stream->finish_called = stream->fin_reported = false;
-    stream->ring = std::move(start.ring);
     stream->mailbox = std::move(start.mailbox);
-    // Edge-triggered: while the channel has no room the event stays unread.
-    return watch(stream->ring->data_event(), EPOLLIN | EPOLLET);
+    return {};
 }
 
 void WorkerCore::set_addresses(std::uint16_t port, const UdpAddresses& addresses) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent.h"
+
+#include <utility>
+
+namespace ask {
+
+Agent::Agent(AgentConfig configuration, HostLink link)
+    : config(std::move(configuration)),
+      interface(link.interface),
+      address(link.address),
+      bind_mode(link.bind_mode),
+      payload_limit(config.sender_config(link.interface.mtu).payload_limit),
+      program(std::move(link.program)),
+      budget(std::size_t{config.table_limit_mib} << 20U),
+      workers({.workers = config.workers,
+               .own_address = link.address,
+               .sender = config.sender_config(link.interface.mtu)},
+              std::move(link.sockets)),
+      channels(&workers, link.address, config.max_channels),
+      registry({.host_name = config.name,
+                .own_address = link.address,
+                .lease = std::chrono::seconds(config.deadline_seconds),
+                .max_waits = config.max_sessions},
+               &workers, &counters) {
+    if (!config.switch_address.empty()) {
+        switch_client = std::make_shared<SwitchClient>(rpc, config.switch_address);
+    }
+}
+
+}  // namespace ask

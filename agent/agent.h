@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all parts of the agent share. Everything here lives from start to end of the daemon.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "agent/channels.h"
+#include "agent/config.h"
+#include "agent/counters.h"
+#include "agent/host_link.h"
+#include "agent/memfd_table.h"
+#include "agent/registry.h"
+#include "agent/rpc.h"
+#include "agent/switch_client.h"
+#include "agent/workers.h"
+
+namespace ask {
+
+// The tasks that applications of this host send to, for status only. Thread-safe.
+class SendList {
+ public:
+    struct Entry {
+        v1::AgentTask task;
+        std::uint16_t port = 0;  // of its channel; 0: none yet
+    };
+    void put(std::uint64_t sender, Entry entry) {
+        const std::lock_guard lock(mutex_);
+        tasks_[sender] = std::move(entry);
+    }
+    void remove(std::uint64_t sender) {
+        const std::lock_guard lock(mutex_);
+        tasks_.erase(sender);
+    }
+    [[nodiscard]] std::vector<Entry> list() const {
+        const std::lock_guard lock(mutex_);
+        std::vector<Entry> all;
+        for (const auto& [sender, entry] : tasks_) {
+            all.push_back(entry);
+        }
+        return all;
+    }
+
+ private:
+    mutable std::mutex mutex_;
+    std::map<std::uint64_t, Entry> tasks_;
+};
+
+struct Agent {
+    Agent(AgentConfig configuration, HostLink link);
+
+    const AgentConfig config;
+    const InterfaceInfo interface;
+    const std::uint32_t address;
+    const std::string bind_mode;
+    const std::uint32_t payload_limit;  // longest UDP payload, bytes
+    const Clock::time_point started = Clock::now();
+    HostProgram program;
+    AgentCounters counters;
+    MemoryBudget budget;
+    Workers workers;
+    Channels channels;
+    TaskRegistry registry;
+    SendList sends;
+    RpcChannels rpc;
+    std::shared_ptr<SwitchClient> switch_client;  // null: none configured
+
+    // "h2 (198.18.2.2)"
+    [[nodiscard]] std::string full_name() const { return config.name + " (" + format_ipv4(address) + ")"; }
+};
+
+}  // namespace ask

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent_service.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include "agent/status.h"
+#include "lib/daemon/grpc_status.h"
+
+namespace ask {
+namespace {
+
+// Requests are small; so is what anybody may make the agent hold.
+constexpr int kMaxMessage = 1 << 20;
+// Renew calls that are held back take a thread each; beyond these, others need some too.
+constexpr int kSpareThreads = 32;
+
+template <typename Message>
+grpc::Status answer(Result<Message> result, Message* reply) {
+    if (!result) {
+        return to_status(result.error());
+    }
+    *reply = std::move(*result);
+    return grpc::Status::OK;
+}
+
+// A file that a dead agent left behind; kExists if a live one answers there.
+Result<> clear_stale_socket(const std::string& path) {
+    UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+        return Error(Errc::kExists, path + ": another agent answers there: stop it, or use another `socket`");
+    }
+    if (errno == ECONNREFUSED) {
+        ::unlink(path.c_str());
+    }
+    return {};
+}
+
+}  // namespace
+
+grpc::Status AgentService::Lookup(grpc::ServerContext* /*context*/, const v1::LookupRequest* request,
+                                  v1::TaskOffer* reply) {
+    return answer(agent_.registry.look_up(request->task_id()), reply);
+}
+
+grpc::Status AgentService::Join(grpc::ServerContext* /*context*/, const v1::JoinRequest* request,
+                                v1::JoinReply* reply) {
+    return answer(agent_.registry.join(*request), reply);
+}
+
+grpc::Status AgentService::Renew(grpc::ServerContext* /*context*/, const v1::RenewRequest* request,
+                                 v1::Outcome* reply) {
+    return answer(agent_.registry.renew(*request), reply);
+}
+
+grpc::Status AgentService::Leave(grpc::ServerContext* /*context*/, const v1::LeaveRequest* request,
+                                 v1::LeaveReply* /*reply*/) {
+    const auto left = agent_.registry.leave(*request);
+    return left.ok() ? grpc::Status::OK : to_status(left.error());
+}
+
+grpc::Status AgentService::GetStatus(grpc::ServerContext* /*context*/,
+                                     const v1::GetAgentStatusRequest* /*request*/, v1::AgentStatus* reply) {
+    *reply = agent_status(agent_);
+    return grpc::Status::OK;
+}
+
+Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config) {
+    const std::string control = config.socket + ".ctl";
+    if (auto cleared = clear_stale_socket(control); !cleared) {
+        return std::move(cleared).error();
+    }
+    grpc::ResourceQuota quota("ask-agentd");
+    quota.SetMaxThreads(static_cast<int>(config.max_sessions) + kSpareThreads);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("unix:" + control, grpc::InsecureServerCredentials());
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(kMaxMessage);
+    builder.SetResourceQuota(quota);
+    builder.RegisterService(&service);
+    std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+    if (!server || port == 0) {
+        return Error(Errc::kExists, "cannot listen on " + config.listen + " and " + control +
+                                        ": is another ask-agentd running, and does the directory exist?");
+    }
+    return server;
+}
+
+}  // namespace ask

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gRPC interface of the agent (proto/agent.proto), served to other agents over TCP and to askctl over a
+// Unix socket. Handlers only translate; tasks are the registry's.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <grpcpp/server.h>
+
+#include "agent/agent.h"
+#include "proto/agent.grpc.pb.h"
+
+namespace ask {
+
+class AgentService final : public v1::Agent::Service {
+ public:
+    explicit AgentService(Agent& agent) : agent_(agent) {}
+
+    grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
+                        v1::TaskOffer* reply) override;
+    grpc::Status Join(grpc::ServerContext* context, const v1::JoinRequest* request,
+                      v1::JoinReply* reply) override;
+    grpc::Status Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
+                       v1::Outcome* reply) override;
+    grpc::Status Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
+                       v1::LeaveReply* reply) override;
+    grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetAgentStatusRequest* request,
+                           v1::AgentStatus* reply) override;
+
+ private:
+    Agent& agent_;
+};
+
+// Listens on config.listen and on unix:<config.socket>.ctl. kExists: the TCP port is taken.
+Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config);
+
+}  // namespace ask

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/config.h"
+
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "lib/daemon/log.h"
+#include "lib/net/frame.h"
+
+namespace ask {
+namespace {
+
+Result<> check_optional_host_port(std::string_view text) {
+    return text.empty() ? Result<>() : check_host_port(text);
+}
+
+Result<> check_optional_ipv4(std::string_view text) {
+    return text.empty() ? Result<>() : check_ipv4(text);
+}
+
+// The control socket beside it gets four bytes more.
+Result<> check_socket_path(std::string_view text) {
+    constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1 - 4;
+    if (text.empty() || text.front() != '/' || text.size() > kLongest) {
+        return Error(Errc::kUsage,
+                     "must be an absolute path of at most " + std::to_string(kLongest) + " bytes");
+    }
+    return {};
+}
+
+void declare_network(ConfigTable& table, AgentConfig& config) {
+    table.text("name", &config.name, "this host's name in messages (default: its host name)");
+    table.text("listen", &config.listen, "where other agents reach this one", check_host_port);
+    table.text("socket", &config.socket, "Unix socket for applications; askctl uses the same path with .ctl",
+               check_socket_path);
+    table.text("interface", &config.interface, "interface that ASK packets take", check_interface);
+    table.text("address", &config.address, "own IPv4 address (default: the interface's first)",
+               check_optional_ipv4);
+    table.text("switch", &config.switch_address, "control address of ask-switchd, empty for none",
+               check_optional_host_port);
+    table.choice("xdp_mode", &config.xdp_mode, {"native", "generic"},
+                 "where the steering program runs; never falls back");
+    table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},
+                 "how AF_XDP sockets get packets; auto takes the best the driver can do");
+    table.table("hosts", &config.hosts, "names of other hosts and their IPv4 addresses", check_ipv4);
+    table.text("metrics", &config.metrics, "where to serve Prometheus text, empty for nowhere",
+               check_optional_host_port);
+}
+
+void declare_limits(ConfigTable& table, AgentConfig& config) {
+    table.integer("workers", &config.workers, 1, 64, "threads that send and receive packets");
+    table.integer("max_channels", &config.max_channels, 1, ASK_MAX_CHANNELS_PER_HOST,
+                  "sends that may run at once; more wait");
+    table.integer("max_sessions", &config.max_sessions, 1, 4096, "applications that may be connected");
+    table.integer("window", &config.window, 1, ASK_WINDOW, "most packets in flight per channel");
+    table.integer("initial_window", &config.initial_window, 1, ASK_WINDOW,
+                  "packets in flight per channel at the start");
+    table.integer("rto_floor_us", &config.rto_floor_us, 100, 1000000,
+                  "shortest retransmission timeout, microseconds");
+    table.integer("hold", &config.hold, 1, 1 << 20, "tuples held back to fill and merge packets");
+    table.boolean("merge", &config.merge, "merge equal keys before packing");
+    table.integer("ring_kib", &config.ring_kib, 256, 1 << 20,
+                  "shared memory between an application and the agent, KiB; rounded up to a power of two");
+    table.integer("table_limit_mib", &config.table_limit_mib, 1, 1 << 30,
+                  "what all result tables together may take, MiB");
+    table.integer("deadline_seconds", &config.deadline_seconds, 1, 86400,
+                  "how long a task waits for somebody who is silent, unless it says otherwise");
+    table.choice("log_level", &config.log_level, log_levels(), "least severe messages that are logged");
+}
+
+}  // namespace
+
+Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentConfig& config) {
+    ConfigTable table("ask-agentd", "the ASK agent of a host: sends, receives, aggregates what is left",
+                      "/etc/ask/agentd.toml");
+    declare_network(table, config);
+    declare_limits(table, config);
+    const auto action = table.parse(argc, argv);
+    if (!action.ok() || *action == ConfigAction::kExit) {
+        return action;
+    }
+    if (config.name.empty()) {
+        std::array<char, 256> name{};
+        ::gethostname(name.data(), name.size() - 1);
+        config.name = name.data();
+    }
+    config.initial_window = std::min(config.initial_window, config.window);
+    config.ring_kib = std::bit_ceil(config.ring_kib);
+    return ConfigAction::kRun;
+}
+
+SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
+    SenderConfig sender;
+    sender.window = window;
+    sender.initial_window = initial_window;
+    sender.rto_floor = rto_floor_us * kMicrosecond;
+    sender.rto_initial = std::max(sender.rto_initial, sender.rto_floor);
+    sender.hold = hold;
+    sender.merge = merge;
+    sender.payload_limit = std::min(mtu - std::uint32_t{kPacketHeaderBytes}, ASK_MAX_PAYLOAD);
+    return sender;
+}
+
+}  // namespace ask

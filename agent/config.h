@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Configuration of ask-agentd: keys of the TOML file, each also a flag (docs/configuration.md).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/core/sender_channel.h"
+#include "lib/daemon/config.h"
+
+namespace ask {
+
+// Where every agent listens for other agents.
+inline constexpr std::uint16_t kControlPort = 4791;
+
+struct AgentConfig {
+    std::string name;  // default: host name
+    std::string listen = "0.0.0.0:4791";
+    std::string socket = "/run/ask/agent.sock";
+    std::string interface = "eth0";
+    std::string address;         // empty: first IPv4 address of the interface
+    std::string switch_address;  // key `switch`; empty: none
+    unsigned workers = 1;
+    unsigned max_channels = 16;
+    unsigned max_sessions = 256;
+    std::string xdp_mode = "native";
+    std::string bind_mode = "auto";
+    std::uint32_t window = ASK_WINDOW;
+    std::uint32_t initial_window = 32;
+    std::uint32_t rto_floor_us = 2000;
+    std::uint32_t hold = 4096;
+    bool merge = true;
+    std::uint32_t ring_kib = 4096;
+    std::uint32_t table_limit_mib = 8192;
+    std::uint32_t deadline_seconds = 30;
+    std::string metrics;  // HOST:PORT of Prometheus text; empty: none
+    std::string log_level = "info";
+    std::map<std::string, std::string> hosts;
+
+    // Reads file and flags; kExit: --help or --version was printed.
+    static Result<ConfigAction> read(int argc, const char* const* argv, AgentConfig& config);
+    // For channels over an interface of this MTU.
+    [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu) const;
+};
+
+}  // namespace ask

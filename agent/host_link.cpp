@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/host_link.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "agent/convert.h"
+
+namespace ask {
+namespace {
+
+constexpr std::uint32_t kSmallestMtu = 576;
+
+Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interface,
+                                  const AgentConfig& config) {
+    auto addresses = netlink.addresses(interface.index);
+    if (!addresses) {
+        return std::move(addresses).error();
+    }
+    if (config.address.empty()) {
+        if (addresses->empty()) {
+            return Error(Errc::kUnknown, "interface " + interface.name +
+                                             " has no IPv4 address: give it one, or set `address`");
+        }
+        return addresses->front();
+    }
+    const std::uint32_t wanted = *parse_ipv4(config.address);
+    if (std::ranges::find(*addresses, wanted) == addresses->end()) {
+        return Error(Errc::kUnknown, "address " + config.address + " is not one of interface " +
+                                         interface.name + ": check `address` and `interface`");
+    }
+    return wanted;
+}
+
+Result<std::uint32_t> frame_bytes(const InterfaceInfo& interface) {
+    const auto bytes = frame_bytes_for_mtu(interface.mtu);
+    if (!bytes || interface.mtu < kSmallestMtu) {
+        return Error(Errc::kUnsupported, "interface " + interface.name + ": MTU " +
+                                             std::to_string(interface.mtu) + " is not between " +
+                                             std::to_string(kSmallestMtu) +
+                                             " and 3826, which AF_XDP frames can hold: change it (ip link "
+                                             "set dev " +
+                                             interface.name + " mtu 1500)");
+    }
+    return *bytes;
+}
+
+BindMode bind_mode_of(const std::string& text) {
+    return text == "copy" ? BindMode::kCopy : text == "zerocopy" ? BindMode::kZeroCopy : BindMode::kAuto;
+}
+
+Result<std::vector<XskSocket>> open_sockets(const InterfaceInfo& interface, const AgentConfig& config) {
+    auto frame = frame_bytes(interface);
+    if (!frame) {
+        return std::move(frame).error();
+    }
+    std::vector<XskSocket> sockets;
+    for (std::uint32_t queue = 0; queue < std::max(interface.rx_queues, 1U); ++queue) {
+        XskOptions options;
+        options.interface = interface.name;
+        options.queue = queue;
+        options.frame_bytes = *frame;
+        options.bind = bind_mode_of(config.bind_mode);
+        auto socket = XskSocket::open(options);
+        if (!socket) {
+            return std::move(socket).error();
+        }
+        sockets.push_back(std::move(*socket));
+    }
+    return sockets;
+}
+
+}  // namespace
+
+Result<HostLink> HostLink::open(const AgentConfig& config) {
+    ASK_TRY(check_host_capabilities(), "ask-agentd");
+    auto netlink = Netlink::open();
+    if (!netlink) {
+        return std::move(netlink).error();
+    }
+    auto interface = netlink->interface(config.interface);
+    if (!interface) {
+        return std::move(interface).error().with_context("check `interface`");
+    }
+    if (!interface->up) {
+        return Error(Errc::kUnsupported, "interface " + config.interface + " is down: ip link set dev " +
+                                             config.interface + " up");
+    }
+    auto address = own_address(*netlink, *interface, config);
+    if (!address) {
+        return std::move(address).error();
+    }
+    auto program =
+        HostProgram::load({.interface = interface->name,
+                           .interface_index = interface->index,
+                           .own_address = *address,
+                           .queues = std::max(interface->rx_queues, 1U),
+                           .mode = config.xdp_mode == "generic" ? XdpMode::kGeneric : XdpMode::kNative});
+    if (!program) {
+        return std::move(program).error();
+    }
+    auto sockets = open_sockets(*interface, config);
+    if (!sockets) {
+        return std::move(sockets).error();
+    }
+    bool zero_copy = true;
+    for (const XskSocket& socket : *sockets) {
+        ASK_TRY(program->add_socket(socket), "steering");
+        zero_copy = zero_copy && socket.zero_copy();
+    }
+    ASK_TRY(program->attach(), "steering");
+    return HostLink{std::move(*interface), *address, zero_copy ? "zerocopy" : "copy", std::move(*program),
+                    std::move(*sockets)};
+}
+
+Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, std::uint32_t dest,
+                       Clock::time_point deadline) {
+    auto netlink = Netlink::open();
+    if (!netlink) {
+        return std::move(netlink).error();
+    }
+    auto route = netlink->route(dest);
+    if (!route) {
+        return std::move(route).error();
+    }
+    Path path;
+    path.addresses.source = address;
+    path.addresses.dest = dest;
+    if (route->local) {
+        path.local = true;
+        return path;
+    }
+    if (route->interface_index != interface.index) {
+        return Error(Errc::kUnsupported, "the route to " + format_ipv4(dest) + " does not lead through " +
+                                             interface.name +
+                                             ": change the route, or the agent's `interface`");
+    }
+    auto mac = netlink->resolve(interface.index, route->next_hop, deadline);
+    if (!mac) {
+        return std::move(mac).error();
+    }
+    path.addresses.source_mac = interface.mac;
+    path.addresses.dest_mac = *mac;
+    return path;
+}
+
+bool is_own_address(std::uint32_t address) {
+    auto netlink = Netlink::open();
+    if (!netlink) {
+        return false;
+    }
+    const auto route = netlink->route(address);
+    return route.ok() && route->local;
+}
+
+Result<std::uint32_t> resolve_host(const std::map<std::string, std::string>& hosts, const std::string& name) {
+    const auto known = hosts.find(name);
+    if (const auto literal = parse_ipv4(known == hosts.end() ? name : known->second)) {
+        return *literal;
+    }
+    addrinfo hints{};
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(name.c_str(), nullptr, &hints, &found);
+    if (error != 0) {
+        return Error(Errc::kUnknown, "host \"" + clean_name(name) +
+                                         "\": not in the agent's [hosts], no IPv4 address, and " +
+                                         ::gai_strerror(error));
+    }
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+    sockaddr_in address{};
+    std::copy_n(reinterpret_cast<const char*>(owned->ai_addr), sizeof(address),
+                reinterpret_cast<char*>(&address));
+    return ntohl(address.sin_addr.s_addr);
+}
+
+}  // namespace ask

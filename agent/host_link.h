@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agent's interface: steering program and AF_XDP sockets on all its queues, and how packets find their
+// way to other hosts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/config.h"
+#include "agent/rpc.h"
+#include "lib/net/frame.h"
+#include "lib/net/netlink.h"
+#include "lib/xsk/host_program.h"
+#include "lib/xsk/xsk_socket.h"
+
+namespace ask {
+
+struct HostLink {
+    InterfaceInfo interface;
+    std::uint32_t address = 0;
+    std::string bind_mode;  // obtained
+    HostProgram program;
+    std::vector<XskSocket> sockets;  // one per queue, until the workers take them
+
+    // Checks what is needed, opens a socket per queue and starts steering. Errors name what is missing.
+    static Result<HostLink> open(const AgentConfig& config);
+};
+
+// How a receiver is reached.
+struct Path {
+    bool local = false;  // it is this host
+    UdpAddresses addresses;
+};
+
+// Finds the way to `dest` from `address` on `interface`: route, then the next hop's Ethernet address, which
+// is asked for until `deadline`.
+Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, std::uint32_t dest,
+                       Clock::time_point deadline);
+
+// Whether an address is one of this host's own.
+[[nodiscard]] bool is_own_address(std::uint32_t address);
+
+// The address of a host: its entry in `hosts`, an IPv4 address, or what the resolver says. kUnknown.
+Result<std::uint32_t> resolve_host(const std::map<std::string, std::string>& hosts, const std::string& name);
+
+}  // namespace ask

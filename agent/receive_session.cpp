@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/receive_session.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/convert.h"
+#include "lib/core/fetch_codec.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kTick{500};
+constexpr milliseconds kSwitchWait{5000};
+constexpr milliseconds kSwitchRetryFor{1000};
+constexpr milliseconds kCloseWait{2000};
+constexpr milliseconds kFetchWait{30000};
+constexpr milliseconds kMarkCheckEvery{1000};
+constexpr milliseconds kFinalStatsWait{2000};
+constexpr milliseconds kShortestDeadline{1000};
+constexpr milliseconds kLongestDeadline{86400000};
+constexpr std::uint32_t kMaxSenders = 4096;
+constexpr const char* kDefaultGeometry = "16+8x2";
+
+std::string seconds_text(milliseconds time) {
+    return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
+}
+
+bool is_transient(const Error& error) {
+    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
+}
+
+}  // namespace
+
+ReceiveSession::ReceiveSession(Agent& agent, SessionIo& io, v1::OpenReceive request)
+    : agent_(agent), io_(io), request_(std::move(request)), task_(std::make_shared<ReceiveTask>()) {}
+
+void ReceiveSession::run() {
+    if (auto result = run_steps(); !result) {
+        give_up(result.error());
+    }
+}
+
+Result<> ReceiveSession::run_steps() {
+    if (auto opened = open(); !opened) {
+        return opened;
+    }
+    if (auto collected = collect(); !collected) {
+        return collected;
+    }
+    return commit();
+}
+
+Result<> ReceiveSession::choose_parameters() {
+    if (auto valid = check_task_id(request_.task_id()); !valid) {
+        return valid;
+    }
+    if (request_.senders() == 0 || request_.senders() > kMaxSenders) {
+        return Error(Errc::kUsage, "senders must be from 1 to " + std::to_string(kMaxSenders) + ", not " +
+                                       std::to_string(request_.senders()));
+    }
+    const auto wire = wire_op(request_.op());
+    ASK_TRY(wire, "task " + request_.task_id());
+    auto geometry = choose_geometry();
+    ASK_TRY(geometry, "task " + request_.task_id());
+    task_->id = request_.task_id();
+    task_->instance = random_u64();
+    task_->op = request_.op();
+    task_->wire = *wire;
+    task_->geometry = *geometry;
+    task_->senders_expected = request_.senders();
+    const milliseconds wanted = request_.deadline_ms() == 0
+                                    ? milliseconds(agent_.config.deadline_seconds * 1000LL)
+                                    : milliseconds(request_.deadline_ms());
+    task_->deadline = std::clamp(wanted, kShortestDeadline, kLongestDeadline);
+    task_->mailbox = io_.mailbox();
+    return {};
+}
+
+// As asked for, or the default; as many rows as the MTU allows unless the number is given.
+Result<Geometry> ReceiveSession::choose_geometry() const {
+    if (!request_.has_geometry()) {
+        return parse_geometry(kDefaultGeometry, agent_.payload_limit);
+    }
+    v1::Geometry wanted = request_.geometry();
+    const bool any_rows = wanted.rows() == 0;
+    wanted.set_rows(std::max(wanted.rows(), 1U));
+    auto geometry = geometry_from_proto(wanted);
+    if (!geometry) {
+        return geometry;
+    }
+    if (any_rows) {
+        const std::string groups = geometry->groups == 0 ? ""
+                                                         : "+" + std::to_string(geometry->groups) + "x" +
+                                                               std::to_string(geometry->m);
+        return parse_geometry(std::to_string(geometry->short_slots) + groups, agent_.payload_limit);
+    }
+    const unsigned needed = geometry->payload_bytes(geometry->rows);
+    if (needed > agent_.payload_limit) {
+        return Error(Errc::kUnsupported, "geometry " + to_string(*geometry) + " makes packets of " +
+                                             std::to_string(needed + kPacketHeaderBytes) +
+                                             " bytes, but the MTU of " + agent_.interface.name + " is " +
+                                             std::to_string(agent_.interface.mtu) +
+                                             ": use fewer rows, or raise the MTU");
+    }
+    return geometry;
+}
+
+Result<> ReceiveSession::open() {
+    if (auto chosen = choose_parameters(); !chosen) {
+        return chosen;
+    }
+    if (auto added = agent_.registry.add(task_); !added) {
+        return added;
+    }
+    added_ = true;
+    if (auto opened = open_on_switch(); !opened) {
+        return opened;
+    }
+    if (auto opened = open_on_workers(); !opened) {
+        return opened;
+    }
+    agent_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kWaiting; });
+    spdlog::info("task {}: open for {} senders, geometry {}, {} aggregators an AA{}", task_->id,
+                 task_->senders_expected, to_string(task_->geometry), task_->aggregators,
+                 task_->note.empty() ? "" : " (" + task_->note + ")");
+    return tell_ready();
+}
+
+Result<> ReceiveSession::open_on_switch() {
+    if (!agent_.switch_client) {
+        if (request_.require_region()) {
+            return Error(Errc::kUnavailable,
+                         "a region is required, but no switch is configured: set `switch` of this agent");
+        }
+        task_->note = "no switch is configured";
+        return {};
+    }
+    v1::OpenTaskRequest open;
+    open.set_id(task_->id);
+    open.set_instance(task_->instance);
+    *open.mutable_geometry() = geometry_to_proto(task_->geometry);
+    open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
+    open.set_aggregators(request_.aggregators());
+    open.set_copies(request_.no_switch() ? 0 : 1);
+    open.set_require_region(request_.require_region());
+    open.set_receiver(format_ipv4(agent_.address) + ":" + std::to_string(kControlPort));
+    const auto retry_until = Clock::now() + kSwitchRetryFor;
+    auto reply = agent_.switch_client->open_task(open, kSwitchWait);
+    while (!reply && reply.error().code() == Errc::kUnavailable && Clock::now() < retry_until) {
+        if (auto waited = io_.wait(Clock::now() + kSwitchRetryFor / 5); !waited) {
+            return std::move(waited).error();
+        }
+        reply = agent_.switch_client->open_task(open, kSwitchWait);
+    }
+    if (!reply) {
+        if (request_.no_switch() && is_transient(reply.error())) {
+            task_->note = "opened without a switch: " + agent_.switch_client->name() + " is unreachable";
+            return {};
+        }
+        return std::move(reply).error();
+    }
+    auto mark = mark_from_proto(reply->mark());
+    ASK_TRY(mark, agent_.switch_client->name());
+    task_->mark = *mark;
+    task_->switch_client = agent_.switch_client;
+    task_->aggregators = reply->aggregators();
+    task_->note = clean_text(reply->no_region_reason());
+    if (request_.no_switch()) {
+        task_->note = "opened with --no-switch";
+    }
+    return {};
+}
+
+Result<> ReceiveSession::open_on_workers() {
+    on_workers_ = true;
+    for (unsigned i = 0; i < agent_.workers.size(); ++i) {
+        auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&agent_.budget), task_->wire);
+        if (!table) {
+            return std::move(table).error();
+        }
+        auto shared = std::make_shared<ResultTable>(std::move(*table));
+        auto opened = agent_.workers.at(i).call(
+            [instance = task_->instance, shared, mailbox = task_->mailbox](WorkerCore& core) {
+                return core.open_task(instance, std::move(*shared), mailbox);
+            });
+        if (!opened || !opened->ok()) {
+            return !opened ? std::move(opened).error() : std::move(*opened).error();
+        }
+    }
+    return {};
+}
+
+Result<> ReceiveSession::tell_ready() {
+    v1::LocalReply reply;
+    v1::ReceiveReady& ready = *reply.mutable_receive_ready();
+    ready.set_instance(task_->instance);
+    *ready.mutable_geometry() = geometry_to_proto(task_->geometry);
+    ready.set_aggregators(task_->aggregators);
+    ready.set_note(task_->note);
+    return io_.reply(reply);
+}
+
+FlowRxStats ReceiveSession::flow_stats(ChannelId channel) const {
+    const auto stats =
+        agent_.workers.owner(channel).call([instance = task_->instance, channel](WorkerCore& core) {
+            return core.flow_stats(instance, channel);
+        });
+    return stats.ok() ? *stats : FlowRxStats();
+}
+
+// Until every sender's FIN is in.
+Result<> ReceiveSession::collect() {
+    Clock::time_point next_tick = Clock::now();
+    while (!all_finished()) {
+        if (auto fine = check_senders(); !fine) {
+            return fine;
+        }
+        if (Clock::now() >= next_tick) {
+            next_tick = Clock::now() + kTick;
+            if (auto fine = check_marks(); !fine) {
+                return fine;
+            }
+            const TaskPhase phase =
+                agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.phase; });
+            show_progress(to_string(phase));
+        }
+        auto wake = io_.wait(next_tick);
+        if (!wake) {
+            if (io_.application_gone()) {
+                return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
+            }
+            return std::move(wake).error().with_context("task " + task_->id);
+        }
+        if (auto fine = handle(*wake); !fine) {
+            return fine;
+        }
+    }
+    return {};
+}
+
+Result<> ReceiveSession::handle(const SessionIo::Wake& wake) {
+    for (const SessionEvent& event : wake.events) {
+        if (event.kind == SessionEvent::Kind::kFin) {
+            note_fin(event.channel);
+        }
+        if (event.error) {
+            return Error(*event.error).with_context("task " + task_->id);
+        }
+    }
+    if (wake.request) {
+        return Error(Errc::kInput, "the application sent a request that does not fit a receive under way");
+    }
+    return {};
+}
+
+void ReceiveSession::note_fin(ChannelId channel) {
+    agent_.registry.with(*task_, [&](ReceiveTask& task) {
+        for (TaskSender& sender : task.senders) {
+            if (sender.flow.channel == channel) {
+                sender.fin = true;
+                spdlog::info("task {}: sender {} has finished", task.id, sender.name);
+            }
+        }
+    });
+}
+
+bool ReceiveSession::all_finished() {
+    return agent_.registry.with(*task_, [](const ReceiveTask& task) {
+        return task.senders.size() == task.senders_expected &&
+               std::ranges::all_of(task.senders,
+                                   [](const TaskSender& sender) { return sender.joined && sender.fin; });
+    });
+}
+
+// Nobody is waited for in silence.
+Result<> ReceiveSession::check_senders() {
+    return agent_.registry.with(*task_, [&](const ReceiveTask& task) -> Result<> {
+        const auto now = Clock::now();
+        std::string joined;
+        std::uint32_t count = 0;
+        for (const TaskSender& sender : task.senders) {
+            if (sender.left) {
+                return Error(Errc::kAborted, "sender " + sender.name + " gave up: " + *sender.left);
+            }
+            if (!sender.joined) {
+                continue;
+            }
+            ++count;
+            joined += (joined.empty() ? "" : ", ") + sender.name;
+            if (!sender.fin && now - sender.last_heard > task.deadline) {
+                return Error(Errc::kDeadline, "sender " + sender.name + " has not been heard of for " +
+                                                  seconds_text(task.deadline));
+            }
+        }
+        if (count > 0 && first_join_ == Clock::time_point()) {
+            first_join_ = now;
+        }
+        if (count < task.senders_expected && now - task.opened > task.deadline) {
+            return Error(Errc::kDeadline, "task " + task.id + ": " + std::to_string(count) + " of " +
+                                              std::to_string(task.senders_expected) +
+                                              " senders joined within " + seconds_text(task.deadline) +
+                                              (joined.empty() ? "" : ": only " + joined));
+        }
+        return {};
+    });
+}
+
+// A flow of which only packets with a wrong mark come makes no progress, and never will.
+Result<> ReceiveSession::check_marks() {
+    const auto now = Clock::now();
+    if (now < next_mark_check_) {
+        return {};
+    }
+    next_mark_check_ = now + kMarkCheckEvery;
+    const auto senders = agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
+    for (const TaskSender& sender : senders) {
+        if (!sender.joined || sender.fin) {
+            continue;
+        }
+        const FlowRxStats stats = flow_stats(sender.flow.channel);
+        MarkWatch& watch = marks_[sender.sender];
+        if (stats.packets_accepted != watch.accepted || stats.packets_bad_mark == 0) {
+            watch.good_at = now;
+        }
+        watch.accepted = stats.packets_accepted;
+        watch.bad = stats.packets_bad_mark;
+        if (now - watch.good_at > task_->deadline / 2) {
+            return Error(Errc::kAborted,
+                         "sender " + sender.name + ": its packets go round the switch (" +
+                             std::to_string(watch.bad) +
+                             " came without its mark): make its route to this host lead through " +
+                             (task_->switch_client ? task_->switch_client->name() : "the switch"));
+        }
+    }
+    return {};
+}
+
+void ReceiveSession::show_progress(const char* state) {
+    v1::Progress progress;
+    progress.set_state(state);
+    agent_.registry.with(*task_, [&](const ReceiveTask& task) {
+        std::uint32_t joined = 0;
+        std::uint32_t finished = 0;
+        for (const TaskSender& sender : task.senders) {
+            joined += sender.joined ? 1 : 0;
+            finished += sender.fin ? 1 : 0;
+            add_stats(*progress.mutable_stats(), sender.stats);
+        }
+        progress.set_senders_joined(joined);
+        progress.set_senders_finished(finished);
+    });
+    io_.progress(progress);
+}
+
+Result<> ReceiveSession::commit() {
+    agent_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kFetching; });
+    show_progress("fetching");
+    auto table = take_table();
+    if (!table) {
+        return std::move(table).error();
+    }
+    note_receiver_counts();
+    if (auto merged = merge_switch_copy(*table); !merged) {
+        return merged;
+    }
+    if (auto fits = table->finish(); !fits) {
+        return std::move(fits).error().with_context("task " + task_->id);
+    }
+    wait_for_final_stats();
+    if (auto handed = hand_over(std::move(*table)); !handed) {
+        return handed;
+    }
+    finish_well();
+    return {};
+}
+
+// Ends the task on all workers and merges what each of them has.
+Result<ResultTable> ReceiveSession::take_table() {
+    std::unique_ptr<ResultTable> all;
+    for (unsigned i = 0; i < agent_.workers.size(); ++i) {
+        auto part = agent_.workers.at(i).call(
+            [instance = task_->instance](WorkerCore& core) { return core.close_task(instance, false); });
+        if (!part) {
+            return std::move(part).error();
+        }
+        if (!*part) {
+            return Error(Errc::kInternal, "a worker has lost the table of task " + task_->id);
+        }
+        if (!all) {
+            all = std::move(*part);
+        } else if (auto merged = all->merge(**part); !merged) {
+            return std::move(merged).error().with_context("task " + task_->id);
+        }
+    }
+    on_workers_ = false;
+    return std::move(*all);
+}
+
+Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
+    const auto give_up_at = Clock::now() + task_->deadline;
+    for (;;) {
+        auto copy = task_->switch_client->fetch_copy(task_->instance, task_->mark, kFetchWait);
+        // Without a region there is nothing to lose but the switch's counts.
+        if (copy.ok() || task_->aggregators == 0) {
+            return copy.ok() ? std::move(copy) : Result<FetchedCopy>(FetchedCopy());
+        }
+        if (!is_transient(copy.error())) {
+            return copy;
+        }
+        if (Clock::now() >= give_up_at) {
+            return Error(Errc::kDeadline, "what " + task_->switch_client->name() +
+                                              " has aggregated could not be fetched within " +
+                                              seconds_text(task_->deadline) + ": start ask-switchd there");
+        }
+        show_progress("fetching");
+        auto wake = io_.wait(std::min(Clock::now() + kTick, give_up_at));
+        if (!wake) {
+            return io_.application_gone() ? Error(Errc::kAborted, "task " + task_->id + " was cancelled")
+                                          : std::move(wake).error();
+        }
+        if (auto fine = handle(*wake); !fine) {
+            return std::move(fine).error();
+        }
+    }
+}
+
+// Staged whole, checked, and merged once.
+Result<> ReceiveSession::merge_switch_copy(ResultTable& table) {
+    if (!task_->switch_client) {
+        return {};
+    }
+    auto copy = fetch_until_deadline();
+    if (!copy) {
+        return std::move(copy).error();
+    }
+    for (const std::string& chunk : copy->chunks) {
+        EntryReader entries(chunk);
+        while (!entries.done()) {
+            auto entry = entries.next();
+            if (!entry) {
+                return std::move(entry).error();
+            }
+            if (auto added = table.add(entry->key, entry->value); !added) {
+                return std::move(added).error().with_context("task " + task_->id);
+            }
+        }
+    }
+    fetched_ = copy->count;
+    note_switch_counts(*copy);
+    return {};
+}
+
+void ReceiveSession::note_switch_counts(const FetchedCopy& copy) {
+    agent_.registry.with(*task_, [&](ReceiveTask& task) {
+        for (const v1::FetchFlow& flow : copy.flows) {
+            for (TaskSender& sender : task.senders) {
+                if (sender.flow.channel.host == flow.channel().host() &&
+                    sender.flow.channel.port == flow.channel().port()) {
+                    add_switch_part(sender.stats, flow.stats());
+                }
+            }
+        }
+    });
+}
+
+void ReceiveSession::note_receiver_counts() {
+    const auto senders = agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
+    for (const TaskSender& sender : senders) {
+        const FlowRxStats stats = flow_stats(sender.flow.channel);
+        agent_.registry.with(*task_, [&](ReceiveTask& task) {
+            for (TaskSender& entry : task.senders) {
+                if (entry.sender == sender.sender) {
+                    set_receiver_part(entry.stats, stats);
+                }
+            }
+        });
+        marks_[sender.sender].accepted = stats.last_seq - sender.flow.first_seq + 1;
+    }
+}
+
+// A sender tells its final figures as soon as its FIN is acknowledged: those that count as many packets as
+// its seqs. They are worth a moment, not a failure.
+void ReceiveSession::wait_for_final_stats() {
+    const auto until = Clock::now() + kFinalStatsWait;
+    const auto complete = [&](const ReceiveTask& task) {
+        return std::ranges::all_of(task.senders, [&](const TaskSender& sender) {
+            return sender.stats.packets_sent() >= marks_[sender.sender].accepted;
+        });
+    };
+    while (!agent_.registry.with(*task_, complete) && Clock::now() < until) {
+        io_.wait_mailbox(until);
+        [[maybe_unused]] const auto events = io_.mailbox()->take();
+    }
+}
+
+v1::Done ReceiveSession::describe_result(std::uint64_t keys, std::uint64_t bytes) {
+    v1::Done done;
+    agent_.registry.with(*task_, [&](const ReceiveTask& task) {
+        for (const TaskSender& sender : task.senders) {
+            *done.add_per_sender() = sender.stats;
+            done.add_sender_names(sender.name);
+            add_stats(*done.mutable_stats(), sender.stats);
+        }
+    });
+    done.set_seconds(std::chrono::duration<double>(Clock::now() - first_join_).count());
+    done.set_result_bytes(bytes);
+    done.set_result_keys(keys);
+    done.set_fetched(fetched_);
+    return done;
+}
+
+Result<> ReceiveSession::hand_over(ResultTable table) {
+    // Every table of this agent was made with memory of this kind (open_on_workers).
+    auto& memory = static_cast<MemfdTableMemory&>(table.memory());
+    v1::LocalReply reply;
+    *reply.mutable_done() = describe_result(table.size(), memory.bytes());
+    auto fds = memory.take_sealed();
+    if (!fds) {
+        return std::move(fds).error();
+    }
+    const std::array<int, 2> handed = {fds->first.get(), fds->second.get()};
+    if (auto sent = io_.reply(reply, handed); !sent) {
+        return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
+    }
+    return {};
+}
+
+void ReceiveSession::finish_well() {
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_COMMITTED);
+    agent_.registry.end(task_, std::move(outcome));
+    spdlog::info("task {}: committed", task_->id);
+    close_on_switch();
+}
+
+void ReceiveSession::close_on_switch() {
+    if (!task_->switch_client) {
+        return;
+    }
+    if (auto closed = task_->switch_client->close_task(task_->instance, kCloseWait); !closed) {
+        // Its lease runs out there.
+        spdlog::warn("task {}: {}", task_->id, closed.error().text());
+    }
+}
+
+void ReceiveSession::give_up(const Error& error) {
+    spdlog::warn("task {}: receive failed: {}", clean_name(request_.task_id()), error.text());
+    if (added_) {
+        v1::Outcome outcome;
+        outcome.set_state(v1::Outcome::STATE_FAILED);
+        outcome.set_code(static_cast<std::int32_t>(error.code()));
+        outcome.set_error("receiver " + agent_.config.name + ": " + error.text());
+        agent_.registry.end(task_, std::move(outcome));
+    }
+    if (on_workers_) {
+        for (unsigned i = 0; i < agent_.workers.size(); ++i) {
+            [[maybe_unused]] const auto closed = agent_.workers.at(i).call(
+                [instance = task_->instance](WorkerCore& core) { return core.close_task(instance, true); });
+        }
+    }
+    io_.fail(error);
+    if (added_) {
+        close_on_switch();
+    }
+}
+
+}  // namespace ask

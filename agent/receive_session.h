@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One receive of an application (ask-recv), from OpenReceive to Done: opens the task here and on the switch,
+// watches over its senders, and once every FIN is in fetches what the switch holds, commits, and hands the
+// table over. Sequential code in a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/session_io.h"
+
+namespace ask {
+
+class ReceiveSession {
+ public:
+    ReceiveSession(Agent& agent, SessionIo& io, v1::OpenReceive request);
+    // Answers the application and leaves nothing behind, however it ends.
+    void run();
+
+ private:
+    // A flow whose packets come without the mark that was joined.
+    struct MarkWatch {
+        std::uint64_t accepted = 0;
+        std::uint64_t bad = 0;
+        Clock::time_point good_at = Clock::now();
+    };
+
+    Result<> run_steps();
+    Result<> open();
+    Result<> choose_parameters();
+    Result<Geometry> choose_geometry() const;
+    Result<> open_on_switch();
+    Result<> open_on_workers();
+    Result<> tell_ready();
+
+    Result<> collect();
+    Result<> handle(const SessionIo::Wake& wake);
+    void note_fin(ChannelId channel);
+    Result<> check_senders();
+    Result<> check_marks();
+    [[nodiscard]] bool all_finished();
+    void show_progress(const char* state);
+
+    Result<> commit();
+    Result<ResultTable> take_table();
+    Result<> merge_switch_copy(ResultTable& table);
+    Result<FetchedCopy> fetch_until_deadline();
+    void note_switch_counts(const FetchedCopy& copy);
+    void note_receiver_counts();
+    void wait_for_final_stats();
+    Result<> hand_over(ResultTable table);
+    [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
+
+    void finish_well();
+    void give_up(const Error& error);
+    void close_on_switch();
+    FlowRxStats flow_stats(ChannelId channel) const;
+
+    Agent& agent_;
+    SessionIo& io_;
+    const v1::OpenReceive request_;
+    std::shared_ptr<ReceiveTask> task_;
+    bool added_ = false;  // to the registry
+    bool on_workers_ = false;
+    Clock::time_point first_join_;
+    std::uint64_t fetched_ = 0;
+    std::map<std::uint64_t, MarkWatch> marks_;  // by sender
+    Clock::time_point next_mark_check_ = Clock::now();
+};
+
+}  // namespace ask

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/renew_call.h"
+
+#include <utility>
+
+namespace ask {
+namespace {
+
+// On top of the time that the receiver may hold its answer back.
+constexpr milliseconds kGrace{3000};
+
+}  // namespace
+
+void RenewCall::start(const v1::RenewRequest& request) {
+    auto call = std::make_shared<Call>();
+    call->request = request;
+    set_deadline(call->context, milliseconds(request.wait_ms()) + kGrace);
+    call_ = call;
+    stub_->async()->Renew(&call->context, &call->request, &call->reply,
+                          [call, mailbox = mailbox_](grpc::Status status) {
+                              {
+                                  const std::lock_guard lock(call->mutex);
+                                  call->status = std::move(status);
+                              }
+                              mailbox->post(SessionEvent::Kind::kRenewed);
+                          });
+}
+
+void RenewCall::cancel() {
+    if (call_) {
+        call_->context.TryCancel();
+    }
+}
+
+std::optional<Result<v1::Outcome>> RenewCall::take() {
+    const std::shared_ptr<Call> done = call_;
+    if (!done) {
+        return std::nullopt;
+    }
+    const std::lock_guard lock(done->mutex);
+    if (!done->status) {
+        return std::nullopt;
+    }
+    call_ = nullptr;
+    if (!done->status->ok()) {
+        return Result<v1::Outcome>(from_status(*done->status, peer_));
+    }
+    return Result<v1::Outcome>(std::move(done->reply));
+}
+
+}  // namespace ask

@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/send_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/convert.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kTick{500};
+constexpr milliseconds kCallWait{3000};
+constexpr milliseconds kJoinWait{15000};
+constexpr milliseconds kRetryPause{200};
+constexpr milliseconds kGoodbyeWait{1000};
+constexpr milliseconds kRenewEvery{1000};
+constexpr milliseconds kPathEvery{3000};
+constexpr milliseconds kArpWait{5000};
+constexpr milliseconds kLastAckWait{2000};
+constexpr std::uint32_t kMaxHold = 1U << 20U;
+constexpr milliseconds kShortestDeadline{1000};
+constexpr milliseconds kLongestDeadline{86400000};
+
+std::string seconds_text(milliseconds time) {
+    return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
+}
+
+bool is_transient(const Error& error) {
+    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
+}
+
+}  // namespace
+
+SendSession::SendSession(Agent& agent, SessionIo& io, v1::OpenSend request)
+    : agent_(agent), io_(io), request_(std::move(request)), sender_(random_u64()) {
+    deadline_ = request_.deadline_ms() == 0 ? milliseconds(agent_.config.deadline_seconds * 1000LL)
+                                            : milliseconds(request_.deadline_ms());
+    deadline_ = std::clamp(deadline_, kShortestDeadline, kLongestDeadline);
+    give_up_at_ = Clock::now() + deadline_;
+}
+
+void SendSession::run() {
+    describe("looking for the task");
+    auto result = run_steps();
+    if (!result) {
+        give_up(result.error());
+    }
+    agent_.sends.remove(sender_);
+}
+
+Result<> SendSession::run_steps() {
+    if (auto valid = check_task_id(request_.task_id()); !valid) {
+        return valid;
+    }
+    if (auto found = find_receiver(); !found) {
+        return found;
+    }
+    if (auto joined = join_task(); !joined) {
+        return joined;
+    }
+    if (auto committed = stream_to_commit(); !committed) {
+        return committed;
+    }
+    return report_done();
+}
+
+Result<> SendSession::find_receiver() {
+    auto address = resolve_host(agent_.config.hosts, request_.to());
+    if (!address) {
+        return std::move(address).error();
+    }
+    peer_address_ = *address;
+    local_ = peer_address_ == agent_.address || is_own_address(peer_address_);
+    const std::string dotted = format_ipv4(peer_address_);
+    peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
+    rpc_ = agent_.rpc.get(dotted + ":" + std::to_string(kControlPort));
+    stub_ = v1::Agent::NewStub(rpc_);
+    renew_ = std::make_unique<RenewCall>(stub_.get(), io_.mailbox(), "receiver " + peer_);
+    return {};
+}
+
+Result<> SendSession::pause() {
+    const auto until = std::min(Clock::now() + kRetryPause, give_up_at_);
+    while (Clock::now() < until) {
+        auto wake = io_.wait(until);
+        if (!wake) {
+            return std::move(wake).error();
+        }
+        if (wake->request) {
+            return Error(Errc::kInput, "the application sent a request before the stream was ready");
+        }
+    }
+    io_.progress(v1::Progress());
+    return {};
+}
+
+// A sender may start before its receiver, and a switch may be on its way up again: tries until the deadline.
+Result<> SendSession::join_task() {
+    for (;;) {
+        bool retry = false;
+        auto joined = try_join(retry);
+        if (joined.ok() || !retry || Clock::now() >= give_up_at_) {
+            if (!joined && retry) {
+                return Error(joined.error().code(),
+                             joined.error().text() + " (after " + seconds_text(deadline_) + ")");
+            }
+            return joined;
+        }
+        if (auto paused = pause(); !paused) {
+            return paused;
+        }
+    }
+}
+
+Result<> SendSession::try_join(bool& retry) {
+    auto offer = look_up(retry);
+    if (!offer) {
+        return std::move(offer).error();
+    }
+    offer_ = *offer;
+    if (auto fits = check_offer(offer_); !fits) {
+        return fits;
+    }
+    if (auto got = get_channel(); !got) {
+        return got;
+    }
+    if (auto registered = register_channel(offer_, retry); !registered) {
+        return registered;
+    }
+    auto reply = call_join(offer_, retry);
+    if (!reply) {
+        return std::move(reply).error();
+    }
+    return begin_stream(*reply);
+}
+
+Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
+    v1::LookupRequest request;
+    request.set_task_id(request_.task_id());
+    auto offer = call_rpc(*stub_, &v1::Agent::Stub::Lookup, request, kCallWait, "agent on " + peer_);
+    if (offer.ok()) {
+        return offer;
+    }
+    retry = true;
+    if (offer.error().code() == Errc::kUnknown) {
+        return Error(Errc::kUnknown, "task " + request_.task_id() + " is not open on " + peer_ +
+                                         ": start ask-recv --task " + request_.task_id() + " there");
+    }
+    if (is_transient(offer.error())) {
+        return Error(Errc::kUnavailable,
+                     "agent on " + peer_ + " unreachable: start ask-agentd there, or check the network");
+    }
+    retry = false;
+    return std::move(offer).error();
+}
+
+// What the receiver wants must be something that this host can send.
+Result<> SendSession::check_offer(const v1::TaskOffer& offer) const {
+    const auto geometry = geometry_from_proto(offer.geometry());
+    ASK_TRY(geometry, "receiver " + peer_);
+    ASK_TRY(wire_op(offer.op()), "receiver " + peer_);
+    ASK_TRY(mark_from_proto(offer.mark()), "receiver " + peer_);
+    const unsigned needed = geometry->payload_bytes(geometry->rows);
+    if (needed > agent_.payload_limit) {
+        return Error(Errc::kUnsupported, "task " + request_.task_id() + " has packets of " +
+                                             std::to_string(needed + kPacketHeaderBytes) +
+                                             " bytes (geometry " + to_string(*geometry) +
+                                             "), but the MTU of " + agent_.interface.name + " is " +
+                                             std::to_string(agent_.interface.mtu) +
+                                             ": raise it, or open the task with a geometry of fewer rows");
+    }
+    return {};
+}
+
+Result<> SendSession::get_channel() {
+    while (!lease_) {
+        auto lease = agent_.channels.acquire(io_.mailbox());
+        if (!lease) {
+            return std::move(lease).error();
+        }
+        lease_ = std::move(*lease);
+        if (lease_) {
+            break;
+        }
+        if (Clock::now() >= give_up_at_) {
+            return Error(Errc::kDeadline, "all " + std::to_string(agent_.config.max_channels) +
+                                              " channels are in use: raise max_channels, or send fewer tasks "
+                                              "at once");
+        }
+        describe("waiting for a channel");
+        io_.progress(v1::Progress());
+        auto wake = io_.wait(std::min(Clock::now() + kTick, give_up_at_));
+        if (!wake) {
+            return std::move(wake).error();
+        }
+    }
+    return {};
+}
+
+Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) {
+    const Mark mark = *mark_from_proto(offer.mark());
+    if (local_ || mark.switch_id == 0) {
+        return {};
+    }
+    if (lease_->registered == mark && lease_->switch_address == offer.switch_address()) {
+        return {};
+    }
+    if (auto valid = check_host_port(offer.switch_address()); !valid) {
+        return std::move(valid).error().with_context("receiver " + peer_ + " names no switch address");
+    }
+    if (lease_->registered.switch_id != 0 && lease_->switch_address != offer.switch_address()) {
+        unregister(lease_->incarnation);
+    }
+    SwitchClient client(agent_.rpc, offer.switch_address());
+    auto registered = client.register_channel(lease_->id, lease_->incarnation, kCallWait);
+    if (!registered) {
+        retry = is_transient(registered.error());
+        return std::move(registered).error();
+    }
+    lease_->registered = *registered;
+    lease_->switch_address = offer.switch_address();
+    if (*registered != mark) {
+        // The receiver finds out by itself; until then its offer is out of date.
+        retry = true;
+        return Error(Errc::kAborted, client.name() + " was restarted after the task had been opened there");
+    }
+    return {};
+}
+
+Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& retry) {
+    const auto state = stream_state();
+    v1::JoinRequest request;
+    request.set_instance(offer.instance());
+    request.set_sender(sender_);
+    request.set_sender_name(agent_.full_name());
+    *request.mutable_channel() = channel_to_proto(lease_->id);
+    request.set_incarnation(lease_->incarnation);
+    request.set_first_seq(state.next_seq);
+    if (!local_) {
+        *request.mutable_registered() = mark_to_proto(lease_->registered);
+    }
+    // From here on the receiver may know of us, even if its answer gets lost.
+    joined_ = true;
+    auto reply = call_rpc(*stub_, &v1::Agent::Stub::Join, request, kJoinWait, "receiver " + peer_);
+    if (reply.ok()) {
+        return reply;
+    }
+    const Errc code = reply.error().code();
+    joined_ = is_transient(reply.error());
+    if (code == Errc::kUnsupported || code == Errc::kUnknown) {
+        lease_->registered = {};
+    }
+    // kUnknown: the task ended and may be opened again, or the switch lost the channel; kExists: the task
+    // that used this channel before is about to end there.
+    retry = joined_ || code == Errc::kUnsupported || code == Errc::kUnknown || code == Errc::kExists;
+    return reply;
+}
+
+Result<> SendSession::set_path(std::uint32_t receiver) {
+    auto path = find_path(agent_.interface, agent_.address, receiver, Clock::now() + kArpWait);
+    if (!path) {
+        return std::move(path).error().with_context("way to " + peer_);
+    }
+    if (path->local != local_) {
+        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_ipv4(receiver) +
+                                       " as its address, which is not on the same host");
+    }
+    const std::uint16_t port = lease_->id.port;
+    const UdpAddresses addresses = path->addresses;
+    auto set = agent_.workers.owner(lease_->id).call([port, addresses](WorkerCore& core) {
+        core.set_addresses(port, addresses);
+    });
+    return set;
+}
+
+Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
+    const auto geometry = geometry_from_proto(reply.geometry());
+    ASK_TRY(geometry, "receiver " + peer_);
+    const auto op = wire_op(reply.op());
+    ASK_TRY(op, "receiver " + peer_);
+    const auto mark = mark_from_proto(reply.mark());
+    ASK_TRY(mark, "receiver " + peer_);
+    const auto secret = secret_from_bytes(reply.secret());
+    ASK_TRY(secret, "receiver " + peer_);
+    auto ring = TupleRingConsumer::create(std::size_t{agent_.config.ring_kib} << 10U);
+    if (!ring) {
+        return std::move(ring).error();
+    }
+    auto path =
+        find_path(agent_.interface, agent_.address, reply.receiver_address(), Clock::now() + kArpWait);
+    if (!path) {
+        return std::move(path).error().with_context("way to " + peer_);
+    }
+    if (path->local != local_) {
+        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_ipv4(reply.receiver_address()) +
+                                       " as its address, which is not where it answers");
+    }
+    receiver_address_ = reply.receiver_address();
+
+    StreamStart start;
+    start.flow = {.instance = offer_.instance(),
+                  .channel = lease_->id,
+                  .incarnation = lease_->incarnation,
+                  .secret = *secret,
+                  .mark = *mark,
+                  .op = *op,
+                  .geometry = *geometry,
+                  .first_seq = stream_state().next_seq};
+    const std::uint32_t window = request_.merge_window();
+    start.hold = request_.has_merge_window() && window > 0 ? std::min(window, kMaxHold) : agent_.config.hold;
+    start.merge = request_.has_merge_window() ? window > 0 : agent_.config.merge;
+    start.ones = request_.as_count() || reply.op() == v1::OPERATOR_COUNT;
+    start.local = local_;
+    start.addresses = path->addresses;
+    start.ring = std::make_shared<TupleRingConsumer>(std::move(*ring));
+    start.mailbox = io_.mailbox();
+    const auto shared = start.ring;
+
+    auto begun = agent_.workers.owner(lease_->id).call([start = std::move(start)](WorkerCore& core) mutable {
+        return core.begin(std::move(start));
+    });
+    if (!begun || !begun->ok()) {
+        return !begun ? std::move(begun).error() : std::move(*begun).error();
+    }
+    streaming_ = true;
+    v1::LocalReply ready;
+    ready.mutable_send_ready()->set_op(reply.op());
+    ready.mutable_send_ready()->set_ring_bytes(shared->bytes());
+    return io_.reply(ready, shared->application_fds());
+}
+
+StreamState SendSession::stream_state() const {
+    const std::uint16_t port = lease_->id.port;
+    const auto state =
+        agent_.workers.owner(lease_->id).call([port](WorkerCore& core) { return core.stream_state(port); });
+    return state.ok() ? *state : StreamState();
+}
+
+Result<> SendSession::stream_to_commit() {
+    spdlog::info("task {}: sending to {} on channel {}", request_.task_id(), peer_, lease_->id.port);
+    last_answer_ = next_renew_ = Clock::now();
+    next_path_ = Clock::now() + kPathEvery;
+    Clock::time_point next_tick = Clock::now();
+    while (!outcome_) {
+        if (Clock::now() >= next_tick) {
+            if (auto fine = tick(); !fine) {
+                return fine;
+            }
+            next_tick = Clock::now() + kTick;
+        }
+        if (!renew_->running() && Clock::now() >= next_renew_) {
+            start_renew();
+        }
+        const auto until = renew_->running() ? next_tick : std::min(next_tick, next_renew_);
+        auto wake = io_.wait(until);
+        if (!wake) {
+            return std::move(wake).error();
+        }
+        if (auto fine = handle(*wake); !fine) {
+            return fine;
+        }
+    }
+    if (outcome_->state() == v1::Outcome::STATE_FAILED) {
+        const int code = outcome_->code();
+        const bool known = code > 0 && code <= static_cast<int>(Errc::kOverflow);
+        return Error(known ? static_cast<Errc>(code) : Errc::kAborted, clean_text(outcome_->error()));
+    }
+    return {};
+}
+
+Result<> SendSession::handle(const SessionIo::Wake& wake) {
+    for (const SessionEvent& event : wake.events) {
+        if (event.kind == SessionEvent::Kind::kRingBroken) {
+            return *event.error;
+        }
+        if (event.kind == SessionEvent::Kind::kFinAcked) {
+            note_fin_acked();
+        }
+        if (event.kind == SessionEvent::Kind::kRenewed) {
+            if (auto fine = handle_renewed(); !fine) {
+                return fine;
+            }
+        }
+    }
+    return wake.request ? handle_request(*wake.request) : Result<>();
+}
+
+Result<> SendSession::handle_request(const v1::LocalRequest& request) {
+    if (!request.has_finish_send() || finished_) {
+        return Error(Errc::kInput, "the application sent a request that does not fit a send under way");
+    }
+    finished_ = true;
+    const std::uint16_t port = lease_->id.port;
+    return agent_.workers.owner(lease_->id).call([port](WorkerCore& core) { core.finish(port); });
+}
+
+// Everything has arrived. The receiver gets the final figures at once, rather than with the next Renew.
+void SendSession::note_fin_acked() {
+    const std::uint16_t port = lease_->id.port;
+    auto stats = agent_.workers.owner(lease_->id).call([port](WorkerCore& core) { return core.end(port); });
+    if (stats.ok()) {
+        final_stats_ = *stats;
+    }
+    fin_acked_ = true;
+    streaming_ = false;
+    renew_->cancel();
+    next_renew_ = Clock::now();
+}
+
+void SendSession::start_renew() {
+    v1::RenewRequest request;
+    request.set_instance(offer_.instance());
+    request.set_sender(sender_);
+    request.set_wait_ms(static_cast<std::uint32_t>(kRenewEvery.count()));
+    set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+    next_renew_ = Clock::now() + kRenewEvery;
+    renew_->start(request);
+}
+
+Result<> SendSession::handle_renewed() {
+    auto answer = renew_->take();
+    if (!answer || !answer->ok()) {
+        return {};
+    }
+    const v1::Outcome& outcome = **answer;
+    last_answer_ = Clock::now();
+    if (outcome.state() == v1::Outcome::STATE_UNKNOWN) {
+        return Error(Errc::kAborted, "receiver " + peer_ + " no longer knows task " + request_.task_id() +
+                                         ": its agent was restarted; run the task again");
+    }
+    if (outcome.state() != v1::Outcome::STATE_RUNNING) {
+        outcome_ = outcome;
+    }
+    return {};
+}
+
+Result<> SendSession::tick() {
+    const auto now = Clock::now();
+    if (now - last_answer_ > deadline_) {
+        return Error(Errc::kDeadline,
+                     "receiver " + peer_ + " has not answered for " + seconds_text(deadline_));
+    }
+    if (!fin_acked_) {
+        const StreamState state = stream_state();
+        if (state.since_progress > deadline_.count() * kMillisecond) {
+            return Error(Errc::kDeadline, "no packet to " + peer_ + " has been acknowledged for " +
+                                              seconds_text(deadline_) +
+                                              ": check the path and its MTU in both directions");
+        }
+        if (!local_ && now >= next_path_) {
+            next_path_ = now + kPathEvery;
+            // A next hop that moved is followed; one that is silent for a while is not the end of the task.
+            if (auto path = set_path(receiver_address_); !path) {
+                spdlog::warn("task {}: {}", request_.task_id(), path.error().text());
+            }
+        }
+    }
+    show_progress();
+    return {};
+}
+
+void SendSession::show_progress() {
+    v1::Progress progress;
+    set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+    progress.set_state(fin_acked_ ? "waiting for the result" : finished_ ? "draining" : "streaming");
+    describe(progress.state());
+    io_.progress(progress);
+}
+
+void SendSession::describe(const std::string& state) {
+    v1::AgentTask task;
+    task.set_id(request_.task_id());
+    task.set_instance(offer_.instance());
+    task.set_role("sender");
+    task.set_state(state);
+    task.set_op(offer_.op());
+    *task.mutable_geometry() = offer_.geometry();
+    task.set_peer(peer_.empty() ? clean_name(request_.to()) : peer_);
+    task.set_age_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
+    if (streaming_ || fin_acked_) {
+        set_sender_part(*task.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+    }
+    agent_.sends.put(sender_, {std::move(task), lease_ ? lease_->id.port : std::uint16_t{0}});
+}
+
+Result<> SendSession::report_done() {
+    v1::LocalReply reply;
+    v1::Done& done = *reply.mutable_done();
+    *done.mutable_stats() = outcome_->stats();
+    done.set_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
+    // The result is committed, whether the application still listens or not.
+    if (auto told = io_.reply(reply); !told) {
+        spdlog::warn("task {}: its application did not take the result: {}", request_.task_id(),
+                     told.error().text());
+    }
+    // The receiver has everything, so it acknowledges the FIN if only it hears it again.
+    const auto until = Clock::now() + kLastAckWait;
+    while (!fin_acked_ && Clock::now() < until) {
+        for (const SessionEvent& event : io_.mailbox()->take()) {
+            if (event.kind == SessionEvent::Kind::kFinAcked) {
+                note_fin_acked();
+            }
+        }
+        if (!fin_acked_) {
+            io_.wait_mailbox(until);
+        }
+    }
+    put_channel_back(fin_acked_);
+    spdlog::info("task {}: sent to {} and committed", request_.task_id(), peer_);
+    return {};
+}
+
+void SendSession::give_up(const Error& error) {
+    spdlog::warn("task {}: send to {} failed: {}", request_.task_id(),
+                 peer_.empty() ? clean_name(request_.to()) : peer_, error.text());
+    io_.fail(error);
+    if (renew_) {
+        renew_->cancel();
+    }
+    if (joined_ && !outcome_) {
+        leave(error.text());
+    }
+    agent_.channels.withdraw(io_.mailbox());
+    put_channel_back(!streaming_);
+}
+
+void SendSession::leave(const std::string& reason) {
+    v1::LeaveRequest request;
+    request.set_instance(offer_.instance());
+    request.set_sender(sender_);
+    request.set_reason(reason);
+    const auto left = call_rpc(*stub_, &v1::Agent::Stub::Leave, request, kGoodbyeWait, "receiver " + peer_);
+    if (!left.ok()) {
+        // It finds out by our silence.
+        spdlog::warn("task {}: {}", request_.task_id(), left.error().text());
+    }
+}
+
+void SendSession::unregister(std::uint32_t incarnation) {
+    SwitchClient client(agent_.rpc, lease_->switch_address);
+    if (auto gone = client.unregister_channel(lease_->id, incarnation, kGoodbyeWait); !gone) {
+        spdlog::warn("channel {}: {}", lease_->id.port, gone.error().text());
+    }
+    lease_->registered = {};
+    lease_->switch_address.clear();
+}
+
+// Packets of a task that was given up may still be under way: the channel goes on under a new incarnation.
+void SendSession::put_channel_back(bool clean) {
+    if (!lease_) {
+        return;
+    }
+    if (!clean) {
+        const std::uint16_t port = lease_->id.port;
+        const std::uint32_t incarnation = random_u32();
+        const auto abandoned = agent_.workers.owner(lease_->id).call([port, incarnation](WorkerCore& core) {
+            return core.abandon(port, incarnation);
+        });
+        if (lease_->registered.switch_id != 0) {
+            unregister(lease_->incarnation);
+        }
+        if (abandoned.ok()) {
+            lease_->incarnation = incarnation;
+        }
+    }
+    agent_.channels.release(std::move(*lease_));
+    lease_.reset();
+}
+
+}  // namespace ask

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One send of an application (ask-send), from OpenSend to Done: finds the receiver, gets a channel, registers
+// it at the task's switch, joins, streams, and reports success once the receiver has committed the result.
+// Sequential code in a thread of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/renew_call.h"
+#include "agent/session_io.h"
+#include "proto/agent.grpc.pb.h"
+
+namespace ask {
+
+class SendSession {
+ public:
+    SendSession(Agent& agent, SessionIo& io, v1::OpenSend request);
+    // Answers the application and leaves nothing behind, however it ends.
+    void run();
+
+ private:
+    Result<> run_steps();
+    // Steps, each until the deadline.
+    Result<> find_receiver();
+    Result<> join_task();
+    Result<> stream_to_commit();
+
+    // One try of joining; `retry` says whether another one may do better.
+    Result<> try_join(bool& retry);
+    Result<v1::TaskOffer> look_up(bool& retry);
+    Result<> check_offer(const v1::TaskOffer& offer) const;
+    Result<> get_channel();
+    Result<> register_channel(const v1::TaskOffer& offer, bool& retry);
+    Result<v1::JoinReply> call_join(const v1::TaskOffer& offer, bool& retry);
+    Result<> begin_stream(const v1::JoinReply& reply);
+    Result<> set_path(std::uint32_t receiver);
+
+    Result<> handle(const SessionIo::Wake& wake);
+    Result<> handle_request(const v1::LocalRequest& request);
+    Result<> handle_renewed();
+    void note_fin_acked();
+    Result<> tick();
+    void start_renew();
+    void show_progress();
+    void describe(const std::string& state);
+    [[nodiscard]] StreamState stream_state() const;
+    // Waits a little; fails if the application or the daemon ends meanwhile.
+    Result<> pause();
+
+    Result<> report_done();
+    void give_up(const Error& error);
+    void put_channel_back(bool clean);
+    void leave(const std::string& reason);
+    void unregister(std::uint32_t incarnation);
+
+    Agent& agent_;
+    SessionIo& io_;
+    v1::OpenSend request_;
+    const std::uint64_t sender_;  // what the receiver knows this send by
+    milliseconds deadline_{0};
+    Clock::time_point give_up_at_;
+    const Clock::time_point started_ = Clock::now();
+
+    std::uint32_t peer_address_ = 0;
+    std::string peer_;  // "h4 (198.18.4.2)"
+    bool local_ = false;
+    std::shared_ptr<grpc::Channel> rpc_;
+    std::unique_ptr<v1::Agent::Stub> stub_;
+    std::unique_ptr<RenewCall> renew_;
+
+    v1::TaskOffer offer_;
+    std::optional<ChannelLease> lease_;
+    bool joined_ = false;
+    bool streaming_ = false;
+    bool finished_ = false;  // the application has handed in everything
+    bool fin_acked_ = false;
+    std::uint32_t receiver_address_ = 0;
+    SenderStats final_stats_;  // once fin_acked_
+    Clock::time_point last_answer_;
+    Clock::time_point next_renew_;
+    Clock::time_point next_path_;
+    std::optional<v1::Outcome> outcome_;  // once the task has ended
+};
+
+}  // namespace ask

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/session_io.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kReplyWait{5000};
+
+}  // namespace
+
+Error stopping_error() {
+    return {Errc::kAborted, "its agent is stopping"};
+}
+
+Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until) {
+    std::array<pollfd, 2> entries = {pollfd{.fd = socket_.fd(), .events = POLLIN, .revents = 0},
+                                     pollfd{.fd = mailbox_->fd(), .events = POLLIN, .revents = 0}};
+    const auto left = std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds(0));
+    ::poll(entries.data(), entries.size(), static_cast<int>(left.count()));
+    Wake wake;
+    if (entries[1].revents != 0) {
+        wake.events = mailbox_->take();
+        if (std::ranges::find(wake.events, SessionEvent::Kind::kStop, &SessionEvent::kind) !=
+            wake.events.end()) {
+            return stopping_error();
+        }
+    }
+    if (entries[0].revents != 0) {
+        v1::LocalRequest request;
+        auto received = socket_.try_receive(request);
+        if (!received) {
+            return std::move(received).error();
+        }
+        if (*received == LocalIo::kClosed) {
+            application_gone_ = true;
+            return Error(Errc::kAborted, "its application ended early");
+        }
+        if (*received == LocalIo::kDone) {
+            wake.request = std::move(request);
+        }
+    }
+    return wake;
+}
+
+void SessionIo::wait_mailbox(Clock::time_point until) const {
+    pollfd entry{.fd = mailbox_->fd(), .events = POLLIN, .revents = 0};
+    const auto left = std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds(0));
+    ::poll(&entry, 1, static_cast<int>(left.count()));
+}
+
+Result<v1::LocalRequest> SessionIo::first_request(milliseconds wait) {
+    v1::LocalRequest request;
+    if (auto received = socket_.receive(request, nullptr, wait, mailbox_->fd()); !received) {
+        return std::move(received).error();
+    }
+    return request;
+}
+
+Result<> SessionIo::reply(const v1::LocalReply& message, std::span<const int> fds) {
+    return socket_.send(message, fds, kReplyWait);
+}
+
+void SessionIo::progress(const v1::Progress& progress) {
+    v1::LocalReply reply;
+    *reply.mutable_progress() = progress;
+    const auto sent = socket_.try_send(reply);
+    if (!sent.ok() || *sent != LocalIo::kDone) {
+        counters_->add(AgentCounter::k_progress_skipped);
+    }
+}
+
+void SessionIo::fail(const Error& error) {
+    if (application_gone_) {
+        return;
+    }
+    v1::LocalReply reply;
+    reply.mutable_failed()->set_code(static_cast<std::int32_t>(error.code()));
+    reply.mutable_failed()->set_error(error.text());
+    // If the application has gone meanwhile, nobody is left to tell.
+    [[maybe_unused]] const auto sent = socket_.send(reply, {}, kReplyWait);
+}
+
+}  // namespace ask

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session's two ears: the application's socket and its mailbox.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "agent/counters.h"
+#include "agent/mailbox.h"
+#include "agent/rpc.h"
+#include "lib/client/local_socket.h"
+#include "proto/local.pb.h"
+
+namespace ask {
+
+class SessionIo {
+ public:
+    SessionIo(LocalSocket socket, std::shared_ptr<Mailbox> mailbox, AgentCounters* counters)
+        : socket_(std::move(socket)), mailbox_(std::move(mailbox)), counters_(counters) {}
+
+    struct Wake {
+        std::optional<v1::LocalRequest> request;  // from the application
+        std::vector<SessionEvent> events;         // never kStop: that is an error
+    };
+    // Until something happens, or `until`. kAborted: the application has closed its socket, or the daemon
+    // ends. kInput: the application sent nonsense.
+    Result<Wake> wait(Clock::time_point until);
+    // The same, deaf to the application; what has come is left in the mailbox.
+    void wait_mailbox(Clock::time_point until) const;
+    // The application's next request; other events are left in the mailbox.
+    Result<v1::LocalRequest> first_request(milliseconds wait);
+    // Waits a little for an application that does not read.
+    Result<> reply(const v1::LocalReply& message, std::span<const int> fds = {});
+    // Skipped if the application does not read.
+    void progress(const v1::Progress& progress);
+    void fail(const Error& error);
+
+    [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+    [[nodiscard]] bool application_gone() const { return application_gone_; }
+
+ private:
+    LocalSocket socket_;
+    std::shared_ptr<Mailbox> mailbox_;
+    AgentCounters* counters_;
+    bool application_gone_ = false;
+};
+
+// Why a session ends when the daemon does.
+[[nodiscard]] Error stopping_error();
+
+}  // namespace ask

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/session_server.h"
+
+#include <poll.h>
+
+#include <array>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/receive_session.h"
+#include "agent/send_session.h"
+#include "agent/session_io.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kFirstRequestWait{10000};
+constexpr mode_t kSocketMode = 0660;
+
+}  // namespace
+
+Result<> SessionServer::start() {
+    auto listener = LocalListener::listen(agent_.config.socket, kSocketMode);
+    if (!listener) {
+        return std::move(listener).error();
+    }
+    listener_.emplace(std::move(*listener));
+    accept_thread_ = std::thread([this] { accept_loop(); });
+    return {};
+}
+
+void SessionServer::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    stop_event_.notify();
+    if (accept_thread_.joinable()) {
+        accept_thread_.join();
+    }
+    // Nobody adds sessions any more.
+    for (Session& session : sessions_) {
+        session.mailbox->post(SessionEvent::Kind::kStop);
+    }
+    for (Session& session : sessions_) {
+        session.thread.join();
+    }
+    sessions_.clear();
+    listener_.reset();
+}
+
+void SessionServer::accept_loop() {
+    for (;;) {
+        std::array<pollfd, 2> entries = {pollfd{.fd = listener_->fd(), .events = POLLIN, .revents = 0},
+                                         pollfd{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0}};
+        ::poll(entries.data(), entries.size(), -1);
+        if (entries[1].revents != 0) {
+            return;
+        }
+        if (entries[0].revents != 0) {
+            accept_one();
+        }
+    }
+}
+
+void SessionServer::reap_locked() {
+    for (auto session = sessions_.begin(); session != sessions_.end();) {
+        if (session->ended.load(std::memory_order_acquire)) {
+            session->thread.join();
+            session = sessions_.erase(session);
+        } else {
+            ++session;
+        }
+    }
+}
+
+void SessionServer::accept_one() {
+    auto socket = listener_->accept();
+    if (!socket) {
+        spdlog::warn("accept: {}", socket.error().text());
+        return;
+    }
+    if (!*socket) {
+        return;
+    }
+    const std::lock_guard lock(mutex_);
+    reap_locked();
+    if (stopping_) {
+        return;
+    }
+    if (sessions_.size() >= agent_.config.max_sessions) {
+        agent_.counters.add(AgentCounter::k_refused_sessions);
+        SessionIo io(std::move(*socket), std::make_shared<Mailbox>(), &agent_.counters);
+        io.fail(Error(Errc::kLimit, "the agent serves " + std::to_string(agent_.config.max_sessions) +
+                                        " applications already: try again later, or raise max_sessions"));
+        return;
+    }
+    Session& session = sessions_.emplace_back();
+    session.thread = std::thread([this, &session, taken = std::move(*socket)]() mutable {
+        serve(std::move(taken), session.mailbox);
+        session.ended.store(true, std::memory_order_release);
+    });
+}
+
+void SessionServer::serve(LocalSocket socket, const std::shared_ptr<Mailbox>& mailbox) {
+    SessionIo io(std::move(socket), mailbox, &agent_.counters);
+    auto request = io.first_request(kFirstRequestWait);
+    if (!request) {
+        io.fail(request.error());
+        return;
+    }
+    if (request->has_open_send()) {
+        SendSession(agent_, io, request->open_send()).run();
+    } else if (request->has_open_receive()) {
+        ReceiveSession(agent_, io, request->open_receive()).run();
+    } else {
+        io.fail(Error(Errc::kInput, "the first request must open a send or a receive"));
+    }
+}
+
+}  // namespace ask

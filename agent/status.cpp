@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/status.h"
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include <prometheus/client_metric.h>
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include "agent/convert.h"
+#include "lib/abi/map_types.h"
+#include "lib/daemon/version.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kSwitchWait{500};
+
+struct CounterText {
+    const char* name;
+    const char* kind;
+    const char* text;
+};
+
+constexpr CounterText kAgentCounters[] = {
+#define ASK_X(name, kind, text) {#name, #kind, text},
+    ASK_AGENT_COUNTERS(ASK_X)};
+constexpr CounterText kReceiverCounters[] = {ASK_RECEIVER_COUNTERS(ASK_X)};
+constexpr CounterText kXskCounters[] = {ASK_XSK_COUNTERS(ASK_X)};
+#undef ASK_X
+constexpr CounterText kHostCounters[] = {
+#define ASK_HOST_COUNTER(name, kind, text) {#name, #kind, text},
+#include "lib/abi/counters.def"
+#undef ASK_HOST_COUNTER
+};
+
+void add_counter(v1::AgentStatus& status, std::string prefix, const CounterText& counter,
+                 std::uint64_t value) {
+    v1::Counter& message = *status.add_counters();
+    message.set_name(std::move(prefix) + counter.name);
+    message.set_class_(counter.kind);
+    message.set_text(counter.text);
+    message.set_value(value);
+}
+
+void add_counters(Agent& agent, v1::AgentStatus& status) {
+    for (std::size_t i = 0; i < std::size(kAgentCounters); ++i) {
+        const auto counter = static_cast<AgentCounter>(i);
+        add_counter(status, "", kAgentCounters[i],
+                    agent.counters.get(counter) + agent.workers.counter(counter));
+    }
+    WorkerTotals sum;
+    for (unsigned w = 0; w < agent.workers.size(); ++w) {
+        const auto totals = agent.workers.at(w).call([](WorkerCore& core) { return core.totals(); });
+        if (!totals.ok()) {
+            continue;
+        }
+        for (std::size_t i = 0; i < sum.receiver.size(); ++i) {
+            sum.receiver[i] += totals->receiver[i];
+        }
+        for (std::size_t i = 0; i < sum.xsk.size(); ++i) {
+            sum.xsk[i] += totals->xsk[i];
+        }
+    }
+    for (std::size_t i = 0; i < sum.receiver.size(); ++i) {
+        add_counter(status, "receiver_", kReceiverCounters[i], sum.receiver[i]);
+    }
+    for (std::size_t i = 0; i < sum.xsk.size(); ++i) {
+        add_counter(status, "", kXskCounters[i], sum.xsk[i]);
+    }
+    if (const auto host = agent.program.counters(); host.ok()) {
+        for (std::size_t i = 0; i < host->size(); ++i) {
+            add_counter(status, "host_", kHostCounters[i], (*host)[i]);
+        }
+    }
+}
+
+void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::AgentStatus& status) {
+    for (const Channels::Entry& entry : agent.channels.list()) {
+        const std::uint16_t port = entry.lease.id.port;
+        v1::AgentChannel& channel = *status.add_channels();
+        *channel.mutable_channel() = channel_to_proto(entry.lease.id);
+        const auto state = agent.workers.owner(entry.lease.id).call([port](WorkerCore& core) {
+            return core.stream_state(port);
+        });
+        if (state.ok()) {
+            channel.set_incarnation(state->incarnation);
+            channel.set_next_seq(state->next_seq);
+            channel.set_in_flight(state->in_flight);
+            channel.set_window(state->window);
+            channel.set_srtt_us(static_cast<double>(state->srtt) / kMicrosecond);
+        }
+        for (const SendList::Entry& send : sends) {
+            if (entry.in_use && send.port == port) {
+                channel.set_task_id(send.task.id());
+            }
+        }
+    }
+}
+
+// Counter families from the status; Prometheus calls Collect() from its own threads.
+class StatusCollector : public prometheus::Collectable {
+ public:
+    explicit StatusCollector(Agent& agent) : agent_(agent) {}
+
+    [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
+        v1::AgentStatus status;
+        add_counters(agent_, status);
+        std::vector<prometheus::MetricFamily> families;
+        for (const v1::Counter& counter : status.counters()) {
+            prometheus::ClientMetric metric;
+            metric.counter.value = static_cast<double>(counter.value());
+            families.push_back({.name = "ask_agent_" + counter.name() + "_total",
+                                .help = counter.text(),
+                                .type = prometheus::MetricType::Counter,
+                                .metric = {std::move(metric)}});
+        }
+        return families;
+    }
+
+ private:
+    Agent& agent_;
+};
+
+class Exposed : public MetricsServer {
+ public:
+    explicit Exposed(Agent& agent)
+        : collector_(std::make_shared<StatusCollector>(agent)), exposer_(agent.config.metrics, 1) {
+        exposer_.RegisterCollectable(collector_);
+    }
+
+ private:
+    std::shared_ptr<StatusCollector> collector_;
+    prometheus::Exposer exposer_;
+};
+
+}  // namespace
+
+v1::AgentStatus agent_status(Agent& agent) {
+    v1::AgentStatus status;
+    status.set_name(agent.config.name);
+    status.set_version(std::string(kVersion));
+    status.set_interface(agent.interface.name);
+    status.set_address(format_ipv4(agent.address));
+    status.set_switch_address(agent.config.switch_address);
+    status.set_switch_reachable(agent.switch_client && agent.switch_client->info(kSwitchWait).ok());
+    status.set_xdp_mode(agent.config.xdp_mode);
+    status.set_bind_mode(agent.bind_mode);
+    status.set_workers(agent.workers.size());
+    const auto sends = agent.sends.list();
+    add_channels(agent, sends, status);
+    for (const v1::AgentTask& task : agent.registry.describe()) {
+        *status.add_tasks() = task;
+    }
+    for (const SendList::Entry& send : sends) {
+        *status.add_tasks() = send.task;
+    }
+    add_counters(agent, status);
+    status.set_uptime_seconds(std::chrono::duration<double>(Clock::now() - agent.started).count());
+    return status;
+}
+
+Result<std::unique_ptr<MetricsServer>> MetricsServer::start(Agent& agent) {
+    // The library reports a port that is taken by an exception.
+    try {
+        return std::unique_ptr<MetricsServer>(std::make_unique<Exposed>(agent));
+    } catch (const std::exception& error) {
+        return Error(Errc::kExists,
+                     "metrics: cannot listen on " + agent.config.metrics + ": " + error.what());
+    }
+}
+
+}  // namespace ask

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/switch_keeper.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/convert.h"
+
+namespace ask {
+namespace {
+
+// Several tries within the shortest lease that makes sense at a switch.
+constexpr milliseconds kEvery{2000};
+constexpr milliseconds kWait{1500};
+
+}  // namespace
+
+SwitchKeeper::SwitchKeeper(Agent& agent) : agent_(agent) {
+    if (agent_.switch_client) {
+        thread_ = std::thread([this] { loop(); });
+    }
+}
+
+SwitchKeeper::~SwitchKeeper() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    stopping_.notify_all();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+void SwitchKeeper::loop() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
+        lock.unlock();
+        renew();
+        lock.lock();
+    }
+}
+
+void SwitchKeeper::renew() {
+    const auto tasks = agent_.registry.on_switch();
+    if (tasks.empty()) {
+        return;
+    }
+    std::vector<std::uint64_t> instances;
+    for (const auto& task : tasks) {
+        instances.push_back(task->instance);
+    }
+    const auto reply = agent_.switch_client->renew_tasks(instances, kWait);
+    if (!reply.ok()) {
+        // Leases do not run while the switch is down, and traffic does not need it.
+        spdlog::debug("renew tasks: {}", reply.error().text());
+        return;
+    }
+    for (const auto& task : tasks) {
+        const bool unknown = std::ranges::find(reply->unknown(), task->instance) != reply->unknown().end();
+        if (unknown || reply->mark().incarnation() != task->mark.incarnation) {
+            task->mailbox->post(SessionEvent{
+                SessionEvent::Kind::kSwitchLost,
+                {},
+                Error(Errc::kAborted, agent_.switch_client->name() +
+                                          " was restarted and no longer has the task: run it again")});
+        }
+    }
+}
+
+}  // namespace ask

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps this agent's tasks alive at the switch, and tells their sessions when the switch has lost them. A
+// thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "agent/agent.h"
+
+namespace ask {
+
+class SwitchKeeper {
+ public:
+    // Does nothing if the agent has no switch.
+    explicit SwitchKeeper(Agent& agent);
+    ~SwitchKeeper();
+    SwitchKeeper(const SwitchKeeper&) = delete;
+    SwitchKeeper& operator=(const SwitchKeeper&) = delete;
+
+ private:
+    void loop();
+    void renew();
+
+    Agent& agent_;
+    std::mutex mutex_;
+    std::condition_variable stopping_;
+    bool stop_ = false;  // under mutex_
+    std::thread thread_;
+};
+
+}  // namespace ask
