@@ -116,3 +116,10 @@ static __always_inline bool length_fits(const struct ask_hdr *hdr, const struct 
 		return rest == 0;
 	return rest >= sizeof(struct ask_long_hdr) && rest % ASK_SLOT_BYTES == 0;
 }
+
+/* Whether no bitmap has a bit beyond the geometry's slots. Nothing feeds on such a bit: it
+ * would come out cleared, as if a tuple had been aggregated. */
+static __always_inline bool bitmaps_fit(const struct ask_phv *phv, const struct ask_task *task)
+{
+	return !((__u64)phv->bits >> (task->short_slots + task->groups));
+}
