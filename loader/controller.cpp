@@ -108,7 +108,6 @@ Result<> Controller::reclaim(const Garbage& batch,
 void Controller::finish_reclaim(const Garbage& batch) {
     for (const std::uint32_t index : batch.channels) {
         channel_pool_.reclaim(index);
-        sram_.give_back(channel_bytes());
     }
     for (const std::uint32_t index : batch.flows) {
         flow_pool_.reclaim(index);

@@ -150,6 +150,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
     ASK_TRY(drop_flows_of_channel(channel), channel_name(channel));
     ASK_TRY(plane_.maps().channel_ids.erase(channel_key(channel)), channel_name(channel));
     channel_pool_.retire(it->second.index);
+    sram_.give_back(channel_bytes());
     garbage_.channels.push_back(it->second.index);
     channels_.erase(it);
     work_.notify_all();

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/netns/switchd/daemon.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <grpcpp/create_channel.h>
+
+#include "lib/core/fetch_codec.h"
+
+namespace ask::test {
+namespace {
+
+constexpr const char* kAddress = "127.0.0.1:4792";
+constexpr std::chrono::seconds kPatience{20};
+
+std::unique_ptr<grpc::ClientContext> context() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->set_deadline(std::chrono::system_clock::now() + kPatience);
+    context->set_wait_for_ready(true);
+    return context;
+}
+
+// A channel of its own for each daemon: gRPC would otherwise wait out its back-off after the last one died.
+std::unique_ptr<v1::Switch::Stub> connect() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    return v1::Switch::NewStub(
+        grpc::CreateCustomChannel(kAddress, grpc::InsecureChannelCredentials(), arguments));
+}
+
+void set_channel(const ChannelId& channel, v1::ChannelId* message) {
+    message->set_host(channel.host);
+    message->set_port(channel.port);
+}
+
+}  // namespace
+
+std::string base_flags(const std::string& ports) {
+    return std::string("--config /dev/null --bpffs ") + kBpffs + " --listen " + kAddress +
+           (ports.empty() ? "" : " --ports " + ports) + " ";
+}
+
+CommandResult run_daemon(const std::string& flags) {
+    return run_command(std::string("exec " ASK_TEST_SWITCHD " ") + flags);
+}
+
+Daemon::Daemon(const std::string& flags, const std::string& ports, const std::string& wrapper)
+    : log_path_(std::string(kScratch) + "/switchd.log") {
+    const std::string command = "exec setpriv --pdeathsig KILL -- " + wrapper + " " ASK_TEST_SWITCHD " " +
+                                base_flags(ports) + flags + " > " + log_path_ + " 2>&1";
+    const char* arguments[] = {"bash", "-c", command.c_str(), nullptr};
+    REQUIRE(::posix_spawnp(&pid_, "bash", nullptr, nullptr, const_cast<char* const*>(arguments), environ) ==
+            0);
+    stub_ = connect();
+    v1::SwitchInfo info;
+    const auto call = context();
+    const grpc::Status answered = stub_->GetInfo(call.get(), {}, &info);
+    REQUIRE_MESSAGE(answered.ok(), log());
+}
+
+Daemon::~Daemon() {
+    end(SIGTERM);
+    run_daemon(base_flags("") + "--unload");
+}
+
+int Daemon::end(int signal) {
+    if (pid_ < 0) {
+        return -1;
+    }
+    ::kill(pid_, signal);
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string Daemon::log() const {
+    std::ostringstream text;
+    text << std::ifstream(log_path_).rdbuf();
+    return text.str();
+}
+
+grpc::Status Daemon::register_channel(const ChannelId& channel, std::uint32_t incarnation,
+                                      v1::RegisterChannelReply* reply) {
+    v1::RegisterChannelRequest request;
+    v1::RegisterChannelReply ignored;
+    set_channel(channel, request.mutable_channel());
+    request.set_incarnation(incarnation);
+    return stub_->RegisterChannel(context().get(), request, reply == nullptr ? &ignored : reply);
+}
+
+grpc::Status Daemon::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
+    v1::UnregisterChannelRequest request;
+    v1::UnregisterChannelReply reply;
+    set_channel(channel, request.mutable_channel());
+    request.set_incarnation(incarnation);
+    return stub_->UnregisterChannel(context().get(), request, &reply);
+}
+
+grpc::Status Daemon::open_task(const v1::OpenTaskRequest& request, v1::OpenTaskReply* reply) {
+    v1::OpenTaskReply ignored;
+    return stub_->OpenTask(context().get(), request, reply == nullptr ? &ignored : reply);
+}
+
+grpc::Status Daemon::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
+                               const CheckSecret& secret) {
+    v1::JoinFlowRequest request;
+    v1::JoinFlowReply reply;
+    request.set_instance(instance);
+    set_channel(channel, request.mutable_channel());
+    request.set_incarnation(incarnation);
+    request.set_secret(std::string(reinterpret_cast<const char*>(secret.data()), sizeof(secret)));
+    return stub_->JoinFlow(context().get(), request, &reply);
+}
+
+grpc::Status Daemon::close_task(std::uint64_t instance) {
+    v1::CloseTaskRequest request;
+    v1::CloseTaskReply reply;
+    request.set_instance(instance);
+    return stub_->CloseTask(context().get(), request, &reply);
+}
+
+v1::RenewTasksReply Daemon::renew(const std::vector<std::uint64_t>& instances) {
+    v1::RenewTasksRequest request;
+    v1::RenewTasksReply reply;
+    request.mutable_instances()->Add(instances.begin(), instances.end());
+    const grpc::Status status = stub_->RenewTasks(context().get(), request, &reply);
+    REQUIRE_MESSAGE(status.ok(), status.error_message());
+    return reply;
+}
+
+v1::SwitchStatus Daemon::status() {
+    v1::SwitchStatus reply;
+    const grpc::Status status = stub_->GetStatus(context().get(), {}, &reply);
+    REQUIRE_MESSAGE(status.ok(), status.error_message());
+    return reply;
+}
+
+grpc::Status Daemon::fetch(std::uint64_t instance, std::uint64_t epoch, std::vector<Entry>* entries,
+                           v1::FetchChunk* last) {
+    v1::FetchCopyRequest request;
+    request.set_instance(instance);
+    request.set_epoch(epoch);
+    const auto call = context();
+    const auto reader = stub_->FetchCopy(call.get(), request);
+    v1::FetchChunk chunk;
+    bool ended = false;
+    while (reader->Read(&chunk)) {
+        CHECK_FALSE(ended);
+        EntryReader bytes(chunk.entries());
+        while (!bytes.done()) {
+            const auto entry = bytes.next();
+            REQUIRE(entry.ok());
+            entries->push_back({std::string(entry->key), entry->value});
+        }
+        ended = chunk.last();
+        if (ended && last != nullptr) {
+            *last = chunk;
+        }
+    }
+    const grpc::Status status = reader->Finish();
+    CHECK(status.ok() == ended);
+    return status;
+}
+
+v1::OpenTaskRequest task_request(const std::string& id, std::uint64_t instance) {
+    v1::OpenTaskRequest request;
+    request.set_id(id);
+    request.set_instance(instance);
+    request.mutable_geometry()->set_short_slots(16);
+    request.mutable_geometry()->set_groups(8);
+    request.mutable_geometry()->set_m(2);
+    request.mutable_geometry()->set_rows(4);
+    request.set_op(v1::OPERATOR_SUM);
+    request.set_aggregators(1024);
+    request.set_copies(1);
+    request.set_receiver("198.18.2.2:4791");
+    return request;
+}
+
+std::uint64_t counter(const v1::SwitchStatus& status, const std::string& name) {
+    for (const v1::Counter& counter : status.counters()) {
+        if (counter.name() == name) {
+            return counter.value();
+        }
+    }
+    FAIL("no counter " << name);
+    return 0;
+}
+
+}  // namespace ask::test

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ask-switchd as a process, and calls to it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/core/types.h"
+#include "proto/switch.grpc.pb.h"
+#include "tests/netns/switchd/environment.h"
+
+namespace ask::test {
+
+// Flags that every run needs: where bpffs is, and the ports.
+std::string base_flags(const std::string& ports = "p1,p2");
+// Runs the daemon until it ends by itself.
+CommandResult run_daemon(const std::string& flags);
+
+class Daemon {
+ public:
+    // Starts it, by way of the command `wrapper`, and waits until it answers.
+    explicit Daemon(const std::string& flags = "", const std::string& ports = "p1,p2",
+                    const std::string& wrapper = "");
+    // Stops it, and unloads the switch, so that tests do not meet.
+    ~Daemon();
+    Daemon(const Daemon&) = delete;
+    Daemon& operator=(const Daemon&) = delete;
+
+    // Ends the process by a signal; returns its exit status, or 128 + signal.
+    int end(int signal);
+    // What it logged so far.
+    [[nodiscard]] std::string log() const;
+    [[nodiscard]] v1::Switch::Stub& stub() { return *stub_; }
+
+    // Calls with a deadline; each returns the status and leaves the reply in `*reply`, if given.
+    grpc::Status register_channel(const ChannelId& channel, std::uint32_t incarnation,
+                                  v1::RegisterChannelReply* reply = nullptr);
+    grpc::Status unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
+    grpc::Status open_task(const v1::OpenTaskRequest& request, v1::OpenTaskReply* reply = nullptr);
+    grpc::Status join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
+                           const CheckSecret& secret);
+    grpc::Status close_task(std::uint64_t instance);
+    v1::RenewTasksReply renew(const std::vector<std::uint64_t>& instances);
+    v1::SwitchStatus status();
+    // All entries of a copy, and the last chunk in `*last`, if given.
+    struct Entry {
+        std::string key;
+        std::int64_t value = 0;
+        bool operator==(const Entry&) const = default;
+    };
+    grpc::Status fetch(std::uint64_t instance, std::uint64_t epoch, std::vector<Entry>* entries,
+                       v1::FetchChunk* last = nullptr);
+
+ private:
+    std::string log_path_;
+    pid_t pid_ = -1;
+    std::unique_ptr<v1::Switch::Stub> stub_;
+};
+
+// A request for a task at the paper's geometry with a small region.
+v1::OpenTaskRequest task_request(const std::string& id, std::uint64_t instance);
+// Value of a counter in a status; the test fails if there is none of the name.
+std::uint64_t counter(const v1::SwitchStatus& status, const std::string& name);
+
+}  // namespace ask::test

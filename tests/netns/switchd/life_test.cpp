@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of channels, flows and tasks, over restarts of the daemon.
+#include <linux/bpf.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/netns/switchd/daemon.h"
+#include "tests/netns/switchd/packet.h"
+
+namespace {
+
+using ask::ChannelId;
+using ask::CheckSecret;
+using ask::test::counter;
+using ask::test::Daemon;
+using ask::test::OneTuple;
+using ask::test::task_request;
+using Entries = std::vector<Daemon::Entry>;
+
+constexpr ChannelId kChannel{ask::test::kHost1, 49152};
+constexpr std::uint32_t kIncarnation = 77;
+constexpr std::uint64_t kInstance = 0x0123456789abcdef;
+constexpr CheckSecret kSecret{0x1111222233334444, 0x5555666677778888};
+
+void must(const grpc::Status& status) {
+    REQUIRE_MESSAGE(status.ok(), status.error_message());
+}
+
+// A task with one channel joined.
+void set_up_task(Daemon& daemon) {
+    must(daemon.register_channel(kChannel, kIncarnation));
+    must(daemon.open_task(task_request("words", kInstance)));
+    must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+}
+
+OneTuple tuple(std::uint64_t seq, const std::string& key, std::int32_t value) {
+    return {kInstance, kChannel, kIncarnation, kSecret, seq, key, value};
+}
+
+Entries fetched(Daemon& daemon) {
+    Entries entries;
+    must(daemon.fetch(kInstance, 0, &entries));
+    std::ranges::sort(entries, {}, &Daemon::Entry::key);
+    return entries;
+}
+
+}  // namespace
+
+TEST_CASE("what the switch aggregates is fetched, and everything shows by name") {
+    Daemon daemon;
+    ask::v1::RegisterChannelReply registered;
+    must(daemon.register_channel(kChannel, kIncarnation, &registered));
+    CHECK(registered.port() == "p1");
+    CHECK(registered.mark().switch_id() == 1);
+    CHECK(registered.mark().incarnation() != 0);
+    ask::v1::OpenTaskReply opened;
+    must(daemon.open_task(task_request("words", kInstance), &opened));
+    CHECK(opened.aggregators() == 1024);
+    CHECK(opened.no_region_reason().empty());
+    must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+
+    CHECK(send_through_switch(tuple(1, "word", 5), "p1") == XDP_TX);
+    CHECK(send_through_switch(tuple(2, "a", -7), "p1") == XDP_TX);
+    CHECK(send_through_switch(tuple(2, "a", -7), "p1") == XDP_TX);
+    CHECK(send_through_switch(tuple(3, "word", 37), "p1") == XDP_TX);
+    CHECK(send_through_switch(tuple(4, "word", 1), "p2") == XDP_DROP);
+
+    Entries entries;
+    ask::v1::FetchChunk last;
+    must(daemon.fetch(kInstance, 0, &entries, &last));
+    std::ranges::sort(entries, {}, &Daemon::Entry::key);
+    CHECK(entries == Entries{{"a", -7}, {"word", 42}});
+    CHECK(last.count() == 2);
+    CHECK(last.epoch() == 0);
+    CHECK(last.mark().incarnation() == registered.mark().incarnation());
+    REQUIRE(last.flows_size() == 1);
+    CHECK(last.flows(0).channel().port() == kChannel.port);
+    CHECK(last.flows(0).stats().tuples_switch() == 3);
+
+    const ask::v1::SwitchStatus status = daemon.status();
+    CHECK(counter(status, "ack_new") == 3);
+    CHECK(counter(status, "ack_seen") == 1);
+    CHECK(counter(status, "bad_port") == 1);
+    REQUIRE(status.tasks_size() == 1);
+    CHECK(status.tasks(0).id() == "words");
+    CHECK(status.tasks(0).phase() == "blank");
+    CHECK(status.tasks(0).flows() == 1);
+    CHECK(status.tasks(0).region_bytes() == 32 * 1024 * 8);
+    CHECK(status.tasks(0).stats().tuples_switch() == 3);
+    CHECK(status.sram_used_bytes() > status.tasks(0).region_bytes());
+    REQUIRE(status.ports_size() == 2);
+    CHECK(status.ports(0).mode() == "native");
+    CHECK(status.ports(0).attached());
+    REQUIRE(status.channels_size() == 1);
+    CHECK(status.channels(0).port() == "p1");
+}
+
+TEST_CASE("bpftool shows a task's region and meta by the names of their fields") {
+    Daemon daemon;
+    set_up_task(daemon);
+    CHECK(send_through_switch(tuple(1, "key", 5), "p1") == XDP_TX);
+    const std::string dump =
+        std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins + "/tasks/words/";
+    const auto region = nlohmann::json::parse(ask::test::must_run(dump + "region"));
+    const auto full = std::ranges::find_if(
+        region, [](const auto& entry) { return entry.at("value").at("kpart") == "key"; });
+    REQUIRE_MESSAGE(full != region.end(), region.dump().substr(0, 400));
+    CHECK(full->at("value").at("vpart") == 5);
+    const auto meta = nlohmann::json::parse(ask::test::must_run(dump + "meta"));
+    CHECK(meta.at(0).at("value").at("region_aggregators") == 1024);
+    CHECK(meta.at(0).at("value").contains("receiver"));
+}
+
+TEST_CASE("killed and started again, the daemon adopts everything while traffic goes on") {
+    std::uint32_t incarnation = 0;
+    Daemon first;
+    {
+        set_up_task(first);
+        incarnation = first.status().mark().incarnation();
+        CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_TX);
+        CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    }
+    CHECK(send_through_switch(tuple(2, "word", 10), "p1") == XDP_TX);
+    Daemon second;
+    CHECK_MESSAGE(second.log().find("adopted 1 tasks, 1 channels, 1 flows") != std::string::npos,
+                  second.log());
+    CHECK(send_through_switch(tuple(2, "word", 10), "p1") == XDP_TX);
+    CHECK(send_through_switch(tuple(3, "word", 100), "p1") == XDP_TX);
+    CHECK(fetched(second) == Entries{{"word", 111}});
+    const ask::v1::SwitchStatus status = second.status();
+    CHECK(status.mark().incarnation() == incarnation);
+    CHECK(counter(status, "ack_new") == 3);
+    CHECK(counter(status, "ack_seen") == 1);
+    REQUIRE(status.tasks_size() == 1);
+    CHECK(status.tasks(0).receiver() == "198.18.2.2:4791");
+    CHECK(status.sram_used_bytes() == first.status().sram_used_bytes());
+}
+
+TEST_CASE("repeated calls change nothing, before and after a restart") {
+    const auto repeat = [](Daemon& daemon) {
+        for (int i = 0; i < 2; i++) {
+            set_up_task(daemon);
+        }
+        const ask::v1::SwitchStatus status = daemon.status();
+        CHECK(status.tasks_size() == 1);
+        CHECK(status.channels_size() == 1);
+        CHECK(status.tasks(0).flows() == 1);
+        CHECK(status.tasks(0).stats().tuples_switch() == 1);
+    };
+    Daemon first;
+    set_up_task(first);
+    CHECK(send_through_switch(tuple(1, "word", 5), "p1") == XDP_TX);
+    repeat(first);
+    CHECK(first.end(SIGTERM) == 0);
+    Daemon second;
+    repeat(second);
+    CHECK(fetched(second) == Entries{{"word", 5}});
+    for (int i = 0; i < 2; i++) {
+        must(second.close_task(kInstance));
+        must(second.unregister_channel(kChannel, kIncarnation));
+    }
+    CHECK(second.status().tasks_size() == 0);
+    CHECK(second.status().channels_size() == 0);
+    CHECK(second.status().sram_used_bytes() == 0);
+}
+
+TEST_CASE("a closed task's packets are dropped, its id and memory free again and blank") {
+    Daemon daemon;
+    set_up_task(daemon);
+    CHECK(send_through_switch(tuple(1, "word", 5), "p1") == XDP_TX);
+    must(daemon.close_task(kInstance));
+    CHECK(ask::test::pinned_paths().find("tasks/words") == std::string::npos);
+    CHECK(send_through_switch(tuple(2, "word", 5), "p1") == XDP_DROP);
+    CHECK(counter(daemon.status(), "bad_task") == 1);
+    Entries entries;
+    CHECK(daemon.fetch(kInstance, 0, &entries).error_code() == grpc::StatusCode::NOT_FOUND);
+
+    must(daemon.open_task(task_request("words", kInstance + 1)));
+    must(daemon.join_flow(kInstance + 1, kChannel, kIncarnation, kSecret));
+    must(daemon.fetch(kInstance + 1, 0, &entries));
+    CHECK(entries.empty());
+    CHECK(counter(daemon.status(), "abort_state") == 0);
+}
+
+TEST_CASE("a new incarnation of a channel has seen nothing, and the old one is nobody's") {
+    Daemon daemon;
+    set_up_task(daemon);
+    CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_TX);
+    must(daemon.register_channel(kChannel, kIncarnation + 1));
+    CHECK(send_through_switch(tuple(2, "word", 1), "p1") == XDP_DROP);
+    CHECK(counter(daemon.status(), "bad_incarnation") == 1);
+    must(daemon.join_flow(kInstance, kChannel, kIncarnation + 1, kSecret));
+    OneTuple fresh = tuple(1, "word", 10);
+    fresh.incarnation++;
+    CHECK(send_through_switch(fresh, "p1") == XDP_TX);
+    CHECK(fetched(daemon) == Entries{{"word", 11}});
+    // The old incarnation's owner, late.
+    must(daemon.unregister_channel(kChannel, kIncarnation));
+    CHECK(daemon.status().channels_size() == 1);
+}
+
+TEST_CASE("both memory ways and both dedupes, one copy of two: the same answer") {
+    for (const char* flags : {"--memory shared", "--memory pipelines", "--dedupe compact"}) {
+        CAPTURE(flags);
+        Daemon daemon(flags);
+        must(daemon.register_channel(kChannel, kIncarnation));
+        auto request = task_request("words", kInstance);
+        request.set_copies(2);
+        must(daemon.open_task(request));
+        must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+        CHECK(send_through_switch(tuple(1, "word", 5), "p1") == XDP_TX);
+        CHECK(send_through_switch(tuple(2, "word", 6), "p1") == XDP_TX);
+        CHECK(fetched(daemon) == Entries{{"word", 11}});
+        CHECK(daemon.status().tasks(0).aggregators() == 1024);
+        CHECK(daemon.status().tasks(0).copies() == 2);
+    }
+}
+
+TEST_CASE("a lease that nobody renews ends the task; a renewed one goes on") {
+    Daemon daemon("--lease-seconds 1");
+    set_up_task(daemon);
+    must(daemon.open_task(task_request("kept", kInstance + 1)));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    // Renewing is what the test waits with: it ends as soon as the other lease has.
+    while (daemon.renew({kInstance + 1}).unknown_size() == 0 && daemon.status().tasks_size() == 2) {
+        REQUIRE(std::chrono::steady_clock::now() < deadline);
+    }
+    REQUIRE(daemon.status().tasks_size() == 1);
+    CHECK(daemon.status().tasks(0).id() == "kept");
+    const ask::v1::RenewTasksReply renewed = daemon.renew({kInstance, kInstance + 1});
+    REQUIRE(renewed.unknown_size() == 1);
+    CHECK(renewed.unknown(0) == kInstance);
+    CHECK_MESSAGE(
+        daemon.log().find("task words: its receiver 198.18.2.2:4791 has not renewed it") != std::string::npos,
+        daemon.log());
+}
+
+TEST_CASE("a task left half open or half closed by a predecessor is undone") {
+    Daemon first;
+    set_up_task(first);
+    must(first.open_task(task_request("whole", kInstance + 1)));
+    CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    ask::test::must_run(std::string("rm ") + ask::test::kPins + "/tasks/words/meta; mkdir " +
+                        ask::test::kPins + "/tasks/empty");
+    Daemon second;
+    const ask::v1::SwitchStatus status = second.status();
+    REQUIRE(status.tasks_size() == 1);
+    CHECK(status.tasks(0).id() == "whole");
+    const std::string pins = ask::test::pinned_paths();
+    CHECK(pins.find("tasks/words") == std::string::npos);
+    CHECK(pins.find("tasks/empty") == std::string::npos);
+    CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_DROP);
+    must(second.open_task(task_request("words", kInstance)));
+    CHECK(fetched(second).empty());
+}

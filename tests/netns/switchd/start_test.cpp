@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starting, refusing to start, adopting, unloading.
+#include <csignal>
+
+#include <doctest/doctest.h>
+
+#include "tests/netns/switchd/daemon.h"
+
+namespace {
+
+using ask::test::base_flags;
+using ask::test::CommandResult;
+using ask::test::Daemon;
+using ask::test::must_run;
+using ask::test::pinned_paths;
+using ask::test::run_daemon;
+
+constexpr int kUsage = 2;
+constexpr int kUnknown = 4;
+constexpr int kExists = 5;
+constexpr int kUnavailable = 6;
+constexpr int kDenied = 7;
+constexpr int kUnsupported = 8;
+
+void refused(const CommandResult& result, int code, const std::string& text) {
+    CHECK_MESSAGE(result.code == code, result.output);
+    CHECK_MESSAGE(result.output.find(text) != std::string::npos, result.output);
+}
+
+bool has_program(const std::string& port) {
+    return must_run("ip -d link show " + port).find("prog/xdp") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
+    refused(run_daemon(base_flags("")), kUsage, "no ports");
+    refused(run_daemon("--ports p1 --bpffs /proc"), kUnsupported, "mount -t bpf bpf /proc");
+    refused(run_daemon("--ports p1 --bpffs /nonexistent"), kUnknown, "/nonexistent");
+    refused(run_daemon(base_flags("p1,nope")), kUnknown, "port nope: no such interface");
+    must_run("ip link set lo mtu 1500");
+    refused(run_daemon(base_flags("p1,lo")), kUnsupported, "interface lo cannot do native XDP");
+    must_run("ip link set p2 mtu 3507");
+    refused(run_daemon(base_flags()), kUnsupported, "port p2 has MTU 3507, native XDP takes up to 3506");
+    must_run("ip link set p2 mtu 1500");
+    refused(run_daemon("--ports p1 --listen 127.0.0.1:4792 --bpffs " + std::string(ask::test::kBpffs) +
+                       " --metrics 198.18.9.9:1"),
+            kUnavailable, "cannot listen on 198.18.9.9:1");
+    refused(run_daemon(base_flags("p1") + "--listen 198.18.9.9:4792"), kUnavailable, "cannot listen");
+    refused(run_daemon(base_flags() + "--max-tasks 0"), kUsage, "--max-tasks: 0: must be from 1");
+    CHECK(pinned_paths().empty());
+    CHECK_FALSE(has_program("p1"));
+}
+
+TEST_CASE("a missing capability is named") {
+    const std::string command = " " ASK_TEST_SWITCHD " " + base_flags();
+    refused(ask::test::run_command("exec setpriv --bounding-set=-perfmon,-sys_admin" + command), kDenied,
+            "missing CAP_PERFMON:");
+    refused(ask::test::run_command("exec setpriv --bounding-set=-bpf,-net_admin,-sys_admin" + command),
+            kDenied, "missing CAP_BPF, CAP_NET_ADMIN:");
+}
+
+TEST_CASE("the service's few capabilities are enough") {
+    Daemon daemon("--unload-on-exit", "p1,p2", "setpriv --bounding-set=-all,+bpf,+net_admin,+perfmon --");
+    CHECK(daemon.status().ports(1).attached());
+    CHECK(daemon.open_task(ask::test::task_request("words", 1)).ok());
+    CHECK(daemon.close_task(1).ok());
+    CHECK(daemon.end(SIGTERM) == 0);
+    CHECK(pinned_paths().empty());
+}
+
+TEST_CASE("one daemon at a time, and no unloading under its feet") {
+    Daemon daemon;
+    refused(run_daemon(base_flags()), kExists, "another ask-switchd runs");
+    refused(run_daemon(base_flags("") + "--unload"), kExists, "another ask-switchd runs");
+    CHECK(daemon.status().ports(0).attached());
+}
+
+TEST_CASE("stopped, the switch goes on; unloaded, nothing is left, however often") {
+    Daemon daemon;
+    CHECK(has_program("p1"));
+    CHECK(daemon.end(SIGTERM) == 0);
+    CHECK(has_program("p1"));
+    CHECK(pinned_paths().find("ask/links/p1") != std::string::npos);
+    for (int i = 0; i < 2; i++) {
+        CHECK(run_daemon(base_flags("") + "--unload").code == 0);
+        CHECK_FALSE(has_program("p1"));
+        CHECK(pinned_paths().empty());
+    }
+}
+
+TEST_CASE("asked to, it unloads when it is stopped") {
+    Daemon daemon("--unload-on-exit");
+    CHECK(daemon.end(SIGINT) == 0);
+    CHECK_FALSE(has_program("p1"));
+    CHECK(pinned_paths().empty());
+}
+
+TEST_CASE("a configuration that the running switch cannot take on is refused, naming what differs") {
+    Daemon daemon;
+    daemon.end(SIGKILL);
+    refused(
+        run_daemon(base_flags() + "--switch-id 9 --memory shared --dedupe compact --max-tasks 65"),
+        kUnsupported,
+        "switch_id is 1, configured 9, memory is pipelines, configured shared, dedupe is tagged, configured "
+        "compact, max_tasks is 64, configured 65");
+    refused(run_daemon(base_flags() + "--xdp-mode generic"), kUnsupported, "attached in native mode");
+    CHECK(has_program("p1"));
+    CHECK(has_program("p2"));
+    must_run("rm " + std::string(ask::test::kPins) + "/maps/flows");
+    refused(run_daemon(base_flags()), kUnknown, "maps/flows");
+}
+
+TEST_CASE("another version's pins are refused, and unloaded without being understood") {
+    must_run(std::string("mkdir -p ") + ask::test::kPins + "/maps && " ASK_TEST_BPFTOOL " map create " +
+             ask::test::kPins + "/maps/meta type array key 4 value 8 entries 1 name other");
+    refused(run_daemon(base_flags()), kUnsupported, "another version's switch");
+    CHECK(run_daemon(base_flags("") + "--unload").code == 0);
+    CHECK(pinned_paths().empty());
+}
+
+TEST_CASE("what a load that was cut short left is replaced") {
+    must_run(std::string("mkdir -p ") + ask::test::kPins + "/maps " + ask::test::kPins +
+             "/tasks/words && " ASK_TEST_BPFTOOL " map create " + ask::test::kPins +
+             "/maps/tasks type array key 4 value 8 entries 1 name other");
+    Daemon daemon;
+    CHECK_MESSAGE(daemon.log().find("loaded the switch program") != std::string::npos, daemon.log());
+    CHECK(daemon.status().tasks_size() == 0);
+}
+
+TEST_CASE("ports come and go with the configuration") {
+    Daemon first("", "p1");
+    CHECK_FALSE(has_program("p2"));
+    CHECK(first.end(SIGTERM) == 0);
+    Daemon second("", "p2");
+    CHECK_FALSE(has_program("p1"));
+    CHECK(has_program("p2"));
+    REQUIRE(second.status().ports_size() == 1);
+    CHECK(second.status().ports(0).name() == "p2");
+    CHECK(pinned_paths().find("links/p1") == std::string::npos);
+}
+
+TEST_CASE("an interface made again under its name is attached again, dots and all") {
+    must_run("ip link add v.1 type veth peer name v.2; ip link set v.1 up; ip link set v.2 up");
+    Daemon first("", "p1,v.1");
+    CHECK(has_program("v.1"));
+    first.end(SIGKILL);
+    must_run(
+        "ip link del v.1; ip link add v.1 type veth peer name v.2; ip link set v.1 up; ip link set v.2 up");
+    CHECK_FALSE(has_program("v.1"));
+    Daemon second("", "p1,v.1");
+    CHECK(has_program("v.1"));
+    must_run("ip link del v.1");
+    const ask::v1::SwitchStatus status = second.status();
+    for (const auto& port : status.ports()) {
+        CHECK(port.attached() == (port.name() == "p1"));
+    }
+}
+
+TEST_CASE("another XDP program on a port is left alone and named") {
+    Daemon other("--pin-dir other", "p1");
+    const CommandResult result = run_daemon(base_flags("p1,p2"));
+    refused(result, kExists, "interface p1 already has XDP program ");
+    CHECK(pinned_paths().find("./ask") == std::string::npos);
+    CHECK(has_program("p1"));
+    CHECK_FALSE(has_program("p2"));
+    other.end(SIGTERM);
+    CHECK(run_daemon(base_flags("") + "--pin-dir other --unload").code == 0);
+}
+
+TEST_CASE("generic mode is used when asked for, and only then") {
+    Daemon daemon("--xdp-mode generic");
+    REQUIRE(daemon.status().ports_size() == 2);
+    CHECK(daemon.status().ports(0).mode() == "generic");
+    CHECK(must_run("ip -d link show p1").find("xdpgeneric") != std::string::npos);
+}
+
+TEST_CASE("metrics are served in Prometheus' text format") {
+    Daemon daemon("--metrics 127.0.0.1:9464");
+    const std::string text = must_run("curl -sf --noproxy '*' --max-time 10 http://127.0.0.1:9464/metrics");
+    CHECK(text.find("ask_switch_packets_total{counter=\"ack_new\",class=\"traffic\"} 0") !=
+          std::string::npos);
+    CHECK(text.find("ask_switch_sram_limit_bytes 20971520") != std::string::npos);
+}
