@@ -7,10 +7,8 @@
 namespace ask {
 
 Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry) {
-    const bool fits_value = value >= std::numeric_limits<std::int32_t>::min() &&
-                            value <= std::numeric_limits<std::int32_t>::max();
-    if (key.empty() || key.size() > geometry.max_slot_key() || !fits_value ||
-        key.find('\0') != std::string_view::npos) {
+    if (key.empty() || key.size() > geometry.max_slot_key() || value != static_cast<std::int32_t>(value) ||
+        SmallKey::of(key).has_zero_byte(key.size())) {
         return Form::kLong;
     }
     return key.size() <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;

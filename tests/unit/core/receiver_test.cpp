@@ -141,7 +141,9 @@ struct Fixture {
         verdict = receiver.on_packet(packet, ports, ecn, ack);
         auto expected = before;
         ++expected[static_cast<std::size_t>(verdict.counter)];
-        CHECK(counters() == expected);
+        if (counters() != expected) {
+            FAIL("not exactly one counter moved");
+        }
         if (verdict.ack_bytes > 0) {
             const auto view = parse_packet(std::span(ack).first(verdict.ack_bytes));
             REQUIRE(view);
@@ -502,7 +504,7 @@ TEST_CASE("damaged packets change nothing but counters") {
         f.data(10, "a", 1, "medium", 1), f.records(11, {{"key", 1}, {"", 2}}),
         f.piece(12, {.piece = 0, .pieces = 2, .key_len = 100, .offset = 0, .size = 50}, key), f.fin(13)};
     std::mt19937_64 random(6);
-    for (int round = 0; round < 40'000; ++round) {
+    for (int round = 0; round < 15'000; ++round) {
         const auto& good = packets[random() % packets.size()];
         auto bad = good;
         for (std::uint64_t change = 0; change <= random() % 3; ++change) {
@@ -513,7 +515,9 @@ TEST_CASE("damaged packets change nothing but counters") {
             continue;
         }
         f.give(bad);
-        REQUIRE_FALSE(f.acked());
+        if (f.acked()) {
+            FAIL("a damaged packet was acknowledged");
+        }
     }
     CHECK(f.table->size() == 0);
     CHECK(f.stats().packets_accepted == 0);
@@ -534,8 +538,8 @@ TEST_CASE("packets of a sender gone mad, sealed as they are, never break the rec
         f.piece(12, {.piece = 0, .pieces = 2, .key_len = 100, .offset = 0, .size = 50}, text),
         f.fin(1U << 30)};
     std::mt19937_64 random(7);
-    for (int round = 0; round < 40'000; ++round) {
-        auto packet = packets[random() % (packets.size() - (round < 39'000 ? 1 : 0))];
+    for (int round = 0; round < 15'000; ++round) {
+        auto packet = packets[random() % (packets.size() - (round < 14'000 ? 1 : 0))];
         for (std::uint64_t change = 0; change < random() % 4; ++change) {
             packet[32 + random() % (packet.size() - 32)] = static_cast<std::byte>(random() % 5);
         }

@@ -104,8 +104,8 @@ TEST_CASE("a table grows and keeps every sum") {
     ResultTable table = make_table(blocks);
     std::mt19937_64 random(7);
     std::map<std::string, std::int64_t> expected;
-    for (int i = 0; i < 100'000; ++i) {
-        const std::string key = std::to_string(random() % 30'000);
+    for (int i = 0; i < 60'000; ++i) {
+        const std::string key = std::to_string(random() % 20'000);
         const auto value = static_cast<std::int64_t>(random() % 1000) - 500;
         expected[key] += value;
         REQUIRE(table.add(key, value).ok());
@@ -215,7 +215,7 @@ TEST_CASE("a damaged table gives errors, never a wild read") {
     REQUIRE(table.finish().ok());
     std::mt19937_64 random(3);
     int errors = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 1000; ++round) {
         // Copies of the exact size, so that a sanitizer sees a byte too far.
         std::vector<std::byte> slots(blocks.slots.begin(), blocks.slots.end());
         const std::vector<std::byte> keys(blocks.keys.begin(), blocks.keys.begin() + 4000);
@@ -233,7 +233,7 @@ TEST_CASE("a damaged table gives errors, never a wild read") {
                              .ok();
         errors += read ? 0 : 1;
     }
-    CHECK(errors > 1000);
+    CHECK(errors > 300);
     CHECK_FALSE(TableView::open({}, {}).ok());
     CHECK_FALSE(TableView::open(blocks.slots, blocks.keys).value().at(1 << 20).ok());
 }
