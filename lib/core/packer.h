@@ -53,7 +53,9 @@ struct PacketBody {
     std::size_t bytes = 0;  // written to the caller's buffer
 };
 
-// One task on one channel. Bounded: at most `hold` tuples and 4 MiB of key bytes wait.
+// One task on one channel. Bounded: at most `hold` tuples and 4 MiB of key bytes wait. Of the
+// waiting tuples a slot sends first those that nothing was merged into lately. The configuration
+// must be valid: a geometry of which at least one row fits, hold at least 1.
 class Packer {
  public:
     explicit Packer(const PackerConfig& config);

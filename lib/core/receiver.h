@@ -74,10 +74,13 @@ class Receiver {
     ~Receiver();
 
     // Joins a flow; its tuples go to `table`, which outlives the flow. Repeating the same
-    // join is fine. kLimit when full; kExists when the channel is in another live task.
+    // join is fine and changes nothing. kLimit when full; kExists when the channel is in another
+    // task whose FIN has not come. With another incarnation than before, the channel starts
+    // afresh and that task's flow is over: its packets are refused (unknown_flow).
     Result<> join(const FlowParams& params, ResultTable* table);
     // Ends all flows of a task: what still comes of them is acknowledged (a FIN whose ACK was
-    // lost), and changes nothing. `failed` tasks' packets are no longer acknowledged.
+    // lost), and changes nothing. `failed` tasks' packets are no longer acknowledged, nor are
+    // those of a flow whose FIN has not come: they are refused (unknown_flow).
     void end_task(std::uint64_t instance, bool failed);
 
     // A UDP payload for ASK_UDP_PORT. `ack` has room for sizeof(ask_hdr).

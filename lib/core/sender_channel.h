@@ -55,7 +55,8 @@ class SenderChannel {
     [[nodiscard]] bool idle() const;               // no task: begin() may be called
 
     // Starts a task. params.channel, incarnation and first_seq must be this channel's;
-    // resets the statistics. `hold`/`merge` override the configuration for this task.
+    // resets the statistics. `hold` (0: as configured) and `merge` override the configuration
+    // for this task. kExists while another task is on, kUnsupported if its packets are too long.
     Result<> begin(const FlowParams& params, std::uint32_t hold, bool merge, Nanos now);
     [[nodiscard]] bool has_room() const;  // may offer() be called
     void offer(std::string_view key, std::int64_t value);
@@ -66,7 +67,8 @@ class SenderChannel {
     std::size_t next_packet(Nanos now, std::span<std::byte> out);
     // A UDP payload that came for this channel's port. Never trusted.
     void on_packet(Nanos now, std::span<const std::byte> payload, Ports ports);
-    // When next_packet() should be called again at the latest, kNever if only input can help.
+    // When next_packet() should be called again at the latest: a time already given when a packet
+    // is due, kNever if only input can help.
     [[nodiscard]] Nanos deadline() const;
 
     // The task's FIN is acknowledged; the channel is idle again after take_stats().

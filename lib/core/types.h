@@ -82,7 +82,7 @@ struct Geometry {
 };
 
 // Checks a geometry against all limits of lib/abi/consts.h: 1..32 slots, at most 64 AAs,
-// m 1..4 (2..4 with short slots; 0 only without groups), rows 1..8, slots x rows <= 128,
+// m 1..4 (2..4 beside short slots; 0 exactly when there are no groups), rows 1..8, slots x rows <= 128,
 // payload <= ASK_MAX_PAYLOAD. The error names the limit.
 Result<> validate(const Geometry& geometry);
 // Text form SHORT+GROUPSxM[*ROWS], e.g. "16+8x2*4"; "16" means no groups. Without rows: as
