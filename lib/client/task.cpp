@@ -45,6 +45,7 @@ Result<> check_task_id(std::string_view id) {
 
 std::string agent_socket_path(std::string_view chosen) {
     if (chosen.empty()) {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
         const char* const from_environment = std::getenv("ASK_AGENT");
         chosen = from_environment == nullptr ? std::string_view() : from_environment;
     }

@@ -304,7 +304,7 @@ Result<ConfigAction> ConfigTable::read_flags(int argc, const char* const* argv, 
 
 Result<ConfigAction> ConfigTable::parse(int argc, const char* const* argv) {
     Flags flags;
-    const auto action = read_flags(argc, argv, flags);
+    auto action = read_flags(argc, argv, flags);
     if (!action.ok() || *action == ConfigAction::kExit) {
         return action;
     }

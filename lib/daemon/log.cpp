@@ -78,8 +78,8 @@ __attribute__((format(printf, 2, 0))) int print_libbpf(libbpf_print_level level,
 }  // namespace
 
 const std::vector<std::string>& log_levels() {
-    static const std::vector<std::string> levels = {"trace", "debug", "info", "warn", "error", "off"};
-    return levels;
+    static const std::vector<std::string> kLevels = {"trace", "debug", "info", "warn", "error", "off"};
+    return kLevels;
 }
 
 Result<> set_up_log(const std::string& program, std::string_view level) {

@@ -142,13 +142,12 @@ class Soar::Gatherer {
             done[id] = true;
         }
         Worker worker(*this, tasks.empty());
-        const auto& order = trace_.layout.order;
-        for (std::size_t at = 0; at < order.size(); ++at) {
-            if (!inside_task_[order[at]]) {
-                worker.finish(order[at]);
+        for (const SwitchId at : trace_.layout.order) {
+            if (!inside_task_[at]) {
+                worker.finish(at);
             }
-            if ((!inside_task_[order[at]] || done[order[at]]) && order[at] != root) {
-                worker.merge(order[at]);
+            if ((!inside_task_[at] || done[at]) && at != root) {
+                worker.merge(at);
             }
         }
         peak_ = worker.peak();

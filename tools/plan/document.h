@@ -17,17 +17,24 @@ namespace ask::plan {
 struct Value {
     enum class Kind : std::uint8_t { kNull, kBool, kInteger, kReal, kString, kArray, kTable };
 
+    struct Member;
+
     Kind kind = Kind::kNull;
     std::uint32_t line = 0;  // from 1
     bool boolean = false;
     std::int64_t integer = 0;
     double real = 0;
     std::string text;
-    std::vector<Value> items;                            // of an array
-    std::vector<std::pair<std::string, Value>> members;  // of a table, in the order of the file
+    std::vector<Value> items;     // of an array
+    std::vector<Member> members;  // of a table, in the order of the file
 
     // Null if there is no such member.
     [[nodiscard]] const Value* find(std::string_view key) const;
+};
+
+struct Value::Member {
+    std::string key;
+    Value value;
 };
 
 // "a string", "a table", ... for error texts.

@@ -95,7 +95,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
         if (open_.back().find(value) != nullptr) {
             return fail(position_.line, "'" + value + "' is given twice");
         }
-        open_.back().members.emplace_back(std::move(value), Value{});
+        open_.back().members.push_back({std::move(value), Value{}});
         return true;
     }
     bool parse_error(std::size_t /*byte*/, const std::string& token,
@@ -140,7 +140,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
         } else if (open_.back().kind == Value::Kind::kArray) {
             open_.back().items.push_back(std::move(made));
         } else {
-            open_.back().members.back().second = std::move(made);
+            open_.back().members.back().value = std::move(made);
         }
         return true;
     }

@@ -15,8 +15,8 @@ std::string number_text(const Value& value) {
 
 const Value* Value::find(std::string_view key) const {
     const auto found =
-        std::find_if(members.begin(), members.end(), [key](const auto& m) { return m.first == key; });
-    return found == members.end() ? nullptr : &found->second;
+        std::find_if(members.begin(), members.end(), [key](const auto& m) { return m.key == key; });
+    return found == members.end() ? nullptr : &found->value;
 }
 
 std::string_view kind_name(Value::Kind kind) {

@@ -16,7 +16,7 @@ Value convert(const toml::node& node) {
         case toml::node_type::table:
             value.kind = Value::Kind::kTable;
             for (const auto& [key, member] : *node.as_table()) {
-                value.members.emplace_back(std::string(key.str()), convert(member));
+                value.members.push_back({std::string(key.str()), convert(member)});
             }
             break;
         case toml::node_type::array:
