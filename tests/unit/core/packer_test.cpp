@@ -313,6 +313,28 @@ TEST_CASE("merging never changes a sum, whatever is held") {
     }
 }
 
+TEST_CASE("no key waits twice, however many have come and gone") {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        std::mt19937_64 random(seed);
+        Packer packer({.geometry = {}, .hold = 64});
+        Unpacker before(Geometry{});
+        for (int i = 0; i < 2000; ++i) {
+            if (!packer.has_room()) {
+                drain(packer, before);
+            }
+            packer.add(std::to_string(random() % 200), 1);
+        }
+        drain(packer, before);
+        packer.finish();
+        Unpacker last(Geometry{});
+        drain(packer, last);
+        std::set<std::string> keys;
+        for (const Seen& seen : last.seen) {
+            CHECK(keys.insert(seen.key).second);
+        }
+    }
+}
+
 TEST_CASE("tuples wait until the window of held ones is full") {
     const Geometry geometry;
     Packer packer({.geometry = geometry, .hold = 500});
