@@ -2,10 +2,12 @@
 //
 // Fig. 9: how long planning takes, by budget and size; and what the paper leaves for later: 10^5 switches,
 // two threads, replanning after one change.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "bench/placement/results.h"
 #include "lib/placement/bottleneck.h"
@@ -36,6 +38,25 @@ double exponent(const Samples& samples, const std::string& series) {
            std::log(xs.back() / xs.front());
 }
 
+struct Timing {
+    double gather = 0;
+    double colour = 0;
+};
+
+// The fastest of three runs: what else the machine does only ever adds.
+Timing time_gather(const placement::Problem& problem, std::uint32_t k) {
+    constexpr int kRuns = 3;
+    Timing best{.gather = 1e9, .colour = 1e9};
+    for (int run = 0; run < kRuns; ++run) {
+        std::optional<placement::Soar> soar;
+        best.gather = std::min(
+            best.gather, seconds_of([&] { soar.emplace(placement::Soar::gather(problem, k).value()); }));
+        std::vector<placement::SwitchId> blue;
+        best.colour = std::min(best.colour, seconds_of([&] { blue = soar->colour(k); }));
+    }
+    return best;
+}
+
 void run_figure(const Settings& settings, Results& results) {
     Samples gather;
     Samples colour;
@@ -47,14 +68,10 @@ void run_figure(const Settings& settings, Results& results) {
                 build(loaded_binary(n, placement::RateScheme::kConstant, Load::kPowerLaw, random));
             for (const std::uint32_t k : kBudgets) {
                 const placement::Problem problem = make_problem(tree, placement::Objective::kUtilisation);
-                const auto begin = std::chrono::steady_clock::now();
-                const placement::Soar soar = placement::Soar::gather(problem, k).value();
-                const double took =
-                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-                gather.add("n = " + std::to_string(n), k, took);
-                by_size.add("k = " + std::to_string(k), n, took);
-                std::size_t used = 0;
-                colour.add("n = " + std::to_string(n), k, seconds_of([&] { used += soar.colour(k).size(); }));
+                const Timing timing = time_gather(problem, k);
+                gather.add("n = " + std::to_string(n), k, timing.gather);
+                by_size.add("k = " + std::to_string(k), n, timing.gather);
+                colour.add("n = " + std::to_string(n), k, timing.colour);
             }
         }
     }

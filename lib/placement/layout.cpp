@@ -79,6 +79,21 @@ Layout make_layout(const Tree& tree, std::uint32_t k, std::vector<std::uint8_t> 
     return layout;
 }
 
+Reach make_reach(const Problem& problem, const Layout& layout) {
+    const Tree& tree = problem.tree;
+    Reach reach{.up = std::vector<SwitchId>(tree.size(), kNoSwitch), .distance = problem.length};
+    for (const SwitchId id : tree.top_down()) {
+        const SwitchId parent = tree.parent(id);
+        if (parent == kNoSwitch || layout.candidate[parent] != 0) {
+            reach.up[id] = parent;
+        } else {
+            reach.up[id] = reach.up[parent];
+            reach.distance[id] += reach.distance[parent];
+        }
+    }
+    return reach;
+}
+
 std::vector<Line> make_lines(const Problem& problem, const Layout& layout) {
     const Tree& tree = problem.tree;
     std::vector<Line> lines(tree.size());

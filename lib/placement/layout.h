@@ -38,6 +38,16 @@ struct Layout {
 // `candidate` has one entry per switch.
 [[nodiscard]] Layout make_layout(const Tree& tree, std::uint32_t k, std::vector<std::uint8_t> candidate);
 
+// For each switch the closest candidate above it (kNoSwitch: the destination) and the sum of link lengths up
+// to it. Rows are walked from candidate to candidate, so a long way through switches that cannot aggregate
+// costs one step.
+struct Reach {
+    std::vector<SwitchId> up;
+    std::vector<double> distance;
+};
+
+[[nodiscard]] Reach make_reach(const Problem& problem, const Layout& layout);
+
 // The part of a switch's cost that no placement below it can change: `fixed + slope * distance`, where
 // distance is that of the switch to its closest blue ancestor. Children without tables and the switch's own
 // load are in it.

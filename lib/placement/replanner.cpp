@@ -25,6 +25,7 @@ Replanner::Replanner(Problem problem, Objective objective, SizeModel model, std:
       model_(std::move(model)),
       k_(k),
       layout_(make_layout(problem_.tree, k, available(problem_.tree))),
+      reach_(make_reach(problem_, layout_)),
       lines_(make_lines(problem_, layout_)),
       nodes_(problem_.tree.size()),
       slot_in_parent_(problem_.tree.size(), 0) {
@@ -132,7 +133,7 @@ Fold Replanner::step(SwitchId id) const {
 
 void Replanner::refill_table(SwitchId id) {
     std::vector<double> distance;
-    distances(problem_, layout_, id, distance);
+    distances(reach_, layout_, id, distance);
     nodes_[id].table = fold(step(id), distance, layout_.budget[id], {});
 }
 
@@ -217,7 +218,7 @@ std::vector<SwitchId> Replanner::colour(std::uint32_t i) const {
         if (budget == 0) {
             continue;
         }
-        distances(problem_, layout_, id, distance);
+        distances(reach_, layout_, id, distance);
         const Fold here = step(id);
         if (here.candidate && here.blue(budget, distance[row]) < here.red(row, budget, distance[row])) {
             blue.push_back(id);

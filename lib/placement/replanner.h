@@ -60,6 +60,7 @@ class Replanner {
     SizeModel model_;
     std::uint32_t k_;
     Layout layout_;
+    Reach reach_;
     std::vector<Line> lines_;
     std::vector<Node> nodes_;
     std::vector<std::uint32_t> slot_in_parent_;

@@ -128,7 +128,10 @@ static_assert(std::endian::native == std::endian::little, "Trace stores the low 
 // One run of SOAR-Gather over a Trace.
 class Soar::Gatherer {
  public:
-    explicit Gatherer(Trace& trace) : trace_(trace), lines_(make_lines(trace.problem, trace.layout)) {
+    explicit Gatherer(Trace& trace)
+        : trace_(trace),
+          reach_(make_reach(trace.problem, trace.layout)),
+          lines_(make_lines(trace.problem, trace.layout)) {
         pending_.resize(trace.problem.tree.size());
     }
 
@@ -173,7 +176,7 @@ class Soar::Gatherer {
             Trace& trace = self_.trace_;
             const Layout& layout = trace.layout;
             Table& held = self_.pending_[id];
-            distances(trace.problem, layout, id, distance_);
+            distances(self_.reach_, layout, id, distance_);
             const Fold step{.below = layout.inner[id] > 0 ? &held : nullptr,
                             .line = self_.lines_[id],
                             .emitted = trace.problem.emitted[id],
@@ -288,6 +291,7 @@ class Soar::Gatherer {
     }
 
     Trace& trace_;
+    Reach reach_;
     std::vector<Line> lines_;
     std::vector<Table>
         pending_;  // per switch: the sum of its finished children, then its own table until merged

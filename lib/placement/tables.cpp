@@ -6,17 +6,14 @@
 
 namespace ask::placement {
 
-void distances(const Problem& problem, const Layout& layout, SwitchId id, std::vector<double>& out) {
-    std::uint32_t row = layout.rows[id];
-    out.resize(row);
+void distances(const Reach& reach, const Layout& layout, SwitchId id, std::vector<double>& out) {
+    out.resize(layout.rows[id]);
     double distance = 0;
-    for (SwitchId at = id; at != kNoSwitch; at = problem.tree.parent(at)) {
-        if (at != id && layout.candidate[at] != 0) {
-            out[--row] = distance;
-        }
-        distance += problem.length[at];
+    for (std::uint32_t row = layout.rows[id]; row-- > 0;) {
+        distance += reach.distance[id];
+        out[row] = distance;
+        id = reach.up[id];
     }
-    out[0] = distance;
 }
 
 void min_plus(std::span<const double> left, std::span<const double> right, std::span<double> out,

@@ -36,7 +36,7 @@ struct Table {
 
 // Distances of `id` to the ancestor of each of its rows: the sum of link lengths on the way. Sums, never
 // differences, so no digits cancel.
-void distances(const Problem& problem, const Layout& layout, SwitchId id, std::vector<double>& out);
+void distances(const Reach& reach, const Layout& layout, SwitchId id, std::vector<double>& out);
 
 // out[i] = min over j of left[i - j] + right[j], for i < out.size() <= left.size() + right.size() - 1; of
 // several such j the smallest. `pick`, if not empty, receives j (as a double: one vector width for the whole
