@@ -123,7 +123,7 @@ test_basics() {
     expect_eq "$(stat -f -c %T "$ASK_LAB_DIR/$name/bpf/h1")" bpf_fs
     expect_eq "$("$lab" status --name "$name" --json | jq -r '[.complete, (.nodes | length), .nodes[1].netns] | map(tostring) | join(" ")')" \
         "true 4 ask-$name-h1"
-    "$lab" status --name "$name" | grep -q "$ASK_LAB_DIR/$name/bpf/h2" || fail "status does not print pin directories"
+    "$lab" status --name "$name" | grep -F "$ASK_LAB_DIR/$name/bpf/h2" >/dev/null || fail "status does not print pin directories"
     "$lab" down --name "$name"
     expect_nothing_left
     "$lab" down --name "$name" || fail "a second down fails"

@@ -13,7 +13,7 @@ mapfile -t objects < <(find "$ASK_BUILD_DIR/bpf" -name '*.bpf.o')
 ((${#objects[@]})) || { echo "no BPF objects in $ASK_BUILD_DIR/bpf" >&2 && exit 1; }
 
 for object in "${objects[@]}"; do
-    "$objdump" --section-headers "$object" | grep -qw .BTF || { echo "$object has no BTF" >&2 && exit 1; }
+    "$objdump" --section-headers "$object" | grep -wF .BTF >/dev/null || { echo "$object has no BTF" >&2 && exit 1; }
     # v4 alone has sign-extending moves and loads, byte swaps without a target, signed division, long jumps.
     if "$objdump" --disassemble --no-show-raw-insn --mcpu=v4 "$object" |
         grep -nE '\(s(8|16|32)\)|\*\(s(8|16|32) \*\)|bswap|s[/%]=|gotol'; then

@@ -38,12 +38,12 @@ write_agent_config() {
     local switch=
     [[ $LAB_SWITCH != on ]] || switch=$LAB_SWITCH_ADDRESS
     cat <<TOML
+name = "$1"
 listen = "0.0.0.0:4791"
 socket = $(toml_string "$LAB_DIR/$1/agent.sock")
 interface = "eth0"
 address = "198.18.$i.2"
 switch = "$switch"
-bpffs = $(toml_string "$LAB_DIR/bpf/$1")
 TOML
 }
 

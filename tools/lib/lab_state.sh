@@ -22,8 +22,8 @@ lab_select() {
     [[ $1 =~ ^[a-z0-9-]{1,12}$ ]] || usage_error "bad lab name '$1': 1 to 12 of a-z, 0-9 and -"
     LAB_NAME=$1
     LAB_DIR=$LAB_BASE/$1
-    # sockaddr_un holds 108 bytes, one of them the final zero.
-    local -r longest=$LAB_DIR/h$LAB_MAX_HOSTS/agent.sock
+    # sockaddr_un holds 108 bytes, one of them the final zero; askctl's socket is the agent's with .ctl added.
+    local -r longest=$LAB_DIR/h$LAB_MAX_HOSTS/agent.sock.ctl
     ((${#longest} < 108)) || die "$LAB_BASE is too long a path for Unix sockets: choose a shorter ASK_LAB_DIR"
 }
 
@@ -113,7 +113,9 @@ lab_nodes() {
 }
 
 lab_require_node() {
-    lab_nodes | grep -qx -- "$1" || die "lab '$LAB_NAME' has no node '$1': it has $(lab_nodes | paste -sd' ')"
+    local nodes
+    nodes=$(lab_nodes | paste -sd' ')
+    [[ " $nodes " == *" $1 "* ]] || die "lab '$LAB_NAME' has no node '$1': it has $nodes"
 }
 
 lab_netns() {
