@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <doctest/doctest.h>
 
@@ -297,7 +298,15 @@ void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
     if (spec.copies == 0) {
         return;
     }
-    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+    // Linux 6.1 takes as a region only a map that has BTF, as the one in the object has.
+    const bpf_object* object = skeleton_of(skeleton_)->obj;
+    const btf* types = bpf_object__btf(object);
+    LIBBPF_OPTS(
+        bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(object)),
+        .btf_key_type_id = static_cast<__u32>(btf__find_by_name_kind(types, "__u32", BTF_KIND_TYPEDEF)),
+        .btf_value_type_id =
+            static_cast<__u32>(btf__find_by_name_kind(types, "ask_aggregator", BTF_KIND_STRUCT)),
+        .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
     const std::uint32_t words = sets() * spec.copies * spec.aas() * spec.aggregators;
     tasks_[index].region = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "region", sizeof(std::uint32_t),
                                                    sizeof(ask_aggregator), words, &options));

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The object as a whole: what its BTF says against what C++ says, and what the verifier spends on it.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <doctest/doctest.h>
+
+#include "lib/abi/map_types.h"
+#include "switch.skel.h"
+#include "tests/bpf/switch/harness.h"
+
+using namespace ask::test;
+
+namespace {
+
+struct Field {
+    std::string name;
+    std::size_t offset;
+};
+
+struct Layout {
+    std::string name;
+    std::size_t size;
+    std::vector<Field> fields;
+};
+
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): offsetof needs the names
+#define FIELD(type, field) {#field, offsetof(type, field)}
+// NOLINTEND(cppcoreguidelines-macro-usage)
+
+// ask_hdr is not in the object's BTF: no map holds one. The packet tests check it byte by byte.
+const Layout kLayouts[] = {
+    {"ask_aggregator", sizeof(ask_aggregator), {FIELD(ask_aggregator, kpart), FIELD(ask_aggregator, vpart)}},
+    {"ask_channel_id",
+     sizeof(ask_channel_id),
+     {FIELD(ask_channel_id, host), FIELD(ask_channel_id, port), FIELD(ask_channel_id, pad)}},
+    {"ask_channel",
+     sizeof(ask_channel),
+     {FIELD(ask_channel, host), FIELD(ask_channel, port), FIELD(ask_channel, pad),
+      FIELD(ask_channel, incarnation), FIELD(ask_channel, ifindex)}},
+    {"ask_dedupe_state", sizeof(ask_dedupe_state), {FIELD(ask_dedupe_state, seen)}},
+    {"ask_pkt_state", sizeof(ask_pkt_state), {FIELD(ask_pkt_state, row)}},
+    {"ask_flow_id",
+     sizeof(ask_flow_id),
+     {FIELD(ask_flow_id, task), FIELD(ask_flow_id, host), FIELD(ask_flow_id, port), FIELD(ask_flow_id, pad)}},
+    {"ask_check_key",
+     sizeof(ask_check_key),
+     {FIELD(ask_check_key, sip), FIELD(ask_check_key, head), FIELD(ask_check_key, row),
+      FIELD(ask_check_key, nh)}},
+    {"ask_flow",
+     sizeof(ask_flow),
+     {FIELD(ask_flow, task_instance), FIELD(ask_flow, channel), FIELD(ask_flow, task), FIELD(ask_flow, key)}},
+    {"ask_task",
+     sizeof(ask_task),
+     {FIELD(ask_task, instance), FIELD(ask_task, swap), FIELD(ask_task, copy), FIELD(ask_task, copies),
+      FIELD(ask_task, aggregators), FIELD(ask_task, sets), FIELD(ask_task, short_slots),
+      FIELD(ask_task, groups), FIELD(ask_task, m), FIELD(ask_task, rows), FIELD(ask_task, op),
+      FIELD(ask_task, pad)}},
+    {"ask_flow_stats",
+     sizeof(ask_flow_stats),
+     {FIELD(ask_flow_stats, packets_new), FIELD(ask_flow_stats, packets_seen),
+      FIELD(ask_flow_stats, packets_acked), FIELD(ask_flow_stats, packets_forwarded),
+      FIELD(ask_flow_stats, tuples_aggregated), FIELD(ask_flow_stats, tuples_collision),
+      FIELD(ask_flow_stats, tuples_overflow), FIELD(ask_flow_stats, tuples_contention),
+      FIELD(ask_flow_stats, tuples_no_region), FIELD(ask_flow_stats, long_packets)}},
+    {"ask_meta",
+     sizeof(ask_meta),
+     {FIELD(ask_meta, abi_version), FIELD(ask_meta, switch_id), FIELD(ask_meta, incarnation),
+      FIELD(ask_meta, memory), FIELD(ask_meta, dedupe), FIELD(ask_meta, max_channels),
+      FIELD(ask_meta, max_flows), FIELD(ask_meta, max_tasks), FIELD(ask_meta, possible_cpus),
+      FIELD(ask_meta, pad), FIELD(ask_meta, boot_id)}},
+};
+
+// Opened, not loaded.
+struct OpenObject {
+    switch_bpf* skeleton = switch_bpf::open();
+    OpenObject() { REQUIRE(skeleton != nullptr); }
+    ~OpenObject() { switch_bpf::destroy(skeleton); }
+    OpenObject(const OpenObject&) = delete;
+    OpenObject& operator=(const OpenObject&) = delete;
+};
+
+// Lines "program memory dedupe insns" by the first three.
+std::map<std::string, unsigned> read_budget() {
+    const char* source = std::getenv("ASK_SOURCE_DIR");
+    REQUIRE_MESSAGE(source != nullptr, "ASK_SOURCE_DIR must name the source tree, as ctest does");
+    std::ifstream file(std::string(source) + "/tests/bpf/verifier_budget.txt");
+    REQUIRE(file.good());
+    std::map<std::string, unsigned> budget;
+    std::string line;
+    while (std::getline(file, line)) {
+        std::istringstream words(line);
+        std::string program;
+        std::string memory;
+        std::string dedupe;
+        unsigned limit = 0;
+        if (line.starts_with('#') || !(words >> program)) {
+            continue;
+        }
+        REQUIRE_MESSAGE((words >> memory >> dedupe >> limit), line);
+        budget[program + " " + memory + "/" + dedupe] = limit;
+    }
+    return budget;
+}
+
+}  // namespace
+
+TEST_CASE("structures have the same layout in the object and in C++") {
+    const OpenObject object;
+    const btf* types = bpf_object__btf(object.skeleton->obj);
+    REQUIRE(types != nullptr);
+    for (const Layout& layout : kLayouts) {
+        CAPTURE(layout.name);
+        const __s32 id = btf__find_by_name_kind(types, layout.name.c_str(), BTF_KIND_STRUCT);
+        REQUIRE(id > 0);
+        const btf_type* type = btf__type_by_id(types, static_cast<__u32>(id));
+        CHECK(type->size == layout.size);
+        REQUIRE(btf_vlen(type) == layout.fields.size());
+        for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+            const btf_member& member = btf_members(type)[i];
+            CHECK(std::string(btf__name_by_offset(types, member.name_off)) == layout.fields[i].name);
+            CHECK(btf_member_bit_offset(type, static_cast<__u32>(i)) == 8 * layout.fields[i].offset);
+        }
+    }
+}
+
+TEST_CASE("maps have keys and values of the C++ types, and the counters of the list") {
+    struct Sizes {
+        const char* name;
+        std::size_t key;
+        std::size_t value;
+    };
+    const Sizes maps[] = {{"meta", 4, sizeof(ask_meta)},
+                          {"counters", 4, 8},
+                          {"channel_ids", sizeof(ask_channel_id), 4},
+                          {"channels", 4, sizeof(ask_channel)},
+                          {"dedupe", 4, sizeof(ask_dedupe_state)},
+                          {"pkt_state", 4, sizeof(ask_pkt_state)},
+                          {"flow_ids", sizeof(ask_flow_id), 4},
+                          {"flows", 4, sizeof(ask_flow)},
+                          {"flow_stats", 4, sizeof(ask_flow_stats)},
+                          {"tasks", 4, sizeof(ask_task)}};
+    const OpenObject object;
+    for (const Sizes& sizes : maps) {
+        CAPTURE(std::string(sizes.name));
+        const bpf_map* map = bpf_object__find_map_by_name(object.skeleton->obj, sizes.name);
+        REQUIRE(map != nullptr);
+        CHECK(bpf_map__key_size(map) == sizes.key);
+        CHECK(bpf_map__value_size(map) == sizes.value);
+    }
+    CHECK(bpf_map__max_entries(object.skeleton->maps.counters) == ASK_CNT_COUNT);
+}
+
+TEST_CASE("one object, one program, no maps that the verifier's limit of 64 would refuse") {
+    const OpenObject object;
+    unsigned programs = 0;
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object.skeleton->obj) {
+        CHECK(std::string(bpf_program__name(program)) == "ask_switch");
+        CHECK(bpf_program__type(program) == BPF_PROG_TYPE_XDP);
+        ++programs;
+    }
+    CHECK(programs == 1);
+}
+
+TEST_CASE("the verifier's work stays within its budget, for every choice at load") {
+    const std::map<std::string, unsigned> budget = read_budget();
+    CHECK(budget.size() == std::size(kWays));
+    for (const Way& way : kWays) {
+        const Switch& sw = Switch::get(way);
+        bpf_prog_info info{};
+        __u32 size = sizeof(info);
+        REQUIRE(bpf_obj_get_info_by_fd(sw.program(), &info, &size) == 0);
+        const std::string name = "ask_switch " + to_string(way);
+        REQUIRE_MESSAGE(budget.contains(name), name, " has no line in tests/bpf/verifier_budget.txt");
+        MESSAGE(name, ": ", info.verified_insns, " verified instructions, budget ", budget.at(name));
+        CHECK(info.verified_insns > 0);
+        CHECK(info.verified_insns <= budget.at(name));
+    }
+}
