@@ -35,22 +35,48 @@ said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-a
     fail "systemd-analyze verify: $said"
 ! grep -F ask- <<<"$said" || fail "systemd-analyze verify has complaints (above)"
 
-# option_keys DAEMON: the configuration keys among its flags; what only makes sense as a flag is left out.
-option_keys() {
-    "$stage/usr/bin/ask-$1" --help | grep -oE '^ +(-[a-z],)?--[a-z][a-z-]*' | sed -E 's/.*--//; s/-/_/g' |
-        grep -vxE 'help|version|config|unload|unload_on_exit' | sort -u
+# options DAEMON: "key default" of every option that the configuration takes, from --help. Help texts may wrap.
+options() {
+    "$stage/usr/bin/ask-$1" --help | awk '
+        function flush() {
+            if (key == "" || key ~ /^(help|version|config|unload|unload_on_exit)$/) return
+            fallback = match(text, /\[[^]]*\]$/) ? substr(text, RSTART + 1, RLENGTH - 2) : ""
+            print key, fallback
+        }
+        match($0, /^ +(-[a-z],)?--[a-z-]+/) {
+            next_key = substr($0, RSTART, RLENGTH); sub(/.*--/, "", next_key); gsub(/-/, "_", next_key)
+            flush()
+            key = next_key; text = ""
+        }
+        { gsub(/ +$/, ""); text = text " " $0 }
+        END { flush() }' | sed 's/ $//' | sort
+}
+
+# The example's "key default"; keys that must be set have no default, and [hosts] is a table.
+documented() {
+    sed -nE 's/^# ([a-z_]+) = "?([^"]*)"?$/\1 \2/p; s/^([a-z_]+) = .*/\1 (set)/p; s/^\[([a-z]+)\]$/\1 (set)/p' "$1" |
+        grep -v '^receiver ' | sed 's/ $//' | sort
 }
 
 for daemon in switchd agentd; do
     example=$stage/etc/ask/$daemon.toml.example
-    keys=$(grep -oE '^(# )?[a-z_]+ = |^\[[a-z]+\]' "$example" | tr -d '#[]= ' | grep -v '^receiver$' | sort -u)
-    expected=$(option_keys "$daemon")
-    [[ $keys == "$expected" ]] || fail "$daemon.toml and the flags of ask-$daemon differ:
-$(diff <(printf '%s\n' "$keys") <(printf '%s\n' "$expected"))"
-    # Every line that is commented out must be accepted as it stands. An absent bpffs ends the daemon right after.
-    sed -E 's/^# ([a-z_]+ = )/\1/; s|^bpffs = .*|bpffs = "/nonexistent"|' "$example" >"$stage/$daemon.toml"
+    documented "$example" >"$stage/documented"
+    options "$daemon" >"$stage/options"
+    diff <(cut -d' ' -f1 "$stage/documented") <(cut -d' ' -f1 "$stage/options") >&2 ||
+        fail "$daemon.toml (<) and the flags of ask-$daemon (>) name different keys"
+    # Defaults that the daemon shows must be the example's.
+    join "$stage/documented" "$stage/options" | awk 'NF == 3 && $2 != "(set)" && $2 != $3' >"$stage/differ"
+    [[ ! -s $stage/differ ]] || fail "$daemon.toml shows other defaults than ask-$daemon --help: $(cat "$stage/differ")"
+
+    # Every line that is commented out must be accepted as it stands; no such interface or bpffs ends the daemon.
+    sed -E 's/^# ([a-z_]+ = )/\1/; s|^(bpffs) = .*|\1 = "/nonexistent"|; s|^interface = .*|interface = "nonexistent"|' \
+        "$example" >"$stage/$daemon.toml"
     said=$(timeout 20 unshare --map-root-user --net "$stage/usr/bin/ask-$daemon" --config "$stage/$daemon.toml" 2>&1) &&
-        fail "ask-$daemon runs without a bpffs"
-    [[ $said == */nonexistent* ]] || fail "ask-$daemon does not accept its own example: $said"
+        fail "ask-$daemon runs with neither interface nor bpffs"
+    [[ $said != *--config:* ]] || fail "ask-$daemon does not accept its own example: $said"
+    sed -i '1i no_such_key = 1' "$stage/$daemon.toml"
+    said=$(timeout 20 unshare --map-root-user --net "$stage/usr/bin/ask-$daemon" --config "$stage/$daemon.toml" 2>&1) &&
+        fail "ask-$daemon runs with an unknown key"
+    [[ $said == *--config:*no_such_key* ]] || fail "ask-$daemon does not name an unknown key: $said"
 done
 echo "ok"
