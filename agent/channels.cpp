@@ -25,7 +25,25 @@ Result<ChannelLease> Channels::create_locked() {
     return lease;
 }
 
-Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mailbox>& mailbox) {
+// A switch drops packets that a registered channel sends for a task that is not open there, so such a channel
+// is the last choice for a task without a switch.
+Channels::Entry* Channels::find_idle_locked(bool at_switch) {
+    Entry* any = nullptr;
+    for (Entry& entry : channels_) {
+        if (entry.in_use) {
+            continue;
+        }
+        if ((entry.lease.registered.switch_id != 0) == at_switch) {
+            return &entry;
+        }
+        any = &entry;
+    }
+    const bool may_create = channels_.size() < limit_;
+    return at_switch || !may_create ? any : nullptr;
+}
+
+Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mailbox>& mailbox,
+                                                      bool at_switch) {
     const std::lock_guard lock(mutex_);
     const auto waiter = std::ranges::find(waiters_, mailbox, &Waiter::mailbox);
     if (waiter != waiters_.end()) {
@@ -36,8 +54,7 @@ Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mail
         waiters_.erase(waiter);
         return std::optional(granted.lease);
     }
-    const auto idle = std::ranges::find(channels_, false, &Entry::in_use);
-    if (idle != channels_.end()) {
+    if (Entry* const idle = find_idle_locked(at_switch); idle != nullptr) {
         idle->in_use = true;
         return std::optional(idle->lease);
     }

@@ -21,9 +21,16 @@ namespace ask {
 struct ChannelLease {
     ChannelId id;
     std::uint32_t incarnation = 0;
-    // Where this incarnation is registered; switch_id 0: nowhere.
+    // Where the channel is registered, under this or a former incarnation; switch_id 0: nowhere.
     Mark registered;
     std::string switch_address;
+    std::uint32_t registered_as = 0;  // the incarnation that is registered there; 0: perhaps none
+
+    void forget_registration() {
+        registered = {};
+        switch_address.clear();
+        registered_as = 0;
+    }
 };
 
 class Channels {
@@ -31,9 +38,10 @@ class Channels {
     Channels(Workers* workers, std::uint32_t own_address, unsigned limit)
         : workers_(workers), own_address_(own_address), limit_(limit) {}
 
-    // An idle or new channel. Nothing: all are in use; `mailbox` gets kChannelFree once its turn has come
-    // (first come, first served), and the next acquire() with it succeeds.
-    Result<std::optional<ChannelLease>> acquire(const std::shared_ptr<Mailbox>& mailbox);
+    // An idle or new channel, if possible one that is registered at a switch already, or at none, as
+    // `at_switch` says. Nothing: all are in use; `mailbox` gets kChannelFree once its turn has come (first
+    // come, first served), and the next acquire() with it succeeds.
+    Result<std::optional<ChannelLease>> acquire(const std::shared_ptr<Mailbox>& mailbox, bool at_switch);
     // No longer wants one.
     void withdraw(const std::shared_ptr<Mailbox>& mailbox);
     // Back to the pool, as the session leaves it.
@@ -51,6 +59,7 @@ class Channels {
         std::optional<std::size_t> granted;  // index of the channel that is set aside
     };
     Result<ChannelLease> create_locked();
+    Entry* find_idle_locked(bool at_switch);
 
     Workers* const workers_;
     const std::uint32_t own_address_;

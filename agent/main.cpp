@@ -60,7 +60,7 @@ void unregister_channels(Agent& agent) {
             continue;
         }
         SwitchClient client(agent.rpc, entry.lease.switch_address);
-        if (auto gone = client.unregister_channel(entry.lease.id, entry.lease.incarnation, kUnregisterWait);
+        if (auto gone = client.unregister_channel(entry.lease.id, entry.lease.registered_as, kUnregisterWait);
             !gone) {
             spdlog::warn("{}", gone.error().text());
             if (gone.error().code() == Errc::kUnavailable || gone.error().code() == Errc::kDeadline) {

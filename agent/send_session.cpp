@@ -177,7 +177,7 @@ Result<> SendSession::check_offer(const v1::TaskOffer& offer) const {
 
 Result<> SendSession::get_channel() {
     while (!lease_) {
-        auto lease = agent_.channels.acquire(io_.mailbox());
+        auto lease = agent_.channels.acquire(io_.mailbox(), offer_.mark().switch_id() != 0 && !local_);
         if (!lease) {
             return std::move(lease).error();
         }
@@ -202,17 +202,27 @@ Result<> SendSession::get_channel() {
 
 Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) {
     const Mark mark = *mark_from_proto(offer.mark());
-    if (local_ || mark.switch_id == 0) {
+    if (local_) {
         return {};
     }
-    if (lease_->registered == mark && lease_->switch_address == offer.switch_address()) {
+    if (mark.switch_id == 0) {
+        // Where the channel is registered, packets of a task that is not open there would be dropped.
+        auto free = lease_->registered.switch_id == 0 ? Result<>() : unregister();
+        retry = !free.ok();
+        return free;
+    }
+    if (lease_->registered == mark && lease_->registered_as == lease_->incarnation &&
+        lease_->switch_address == offer.switch_address()) {
         return {};
     }
     if (auto valid = check_host_port(offer.switch_address()); !valid) {
         return std::move(valid).error().with_context("receiver " + peer_ + " names no switch address");
     }
     if (lease_->registered.switch_id != 0 && lease_->switch_address != offer.switch_address()) {
-        unregister(lease_->incarnation);
+        // One that cannot be reached forgets the channel by itself, or drops nothing but what is sent its
+        // way.
+        [[maybe_unused]] const auto gone = unregister();
+        lease_->forget_registration();
     }
     SwitchClient client(agent_.rpc, offer.switch_address());
     auto registered = client.register_channel(lease_->id, lease_->incarnation, kCallWait);
@@ -222,6 +232,7 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
     }
     lease_->registered = *registered;
     lease_->switch_address = offer.switch_address();
+    lease_->registered_as = lease_->incarnation;
     if (*registered != mark) {
         // The receiver finds out by itself; until then its offer is out of date.
         retry = true;
@@ -251,7 +262,7 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     const Errc code = reply.error().code();
     joined_ = is_transient(reply.error());
     if (code == Errc::kUnsupported || code == Errc::kUnknown) {
-        lease_->registered = {};
+        lease_->registered_as = 0;
     }
     // kUnknown: the task ended and may be opened again, or the switch lost the channel; kExists: the task
     // that used this channel before is about to end there.
@@ -539,13 +550,16 @@ void SendSession::leave(const std::string& reason) {
     }
 }
 
-void SendSession::unregister(std::uint32_t incarnation) {
+Result<> SendSession::unregister() {
     SwitchClient client(agent_.rpc, lease_->switch_address);
-    if (auto gone = client.unregister_channel(lease_->id, incarnation, kGoodbyeWait); !gone) {
+    const std::uint32_t as = lease_->registered_as != 0 ? lease_->registered_as : lease_->incarnation;
+    auto gone = client.unregister_channel(lease_->id, as, kGoodbyeWait);
+    if (!gone) {
         spdlog::warn("channel {}: {}", lease_->id.port, gone.error().text());
+        return gone;
     }
-    lease_->registered = {};
-    lease_->switch_address.clear();
+    lease_->forget_registration();
+    return {};
 }
 
 // Packets of a task that was given up may still be under way: the channel goes on under a new incarnation.
@@ -560,7 +574,8 @@ void SendSession::put_channel_back(bool clean) {
             return core.abandon(port, incarnation);
         });
         if (lease_->registered.switch_id != 0) {
-            unregister(lease_->incarnation);
+            // Failing that, the next task registers the new incarnation in its place.
+            [[maybe_unused]] const auto gone = unregister();
         }
         if (abandoned.ok()) {
             lease_->incarnation = incarnation;

@@ -55,7 +55,7 @@ class SendSession {
     void give_up(const Error& error);
     void put_channel_back(bool clean);
     void leave(const std::string& reason);
-    void unregister(std::uint32_t incarnation);
+    Result<> unregister();
 
     Agent& agent_;
     SessionIo& io_;

@@ -39,6 +39,10 @@ Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait) {
     return call(&v1::Switch::Stub::GetInfo, v1::GetSwitchInfoRequest(), wait);
 }
 
+Result<v1::SwitchStatus> SwitchClient::status(milliseconds wait) {
+    return call(&v1::Switch::Stub::GetStatus, v1::GetSwitchStatusRequest(), wait);
+}
+
 Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait) {
     return call(&v1::Switch::Stub::OpenTask, request, wait);
 }

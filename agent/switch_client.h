@@ -30,6 +30,7 @@ class SwitchClient {
     [[nodiscard]] std::string name() const { return "switch " + address_; }
 
     Result<v1::SwitchInfo> info(milliseconds wait);
+    Result<v1::SwitchStatus> status(milliseconds wait);
     Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait);
     Result<> close_task(std::uint64_t instance, milliseconds wait);
     Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait);

@@ -35,12 +35,36 @@ SwitchKeeper::~SwitchKeeper() {
 }
 
 void SwitchKeeper::loop() {
+    bool clear = clear_left_over();
     std::unique_lock lock(mutex_);
     while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
         lock.unlock();
+        clear = clear || clear_left_over();
         renew();
         lock.lock();
     }
+}
+
+bool SwitchKeeper::clear_left_over() {
+    const auto status = agent_.switch_client->status(kWait);
+    if (!status.ok()) {
+        return false;
+    }
+    // Read after the switch's list: whatever of ours is on that is on this too.
+    const auto own = agent_.channels.list();
+    for (const v1::SwitchChannel& channel : status->channels()) {
+        const auto id = channel_from_proto(channel.channel());
+        if (!id.ok() || id->host != agent_.address) {
+            continue;
+        }
+        const bool ours = std::ranges::any_of(own, [&](const Channels::Entry& entry) {
+            return entry.lease.id == *id && entry.lease.incarnation == channel.incarnation();
+        });
+        if (!ours && !agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok()) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void SwitchKeeper::renew() {

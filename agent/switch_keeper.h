@@ -23,6 +23,8 @@ class SwitchKeeper {
  private:
     void loop();
     void renew();
+    // Unregisters this host's channels that are not ours. false: the switch could not be asked.
+    bool clear_left_over();
 
     Agent& agent_;
     std::mutex mutex_;
