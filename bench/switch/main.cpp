@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "lib/abi/map_types.h"
@@ -87,7 +88,14 @@ Result<> register_flow(switch_bpf& skeleton, const Case& what, const ask::CheckK
     task.m = what.geometry.m;
     task.rows = what.geometry.rows;
     task.op = ASK_OP_SUM;
-    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+    // Linux 6.1 takes as a region only a map that has BTF, as the one in the object has.
+    const btf* types = bpf_object__btf(skeleton.obj);
+    LIBBPF_OPTS(
+        bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(skeleton.obj)),
+        .btf_key_type_id = static_cast<__u32>(btf__find_by_name_kind(types, "__u32", BTF_KIND_TYPEDEF)),
+        .btf_value_type_id =
+            static_cast<__u32>(btf__find_by_name_kind(types, "ask_aggregator", BTF_KIND_STRUCT)),
+        .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
     const int region =
         bpf_map_create(BPF_MAP_TYPE_ARRAY, "region", sizeof(std::uint32_t), sizeof(ask_aggregator),
                        sets * what.geometry.aas() * what.aggregators, &options);
