@@ -30,8 +30,7 @@ constexpr std::uint32_t kShards = 640;
 std::string read_text(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
-        std::fprintf(stderr, "bench placement: cannot read %s\n", path.c_str());
-        std::exit(1);
+        die("cannot read " + path);
     }
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
@@ -39,9 +38,7 @@ std::string read_text(const std::string& path) {
 std::vector<placement::SizePoint> measure(const Settings& settings) {
     auto points = placement::measure_word_count(read_text(settings.text), kShards, settings.quick ? 1 : 5, 1);
     if (!points.ok()) {
-        std::fprintf(stderr, "bench placement: %s: %s\n", settings.text.c_str(),
-                     points.error().text().c_str());
-        std::exit(1);
+        die(settings.text + ": " + points.error().text());
     }
     return std::move(*points);
 }

@@ -31,6 +31,11 @@ std::string number(double value) {
 
 }  // namespace
 
+void die(const std::string& text) {
+    std::fprintf(stderr, "bench placement: %s\n", text.c_str());
+    std::exit(1);  // NOLINT(concurrency-mt-unsafe): the bench itself runs on one thread
+}
+
 double Sample::mean() const {
     return std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
 }
@@ -123,8 +128,7 @@ void Results::file(const std::string& name, const std::string& content) const {
     stream << content;
     stream.close();
     if (!stream) {
-        std::fprintf(stderr, "bench placement: cannot write %s\n", path.c_str());
-        std::exit(1);
+        die("cannot write " + path);
     }
 }
 
@@ -169,8 +173,7 @@ placement::TreeSpec loaded_binary(std::uint32_t n, placement::RateScheme rates, 
     const auto loaded = load == Load::kUniform ? placement::uniform_leaf_load(spec, 4, 6, random)
                                                : placement::power_law_leaf_load(spec, 1, 63, 5, random);
     if (!loaded.ok()) {
-        std::fprintf(stderr, "bench placement: %s\n", loaded.error().text().c_str());
-        std::exit(1);
+        die(loaded.error().text());
     }
     return spec;
 }
@@ -178,8 +181,7 @@ placement::TreeSpec loaded_binary(std::uint32_t n, placement::RateScheme rates, 
 placement::Tree build(placement::TreeSpec spec) {
     auto tree = placement::Tree::build(std::move(spec));
     if (!tree.ok()) {
-        std::fprintf(stderr, "bench placement: %s\n", tree.error().text().c_str());
-        std::exit(1);
+        die(tree.error().text());
     }
     return std::move(*tree);
 }

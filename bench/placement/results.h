@@ -24,6 +24,9 @@ struct Settings {
     [[nodiscard]] std::uint32_t seeds() const { return quick ? 2 : 10; }
 };
 
+// Ends the program: a bench that cannot go on has nothing else to do.
+[[noreturn]] void die(const std::string& text);
+
 // Mean and sample standard deviation of what has been added.
 class Sample {
  public:
@@ -56,7 +59,7 @@ class Samples {
     std::map<std::string, std::map<double, Sample>> samples_;
 };
 
-// Collects and writes. A file that cannot be written ends the program: a bench has nothing else to do.
+// Collects and writes. A file that cannot be written ends the program.
 class Results {
  public:
     explicit Results(const Settings& settings) : settings_(settings) {}

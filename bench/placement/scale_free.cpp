@@ -30,13 +30,14 @@ std::size_t degree(const placement::Tree& tree, placement::SwitchId id) {
 
 std::string degrees(const placement::Tree& tree, const std::vector<placement::SwitchId>& switches) {
     std::vector<std::size_t> sorted;
+    sorted.reserve(switches.size());
     for (const placement::SwitchId id : switches) {
         sorted.push_back(degree(tree, id));
     }
     std::sort(sorted.rbegin(), sorted.rend());
     std::string out;
     for (const std::size_t each : sorted) {
-        out += (out.empty() ? "" : " ") + std::to_string(each);
+        out.append(out.empty() ? "" : " ").append(std::to_string(each));
     }
     return out;
 }

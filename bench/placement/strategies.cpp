@@ -77,7 +77,7 @@ void judge(Results& results, RateScheme rates, Load load, const Samples& samples
     for (const std::uint32_t k : kBudgets) {
         const Strategy best = best_of_papers(samples, k);
         times += best == claimed ? 1U : 0U;
-        leaders += (leaders.empty() ? "" : ", ") + name_of(best);
+        leaders.append(leaders.empty() ? "" : ", ").append(name_of(best));
     }
     results.check("Fig. 6",
                   std::string(rate_scheme_name(rates)) + " rates, " + load_name(load) +
@@ -106,7 +106,7 @@ void report(Results& results, Verdicts& verdicts) {
     std::sort(verdicts.kept.begin(), verdicts.kept.end());
     std::string kept;
     for (const auto& [share, name] : verdicts.kept) {
-        kept += (kept.empty() ? "" : ", ") + name + " " + percent(share);
+        kept.append(kept.empty() ? "" : ", ").append(name).append(" ").append(percent(share));
     }
     results.check("Fig. 6", "Top is the most sensitive to link rates",
                   "mean saving with exponential rates as a share of that with constant rates: " + kept,
@@ -125,9 +125,12 @@ void run_strategies(const Settings& settings, Results& results) {
         for (const Load load : {Load::kPowerLaw, Load::kUniform}) {
             const Samples samples = run_one(settings, rates, load, verdicts);
             judge(results, rates, load, samples, verdicts);
-            verdicts.soar_32 += (verdicts.soar_32.empty() ? "" : ", ") +
-                                std::string(rate_scheme_name(rates)) + " " + load_name(load) + " " +
-                                percent(samples.mean(name_of(Strategy::kSoar), 32));
+            verdicts.soar_32.append(verdicts.soar_32.empty() ? "" : ", ")
+                .append(rate_scheme_name(rates))
+                .append(" ")
+                .append(load_name(load))
+                .append(" ")
+                .append(percent(samples.mean(name_of(Strategy::kSoar), 32)));
             for (const Strategy strategy : kPapers) {
                 if (rates == RateScheme::kConstant) {
                     constant[name_of(strategy)] += mean_over_budgets(samples, strategy) / 2;

@@ -79,8 +79,7 @@ Costs run_online(RateScheme rates, std::uint32_t capacity, const Loads& loads, C
         costs.placed.push_back(evaluate(problem, blue).total);
         costs.all_red.push_back(evaluate(problem, {}).total);
         if (const auto taken = planner.take(blue); !taken.ok()) {
-            std::fprintf(stderr, "bench placement: %s\n", taken.error().text().c_str());
-            std::exit(1);
+            die(taken.error().text());
         }
     }
     return costs;
@@ -141,7 +140,7 @@ void judge_scheme(Results& results, RateScheme rates, const Figure7& figure) {
         }
         // The first four workloads find every switch with capacity left.
         if (figure.by_count.mean(name, kWorkloads) < figure.by_count.mean(name, kCapacity)) {
-            fallen += " " + name;
+            fallen.append(" ").append(name);
         }
     }
     results.check("Fig. 7", scheme + " rates: SOAR is best for every number of workloads and capacity",
@@ -163,7 +162,7 @@ void judge_scheme(Results& results, RateScheme rates, const Figure7& figure) {
                   improve);
     std::string top;
     for (const std::uint32_t capacity : kCapacities) {
-        top += (top.empty() ? "" : ", ") + fixed(figure.by_capacity.mean("top", capacity));
+        top.append(top.empty() ? "" : ", ").append(fixed(figure.by_capacity.mean("top", capacity)));
     }
     results.check("Fig. 7", scheme + " rates: Top fares worse as capacity increases",
                   "for capacities 1, 2, 4, 8, 16, 32: " + top, figure.by_capacity.never_falls("top"));

@@ -116,7 +116,7 @@ std::string percent_of(double part, double whole) {
 std::string joined(const std::vector<std::string>& names) {
     std::string out;
     for (const std::string& name : names) {
-        out += (out.empty() ? "" : ", ") + name;
+        out.append(out.empty() ? "" : ", ").append(name);
     }
     return out.empty() ? "nowhere: no switch would save anything" : out;
 }

@@ -168,15 +168,17 @@ Result<> TableReader::finish() {
     if (error_) {
         return *error_;
     }
-    for (const auto& [key, value] : table_.members) {
-        if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-            std::string list;
-            for (const std::string_view name : known_) {
-                list += (list.empty() ? "" : ", ") + std::string(name);
-            }
-            fail(value.line, "unknown key '" + key + "'; known: " + list);
-            return *error_;
+    const auto unknown =
+        std::find_if(table_.members.begin(), table_.members.end(), [this](const auto& member) {
+            return std::find(known_.begin(), known_.end(), member.first) == known_.end();
+        });
+    if (unknown != table_.members.end()) {
+        std::string list;
+        for (const std::string_view name : known_) {
+            list.append(list.empty() ? "" : ", ").append(name);
         }
+        fail(unknown->second.line, "unknown key '" + unknown->first + "'; known: " + list);
+        return *error_;
     }
     return {};
 }
