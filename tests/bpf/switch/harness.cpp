@@ -143,11 +143,6 @@ const Ports& network() {
     return ports;
 }
 
-std::string to_string(const Way& way) {
-    return std::string(way.memory == ASK_MEMORY_SHARED ? "shared" : "pipelines") + "/" +
-           (way.dedupe == ASK_DEDUPE_COMPACT ? "compact" : "tagged");
-}
-
 std::string counter_name(std::uint32_t counter) {
     return counter < kCounterNames.size() ? kCounterNames[counter] : "none";
 }
@@ -315,7 +310,7 @@ void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
 }
 
 void Switch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t task) {
-    const Secret secret{0x1111111122222222ULL + flow, 0x3333333344444444ULL * (flow + 1)};
+    const Secret secret = flow_secret(flow);
     flows_[flow] = {.channel = channel, .task = task, .secret = secret};
     ask_flow value{};
     value.task_instance = swap_be(tasks_[task].spec.instance);

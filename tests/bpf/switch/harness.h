@@ -53,7 +53,10 @@ inline constexpr Way kWays[] = {{ASK_MEMORY_PIPELINES, ASK_DEDUPE_TAGGED},
                                 {ASK_MEMORY_PIPELINES, ASK_DEDUPE_COMPACT},
                                 {ASK_MEMORY_SHARED, ASK_DEDUPE_TAGGED},
                                 {ASK_MEMORY_SHARED, ASK_DEDUPE_COMPACT}};
-std::string to_string(const Way& way);
+inline std::string to_string(const Way& way) {
+    return std::string(way.memory == ASK_MEMORY_SHARED ? "shared" : "pipelines") + "/" +
+           (way.dedupe == ASK_DEDUPE_COMPACT ? "compact" : "tagged");
+}
 
 struct ChannelSpec {
     std::uint32_t host = kSender;
@@ -75,6 +78,11 @@ struct TaskSpec {
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };
+
+// Of the flow with this index.
+inline Secret flow_secret(std::uint32_t flow) {
+    return {0x1111111122222222ULL + flow, 0x3333333344444444ULL * (flow + 1)};
+}
 
 // One tuple that a copy is expected to hold.
 struct Held {
