@@ -90,6 +90,13 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
         return Error(Errc::kUnsupported, "interface " + config.interface + " is down: ip link set dev " +
                                              config.interface + " up");
     }
+    if (config.workers > std::max(interface->rx_queues, 1U)) {
+        return Error(Errc::kUsage, "workers = " + std::to_string(config.workers) + ", but " +
+                                       config.interface + " has " +
+                                       std::to_string(std::max(interface->rx_queues, 1U)) +
+                                       " receive queues, and each worker needs one: set workers to at most "
+                                       "that");
+    }
     auto address = own_address(*netlink, *interface, config);
     if (!address) {
         return std::move(address).error();

@@ -336,10 +336,6 @@ void WorkerCore::handle_inbox_packet(const InboxPacket& packet) {
 }
 
 void WorkerCore::answer_remote(const UdpAddresses& to, std::size_t ack_bytes) {
-    if (sockets_.empty()) {
-        count(AgentCounter::k_drop_ack_no_room);
-        return;
-    }
     XskSocket& socket = sockets_.front();
     const auto frame = socket.take();
     if (!frame) {

@@ -151,7 +151,7 @@ class WorkerCore {
 
 class Worker {
  public:
-    // `sockets` may be empty: then the worker only serves tasks between applications of this host.
+    // At least one socket: it sends what the worker's channels send.
     Worker(WorkerCore::Options options, std::vector<XskSocket> sockets);
     // Stops the thread.
     ~Worker();
