@@ -3,6 +3,8 @@
 #
 # One guest: the share with the host's files, the machine, and the pipes that its results come through. Needs
 # lib/kernel.sh (kernel_fetch done).
+#
+# shellcheck disable=SC2034  # GUEST_* are for the script that sources this, or read by name
 
 readonly VM_VIRTIOFSD=/usr/lib/qemu/virtiofsd
 
@@ -60,6 +62,7 @@ guest_share() {
     export ASK_ROOT
     export -f share_root visible_dirs vm_cache
     export VM_VIRTIOFSD
+    # shellcheck disable=SC2016  # the inner shell expands
     nice -n 19 unshare --mount bash -euc 'share_root "$1"' share "$work" >"$work/virtiofsd.log" 2>&1 &
     GUEST_SHARE_PID=$!
     wait_until 20000 test -S "$work/fs.sock" || fail "virtiofsd does not start: $(<"$work/virtiofsd.log")"
