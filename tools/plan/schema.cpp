@@ -170,14 +170,14 @@ Result<> TableReader::finish() {
     }
     const auto unknown =
         std::find_if(table_.members.begin(), table_.members.end(), [this](const auto& member) {
-            return std::find(known_.begin(), known_.end(), member.first) == known_.end();
+            return std::find(known_.begin(), known_.end(), member.key) == known_.end();
         });
     if (unknown != table_.members.end()) {
         std::string list;
         for (const std::string_view name : known_) {
             list.append(list.empty() ? "" : ", ").append(name);
         }
-        fail(unknown->second.line, "unknown key '" + unknown->first + "'; known: " + list);
+        fail(unknown->value.line, "unknown key '" + unknown->key + "'; known: " + list);
         return *error_;
     }
     return {};
