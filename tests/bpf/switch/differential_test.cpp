@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program in the kernel against the same source compiled natively: random packets, good and bad, must
+// come out alike, and leave the same memory behind, byte for byte. Seeded: a failure names its packet.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "tests/pisa/native_harness.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr unsigned kPackets = 3000;
+
+// Writes the same entries into both.
+template <typename S>
+void fill(S& sw, const TaskSpec& first, const TaskSpec& second) {
+    sw.add_channel(0);
+    sw.add_channel(1, {.port = ASK_CHANNEL_PORT_BASE + 1, .incarnation = 9});
+    sw.add_task(0, first);
+    sw.add_task(1, second);
+    sw.add_flow(0, 0, 0);
+    sw.add_flow(1, 1, 0);
+    sw.add_flow(2, 1, 1);
+}
+
+class PacketSource {
+ public:
+    PacketSource(const Switch& sw, std::uint64_t seed) : sw_(sw), random_(seed) {}
+
+    Bytes next() {
+        const std::uint32_t flow = below(3);
+        Packet packet = sw_.packet(flow);
+        std::uint64_t& newest = newest_[flow == 0 ? 0 : 1];
+        // Mostly the next one; else one that was, now and then long ago.
+        packet.seq(below(4) != 0 ? ++newest : std::max<std::uint64_t>(1, newest - std::min(newest, age())));
+        add_body(packet, flow == 2 ? 1 : 0);
+        packet.tos = static_cast<std::uint8_t>(below(256));
+        packet.udp_checksum = static_cast<std::uint16_t>(random_());
+        if (below(16) == 0) {
+            spoil(packet);
+        }
+        if (below(20) == 0) {
+            packet.trailer = Bytes(below(40), 0xee);
+        }
+        Bytes frame = packet.frame();
+        if (below(16) == 0) {
+            frame[below(static_cast<unsigned>(frame.size()))] ^= static_cast<std::uint8_t>(1U << below(8));
+        }
+        if (below(64) == 0) {
+            frame.resize(std::max<std::size_t>(14, frame.size() - below(100)));
+        }
+        return frame;
+    }
+
+ private:
+    std::uint32_t below(unsigned n) { return static_cast<std::uint32_t>(random_() % n); }
+    std::uint64_t age() { return below(8) == 0 ? below(600) : below(20); }
+
+    void add_body(Packet& packet, std::uint32_t task) {
+        const unsigned kind = below(12);
+        if (kind < 2) {
+            packet.type = kind == 0 ? ASK_LONG : ASK_FIN;
+            packet.body = Bytes(kind == 0 ? std::size_t{8} * (1 + below(100)) : 0, 0x3c);
+            return;
+        }
+        const TaskSpec& spec = sw_.task(task);
+        packet.row_count(1 + below(spec.rows));
+        const std::int32_t values[] = {1, -1, 0, 1 << 30, -(1 << 30), static_cast<std::int32_t>(random_())};
+        for (unsigned row = 0; row < packet.bitmaps.size(); ++row) {
+            const unsigned filled = below(4);
+            for (unsigned slot = 0; slot < unsigned{spec.short_slots} + spec.groups; ++slot) {
+                if (below(4) <= filled) {
+                    const std::string key =
+                        (slot < spec.short_slots ? "k" : "med") + std::to_string(below(40));
+                    packet.put(row, slot, key, values[below(6)]);
+                }
+            }
+        }
+    }
+
+    void spoil(Packet& packet) {
+        switch (below(12)) {
+            case 0:
+                packet.version = 1;
+                return;
+            case 1:
+                packet.type = static_cast<std::uint8_t>(below(8));
+                return;
+            case 2:
+                packet.incarnation += 1;
+                return;
+            case 3:
+                packet.task += 1;
+                return;
+            case 4:
+                packet.m += 1;
+                return;
+            case 5:
+                packet.mark_switch = 5;
+                return;
+            case 6:
+                packet.seq_field = 0;
+                return;
+            case 7:
+                packet.udp_length = static_cast<std::uint16_t>(below(2000));
+                return;
+            case 8:
+                packet.ttl = static_cast<std::uint8_t>(below(3));
+                return;
+            case 9:
+                packet.dest = below(2) == 0 ? kNowhere : kBehindSide;
+                return;
+            case 10:
+                packet.host = kBehindSide;
+                return;
+            default:
+                packet.source += 1;
+                return;
+        }
+    }
+
+    const Switch& sw_;
+    std::mt19937_64 random_;
+    std::uint64_t newest_[2] = {0, 0};
+};
+
+void compare_memory(const Switch& real, const NativeSwitch& native) {
+    const State state = real.state();
+    CHECK((state.dedupe == NativeSwitch::memory("dedupe", state.dedupe.size())));
+    CHECK((state.pkt_state == NativeSwitch::memory("pkt_state", state.pkt_state.size())));
+    for (std::uint32_t task = 0; task < 2; ++task) {
+        const std::vector<ask_aggregator> words = real.region(task);
+        const std::span<const ask_aggregator> others = native.region(task);
+        REQUIRE(words.size() == others.size());
+        CHECK(std::memcmp(words.data(), others.data(), words.size() * sizeof(words[0])) == 0);
+    }
+    for (std::uint32_t flow = 0; flow < 3; ++flow) {
+        const ask_flow_stats one = real.stats(flow);
+        const ask_flow_stats two = NativeSwitch::stats(flow);
+        CHECK(std::memcmp(&one, &two, sizeof(one)) == 0);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("kernel and native build do the same to random packets") {
+    const TaskSpec geometries[][2] = {
+        {{.instance = 11, .aggregators = 16, .copies = 2, .copy = 1},
+         {.instance = 12,
+          .short_slots = 0,
+          .groups = 8,
+          .m = 4,
+          .rows = 8,
+          .op = ASK_OP_MIN,
+          .aggregators = 5}},
+        {{.instance = 11,
+          .short_slots = 32,
+          .groups = 0,
+          .m = 0,
+          .rows = 4,
+          .op = ASK_OP_MAX,
+          .aggregators = 7},
+         {.instance = 12, .short_slots = 3, .groups = 5, .m = 3, .rows = 8, .copies = 0}},
+    };
+    std::uint64_t seed = 100;
+    for (const Way& way : kWays) {
+        for (const auto& specs : geometries) {
+            Switch& real = Switch::get(way);
+            NativeSwitch native(way, network(), static_cast<std::uint32_t>(::sched_getcpu()),
+                                possible_cpu_count());
+            fill(real, specs[0], specs[1]);
+            fill(native, specs[0], specs[1]);
+            PacketSource source(real, ++seed);
+            std::vector<std::uint64_t> counted = real.counters();
+            std::vector<bool> reached(ASK_CNT_COUNT);
+            for (unsigned i = 0; i < kPackets; ++i) {
+                const Bytes frame = source.next();
+                const std::vector<std::uint64_t> native_counted = NativeSwitch::counters();
+                const Switch::Outcome one = real.run(frame);
+                const Switch::Outcome two = native.run(frame);
+                INFO(to_string(way), ", seed ", seed, ", packet ", i, "\n", scapy(frame));
+                REQUIRE(one.action == two.action);
+                REQUIRE_MESSAGE((one.frame == two.frame), hex(one.frame), "\n", hex(two.frame));
+                const std::vector<std::uint64_t> now = real.counters();
+                const std::vector<std::uint64_t> native_now = NativeSwitch::counters();
+                for (std::uint32_t c = 0; c < ASK_CNT_COUNT; ++c) {
+                    if (now[c] - counted[c] != native_now[c] - native_counted[c]) {
+                        FAIL(counter_name(c), " grew by ", now[c] - counted[c], " and ",
+                             native_now[c] - native_counted[c]);
+                    }
+                    reached[c] = reached[c] || now[c] != counted[c];
+                }
+                counted = now;
+                if (i % 100 == 0) {
+                    compare_memory(real, native);
+                }
+            }
+            compare_memory(real, native);
+            // The packets are worth comparing: most ways out were taken.
+            CHECK(std::count(reached.begin(), reached.end(), true) >= 18);
+        }
+    }
+}
