@@ -28,11 +28,9 @@ receive() {
 hold() {
     local -r log=$scratch/$1 host=$2 id=$3
     shift 3
-    rm -f "$log.fifo"
-    mkfifo "$log.fifo"
-    spawn "$log" "$host" ask-send --task "$id" --to h3 --deadline 20 --stats "$log.json" "$@" - <"$log.fifo" 9<&-
+    open_pipe "$log.fifo"
+    spawn "$log" "$host" ask-send --task "$id" --to h3 --deadline 20 --stats "$log.json" "$@" - <"$log.fifo"
     sender=$spawned
-    exec 9>"$log.fifo"
 }
 
 # joined HOST ID: a sender of the task has joined at the receiver HOST.
@@ -105,13 +103,13 @@ agent_killed() {
     hold agent h2 agent
     printf 'a\t1\n' >&9
     wait_for 20 joined h3 agent
-    "$lab" kill --name "$name" h2 -KILL
+    lab_do kill h2 -KILL
     expect "$scratch/agent" 6 'went away' "$sender"
     exec 9>&-
     exit_of "$receiver"
     ((code == 10 || code == 11)) || fail "the receiver ended with $code: $(cat "$scratch/agent-recv.err")"
     grep -q h2 "$scratch/agent-recv.err" || fail "the silent sender is not named: $(cat "$scratch/agent-recv.err")"
-    "$lab" restart --name "$name" h2
+    lab_do restart h2
     pass "an agent that dies is named on both sides"
 }
 
@@ -173,10 +171,6 @@ no_agent() {
 }
 
 output_full() {
-    receive full-recv full --senders 1
-    kill -KILL "$receiver"
-    exit_of "$receiver"
-    wait_for 20 no_tasks h3
     on h3 ask-recv --task full --senders 1 >/dev/full 2>"$scratch/full.err" &
     receiver=$!
     background+=("$receiver")

@@ -53,6 +53,13 @@ lab_up() {
     "$lab" up --name "$name" "$@"
 }
 
+# lab_do COMMAND ARGUMENT... : on the test's lab. A daemon that it starts must not hold a test's pipe open.
+lab_do() {
+    local -r command=$1
+    shift
+    "$lab" "$command" --name "$name" "$@" 9>&-
+}
+
 # on NODE COMMAND...
 on() {
     local -r node=$1
@@ -61,13 +68,22 @@ on() {
 }
 
 # spawn LOG NODE COMMAND... : in the background; $spawned is the command's own process. It gets Ctrl-C as from a
-# terminal: a script's background would ignore it. Standard input is kept.
+# terminal: a script's background would ignore it. Standard input is kept; descriptor 9, which tests hold pipes
+# open with, is not.
 spawn() {
     local -r log=$1 node=$2
     shift 2
-    "$lab" exec --name "$name" "$node" -- env --default-signal=INT "$@" <&0 >"$log.out" 2>"$log.err" &
+    "$lab" exec --name "$name" "$node" -- env --default-signal=INT "$@" <&0 >"$log.out" 2>"$log.err" 9>&- &
     spawned=$!
     background+=("$spawned")
+}
+
+# open_pipe FILE: a named pipe that descriptor 9 holds open; its reader sees the end once 9 is closed.
+open_pipe() {
+    rm -f "$1"
+    mkfifo "$1"
+    # For both ways, because opening for one waits for the other.
+    exec 9<>"$1"
 }
 
 # wait_for SECONDS COMMAND... : until the command succeeds.
@@ -159,10 +175,11 @@ run_task() {
     finish_task "$1"
 }
 
-# No task is left on the switch or the hosts.
+# no_tasks NODE... : no task is under way there. An agent remembers for a while how a task has ended.
 no_tasks() {
     local node
     for node; do
-        [[ $(on "$node" askctl tasks --json | jq length) == 0 ]] || return 1
+        on "$node" askctl tasks --json |
+            jq -e 'all(.[]; .state == "committed" or .state == "failed")' >/dev/null || return 1
     done
 }

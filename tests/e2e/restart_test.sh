@@ -7,8 +7,8 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-# aggregated AT_LEAST: what the programs have aggregated, by the pinned map: the daemon may be down.
-received_at_least() {
+# sent_at_least TUPLES: the sender's agent has taken that many, and packets are on their way.
+sent_at_least() {
     on h1 askctl tasks --json |
         jq -e --argjson least "$1" 'any(.[]; .role == "sender" and .stats.tuples_in >= $least and .stats.packets_sent > 0)' \
             >/dev/null
@@ -22,19 +22,18 @@ feed() {
 lab_up --hosts 2
 dir=$scratch/restart
 make_input "$dir" --seed 61 --senders 1 --tuples 30000 --keys 600 --key-form short --values small
-mkfifo "$dir/fifo"
+open_pipe "$dir/fifo"
 spawn "$dir/recv" h2 ask-recv --task restart --senders 1 --stats "$dir/recv.json" --require-region </dev/null
 receiver=$spawned
 spawn "$dir/send1" h1 ask-send --task restart --to h2 --merge-window 0 --stats "$dir/send1.json" - <"$dir/fifo"
 sender=$spawned
-exec 9>"$dir/fifo"
 
 feed 1 10000
-wait_for 20 received_at_least 10000
-"$lab" kill --name "$name" sw -KILL
+wait_for 20 sent_at_least 10000
+lab_do kill sw -KILL
 feed 10001 20000
-wait_for 20 received_at_least 20000
-"$lab" restart --name "$name" sw
+wait_for 20 sent_at_least 20000
+lab_do restart sw
 feed 20001 30000
 exec 9>&-
 
@@ -50,19 +49,18 @@ pass "killed and restarted in mid-stream"
 
 # Once more, with the daemon down when the task ends: the fetch waits for its successor.
 dir=$scratch/late
-make_input "$dir" --seed 62 --senders 1 --tuples 5000 --keys 300 --key-form short
-mkfifo "$dir/fifo"
+make_input "$dir" --seed 62 --senders 1 --tuples 20000 --keys 600
+open_pipe "$dir/fifo"
 spawn "$dir/recv" h2 ask-recv --task late --senders 1 --stats "$dir/recv.json" </dev/null
 receiver=$spawned
-spawn "$dir/send1" h1 ask-send --task late --to h2 --stats "$dir/send1.json" - <"$dir/fifo"
+spawn "$dir/send1" h1 ask-send --task late --to h2 --merge-window 0 --stats "$dir/send1.json" - <"$dir/fifo"
 sender=$spawned
-exec 9>"$dir/fifo"
-feed 1 2500
-wait_for 20 received_at_least 2500
-"$lab" kill --name "$name" sw -KILL
-feed 2501 5000
+feed 1 10000
+wait_for 20 sent_at_least 10000
+lab_do kill sw -KILL
+feed 10001 20000
 exec 9>&-
-"$lab" restart --name "$name" sw
+lab_do restart sw
 printf '%s recv\n%s send1\n' "$receiver" "$sender" >"$dir/pids"
 finish_task "$dir"
 pass "killed before the task's end"
