@@ -10,10 +10,10 @@
 namespace ask::bench {
 namespace {
 
-constexpr double kWidth = 560;
+constexpr double kWidth = 620;
 constexpr double kHeight = 360;
 constexpr double kLeft = 64;
-constexpr double kRight = 150;  // the legend
+constexpr double kRight = 210;  // the legend
 constexpr double kTop = 36;
 constexpr double kBottom = 48;
 
@@ -181,7 +181,8 @@ std::string draw(const Plot& plot) {
     std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(kWidth) + "\" height=\"" +
                       number(kHeight) + "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
                       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" + draw_axes(plot, x, y);
-    for (std::size_t at = 0; at < plot.series.size(); ++at) {
+    // The first series is the one to see: it is drawn last.
+    for (std::size_t at = plot.series.size(); at-- > 0;) {
         const char* colour = kColours[at % kColours.size()];
         const double legend = kTop + 8 + 18 * static_cast<double>(at);
         out += draw_series(plot, plot.series[at], x, y, colour) +
