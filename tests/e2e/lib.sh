@@ -110,6 +110,16 @@ make_input() {
     "$build/tests/ask-e2e-gen" --out "$dir" "$@"
 }
 
+# each_input CALLBACK: for the inputs that go through the switch, around it, and through none at all:
+# CALLBACK ID RECV_FLAGS SEND_FLAGS GENERATOR_OPTION...
+each_input() {
+    "$1" one "" "--merge-window 0" --seed 1 --senders 1 --tuples 20000 --keys 1500
+    "$1" eight "" "--merge-window 64" --seed 2 --senders 8 --tuples 5000 --keys 1000
+    "$1" minimum "--op min" "" --seed 3 --senders 2 --tuples 8000 --keys 700 --op min
+    "$1" maximum "--op max" "--merge-window 0" --seed 4 --senders 4 --tuples 5000 --keys 700 --op max
+    "$1" words "--op count" "--count" --seed 5 --senders 3 --tuples 10000 --keys 900 --count-lines
+}
+
 # The host of sender number $1: h1 h2 h3 h1 ...
 sender_host() {
     printf 'h%d' $((($1 - 1) % 3 + 1))

@@ -6,14 +6,20 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-lab_up --hosts 4 --switch off
-for op in sum count min max; do
-    make_input "$scratch/$op" --seed 7 --senders 3 --tuples 6000 --keys 900 --op "$op"
-    run_task "$scratch/$op" "off-$op" h4 "--op $op"
+# no_switch ID RECV_FLAGS SEND_FLAGS GENERATOR_OPTION...
+no_switch() {
+    local -r id=$1 recv_flags=$2 send_flags=$3
+    local -r dir=$scratch/$id
+    shift 3
+    make_input "$dir" "$@"
+    run_task "$dir" "$id" h4 "$recv_flags" "$send_flags"
     jq -e '.tuples_switch == 0 and .tuples_receiver.no_region > 0 and .packets_acked_by_switch == 0' \
-        "$scratch/$op/recv.json" >/dev/null || fail "$op: there is no switch: $(cat "$scratch/$op/recv.json")"
-    pass "$op without a switch"
-done
+        "$dir/recv.json" >/dev/null || fail "$id: there is no switch: $(cat "$dir/recv.json")"
+    pass "$id without a switch"
+}
+
+lab_up --hosts 4 --switch off
+each_input no_switch
 code=0
 on h4 ask-recv --task region --senders 1 --require-region --deadline 2 >"$scratch/out" 2>"$scratch/err" || code=$?
 ((code != 0)) || fail "a region was required and there is no switch"
