@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/convert.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace ask;
+
+namespace {
+
+v1::ChannelId channel(std::uint32_t host, std::uint32_t port) {
+    v1::ChannelId message;
+    message.set_host(host);
+    message.set_port(port);
+    return message;
+}
+
+v1::Mark mark(std::uint32_t id, std::uint32_t incarnation) {
+    v1::Mark message;
+    message.set_switch_id(id);
+    message.set_incarnation(incarnation);
+    return message;
+}
+
+}  // namespace
+
+TEST_CASE("task ids are names of directories") {
+    for (const char* good : {"a", "word-count_2", "ABC", "0"}) {
+        CHECK(check_task_id(good).ok());
+    }
+    CHECK(check_task_id(std::string(63, 'x')).ok());
+    const std::string zero("a\0b", 3);
+    const std::string longest(64, 'x');
+    for (const std::string_view bad :
+         {std::string_view(), std::string_view("."), std::string_view("a/b"), std::string_view("a b"),
+          std::string_view("ä"), std::string_view(zero), std::string_view(longest)}) {
+        CAPTURE(bad);
+        const auto refused = check_task_id(bad);
+        REQUIRE_FALSE(refused.ok());
+        CHECK(refused.error().code() == Errc::kUsage);
+    }
+}
+
+TEST_CASE("names of strangers are made harmless") {
+    CHECK(clean_name("h1 (198.18.1.2)") == "h1 (198.18.1.2)");
+    CHECK(clean_name("a\nb\x1b[31m") == "a?b?[31m");
+    CHECK(clean_name(std::string(1000, 'x')).size() == 128);
+    CHECK(clean_text(std::string(5000, 'x')).size() == 1024);
+}
+
+TEST_CASE("channels have an address and a channel's port") {
+    const auto first = channel_from_proto(channel(0xC6120102, ASK_CHANNEL_PORT_BASE));
+    REQUIRE(first.ok());
+    CHECK(first->host == 0xC6120102);
+    CHECK(channel_to_proto(*first).port() == ASK_CHANNEL_PORT_BASE);
+    CHECK(channel_from_proto(channel(1, ASK_CHANNEL_PORT_BASE + ASK_MAX_CHANNELS_PER_HOST - 1)).ok());
+    for (const auto& bad :
+         {channel(0, ASK_CHANNEL_PORT_BASE), channel(1, ASK_CHANNEL_PORT_BASE - 1), channel(1, 0),
+          channel(1, ASK_CHANNEL_PORT_BASE + ASK_MAX_CHANNELS_PER_HOST), channel(1, 65536 + 49152)}) {
+        CAPTURE(bad.port());
+        CHECK_FALSE(channel_from_proto(bad).ok());
+    }
+}
+
+TEST_CASE("a mark is whole or none") {
+    CHECK(mark_from_proto(mark(0, 0)).ok());
+    CHECK(mark_from_proto(mark(65535, 7)).ok());
+    for (const auto& bad : {mark(0, 7), mark(3, 0), mark(65536, 7)}) {
+        CHECK_FALSE(mark_from_proto(bad).ok());
+    }
+}
+
+TEST_CASE("secrets travel as 16 bytes, little-endian") {
+    const CheckSecret secret{0x0807060504030201ULL, 0x100f0e0d0c0b0a09ULL};
+    const std::string bytes = secret_to_bytes(secret);
+    REQUIRE(bytes.size() == 16);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        CHECK(static_cast<std::size_t>(bytes[i]) == i + 1);
+    }
+    CHECK(*secret_from_bytes(bytes) == secret);
+    CHECK_FALSE(secret_from_bytes(bytes.substr(1)).ok());
+    CHECK_FALSE(secret_from_bytes(bytes + "x").ok());
+    CHECK_FALSE(secret_from_bytes("").ok());
+}
+
+TEST_CASE("geometries are checked, whatever the message says") {
+    v1::Geometry good = geometry_to_proto(Geometry{});
+    CHECK(*geometry_from_proto(good) == Geometry{});
+    good.set_rows(256 + 4);
+    CHECK_FALSE(geometry_from_proto(good).ok());
+    CHECK_FALSE(geometry_from_proto(v1::Geometry()).ok());
+}
+
+TEST_CASE("operators are those of the wire") {
+    CHECK(*wire_op(v1::OPERATOR_COUNT) == Op::kSum);
+    CHECK(*wire_op(v1::OPERATOR_SUM) == Op::kSum);
+    CHECK(*wire_op(v1::OPERATOR_MIN) == Op::kMin);
+    CHECK(*wire_op(v1::OPERATOR_MAX) == Op::kMax);
+    CHECK_FALSE(wire_op(v1::OPERATOR_UNSPECIFIED).ok());
+    CHECK_FALSE(wire_op(static_cast<v1::Operator>(99)).ok());
+}
+
+TEST_CASE("each part of the statistics leaves the others alone") {
+    v1::FlowStats stats;
+    SenderStats sender;
+    sender.packer.tuples_in = 10;
+    sender.packer.tuples_merged = 3;
+    set_sender_part(stats, sender);
+    FlowRxStats receiver;
+    receiver.tuples_data = 4;
+    set_receiver_part(stats, receiver);
+    v1::FlowStats of_switch;
+    of_switch.set_tuples_switch(2);
+    of_switch.set_tuples_in(999);
+    add_switch_part(stats, of_switch);
+    CHECK(stats.tuples_in() == 10);
+    CHECK(stats.tuples_sent() == 7);
+    CHECK(stats.tuples_data() == 4);
+    CHECK(stats.tuples_switch() == 2);
+    v1::FlowStats sum;
+    add_stats(sum, stats);
+    add_stats(sum, stats);
+    CHECK(sum.tuples_sent() == 14);
+    CHECK(sum.tuples_data() == 8);
+    CHECK(sum.tuples_switch() == 4);
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/registry.h"
+
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "agent/convert.h"
+#include "tests/unit/agent/local_agent.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+struct Fixture {
+    LocalAgent agent{1};
+    AgentCounters counters;
+    TaskRegistry registry{
+        {.host_name = "h4", .own_address = kHost, .lease = milliseconds(60000), .max_waits = 2},
+        &agent.workers,
+        &counters};
+
+    std::shared_ptr<ReceiveTask> open(const std::string& id, std::uint64_t instance, unsigned senders = 2) {
+        auto task = std::make_shared<ReceiveTask>();
+        task->id = id;
+        task->instance = instance;
+        task->senders_expected = senders;
+        task->mailbox = std::make_shared<Mailbox>();
+        REQUIRE(registry.add(task).ok());
+        auto table = ResultTable::create(make_heap_memory(), Op::kSum);
+        REQUIRE(table.ok());
+        auto shared = std::make_shared<ResultTable>(std::move(*table));
+        const auto opened = agent.workers.at(0).call(
+            [&](WorkerCore& core) { return core.open_task(instance, std::move(*shared), task->mailbox); });
+        REQUIRE(opened->ok());
+        registry.with(*task, [](ReceiveTask& changed) { changed.phase = TaskPhase::kWaiting; });
+        return task;
+    }
+    static v1::JoinRequest request(std::uint64_t instance, std::uint64_t sender, std::uint32_t host = 7) {
+        v1::JoinRequest join;
+        join.set_instance(instance);
+        join.set_sender(sender);
+        join.set_sender_name("h" + std::to_string(sender));
+        *join.mutable_channel() =
+            channel_to_proto({host, static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + sender)});
+        join.set_incarnation(3);
+        join.set_first_seq(1);
+        return join;
+    }
+    Errc refused(const v1::JoinRequest& join) {
+        const auto reply = registry.join(join);
+        REQUIRE_FALSE(reply.ok());
+        return reply.error().code();
+    }
+    v1::Outcome renew(std::uint64_t instance, std::uint64_t sender, std::uint32_t wait_ms = 0) {
+        v1::RenewRequest request;
+        request.set_instance(instance);
+        request.set_sender(sender);
+        request.set_wait_ms(wait_ms);
+        auto outcome = registry.renew(request);
+        REQUIRE(outcome.ok());
+        return *outcome;
+    }
+};
+
+v1::Outcome failed(const std::string& why) {
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_FAILED);
+    outcome.set_code(static_cast<int>(Errc::kAborted));
+    outcome.set_error(why);
+    return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("a task is found by its id while it lives") {
+    Fixture fixture;
+    CHECK(fixture.registry.look_up("wc").error().code() == Errc::kUnknown);
+    CHECK(fixture.registry.look_up("no/id").error().code() == Errc::kUsage);
+    const auto task = fixture.open("wc", 11);
+    const auto offer = fixture.registry.look_up("wc");
+    REQUIRE(offer.ok());
+    CHECK(offer->instance() == 11);
+    CHECK(offer->mark().switch_id() == 0);
+    auto again = std::make_shared<ReceiveTask>();
+    again->id = "wc";
+    CHECK(fixture.registry.add(again).error().code() == Errc::kExists);
+    fixture.registry.end(task, failed("over"));
+    CHECK(fixture.registry.look_up("wc").error().code() == Errc::kUnknown);
+    fixture.open("wc", 12);
+    CHECK(fixture.registry.look_up("wc")->instance() == 12);
+}
+
+TEST_CASE("a Join may be repeated, and says the same again") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11);
+    const auto first = fixture.registry.join(Fixture::request(11, 1));
+    REQUIRE_MESSAGE(first.ok(), first.error().text());
+    const auto second = fixture.registry.join(Fixture::request(11, 1));
+    REQUIRE(second.ok());
+    CHECK(first->secret() == second->secret());
+    CHECK(first->secret().size() == 16);
+    CHECK(first->receiver_address() == kHost);
+    CHECK(task->senders.size() == 1);
+}
+
+TEST_CASE("a Join that makes no sense changes nothing") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 2);
+    CHECK(fixture.refused(Fixture::request(99, 1)) == Errc::kUnknown);
+    for (int broken = 0; broken < 5; ++broken) {
+        CAPTURE(broken);
+        auto join = Fixture::request(11, 1);
+        switch (broken) {
+            case 0:
+                join.set_sender(0);
+                break;
+            case 1:
+                join.set_incarnation(0);
+                break;
+            case 2:
+                join.set_first_seq(0);
+                break;
+            case 3:
+                join.mutable_channel()->set_port(80);
+                break;
+            default:
+                join.mutable_registered()->set_switch_id(70000);
+        }
+        CHECK(fixture.refused(join) == Errc::kInput);
+    }
+    CHECK(task->senders.empty());
+    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    auto same_channel = Fixture::request(11, 2);
+    *same_channel.mutable_channel() = Fixture::request(11, 1).channel();
+    CHECK(fixture.refused(same_channel) == Errc::kExists);
+    REQUIRE(fixture.registry.join(Fixture::request(11, 2)).ok());
+    CHECK(fixture.refused(Fixture::request(11, 3)) == Errc::kLimit);
+    CHECK(task->phase == TaskPhase::kStreaming);
+}
+
+TEST_CASE("a sender that is not registered at the task's switch cannot join, unless it is on this host") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11);
+    fixture.registry.with(*task, [](ReceiveTask& changed) { changed.mark = {1, 5}; });
+    CHECK(fixture.refused(Fixture::request(11, 1)) == Errc::kUnsupported);
+    auto elsewhere = Fixture::request(11, 1);
+    elsewhere.mutable_registered()->set_switch_id(1);
+    elsewhere.mutable_registered()->set_incarnation(6);
+    CHECK(fixture.refused(elsewhere) == Errc::kUnsupported);
+    const auto local = fixture.registry.join(Fixture::request(11, 1, kHost));
+    REQUIRE(local.ok());
+    CHECK(local->mark().switch_id() == 0);
+}
+
+TEST_CASE("a Renew is held back until the task ends, and tells why") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 1);
+    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    CHECK(fixture.renew(11, 1).state() == v1::Outcome::STATE_RUNNING);
+    CHECK(fixture.renew(11, 2).state() == v1::Outcome::STATE_UNKNOWN);
+    CHECK(fixture.renew(12, 1).state() == v1::Outcome::STATE_UNKNOWN);
+    std::thread ender([&] { fixture.registry.end(task, failed("task wc was cancelled")); });
+    v1::Outcome outcome;
+    const auto deadline = Clock::now() + kPatience;
+    do {
+        outcome = fixture.renew(11, 1, 2000);
+    } while (outcome.state() == v1::Outcome::STATE_RUNNING && Clock::now() < deadline);
+    ender.join();
+    CHECK(outcome.state() == v1::Outcome::STATE_FAILED);
+    CHECK(outcome.error() == "task wc was cancelled");
+    CHECK(fixture.refused(Fixture::request(11, 1)) == Errc::kAborted);
+    // Everybody knows: nothing to wait for.
+    fixture.registry.wait_until_told(Clock::now() + kPatience);
+    CHECK(fixture.registry.describe().empty());
+}
+
+TEST_CASE("a sender's figures and its farewell reach the task") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 1);
+    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    v1::RenewRequest renew;
+    renew.set_instance(11);
+    renew.set_sender(1);
+    renew.mutable_stats()->set_tuples_in(42);
+    // Only the sender's own part is taken from it.
+    renew.mutable_stats()->set_tuples_switch(13);
+    REQUIRE(fixture.registry.renew(renew).ok());
+    CHECK(task->senders[0].stats.tuples_in() == 42);
+    CHECK(task->senders[0].stats.tuples_switch() == 0);
+    v1::LeaveRequest leave;
+    leave.set_instance(11);
+    leave.set_sender(1);
+    leave.set_reason("its\napplication ended");
+    REQUIRE(fixture.registry.leave(leave).ok());
+    REQUIRE(task->senders[0].left.has_value());
+    CHECK(*task->senders[0].left == "its?application ended");
+    await(*task->mailbox, SessionEvent::Kind::kChanged);
+    leave.set_sender(5);
+    CHECK(fixture.registry.leave(leave).ok());
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker.h"
+
+#include <sys/mman.h>
+
+#include <map>
+#include <string>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/agent/local_agent.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr std::uint64_t kInstance = 77;
+
+FlowParams flow_of(ChannelId channel) {
+    FlowParams flow;
+    flow.instance = kInstance;
+    flow.channel = channel;
+    flow.incarnation = 5;
+    flow.secret = {1, 2};
+    return flow;
+}
+
+// A task on all workers.
+void open_task(Workers& workers, const std::shared_ptr<Mailbox>& mailbox) {
+    for (unsigned i = 0; i < workers.size(); ++i) {
+        auto table = ResultTable::create(make_heap_memory(), Op::kSum);
+        REQUIRE(table.ok());
+        auto shared = std::make_shared<ResultTable>(std::move(*table));
+        const auto opened = workers.at(i).call(
+            [&](WorkerCore& core) { return core.open_task(kInstance, std::move(*shared), mailbox); });
+        REQUIRE(opened.ok());
+        REQUIRE(opened->ok());
+    }
+}
+
+// Streams `tuples` over a channel of its own, as an application would.
+class Stream {
+ public:
+    Stream(Workers& workers, std::uint16_t number) : workers_(workers) {
+        channel_ = {kHost, static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + number)};
+        auto ring = TupleRingConsumer::create(256U << 10U);
+        REQUIRE(ring.ok());
+        ring_ = std::make_shared<TupleRingConsumer>(std::move(*ring));
+        const FlowParams flow = flow_of(channel_);
+        StreamStart start;
+        start.flow = flow;
+        start.local = true;
+        start.ring = ring_;
+        start.mailbox = mailbox_;
+        const auto begun = workers_.owner(channel_).call([&](WorkerCore& core) -> Result<> {
+            if (auto added = core.add_channel(channel_.port, flow.incarnation); !added) {
+                return added;
+            }
+            if (auto joined = core.join(flow); !joined) {
+                return joined;
+            }
+            return core.begin(std::move(start));
+        });
+        REQUIRE(begun.ok());
+        REQUIRE_MESSAGE(begun->ok(), begun->error().text());
+    }
+
+    void push(int tuples) {
+        auto producer = producer_of(*ring_);
+        for (int i = 0; i < tuples; ++i) {
+            const std::string key = "key" + std::to_string(i % 1000);
+            while (!producer.try_push(key, i)) {
+                producer.publish();
+                if (!producer.arm(4096)) {
+                    pollfd entry{.fd = producer.space_event(), .events = POLLIN, .revents = 0};
+                    ::poll(&entry, 1, 1000);
+                }
+            }
+        }
+        producer.publish();
+    }
+    void finish() {
+        const auto port = channel_.port;
+        REQUIRE(workers_.owner(channel_).call([port](WorkerCore& core) { core.finish(port); }).ok());
+    }
+    SenderStats end() {
+        await(*mailbox_, SessionEvent::Kind::kFinAcked);
+        const auto port = channel_.port;
+        const auto stats = workers_.owner(channel_).call([port](WorkerCore& core) { return core.end(port); });
+        REQUIRE(stats.ok());
+        return *stats;
+    }
+    [[nodiscard]] const TupleRingConsumer& ring() const { return *ring_; }
+    [[nodiscard]] Mailbox& mailbox() { return *mailbox_; }
+
+ private:
+    Workers& workers_;
+    ChannelId channel_;
+    std::shared_ptr<TupleRingConsumer> ring_;
+    std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+};
+
+// The task's tables of all workers, merged.
+ResultTable close_task(Workers& workers) {
+    auto all = ResultTable::create(make_heap_memory(), Op::kSum);
+    REQUIRE(all.ok());
+    for (unsigned i = 0; i < workers.size(); ++i) {
+        auto part = workers.at(i).call([](WorkerCore& core) { return core.close_task(kInstance, false); });
+        REQUIRE(part.ok());
+        REQUIRE(*part);
+        REQUIRE(all->merge(**part).ok());
+    }
+    return std::move(*all);
+}
+
+}  // namespace
+
+TEST_CASE("tasks between applications of one host are exact, with one worker or several") {
+    for (const unsigned count : {1U, 3U}) {
+        CAPTURE(count);
+        constexpr std::uint16_t kStreams = 4;
+        constexpr int kTuples = 20000;
+        LocalAgent agent(count);
+        const auto receiver = std::make_shared<Mailbox>();
+        open_task(agent.workers, receiver);
+        std::vector<std::unique_ptr<Stream>> streams;
+        std::vector<std::thread> applications;
+        for (std::uint16_t i = 0; i < kStreams; ++i) {
+            streams.push_back(std::make_unique<Stream>(agent.workers, i));
+        }
+        for (const auto& stream : streams) {
+            applications.emplace_back([&stream] { stream->push(kTuples); });
+        }
+        for (auto& application : applications) {
+            application.join();
+        }
+        for (const auto& stream : streams) {
+            stream->finish();
+        }
+        for (const auto& stream : streams) {
+            const SenderStats stats = stream->end();
+            CHECK(stats.packer.tuples_in == kTuples);
+            CHECK(stats.packets_acked_by_receiver == stats.packets_sent);
+        }
+        ResultTable table = close_task(agent.workers);
+        std::map<std::string, std::int64_t> expected;
+        for (int i = 0; i < kTuples; ++i) {
+            expected["key" + std::to_string(i % 1000)] += std::int64_t{i} * kStreams;
+        }
+        CHECK(table.size() == expected.size());
+        // Adding the negative of what is expected must leave nothing but zeros: smallest and largest value.
+        auto zero = ResultTable::create(make_heap_memory(), Op::kSum);
+        REQUIRE(zero.ok());
+        REQUIRE(zero->merge(table).ok());
+        for (const auto& [key, value] : expected) {
+            REQUIRE(zero->add(key, -Wide{value}).ok());
+        }
+        CHECK(zero->size() == expected.size());
+        REQUIRE(table.finish().ok());
+        CHECK(zero->finish().ok());
+        CHECK(agent.workers.counter(AgentCounter::k_drop_inbox_full) == 0);
+        CHECK(agent.workers.counter(AgentCounter::k_local_packets) > 0);
+    }
+}
+
+TEST_CASE("a ring that its application broke ends the send") {
+    LocalAgent agent(1);
+    open_task(agent.workers, std::make_shared<Mailbox>());
+    Stream stream(agent.workers, 0);
+    auto* const header = static_cast<RingHeader*>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, stream.ring().application_fds()[0], 0));
+    REQUIRE(header != MAP_FAILED);
+    header->head.store(~std::uint64_t{0} - 7);
+    const std::byte wake{1};
+    REQUIRE(::write(stream.ring().application_fds()[1], &wake, 1) == 1);
+    const SessionEvent broken = await(stream.mailbox(), SessionEvent::Kind::kRingBroken);
+    REQUIRE(broken.error.has_value());
+    CHECK(broken.error->code() == Errc::kInput);
+    ::munmap(header, 4096);
+}
+
+TEST_CASE("a command to a stopped worker is refused, not forgotten") {
+    LocalAgent agent(1);
+    CHECK(agent.workers.at(0).call([](WorkerCore&) { return 7; }).value() == 7);
+    agent.workers.stop();
+    const auto refused = agent.workers.at(0).call([](WorkerCore&) { return 7; });
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kAborted);
+}
+
+TEST_CASE("joining a task that is not open is an error") {
+    LocalAgent agent(1);
+    const auto joined = agent.workers.at(0).call(
+        [](WorkerCore& core) { return core.join(flow_of({kHost, ASK_CHANNEL_PORT_BASE})); });
+    REQUIRE(joined.ok());
+    REQUIRE_FALSE(joined->ok());
+    CHECK(joined->error().code() == Errc::kUnknown);
+}
