@@ -62,7 +62,8 @@ std::string probe_devmap() {
     return try_map(BPF_MAP_TYPE_DEVMAP_HASH, nullptr, 4) ? "" : "redirection by devmap_hash (Linux 5.4)";
 }
 
-// XDP links (Linux 5.9) cannot be tried without an interface; a kernel with BPF_F_INNER_MAP arrays (5.10) has them.
+// XDP links (Linux 5.9) cannot be tried without an interface; a kernel with BPF_F_INNER_MAP arrays (5.10) has
+// them.
 std::string probe_xdp_program() {
     return libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_XDP, nullptr) == 1 ? "" : "XDP programs";
 }
