@@ -296,6 +296,12 @@ test_daemons() {
     grep -q '^switch_id = 9$' "$ASK_LAB_DIR/$name/conf/sw.toml" || fail "--config-switch did not replace a key"
     expect_eq "$("$lab" status --name "$name" --json | jq -c '[.nodes[].running]')" "[true,true,true]"
 
+    # A daemon keeps nothing of its caller's open but its log.
+    "$lab" restart --name "$name" h2 9<"$scratch/switch.toml"
+    local -r pid=$("$lab" status --name "$name" --json | jq '.nodes[2].pid')
+    expect_eq "$(find "/proc/$pid/fd" -lname "$scratch/switch.toml")" "" "files inherited"
+    expect_eq "$(find "/proc/$pid/fd" -lname '*.lock')" "" "locks inherited"
+
     "$lab" kill --name "$name" h1 -KILL
     wait_for daemon_is "$name" 1 false
     expect_error 1 "no daemon runs on h1" "$lab" kill --name "$name" h1

@@ -98,13 +98,16 @@ daemon_pid() {
     printf '%s\n' "$pid"
 }
 
-# The daemon must not inherit the lab's lock, nor end with the terminal that `up` ran in.
+# The daemon must inherit neither the lab's lock nor any pipe of whoever called, nor end with its terminal.
 daemon_start() {
     local -r node=$1 program=$LAB_BIN/$(daemon_of "$1")
     local -a args
     mapfile -t args <"$LAB_DIR/args/$node"
     (
-        [[ -z $LAB_LOCK_FD ]] || exec {LAB_LOCK_FD}>&-
+        for fd in /proc/"$BASHPID"/fd/*; do
+            fd=${fd##*/}
+            ((fd <= 2)) || exec {fd}>&-
+        done
         unset NOTIFY_SOCKET
         exec setsid nsenter --net="/run/netns/$(lab_netns "$node")" -- \
             "$program" --config "$LAB_DIR/conf/$node.toml" "${args[@]}"
