@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "agent/convert.h"
 
 namespace ask {
@@ -66,6 +68,12 @@ Result<std::vector<XskSocket>> open_sockets(const InterfaceInfo& interface, cons
         options.frame_bytes = *frame;
         options.bind = bind_mode_of(config.bind_mode);
         auto socket = XskSocket::open(options);
+        if (!socket && queue > 0 && socket.error().code() == Errc::kUnknown) {
+            // The device has queues that it does not use (ethtool -l); nothing arrives there.
+            spdlog::info("{}: {} of {} receive queues are in use", interface.name, queue,
+                         interface.rx_queues);
+            break;
+        }
         if (!socket) {
             return std::move(socket).error();
         }
@@ -90,16 +98,20 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
         return Error(Errc::kUnsupported, "interface " + config.interface + " is down: ip link set dev " +
                                              config.interface + " up");
     }
-    if (config.workers > std::max(interface->rx_queues, 1U)) {
-        return Error(Errc::kUsage, "workers = " + std::to_string(config.workers) + ", but " +
-                                       config.interface + " has " +
-                                       std::to_string(std::max(interface->rx_queues, 1U)) +
-                                       " receive queues, and each worker needs one: set workers to at most "
-                                       "that");
-    }
     auto address = own_address(*netlink, *interface, config);
     if (!address) {
         return std::move(address).error();
+    }
+    // Sockets first: a kernel without AF_XDP says so more clearly here than where the program is loaded.
+    auto sockets = open_sockets(*interface, config);
+    if (!sockets) {
+        return std::move(sockets).error();
+    }
+    if (config.workers > sockets->size()) {
+        return Error(Errc::kUsage, "workers = " + std::to_string(config.workers) + ", but " +
+                                       config.interface + " has " + std::to_string(sockets->size()) +
+                                       " receive queues in use, and each worker needs one: set workers to at "
+                                       "most that");
     }
     auto program =
         HostProgram::load({.interface = interface->name,
@@ -109,10 +121,6 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
                            .mode = config.xdp_mode == "generic" ? XdpMode::kGeneric : XdpMode::kNative});
     if (!program) {
         return std::move(program).error();
-    }
-    auto sockets = open_sockets(*interface, config);
-    if (!sockets) {
-        return std::move(sockets).error();
     }
     bool zero_copy = true;
     for (const XskSocket& socket : *sockets) {

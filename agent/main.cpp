@@ -38,9 +38,21 @@ Result<> make_socket_directory(const std::string& socket) {
     return {};
 }
 
+// An agent whose workers are stuck is not alive.
+bool workers_answer(Workers& workers) {
+    for (unsigned i = 0; i < workers.size(); ++i) {
+        if (const auto answer = workers.at(i).call([](WorkerCore&) {}); !answer.ok()) {
+            spdlog::error("{}", answer.error().text());
+            return false;
+        }
+    }
+    return true;
+}
+
 // Until SIGTERM or SIGINT.
-Result<> wait_for_signal(SignalEvents& signals) {
-    const milliseconds turn = watchdog_interval().value_or(kIdle);
+Result<> wait_for_signal(SignalEvents& signals, Workers& workers) {
+    const auto watched = watchdog_interval();
+    const milliseconds turn = watched.value_or(kIdle);
     for (;;) {
         auto signal = signals.wait(turn);
         if (!signal) {
@@ -50,7 +62,9 @@ Result<> wait_for_signal(SignalEvents& signals) {
             spdlog::info("signal {}: stopping", **signal);
             return {};
         }
-        notify_watchdog();
+        if (watched && workers_answer(workers)) {
+            notify_watchdog();
+        }
     }
 }
 
@@ -106,13 +120,14 @@ Result<> run(AgentConfig config) {
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
 
-    auto ended = wait_for_signal(*signals);
+    auto ended = wait_for_signal(*signals, agent.workers);
     notify_stopping();
     sessions.stop();
     keeper.reset();
     agent.registry.wait_until_told(Clock::now() + kLastWords);
     agent.registry.stop();
     unregister_channels(agent);
+    agent.rpc.cancel_calls();
     (*server)->Shutdown(std::chrono::system_clock::now() + kServerEnd);
     (*server)->Wait();
     metrics.reset();

@@ -297,9 +297,6 @@ Result<> ReceiveSession::check_senders() {
                                                   seconds_text(task.deadline));
             }
         }
-        if (count > 0 && first_join_ == Clock::time_point()) {
-            first_join_ = now;
-        }
         if (count < task.senders_expected && now - task.opened > task.deadline) {
             return Error(Errc::kDeadline, "task " + task.id + ": " + std::to_string(count) + " of " +
                                               std::to_string(task.senders_expected) +
@@ -500,14 +497,16 @@ void ReceiveSession::wait_for_final_stats() {
 
 v1::Done ReceiveSession::describe_result(std::uint64_t keys, std::uint64_t bytes) {
     v1::Done done;
+    Clock::time_point first_join = Clock::now();
     agent_.registry.with(*task_, [&](const ReceiveTask& task) {
         for (const TaskSender& sender : task.senders) {
+            first_join = std::min(first_join, sender.joined_at);
             *done.add_per_sender() = sender.stats;
             done.add_sender_names(sender.name);
             add_stats(*done.mutable_stats(), sender.stats);
         }
     });
-    done.set_seconds(std::chrono::duration<double>(Clock::now() - first_join_).count());
+    done.set_seconds(std::chrono::duration<double>(Clock::now() - first_join).count());
     done.set_result_bytes(bytes);
     done.set_result_keys(keys);
     done.set_fetched(fetched_);

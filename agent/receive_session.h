@@ -66,7 +66,6 @@ class ReceiveSession {
     std::shared_ptr<ReceiveTask> task_;
     bool added_ = false;  // to the registry
     bool on_workers_ = false;
-    Clock::time_point first_join_;
     std::uint64_t fetched_ = 0;
     std::map<std::uint64_t, MarkWatch> marks_;  // by sender
     Clock::time_point next_mark_check_ = Clock::now();

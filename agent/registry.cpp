@@ -252,7 +252,7 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
         return set_up ? failed_locked(*task) : std::move(set_up).error();
     }
     entry->joined = true;
-    entry->last_heard = Clock::now();
+    entry->joined_at = entry->last_heard = Clock::now();
     if (task->phase == TaskPhase::kWaiting &&
         std::ranges::count_if(task->senders, &TaskSender::joined) == std::ptrdiff_t{task->senders_expected}) {
         task->phase = TaskPhase::kStreaming;

@@ -29,6 +29,7 @@ struct TaskSender {
     std::string name;
     FlowParams flow;
     bool joined = false;  // else its Join is still under way
+    Clock::time_point joined_at;
     Clock::time_point last_heard;
     v1::FlowStats stats;  // its part; once committed, all parts
     bool fin = false;

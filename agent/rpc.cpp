@@ -51,4 +51,22 @@ std::shared_ptr<grpc::Channel> RpcChannels::get(const std::string& address) {
     return channel;
 }
 
+void RpcChannels::cancel_calls() {
+    const std::lock_guard lock(mutex_);
+    for (grpc::ClientContext* const call : calls_) {
+        call->TryCancel();
+    }
+}
+
+RpcCall::RpcCall(RpcChannels& channels, milliseconds wait) : channels_(channels) {
+    set_deadline(context_, wait);
+    const std::lock_guard lock(channels_.mutex_);
+    channels_.calls_.insert(&context_);
+}
+
+RpcCall::~RpcCall() {
+    const std::lock_guard lock(channels_.mutex_);
+    channels_.calls_.erase(&context_);
+}
+
 }  // namespace ask

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include <grpcpp/channel.h>
@@ -26,14 +27,33 @@ using std::chrono::milliseconds;
 [[nodiscard]] std::uint64_t random_u64();
 [[nodiscard]] std::uint32_t random_u32();
 
-// gRPC channels by address ("198.18.1.1:4792"). Thread-safe.
+// gRPC channels by address ("198.18.1.1:4792"), and the calls that are under way. Thread-safe.
 class RpcChannels {
  public:
     std::shared_ptr<grpc::Channel> get(const std::string& address);
+    // Ends the calls that are under way now; later ones are not affected. For the daemon's end.
+    void cancel_calls();
 
  private:
+    friend class RpcCall;
     std::mutex mutex_;
     std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
+    std::set<grpc::ClientContext*> calls_;
+};
+
+// The context of one call, known to `channels` while it lives.
+class RpcCall {
+ public:
+    RpcCall(RpcChannels& channels, milliseconds wait);
+    ~RpcCall();
+    RpcCall(const RpcCall&) = delete;
+    RpcCall& operator=(const RpcCall&) = delete;
+
+    [[nodiscard]] grpc::ClientContext& context() { return context_; }
+
+ private:
+    RpcChannels& channels_;
+    grpc::ClientContext context_;
 };
 
 // A new channel, not connected yet.
@@ -45,12 +65,12 @@ inline void set_deadline(grpc::ClientContext& context, milliseconds wait) {
 
 // Calls `method` of `stub` once. The error names `peer`.
 template <typename Stub, typename Request, typename Reply>
-Result<Reply> call_rpc(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
+                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                        const Request& request, milliseconds wait, const std::string& peer) {
-    grpc::ClientContext context;
-    set_deadline(context, wait);
+    RpcCall call(channels, wait);
     Reply reply;
-    const grpc::Status status = (stub.*method)(&context, request, &reply);
+    const grpc::Status status = (stub.*method)(&call.context(), request, &reply);
     if (!status.ok()) {
         return from_status(status, peer);
     }

@@ -140,7 +140,8 @@ Result<> SendSession::try_join(bool& retry) {
 Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
     v1::LookupRequest request;
     request.set_task_id(request_.task_id());
-    auto offer = call_rpc(*stub_, &v1::Agent::Stub::Lookup, request, kCallWait, "agent on " + peer_);
+    auto offer =
+        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Lookup, request, kCallWait, "agent on " + peer_);
     if (offer.ok()) {
         return offer;
     }
@@ -255,7 +256,8 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     }
     // From here on the receiver may know of us, even if its answer gets lost.
     joined_ = true;
-    auto reply = call_rpc(*stub_, &v1::Agent::Stub::Join, request, kJoinWait, "receiver " + peer_);
+    auto reply =
+        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Join, request, kJoinWait, "receiver " + peer_);
     if (reply.ok()) {
         return reply;
     }
@@ -543,7 +545,8 @@ void SendSession::leave(const std::string& reason) {
     request.set_instance(offer_.instance());
     request.set_sender(sender_);
     request.set_reason(reason);
-    const auto left = call_rpc(*stub_, &v1::Agent::Stub::Leave, request, kGoodbyeWait, "receiver " + peer_);
+    const auto left =
+        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Leave, request, kGoodbyeWait, "receiver " + peer_);
     if (!left.ok()) {
         // It finds out by our silence.
         spdlog::warn("task {}: {}", request_.task_id(), left.error().text());

@@ -43,6 +43,7 @@ void SessionServer::stop() {
     for (Session& session : sessions_) {
         session.mailbox->post(SessionEvent::Kind::kStop);
     }
+    agent_.rpc.cancel_calls();
     for (Session& session : sessions_) {
         session.thread.join();
     }

@@ -28,7 +28,7 @@ template <typename Request, typename Reply>
 Result<Reply> SwitchClient::call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
                                  const Request& request, milliseconds wait) {
-    auto reply = call_rpc(*stub_, method, request, wait, name());
+    auto reply = call_rpc(channels_, *stub_, method, request, wait, name());
     if (!reply) {
         return explain(std::move(reply).error(), address_);
     }
@@ -89,8 +89,8 @@ Result<v1::RenewTasksReply> SwitchClient::renew_tasks(const std::vector<std::uin
 }
 
 Result<FetchedCopy> SwitchClient::fetch_copy(std::uint64_t instance, Mark mark, milliseconds wait) {
-    grpc::ClientContext context;
-    set_deadline(context, wait);
+    RpcCall call(channels_, wait);
+    grpc::ClientContext& context = call.context();
     v1::FetchCopyRequest request;
     request.set_instance(instance);
     const auto reader = stub_->FetchCopy(&context, request);

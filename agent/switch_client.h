@@ -24,7 +24,9 @@ struct FetchedCopy {
 class SwitchClient {
  public:
     SwitchClient(RpcChannels& channels, std::string address)
-        : address_(std::move(address)), stub_(v1::Switch::NewStub(channels.get(address_))) {}
+        : channels_(channels),
+          address_(std::move(address)),
+          stub_(v1::Switch::NewStub(channels.get(address_))) {}
 
     [[nodiscard]] const std::string& address() const { return address_; }
     [[nodiscard]] std::string name() const { return "switch " + address_; }
@@ -46,6 +48,7 @@ class SwitchClient {
     Result<Reply> call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                        const Request& request, milliseconds wait);
 
+    RpcChannels& channels_;  // outlives this
     std::string address_;
     std::unique_ptr<v1::Switch::Stub> stub_;
 };

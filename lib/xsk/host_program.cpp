@@ -118,6 +118,12 @@ class HostProgram::Impl {
                          "the driver refuses an XDP program at this MTU: lower the MTU of both ends (at most "
                          "3506 on veth)");
         }
+        if (error == ENOSPC) {
+            return Error(
+                Errc::kUnsupported,
+                "fewer receive queues are in use than the other end of this veth has transmit queues: "
+                "make them as many (ethtool -L)");
+        }
         return Error::from_errno(error, "attach the steering program");
     }
     [[nodiscard]] std::string attached_id() const {

@@ -75,6 +75,22 @@ TEST_CASE("native mode does not fall back") {
     }
 }
 
+TEST_CASE("fewer queues than the other end of a veth sends on are refused, with the remedy") {
+    make_link(3);
+    run("ethtool -L left rx 2 tx 2");
+    auto program = HostProgram::load(options_for("left"));
+    REQUIRE(program.ok());
+    const auto refused = program->attach();
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kUnsupported);
+    CHECK(refused.error().text().find("ethtool -L") != std::string::npos);
+    // A queue that is not in use cannot be bound; the others can.
+    CHECK(XskSocket::open({.interface = "left", .queue = 1}).ok());
+    const auto unused = XskSocket::open({.interface = "left", .queue = 2});
+    REQUIRE_FALSE(unused.ok());
+    CHECK(unused.error().code() == Errc::kUnknown);
+}
+
 TEST_CASE("root has the capabilities") {
     need_root();
     CHECK(check_host_capabilities().ok());
