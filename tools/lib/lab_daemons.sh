@@ -3,7 +3,7 @@
 #
 # A lab's daemons: configuration, start, readiness, stop.
 
-readonly LAB_READY_MS=30000
+readonly LAB_READY_MS=${ASK_LAB_READY_MS:-30000}
 readonly LAB_STOP_MS=8000
 readonly LAB_SWITCH_ADDRESS=198.18.1.1:4792
 
