@@ -72,7 +72,7 @@ test_killed() {
     local got=0
     export TMPDIR=$scratch/tmp
     mkdir "$TMPDIR"
-    demo >"$scratch/out" 2>&1 &
+    "$root/tools/demo" >"$scratch/out" 2>&1 &
     local -r pid=$! deadline=$((SECONDS + 60))
     until lab_is_up; do
         kill -0 "$pid" 2>/dev/null || fail "the demo ended by itself: $(cat "$scratch/out")"
