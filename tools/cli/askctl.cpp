@@ -27,6 +27,7 @@ struct Flags {
 };
 
 std::string environment(const char* name) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
     const char* const value = std::getenv(name);
     return value == nullptr ? "" : value;
 }

@@ -25,8 +25,8 @@ sigset_t stop_set() {
 
 Result<StopSignals> StopSignals::block() {
     const sigset_t set = stop_set();
-    if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) {
-        return Error::from_errno(errno, "block signals");
+    if (const int err = ::pthread_sigmask(SIG_BLOCK, &set, nullptr); err != 0) {
+        return Error::from_errno(err, "block signals");
     }
     UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd) {
@@ -42,7 +42,7 @@ bool StopSignals::raised() const {
 }
 
 void StopSignals::unblock() {
-    ::sigprocmask(SIG_UNBLOCK, &set_, nullptr);
+    ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
 }
 
 }  // namespace ask::cli
