@@ -80,7 +80,7 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
                       "/etc/ask/agentd.toml");
     declare_network(table, config);
     declare_limits(table, config);
-    const auto action = table.parse(argc, argv);
+    auto action = table.parse(argc, argv);
     if (!action.ok() || *action == ConfigAction::kExit) {
         return action;
     }
