@@ -41,6 +41,7 @@ class SendList {
     [[nodiscard]] std::vector<Entry> list() const {
         const std::lock_guard lock(mutex_);
         std::vector<Entry> all;
+        all.reserve(tasks_.size());
         for (const auto& [sender, entry] : tasks_) {
             all.push_back(entry);
         }
