@@ -11,8 +11,14 @@ scratch=$(mktemp -d /tmp/ask-demo-test.XXXXXX)
 export ASK_LAB_DIR=$scratch/labs
 readonly root scratch
 
+background=
+
 cleanup() {
     trap '' INT TERM
+    if [[ -n $background ]]; then
+        kill -TERM "$background" 2>/dev/null || true
+        wait "$background" 2>/dev/null || true
+    fi
     "$root/tools/lab" down --all || true
     rm -rf --one-file-system "$scratch"
 }
@@ -73,7 +79,8 @@ test_killed() {
     export TMPDIR=$scratch/tmp
     mkdir "$TMPDIR"
     "$root/tools/demo" >"$scratch/out" 2>&1 &
-    local -r pid=$! deadline=$((SECONDS + 60))
+    background=$!
+    local -r pid=$background deadline=$((SECONDS + 60))
     until lab_is_up; do
         kill -0 "$pid" 2>/dev/null || fail "the demo ended by itself: $(cat "$scratch/out")"
         ((SECONDS < deadline)) || fail "no lab within a minute: $(cat "$scratch/out")"
