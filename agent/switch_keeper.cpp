@@ -73,6 +73,7 @@ void SwitchKeeper::renew() {
         return;
     }
     std::vector<std::uint64_t> instances;
+    instances.reserve(tasks.size());
     for (const auto& task : tasks) {
         instances.push_back(task->instance);
     }
