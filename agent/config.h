@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Configuration of ask-agentd: keys of the TOML file, each also a flag (docs/configuration.md).
+// Configuration of ask-agentd: keys of the TOML file, each also a flag (packaging/config/agentd.toml).
 #pragma once
 
 #include <cstdint>

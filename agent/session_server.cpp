@@ -16,6 +16,7 @@ namespace ask {
 namespace {
 
 constexpr milliseconds kFirstRequestWait{10000};
+constexpr milliseconds kAcceptPause{200};
 constexpr mode_t kSocketMode = 0660;
 
 }  // namespace
@@ -80,6 +81,9 @@ void SessionServer::accept_one() {
     auto socket = listener_->accept();
     if (!socket) {
         spdlog::warn("accept: {}", socket.error().text());
+        // Out of descriptors, most likely: the connection still waits, so look again only after a while.
+        pollfd stop{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0};
+        ::poll(&stop, 1, static_cast<int>(kAcceptPause.count()));
         return;
     }
     if (!*socket) {
