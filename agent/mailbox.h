@@ -20,7 +20,7 @@ struct SessionEvent {
         kStop,         // the daemon ends
         kFinAcked,     // send: everything of the task is acknowledged
         kRingBroken,   // send: the application wrote nonsense; `error`
-        kChannelFree,  // send: a channel was set aside for this session
+        kChannelFree,  // send: a channel was set aside
         kRenewed,      // send: a Renew has been answered
         kChanged,      // receive: somebody joined, left or renewed
         kFin,          // receive: FIN of `channel`

@@ -172,6 +172,7 @@ Result<> HostProgram::attach() {
         if (attached.error().code() != Errc::kExists || Clock::now() >= deadline) {
             return std::move(attached).error().with_context(impl_->options().interface);
         }
+        // A predecessor's link goes away with its last descriptor, of which nothing tells: ask again.
         std::this_thread::sleep_for(kRetry);
     }
 }
