@@ -9,8 +9,8 @@
 #   Any other test. ASK_BUILD_DIR in its environment names the build directory. Nothing is ever skipped: what
 #   cannot run fails.
 #
-# Labels: style (of the sources and objects), package (what is installed), unit (no rights needed), bpf
-# (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs with daemons).
+# Labels: style (of the sources and objects), package (what is installed), unit (no rights needed), models
+# (state spaces searched whole), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs with daemons).
 
 set(ASK_TEST_TIMEOUT 60 CACHE STRING "Seconds after which ctest ends a test that sets no limit itself")
 
