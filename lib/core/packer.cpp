@@ -85,11 +85,14 @@ Packer::Impl::Impl(const PackerConfig& config)
 }
 
 std::uint8_t Packer::Impl::queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const {
+    const SlotMap* const map = config_.slot_map.get();
     switch (form_of(key, value, config_.geometry)) {
         case Form::kShort:
-            return static_cast<std::uint8_t>(short_slot_of(hash, config_.geometry));
+            return map != nullptr ? map->short_slot[SlotMap::bucket_of(hash)]
+                                  : static_cast<std::uint8_t>(short_slot_of(hash, config_.geometry));
         case Form::kMedium:
-            return static_cast<std::uint8_t>(medium_slot_of(hash, config_.geometry));
+            return map != nullptr ? map->medium_slot[SlotMap::bucket_of(hash)]
+                                  : static_cast<std::uint8_t>(medium_slot_of(hash, config_.geometry));
         case Form::kLong:
             break;
     }

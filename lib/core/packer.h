@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/core/slot_map.h"
 #include "lib/core/types.h"
 
 namespace ask {
@@ -35,6 +36,8 @@ struct PackerConfig {
     bool merge = true;  // merge equal keys among the held (never past int64)
     // Longest UDP payload, bytes: MTU - 28, at least one row or one LONG record of 16 bytes.
     std::uint32_t payload_limit = 1472;
+    // Which slot a key takes; null: by its hash alone. Must fit the geometry.
+    std::shared_ptr<const SlotMap> slot_map{};
 };
 
 struct PackerStats {

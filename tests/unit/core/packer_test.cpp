@@ -255,6 +255,28 @@ TEST_CASE("a key always takes the same slot, and slots get their share of keys")
     }
 }
 
+TEST_CASE("a slot map puts keys where it says") {
+    const Geometry geometry{.short_slots = 2, .groups = 3, .m = 2, .rows = 2};
+    auto map = std::make_shared<SlotMap>();
+    for (unsigned bucket = 0; bucket < SlotMap::kBuckets; ++bucket) {
+        map->short_slot[bucket] = static_cast<std::uint8_t>(bucket % 2);
+        map->medium_slot[bucket] = static_cast<std::uint8_t>(4 - bucket % 3);
+    }
+    Tuples tuples;
+    std::multiset<std::string> expected;
+    for (int i = 0; i < 5'000; ++i) {
+        tuples.emplace_back(std::to_string(i * 7), 1);
+        expected.insert(tuples.back().first);
+    }
+    std::multiset<std::string> got;
+    for (const Seen& seen : pack(tuples, {.geometry = geometry, .merge = false, .slot_map = map})) {
+        got.insert(seen.key);
+        const unsigned bucket = SlotMap::bucket_of(key_hash(seen.key));
+        expect(seen.slot == (seen.key.size() <= 4 ? bucket % 2 : 4 - bucket % 3), "another slot than mapped");
+    }
+    CHECK(got == expected);
+}
+
 TEST_CASE("held tuples with the same key become one") {
     for (const Op op : {Op::kSum, Op::kMin, Op::kMax}) {
         PackerStats stats;
