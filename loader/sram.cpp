@@ -11,10 +11,6 @@ std::uint64_t channel_bytes() {
     return sizeof(ask_dedupe_state) + sizeof(ask_pkt_state);
 }
 
-std::uint64_t region_bytes(const Geometry& geometry, std::uint32_t aggregators) {
-    return std::uint64_t{geometry.aas()} * aggregators * sizeof(ask_aggregator);
-}
-
 Result<> SramBudget::check(const Geometry& geometry, std::uint32_t aggregators) const {
     const std::uint64_t stage = total_ / kStages;
     const std::uint64_t array = std::uint64_t{aggregators} * sizeof(ask_aggregator);

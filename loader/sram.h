@@ -8,19 +8,13 @@
 #include <string>
 
 #include "lib/base/result.h"
+#include "lib/core/sram.h"
 #include "lib/core/types.h"
 
 namespace ask {
 
-// Stages of a pipeline, and register arrays a stage can hold.
-inline constexpr std::uint32_t kStages = 16;
-inline constexpr std::uint32_t kArraysPerStage = 4;
-
 // Bytes a registered channel takes: dedupe state and PktState.
 [[nodiscard]] std::uint64_t channel_bytes();
-
-// Bytes of a region, both copies, in one pipeline.
-[[nodiscard]] std::uint64_t region_bytes(const Geometry& geometry, std::uint32_t aggregators);
 
 // One pipeline's budget. Counts what is in use; granting past it is the caller's decision.
 class SramBudget {

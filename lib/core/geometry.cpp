@@ -90,15 +90,15 @@ Result<> validate_row(const Geometry& geometry) {
     return {};
 }
 
-unsigned rows_that_fit(const Geometry& geometry, unsigned payload_limit) {
+}  // namespace
+
+unsigned most_rows(const Geometry& geometry, unsigned payload_limit) {
     unsigned rows = std::min(ASK_MAX_ROWS, ASK_MAX_TUPLES / geometry.slots());
     while (rows > 0 && geometry.payload_bytes(rows) > payload_limit) {
         --rows;
     }
     return rows;
 }
-
-}  // namespace
 
 Result<> validate(const Geometry& geometry) {
     if (auto row = validate_row(geometry); !row) {
@@ -131,7 +131,7 @@ Result<Geometry> parse_geometry(std::string_view text, unsigned payload_limit) {
     const unsigned limit = std::min(payload_limit, ASK_MAX_PAYLOAD);
     if (parsed->rows == 0) {
         // One row is kept when none fits, so that the error below gives its size.
-        parsed->rows = static_cast<std::uint8_t>(std::max(1U, rows_that_fit(*parsed, limit)));
+        parsed->rows = static_cast<std::uint8_t>(std::max(1U, most_rows(*parsed, limit)));
     }
     if (auto valid = validate(*parsed); !valid) {
         return std::move(valid).error();

@@ -85,6 +85,9 @@ struct Geometry {
 // m 1..4 (2..4 beside short slots; 0 exactly when there are no groups), rows 1..8, slots x rows <= 128,
 // payload <= ASK_MAX_PAYLOAD. The error names the limit.
 Result<> validate(const Geometry& geometry);
+// Most rows of such a geometry, whatever its own are, in 128 tuples and `payload_limit` bytes of UDP payload;
+// 0: none.
+[[nodiscard]] unsigned most_rows(const Geometry& geometry, unsigned payload_limit);
 // Text form SHORT+GROUPSxM[*ROWS], e.g. "16+8x2*4"; "16" means no groups. Without rows: as
 // many as fit 128 tuples and `payload_limit` bytes of UDP payload.
 Result<Geometry> parse_geometry(std::string_view text, unsigned payload_limit);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What regions take of the SRAM that a pipeline of the paper's switch would have (design section 5): the
+// switch grants against it, and the planner (lib/plan) plans with it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lib/abi/map_types.h"
+#include "lib/core/types.h"
+
+namespace ask {
+
+// Stages of a pipeline, and register arrays a stage can hold.
+inline constexpr std::uint32_t kStages = 16;
+inline constexpr std::uint32_t kArraysPerStage = 4;
+
+// Bytes of a region, both copies, in one pipeline.
+[[nodiscard]] constexpr std::uint64_t region_bytes(const Geometry& geometry, std::uint32_t aggregators) {
+    return std::uint64_t{geometry.aas()} * aggregators * sizeof(ask_aggregator);
+}
+
+// Most aggregators an AA, both copies, of a region in a pipeline of `total` bytes of which `left` are free:
+// each AA in one stage, all AAs in the stages. 0: the geometry's AAs do not fit.
+[[nodiscard]] constexpr std::uint32_t most_aggregators(const Geometry& geometry, std::uint64_t total,
+                                                       std::uint64_t left) {
+    const std::uint32_t arrays = (geometry.aas() + kStages - 1) / kStages;  // of a stage
+    if (arrays == 0 || arrays > kArraysPerStage) {
+        return 0;
+    }
+    const std::uint64_t by_stage = total / kStages / arrays / sizeof(ask_aggregator);
+    const std::uint64_t by_bytes = left / geometry.aas() / sizeof(ask_aggregator);
+    return static_cast<std::uint32_t>(std::min({by_stage, by_bytes, std::uint64_t{ASK_MAX_AGGREGATORS}}));
+}
+
+}  // namespace ask
