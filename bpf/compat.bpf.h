@@ -23,6 +23,7 @@
 #define ask_cas64(ptr, old, val) __sync_val_compare_and_swap(ptr, old, val)
 #define ask_fetch_or64(ptr, val) __sync_fetch_and_or(ptr, val)
 #define ask_fetch_and64(ptr, val) __sync_fetch_and_and(ptr, val)
+#define ask_xchg64(ptr, val) __sync_lock_test_and_set(ptr, val)
 
 /* One access to a register array: a hook for the native build, nothing here. */
 #define ask_touch(array, number, index) ((void)(array), (void)(number), (void)(index))
@@ -39,4 +40,6 @@ enum ask_array {
 	ASK_ARRAY_COPY,	     /* the task's copy index */
 	ASK_ARRAY_AA,	     /* number: which AA */
 	ASK_ARRAY_PKT_STATE, /* number: which row */
+	ASK_ARRAY_HEAT,	     /* number: which AA; tasks that replace only, as the next */
+	ASK_ARRAY_CARRIED,   /* number: which row */
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "bpf/aggregate.bpf.h"
+#include "bpf/carried.bpf.h"
 #include "bpf/check.bpf.h"
 #include "bpf/compat.bpf.h"
 #include "bpf/dedupe.bpf.h"
@@ -13,9 +14,15 @@
 #include "bpf/forward.bpf.h"
 #include "bpf/reply.bpf.h"
 
+/* Whether colliding tuples may take aggregators (bpf/replace.bpf.h). */
+static __always_inline bool is_replacing(const struct ask_task *task)
+{
+	return task->policy == ASK_POLICY_REPLACE && task->copies;
+}
+
 /* Whether the task has a region; `base` is then the first aggregator of this CPU's set
  * and the copy in use. Read once a packet, whatever its rows (design section 5). */
-static __always_inline bool open_copy(const struct ask_claim *claim, const struct ask_phv *phv,
+static __always_inline bool open_copy(const struct ask_claim *claim, struct ask_phv *phv,
 				      __u32 *base)
 {
 	const struct ask_task *task = claim->task;
@@ -26,6 +33,7 @@ static __always_inline bool open_copy(const struct ask_claim *claim, const struc
 	if (ask_memory == ASK_MEMORY_PIPELINES)
 		set = bpf_get_smp_processor_id();
 	ask_touch(ASK_ARRAY_COPY, claim->flow->task, 0);
+	phv->heats = set * ASK_AAS(phv) * task->aggregators;
 	*base = (set * task->copies + ASK_READ_ONCE(task->copy)) * ASK_AAS(phv) * task->aggregators;
 	return true;
 }
@@ -39,9 +47,11 @@ static __always_inline __u32 count_bits(__u32 word)
 }
 
 /* Offers all rows; what is left stays in `phv`. */
-static __always_inline void aggregate_rows(struct xdp_md *ctx, __u32 task, __u32 base,
-					   struct ask_phv *phv)
+static __always_inline void aggregate_rows(struct xdp_md *ctx, const struct ask_claim *claim,
+					   __u32 base, struct ask_phv *phv)
 {
+	const __u32 task = claim->flow->task;
+	const bool replaces = is_replacing(claim->task);
 	__u32 offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
 	__u32 r;
 
@@ -50,7 +60,13 @@ static __always_inline void aggregate_rows(struct xdp_md *ctx, __u32 task, __u32
 		if (r >= ASK_ROWS(phv))
 			break;
 		phv->offered += count_bits(phv->left[r]);
-		ask_aggregate_row(ctx, task, base, offset, r);
+		if (replaces) {
+			phv->replaced[r] = 0;
+			ask_aggregate_row_replacing(ctx, task, base, offset, r);
+			phv->evicted += count_bits(ASK_READ_ONCE(phv->replaced[r]));
+		} else {
+			ask_aggregate_row(ctx, task, base, offset, r);
+		}
 		phv->kept += count_bits(ASK_READ_ONCE(phv->left[r]));
 		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
 	}
@@ -69,9 +85,45 @@ static __always_inline void keep_rows(struct ask_phv *phv)
 	}
 }
 
+/* Keeps what the packet took out of aggregators; before record_state() says that all is
+ * done. false: the flow of a task that replaces has no room for it. */
+static __always_inline bool keep_evicted(struct xdp_md *ctx, const struct ask_claim *claim,
+					 const struct ask_frame *frame, const struct ask_phv *phv)
+{
+	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
+	__u32 r;
+
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		if (ask_keep_row(ctx, claim->flow_index, seq, r) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Puts it back into a packet seen before. false: the place is another packet's. */
+static __always_inline bool put_back_evicted(struct xdp_md *ctx, const struct ask_claim *claim,
+					     const struct ask_frame *frame,
+					     const struct ask_phv *phv)
+{
+	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
+	__u32 r;
+
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		if (ask_put_back_row(ctx, claim->flow_index, seq, r) < 0)
+			return false;
+	}
+	return true;
+}
+
 /* Records what is left: one 64-bit store a row, before any ACK or forward. */
 static __always_inline void record_state(struct ask_pkt_state *state, const struct ask_frame *frame,
-					 const struct ask_phv *phv)
+					 const struct ask_phv *phv, bool replaces)
 {
 	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
 	__u64 *places = state->row[seq % ASK_WINDOW];
@@ -82,17 +134,22 @@ static __always_inline void record_state(struct ask_pkt_state *state, const stru
 		if (r >= ASK_ROWS(phv))
 			break;
 		ask_touch(ASK_ARRAY_PKT_STATE, r, seq % ASK_WINDOW);
-		ASK_WRITE_ONCE(places[r], seq << 32 | phv->left[r]);
+		/* An exchange where evicted tuples were kept: seen after them on every machine. */
+		if (replaces && phv->replaced[r])
+			ask_xchg64(&places[r], seq << 32 | phv->left[r]);
+		else
+			ASK_WRITE_ONCE(places[r], seq << 32 | phv->left[r]);
 	}
 }
 
 /* Reads back what was left. false: a row is another packet's yet, so the first copy of
  * this one is still on its way through. */
-static __always_inline bool restore_state(const struct ask_pkt_state *state,
-					  const struct ask_frame *frame, struct ask_phv *phv)
+static __always_inline bool restore_state(struct ask_pkt_state *state,
+					  const struct ask_frame *frame, struct ask_phv *phv,
+					  bool replaces)
 {
 	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
-	const __u64 *places = state->row[seq % ASK_WINDOW];
+	__u64 *places = state->row[seq % ASK_WINDOW];
 	__u32 r;
 
 #pragma clang loop unroll(disable)
@@ -102,7 +159,7 @@ static __always_inline bool restore_state(const struct ask_pkt_state *state,
 		if (r >= ASK_ROWS(phv))
 			break;
 		ask_touch(ASK_ARRAY_PKT_STATE, r, seq % ASK_WINDOW);
-		word = ASK_READ_ONCE(places[r]);
+		word = replaces ? ask_fetch_or64(&places[r], 0) : ASK_READ_ONCE(places[r]);
 		if (word >> 32 != (seq & 0xffffffff))
 			return false;
 		phv->left[r] = (__u32)word;
@@ -170,8 +227,9 @@ static __always_inline void add_stats(__u32 flow_index, const struct ask_phv *ph
 		stats->tuples_no_region += phv->kept;
 		return;
 	}
-	stats->tuples_aggregated += phv->offered - phv->kept;
-	stats->tuples_collision += phv->kept - phv->overflow - phv->contention;
+	stats->tuples_aggregated += phv->offered - phv->kept + phv->evicted;
+	stats->tuples_evicted += phv->evicted;
+	stats->tuples_collision += phv->kept - phv->evicted - phv->overflow - phv->contention;
 	stats->tuples_overflow += phv->overflow;
 	stats->tuples_contention += phv->contention;
 }
@@ -183,24 +241,29 @@ static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *fra
 {
 	__u32 channel = claim->flow->channel;
 	struct ask_pkt_state *state = bpf_map_lookup_elem(&pkt_state, &channel);
+	const bool replaces = is_replacing(claim->task);
 	bool region = true;
 	__u32 base = 0;
 	__u32 present;
 
 	if (!state)
 		return leave_abort(ASK_CNT_abort_state);
-	phv->offered = phv->kept = phv->overflow = phv->contention = 0;
+	phv->offered = phv->kept = phv->evicted = phv->overflow = phv->contention = 0;
 	if (is_new) {
 		region = open_copy(claim, phv, &base);
 		if (region)
-			aggregate_rows(ctx, claim->flow->task, base, phv);
+			aggregate_rows(ctx, claim, base, phv);
 		else
 			keep_rows(phv);
-		record_state(state, frame, phv);
-	} else if (!restore_state(state, frame, phv)) {
+		if (replaces && !keep_evicted(ctx, claim, frame, phv))
+			return leave_abort(ASK_CNT_abort_state);
+		record_state(state, frame, phv, replaces);
+	} else if (!restore_state(state, frame, phv, replaces)) {
 		return leave_drop(ASK_CNT_drop_in_flight);
 	}
 	present = present_rows(phv);
+	if (replaces && !is_new && present && !put_back_evicted(ctx, claim, frame, phv))
+		return leave_drop(ASK_CNT_drop_in_flight);
 	add_stats(claim->flow_index, phv, region, is_new, !present);
 	if (!present)
 		return leave_ack(ctx, frame, &claim->flow->key,

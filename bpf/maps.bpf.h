@@ -19,16 +19,19 @@
  * forgets the constants of each path instead of following all their combinations.
  */
 struct ask_phv {
-	__u32 left[ASK_MAX_ROWS]; /* bitmaps, host order: what is left of each row */
-	__u64 sums[ASK_MAX_ROWS]; /* each row's part of the check */
-	__u32 rows;		  /* of the packet; at most the task's */
-	__u32 aas;		  /* of the task's geometry */
-	__u32 present;		  /* rows up to the last with something left */
-	__u32 offered;		  /* tuples of a new packet */
-	__u32 kept;		  /* of those, left in the packet */
-	__u32 overflow;		  /* of those, because of int32 */
-	__u32 contention;	  /* of those, because of other CPUs */
-	__u32 bits;		  /* of all rows' bitmaps as they came */
+	__u32 left[ASK_MAX_ROWS];     /* bitmaps, host order: what is left of each row */
+	__u32 replaced[ASK_MAX_ROWS]; /* bitmaps: which of those have an evicted tuple now */
+	__u64 sums[ASK_MAX_ROWS];     /* each row's part of the check */
+	__u32 rows;		      /* of the packet; at most the task's */
+	__u32 aas;		      /* of the task's geometry */
+	__u32 present;		      /* rows up to the last with something left */
+	__u32 offered;		      /* tuples of a new packet */
+	__u32 kept;		      /* of those, left in the packet */
+	__u32 overflow;		      /* of those, because of int32 */
+	__u32 contention;	      /* of those, because of other CPUs */
+	__u32 evicted;		      /* tuples taken out of aggregators */
+	__u32 heats;		      /* first heat of this CPU's set, in a task that replaces */
+	__u32 bits;		      /* of all rows' bitmaps as they came */
 };
 
 /* Numbers of rows and AAs: read anew at each use, so that leaving a loop over them
@@ -146,3 +149,38 @@ struct {
 	__type(key, __u32);
 	__array(values, struct ask_region_map);
 } regions SEC(".maps");
+
+/* Never read, as ask_blank. */
+const volatile struct ask_heats ask_cold = {};
+
+struct ask_heat_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct ask_heats);
+};
+
+/* Of the tasks that replace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__array(values, struct ask_heat_map);
+} heats SEC(".maps");
+
+struct ask_carried_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, __u64);
+};
+
+/* Of the flows of those tasks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_FLOWS);
+	__type(key, __u32);
+	__array(values, struct ask_carried_map);
+} carried SEC(".maps");

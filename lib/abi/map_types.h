@@ -97,9 +97,10 @@ struct ask_task {
 	__u8 short_slots;
 	__u8 groups;
 	__u8 m;
-	__u8 rows; /* most rows a packet may have */
-	__u8 op;   /* enum ask_op */
-	__u8 pad[3];
+	__u8 rows;   /* most rows a packet may have */
+	__u8 op;     /* enum ask_op */
+	__u8 policy; /* enum ask_policy */
+	__u8 pad[2];
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_task) == 40, "ask_task has no holes");
@@ -117,6 +118,41 @@ enum ask_swap_phase {
  *   ((set * copies + copy) * aas + aa) * aggregators + index
  */
 
+/*
+ * Tasks that replace (ASK_POLICY_REPLACE) have two maps more.
+ *
+ * Map `heats`, by task: a heat for every place of a set, whichever copy is in use, eight in
+ * a word: word at / 8, byte at % 8, at = (set * aas + aa) * aggregators + index. A group's
+ * heat is that of its first AA. No answer depends on it: races on it are harmless.
+ */
+struct ask_heats {
+	__u8 heat[8];
+} __attribute__((aligned(8)));
+
+/*
+ * Map `carried`, by flow: what a packet took out of aggregators, so that its retransmission,
+ * which has the sender's own tuples, leaves as the packet did. Words of 64 bits, for each
+ * place of the window (seq % W) and row:
+ *   a head:        low 32 bits of seq << 32 | bitmap of the slots that were replaced
+ *   a word an AA:  of replaced slots, as struct ask_slot in the packet
+ * All heads come first. They and the words are written before PktState says that the row is
+ * done, and read after it has.
+ */
+ASK_ABI_INLINE __u32 ask_carried_head(__u32 rows, __u32 place, __u32 row)
+{
+	return place * rows + row;
+}
+
+ASK_ABI_INLINE __u32 ask_carried_word(__u32 rows, __u32 aas, __u32 place, __u32 row, __u32 aa)
+{
+	return ASK_WINDOW * rows + (place * rows + row) * aas + aa;
+}
+
+ASK_ABI_INLINE __u32 ask_carried_words(__u32 rows, __u32 aas)
+{
+	return ASK_WINDOW * rows * (1 + aas);
+}
+
 /* Map `flow_stats`, per CPU: where a flow's packets and tuples went. */
 struct ask_flow_stats {
 	__u64 packets_new;
@@ -128,7 +164,8 @@ struct ask_flow_stats {
 	__u64 tuples_overflow;
 	__u64 tuples_contention;
 	__u64 tuples_no_region;
-	__u64 long_packets; /* LONG packets seen for the first time */
+	__u64 tuples_evicted; /* out of an aggregator, and on in the packet that replaced them */
+	__u64 long_packets;   /* LONG packets seen for the first time */
 };
 
 /* Map `meta`, one entry: whose pins these are. */

@@ -40,7 +40,9 @@ NativeSwitch::NativeSwitch(Way way, Ports ports, std::uint32_t cpu, std::uint32_
       channels_(NATIVE_TABLE_ENTRIES),
       tasks_(NATIVE_TABLE_ENTRIES),
       flows_(NATIVE_TABLE_ENTRIES),
-      regions_(NATIVE_TABLE_ENTRIES) {
+      regions_(NATIVE_TABLE_ENTRIES),
+      heats_(NATIVE_TABLE_ENTRIES),
+      carried_(NATIVE_TABLE_ENTRIES) {
     routed_ports = ports;
     config_ = {.memory = way.memory,
                .dedupe = way.dedupe,
@@ -82,15 +84,25 @@ void NativeSwitch::add_task(std::uint32_t index, const TaskSpec& spec) {
     value.m = spec.m;
     value.rows = spec.rows;
     value.op = spec.op;
+    value.policy = spec.policy;
     native_set("tasks", &index, &value);
     regions_[index].assign(std::size_t{cpus_} * spec.copies * spec.aas() * spec.aggregators, {});
     if (spec.copies > 0) {
-        native_set_region(index, regions_[index].data(), static_cast<__u32>(regions_[index].size()));
+        native_set_inner("regions", index, regions_[index].data(),
+                         static_cast<__u32>(regions_[index].size()));
+    }
+    if (spec.copies > 0 && spec.policy == ASK_POLICY_REPLACE) {
+        heats_[index].assign((std::size_t{cpus_} * spec.aas() * spec.aggregators + 7) / 8, {});
+        native_set_inner("heats", index, heats_[index].data(), static_cast<__u32>(heats_[index].size()));
     }
 }
 
 void NativeSwitch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t task) {
     flows_[flow] = {.channel = channel, .task = task};
+    if (tasks_[task].policy == ASK_POLICY_REPLACE) {
+        carried_[flow].assign(ask_carried_words(tasks_[task].rows, tasks_[task].aas()), 0);
+        native_set_inner("carried", flow, carried_[flow].data(), static_cast<__u32>(carried_[flow].size()));
+    }
     ask_flow value{};
     value.task_instance = __builtin_bswap64(tasks_[task].instance);
     value.channel = channel;

@@ -32,6 +32,8 @@ class NativeSwitch {
     [[nodiscard]] static std::span<const native_event> events();
 
     [[nodiscard]] std::span<const ask_aggregator> region(std::uint32_t task) const { return regions_[task]; }
+    [[nodiscard]] std::span<const ask_heats> heats(std::uint32_t task) const { return heats_[task]; }
+    [[nodiscard]] std::span<const std::uint64_t> carried(std::uint32_t flow) const { return carried_[flow]; }
     // The first `bytes` of a map's memory.
     [[nodiscard]] static Bytes memory(const char* map, std::size_t bytes);
     [[nodiscard]] static std::vector<std::uint64_t> counters();
@@ -50,6 +52,8 @@ class NativeSwitch {
     std::vector<TaskSpec> tasks_;
     std::vector<Flow> flows_;
     std::vector<std::vector<ask_aggregator>> regions_;
+    std::vector<std::vector<ask_heats>> heats_;
+    std::vector<std::vector<std::uint64_t>> carried_;
 };
 
 }  // namespace ask::test

@@ -38,11 +38,16 @@ struct map {
     bool used[ASK_CNT_COUNT > NATIVE_TABLE_ENTRIES ? ASK_CNT_COUNT : NATIVE_TABLE_ENTRIES];
 };
 
-/* A region stands for itself: the program hands its address back. */
-struct region {
-    struct ask_aggregator* words;
+/* An inner map stands for itself: the program hands its address back. */
+struct inner {
+    __u64* words;
     __u32 count;
-    __u32 task;
+};
+
+struct outer {
+    const void* map;
+    const char* name;
+    struct inner inner[NATIVE_TABLE_ENTRIES];
 };
 
 #define ARRAY_MAP(name, count)                                                            \
@@ -73,7 +78,12 @@ static struct map maps[] = {
 };
 #define MAPS (sizeof(maps) / sizeof(maps[0]))
 
-static struct region all_regions[NATIVE_TABLE_ENTRIES];
+static struct outer outers[] = {
+    {&regions, "regions", {{NULL, 0}}},
+    {&heats, "heats", {{NULL, 0}}},
+    {&carried, "carried", {{NULL, 0}}},
+};
+#define OUTERS (sizeof(outers) / sizeof(outers[0]))
 static native_router route;
 static native_rival rival_hook;
 static struct native_event events[MAX_EVENTS];
@@ -120,14 +130,20 @@ static void* look_up(struct map* map, const void* key) {
     return index < map->entries ? map->values + (size_t)index * map->value_size : NULL;
 }
 
-static void* look_up_region(const void* map, __u32 index) {
-    if (map == &regions) {
-        return index < NATIVE_TABLE_ENTRIES && all_regions[index].words ? &all_regions[index] : NULL;
-    }
-    for (__u32 i = 0; i < NATIVE_TABLE_ENTRIES; i++) {
-        if (map == &all_regions[i]) {
-            record(NATIVE_LOOKUP, ASK_ARRAY_AA, 0, index);
-            return index < all_regions[i].count ? &all_regions[i].words[index] : NULL;
+static void* look_up_inner(const void* map, __u32 index) {
+    for (size_t i = 0; i < OUTERS; i++) {
+        struct inner* inner = outers[i].inner;
+
+        if (map == outers[i].map) {
+            return index < NATIVE_TABLE_ENTRIES && inner[index].words ? &inner[index] : NULL;
+        }
+        for (__u32 j = 0; j < NATIVE_TABLE_ENTRIES; j++) {
+            if (map == &inner[j]) {
+                if (outers[i].map == &regions) {
+                    record(NATIVE_LOOKUP, ASK_ARRAY_AA, 0, index);
+                }
+                return index < inner[j].count ? &inner[j].words[index] : NULL;
+            }
         }
     }
     abort();
@@ -142,7 +158,7 @@ void* native_map_lookup(const void* map, const void* key) {
         }
     }
     memcpy(&index, key, sizeof(index));
-    return look_up_region(map, index);
+    return look_up_inner(map, index);
 }
 
 long native_fib_lookup(struct bpf_fib_lookup* fib) {
@@ -201,7 +217,9 @@ void native_load(const struct native_config* chosen, native_router router) {
             abort();
         }
     }
-    memset(all_regions, 0, sizeof(all_regions));
+    for (size_t i = 0; i < OUTERS; i++) {
+        memset(outers[i].inner, 0, sizeof(outers[i].inner));
+    }
     for (size_t i = 0; i < 2; i++) {
         native_set("ports", &chosen->ports[i], &chosen->ports[i]);
     }
@@ -241,8 +259,14 @@ void* native_memory(const char* name, size_t* bytes) {
     return map->values;
 }
 
-void native_set_region(__u32 task, void* words, __u32 count) {
-    all_regions[task] = (struct region){words, count, task};
+void native_set_inner(const char* name, __u32 index, void* words, __u32 count) {
+    for (size_t i = 0; i < OUTERS; i++) {
+        if (strcmp(outers[i].name, name) == 0) {
+            outers[i].inner[index] = (struct inner){words, count};
+            return;
+        }
+    }
+    abort();
 }
 
 int native_run(unsigned char* frame, size_t* size, __u32 ifindex) {

@@ -3,6 +3,7 @@
 // Whether the switch program stays one that a PISA switch could run (design section 5): register arrays in a
 // fixed stage order, one access each per pass, four to a stage, 16 stages. The program is the real one,
 // compiled natively with every access recorded; what it does otherwise must be in the list of docs/pisa.md.
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -20,7 +21,7 @@ using namespace ask::test;
 namespace {
 
 // As bpf/compat.bpf.h numbers them.
-enum Array : std::uint32_t { kDedupe, kMaxSeq, kCopy, kAa, kPktState };
+enum Array : std::uint32_t { kDedupe, kMaxSeq, kCopy, kAa, kPktState, kHeat, kCarried };
 
 constexpr Ports kPorts{.in = 11, .out = 12, .side = 13};
 constexpr unsigned kStages = 16;
@@ -53,6 +54,8 @@ struct Trace {
     std::vector<native_event> aas;
     std::vector<std::uint32_t> looked_up;  // words of the region
     std::vector<native_event> after;       // PktState
+    std::vector<native_event> heats;       // of tasks that replace, as is what follows
+    std::vector<native_event> carried;
 };
 
 Trace read_trace() {
@@ -65,6 +68,10 @@ Trace read_trace() {
             trace.aas.push_back(event);
         } else if (event.kind == NATIVE_TOUCH && event.array == kPktState) {
             trace.after.push_back(event);
+        } else if (event.kind == NATIVE_TOUCH && event.array == kHeat) {
+            trace.heats.push_back(event);
+        } else if (event.kind == NATIVE_TOUCH && event.array == kCarried) {
+            trace.carried.push_back(event);
         } else if (event.kind == NATIVE_TOUCH) {
             CHECK(trace.aas.empty());
             CHECK(trace.after.empty());
@@ -137,7 +144,7 @@ Packet random_packet(const NativeSwitch& sw, std::mt19937_64& random, std::uint6
     Packet packet = sw.packet().seq(seq);
     packet.row_count(1 + static_cast<unsigned>(random() % 4));
     for (unsigned row = 0; row < packet.bitmaps.size(); ++row) {
-        for (unsigned slot = 0; slot < 24; ++slot) {
+        for (unsigned slot = 0; slot < unsigned{packet.short_slots} + packet.groups; ++slot) {
             if (random() % 3 != 0) {
                 const std::string key = (slot < 16 ? "s" : "medi") + std::to_string(random() % 50);
                 packet.put(row, slot, key, static_cast<std::int32_t>(random()));
@@ -213,6 +220,8 @@ TEST_CASE("new DATA touches dedupe, copy index, AAs and PktState in this order, 
             const Names expected =
                 way.dedupe == ASK_DEDUPE_COMPACT ? Names{kMaxSeq, kDedupe, kCopy} : Names{kDedupe, kCopy};
             CHECK((arrays_of(trace.before) == expected));
+            CHECK(trace.heats.empty());
+            CHECK(trace.carried.empty());
             std::span<const native_event> rest = trace.aas;
             for (const std::uint32_t bitmap : packet.bitmaps) {
                 check_stages(take_pass(sw.task(0), bitmap, rest));
@@ -225,6 +234,32 @@ TEST_CASE("new DATA touches dedupe, copy index, AAs and PktState in this order, 
                 CHECK(trace.after[row].index == seq % ASK_WINDOW);
             }
         }
+    }
+}
+
+TEST_CASE("a task that replaces touches an AA again only where a tuple is evicted") {
+    for (const Way& way : kWays) {
+        INFO(to_string(way));
+        NativeSwitch sw(way, kPorts, 1);
+        // Short slots only: an AA each.
+        sw.add_default(
+            {.short_slots = 16, .groups = 0, .m = 0, .aggregators = 4, .policy = ASK_POLICY_REPLACE});
+        std::mt19937_64 random(8);
+        for (std::uint64_t seq = 1; seq <= 1500; ++seq) {
+            const Packet packet = random_packet(sw, random, seq);
+            const std::uint64_t evicted = NativeSwitch::stats().tuples_evicted;
+            sw.run(packet.frame());
+            const Trace trace = read_trace();
+            std::size_t tuples = 0;
+            for (const std::uint32_t bitmap : packet.bitmaps) {
+                tuples += static_cast<std::size_t>(std::popcount(bitmap));
+            }
+            const std::size_t replaced = NativeSwitch::stats().tuples_evicted - evicted;
+            CHECK(trace.aas.size() == tuples + replaced);
+            CHECK(trace.heats.size() == tuples);
+            CHECK(trace.carried.size() == packet.bitmaps.size());
+        }
+        CHECK(NativeSwitch::stats().tuples_evicted > 0);
     }
 }
 
@@ -313,6 +348,7 @@ TEST_CASE("a kernel that refuses to cut packets: dropped as an error") {
 
 TEST_CASE("every deviation is in the list, and the list names no other") {
     const std::set<std::string> known = {"cas-retry",     "keyed-check", "row-loop", "two-words-of-dedupe",
-                                         "early-address", "scratch",     "sets",     "wide-arithmetic"};
+                                         "early-address", "scratch",     "sets",     "wide-arithmetic",
+                                         "replacement"};
     CHECK((documented_deviations() == known));
 }

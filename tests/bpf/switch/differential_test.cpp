@@ -55,7 +55,8 @@ class PacketSource {
             frame[below(static_cast<unsigned>(frame.size()))] ^= static_cast<std::uint8_t>(1U << below(8));
         }
         if (below(64) == 0) {
-            frame.resize(std::max<std::size_t>(14, frame.size() - below(100)));
+            frame.resize(
+                std::max<std::size_t>(14, frame.size() - std::min<std::size_t>(frame.size(), below(100))));
         }
         return frame;
     }
@@ -142,6 +143,20 @@ void compare_memory(const Switch& real, const NativeSwitch& native) {
         REQUIRE(words.size() == others.size());
         CHECK(std::memcmp(words.data(), others.data(), words.size() * sizeof(words[0])) == 0);
     }
+    std::vector<std::uint8_t> heats;
+    for (const ask_heats& eight : native.heats(0)) {
+        heats.insert(heats.end(), std::begin(eight.heat), std::end(eight.heat));
+    }
+    heats.resize(state.heats.size());
+    CHECK((state.heats == heats));
+    std::vector<std::uint64_t> carried(state.carried.size() / sizeof(std::uint64_t));
+    std::memcpy(carried.data(), state.carried.data(), state.carried.size());
+    std::vector<std::uint64_t> native_carried;
+    for (std::uint32_t flow = 0; flow < 3; ++flow) {
+        const auto words = native.carried(flow);
+        native_carried.insert(native_carried.end(), words.begin(), words.end());
+    }
+    CHECK((carried == native_carried));
     for (std::uint32_t flow = 0; flow < 3; ++flow) {
         const ask_flow_stats one = real.stats(flow);
         const ask_flow_stats two = NativeSwitch::stats(flow);
@@ -169,6 +184,8 @@ TEST_CASE("kernel and native build do the same to random packets") {
           .op = ASK_OP_MAX,
           .aggregators = 7},
          {.instance = 12, .short_slots = 3, .groups = 5, .m = 3, .rows = 8, .copies = 0}},
+        {{.instance = 11, .aggregators = 5, .copies = 2, .copy = 1, .policy = ASK_POLICY_REPLACE},
+         {.instance = 12, .short_slots = 3, .groups = 5, .m = 3, .rows = 8, .aggregators = 3}},
     };
     std::uint64_t seed = 100;
     for (const Way& way : kWays) {

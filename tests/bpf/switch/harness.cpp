@@ -186,7 +186,8 @@ Switch::Switch(Way way, TableSizes sizes)
     const std::pair<const char*, std::uint32_t> entries[] = {
         {"channel_ids", sizes.channels},  {"channels", sizes.channels}, {"dedupe", sizes.dedupe},
         {"pkt_state", sizes.pkt_state},   {"flow_ids", sizes.flows},    {"flows", sizes.flows},
-        {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions}};
+        {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions},
+        {"heats", sizes.tasks},           {"carried", sizes.flows}};
     for (const auto& [name, count] : entries) {
         REQUIRE(bpf_map__set_max_entries(bpf_object__find_map_by_name(skeleton->obj, name), count) == 0);
     }
@@ -238,10 +239,18 @@ void Switch::reset() {
         if (tasks_[i].region) {
             REQUIRE(bpf_map_delete_elem(map("regions"), &i) == 0);
         }
+        if (tasks_[i].heats) {
+            REQUIRE(bpf_map_delete_elem(map("heats"), &i) == 0);
+        }
         tasks_[i] = RegisteredTask{};
     }
+    for (std::uint32_t i = 0; i < sizes_.flows; ++i) {
+        if (flows_[i].carried) {
+            REQUIRE(bpf_map_delete_elem(map("carried"), &i) == 0);
+        }
+        flows_[i] = RegisteredFlow{};
+    }
     std::fill(channels_.begin(), channels_.end(), ChannelSpec{});
-    std::fill(flows_.begin(), flows_.end(), RegisteredFlow{});
 }
 
 void Switch::add_channel(std::uint32_t index, const ChannelSpec& spec) {
@@ -279,6 +288,7 @@ void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
     value.m = spec.m;
     value.rows = spec.rows;
     value.op = spec.op;
+    value.policy = spec.policy;
     set_entry(map("tasks"), index, value);
 }
 
@@ -293,25 +303,39 @@ void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
     if (spec.copies == 0) {
         return;
     }
-    // Linux 6.1 takes as a region only a map that has BTF, as the one in the object has.
+    const std::uint32_t words = sets() * spec.aas() * spec.aggregators;
+    tasks_[index].region =
+        create_inner("ask_aggregator", sizeof(ask_aggregator), spec.copies * words, BPF_F_MMAPABLE);
+    set_entry(map("regions"), index, tasks_[index].region.get());
+    if (spec.policy == ASK_POLICY_REPLACE) {
+        tasks_[index].heats = create_inner("ask_heats", sizeof(ask_heats), (words + 7) / 8, 0);
+        set_entry(map("heats"), index, tasks_[index].heats.get());
+    }
+}
+
+// Linux 6.1 takes as an inner map only one that has BTF, as the one in the object has.
+UniqueFd Switch::create_inner(const char* value_type, std::size_t value_size, std::uint32_t entries,
+                              std::uint32_t flags) const {
     const bpf_object* object = skeleton_of(skeleton_)->obj;
     const btf* types = bpf_object__btf(object);
-    LIBBPF_OPTS(
-        bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(object)),
-        .btf_key_type_id = static_cast<__u32>(btf__find_by_name_kind(types, "__u32", BTF_KIND_TYPEDEF)),
-        .btf_value_type_id =
-            static_cast<__u32>(btf__find_by_name_kind(types, "ask_aggregator", BTF_KIND_STRUCT)),
-        .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-    const std::uint32_t words = sets() * spec.copies * spec.aas() * spec.aggregators;
-    tasks_[index].region = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "region", sizeof(std::uint32_t),
-                                                   sizeof(ask_aggregator), words, &options));
-    REQUIRE(tasks_[index].region);
-    set_entry(map("regions"), index, tasks_[index].region.get());
+    LIBBPF_OPTS(bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(object)),
+                .btf_key_type_id = static_cast<__u32>(btf__find_by_name(types, "__u32")),
+                .btf_value_type_id = static_cast<__u32>(btf__find_by_name(types, value_type)),
+                .map_flags = flags | BPF_F_INNER_MAP);
+    UniqueFd map(bpf_map_create(BPF_MAP_TYPE_ARRAY, "inner", sizeof(std::uint32_t),
+                                static_cast<__u32>(value_size), entries, &options));
+    REQUIRE(map);
+    return map;
 }
 
 void Switch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t task) {
     const Secret secret = flow_secret(flow);
-    flows_[flow] = {.channel = channel, .task = task, .secret = secret};
+    flows_[flow] = {.channel = channel, .task = task, .secret = secret, .carried = {}};
+    if (const TaskSpec& spec = tasks_[task].spec; spec.policy == ASK_POLICY_REPLACE) {
+        flows_[flow].carried =
+            create_inner("__u64", sizeof(__u64), ask_carried_words(spec.rows, spec.aas()), 0);
+        set_entry(map("carried"), flow, flows_[flow].carried.get());
+    }
     ask_flow value{};
     value.task_instance = swap_be(tasks_[task].spec.instance);
     value.channel = channel;
@@ -475,6 +499,37 @@ void Switch::expect_region(std::uint32_t task, const std::vector<Held>& held, st
     CHECK(have.size() == want.size());
 }
 
+std::vector<std::uint8_t> Switch::heats(std::uint32_t task) const {
+    const TaskSpec& spec = tasks_[task].spec;
+    std::vector<std::uint8_t> out;
+    const std::size_t all = std::size_t{sets()} * spec.aas() * spec.aggregators;
+    for (std::uint32_t word = 0; out.size() < all; ++word) {
+        const auto eight = entry<ask_heats>(tasks_[task].heats.get(), word);
+        out.insert(out.end(), std::begin(eight.heat), std::end(eight.heat));
+    }
+    out.resize(all);
+    return out;
+}
+
+unsigned Switch::heat(std::uint32_t task, unsigned slot, const std::string& key) const {
+    const TaskSpec& spec = tasks_[task].spec;
+    const std::size_t copies = std::size_t{running_set()} * (spec.copies - 1) * spec.aas() * spec.aggregators;
+    return heats(task)[place(task, slot, key) - copies];
+}
+
+std::vector<std::uint64_t> Switch::carried(std::uint32_t flow) const {
+    const TaskSpec& spec = tasks_[flows_[flow].task].spec;
+    std::vector<std::uint64_t> out;
+    for (std::uint32_t i = 0; i < ask_carried_words(spec.rows, spec.aas()); ++i) {
+        out.push_back(entry<__u64>(flows_[flow].carried.get(), i));
+    }
+    return out;
+}
+
+void Switch::set_carried(std::uint32_t flow, std::uint32_t index, std::uint64_t word) const {
+    set_entry(flows_[flow].carried.get(), index, word);
+}
+
 Bytes Switch::read_all(const char* name, std::uint32_t entries, std::size_t size) const {
     Bytes out(entries * size);
     const int fd = map(name);
@@ -495,6 +550,17 @@ State Switch::state() const {
             const std::vector<ask_aggregator> words = region(i);
             const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
             state.regions.insert(state.regions.end(), bytes, bytes + words.size() * sizeof(ask_aggregator));
+        }
+        if (tasks_[i].heats) {
+            const std::vector<std::uint8_t> all = heats(i);
+            state.heats.insert(state.heats.end(), all.begin(), all.end());
+        }
+    }
+    for (std::uint32_t i = 0; i < flows_.size(); ++i) {
+        if (flows_[i].carried) {
+            const std::vector<std::uint64_t> words = carried(i);
+            const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
+            state.carried.insert(state.carried.end(), bytes, bytes + words.size() * sizeof(words[0]));
         }
     }
     return state;

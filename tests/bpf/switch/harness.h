@@ -75,6 +75,7 @@ struct TaskSpec {
     std::uint32_t aggregators = 64;  // of an AA in one copy
     std::uint32_t copies = 1;        // 0: no region
     std::uint32_t copy = 0;
+    std::uint8_t policy = ASK_POLICY_FIRST_COME;
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };
@@ -96,6 +97,8 @@ struct State {
     Bytes dedupe;
     Bytes pkt_state;
     Bytes regions;
+    Bytes heats;
+    Bytes carried;
     Bytes flow_stats;
     bool operator==(const State&) const = default;
 };
@@ -115,11 +118,13 @@ struct TableSizes {
 struct RegisteredTask {
     TaskSpec spec;
     UniqueFd region;
+    UniqueFd heats;  // of a task that replaces
 };
 struct RegisteredFlow {
     std::uint32_t channel = 0;
     std::uint32_t task = 0;
     Secret secret{};
+    UniqueFd carried;  // of a task that replaces
 };
 
 class Switch {
@@ -177,6 +182,14 @@ class Switch {
     [[nodiscard]] std::size_t place(std::uint32_t task, unsigned slot, const std::string& key,
                                     std::uint32_t copy = 0) const;
 
+    // Heats of a task that replaces: set by set, AA by AA.
+    [[nodiscard]] std::vector<std::uint8_t> heats(std::uint32_t task) const;
+    // The heat of a slot's aggregator, in the running CPU's set.
+    [[nodiscard]] unsigned heat(std::uint32_t task, unsigned slot, const std::string& key) const;
+    // What a flow's packets carried of others' tuples.
+    [[nodiscard]] std::vector<std::uint64_t> carried(std::uint32_t flow) const;
+    void set_carried(std::uint32_t flow, std::uint32_t index, std::uint64_t word) const;
+
     [[nodiscard]] State state() const;
     [[nodiscard]] std::vector<std::uint64_t> counters() const;
     [[nodiscard]] ask_flow_stats stats(std::uint32_t flow = 0) const;
@@ -196,6 +209,8 @@ class Switch {
     [[nodiscard]] const TaskSpec& task(std::uint32_t index) const { return tasks_[index].spec; }
 
  private:
+    [[nodiscard]] UniqueFd create_inner(const char* value_type, std::size_t value_size, std::uint32_t entries,
+                                        std::uint32_t flags) const;
     [[nodiscard]] Bytes read_all(const char* name, std::uint32_t entries, std::size_t size) const;
 
     Way way_;
