@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/placement/plot.h"
+#include "bench/common/plot.h"
 #include "lib/placement/contenders.h"
 #include "lib/placement/topologies.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/placement/plot.h"
+#include "bench/common/plot.h"
 
 #include <algorithm>
 #include <array>
