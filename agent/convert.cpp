@@ -162,6 +162,7 @@ void add_switch_part(v1::FlowStats& stats, const v1::FlowStats& from) {
     stats.set_tuples_overflow(stats.tuples_overflow() + from.tuples_overflow());
     stats.set_tuples_contention(stats.tuples_contention() + from.tuples_contention());
     stats.set_tuples_no_region(stats.tuples_no_region() + from.tuples_no_region());
+    stats.set_tuples_evicted(stats.tuples_evicted() + from.tuples_evicted());
 }
 
 void set_receiver_part(v1::FlowStats& stats, const FlowRxStats& receiver) {

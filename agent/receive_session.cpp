@@ -148,6 +148,7 @@ Result<> ReceiveSession::open_on_switch() {
     open.set_aggregators(request_.aggregators());
     open.set_copies(request_.no_switch() ? 0 : 1);
     open.set_require_region(request_.require_region());
+    open.set_policy(request_.policy());
     open.set_receiver(format_ipv4(agent_.address) + ":" + std::to_string(kControlPort));
     const auto retry_until = Clock::now() + kSwitchRetryFor;
     auto reply = agent_.switch_client->open_task(open, kSwitchWait);
@@ -284,6 +285,9 @@ Result<> ReceiveSession::check_senders() {
         std::string joined;
         std::uint32_t count = 0;
         for (const TaskSender& sender : task.senders) {
+            // Whoever leaves before his FIN ends the task. Were it ever to go on without him, what his
+            // packets still carried of others' tuples (policy replace) would have to be fetched from the
+            // switch first.
             if (sender.left) {
                 return Error(Errc::kAborted, "sender " + sender.name + " gave up: " + *sender.left);
             }

@@ -92,14 +92,25 @@ void Controller::reclaim_loop() {
     }
 }
 
+// Of a map of maps. Erasing waits for a grace period, so only what is there.
+Result<> Controller::erase_inner(const bpf::Map<std::uint32_t, std::uint32_t>& map, std::uint32_t index) {
+    const auto inner = map.find(index);
+    ASK_PASS(inner);
+    return *inner ? map.erase(index) : Result<>();
+}
+
 // No hash entry leads to any of these any more; after the barrier no program has one in hand either. May be
 // repeated.
 Result<> Controller::reclaim(const Garbage& batch,
                              const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
     ASK_TRY(barrier_.wait(), std::to_string(batch.channels.size()) + " channels, " +
                                  std::to_string(batch.flows.size()) + " flows");
+    for (const std::uint32_t index : batch.flows) {
+        ASK_TRY(erase_inner(plane_.maps().carried, index), "flow " + std::to_string(index));
+    }
     for (const auto& [id, index] : tasks) {
         ASK_TRY(plane_.maps().regions.erase(index), "task " + id);
+        ASK_TRY(erase_inner(plane_.maps().heats, index), "task " + id);
         ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
     }
     return {};
@@ -135,6 +146,7 @@ Result<ask_flow_stats> Controller::flow_stats(std::uint32_t index) const {
         sum.tuples_overflow += part.tuples_overflow;
         sum.tuples_contention += part.tuples_contention;
         sum.tuples_no_region += part.tuples_no_region;
+        sum.tuples_evicted += part.tuples_evicted;
         sum.long_packets += part.long_packets;
     }
     return sum;
@@ -182,6 +194,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
     out.op = static_cast<Op>(entry.op);
     out.aggregators = entry.aggregators * entry.copies;
     out.copies = entry.copies;
+    out.policy = static_cast<ask_policy>(entry.policy);
     out.epoch = entry.swap >> 8U;
     out.phase = static_cast<std::uint32_t>(entry.swap & 0xffU);
     out.receiver = task.receiver;
@@ -197,6 +210,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
         out.stats.tuples_overflow += stats->tuples_overflow;
         out.stats.tuples_contention += stats->tuples_contention;
         out.stats.tuples_no_region += stats->tuples_no_region;
+        out.stats.tuples_evicted += stats->tuples_evicted;
     }
     return out;
 }

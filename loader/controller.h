@@ -50,12 +50,14 @@ struct TaskRequest {
     std::uint32_t aggregators = 0;  // per AA; 0: default
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
+    std::optional<ask_policy> policy;  // unset: the switch's choice
     std::string receiver;
 };
 
 struct TaskGrant {
     std::uint32_t aggregators = 0;  // per AA, both copies; 0: no region
     std::string no_region_reason;   // why, if one was asked for
+    ask_policy policy = ASK_POLICY_FIRST_COME;
 };
 
 using RegionView = bpf::ArrayView<ask_aggregator>;
@@ -85,6 +87,7 @@ struct TaskReport {
     Op op = Op::kSum;
     std::uint32_t aggregators = 0;  // per AA, both copies
     std::uint32_t copies = 0;
+    ask_policy policy = ASK_POLICY_FIRST_COME;
     std::uint64_t epoch = 0;
     std::uint32_t phase = 0;  // enum ask_swap_phase
     std::string receiver;
@@ -149,6 +152,7 @@ class Controller {
     };
     struct Flow {
         std::uint32_t index = 0;
+        std::uint64_t sram = 0;  // bytes taken from the budget
     };
     struct Task {
         enum class State { kOpening, kOpen, kClosing };
@@ -159,6 +163,7 @@ class Controller {
         ask_task entry{};        // as it stands in the map, but for swap and copy
         std::uint64_t sram = 0;  // bytes taken from the budget
         UniqueFd region;
+        UniqueFd heats;                          // if it replaces
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         std::string no_region_reason;
         Clock::time_point expires;
@@ -181,6 +186,7 @@ class Controller {
     Result<> adopt_channels();
     Result<> adopt_flows();
     Result<> clear_unused_regions();
+    Result<> clear_unused_carried();
 
     // Channels and flows (controller_flows.cpp).
     Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
@@ -190,6 +196,8 @@ class Controller {
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
     void evict_idle_channel();
+    Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
+    Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
     Result<bool> is_joined(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
                            const ask_check_key& key) const;
     Result<ask_flow_stats> flow_stats(std::uint32_t index) const;
@@ -198,12 +206,18 @@ class Controller {
     struct Plan {
         std::uint32_t aggregators = 0;  // per AA, both copies
         std::uint32_t copies = 0;
+        ask_policy policy = ASK_POLICY_FIRST_COME;
         std::string no_region_reason;
     };
+    [[nodiscard]] ask_policy choose_policy(const TaskRequest& request) const;
     Result<Plan> plan_region(const TaskRequest& request) const;
     Result<std::optional<TaskGrant>> find_open(Lock& lock, const TaskRequest& request);
     Result<> build_task(std::uint64_t instance, Task& task) const;
     Result<> build_region(Task& task) const;
+    Result<> build_heats(Task& task) const;
+    static std::uint64_t sram_of(const ask_task& entry);
+    static std::uint64_t sram_of_flow(const ask_task& entry);
+    static TaskGrant grant_of(const Task& task);
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
     [[nodiscard]] ask_task read_entry(const Task& task) const;
@@ -220,6 +234,7 @@ class Controller {
 
     // The reclaimer's thread (controller.cpp).
     void reclaim_loop();
+    static Result<> erase_inner(const bpf::Map<std::uint32_t, std::uint32_t>& map, std::uint32_t index);
     Result<> reclaim(const Garbage& batch,
                      const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const;
     void finish_reclaim(const Garbage& batch);

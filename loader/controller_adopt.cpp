@@ -33,6 +33,7 @@ Result<> Controller::rebuild() {
     channel_pool_.fill();
     flow_pool_.fill();
     ASK_TRY(clear_unused_regions(), "regions");
+    ASK_TRY(clear_unused_carried(), "flows");
     if (plane_.adopted()) {
         spdlog::info("adopted {} tasks, {} channels, {} flows; {} of {} KiB SRAM in use", tasks_.size(),
                      channels_.size(), flows_.size(), sram_.used() / 1024, sram_.total() / 1024);
@@ -84,8 +85,12 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
         ASK_PASS(region);
         task.region = std::move(*region);
     }
-    const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
-    task.sram = region_bytes(geometry, task.entry.aggregators * task.entry.copies);
+    if (task.entry.policy == ASK_POLICY_REPLACE) {
+        auto heats = bpf::open_pinned(pins_.task(id) / "heat");
+        ASK_PASS(heats);
+        task.heats = std::move(*heats);
+    }
+    task.sram = sram_of(task.entry);
     sram_.take(task.sram);
     task.expires = Clock::now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
@@ -133,7 +138,8 @@ Result<> Controller::adopt_flows() {
             ASK_PASS(plane_.maps().flow_ids.erase(key));
             continue;
         }
-        flows_[{be64toh(key.task), channel}] = {**index};
+        flows_[{be64toh(key.task), channel}] = {**index, sram_of_flow(task->second.entry)};
+        sram_.take(sram_of_flow(task->second.entry));
     }
     return {};
 }
@@ -150,10 +156,22 @@ Result<> Controller::clear_unused_regions() {
         if (used.contains(index)) {
             continue;
         }
-        const auto region = plane_.maps().regions.find(index);
-        ASK_PASS(region);
-        if (*region) {
-            ASK_PASS(plane_.maps().regions.erase(index));
+        for (const auto* map : {&plane_.maps().regions, &plane_.maps().heats}) {
+            ASK_PASS(erase_inner(*map, index));
+        }
+    }
+    return {};
+}
+
+// Likewise of flows.
+Result<> Controller::clear_unused_carried() {
+    std::set<std::uint32_t> used;
+    for (const auto& [key, flow] : flows_) {
+        used.insert(flow.index);
+    }
+    for (std::uint32_t index = 0; index < flow_pool_.size(); index++) {
+        if (!used.contains(index)) {
+            ASK_PASS(erase_inner(plane_.maps().carried, index));
         }
     }
     return {};

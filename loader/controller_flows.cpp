@@ -161,6 +161,7 @@ Result<> Controller::drop_flow(const FlowKey& key) {
     const auto it = flows_.find(key);
     ASK_TRY(plane_.maps().flow_ids.erase(flow_key(key.first, key.second)), channel_name(key.second));
     flow_pool_.retire(it->second.index);
+    sram_.give_back(it->second.sram);
     garbage_.flows.push_back(it->second.index);
     flows_.erase(it);
     if (const auto channel = channels_.find(key.second); channel != channels_.end()) {
@@ -248,6 +249,57 @@ Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& chan
     return true;
 }
 
+// What a flow of the task takes of a pipeline's SRAM.
+std::uint64_t Controller::sram_of_flow(const ask_task& entry) {
+    const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
+    return entry.policy == ASK_POLICY_REPLACE ? carried_bytes(geometry) : 0;
+}
+
+// Room for the evicted tuples that a flow's packets carry, if its task replaces; returns its SRAM. Without
+// the lock: the insertion waits for a grace period, and nobody else has this index.
+Result<std::uint64_t> Controller::make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow) {
+    const auto task = tasks_.find(instance);
+    if (task == tasks_.end() || task->second.entry.policy != ASK_POLICY_REPLACE) {
+        return std::uint64_t{0};
+    }
+    const ask_task entry = task->second.entry;
+    lock.unlock();
+    const auto make = [&]() -> Result<> {
+        const auto map =
+            plane_.types().create_carried({entry.short_slots, entry.groups, entry.m, entry.rows});
+        ASK_PASS(map);
+        return plane_.maps().carried.set(flow, static_cast<std::uint32_t>(map->get()));
+    };
+    auto made = make();
+    lock.lock();
+    ASK_TRY(made, "join");
+    return sram_of_flow(entry);
+}
+
+// The flow of a channel and task that are there, in the maps and here.
+Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow entry) {
+    const Channel& registered = channels_.at(key.second);
+    const Port* port = ports_.find(registered.ifindex);
+    const Task& task = tasks_.at(key.first);
+    const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
+    constexpr unsigned kHeaders = 28;  // IPv4 and UDP
+    if (port != nullptr && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
+        return Error(Errc::kUnsupported,
+                     "task " + task.id + ": packets of geometry " + to_string(geometry) + " need MTU " +
+                         std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +
+                         port->name + " has " + std::to_string(port->mtu) + ": use fewer rows, or raise it");
+    }
+    entry.task_instance = htobe64(key.first);
+    entry.channel = registered.index;
+    entry.task = task.index;
+    ASK_TRY(plane_.maps().flows.set(flow.index, entry), "join");
+    ASK_TRY(plane_.maps().flow_stats.zero(flow.index), "join");
+    ASK_TRY(plane_.maps().flow_ids.set(flow_key(key.first, key.second), flow.index), "join");
+    flows_[key] = flow;
+    sram_.take(flow.sram);
+    return {};
+}
+
 Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
                                const CheckSecret& secret) {
     ask_flow entry{};
@@ -263,38 +315,24 @@ Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel,
         return Error(Errc::kLimit, "all " + std::to_string(flow_pool_.size()) +
                                        " flows of the switch are in use: raise its max_flows");
     }
-    const auto write = [&]() -> Result<> {
-        // take() may have let another request in.
+    const auto join = [&]() -> Result<bool> {
+        const auto carried = make_room_to_carry(lock, instance, *index);
+        ASK_PASS(carried);
+        // take() and the line above may have let another request in.
         auto again = is_joined(instance, channel, incarnation, entry.key);
         ASK_TRY(again, "join");
-        if (*again) {
-            flow_pool_.put_back(*index);
-            return {};
+        if (!*again) {
+            ASK_PASS(write_flow({instance, channel}, {*index, *carried}, entry));
         }
-        const Channel& registered = channels_.at(channel);
-        const Port* port = ports_.find(registered.ifindex);
-        const Task& task = tasks_.at(instance);
-        const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
-        constexpr unsigned kHeaders = 28;  // IPv4 and UDP
-        if (port != nullptr && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
-            return Error(Errc::kUnsupported,
-                         "task " + task.id + ": packets of geometry " + to_string(geometry) + " need MTU " +
-                             std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +
-                             port->name + " has " + std::to_string(port->mtu) +
-                             ": use fewer rows, or raise it");
-        }
-        entry.task_instance = htobe64(instance);
-        entry.channel = registered.index;
-        entry.task = task.index;
-        ASK_TRY(plane_.maps().flows.set(*index, entry), "join");
-        ASK_TRY(plane_.maps().flow_stats.zero(*index), "join");
-        ASK_TRY(plane_.maps().flow_ids.set(flow_key(instance, channel), *index), "join");
-        flows_[{instance, channel}] = {*index};
-        return {};
+        return !*again;
     };
-    if (auto written = write(); !written.ok()) {
-        flow_pool_.put_back(*index);
-        return written;
+    const auto fresh = join();
+    if (!fresh.ok() || !*fresh) {
+        // Through the reclaimer, which takes back the room as well.
+        flow_pool_.retire(*index);
+        garbage_.flows.push_back(*index);
+        work_.notify_all();
+        return fresh.ok() ? Result<>() : Result<>(fresh.error());
     }
     tasks_.at(instance).expires = Clock::now() + limits_.lease;
     channels_.at(channel).used = Clock::now();

@@ -72,6 +72,27 @@ ask_task Controller::read_entry(const Task& task) const {
     return entry.ok() && *entry ? **entry : task.entry;
 }
 
+// Replacing wins where plain updates do it (docs/decisions/0004-replacement.md).
+ask_policy Controller::choose_policy(const TaskRequest& request) const {
+    if (request.policy) {
+        return *request.policy;
+    }
+    return plane_.meta().memory == ASK_MEMORY_PIPELINES ? ASK_POLICY_REPLACE : ASK_POLICY_FIRST_COME;
+}
+
+// What a task takes of a pipeline's SRAM, but for its flows.
+std::uint64_t Controller::sram_of(const ask_task& entry) {
+    const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
+    return region_bytes(geometry, entry.aggregators * entry.copies) +
+           (entry.policy == ASK_POLICY_REPLACE ? heat_bytes(geometry, entry.aggregators) : 0);
+}
+
+TaskGrant Controller::grant_of(const Task& task) {
+    return {.aggregators = task.entry.aggregators * task.entry.copies,
+            .no_region_reason = task.no_region_reason,
+            .policy = static_cast<ask_policy>(task.entry.policy)};
+}
+
 Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) const {
     Plan plan;
     if (request.copies == 0) {
@@ -88,8 +109,11 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
     constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
     auto fits = words > kMaxWords ? Result<>(Error(Errc::kLimit, "the region has more than 2^31 aggregators"))
                                   : Result<>();
+    plan.policy = choose_policy(request);
+    const std::uint64_t heats =
+        plan.policy == ASK_POLICY_REPLACE ? heat_bytes(request.geometry, aggregators / request.copies) : 0;
     if (fits.ok() && !limits_.allow_over_budget) {
-        fits = sram_.check(request.geometry, aggregators);
+        fits = sram_.check(request.geometry, aggregators, heats);
     }
     if (fits.ok()) {
         plan.aggregators = aggregators;
@@ -99,6 +123,7 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
     if (request.require_region) {
         return std::move(fits).error().with_context("task " + request.id);
     }
+    plan.policy = ASK_POLICY_FIRST_COME;
     plan.no_region_reason = fits.error().text();
     return plan;
 }
@@ -132,7 +157,7 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskReq
                                         " with other properties");
     }
     tasks_.at(instance).expires = Clock::now() + limits_.lease;
-    return std::optional<TaskGrant>({task.entry.aggregators * task.entry.copies, task.no_region_reason});
+    return std::optional<TaskGrant>(grant_of(task));
 }
 
 Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
@@ -164,8 +189,6 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     }
     task.index = *index;
     task.no_region_reason = plan->no_region_reason;
-    task.sram = region_bytes(request.geometry, plan->aggregators);
-    sram_.take(task.sram);
     task.entry.instance = htobe64(request.instance);
     task.entry.copies = plan->copies;
     task.entry.aggregators = plan->copies == 0 ? 0 : plan->aggregators / plan->copies;
@@ -175,6 +198,9 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     task.entry.m = request.geometry.m;
     task.entry.rows = request.geometry.rows;
     task.entry.op = static_cast<std::uint8_t>(request.op);
+    task.entry.policy = static_cast<std::uint8_t>(plan->policy);
+    task.sram = sram_of(task.entry);
+    sram_.take(task.sram);
 
     lock.unlock();
     auto built = build_task(request.instance, task);
@@ -185,18 +211,19 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
                           : std::move(built).error().with_context("task " + request.id);
     }
     sram_.give_back(task.sram);
-    task.sram = region_bytes(request.geometry, task.entry.aggregators * task.entry.copies);
+    task.sram = sram_of(task.entry);
     sram_.take(task.sram);
     task.expires = Clock::now() + limits_.lease;
     task.state = Task::State::kOpen;
     settled_.notify_all();
-    spdlog::info("task {} opened for {}: geometry {}, {}", request.id, request.receiver,
-                 to_string(request.geometry),
-                 task.entry.copies == 0
-                     ? "no region" + (task.no_region_reason.empty() ? "" : " (" + task.no_region_reason + ")")
-                     : fmt::format("{} aggregators an AA, {} KiB", task.entry.aggregators * task.entry.copies,
-                                   task.sram / 1024));
-    return TaskGrant{task.entry.aggregators * task.entry.copies, task.no_region_reason};
+    spdlog::info(
+        "task {} opened for {}: geometry {}, {}", request.id, request.receiver, to_string(request.geometry),
+        task.entry.copies == 0
+            ? "no region" + (task.no_region_reason.empty() ? "" : " (" + task.no_region_reason + ")")
+            : fmt::format("{} aggregators an AA, {} KiB{}", task.entry.aggregators * task.entry.copies,
+                          task.sram / 1024,
+                          task.entry.policy == ASK_POLICY_REPLACE ? ", cold keys are replaced" : ""));
+    return grant_of(task);
 }
 
 // The region's map, pinned. Without memory for it the task goes without.
@@ -209,11 +236,28 @@ Result<> Controller::build_region(Task& task) const {
         task.no_region_reason = region.error().text();
         task.entry.copies = 0;
         task.entry.aggregators = 0;
+        task.entry.policy = ASK_POLICY_FIRST_COME;
         return {};
     }
     ASK_PASS(region);
     task.region = std::move(*region);
     return bpf::pin(task.region.get(), pins_.task(task.id) / "region");
+}
+
+// The heats' map, pinned. Without memory for it first come keeps the aggregators.
+Result<> Controller::build_heats(Task& task) const {
+    const ask_task& entry = task.entry;
+    const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
+    auto heats = plane_.types().create_heats(entry.sets * geometry.aas() * entry.aggregators);
+    if (!heats.ok() && heats.error().code() == Errc::kLimit) {
+        spdlog::warn("task {}: {}; cold keys are not replaced", task.id, heats.error().text());
+        task.entry.policy = ASK_POLICY_FIRST_COME;
+        return {};
+    }
+    ASK_PASS(heats);
+    task.heats = std::move(*heats);
+    ASK_TRY(plane_.maps().heats.set(task.index, static_cast<std::uint32_t>(task.heats.get())), "heats");
+    return bpf::pin(task.heats.get(), pins_.task(task.id) / "heat");
 }
 
 // Everything of the task in kernel and pins, meta last. Without the lock: inserting a region waits for a
@@ -225,6 +269,9 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     }
     if (task.entry.copies > 0) {
         ASK_PASS(build_region(task));
+    }
+    if (task.entry.policy == ASK_POLICY_REPLACE) {
+        ASK_PASS(build_heats(task));
     }
     ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
     if (task.entry.copies > 0) {

@@ -242,6 +242,8 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "flows", maps.flows));
     ASK_PASS(open_map(pins, "flow_stats", maps.flow_stats));
     ASK_PASS(open_map(pins, "tasks", maps.tasks));
+    ASK_PASS(open_map(pins, "heats", maps.heats));
+    ASK_PASS(open_map(pins, "carried", maps.carried));
     return open_map(pins, "regions", maps.regions);
 }
 

@@ -69,6 +69,20 @@ MetricFamily tuple_counters(const std::vector<TaskReport>& tasks) {
     return family;
 }
 
+// Beside them: tuples that were aggregated and left again, to be added up at the receiver.
+MetricFamily evicted_counters(const std::vector<TaskReport>& tasks) {
+    MetricFamily family{"ask_switch_task_tuples_evicted_total",
+                        "Tuples of open tasks that hotter keys took out of aggregators",
+                        MetricType::Counter,
+                        {}};
+    for (const TaskReport& task : tasks) {
+        ClientMetric metric = labelled({{"task", task.id}});
+        metric.counter.value = static_cast<double>(task.stats.tuples_evicted);
+        family.metric.push_back(std::move(metric));
+    }
+    return family;
+}
+
 }  // namespace
 
 class SwitchMetrics : public prometheus::Collectable {
@@ -82,6 +96,7 @@ class SwitchMetrics : public prometheus::Collectable {
         }
         if (const auto report = controller_.report(); report.ok()) {
             families.push_back(tuple_counters(report->tasks));
+            families.push_back(evicted_counters(report->tasks));
             families.push_back(
                 gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report->tasks.size())));
             families.push_back(gauge("ask_switch_channels", "Channels that are registered",

@@ -21,33 +21,36 @@ UniqueFd create_array(const char* name, std::uint32_t value_size, std::uint32_t 
 
 Result<RegionTypes> RegionTypes::load(const bpf_object* object) {
     RegionTypes all;
-    auto region = region_types(object);
-    ASK_TRY(region, "types of a region");
+    auto inner = inner_types(object);
+    ASK_TRY(inner, "types of a region");
     auto task_meta = task_meta_types();
     ASK_TRY(task_meta, "types of a task's meta");
-    all.region_ = std::move(*region);
+    all.inner_ = std::move(*inner);
     all.task_meta_ = std::move(*task_meta);
     return all;
 }
 
 // A copy of the object's BTF: its own is with the kernel only if the object was loaded, which a successor
 // does not.
-Result<RegionTypes::Types> RegionTypes::region_types(const bpf_object* object) {
+Result<RegionTypes::InnerTypes> RegionTypes::inner_types(const bpf_object* object) {
     std::uint32_t size = 0;
     const btf* own = bpf_object__btf(object);
     const void* raw = own == nullptr ? nullptr : btf__raw_data(own, &size);
     if (raw == nullptr) {
         return Error(Errc::kInternal, "the switch program's object has no BTF");
     }
-    Types result;
+    InnerTypes result;
     result.types.reset(btf__new(raw, size));
     if (!result.types) {
         return Error::from_errno(errno, "read BTF");
     }
     result.key = btf__find_by_name_kind(result.types.get(), "__u32", BTF_KIND_TYPEDEF);
-    result.value = btf__find_by_name_kind(result.types.get(), "ask_aggregator", BTF_KIND_STRUCT);
-    if (result.key <= 0 || result.value <= 0) {
-        return Error(Errc::kInternal, "the object's BTF lacks __u32 or struct ask_aggregator");
+    result.aggregator = btf__find_by_name_kind(result.types.get(), "ask_aggregator", BTF_KIND_STRUCT);
+    result.heats = btf__find_by_name_kind(result.types.get(), "ask_heats", BTF_KIND_STRUCT);
+    result.carried = btf__find_by_name_kind(result.types.get(), "__u64", BTF_KIND_TYPEDEF);
+    if (result.key <= 0 || result.aggregator <= 0 || result.heats <= 0 || result.carried <= 0) {
+        return Error(Errc::kInternal,
+                     "the object's BTF lacks __u32, __u64, struct ask_aggregator or struct ask_heats");
     }
     if (const int error = btf__load_into_kernel(result.types.get()); error != 0) {
         return Error::from_errno(-error, "load BTF");
@@ -91,9 +94,28 @@ Result<RegionTypes::Types> RegionTypes::task_meta_types() {
 Result<UniqueFd> RegionTypes::create_region(std::uint32_t aggregators) const {
     UniqueFd fd =
         create_array("ask_region", sizeof(ask_aggregator), aggregators, BPF_F_MMAPABLE | BPF_F_INNER_MAP,
-                     region_.types.get(), region_.key, region_.value);
+                     inner_.types.get(), inner_.key, inner_.aggregator);
     if (!fd) {
         return Error::from_errno(errno, "create a region of " + std::to_string(aggregators) + " aggregators");
+    }
+    return fd;
+}
+
+Result<UniqueFd> RegionTypes::create_heats(std::uint32_t places) const {
+    UniqueFd fd = create_array("ask_heat", sizeof(ask_heats), places / 8 + (places % 8 != 0 ? 1 : 0),
+                               BPF_F_INNER_MAP, inner_.types.get(), inner_.key, inner_.heats);
+    if (!fd) {
+        return Error::from_errno(errno, "create heats of " + std::to_string(places) + " aggregators");
+    }
+    return fd;
+}
+
+Result<UniqueFd> RegionTypes::create_carried(const Geometry& geometry) const {
+    UniqueFd fd =
+        create_array("ask_carried", sizeof(std::uint64_t), ask_carried_words(geometry.rows, geometry.aas()),
+                     BPF_F_INNER_MAP, inner_.types.get(), inner_.key, inner_.carried);
+    if (!fd) {
+        return Error::from_errno(errno, "create a map of the evicted tuples that a flow carries");
     }
     return fd;
 }

@@ -14,6 +14,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/bpf/map.h"
+#include "lib/core/types.h"
 
 namespace ask {
 
@@ -21,11 +22,15 @@ using TaskMetaMap = bpf::Map<std::uint32_t, ask_task_meta>;
 
 class RegionTypes {
  public:
-    // Takes the aggregator's type from the switch program's object, opened or loaded.
+    // Takes the types of inner maps from the switch program's object, opened or loaded.
     static Result<RegionTypes> load(const bpf_object* object);
 
     // A region of `aggregators` words, memory-mapped and of a size of its own. kLimit: no memory.
     [[nodiscard]] Result<UniqueFd> create_region(std::uint32_t aggregators) const;
+    // Heats of `places` aggregators, for a task that replaces. kLimit: no memory.
+    [[nodiscard]] Result<UniqueFd> create_heats(std::uint32_t places) const;
+    // Room for what a flow's packets carry of others' tuples. kLimit: no memory.
+    [[nodiscard]] Result<UniqueFd> create_carried(const Geometry& geometry) const;
     // A map of one ask_task_meta, holding `meta`.
     [[nodiscard]] Result<UniqueFd> create_task_meta(const ask_task_meta& meta) const;
 
@@ -39,11 +44,19 @@ class RegionTypes {
         std::int32_t key = 0;
         std::int32_t value = 0;
     };
+    // What the switch program's object says of its inner maps.
+    struct InnerTypes {
+        std::unique_ptr<btf, FreeBtf> types;
+        std::int32_t key = 0;
+        std::int32_t aggregator = 0;
+        std::int32_t heats = 0;
+        std::int32_t carried = 0;
+    };
 
-    static Result<Types> region_types(const bpf_object* object);
+    static Result<InnerTypes> inner_types(const bpf_object* object);
     static Result<Types> task_meta_types();
 
-    Types region_;
+    InnerTypes inner_;
     Types task_meta_;
 };
 

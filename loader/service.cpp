@@ -62,12 +62,31 @@ v1::Operator write_operator(Op op) {
     return op == Op::kMax ? v1::OPERATOR_MAX : v1::OPERATOR_SUM;
 }
 
+// Unset: the switch's choice.
+Result<std::optional<ask_policy>> read_policy(v1::Policy message) {
+    switch (message) {
+        case v1::POLICY_UNSPECIFIED:
+            return std::optional<ask_policy>();
+        case v1::POLICY_FIRST_COME:
+            return std::optional(ASK_POLICY_FIRST_COME);
+        case v1::POLICY_REPLACE:
+            return std::optional(ASK_POLICY_REPLACE);
+        default:
+            return Error(Errc::kInput, "policy: must be FIRST_COME or REPLACE");
+    }
+}
+
+v1::Policy write_policy(ask_policy policy) {
+    return policy == ASK_POLICY_REPLACE ? v1::POLICY_REPLACE : v1::POLICY_FIRST_COME;
+}
+
 void write_stats(const ask_flow_stats& stats, v1::FlowStats* message) {
     message->set_tuples_switch(stats.tuples_aggregated);
     message->set_tuples_collision(stats.tuples_collision);
     message->set_tuples_overflow(stats.tuples_overflow);
     message->set_tuples_contention(stats.tuples_contention);
     message->set_tuples_no_region(stats.tuples_no_region);
+    message->set_tuples_evicted(stats.tuples_evicted);
 }
 
 std::string_view phase_name(std::uint32_t phase) {
@@ -95,6 +114,7 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_op(write_operator(task.op));
     message->set_aggregators(task.aggregators);
     message->set_copies(task.copies);
+    message->set_policy(write_policy(task.policy));
     message->set_epoch(task.epoch);
     message->set_phase(std::string(phase_name(task.phase)));
     message->set_receiver(task.receiver);
@@ -186,6 +206,10 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1:
     if (!op.ok()) {
         return to_status(op.error());
     }
+    const auto policy = read_policy(request->policy());
+    if (!policy.ok()) {
+        return to_status(policy.error());
+    }
     const auto grant = controller_.open_task({.id = request->id(),
                                               .instance = request->instance(),
                                               .geometry = *geometry,
@@ -193,6 +217,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1:
                                               .aggregators = request->aggregators(),
                                               .copies = request->copies(),
                                               .require_region = request->require_region(),
+                                              .policy = *policy,
                                               .receiver = request->receiver()});
     if (!grant.ok()) {
         return to_status(grant.error());
@@ -200,6 +225,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1:
     fill_mark(reply->mutable_mark());
     reply->set_aggregators(grant->aggregators);
     reply->set_no_region_reason(grant->no_region_reason);
+    reply->set_policy(write_policy(grant->policy));
     return grpc::Status::OK;
 }
 

@@ -11,7 +11,7 @@ std::uint64_t channel_bytes() {
     return sizeof(ask_dedupe_state) + sizeof(ask_pkt_state);
 }
 
-Result<> SramBudget::check(const Geometry& geometry, std::uint32_t aggregators) const {
+Result<> SramBudget::check(const Geometry& geometry, std::uint32_t aggregators, std::uint64_t heats) const {
     const std::uint64_t stage = total_ / kStages;
     const std::uint64_t array = std::uint64_t{aggregators} * sizeof(ask_aggregator);
     if (array > stage) {
@@ -27,7 +27,7 @@ Result<> SramBudget::check(const Geometry& geometry, std::uint32_t aggregators) 
                                        " aggregators take " + std::to_string(stages) + " stages, there are " +
                                        std::to_string(kStages) + ": ask for fewer aggregators or slots");
     }
-    const std::uint64_t bytes = region_bytes(geometry, aggregators);
+    const std::uint64_t bytes = region_bytes(geometry, aggregators) + heats;
     const std::uint64_t left = total_ - std::min(total_, used_);
     if (bytes > left) {
         return Error(Errc::kLimit,

@@ -23,9 +23,10 @@ class SramBudget {
 
     [[nodiscard]] std::uint64_t total() const { return total_; }
     [[nodiscard]] std::uint64_t used() const { return used_; }
-    // Whether a region fits beside what is in use: in bytes, each AA in a stage, all AAs in the stages. The
-    // error names the limit.
-    [[nodiscard]] Result<> check(const Geometry& geometry, std::uint32_t aggregators) const;
+    // Whether a region fits beside what is in use, with `heats` bytes more: in bytes, each AA in a stage, all
+    // AAs in the stages. The error names the limit.
+    [[nodiscard]] Result<> check(const Geometry& geometry, std::uint32_t aggregators,
+                                 std::uint64_t heats = 0) const;
     void take(std::uint64_t bytes) { used_ += bytes; }
     void give_back(std::uint64_t bytes) { used_ -= bytes; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a packet costs the switch program: BPF_PROG_TEST_RUN with packets that are new every time, both ways
-// of keeping aggregators exact side by side in one run. CSV on stdout, a summary on stderr.
+// of keeping aggregators exact and both policies side by side in one run. CSV on stdout, a summary on stderr.
 #include <net/if.h>
 
 #include <algorithm>
@@ -34,11 +34,27 @@ constexpr std::uint32_t kIncarnation = 7;
 constexpr std::size_t kFrameHeader = 42;
 constexpr int kRounds = 5;
 
+// How many keys share an AA.
+enum class Load : std::uint8_t {
+    kHits,    // a sixteenth of the aggregators: nearly all tuples find their key
+    kMisses,  // four times the aggregators: most tuples find another's
+};
+
 struct Case {
-    std::string name;
     std::uint32_t memory = ASK_MEMORY_PIPELINES;
+    std::uint32_t policy = ASK_POLICY_FIRST_COME;
+    Load load = Load::kHits;
     ask::Geometry geometry;
     std::uint32_t aggregators = 1U << 15;
+
+    [[nodiscard]] std::string name() const {
+        return std::string(memory == ASK_MEMORY_PIPELINES ? "pipelines" : "shared") + "," +
+               (policy == ASK_POLICY_REPLACE ? "replace" : "first-come") + "," +
+               (load == Load::kHits ? "hits" : "misses");
+    }
+    [[nodiscard]] std::uint32_t keys() const {
+        return load == Load::kHits ? aggregators / 16 : aggregators * 4;
+    }
 };
 
 struct SkeletonDeleter {
@@ -61,6 +77,18 @@ Result<Skeleton> load(const Case& what) {
 template <typename K, typename V>
 bool put(const bpf_map* map, const K& key, const V& value) {
     return bpf_map_update_elem(bpf_map__fd(map), &key, &value, BPF_ANY) == 0;
+}
+
+// Linux 6.1 takes as an inner map only one that has BTF, as the one in the object has.
+int create_inner(const switch_bpf& skeleton, const char* value, std::size_t size, std::uint32_t entries,
+                 std::uint32_t flags) {
+    const btf* types = bpf_object__btf(skeleton.obj);
+    LIBBPF_OPTS(bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(skeleton.obj)),
+                .btf_key_type_id = static_cast<__u32>(btf__find_by_name(types, "__u32")),
+                .btf_value_type_id = static_cast<__u32>(btf__find_by_name(types, value)),
+                .map_flags = flags | BPF_F_INNER_MAP);
+    return bpf_map_create(BPF_MAP_TYPE_ARRAY, "inner", sizeof(std::uint32_t), static_cast<__u32>(size),
+                          entries, &options);
 }
 
 // Registers one channel, task and flow with a region straight in the maps, on `lo`.
@@ -88,26 +116,24 @@ Result<> register_flow(switch_bpf& skeleton, const Case& what, const ask::CheckK
     task.m = what.geometry.m;
     task.rows = what.geometry.rows;
     task.op = ASK_OP_SUM;
-    // Linux 6.1 takes as a region only a map that has BTF, as the one in the object has.
-    const btf* types = bpf_object__btf(skeleton.obj);
-    LIBBPF_OPTS(
-        bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(skeleton.obj)),
-        .btf_key_type_id = static_cast<__u32>(btf__find_by_name_kind(types, "__u32", BTF_KIND_TYPEDEF)),
-        .btf_value_type_id =
-            static_cast<__u32>(btf__find_by_name_kind(types, "ask_aggregator", BTF_KIND_STRUCT)),
-        .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+    task.policy = static_cast<__u8>(what.policy);
+    const std::uint32_t places = sets * what.geometry.aas() * what.aggregators;
     const int region =
-        bpf_map_create(BPF_MAP_TYPE_ARRAY, "region", sizeof(std::uint32_t), sizeof(ask_aggregator),
-                       sets * what.geometry.aas() * what.aggregators, &options);
+        create_inner(skeleton, "ask_aggregator", sizeof(ask_aggregator), places, BPF_F_MMAPABLE);
+    const int heats = create_inner(skeleton, "ask_heats", sizeof(ask_heats), (places + 7) / 8, 0);
+    const int carried = create_inner(skeleton, "__u64", sizeof(__u64),
+                                     ask_carried_words(what.geometry.rows, what.geometry.aas()), 0);
     const std::uint32_t zero = 0;
-    const bool done =
-        region >= 0 && put(skeleton.maps.channels, zero, channel) && put(skeleton.maps.flows, zero, flow) &&
-        put(skeleton.maps.tasks, zero, task) && put(skeleton.maps.regions, zero, region) &&
-        put(skeleton.maps.channel_ids, channel_id, zero) && put(skeleton.maps.flow_ids, flow_id, zero);
+    const bool done = region >= 0 && heats >= 0 && carried >= 0 && put(skeleton.maps.heats, zero, heats) &&
+                      put(skeleton.maps.carried, zero, carried) &&
+                      put(skeleton.maps.channels, zero, channel) && put(skeleton.maps.flows, zero, flow) &&
+                      put(skeleton.maps.tasks, zero, task) && put(skeleton.maps.regions, zero, region) &&
+                      put(skeleton.maps.channel_ids, channel_id, zero) &&
+                      put(skeleton.maps.flow_ids, flow_id, zero);
     return done ? Result<>() : ask::Error::from_errno(errno, "fill the maps");
 }
 
-// A frame with every slot filled with keys out of few enough that all are aggregated.
+// A frame with every slot filled.
 class FrameMaker {
  public:
     FrameMaker(const Case& what, const ask::CheckKey& key) : what_(what), key_(key) {
@@ -161,7 +187,7 @@ class FrameMaker {
             const auto position =
                 aa < what_.geometry.short_slots ? 0 : (aa - what_.geometry.short_slots) % what_.geometry.m;
             // Leading words of a group are constant: the last word alone tells its keys apart.
-            const auto draw = static_cast<std::uint32_t>(random_() % (what_.aggregators / 16));
+            const auto draw = static_cast<std::uint32_t>(random_() % what_.keys());
             const bool leading = aa >= what_.geometry.short_slots && position + 1 < what_.geometry.m;
             const std::uint32_t kpart = 0x41000000U | (leading ? 0 : draw);
             const std::uint32_t vpart = htobe32(leading ? 0 : 1);
@@ -218,27 +244,50 @@ Result<double> aggregated_share(const switch_bpf& skeleton) {
 
 Result<> run_case(const Case& what, int packets) {
     auto skeleton = load(what);
-    ASK_TRY(skeleton, what.name);
+    ASK_TRY(skeleton, what.name());
     const ask::CheckKey key({1, 2});
-    ASK_TRY(register_flow(**skeleton, what, key), what.name);
+    ASK_TRY(register_flow(**skeleton, what, key), what.name());
     FrameMaker maker(what, key);
     std::uint64_t seq = 0;
-    ASK_TRY(run_packets(**skeleton, maker, seq, packets), what.name);  // fills the aggregators
+    ASK_TRY(run_packets(**skeleton, maker, seq, packets), what.name());  // fills the aggregators
     std::array<double, kRounds> rounds{};
     for (double& round : rounds) {
         auto mean = run_packets(**skeleton, maker, seq, packets);
-        ASK_TRY(mean, what.name);
+        ASK_TRY(mean, what.name());
         round = *mean;
     }
     std::sort(rounds.begin(), rounds.end());
     auto share = aggregated_share(**skeleton);
-    ASK_TRY(share, what.name);
+    ASK_TRY(share, what.name());
     const double tuples = what.geometry.slots() * what.geometry.rows;
-    std::printf("%s,%s,%u,%u,%.0f,%.1f,%.1f,%.1f,%.2f,%.4f\n", what.name.c_str(),
+    std::printf("%s,%s,%u,%u,%.0f,%.1f,%.1f,%.1f,%.2f,%.4f\n", what.name().c_str(),
                 to_string(what.geometry).c_str(), what.aggregators, what.geometry.rows, tuples,
                 rounds.front(), rounds[kRounds / 2], rounds.back(), rounds[kRounds / 2] / tuples, *share);
     std::fflush(stdout);
     return {};
+}
+
+// First come with hits for every geometry and size; the policies with both loads where that says most.
+std::vector<Case> cases_of(const ask::Geometry& geometry, std::uint32_t aggregators) {
+    std::vector<Case> cases;
+    for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
+        cases.push_back({.memory = memory, .geometry = geometry, .aggregators = aggregators});
+    }
+    if (geometry.rows == 1 || aggregators != 1U << 15) {
+        return cases;
+    }
+    for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
+        for (const Load load : {Load::kHits, Load::kMisses}) {
+            for (const std::uint32_t policy : {ASK_POLICY_FIRST_COME, ASK_POLICY_REPLACE}) {
+                cases.push_back({.memory = memory,
+                                 .policy = policy,
+                                 .load = load,
+                                 .geometry = geometry,
+                                 .aggregators = aggregators});
+            }
+        }
+    }
+    return cases;
 }
 
 }  // namespace
@@ -248,19 +297,15 @@ int main(int argc, char** argv) {
     const int packets = quick ? 2000 : 20000;
     libbpf_set_print(nullptr);
     std::puts(
-        "way,geometry,aggregators,rows,tuples,ns_packet_min,ns_packet_median,ns_packet_max,ns_tuple_median,"
-        "aggregated");
+        "way,policy,load,geometry,aggregators,rows,tuples,ns_packet_min,ns_packet_median,ns_packet_max,"
+        "ns_tuple_median,aggregated");
     const std::array<ask::Geometry, 3> geometries{
         ask::Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 1},
         ask::Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 4},
         ask::Geometry{.short_slots = 16, .groups = 8, .m = 2, .rows = 4}};
     for (const std::uint32_t aggregators : {1U << 10, 1U << 15, 1U << 18}) {
         for (const auto& geometry : geometries) {
-            for (const auto memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
-                const Case what{.name = memory == ASK_MEMORY_PIPELINES ? "pipelines" : "shared",
-                                .memory = static_cast<std::uint32_t>(memory),
-                                .geometry = geometry,
-                                .aggregators = aggregators};
+            for (const Case& what : cases_of(geometry, aggregators)) {
                 if (const auto result = run_case(what, packets); !result) {
                     std::fprintf(stderr, "ask-bench-switch: %s\n", result.error().text().c_str());
                     return static_cast<int>(result.error().code());

@@ -9,12 +9,13 @@ TaskStats stats_from_proto(const v1::FlowStats& stats) {
     out.tuples_merged = stats.tuples_merged();
     out.tuples_sent = stats.tuples_sent();
     out.tuples_switch = stats.tuples_switch();
+    out.tuples_evicted = stats.tuples_evicted();
     ReceiverTuples& receiver = out.tuples_receiver;
     receiver.collision = stats.tuples_collision();
     receiver.overflow = stats.tuples_overflow();
     receiver.contention = stats.tuples_contention();
     receiver.no_region = stats.tuples_no_region();
-    const std::uint64_t explained = receiver.total();
+    const std::uint64_t explained = receiver.total() + out.tuples_evicted;
     if (stats.tuples_data() > explained) {
         receiver.no_region += stats.tuples_data() - explained;
     }
@@ -39,6 +40,18 @@ v1::Operator op_to_proto(TaskOp op) {
             return v1::OPERATOR_MAX;
     }
     return v1::OPERATOR_UNSPECIFIED;
+}
+
+v1::Policy policy_to_proto(TaskPolicy policy) {
+    switch (policy) {
+        case TaskPolicy::kAuto:
+            return v1::POLICY_UNSPECIFIED;
+        case TaskPolicy::kFirstCome:
+            return v1::POLICY_FIRST_COME;
+        case TaskPolicy::kReplace:
+            return v1::POLICY_REPLACE;
+    }
+    return v1::POLICY_UNSPECIFIED;
 }
 
 Result<TaskOp> op_from_proto(v1::Operator op) {

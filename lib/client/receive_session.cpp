@@ -53,6 +53,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options) {
     open.set_aggregators(options.aggregators);
     open.set_no_switch(options.no_switch);
     open.set_require_region(options.require_region);
+    open.set_policy(policy_to_proto(options.policy));
     return request;
 }
 

@@ -36,7 +36,8 @@ struct ReceiveOptions {
     std::uint32_t aggregators = 0;     // per AA on the switch; 0: its default
     bool no_switch = false;            // aggregate at the receiver only
     bool require_region = false;       // fail rather than go without memory on the switch
-    int cancel_fd = -1;                // a descriptor that ends every wait with kAborted once it is readable
+    TaskPolicy policy = TaskPolicy::kAuto;
+    int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
 };
 

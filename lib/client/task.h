@@ -28,6 +28,13 @@ Result<> check_task_id(std::string_view id);
 // leading "unix:" is taken off.
 [[nodiscard]] std::string agent_socket_path(std::string_view chosen = {});
 
+// Who keeps an aggregator of the switch that two keys want.
+enum class TaskPolicy : std::uint8_t {
+    kAuto,       // the switch chooses
+    kFirstCome,  // the paper's: whoever came first
+    kReplace,    // a hotter key takes a colder one's place
+};
+
 // Tuples that the switch left to the receiver, by the reason it had.
 struct ReceiverTuples {
     std::uint64_t collision = 0;   // another key held the aggregator
@@ -47,6 +54,8 @@ struct TaskStats {
     std::uint64_t tuples_merged = 0;  // joined with an equal key by the sender, before packing
     std::uint64_t tuples_sent = 0;
     std::uint64_t tuples_switch = 0;  // aggregated on the switch
+    // Partial results that hotter keys took out of aggregators, and that went on to the receiver.
+    std::uint64_t tuples_evicted = 0;
     ReceiverTuples tuples_receiver;
     std::uint64_t packets_sent = 0;  // first transmissions
     std::uint64_t packets_acked_by_switch = 0;

@@ -21,6 +21,16 @@ inline constexpr std::uint32_t kArraysPerStage = 4;
     return std::uint64_t{geometry.aas()} * aggregators * sizeof(ask_aggregator);
 }
 
+// Bytes of the heats of a task that replaces; `aggregators` of an AA in one copy.
+[[nodiscard]] constexpr std::uint64_t heat_bytes(const Geometry& geometry, std::uint32_t aggregators) {
+    return (std::uint64_t{geometry.aas()} * aggregators + 7) / 8 * sizeof(ask_heats);
+}
+
+// Bytes that each flow of such a task takes for what its packets carry of others' tuples.
+[[nodiscard]] constexpr std::uint64_t carried_bytes(const Geometry& geometry) {
+    return std::uint64_t{ASK_WINDOW} * geometry.rows * (1 + geometry.aas()) * sizeof(std::uint64_t);
+}
+
 // Most aggregators an AA, both copies, of a region in a pipeline of `total` bytes of which `left` are free:
 // each AA in one stage, all AAs in the stages. 0: the geometry's AAs do not fit.
 [[nodiscard]] constexpr std::uint32_t most_aggregators(const Geometry& geometry, std::uint64_t total,

@@ -20,6 +20,7 @@ void put_stats(Json& json, const client::TaskStats& stats) {
     json["tuples_merged"] = stats.tuples_merged;
     json["tuples_sent"] = stats.tuples_sent;
     json["tuples_switch"] = stats.tuples_switch;
+    json["tuples_evicted"] = stats.tuples_evicted;
     json["tuples_receiver"] = {{"total", receiver.total()},         {"collision", receiver.collision},
                                {"long", receiver.long_key},         {"overflow", receiver.overflow},
                                {"contention", receiver.contention}, {"no_region", receiver.no_region}};

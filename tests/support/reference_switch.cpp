@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/reference_switch.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -12,7 +13,7 @@
 
 namespace ask::test {
 
-void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregators) {
+void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregators, ask_policy policy) {
     Channel& channel = channels_[params.channel];
     if (channel.incarnation != params.incarnation) {
         channel = Channel{};
@@ -24,44 +25,86 @@ void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregato
     if (fresh) {
         task->second.params = params;
         task->second.aggregators = aggregators;
+        task->second.policy = policy;
         task->second.region.resize(std::size_t{params.geometry.aas()} * aggregators);
+        task->second.heats.resize(task->second.region.size());
     }
 }
 
-bool ReferenceSwitch::aggregate_slot(Task& task, std::uint32_t slot, const std::byte* words) {
+ReferenceSwitch::Place ReferenceSwitch::place_of(Task& task, std::uint32_t slot, const std::byte* words) {
     const Geometry& geometry = task.params.geometry;
-    const std::uint32_t aa = slot_first_aa(slot, geometry);
     const std::uint32_t aas = slot_aas(slot, geometry);
     std::uint32_t hash = ASK_HASH_SEED;
     for (std::uint32_t i = 0; i < aas; ++i) {
         hash = ask_hash_add(hash, load_raw<std::uint32_t>(words + std::size_t{i} * ASK_SLOT_BYTES));
     }
-    const std::uint32_t index = ask_hash_index(hash, task.aggregators);
-    const auto at = [&](std::uint32_t i) -> ask_aggregator& {
-        return task.region[std::size_t{aa + i} * task.aggregators + index];
-    };
-    const bool blank = load_raw<std::uint32_t>(&at(aas - 1).kpart) == 0;
-    for (std::uint32_t i = 0; i < aas && !blank; ++i) {
-        if (std::memcmp(&at(i).kpart, words + std::size_t{i} * ASK_SLOT_BYTES, ASK_KPART_BYTES) != 0) {
-            return false;
-        }
-    }
-    ask_aggregator& last = at(aas - 1);
-    const auto value =
-        static_cast<std::int32_t>(load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4));
-    const Wide sum = blank ? Wide{value} : apply(task.params.op, last.vpart, value);
-    if (sum < std::numeric_limits<std::int32_t>::min() || sum > std::numeric_limits<std::int32_t>::max()) {
-        return false;
-    }
-    for (std::uint32_t i = 0; i < aas; ++i) {
-        std::memcpy(&at(i).kpart, words + std::size_t{i} * ASK_SLOT_BYTES, ASK_KPART_BYTES);
-    }
-    last.vpart = static_cast<std::int32_t>(sum);
-    ++tuples_aggregated_;
-    return true;
+    return {.task = task,
+            .aa = slot_first_aa(slot, geometry),
+            .words = aas,
+            .index = ask_hash_index(hash, task.aggregators)};
 }
 
-ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView& packet) {
+ReferenceSwitch::Offer ReferenceSwitch::offer(const Place& place, const std::byte* words) {
+    const std::uint32_t aas = place.words;
+    ask_aggregator& last = place.at(aas - 1);
+    const bool blank = load_raw<std::uint32_t>(&last.kpart) == 0;
+    for (std::uint32_t i = 0; i < aas && !blank; ++i) {
+        if (std::memcmp(&place.at(i).kpart, words + std::size_t{i} * ASK_SLOT_BYTES, ASK_KPART_BYTES) != 0) {
+            return Offer::kCollision;
+        }
+    }
+    const auto value =
+        static_cast<std::int32_t>(load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4));
+    const Wide sum = blank ? Wide{value} : apply(place.task.params.op, last.vpart, value);
+    if (sum < std::numeric_limits<std::int32_t>::min() || sum > std::numeric_limits<std::int32_t>::max()) {
+        return Offer::kOverflow;
+    }
+    for (std::uint32_t i = 0; i < aas; ++i) {
+        std::memcpy(&place.at(i).kpart, words + std::size_t{i} * ASK_SLOT_BYTES, ASK_KPART_BYTES);
+    }
+    last.vpart = static_cast<std::int32_t>(sum);
+    return blank ? Offer::kTaken : Offer::kAggregated;
+}
+
+void ReferenceSwitch::change_places(const Place& place, std::byte* words) {
+    for (std::uint32_t i = 0; i < place.words; ++i) {
+        std::byte* word = words + std::size_t{i} * ASK_SLOT_BYTES;
+        const ask_aggregator held = place.at(i);
+        std::memcpy(&place.at(i).kpart, word, ASK_KPART_BYTES);
+        place.at(i).vpart = static_cast<std::int32_t>(load_be<std::uint32_t>(word + ASK_KPART_BYTES));
+        std::memcpy(word, &held.kpart, ASK_KPART_BYTES);
+        store_be(word + ASK_KPART_BYTES, static_cast<std::uint32_t>(held.vpart));
+    }
+}
+
+// True: nothing is left of the slot.
+bool ReferenceSwitch::aggregate_slot(Task& task, std::uint32_t slot, std::byte* words) {
+    const Place place = place_of(task, slot, words);
+    const Offer outcome = offer(place, words);
+    const bool aggregated = outcome == Offer::kTaken || outcome == Offer::kAggregated;
+    tuples_aggregated_ += aggregated ? 1 : 0;
+    if (task.policy != ASK_POLICY_REPLACE) {
+        return aggregated;
+    }
+    unsigned& heat = place.heat();
+    if (outcome == Offer::kCollision && heat == 0) {
+        change_places(place, words);
+        heat = 1;
+        ++tuples_aggregated_;
+        ++tuples_evicted_;
+    } else if (outcome == Offer::kCollision) {
+        --heat;
+    } else if (outcome == Offer::kTaken) {
+        heat = 1;
+    } else {
+        heat = std::min(heat + ASK_HEAT_GAIN, ASK_HEAT_CAP);
+    }
+    return aggregated;
+}
+
+// `rows` are the packet's; replaced slots change.
+ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView& packet,
+                                                    std::span<std::byte> rows) {
     Bitmaps left = packet.bitmap;
     if (task.aggregators == 0) {
         return left;
@@ -72,7 +115,7 @@ ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView
             const std::size_t offset = std::size_t{row} * geometry.row_bytes() +
                                        std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
             const std::uint32_t bit = 1U << slot;
-            if ((left[row] & bit) != 0 && aggregate_slot(task, slot, packet.body.data() + offset)) {
+            if ((left[row] & bit) != 0 && aggregate_slot(task, slot, rows.data() + offset)) {
                 left[row] &= ~bit;
             }
         }
@@ -80,8 +123,8 @@ ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView
     return left;
 }
 
-ReferenceSwitch::Outcome ReferenceSwitch::answer(const Flow& flow, const PacketView& packet, Ports ports,
-                                                 const Bitmaps& left) const {
+ReferenceSwitch::Outcome ReferenceSwitch::answer(const Flow& flow, const PacketView& packet, ask::Ports ports,
+                                                 const Bitmaps& left, std::span<const std::byte> rows) const {
     std::uint32_t present = packet.header.rows;
     while (present > 0 && left[present - 1] == 0) {
         --present;
@@ -98,11 +141,12 @@ ReferenceSwitch::Outcome ReferenceSwitch::answer(const Flow& flow, const PacketV
     std::vector<std::byte> out(packet.payload.begin(), packet.payload.end());
     const std::size_t head = write_header(out, header, left);
     out.resize(head + std::size_t{present} * flow.params.geometry.row_bytes());
+    std::copy_n(rows.begin(), out.size() - head, out.begin() + static_cast<std::ptrdiff_t>(head));
     flow.key.seal(out, ports);
     return {.way = Way::kToReceiver, .ports = ports, .payload = std::move(out)};
 }
 
-ReferenceSwitch::Outcome ReferenceSwitch::on_packet(std::span<const std::byte> payload, Ports ports) {
+ReferenceSwitch::Outcome ReferenceSwitch::on_packet(std::span<const std::byte> payload, ask::Ports ports) {
     const auto packet = parse_packet(payload);
     if (!packet || packet->header.type == ASK_ACK) {
         // ACKs of the receiver pass; anything else is dropped.
@@ -129,10 +173,12 @@ ReferenceSwitch::Outcome ReferenceSwitch::on_packet(std::span<const std::byte> p
         return {.way = Way::kToReceiver, .ports = ports, .payload = {payload.begin(), payload.end()}};
     }
     Bitmaps& left = channel.left[seq % ASK_WINDOW];
+    std::vector<std::byte>& rows = channel.rows[seq % ASK_WINDOW];
     if (fresh) {
-        left = aggregate(tasks_.at(packet->header.instance), *packet);
+        rows.assign(packet->body.begin(), packet->body.end());
+        left = aggregate(tasks_.at(packet->header.instance), *packet, rows);
     }
-    return answer(found->second, *packet, ports, left);
+    return answer(found->second, *packet, ports, left, rows);
 }
 
 std::string ReferenceSwitch::fetch(std::uint64_t instance) const {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "lib/client/receive_session.h"
@@ -29,7 +30,12 @@ struct Flags {
     std::uint32_t aggregators = 0;
     bool no_switch = false;
     bool require_region = false;
+    std::string policy = "auto";
 };
+
+const std::map<std::string, client::TaskPolicy> kPolicies{{"auto", client::TaskPolicy::kAuto},
+                                                          {"first-come", client::TaskPolicy::kFirstCome},
+                                                          {"replace", client::TaskPolicy::kReplace}};
 
 void add_flags(CLI::App& app, Flags& flags) {
     add_common_flags(app, flags.common);
@@ -50,6 +56,12 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("N");
     app.add_flag("--no-switch", flags.no_switch, "aggregate on this host only");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
+    app.add_option("--policy", flags.policy,
+                   "who keeps an aggregator that two keys want: first-come, replace (a hotter key takes a "
+                   "colder one's place) or auto")
+        ->check(CLI::IsMember(kPolicies))
+        ->type_name("P")
+        ->capture_default_str();
     app.footer(
         "Prints key<TAB>value lines, sorted by the keys' bytes, once every sender has finished. Exit codes "
         "and "
@@ -66,6 +78,7 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.aggregators = flags.aggregators;
     options.no_switch = flags.no_switch;
     options.require_region = flags.require_region;
+    options.policy = kPolicies.at(flags.policy);
     if (!flags.geometry.empty()) {
         auto geometry = parse_geometry(flags.geometry, kUsualPayload);
         if (!geometry) {

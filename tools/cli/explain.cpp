@@ -80,8 +80,8 @@ std::string switch_part(const v1::SwitchTask& task) {
         return text + "no region, so it aggregates nothing.\n";
     }
     return text + "a region of " + grouped(task.aggregators()) + " aggregators per array (" +
-           bytes_text(task.region_bytes()) + "), epoch " + std::to_string(task.epoch()) + ", phase " +
-           task.phase() + ".\n";
+           bytes_text(task.region_bytes()) + "), policy " + policy_text(task.policy()) + ", epoch " +
+           std::to_string(task.epoch()) + ", phase " + task.phase() + ".\n";
 }
 
 struct Line {
@@ -102,6 +102,8 @@ std::vector<Line> lines_of(const client::TaskStats& stats) {
         {"merged by senders", stats.tuples_merged, stats.tuples_in, "equal keys met before they were packed"},
         {"sent", stats.tuples_sent, stats.tuples_in, ""},
         {"aggregated on the switch", stats.tuples_switch, sent, ""},
+        {"  evicted again", stats.tuples_evicted, sent,
+         "a hotter key took the aggregator; what it held went on to the receiver"},
         {"left to the receiver", receiver.total(), sent, ""},
         {"  collision", receiver.collision, sent, "another key held the aggregator: more --aggregators help"},
         {"  long", receiver.long_key, sent,
@@ -140,6 +142,7 @@ v1::FlowStats with_switch_part(v1::FlowStats stats, const v1::SwitchTask* on_swi
     stats.set_tuples_overflow(from.tuples_overflow());
     stats.set_tuples_contention(from.tuples_contention());
     stats.set_tuples_no_region(from.tuples_no_region());
+    stats.set_tuples_evicted(from.tuples_evicted());
     return stats;
 }
 

@@ -41,6 +41,10 @@ std::string enum_text(const google::protobuf::EnumValueDescriptor& value) {
     return name;
 }
 
+std::string policy_text(v1::Policy policy) {
+    return policy == v1::POLICY_REPLACE ? "replace" : "first-come";
+}
+
 std::string op_text(v1::Operator op) {
     const auto* const value = v1::Operator_descriptor()->FindValueByNumber(op);
     return value == nullptr ? "unknown" : enum_text(*value);

@@ -23,6 +23,7 @@ namespace ask::cli {
 // "sum" of OPERATOR_SUM.
 [[nodiscard]] std::string enum_text(const google::protobuf::EnumValueDescriptor& value);
 [[nodiscard]] std::string op_text(v1::Operator op);
+[[nodiscard]] std::string policy_text(v1::Policy policy);
 // "16+8x2*4", as ask-recv --geometry takes it; "-" when unset.
 [[nodiscard]] std::string geometry_text(const v1::Geometry& geometry);
 // "switch 1, incarnation 0x1a2b3c4d"; "none".

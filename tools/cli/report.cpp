@@ -122,6 +122,7 @@ std::string tasks_text(const v1::SwitchStatus& status) {
     Table table({{"TASK"},
                  {"OP"},
                  {"GEOMETRY"},
+                 {"POLICY"},
                  {"AGGREGATORS", Align::kRight},
                  {"REGION", Align::kRight},
                  {"FLOWS", Align::kRight},
@@ -132,8 +133,10 @@ std::string tasks_text(const v1::SwitchStatus& status) {
     for (const v1::SwitchTask& task : status.tasks()) {
         const v1::FlowStats& stats = task.stats();
         const std::uint64_t left = stats.tuples_collision() + stats.tuples_overflow() +
-                                   stats.tuples_contention() + stats.tuples_no_region();
+                                   stats.tuples_contention() + stats.tuples_no_region() +
+                                   stats.tuples_evicted();
         table.add({task.id(), op_text(task.op()), geometry_text(task.geometry()),
+                   task.aggregators() == 0 ? "none" : policy_text(task.policy()),
                    task.aggregators() == 0 ? "none" : grouped(task.aggregators()),
                    bytes_text(task.region_bytes()), std::to_string(task.flows()),
                    grouped(stats.tuples_switch()), grouped(left), duration_text(task.lease_left_seconds()),

@@ -20,8 +20,8 @@ def run_summary:
         retransmissions: sum_of(.retransmissions)}) as $s
     | {name, title, correct, seconds, distinct_keys,
        tuples: ({in: $s.tuples_in, merged: $s.tuples_merged, sent: $s.tuples_sent, switch: $r.tuples_switch,
-                 receiver: $r.tuples_receiver}),
-       never_reached_receiver: share($s.tuples_in - $r.tuples_receiver.total; $s.tuples_in),
+                 evicted: $r.tuples_evicted, receiver: $r.tuples_receiver}),
+       never_reached_receiver: share($s.tuples_in - $r.tuples_receiver.total - $r.tuples_evicted; $s.tuples_in),
        fetched: $r.fetched,
        packets_sent: $s.packets_sent,
        packets_acked_by_switch: share($s.packets_acked_by_switch; $s.packets_sent),
@@ -52,6 +52,7 @@ def tables:
     row("handed in"; .tuples.in),
     row("merged by the senders"; of_input(.tuples.merged)),
     row("added up on the switch"; of_input(.tuples.switch)),
+    row("  evicted again, to the receiver"; of_input(.tuples.evicted)),
     row("added up at the receiver"; of_input(.tuples.receiver.total)),
     row("  another key in its place"; .tuples.receiver.collision),
     row("  key too long, or odd"; .tuples.receiver.long),

@@ -112,6 +112,7 @@ TEST_CASE("each part of the statistics leaves the others alone") {
     set_receiver_part(stats, receiver);
     v1::FlowStats of_switch;
     of_switch.set_tuples_switch(2);
+    of_switch.set_tuples_evicted(1);
     of_switch.set_tuples_in(999);
     add_switch_part(stats, of_switch);
     CHECK(stats.tuples_in() == 10);
@@ -124,4 +125,5 @@ TEST_CASE("each part of the statistics leaves the others alone") {
     CHECK(sum.tuples_sent() == 14);
     CHECK(sum.tuples_data() == 8);
     CHECK(sum.tuples_switch() == 4);
+    CHECK(sum.tuples_evicted() == 2);
 }

@@ -13,6 +13,7 @@ client::TaskStats sample() {
     stats.tuples_merged = 20;
     stats.tuples_sent = 80;
     stats.tuples_switch = 65;
+    stats.tuples_evicted = 7;
     stats.tuples_receiver = {.collision = 5, .long_key = 4, .overflow = 3, .contention = 2, .no_region = 1};
     stats.packets_sent = 9;
     stats.packets_acked_by_switch = 6;
@@ -26,7 +27,7 @@ client::TaskStats sample() {
 TEST_CASE("statistics carry every key under its documented name") {
     const auto json = nlohmann::json::parse(send_stats_json(sample()));
     CHECK(json == nlohmann::json::parse(R"({
-        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65,
+        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65, "tuples_evicted": 7,
         "tuples_receiver": {"total": 15, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "no_region": 1},
         "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,
         "slots_filled_ratio": 0.5, "retransmissions": 1, "seconds": 0.25})"));

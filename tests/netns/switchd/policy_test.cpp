@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tasks that replace cold keys: what they get, what a successor finds, what comes back.
+#include <linux/bpf.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include <doctest/doctest.h>
+
+#include "lib/core/sram.h"
+#include "tests/netns/switchd/daemon.h"
+#include "tests/netns/switchd/packet.h"
+
+namespace {
+
+using ask::ChannelId;
+using ask::CheckSecret;
+using ask::test::Daemon;
+using ask::test::OneTuple;
+using Entries = std::vector<Daemon::Entry>;
+
+constexpr ChannelId kChannel{ask::test::kHost1, 49152};
+constexpr std::uint32_t kIncarnation = 77;
+constexpr std::uint64_t kInstance = 0x0123456789abcdef;
+constexpr CheckSecret kSecret{0x1111222233334444, 0x5555666677778888};
+
+void must(const grpc::Status& status) {
+    REQUIRE_MESSAGE(status.ok(), status.error_message());
+}
+
+ask::v1::OpenTaskRequest request_with(ask::v1::Policy policy) {
+    auto request = ask::test::task_request("words", kInstance);
+    request.set_aggregators(1);
+    request.set_policy(policy);
+    return request;
+}
+
+// A task with one channel joined; its policy in force.
+ask::v1::Policy set_up_task(Daemon& daemon, ask::v1::Policy policy) {
+    ask::v1::OpenTaskReply reply;
+    must(daemon.register_channel(kChannel, kIncarnation));
+    must(daemon.open_task(request_with(policy), &reply));
+    must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+    return reply.policy();
+}
+
+std::uint32_t send(std::uint64_t seq, const std::string& key, std::int32_t value) {
+    const OneTuple tuple{kInstance, kChannel, kIncarnation, kSecret, seq, key, value};
+    return send_through_switch(tuple, "p1");
+}
+
+// "own" is taken, "one" cools it, "new" takes its place: seqs 1 to 3.
+void evict_one() {
+    CHECK(send(1, "own", 5) == XDP_TX);
+    CHECK(send(2, "one", 1) != XDP_TX);
+    CHECK(send(3, "new", 7) != XDP_TX);
+}
+
+Entries fetched(Daemon& daemon) {
+    Entries entries;
+    must(daemon.fetch(kInstance, 0, &entries));
+    return entries;
+}
+
+}  // namespace
+
+TEST_CASE("the policy asked for is in force and shows; without a wish the switch chooses") {
+    for (const char* memory : {"pipelines", "shared"}) {
+        CAPTURE(std::string(memory));
+        Daemon daemon(std::string("--memory ") + memory);
+        must(daemon.register_channel(kChannel, kIncarnation));
+        for (const auto policy :
+             {ask::v1::POLICY_FIRST_COME, ask::v1::POLICY_REPLACE, ask::v1::POLICY_UNSPECIFIED}) {
+            const bool replaces =
+                policy == ask::v1::POLICY_REPLACE ||
+                (policy == ask::v1::POLICY_UNSPECIFIED && std::string(memory) == "pipelines");
+            const auto in_force = replaces ? ask::v1::POLICY_REPLACE : ask::v1::POLICY_FIRST_COME;
+            ask::v1::OpenTaskReply reply;
+            must(daemon.open_task(request_with(policy), &reply));
+            CHECK(reply.policy() == in_force);
+            must(daemon.open_task(request_with(policy), &reply));
+            CHECK(reply.policy() == in_force);
+            CHECK(daemon.status().tasks(0).policy() == in_force);
+            const bool pinned = ask::test::pinned_paths().find("tasks/words/heat") != std::string::npos;
+            CHECK(pinned == replaces);
+            must(daemon.close_task(kInstance));
+        }
+        auto request = request_with(ask::v1::POLICY_REPLACE);
+        request.set_copies(0);
+        ask::v1::OpenTaskReply reply;
+        must(daemon.open_task(request, &reply));
+        CHECK(reply.policy() == ask::v1::POLICY_FIRST_COME);
+    }
+}
+
+TEST_CASE(
+    "killed and started again, the daemon adopts a task that replaces; retransmissions go on as before") {
+    {
+        Daemon first;
+        CHECK(set_up_task(first, ask::v1::POLICY_REPLACE) == ask::v1::POLICY_REPLACE);
+        evict_one();
+        CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+        CHECK(send(3, "new", 7) != XDP_TX);
+        Daemon second;
+        const ask::v1::SwitchStatus status = second.status();
+        REQUIRE(status.tasks_size() == 1);
+        CHECK(status.tasks(0).policy() == ask::v1::POLICY_REPLACE);
+        CHECK(status.tasks(0).flows() == 1);
+        CHECK(status.tasks(0).stats().tuples_evicted() == 1);
+        CHECK(status.tasks(0).stats().tuples_switch() == 2);
+        CHECK(status.tasks(0).stats().tuples_collision() == 1);
+        CHECK(send(3, "new", 7) != XDP_TX);
+        CHECK(ask::test::counter(status, "fwd_seen") + ask::test::counter(status, "up_no_route") >= 1);
+        CHECK(fetched(second) == Entries{{"new", 7}});
+        CHECK(ask::test::counter(second.status(), "abort_state") == 0);
+    }
+}
+
+TEST_CASE("heats and what flows carry are accounted, and come back blank") {
+    Daemon daemon;
+    const std::uint64_t idle = daemon.status().sram_used_bytes();
+    const ask::Geometry geometry{};
+    for (std::uint64_t round = 0; round < 3; ++round) {
+        set_up_task(daemon, ask::v1::POLICY_REPLACE);
+        const ask::v1::SwitchStatus status = daemon.status();
+        CHECK(status.tasks(0).region_bytes() ==
+              ask::region_bytes(geometry, 1) + ask::heat_bytes(geometry, 1));
+        CHECK(status.sram_used_bytes() >
+              idle + status.tasks(0).region_bytes() + ask::carried_bytes(geometry));
+        evict_one();
+        must(daemon.close_task(kInstance));
+        must(daemon.unregister_channel(kChannel, kIncarnation));
+        CHECK(daemon.status().sram_used_bytes() == idle);
+        CHECK(ask::test::pinned_paths().find("tasks/words") == std::string::npos);
+        for (const char* map : {"heats", "carried"}) {
+            const std::string dump = ask::test::must_run(
+                std::string(ASK_TEST_BPFTOOL) + " -j map dump pinned " + ask::test::kPins + "/maps/" + map);
+            CHECK_MESSAGE(dump.find("inner_map_id") == std::string::npos, dump.substr(0, 400));
+        }
+    }
+}
+
+TEST_CASE("what a predecessor left of a task that replaces is taken back") {
+    Daemon first;
+    set_up_task(first, ask::v1::POLICY_REPLACE);
+    evict_one();
+    CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    ask::test::must_run(std::string("rm ") + ask::test::kPins + "/tasks/words/meta");
+    Daemon second;
+    CHECK(second.status().tasks_size() == 0);
+    must(second.open_task(request_with(ask::v1::POLICY_REPLACE)));
+    must(second.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+    CHECK(send(4, "own", 1) == XDP_TX);
+    CHECK(fetched(second) == Entries{{"own", 1}});
+}
