@@ -30,6 +30,10 @@ std::string seconds_text(milliseconds time) {
     return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
 }
 
+bool wants_swaps(const v1::OpenReceive& request) {
+    return request.has_swap() && !request.swap().off();
+}
+
 bool is_transient(const Error& error) {
     return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
 }
@@ -124,6 +128,9 @@ Result<> ReceiveSession::open() {
     if (auto opened = open_on_workers(); !opened) {
         return opened;
     }
+    if (auto started = start_swapper(); !started) {
+        return started;
+    }
     agent_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kWaiting; });
     spdlog::info("task {}: open for {} senders, geometry {}, {} aggregators an AA{}", task_->id,
                  task_->senders_expected, to_string(task_->geometry), task_->aggregators,
@@ -146,7 +153,7 @@ Result<> ReceiveSession::open_on_switch() {
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
     open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
     open.set_aggregators(request_.aggregators());
-    open.set_copies(request_.no_switch() ? 0 : 1);
+    open.set_copies(request_.no_switch() ? 0 : wants_swaps(request_) ? 2 : 1);
     open.set_require_region(request_.require_region());
     open.set_policy(request_.policy());
     open.set_receiver(format_ipv4(agent_.address) + ":" + std::to_string(kControlPort));
@@ -170,6 +177,9 @@ Result<> ReceiveSession::open_on_switch() {
     task_->mark = *mark;
     task_->switch_client = agent_.switch_client;
     task_->aggregators = reply->aggregators();
+    if (reply->copies() == 2 && task_->aggregators > 0) {
+        arrivals_ = std::make_shared<TaskArrivals>();
+    }
     task_->note = clean_text(reply->no_region_reason());
     if (request_.no_switch()) {
         task_->note = "opened with --no-switch";
@@ -186,13 +196,37 @@ Result<> ReceiveSession::open_on_workers() {
         }
         auto shared = std::make_shared<ResultTable>(std::move(*table));
         auto opened = agent_.workers.at(i).call(
-            [instance = task_->instance, shared, mailbox = task_->mailbox](WorkerCore& core) {
-                return core.open_task(instance, std::move(*shared), mailbox);
+            [instance = task_->instance, shared, mailbox = task_->mailbox,
+             arrivals = arrivals_](WorkerCore& core) {
+                return core.open_task(instance, std::move(*shared), mailbox, arrivals);
             });
         if (!opened || !opened->ok()) {
             return !opened ? std::move(opened).error() : std::move(*opened).error();
         }
     }
+    return {};
+}
+
+Result<> ReceiveSession::start_swapper() {
+    if (!arrivals_) {
+        return {};
+    }
+    auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&agent_.budget), task_->wire);
+    ASK_PASS(table);
+    const v1::SwapSettings& wanted = request_.swap();
+    const Geometry& geometry = task_->geometry;
+    swapper_ = std::make_unique<Swapper>(
+        Swapper::Options{.id = task_->id,
+                         .instance = task_->instance,
+                         .mark = task_->mark,
+                         .client = task_->switch_client,
+                         .settings = {.packets = wanted.packets(),
+                                      .tuples = wanted.tuples(),
+                                      .interval = Nanos{wanted.interval_ms()} * kMillisecond},
+                         .places = std::uint64_t{geometry.slots()} * (task_->aggregators / 2),
+                         .arrivals = arrivals_,
+                         .mailbox = task_->mailbox},
+        std::move(*table));
     return {};
 }
 
@@ -366,6 +400,9 @@ Result<> ReceiveSession::commit() {
         return std::move(table).error();
     }
     note_receiver_counts();
+    if (auto merged = merge_swapped(*table); !merged) {
+        return merged;
+    }
     if (auto merged = merge_switch_copy(*table); !merged) {
         return merged;
     }
@@ -402,10 +439,24 @@ Result<ResultTable> ReceiveSession::take_table() {
     return std::move(*all);
 }
 
+Result<> ReceiveSession::pause_fetching(Clock::time_point until) {
+    show_progress("fetching");
+    auto wake = io_.wait(until);
+    if (!wake) {
+        return io_.application_gone() ? Error(Errc::kAborted, "task " + task_->id + " was cancelled")
+                                      : std::move(wake).error();
+    }
+    return handle(*wake);
+}
+
 Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
     const auto give_up_at = Clock::now() + task_->deadline;
     for (;;) {
-        auto copy = task_->switch_client->fetch_copy(task_->instance, task_->mark, kFetchWait);
+        auto copy = task_->switch_client->fetch_copy({.instance = task_->instance,
+                                                      .mark = task_->mark,
+                                                      .epoch = epoch_,
+                                                      .close = false,
+                                                      .wait = kFetchWait});
         // Without a region there is nothing to lose but the switch's counts.
         if (copy.ok() || task_->aggregators == 0) {
             return copy.ok() ? std::move(copy) : Result<FetchedCopy>(FetchedCopy());
@@ -418,16 +469,25 @@ Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
                                               " has aggregated could not be fetched within " +
                                               seconds_text(task_->deadline) + ": start ask-switchd there");
         }
-        show_progress("fetching");
-        auto wake = io_.wait(std::min(Clock::now() + kTick, give_up_at));
-        if (!wake) {
-            return io_.application_gone() ? Error(Errc::kAborted, "task " + task_->id + " was cancelled")
-                                          : std::move(wake).error();
-        }
-        if (auto fine = handle(*wake); !fine) {
-            return std::move(fine).error();
-        }
+        ASK_PASS(pause_fetching(std::min(Clock::now() + kTick, give_up_at)));
     }
+}
+
+// What the swaps have brought. After this the task's last copy is that of epoch_, and stays so.
+Result<> ReceiveSession::merge_swapped(ResultTable& table) {
+    if (!swapper_) {
+        return {};
+    }
+    swapper_->finish(Clock::now() + task_->deadline);
+    while (!swapper_->ended()) {
+        ASK_PASS(pause_fetching(Clock::now() + kTick));
+    }
+    auto outcome = swapper_->take();
+    ASK_PASS(outcome);
+    epoch_ = outcome->epoch;
+    fetched_ = outcome->fetched;
+    auto merged = table.merge(outcome->table);
+    return merged ? std::move(merged) : std::move(merged).error().with_context("task " + task_->id);
 }
 
 // Staged whole, checked, and merged once.
@@ -451,7 +511,7 @@ Result<> ReceiveSession::merge_switch_copy(ResultTable& table) {
             }
         }
     }
-    fetched_ = copy->count;
+    fetched_ += copy->count;
     note_switch_counts(*copy);
     return {};
 }
@@ -514,6 +574,7 @@ v1::Done ReceiveSession::describe_result(std::uint64_t keys, std::uint64_t bytes
     done.set_result_bytes(bytes);
     done.set_result_keys(keys);
     done.set_fetched(fetched_);
+    done.set_swaps(epoch_);
     return done;
 }
 
@@ -552,6 +613,7 @@ void ReceiveSession::close_on_switch() {
 }
 
 void ReceiveSession::give_up(const Error& error) {
+    swapper_.reset();
     spdlog::warn("task {}: receive failed: {}", clean_name(request_.task_id()), error.text());
     if (added_) {
         v1::Outcome outcome;

@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "agent/session_io.h"
+#include "agent/swapper.h"
 
 namespace ask {
 
@@ -35,6 +36,7 @@ class ReceiveSession {
     Result<Geometry> choose_geometry() const;
     Result<> open_on_switch();
     Result<> open_on_workers();
+    Result<> start_swapper();
     Result<> tell_ready();
 
     Result<> collect();
@@ -47,7 +49,9 @@ class ReceiveSession {
 
     Result<> commit();
     Result<ResultTable> take_table();
+    Result<> merge_swapped(ResultTable& table);
     Result<> merge_switch_copy(ResultTable& table);
+    Result<> pause_fetching(Clock::time_point until);
     Result<FetchedCopy> fetch_until_deadline();
     void note_switch_counts(const FetchedCopy& copy);
     void note_receiver_counts();
@@ -66,7 +70,10 @@ class ReceiveSession {
     std::shared_ptr<ReceiveTask> task_;
     bool added_ = false;  // to the registry
     bool on_workers_ = false;
-    std::uint64_t fetched_ = 0;
+    std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
+    std::unique_ptr<Swapper> swapper_;
+    std::uint64_t epoch_ = 0;    // of the last fetch
+    std::uint64_t fetched_ = 0;  // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;  // by sender
     Clock::time_point next_mark_check_ = Clock::now();
 };

@@ -58,13 +58,35 @@ void RpcChannels::cancel_calls() {
     }
 }
 
-RpcCall::RpcCall(RpcChannels& channels, milliseconds wait) : channels_(channels) {
+void RpcCancel::cancel() {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (call_ != nullptr) {
+        call_->TryCancel();
+    }
+}
+
+RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel)
+    : channels_(channels), cancel_(cancel) {
     set_deadline(context_, wait);
-    const std::lock_guard lock(channels_.mutex_);
-    channels_.calls_.insert(&context_);
+    {
+        const std::lock_guard lock(channels_.mutex_);
+        channels_.calls_.insert(&context_);
+    }
+    if (cancel_ != nullptr) {
+        const std::lock_guard lock(cancel_->mutex_);
+        cancel_->call_ = &context_;
+        if (cancel_->cancelled_) {
+            context_.TryCancel();
+        }
+    }
 }
 
 RpcCall::~RpcCall() {
+    if (cancel_ != nullptr) {
+        const std::lock_guard lock(cancel_->mutex_);
+        cancel_->call_ = nullptr;
+    }
     const std::lock_guard lock(channels_.mutex_);
     channels_.calls_.erase(&context_);
 }

@@ -41,10 +41,22 @@ class RpcChannels {
     std::set<grpc::ClientContext*> calls_;
 };
 
-// The context of one call, known to `channels` while it lives.
+// Ends the call that is under way with it, and every later one, from another thread.
+class RpcCancel {
+ public:
+    void cancel();
+
+ private:
+    friend class RpcCall;
+    std::mutex mutex_;
+    bool cancelled_ = false;
+    grpc::ClientContext* call_ = nullptr;
+};
+
+// The context of one call, known to `channels` while it lives, and to `cancel` if there is one.
 class RpcCall {
  public:
-    RpcCall(RpcChannels& channels, milliseconds wait);
+    RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel = nullptr);
     ~RpcCall();
     RpcCall(const RpcCall&) = delete;
     RpcCall& operator=(const RpcCall&) = delete;
@@ -53,6 +65,7 @@ class RpcCall {
 
  private:
     RpcChannels& channels_;
+    RpcCancel* const cancel_;
     grpc::ClientContext context_;
 };
 
@@ -67,8 +80,9 @@ inline void set_deadline(grpc::ClientContext& context, milliseconds wait) {
 template <typename Stub, typename Request, typename Reply>
 Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
                        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                       const Request& request, milliseconds wait, const std::string& peer) {
-    RpcCall call(channels, wait);
+                       const Request& request, milliseconds wait, const std::string& peer,
+                       RpcCancel* cancel = nullptr) {
+    RpcCall call(channels, wait, cancel);
     Reply reply;
     const grpc::Status status = (stub.*method)(&call.context(), request, &reply);
     if (!status.ok()) {

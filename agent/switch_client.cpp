@@ -88,11 +88,23 @@ Result<v1::RenewTasksReply> SwitchClient::renew_tasks(const std::vector<std::uin
     return call(&v1::Switch::Stub::RenewTasks, request, wait);
 }
 
-Result<FetchedCopy> SwitchClient::fetch_copy(std::uint64_t instance, Mark mark, milliseconds wait) {
-    RpcCall call(channels_, wait);
+Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
+                                    RpcCancel* cancel) {
+    v1::ConfirmCopyRequest request;
+    request.set_instance(instance);
+    request.set_epoch(epoch);
+    auto reply =
+        call_rpc(channels_, *stub_, &v1::Switch::Stub::ConfirmCopy, request, wait, name(), cancel);
+    return reply ? Result<>() : explain(std::move(reply).error(), address_);
+}
+
+Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel* cancel) {
+    RpcCall call(channels_, order.wait, cancel);
     grpc::ClientContext& context = call.context();
     v1::FetchCopyRequest request;
-    request.set_instance(instance);
+    request.set_instance(order.instance);
+    request.set_epoch(order.epoch);
+    request.set_close(order.close);
     const auto reader = stub_->FetchCopy(&context, request);
     FetchedCopy copy;
     v1::FetchChunk chunk;
@@ -123,10 +135,11 @@ Result<FetchedCopy> SwitchClient::fetch_copy(std::uint64_t instance, Mark mark, 
     if (const grpc::Status status = reader->Finish(); !status.ok()) {
         return explain(from_status(status, name()), address_);
     }
-    if (!last.last() || last.count() != seen) {
+    if (!last.last() || last.count() != seen || last.epoch() != order.epoch) {
         return Error(Errc::kInput, name() + ": its copy of the task came incomplete");
     }
-    if (last.mark().switch_id() != mark.switch_id || last.mark().incarnation() != mark.incarnation) {
+    if (last.mark().switch_id() != order.mark.switch_id ||
+        last.mark().incarnation() != order.mark.incarnation) {
         return Error(Errc::kAborted, name() +
                                          " was restarted, and what it had aggregated is lost: run the "
                                          "task again");

@@ -19,6 +19,22 @@ struct FetchedCopy {
     std::vector<std::string> chunks;  // lib/core/fetch_codec.h
     std::uint64_t count = 0;
     std::vector<v1::FetchFlow> flows;
+    // By the switch, since the task began.
+    [[nodiscard]] std::uint64_t tuples_aggregated() const {
+        std::uint64_t sum = 0;
+        for (const v1::FetchFlow& flow : flows) {
+            sum += flow.stats().tuples_switch();
+        }
+        return sum;
+    }
+};
+
+struct FetchOrder {
+    std::uint64_t instance = 0;
+    Mark mark;  // that the task was opened with
+    std::uint64_t epoch = 0;
+    bool close = false;  // swaps first
+    milliseconds wait{0};
 };
 
 class SwitchClient {
@@ -41,7 +57,9 @@ class SwitchClient {
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances, milliseconds wait);
     // Stages the whole copy. kAborted: it is another incarnation's than `mark`. kInput: the stream is not
     // what its end says it is.
-    Result<FetchedCopy> fetch_copy(std::uint64_t instance, Mark mark, milliseconds wait);
+    Result<FetchedCopy> fetch_copy(const FetchOrder& order, RpcCancel* cancel = nullptr);
+    // The copy of a closed epoch has been merged.
+    Result<> confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait, RpcCancel* cancel);
 
  private:
     template <typename Request, typename Reply>

@@ -184,12 +184,14 @@ StreamState WorkerCore::stream_state(std::uint16_t port) const {
     return state;
 }
 
-Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox) {
+Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
+                               std::shared_ptr<TaskArrivals> arrivals) {
     auto [at, fresh] = tasks_.try_emplace(instance);
     if (!fresh) {
         return Error(Errc::kExists, "task instance is open on this worker");
     }
-    at->second = Task{std::make_unique<ResultTable>(std::move(table)), std::move(mailbox)};
+    at->second =
+        Task{std::make_unique<ResultTable>(std::move(table)), std::move(mailbox), std::move(arrivals)};
     return {};
 }
 
@@ -285,6 +287,9 @@ void WorkerCore::handle_data(XskSocket& socket, const XskFrame& frame, const Udp
 
 std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, bool ecn_ce) {
     const RxVerdict verdict = receiver_.on_packet(payload, ports, ecn_ce, ack_);
+    if (verdict.counter == ReceiverCounter::k_accepted_data) {
+        note_arrival(verdict);
+    }
     if (verdict.fin || verdict.counter == ReceiverCounter::k_table_full) {
         const auto task = tasks_.find(verdict.instance);
         if (task != tasks_.end() && verdict.fin) {
@@ -298,6 +303,13 @@ std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, 
         }
     }
     return verdict.ack_bytes;
+}
+
+void WorkerCore::note_arrival(const RxVerdict& verdict) {
+    const auto task = tasks_.find(verdict.instance);
+    if (task != tasks_.end() && task->second.arrivals) {
+        task->second.arrivals->note(verdict);
+    }
 }
 
 void WorkerCore::handle_ack(std::span<const std::byte> payload, Ports ports) {

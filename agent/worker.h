@@ -25,6 +25,7 @@
 #include "agent/event_fd.h"
 #include "agent/mailbox.h"
 #include "agent/packet_inbox.h"
+#include "agent/task_arrivals.h"
 #include "lib/client/tuple_ring.h"
 #include "lib/core/receiver.h"
 #include "lib/core/sender_channel.h"
@@ -84,7 +85,8 @@ class WorkerCore {
     [[nodiscard]] StreamState stream_state(std::uint16_t port) const;
 
     // Commands: receiving tasks.
-    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox);
+    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
+                       std::shared_ptr<TaskArrivals> arrivals = nullptr);
     Result<> join(const FlowParams& flow);
     // Stops taking packets of the task in; its table if it is whole, nothing if it failed or is unknown.
     std::unique_ptr<ResultTable> close_task(std::uint64_t instance, bool failed);
@@ -111,12 +113,14 @@ class WorkerCore {
     struct Task {
         std::unique_ptr<ResultTable> table;
         std::shared_ptr<Mailbox> mailbox;
+        std::shared_ptr<TaskArrivals> arrivals;  // null: nobody watches them
     };
 
     void handle_frame(XskSocket& socket, const XskFrame& frame);
     void handle_data(XskSocket& socket, const XskFrame& frame, const UdpFrame& packet);
     // Receiver's verdict on a packet, its consequences but the ACK, which goes to `ack_`.
     std::size_t accept(std::span<const std::byte> payload, Ports ports, bool ecn_ce);
+    void note_arrival(const RxVerdict& verdict);
     void handle_ack(std::span<const std::byte> payload, Ports ports);
     void handle_inbox_packet(const InboxPacket& packet);
     void answer_remote(const UdpAddresses& to, std::size_t ack_bytes);

@@ -12,6 +12,7 @@
 #include "bpf/dedupe.bpf.h"
 #include "bpf/flow.bpf.h"
 #include "bpf/forward.bpf.h"
+#include "bpf/presence.bpf.h"
 #include "bpf/reply.bpf.h"
 
 /* Whether colliding tuples may take aggregators (bpf/replace.bpf.h). */
@@ -20,22 +21,18 @@ static __always_inline bool is_replacing(const struct ask_task *task)
 	return task->policy == ASK_POLICY_REPLACE && task->copies;
 }
 
-/* Whether the task has a region; `base` is then the first aggregator of this CPU's set
- * and the copy in use. Read once a packet, whatever its rows (design section 5). */
-static __always_inline bool open_copy(const struct ask_claim *claim, struct ask_phv *phv,
-				      __u32 *base)
+/* The first aggregator of this CPU's set and the copy in use. The copy index is read once
+ * a packet, whatever its rows (design section 5). */
+static __always_inline __u32 open_copy(const struct ask_claim *claim, struct ask_phv *phv)
 {
 	const struct ask_task *task = claim->task;
 	__u32 set = 0;
 
-	if (!task->copies)
-		return false;
 	if (ask_memory == ASK_MEMORY_PIPELINES)
 		set = bpf_get_smp_processor_id();
 	ask_touch(ASK_ARRAY_COPY, claim->flow->task, 0);
 	phv->heats = set * ASK_AAS(phv) * task->aggregators;
-	*base = (set * task->copies + ASK_READ_ONCE(task->copy)) * ASK_AAS(phv) * task->aggregators;
-	return true;
+	return (set * task->copies + ASK_READ_ONCE(task->copy)) * ASK_AAS(phv) * task->aggregators;
 }
 
 static __always_inline __u32 count_bits(__u32 word)
@@ -70,6 +67,24 @@ static __always_inline void aggregate_rows(struct xdp_md *ctx, const struct ask_
 		phv->kept += count_bits(ASK_READ_ONCE(phv->left[r]));
 		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
 	}
+}
+
+/* Offers all rows to the task's region. false: the CPU has no presence word. */
+static __always_inline bool aggregate_packet(struct xdp_md *ctx, const struct ask_claim *claim,
+					     struct ask_phv *phv)
+{
+	struct ask_presence *here;
+
+	if (claim->task->copies < 2) {
+		aggregate_rows(ctx, claim, open_copy(claim, phv), phv);
+		return true;
+	}
+	here = enter_copy();
+	if (!here)
+		return false;
+	aggregate_rows(ctx, claim, open_copy(claim, phv), phv);
+	leave_copy(here);
+	return true;
 }
 
 /* No region: every tuple stays. */
@@ -242,19 +257,17 @@ static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *fra
 	__u32 channel = claim->flow->channel;
 	struct ask_pkt_state *state = bpf_map_lookup_elem(&pkt_state, &channel);
 	const bool replaces = is_replacing(claim->task);
-	bool region = true;
-	__u32 base = 0;
+	const bool region = claim->task->copies;
 	__u32 present;
 
 	if (!state)
 		return leave_abort(ASK_CNT_abort_state);
 	phv->offered = phv->kept = phv->evicted = phv->overflow = phv->contention = 0;
 	if (is_new) {
-		region = open_copy(claim, phv, &base);
-		if (region)
-			aggregate_rows(ctx, claim, base, phv);
-		else
+		if (!region)
 			keep_rows(phv);
+		else if (!aggregate_packet(ctx, claim, phv))
+			return leave_abort(ASK_CNT_abort_state);
 		if (replaces && !keep_evicted(ctx, claim, frame, phv))
 			return leave_abort(ASK_CNT_abort_state);
 		record_state(state, frame, phv, replaces);

@@ -12,6 +12,7 @@
 #define ASK_DEFAULT_CHANNELS 256
 #define ASK_DEFAULT_FLOWS 1024
 #define ASK_DEFAULT_TASKS 64
+#define ASK_DEFAULT_CPUS 64
 
 /*
  * What a program run keeps of its packet, per CPU (a Tofino's packet header vector).
@@ -129,6 +130,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ask_task);
 } tasks SEC(".maps");
+
+/* Memory-mapped: who flips a copy index sees here when the old copy is still. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_CPUS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ask_presence);
+} presence SEC(".maps");
 
 /* Never read. clang describes in BTF only what a variable holds, and without this the
  * value type of regions would be a forward declaration. */

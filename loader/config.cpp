@@ -48,6 +48,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                  "How duplicates are recognised: compact only where each channel stays on one CPU");
     table.choice("xdp_mode", &config->xdp_mode, {"native", "generic"},
                  "How the program is attached; never both");
+    table.choice("swap_barrier", &config->swap_barrier, {"auto", "rcu"},
+                 "What a swap waits for: CPUs seen outside (microseconds), or always an RCU grace period");
     table.integer("sram_kib", &config->sram_kib, 16, 1 << 24,
                   "SRAM budget of a pipeline, KiB, over 16 stages");
     table.boolean("allow_over_budget", &config->allow_over_budget, "Grant regions past the SRAM budget");

@@ -21,6 +21,7 @@ struct SwitchConfig {
     std::string memory = "auto";
     std::string dedupe = "tagged";
     std::string xdp_mode = "native";
+    std::string swap_barrier = "auto";
     std::uint32_t sram_kib = 20480;  // per pipeline: 16 stages of 1280 KiB
     bool allow_over_budget = false;
     std::uint32_t max_channels = 256;

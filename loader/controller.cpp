@@ -14,12 +14,15 @@
 namespace ask {
 
 Controller::Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
-                       const ControllerLimits& limits, bpf::RcuBarrier barrier)
+                       const ControllerLimits& limits, std::unique_ptr<const bpf::RcuBarrier> barrier,
+                       CopyBarrier copy_barrier, TaskTable task_table)
     : plane_(plane),
       pins_(pins),
       ports_(ports),
       limits_(limits),
       barrier_(std::move(barrier)),
+      copy_barrier_(std::move(copy_barrier)),
+      task_table_(std::move(task_table)),
       channel_pool_(plane.meta().max_channels),
       flow_pool_(plane.meta().max_flows),
       task_pool_(plane.meta().max_tasks),
@@ -28,9 +31,16 @@ Controller::Controller(const DataPlane& plane, const PinDir& pins, const PortTab
 Result<std::unique_ptr<Controller>> Controller::create(const DataPlane& plane, const PinDir& pins,
                                                        const PortTable& ports,
                                                        const ControllerLimits& limits) {
-    auto barrier = bpf::RcuBarrier::create();
-    ASK_PASS(barrier);
-    std::unique_ptr<Controller> controller(new Controller(plane, pins, ports, limits, std::move(*barrier)));
+    auto rcu = bpf::RcuBarrier::create();
+    ASK_PASS(rcu);
+    auto barrier = std::make_unique<const bpf::RcuBarrier>(std::move(*rcu));
+    auto copy_barrier = CopyBarrier::create(plane.maps().presence.fd(), plane.meta().possible_cpus, *barrier,
+                                            limits.rcu_only);
+    ASK_PASS(copy_barrier);
+    auto task_table = TaskTable::map(plane.maps().tasks.fd(), plane.meta().max_tasks);
+    ASK_TRY(task_table, "map tasks");
+    std::unique_ptr<Controller> controller(new Controller(plane, pins, ports, limits, std::move(barrier),
+                                                          std::move(*copy_barrier), std::move(*task_table)));
     ASK_PASS(controller->rebuild());
     controller->reclaimer_ = std::thread(&Controller::reclaim_loop, controller.get());
     return controller;
@@ -103,7 +113,7 @@ Result<> Controller::erase_inner(const bpf::Map<std::uint32_t, std::uint32_t>& m
 // repeated.
 Result<> Controller::reclaim(const Garbage& batch,
                              const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
-    ASK_TRY(barrier_.wait(), std::to_string(batch.channels.size()) + " channels, " +
+    ASK_TRY(barrier_->wait(), std::to_string(batch.channels.size()) + " channels, " +
                                  std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
         ASK_TRY(erase_inner(plane_.maps().carried, index), "flow " + std::to_string(index));
@@ -166,7 +176,9 @@ Result<std::vector<FlowReport>> Controller::flow_reports(std::uint64_t instance)
 
 Result<ControllerReport> Controller::report() const {
     const std::lock_guard lock(mutex_);
-    ControllerReport report{.sram_total_bytes = sram_.total(),
+    ControllerReport report{.swaps = swaps_,
+                            .swap_grace_periods = copy_barrier_.grace_periods(),
+                            .sram_total_bytes = sram_.total(),
                             .sram_used_bytes = sram_.used(),
                             .channels_max = channel_pool_.size(),
                             .channels = {},
@@ -186,7 +198,8 @@ Result<ControllerReport> Controller::report() const {
 }
 
 Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& task) const {
-    const ask_task entry = read_entry(task);
+    const ask_task& entry = task.entry;
+    const std::uint64_t swap = load_swap(task);
     TaskReport out;
     out.id = task.id;
     out.instance = instance;
@@ -195,8 +208,8 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
     out.aggregators = entry.aggregators * entry.copies;
     out.copies = entry.copies;
     out.policy = static_cast<ask_policy>(entry.policy);
-    out.epoch = entry.swap >> 8U;
-    out.phase = static_cast<std::uint32_t>(entry.swap & 0xffU);
+    out.epoch = ASK_SWAP_EPOCH(swap);
+    out.phase = ASK_SWAP_PHASE(swap);
     out.receiver = task.receiver;
     out.region_bytes = task.sram;
     out.lease_left_seconds = std::chrono::duration<double>(task.expires - Clock::now()).count();

@@ -26,6 +26,7 @@
 #include "lib/bpf/barrier.h"
 #include "lib/core/fetch_codec.h"
 #include "lib/core/types.h"
+#include "loader/copy_barrier.h"
 #include "loader/data_plane.h"
 #include "loader/index_pool.h"
 #include "loader/pin_dir.h"
@@ -39,6 +40,7 @@ struct ControllerLimits {
     bool allow_over_budget = false;
     std::uint32_t aggregators = 32768;  // of an AA, where a task does not say
     std::chrono::seconds lease{30};
+    bool rcu_only = false;  // a swap waits for an RCU grace period even where presence words would do
 };
 
 // What a receiver's agent wants of the switch for a task. Not yet checked.
@@ -56,7 +58,8 @@ struct TaskRequest {
 
 struct TaskGrant {
     std::uint32_t aggregators = 0;  // per AA, both copies; 0: no region
-    std::string no_region_reason;   // why, if one was asked for
+    std::uint32_t copies = 0;
+    std::string no_region_reason;  // why, if one was asked for
     ask_policy policy = ASK_POLICY_FIRST_COME;
 };
 
@@ -67,6 +70,7 @@ struct FetchSource {
     std::shared_ptr<const RegionView> region;  // null: the task has none
     CopyLayout layout;
     std::uint64_t epoch = 0;
+    std::uint64_t swap_word = 0;  // of the task while the copy is this one
 };
 
 struct FlowReport {
@@ -98,6 +102,8 @@ struct TaskReport {
 };
 
 struct ControllerReport {
+    std::uint64_t swaps = 0;                // since this daemon started, all tasks
+    std::uint64_t swap_grace_periods = 0;  // of those, that waited for an RCU grace period
     std::uint64_t sram_total_bytes = 0;
     std::uint64_t sram_used_bytes = 0;
     std::uint32_t channels_max = 0;
@@ -129,9 +135,16 @@ class Controller {
                        const CheckSecret& secret);
     // Restarts the leases; returns instances that are not open.
     std::vector<std::uint64_t> renew(std::span<const std::uint64_t> instances);
+    // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once nobody
+    // writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task is in
+    // another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's copy.
     Result<FetchSource> begin_fetch(std::uint64_t instance, std::uint64_t epoch);
+    Result<FetchSource> close_epoch(std::uint64_t instance, std::uint64_t epoch);
+    Result<> end_fetch(std::uint64_t instance, const FetchSource& source) const;
+    // The receiver has a closed epoch's copy: returns once it is blank.
+    Result<> confirm(std::uint64_t instance, std::uint64_t epoch);
     Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
-    // Returns once region and indices are given back.
+    // Returns once region and indices are given back; waits for a step of a swap that is under way.
     Result<> close_task(std::uint64_t instance);
     // Closes tasks that nobody renewed. Call now and then.
     void expire_leases();
@@ -165,6 +178,7 @@ class Controller {
         UniqueFd region;
         UniqueFd heats;                          // if it replaces
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
+        bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
         Clock::time_point expires;
     };
@@ -176,8 +190,10 @@ class Controller {
         [[nodiscard]] bool empty() const { return channels.empty() && flows.empty() && tasks.empty(); }
     };
 
+    using TaskTable = bpf::ArrayView<ask_task>;
     Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
-               const ControllerLimits& limits, bpf::RcuBarrier barrier);
+               const ControllerLimits& limits, std::unique_ptr<const bpf::RcuBarrier> barrier,
+               CopyBarrier copy_barrier, TaskTable task_table);
 
     // Adoption (controller_adopt.cpp).
     Result<> rebuild();
@@ -220,7 +236,18 @@ class Controller {
     static TaskGrant grant_of(const Task& task);
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
-    [[nodiscard]] ask_task read_entry(const Task& task) const;
+
+    // Swaps (controller_swap.cpp).
+    [[nodiscard]] std::uint64_t load_swap(const Task& task) const;
+    void store_swap(const Task& task, std::uint64_t word) const;
+    void flip(const Task& task, std::uint64_t epoch) const;
+    Result<Task*> find_settled(Lock& lock, std::uint64_t instance);
+    void end_step(Task& task);
+    Result<> map_region(Task& task) const;
+    Result<FetchSource> source_of(Task& task, std::uint64_t epoch) const;
+    static void blank(const Task& task, std::uint64_t epoch);
+    void adopt_flips();
+    Result<> adopt_swaps();
 
     // Waits until `done` or kPatience; false: not done.
     template <typename F>
@@ -243,7 +270,9 @@ class Controller {
     const PinDir& pins_;
     const PortTable& ports_;
     const ControllerLimits limits_;
-    const bpf::RcuBarrier barrier_;
+    const std::unique_ptr<const bpf::RcuBarrier> barrier_;
+    CopyBarrier copy_barrier_;
+    const TaskTable task_table_;  // map `tasks`: swap and copy change here
 
     mutable std::mutex mutex_;         // everything below
     std::condition_variable settled_;  // a task opened or closed, or indices came back
@@ -256,6 +285,7 @@ class Controller {
     std::map<FlowKey, Flow> flows_;
     std::map<std::uint64_t, Task> tasks_;
     Garbage garbage_;
+    std::uint64_t swaps_ = 0;
     bool stopping_ = false;
     std::thread reclaimer_;
 };

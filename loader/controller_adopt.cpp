@@ -27,8 +27,10 @@ Result<> Controller::rebuild() {
     ASK_TRY(adopt_tasks(), "tasks");
     ASK_TRY(adopt_channels(), "channels");
     ASK_TRY(adopt_flows(), "flows");
+    adopt_flips();
     // Programs that looked up what has just been undone have ended after this; then all the rest is free.
-    ASK_TRY(barrier_.wait(), "adopt");
+    ASK_TRY(barrier_->wait(), "adopt");
+    ASK_TRY(adopt_swaps(), "swaps");
     task_pool_.fill();
     channel_pool_.fill();
     flow_pool_.fill();

@@ -66,12 +66,6 @@ void copy_text(const std::string& text, char (&field)[N]) {
 
 }  // namespace
 
-// Reads the map's word of a task: swap and copy change there alone.
-ask_task Controller::read_entry(const Task& task) const {
-    const auto entry = plane_.maps().tasks.find(task.index);
-    return entry.ok() && *entry ? **entry : task.entry;
-}
-
 // Replacing wins where plain updates do it (docs/decisions/0004-replacement.md).
 ask_policy Controller::choose_policy(const TaskRequest& request) const {
     if (request.policy) {
@@ -89,6 +83,7 @@ std::uint64_t Controller::sram_of(const ask_task& entry) {
 
 TaskGrant Controller::grant_of(const Task& task) {
     return {.aggregators = task.entry.aggregators * task.entry.copies,
+            .copies = task.entry.copies,
             .no_region_reason = task.no_region_reason,
             .policy = static_cast<ask_policy>(task.entry.policy)};
 }
@@ -303,42 +298,6 @@ std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> inst
     return unknown;
 }
 
-Result<FetchSource> Controller::begin_fetch(std::uint64_t instance, std::uint64_t epoch) {
-    const std::lock_guard lock(mutex_);
-    const auto it = tasks_.find(instance);
-    if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
-        return Error(Errc::kUnknown,
-                     "no task with instance " + std::to_string(instance) + " is open on this switch");
-    }
-    Task& task = it->second;
-    task.expires = Clock::now() + limits_.lease;
-    const ask_task entry = read_entry(task);
-    FetchSource source;
-    source.epoch = entry.swap >> 8U;
-    if (epoch != source.epoch) {
-        return Error(Errc::kUnsupported, "task " + task.id + " is in epoch " + std::to_string(source.epoch) +
-                                             ", not " + std::to_string(epoch));
-    }
-    if (entry.copies == 0) {
-        return source;
-    }
-    source.layout = {.geometry = {entry.short_slots, entry.groups, entry.m, entry.rows},
-                     .op = static_cast<Op>(entry.op),
-                     .sets = entry.sets,
-                     .copies = entry.copies,
-                     .copy = entry.copy,
-                     .aggregators = entry.aggregators};
-    if (!task.view) {
-        const std::size_t words =
-            std::size_t{entry.sets} * entry.copies * source.layout.geometry.aas() * entry.aggregators;
-        auto view = RegionView::map(task.region.get(), words);
-        ASK_TRY(view, "task " + task.id);
-        task.view = std::make_shared<const RegionView>(std::move(*view));
-    }
-    source.region = task.view;
-    return source;
-}
-
 // Under the lock. Afterwards nothing leads to the task; the reclaimer does the rest, or a successor.
 Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
     ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
@@ -366,7 +325,11 @@ Result<> Controller::close_task(std::uint64_t instance) {
     if (find()->second.state == Task::State::kOpening) {
         return Error(Errc::kUnavailable, "task " + id + " is still being opened: try again");
     }
-    if (find()->second.state == Task::State::kOpen) {
+    // Its words in the maps are not touched after this.
+    if (!wait_settled(lock, [&] { return find() == tasks_.end() || !find()->second.swapping; })) {
+        return Error(Errc::kUnavailable, "task " + id + " is in the middle of a swap: try again");
+    }
+    if (find() != tasks_.end() && find()->second.state == Task::State::kOpen) {
         ASK_PASS(begin_close(instance, find()->second));
         spdlog::info("task {} closed", id);
     }
@@ -381,7 +344,7 @@ void Controller::expire_leases() {
     const std::lock_guard lock(mutex_);
     const auto now = Clock::now();
     for (auto& [instance, task] : tasks_) {
-        if (task.state != Task::State::kOpen || task.expires > now) {
+        if (task.state != Task::State::kOpen || task.expires > now || task.swapping) {
             continue;
         }
         spdlog::warn("task {}: its receiver {} has not renewed it for {} s; taken back", task.id,

@@ -83,6 +83,7 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
         {"pkt_state", meta.max_channels},   {"flow_ids", meta.max_flows},    {"flows", meta.max_flows},
         {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},       {"regions", meta.max_tasks},
         {"heats", meta.max_tasks},          {"carried", meta.max_flows},
+        {"presence", meta.possible_cpus},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -244,6 +245,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "tasks", maps.tasks));
     ASK_PASS(open_map(pins, "heats", maps.heats));
     ASK_PASS(open_map(pins, "carried", maps.carried));
+    ASK_PASS(open_map(pins, "presence", maps.presence));
     return open_map(pins, "regions", maps.regions);
 }
 

@@ -96,7 +96,8 @@ Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const Da
                                                {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
                                                 .allow_over_budget = config.allow_over_budget,
                                                 .aggregators = config.aggregators,
-                                                .lease = std::chrono::seconds(config.lease_seconds)});
+                                                .lease = std::chrono::seconds(config.lease_seconds),
+                                                .rcu_only = config.swap_barrier == "rcu"});
     ASK_PASS(controller);
     SwitchService service(**controller, plane, pins, ports);
     const auto server = start_server(config.listen, service);

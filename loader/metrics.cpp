@@ -48,6 +48,14 @@ MetricFamily gauge(const char* name, const char* help, double value) {
     return family;
 }
 
+MetricFamily counter(const char* name, const char* help, std::uint64_t value) {
+    MetricFamily family{name, help, MetricType::Counter, {}};
+    ClientMetric metric;
+    metric.counter.value = static_cast<double>(value);
+    family.metric.push_back(std::move(metric));
+    return family;
+}
+
 // Tuples of the tasks that are open, by what became of them.
 MetricFamily tuple_counters(const std::vector<TaskReport>& tasks) {
     MetricFamily family{"ask_switch_task_tuples_total",
@@ -99,6 +107,12 @@ class SwitchMetrics : public prometheus::Collectable {
             families.push_back(evicted_counters(report->tasks));
             families.push_back(
                 gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report->tasks.size())));
+            families.push_back(counter("ask_switch_swaps_total",
+                                       "Shadow-copy swaps of all tasks since this daemon started",
+                                       report->swaps));
+            families.push_back(counter("ask_switch_swap_grace_periods_total",
+                                       "Swaps that had to wait for an RCU grace period",
+                                       report->swap_grace_periods));
             families.push_back(gauge("ask_switch_channels", "Channels that are registered",
                                      static_cast<double>(report->channels.size())));
             families.push_back(gauge("ask_switch_channels_limit", "Channels that may be registered",

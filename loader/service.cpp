@@ -124,6 +124,11 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_lease_left_seconds(task.lease_left_seconds);
 }
 
+void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
+    write_channel(flow.channel, message->mutable_channel());
+    write_stats(flow.stats, message->mutable_stats());
+}
+
 grpc::Status cancelled() {
     return {grpc::StatusCode::CANCELLED, "the fetch was cancelled, or its reader went away"};
 }
@@ -224,6 +229,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1:
     }
     fill_mark(reply->mutable_mark());
     reply->set_aggregators(grant->aggregators);
+    reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);
     reply->set_policy(write_policy(grant->policy));
     return grpc::Status::OK;
@@ -272,7 +278,8 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
     if (!pass.ok()) {
         return to_status(pass.error());
     }
-    const auto source = controller_.begin_fetch(request->instance(), request->epoch());
+    const auto source = request->close() ? controller_.close_epoch(request->instance(), request->epoch())
+                                         : controller_.begin_fetch(request->instance(), request->epoch());
     if (!source.ok()) {
         return to_status(source.error());
     }
@@ -294,17 +301,25 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         }
         last.set_count(walker.count());
     }
+    if (const auto same = controller_.end_fetch(request->instance(), *source); !same.ok()) {
+        return to_status(same.error());
+    }
     const auto flows = controller_.flow_reports(request->instance());
     if (!flows.ok()) {
         return to_status(flows.error());
     }
     for (const FlowReport& flow : *flows) {
-        v1::FetchFlow* message = last.add_flows();
-        write_channel(flow.channel, message->mutable_channel());
-        write_stats(flow.stats, message->mutable_stats());
+        write_flow(flow, last.add_flows());
     }
     fill_mark(last.mutable_mark());
     return writer->Write(last) ? grpc::Status::OK : cancelled();
+}
+
+grpc::Status SwitchService::ConfirmCopy(grpc::ServerContext* /*context*/,
+                                        const v1::ConfirmCopyRequest* request,
+                                        v1::ConfirmCopyReply* /*reply*/) {
+    const auto done = controller_.confirm(request->instance(), request->epoch());
+    return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
 grpc::Status SwitchService::CloseTask(grpc::ServerContext* /*context*/, const v1::CloseTaskRequest* request,

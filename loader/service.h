@@ -20,7 +20,7 @@ namespace ask {
 class FetchGate {
  public:
     using Clock = std::chrono::steady_clock;
-    static constexpr std::size_t kMaxFetches = 8;
+    static constexpr std::size_t kMaxFetches = 64;
     static constexpr std::chrono::seconds kMaxTime{60};
 
     // A fetch's place; ends with it.
@@ -77,6 +77,8 @@ class SwitchService final : public v1::Switch::Service {
                             v1::RenewTasksReply* reply) override;
     grpc::Status FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* request,
                            grpc::ServerWriter<v1::FetchChunk>* writer) override;
+    grpc::Status ConfirmCopy(grpc::ServerContext* context, const v1::ConfirmCopyRequest* request,
+                             v1::ConfirmCopyReply* reply) override;
     grpc::Status CloseTask(grpc::ServerContext* context, const v1::CloseTaskRequest* request,
                            v1::CloseTaskReply* reply) override;
     grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetSwitchStatusRequest* request,

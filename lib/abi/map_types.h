@@ -90,7 +90,7 @@ struct ask_task {
 	 * is acted on: epoch << 8 | enum ask_swap_phase (design section 8).
 	 */
 	__u64 swap;
-	__u32 copy;	   /* which copy is aggregated into: 0 or 1 */
+	__u32 copy;	   /* which copy is aggregated into: ASK_EPOCH_COPY() of the epoch */
 	__u32 copies;	   /* 1, or 2 if the task may swap; 0: no region */
 	__u32 aggregators; /* of an AA in one copy */
 	__u32 sets;	   /* register sets: CPUs (pipelines) or 1 (shared) */
@@ -111,6 +111,32 @@ enum ask_swap_phase {
 	ASK_SWAP_PASSED = 2,	/* barrier passed: the old copy is still */
 	ASK_SWAP_CONFIRMED = 3, /* receiver has it: the old copy may be blanked */
 };
+
+/*
+ * Map `presence`, one entry per possible CPU: whether a program is between reading a
+ * task's copy index and its last store to an aggregator. Low 32 bits: how many are (one,
+ * or nested ones where programs interrupt each other); high 32 bits: how often the
+ * number has come back to 0. A cache line of its own.
+ */
+struct ask_presence {
+	__u64 word;
+	__u64 pad[7];
+} __attribute__((aligned(64)));
+
+ASK_STATIC_ASSERT(sizeof(struct ask_presence) == 64, "an ask_presence is a cache line");
+
+#define ASK_PRESENCE_DEPTH 0xffffffffull
+#define ASK_PRESENCE_ENTER 1ull
+/* Added on leaving the outermost, and an inner one. */
+#define ASK_PRESENCE_LEAVE_LAST ((1ull << 32) - 1)
+#define ASK_PRESENCE_LEAVE_INNER (~0ull)
+
+/* The swap word of a task: epoch and phase. */
+#define ASK_SWAP_WORD(epoch, phase) ((__u64)(epoch) << 8 | (phase))
+#define ASK_SWAP_EPOCH(word) ((word) >> 8)
+#define ASK_SWAP_PHASE(word) ((__u32)((word) & 0xff))
+/* Which copy an epoch aggregates into: so that repeating a flip changes nothing. */
+#define ASK_EPOCH_COPY(epoch) ((__u32)((epoch) & 1))
 
 /*
  * Place of an aggregator in its region, an array of ask_aggregator laid out set

@@ -137,8 +137,8 @@ class PerCpuArray {
     unsigned cpus_ = 0;
 };
 
-// A BPF_F_MMAPABLE array in our memory, for reading. Programs write to it at any time: whatever may change
-// meanwhile is read through std::atomic_ref.
+// A BPF_F_MMAPABLE array in our memory, for reading only if V is const. Programs write to it at any time:
+// whatever may change meanwhile is accessed atomically.
 template <typename V>
 class ArrayView {
     // The kernel rounds elements to 8 bytes.
@@ -148,11 +148,12 @@ class ArrayView {
     ArrayView() = default;
     static Result<ArrayView> map(int fd, std::size_t entries) {
         const std::size_t bytes = entries * sizeof(V);
-        void* address = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        const int access = std::is_const_v<V> ? PROT_READ : PROT_READ | PROT_WRITE;
+        void* address = ::mmap(nullptr, bytes, access, MAP_SHARED, fd, 0);
         if (address == MAP_FAILED) {
             return Error::from_errno(errno, "map an array of " + std::to_string(bytes) + " bytes");
         }
-        return ArrayView(static_cast<const V*>(address), entries);
+        return ArrayView(static_cast<V*>(address), entries);
     }
     ArrayView(ArrayView&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)), entries_(std::exchange(other.entries_, 0)) {}
@@ -165,15 +166,15 @@ class ArrayView {
     ArrayView& operator=(const ArrayView&) = delete;
     ~ArrayView() {
         if (data_ != nullptr) {
-            ::munmap(const_cast<V*>(data_), entries_ * sizeof(V));
+            ::munmap(const_cast<std::remove_const_t<V>*>(data_), entries_ * sizeof(V));
         }
     }
-    [[nodiscard]] std::span<const V> span() const { return {data_, entries_}; }
+    [[nodiscard]] std::span<V> span() const { return {data_, entries_}; }
 
  private:
-    ArrayView(const V* data, std::size_t entries) : data_(data), entries_(entries) {}
+    ArrayView(V* data, std::size_t entries) : data_(data), entries_(entries) {}
 
-    const V* data_ = nullptr;
+    V* data_ = nullptr;
     std::size_t entries_ = 0;
 };
 

@@ -10,6 +10,7 @@
 namespace ask::client {
 namespace {
 
+constexpr Nanos kLongestSwapInterval = 3600 * kSecond;
 constexpr std::size_t kTableFds = 2;
 
 Result<> check(const ReceiveOptions& options) {
@@ -29,6 +30,9 @@ Result<> check(const ReceiveOptions& options) {
     if (options.aggregators > ASK_MAX_AGGREGATORS) {
         return Error(Errc::kUsage, task + std::to_string(options.aggregators) +
                                        " aggregators; the limit is " + std::to_string(ASK_MAX_AGGREGATORS));
+    }
+    if (options.swap && (options.swap->interval < 0 || options.swap->interval > kLongestSwapInterval)) {
+        return Error(Errc::kUsage, task + "a swap interval must be from 1 ms to an hour");
     }
     if (options.geometry) {
         ASK_TRY(validate(*options.geometry), "task " + options.task);
@@ -51,6 +55,12 @@ v1::LocalRequest open_request(const ReceiveOptions& options) {
         geometry.set_rows(options.geometry->rows);
     }
     open.set_aggregators(options.aggregators);
+    if (options.swap) {
+        v1::SwapSettings& swap = *open.mutable_swap();
+        swap.set_packets(options.swap->packets);
+        swap.set_tuples(options.swap->tuples);
+        swap.set_interval_ms(static_cast<std::uint32_t>(options.swap->interval / kMillisecond));
+    }
     open.set_no_switch(options.no_switch);
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
@@ -134,7 +144,7 @@ Result<ReceiveResult> ReceiveSession::Impl::wait() {
         return std::move(table).error().with_context("task " + task_);
     }
     ReceiveResult result{*std::move(table), stats_from_proto(done.stats()), senders_from_proto(done),
-                         done.fetched()};
+                         done.fetched(), done.swaps()};
     result.stats.seconds = done.seconds();
     return result;
 }

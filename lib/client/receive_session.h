@@ -21,6 +21,7 @@
 #include "lib/base/result.h"
 #include "lib/client/result_map.h"
 #include "lib/client/task.h"
+#include "lib/core/swap_policy.h"
 #include "lib/core/types.h"
 
 namespace ask::client {
@@ -34,6 +35,7 @@ struct ReceiveOptions {
     std::chrono::milliseconds deadline{30'000};
     std::optional<Geometry> geometry;  // unset: the agent's default
     std::uint32_t aggregators = 0;     // per AA on the switch; 0: its default
+    std::optional<SwapSettings> swap;  // shadow copies, and when they are swapped; unset: none
     bool no_switch = false;            // aggregate at the receiver only
     bool require_region = false;       // fail rather than go without memory on the switch
     TaskPolicy policy = TaskPolicy::kAuto;
@@ -53,7 +55,8 @@ struct ReceiveResult {
     ResultMap table;
     TaskStats stats;  // of all senders; seconds: from the first join to the commit
     std::vector<NamedStats> senders;
-    std::uint64_t fetched = 0;  // aggregators that came from the switch at the end
+    std::uint64_t fetched = 0;  // aggregators that came from the switch, in swaps and at the end
+    std::uint64_t swaps = 0;    // of shadow copies
 };
 
 // Not thread-safe.

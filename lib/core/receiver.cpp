@@ -61,7 +61,8 @@ struct Flow {
     std::shared_ptr<ChannelState> channel;
     Phase phase = Phase::kOpen;
     Reassembly pieces;
-    std::uint64_t highest = 0;  // seq taken
+    std::uint64_t highest = 0;    // seq taken
+    std::uint64_t last_rise = 0;  // of it, by the packet taken last
     FlowRxStats stats;
 };
 
@@ -326,7 +327,9 @@ Counter Receiver::Impl::take(Flow& flow, const PacketView& packet) {
     if (counter == Counter::k_accepted_data || counter == Counter::k_accepted_long ||
         counter == Counter::k_accepted_fin) {
         flow.channel->highest[seq % ASK_WINDOW] = seq;
-        flow.highest = std::max(flow.highest, seq);
+        const std::uint64_t before = std::max(flow.highest, flow.params.first_seq - 1);
+        flow.highest = std::max(before, seq);
+        flow.last_rise = flow.highest - before;
     }
     return counter;
 }
@@ -471,6 +474,10 @@ RxVerdict Receiver::Impl::on_packet(std::span<const std::byte> payload, Ports po
     if (packet && packet->header.type != ASK_ACK) {
         Flow* flow = nullptr;
         verdict.counter = judge(*packet, ports, verdict, flow);
+        if (verdict.counter == Counter::k_accepted_data) {
+            verdict.tuples = static_cast<std::uint32_t>(tuple_count_);
+            verdict.advance = flow->last_rise;
+        }
         if (is_acknowledged(verdict.counter) && ack.size() >= sizeof(ask_hdr)) {
             verdict.ack_bytes = write_ack(ack, packet->header, ports, Mark{}, ecn_ce, flow->key);
             const bool again = verdict.counter == Counter::k_duplicate || verdict.counter == Counter::k_ended;

@@ -57,6 +57,8 @@ struct RxVerdict {
     ReceiverCounter counter = ReceiverCounter::k_malformed;
     std::size_t ack_bytes = 0;  // 0: send nothing; else this much of `ack` is a UDP payload
     bool fin = false;           // this packet is the flow's FIN, for the first time
+    std::uint32_t tuples = 0;   // of DATA, accepted for the first time
+    std::uint64_t advance = 0;  // by so much the highest seq that came of the flow has risen
     std::uint64_t instance = 0;
     ChannelId channel;
 };

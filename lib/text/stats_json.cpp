@@ -46,11 +46,12 @@ std::string send_stats_json(const client::TaskStats& stats) {
     return dump(json);
 }
 
-std::string receive_stats_json(const client::TaskStats& stats, std::uint64_t fetched,
+std::string receive_stats_json(const client::TaskStats& stats, std::uint64_t fetched, std::uint64_t swaps,
                                const std::vector<client::NamedStats>& senders) {
     Json json;
     put_stats(json, stats);
     json["fetched"] = fetched;
+    json["swaps"] = swaps;
     json["senders"] = Json::array();
     for (const client::NamedStats& sender : senders) {
         Json entry;

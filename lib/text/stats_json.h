@@ -15,6 +15,7 @@ namespace ask {
 [[nodiscard]] std::string send_stats_json(const client::TaskStats& stats);
 // `fetched`: aggregators that came from the switch at the end.
 [[nodiscard]] std::string receive_stats_json(const client::TaskStats& stats, std::uint64_t fetched,
+                                             std::uint64_t swaps,
                                              const std::vector<client::NamedStats>& senders);
 
 }  // namespace ask

@@ -49,4 +49,5 @@ void native_touch(__u32 array, __u32 number, __u32 index);
 #define ask_fetch_or64(ptr, val) __sync_fetch_and_or(ptr, val)
 #define ask_fetch_and64(ptr, val) __sync_fetch_and_and(ptr, val)
 #define ask_xchg64(ptr, val) __sync_lock_test_and_set(ptr, val)
+#define ask_add_ordered64(ptr, val) ((void)__sync_fetch_and_add(ptr, val))
 #define ask_touch(array, number, index) native_touch(array, number, (__u32)(index))

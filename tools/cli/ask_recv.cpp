@@ -14,6 +14,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/stats_file.h"
 #include "tools/cli/stop_signals.h"
+#include "tools/cli/swap_flag.h"
 
 namespace ask::cli {
 namespace {
@@ -28,6 +29,7 @@ struct Flags {
     std::string op = "sum";
     std::string geometry;
     std::uint32_t aggregators = 0;
+    std::string swap = "off";
     bool no_switch = false;
     bool require_region = false;
     std::string policy = "auto";
@@ -54,6 +56,11 @@ void add_flags(CLI::App& app, Flags& flags) {
                    "aggregators per array on the switch (default: the switch's)")
         ->check(CLI::Range(1U, ASK_MAX_AGGREGATORS))
         ->type_name("N");
+    app.add_option("--swap", flags.swap,
+                   "when the switch's shadow copies are swapped, so that early cold keys make room: off, auto, or "
+                   "any of packets=N, tuples=N and every=MS, separated by commas")
+        ->type_name("WHEN")
+        ->capture_default_str();
     app.add_flag("--no-switch", flags.no_switch, "aggregate on this host only");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
     app.add_option("--policy", flags.policy,
@@ -76,6 +83,9 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.op = client::parse_task_op(flags.op).value_or(client::TaskOp::kSum);
     options.deadline = flags.common.deadline();
     options.aggregators = flags.aggregators;
+    auto swap = parse_swap(flags.swap);
+    ASK_TRY(swap, "--swap");
+    options.swap = *swap;
     options.no_switch = flags.no_switch;
     options.require_region = flags.require_region;
     options.policy = kPolicies.at(flags.policy);
@@ -118,7 +128,7 @@ Result<> print(const client::ResultMap& table) {
 
 int finish(const Flags& flags, const client::ReceiveResult& result, StatsFile& stats_file) {
     if (!flags.common.stats_file.empty()) {
-        const std::string json = receive_stats_json(result.stats, result.fetched, result.senders);
+        const std::string json = receive_stats_json(result.stats, result.fetched, result.swaps, result.senders);
         if (auto written = stats_file.write(json); !written) {
             return fail(kName, written.error());
         }

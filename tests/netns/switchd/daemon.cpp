@@ -154,6 +154,28 @@ grpc::Status Daemon::fetch(std::uint64_t instance, std::uint64_t epoch, std::vec
     v1::FetchCopyRequest request;
     request.set_instance(instance);
     request.set_epoch(epoch);
+    return fetch(request, entries, last);
+}
+
+grpc::Status Daemon::swap(std::uint64_t instance, std::uint64_t epoch, std::vector<Entry>* entries,
+                          v1::FetchChunk* last) {
+    v1::FetchCopyRequest request;
+    request.set_instance(instance);
+    request.set_epoch(epoch);
+    request.set_close(true);
+    return fetch(request, entries, last);
+}
+
+grpc::Status Daemon::confirm(std::uint64_t instance, std::uint64_t epoch) {
+    v1::ConfirmCopyRequest request;
+    v1::ConfirmCopyReply reply;
+    request.set_instance(instance);
+    request.set_epoch(epoch);
+    return stub_->ConfirmCopy(context().get(), request, &reply);
+}
+
+grpc::Status Daemon::fetch(const v1::FetchCopyRequest& request, std::vector<Entry>* entries,
+                           v1::FetchChunk* last) {
     const auto call = context();
     const auto reader = stub_->FetchCopy(call.get(), request);
     v1::FetchChunk chunk;

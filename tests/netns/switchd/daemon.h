@@ -55,8 +55,15 @@ class Daemon {
     };
     grpc::Status fetch(std::uint64_t instance, std::uint64_t epoch, std::vector<Entry>* entries,
                        v1::FetchChunk* last = nullptr);
+    // The same, and closes the epoch first: swaps.
+    grpc::Status swap(std::uint64_t instance, std::uint64_t epoch, std::vector<Entry>* entries,
+                      v1::FetchChunk* last = nullptr);
+    grpc::Status confirm(std::uint64_t instance, std::uint64_t epoch);
 
  private:
+    grpc::Status fetch(const v1::FetchCopyRequest& request, std::vector<Entry>* entries,
+                       v1::FetchChunk* last);
+
     std::string log_path_;
     pid_t pid_ = -1;
     std::unique_ptr<v1::Switch::Stub> stub_;

@@ -55,19 +55,31 @@ std::vector<std::byte> make_frame(const OneTuple& tuple) {
 
 }  // namespace
 
-std::uint32_t send_through_switch(const OneTuple& tuple, const std::string& port) {
-    std::vector<std::byte> frame = make_frame(tuple);
-    const auto program = bpf::open_pinned(std::string(kPins) + "/progs/switch");
+SwitchFeed::SwitchFeed(const std::string& port) : ifindex_(::if_nametoindex(port.c_str())) {
+    auto program = bpf::open_pinned(std::string(kPins) + "/progs/switch");
     REQUIRE(program.ok());
+    REQUIRE(ifindex_ != 0);
+    program_ = std::move(*program);
+}
+
+int SwitchFeed::send(const OneTuple& tuple) const {
+    std::vector<std::byte> frame = make_frame(tuple);
     xdp_md context{};
     context.data_end = static_cast<__u32>(frame.size());
-    context.ingress_ifindex = ::if_nametoindex(port.c_str());
+    context.ingress_ifindex = ifindex_;
     LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(),
                 .data_size_in = static_cast<__u32>(frame.size()), .ctx_in = &context,
                 .ctx_size_in = sizeof(context), .repeat = 1);
-    const int error = bpf_prog_test_run_opts(program->get(), &options);
-    REQUIRE_MESSAGE(error == 0, std::strerror(errno));
-    return options.retval;
+    if (bpf_prog_test_run_opts(program_.get(), &options) != 0) {
+        return -errno;
+    }
+    return static_cast<int>(options.retval);
+}
+
+std::uint32_t send_through_switch(const OneTuple& tuple, const std::string& port) {
+    const int verdict = SwitchFeed(port).send(tuple);
+    REQUIRE_MESSAGE(verdict >= 0, std::strerror(-verdict));
+    return static_cast<std::uint32_t>(verdict);
 }
 
 }  // namespace ask::test

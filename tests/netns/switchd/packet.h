@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/base/unique_fd.h"
 #include "lib/core/types.h"
 
 namespace ask::test {
@@ -21,7 +22,19 @@ struct OneTuple {
     std::int32_t value = 0;
 };
 
-// Returns the program's verdict: XDP_TX for an ACK, XDP_REDIRECT, XDP_DROP, ...
+// The pinned program, fed as if from a port. Several may feed at once.
+class SwitchFeed {
+ public:
+    explicit SwitchFeed(const std::string& port);
+    // The program's verdict: XDP_TX for an ACK, XDP_REDIRECT, XDP_DROP, ... Negative: an errno.
+    int send(const OneTuple& tuple) const;
+
+ private:
+    UniqueFd program_;
+    std::uint32_t ifindex_;
+};
+
+// The verdict on one packet; the test fails if it cannot be fed.
 std::uint32_t send_through_switch(const OneTuple& tuple, const std::string& port);
 
 }  // namespace ask::test

@@ -35,8 +35,9 @@ TEST_CASE("statistics carry every key under its documented name") {
 
 TEST_CASE("a receiver's statistics list the senders") {
     const auto json =
-        nlohmann::json::parse(receive_stats_json(sample(), 77, {{"h1", sample()}, {"\xff", {}}}));
+        nlohmann::json::parse(receive_stats_json(sample(), 77, 3, {{"h1", sample()}, {"\xff", {}}}));
     CHECK(json["fetched"] == 77);
+    CHECK(json["swaps"] == 3);
     CHECK(json["tuples_in"] == 100);
     REQUIRE(json["senders"].size() == 2);
     CHECK(json["senders"][0]["name"] == "h1");

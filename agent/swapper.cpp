@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/swapper.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/core/fetch_codec.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kFetchWait{30000};
+constexpr milliseconds kConfirmWait{10000};
+constexpr milliseconds kRetryAfter{100};
+
+Nanos since_start(Clock::time_point now) {
+    return std::chrono::nanoseconds(now.time_since_epoch()).count();
+}
+
+// Rounded up, so that what was waited for has come.
+int poll_timeout(Nanos now, Nanos until) {
+    if (until == kNever) {
+        return -1;
+    }
+    return static_cast<int>(std::clamp<Nanos>((until - now) / kMillisecond + 1, 0, 3'600'000));
+}
+
+// The controller is away, slow or busy: it may be back.
+bool may_pass(const Error& error) {
+    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline ||
+           error.code() == Errc::kLimit;
+}
+
+}  // namespace
+
+Swapper::Swapper(Options options, ResultTable table)
+    : options_(std::move(options)),
+      table_(std::move(table)),
+      policy_(options_.settings, options_.places, since_start(Clock::now())),
+      thread_(&Swapper::run, this) {}
+
+Swapper::~Swapper() {
+    abandon_ = true;
+    finish_ = true;
+    cancel_.cancel();
+    options_.arrivals->wake();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+void Swapper::finish(Clock::time_point deadline) {
+    {
+        const std::lock_guard lock(mutex_);
+        deadline_ = deadline;
+    }
+    finish_ = true;
+    options_.arrivals->wake();
+}
+
+Result<Swapper::Outcome> Swapper::take() {
+    thread_.join();
+    ASK_PASS(result_);
+    return Outcome{std::move(table_), epoch_, fetched_};
+}
+
+void Swapper::run() {
+    swap_until_told();
+    ended_ = true;
+    options_.mailbox->post(SessionEvent::Kind::kChanged);
+}
+
+void Swapper::swap_until_told() {
+    while (wait_for_turn()) {
+        if (result_ = swap(); !result_) {
+            result_ = std::move(result_).error().with_context("task " + options_.id);
+            options_.mailbox->post(
+                SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(result_.error())});
+            return;
+        }
+    }
+}
+
+// False: no more swaps are wanted.
+bool Swapper::wait_for_turn() {
+    while (!finish_) {
+        const Nanos now = since_start(Clock::now());
+        if (policy_.due(now, options_.arrivals->totals())) {
+            return true;
+        }
+        const SwapPolicy::Alarm alarm = policy_.alarm();
+        options_.arrivals->set_alarm(alarm.packets, alarm.tuples);
+        pollfd woken{options_.arrivals->event().fd(), POLLIN, 0};
+        ::poll(&woken, 1, poll_timeout(now, alarm.at));
+        options_.arrivals->event().drain();
+    }
+    return false;
+}
+
+Result<> Swapper::swap() {
+    const auto copy = insist("swap", [&] {
+        return options_.client->fetch_copy({.instance = options_.instance,
+                                            .mark = options_.mark,
+                                            .epoch = epoch_,
+                                            .close = true,
+                                            .wait = kFetchWait},
+                                           &cancel_);
+    });
+    ASK_PASS(copy);
+    ASK_PASS(merge(*copy));
+    const auto confirmed = insist("confirm", [&] {
+        return options_.client->confirm_copy(options_.instance, epoch_, kConfirmWait, &cancel_);
+    });
+    ASK_PASS(confirmed);
+    ++epoch_;
+    swaps_.fetch_add(1, std::memory_order_relaxed);
+    policy_.done(copy->count, copy->tuples_aggregated());
+    return {};
+}
+
+template <typename Call>
+auto Swapper::insist(const char* what, Call call) -> decltype(call()) {
+    for (;;) {
+        auto result = call();
+        if (result.ok() || !may_pass(result.error())) {
+            return result;
+        }
+        spdlog::debug("task {}: {}: {}; will be tried again", options_.id, what, result.error().text());
+        if (auto waited = pause_before_retry(what); !waited) {
+            return std::move(waited).error();
+        }
+    }
+}
+
+Result<> Swapper::pause_before_retry(const char* what) {
+    const auto now = Clock::now();
+    Clock::time_point deadline;
+    {
+        const std::lock_guard lock(mutex_);
+        deadline = deadline_;
+    }
+    if (abandon_) {
+        return Error(Errc::kAborted, "given up");
+    }
+    if (now >= deadline) {
+        return Error(Errc::kDeadline, options_.client->name() + " did not " + what +
+                                          " the task's copies in time: start ask-switchd there");
+    }
+    pollfd woken{options_.arrivals->event().fd(), POLLIN, 0};
+    ::poll(&woken, 1, static_cast<int>(kRetryAfter.count()));
+    options_.arrivals->event().drain();
+    return {};
+}
+
+Result<> Swapper::merge(const FetchedCopy& copy) {
+    for (const std::string& chunk : copy.chunks) {
+        EntryReader entries(chunk);
+        while (!entries.done()) {
+            const auto entry = entries.next();
+            ASK_PASS(entry);
+            ASK_PASS(table_.add(entry->key, entry->value));
+        }
+    }
+    fetched_ += copy.count;
+    return {};
+}
+
+}  // namespace ask
