@@ -70,6 +70,11 @@ Result<Swapper::Outcome> Swapper::take() {
 
 void Swapper::run() {
     swap_until_told();
+    if (swaps() > 0) {
+        spdlog::info("task {}: {} swaps, {} entries, mean {} us, longest {} us", options_.id, swaps(),
+                     fetched_, times_.total / kMicrosecond / static_cast<Nanos>(swaps()),
+                     times_.longest / kMicrosecond);
+    }
     ended_ = true;
     options_.mailbox->post(SessionEvent::Kind::kChanged);
 }
@@ -78,8 +83,7 @@ void Swapper::swap_until_told() {
     while (wait_for_turn()) {
         if (result_ = swap(); !result_) {
             result_ = std::move(result_).error().with_context("task " + options_.id);
-            options_.mailbox->post(
-                SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(result_.error())});
+            options_.mailbox->post(SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(result_.error())});
             return;
         }
     }
@@ -102,6 +106,8 @@ bool Swapper::wait_for_turn() {
 }
 
 Result<> Swapper::swap() {
+    const auto started = Clock::now();
+    under_way_ = true;
     const auto copy = insist("swap", [&] {
         return options_.client->fetch_copy({.instance = options_.instance,
                                             .mark = options_.mark,
@@ -118,6 +124,10 @@ Result<> Swapper::swap() {
     ASK_PASS(confirmed);
     ++epoch_;
     swaps_.fetch_add(1, std::memory_order_relaxed);
+    under_way_ = false;
+    const Nanos took = std::chrono::nanoseconds(Clock::now() - started).count();
+    times_.total += took;
+    times_.longest = std::max(times_.longest, took);
     policy_.done(copy->count, copy->tuples_aggregated());
     return {};
 }

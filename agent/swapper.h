@@ -56,6 +56,14 @@ class Swapper {
     Result<Outcome> take();
     // From any thread: swaps confirmed so far.
     [[nodiscard]] std::uint64_t swaps() const { return swaps_.load(std::memory_order_relaxed); }
+    // From when it was due until the old copy is blank.
+    [[nodiscard]] bool under_way() const { return under_way_.load(std::memory_order_relaxed); }
+    struct Times {
+        Nanos total = 0;
+        Nanos longest = 0;
+    };
+    // Of the swaps done; once ended().
+    [[nodiscard]] Times times() const { return times_; }
 
  private:
     void run();
@@ -74,6 +82,8 @@ class Swapper {
     std::uint64_t epoch_ = 0;
     std::uint64_t fetched_ = 0;
     std::atomic<std::uint64_t> swaps_{0};
+    std::atomic<bool> under_way_{false};
+    Times times_;
 
     std::atomic<bool> finish_{false};
     std::atomic<bool> abandon_{false};

@@ -26,10 +26,10 @@
 #define ask_fetch_or64(ptr, val) __sync_fetch_and_or(ptr, val)
 #define ask_fetch_and64(ptr, val) __sync_fetch_and_and(ptr, val)
 #define ask_xchg64(ptr, val) __sync_lock_test_and_set(ptr, val)
-#define ask_add_ordered64(ptr, val)                                \
-	do {                                                       \
-		__u64 ask_old = __sync_fetch_and_add(ptr, val);    \
-		asm volatile("" : : "r"(ask_old) : "memory");      \
+#define ask_add_ordered64(ptr, val)                             \
+	do {                                                    \
+		__u64 ask_old = __sync_fetch_and_add(ptr, val); \
+		asm volatile("" : : "r"(ask_old) : "memory");   \
 	} while (0)
 
 /* One access to a register array: a hook for the native build, nothing here. */

@@ -30,7 +30,9 @@ class CopyBarrier {
 
     // How often it waited, and how often that took a grace period.
     [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
-    [[nodiscard]] std::uint64_t grace_periods() const { return grace_periods_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t grace_periods() const {
+        return grace_periods_.load(std::memory_order_relaxed);
+    }
 
     CopyBarrier(CopyBarrier&& other) noexcept
         : words_(std::move(other.words_)), rcu_(other.rcu_), rcu_only_(other.rcu_only_) {}

@@ -75,6 +75,7 @@ static struct map maps[] = {
     ARRAY_MAP(flows, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(flow_stats, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(tasks, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(presence, ASK_DEFAULT_CPUS),
 };
 #define MAPS (sizeof(maps) / sizeof(maps[0]))
 

@@ -12,8 +12,9 @@ constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kMaxMilliseconds = 3'600'000;
 
 Error malformed(std::string_view part) {
-    return {Errc::kUsage, "'" + std::string(part) +
-                              "' is none of off, auto, packets=N, tuples=N and every=MS (separated by commas)"};
+    return {Errc::kUsage,
+            "'" + std::string(part) +
+                "' is none of off, auto, packets=N, tuples=N and every=MS (separated by commas)"};
 }
 
 Result<std::uint64_t> parse_number(std::string_view part, std::string_view digits, std::uint64_t most) {
@@ -23,8 +24,7 @@ Result<std::uint64_t> parse_number(std::string_view part, std::string_view digit
         return malformed(part);
     }
     if (error != std::errc{} || number == 0 || number > most) {
-        return Error(Errc::kUsage,
-                     "'" + std::string(part) + "' must be from 1 to " + std::to_string(most));
+        return Error(Errc::kUsage, "'" + std::string(part) + "' must be from 1 to " + std::to_string(most));
     }
     return number;
 }

@@ -11,8 +11,8 @@
 
 namespace ask::cli {
 
-// "off": nothing; "auto": adaptive; else any of packets=N, tuples=N and every=MS, separated by commas, each at
-// most once.
+// "off": nothing; "auto": adaptive; else any of packets=N, tuples=N and every=MS, separated by commas, each
+// at most once.
 [[nodiscard]] Result<std::optional<SwapSettings>> parse_swap(const std::string& text);
 
 }  // namespace ask::cli

@@ -62,6 +62,7 @@ const Layout kLayouts[] = {
       FIELD(ask_task, aggregators), FIELD(ask_task, sets), FIELD(ask_task, short_slots),
       FIELD(ask_task, groups), FIELD(ask_task, m), FIELD(ask_task, rows), FIELD(ask_task, op),
       FIELD(ask_task, policy), FIELD(ask_task, pad)}},
+    {"ask_presence", sizeof(ask_presence), {FIELD(ask_presence, word), FIELD(ask_presence, pad)}},
     {"ask_heats", sizeof(ask_heats), {FIELD(ask_heats, heat)}},
     {"ask_flow_stats",
      sizeof(ask_flow_stats),

@@ -251,8 +251,9 @@ TEST_CASE("swaps under load lose nothing and double nothing") {
             feeders.emplace_back([&, i, feed = ask::test::SwitchFeed("p1")] {
                 for (std::uint64_t seq = 1; seq <= kPackets; seq++) {
                     const std::string key = "k" + std::to_string(seq % kKeys);
-                    odd += feed.send({kInstance, channels[i], kIncarnation, kSecret, seq, key, 1}) == XDP_TX ? 0
-                                                                                                          : 1;
+                    odd += feed.send({kInstance, channels[i], kIncarnation, kSecret, seq, key, 1}) == XDP_TX
+                               ? 0
+                               : 1;
                 }
                 running--;
             });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <doctest/doctest.h>
-
 #include "tools/cli/swap_flag.h"
+
+#include <doctest/doctest.h>
 
 namespace ask::cli {
 namespace {
@@ -18,9 +18,9 @@ TEST_CASE("--swap: off, auto, and thresholds in any order") {
 }
 
 TEST_CASE("--swap: what is wrong is named") {
-    for (const char* text : {"", "on", "packets", "packets=", "packets=x", "packets=1x", "packets=-1", "tuples=0",
-                             "every=3600001", "packets=99999999999999999999", "packets=1,packets=2", "packets=1,",
-                             "rows=3", "auto,packets=1"}) {
+    for (const char* text : {"", "on", "packets", "packets=", "packets=x", "packets=1x", "packets=-1",
+                             "tuples=0", "every=3600001", "packets=99999999999999999999",
+                             "packets=1,packets=2", "packets=1,", "rows=3", "auto,packets=1"}) {
         CAPTURE(text);
         const auto parsed = parse_swap(text);
         REQUIRE(!parsed.ok());

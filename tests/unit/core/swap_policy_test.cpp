@@ -2,6 +2,8 @@
 //
 // The policy over a model of a switch: an array of aggregators, first come until the next swap, and swaps
 // that take a while. What matters is what goes upstream: tuples that the switch missed, and entries fetched.
+#include "lib/core/swap_policy.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,8 +13,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "lib/core/swap_policy.h"
 
 namespace ask {
 namespace {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/hotkeys/rig.h"
+
+#include <linux/bpf.h>
+#include <net/if.h>
+
+#include <chrono>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+namespace ask::bench {
+namespace {
+
+constexpr const char* kListen = "127.0.0.1:4792";
+constexpr milliseconds kWait{10000};
+
+}  // namespace
+
+Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::string& swap_barrier) {
+    SwitchConfig config;
+    config.bpffs = bpffs;
+    config.pin_dir = "bench-" + swap_barrier;
+    config.ports = {"p1", "p2"};
+    config.memory = "pipelines";
+    auto pins = PinDir::lock(config.bpffs, config.pin_dir);
+    ASK_PASS(pins);
+    auto plane = DataPlane::load_or_adopt(config, *pins);
+    ASK_PASS(plane);
+    std::unique_ptr<Rig> rig(new Rig(std::move(*pins), std::move(*plane)));
+    auto ports = PortTable::attach(config, rig->pins_, rig->plane_);
+    ASK_PASS(ports);
+    rig->ports_ = std::move(*ports);
+    auto controller = Controller::create(rig->plane_, rig->pins_, rig->ports_,
+                                         {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
+                                          .allow_over_budget = false,
+                                          .lease = std::chrono::seconds(3600),
+                                          .rcu_only = swap_barrier == "rcu"});
+    ASK_PASS(controller);
+    rig->controller_ = std::move(*controller);
+    rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    rig->server_ = builder.AddListeningPort(kListen, grpc::InsecureServerCredentials(), &port)
+                       .RegisterService(rig->service_.get())
+                       .BuildAndStart();
+    if (!rig->server_ || port == 0) {
+        return Error(Errc::kUnavailable, std::string("cannot listen on ") + kListen);
+    }
+    rig->client_ = std::make_shared<SwitchClient>(rig->channels_, kListen);
+    rig->ifindex_ = ::if_nametoindex("p1");
+    return rig;
+}
+
+Rig::~Rig() {
+    if (server_) {
+        server_->Shutdown(std::chrono::system_clock::now());
+        server_->Wait();
+    }
+    controller_.reset();
+    [[maybe_unused]] const auto removed = pins_.remove_all();
+}
+
+Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const CheckSecret& secret) {
+    const auto registered = client_->register_channel(kChannel, ++incarnation_, kWait);
+    ASK_PASS(registered);
+    auto opened = client_->open_task(request, kWait);
+    ASK_PASS(opened);
+    ASK_PASS(controller_->join_flow(request.instance(), kChannel, incarnation_, secret));
+    return opened;
+}
+
+Result<> Rig::close(std::uint64_t instance) {
+    return client_->close_task(instance, kWait);
+}
+
+Result<ask_flow_stats> Rig::counts(std::uint64_t instance) const {
+    const auto flows = controller_->flow_reports(instance);
+    ASK_PASS(flows);
+    if (flows->size() != 1) {
+        return Error(Errc::kInternal, "the task has not exactly one flow");
+    }
+    return flows->front().stats;
+}
+
+Result<std::span<const std::byte>> Rig::feed(std::span<std::byte> frame) {
+    xdp_md context{};
+    context.data_end = static_cast<__u32>(frame.size());
+    context.ingress_ifindex = ifindex_;
+    LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out_.data(),
+                .data_size_in = static_cast<__u32>(frame.size()),
+                .data_size_out = static_cast<__u32>(out_.size()), .ctx_in = &context,
+                .ctx_size_in = sizeof(context), .repeat = 1);
+    if (bpf_prog_test_run_opts(plane_.program(), &options) != 0) {
+        return Error::from_errno(errno, "BPF_PROG_TEST_RUN");
+    }
+    if (options.retval == XDP_TX) {
+        return std::span<const std::byte>();
+    }
+    if (options.retval != XDP_REDIRECT && options.retval != XDP_PASS) {
+        return Error(Errc::kInternal,
+                     "the switch dropped a packet, action " + std::to_string(options.retval));
+    }
+    return std::span<const std::byte>(out_).first(options.data_size_out);
+}
+
+}  // namespace ask::bench

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/hotkeys/trial.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "agent/convert.h"
+#include "agent/mailbox.h"
+#include "agent/memfd_table.h"
+#include "agent/swapper.h"
+#include "lib/client/result_map.h"
+#include "lib/core/fetch_codec.h"
+#include "lib/core/packer.h"
+#include "lib/core/packet.h"
+#include "lib/core/receiver.h"
+#include "lib/net/frame.h"
+
+namespace ask::bench {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// Few slots and many rows: with sorted keys a packet holds at most as many tuples as it has rows.
+constexpr Geometry kGeometry{.short_slots = 4, .groups = 0, .m = 0, .rows = 8};
+constexpr CheckSecret kSecret{0x1234, 0x5678};
+constexpr Ports kPorts{.source = kChannel.port, .dest = ASK_UDP_PORT};
+constexpr milliseconds kFetchWait{30000};
+
+bool swaps(Way way) {
+    return way == Way::kSwap || way == Way::kBoth;
+}
+
+// Keeps this thread on one CPU while it lives: one register set is in use then, and "aggregators in all"
+// means what it says.
+class Pinned {
+ public:
+    Pinned() {
+        ::sched_getaffinity(0, sizeof(before_), &before_);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+        ::sched_setaffinity(0, sizeof(one), &one);
+    }
+    ~Pinned() { ::sched_setaffinity(0, sizeof(before_), &before_); }
+    Pinned(const Pinned&) = delete;
+    Pinned& operator=(const Pinned&) = delete;
+
+ private:
+    cpu_set_t before_{};
+};
+
+std::uint64_t draw_instance() {
+    static std::uint64_t last = 0x1000;
+    return ++last;
+}
+
+class Run {
+ public:
+    Run(Rig& rig, const Trial& trial)
+        : rig_(rig), trial_(trial), stream_(trial.order, trial.tuples), instance_(draw_instance()) {}
+
+    Result<Outcome> run() {
+        ASK_PASS(open());
+        ASK_PASS(feed());
+        ASK_PASS(collect());
+        ASK_PASS(check_answer());
+        ASK_PASS(rig_.close(instance_));
+        return outcome_;
+    }
+
+ private:
+    Result<> open();
+    Result<> start_swapper();
+    Result<> feed();
+    Result<> send(const PacketBody& body);
+    Result<> collect();
+    Result<> merge(const FetchedCopy& copy);
+    Result<> check_answer();
+    void note_packet(std::chrono::steady_clock::time_point now, std::uint64_t tuples);
+
+    Rig& rig_;
+    const Trial trial_;
+    Stream stream_;
+    const std::uint64_t instance_;
+    Mark mark_;
+    CheckKey key_{kSecret};
+    Receiver receiver_;
+    MemoryBudget budget_{std::size_t{1} << 30U};
+    std::optional<ResultTable> table_;
+    std::shared_ptr<TaskArrivals> arrivals_ = std::make_shared<TaskArrivals>();
+    std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+    std::unique_ptr<Swapper> swapper_;
+    Packer packer_{{.geometry = kGeometry, .op = Op::kSum, .merge = false}};
+    std::vector<std::byte> frame_ = std::vector<std::byte>(kFrameHeaderBytes + 1472);
+    std::uint64_t seq_ = 0;
+    std::uint64_t base_grace_periods_ = 0;
+    Outcome outcome_;
+    std::array<double, 2> seconds_{};  // without and with a swap under way
+    std::array<std::uint64_t, 2> sent_{};
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+Result<> Run::open() {
+    v1::OpenTaskRequest request;
+    request.set_id("hotkeys");
+    request.set_instance(instance_);
+    *request.mutable_geometry() = geometry_to_proto(kGeometry);
+    request.set_op(v1::OPERATOR_SUM);
+    request.set_aggregators(trial_.aggregators / kGeometry.slots());
+    request.set_copies(swaps(trial_.way) ? 2 : 1);
+    request.set_require_region(true);
+    request.set_policy(trial_.way == Way::kReplace || trial_.way == Way::kBoth ? v1::POLICY_REPLACE
+                                                                               : v1::POLICY_FIRST_COME);
+    const auto opened = rig_.open(request, kSecret);
+    ASK_PASS(opened);
+    const auto mark = mark_from_proto(opened->mark());
+    ASK_PASS(mark);
+    mark_ = *mark;
+    auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&budget_), Op::kSum);
+    ASK_PASS(table);
+    table_ = std::move(*table);
+    ASK_PASS(receiver_.join({.instance = instance_,
+                             .channel = kChannel,
+                             .incarnation = rig_.incarnation(),
+                             .secret = kSecret,
+                             .mark = mark_,
+                             .op = Op::kSum,
+                             .geometry = kGeometry,
+                             .first_seq = 1},
+                            &*table_));
+    const auto report = rig_.report();
+    ASK_PASS(report);
+    base_grace_periods_ = report->swap_grace_periods;
+    return swaps(trial_.way) ? start_swapper() : Result<>();
+}
+
+Result<> Run::start_swapper() {
+    auto table = ResultTable::create(make_heap_memory(), Op::kSum);
+    ASK_PASS(table);
+    swapper_ = std::make_unique<Swapper>(Swapper::Options{.id = "hotkeys",
+                                                          .instance = instance_,
+                                                          .mark = mark_,
+                                                          .client = rig_.client(),
+                                                          .settings = {},
+                                                          .places = trial_.aggregators / 2,
+                                                          .arrivals = arrivals_,
+                                                          .mailbox = mailbox_},
+                                         std::move(*table));
+    return {};
+}
+
+Result<> Run::feed() {
+    const Pinned pinned;
+    const auto started = std::chrono::steady_clock::now();
+    last_ = started;
+    char key[Stream::kKeyBytes];
+    std::uint64_t left = stream_.size();
+    while (left > 0 || !packer_.empty()) {
+        while (left > 0 && packer_.has_room()) {
+            Stream::write_key(stream_.next(), key);
+            packer_.add({key, sizeof(key)}, 1);
+            --left;
+        }
+        if (left == 0) {
+            packer_.finish();
+        }
+        while (packer_.has_body()) {
+            const auto body = packer_.next(std::span(frame_).subspan(kFrameHeaderBytes + sizeof(ask_hdr) +
+                                                                     sizeof(std::uint32_t) * kGeometry.rows));
+            ASK_PASS(send(*body));
+        }
+    }
+    outcome_.tuples = stream_.size();
+    outcome_.packets = seq_;
+    outcome_.seconds = Seconds(std::chrono::steady_clock::now() - started).count();
+    outcome_.swap_seconds = seconds_[1];
+    outcome_.rate_between = seconds_[0] == 0 ? 0 : static_cast<double>(sent_[0]) / seconds_[0];
+    outcome_.rate_during = seconds_[1] == 0 ? 0 : static_cast<double>(sent_[1]) / seconds_[1];
+    return {};
+}
+
+// The body stands where one of all rows does; one of fewer moves up.
+Result<> Run::send(const PacketBody& body) {
+    const std::size_t head = sizeof(ask_hdr) + sizeof(std::uint32_t) * body.rows;
+    const std::size_t full = sizeof(ask_hdr) + sizeof(std::uint32_t) * kGeometry.rows;
+    const std::span<std::byte> payload = std::span(frame_).subspan(kFrameHeaderBytes, head + body.bytes);
+    if (head != full) {
+        std::memmove(&frame_[kFrameHeaderBytes + head], &frame_[kFrameHeaderBytes + full], body.bytes);
+    }
+    Geometry geometry = kGeometry;
+    geometry.rows = 0;
+    write_header(payload,
+                 {.type = body.type,
+                  .flags = 0,
+                  .rows = body.rows,
+                  .op = Op::kSum,
+                  .geometry = geometry,
+                  .instance = instance_,
+                  .channel = kChannel,
+                  .incarnation = rig_.incarnation(),
+                  .mark = {},
+                  .seq = ++seq_},
+                 std::span(body.bitmap).first(body.rows));
+    key_.seal(payload, kPorts);
+    const std::size_t length = write_frame_header(frame_,
+                                                  {.source_mac = {2, 0, 0, 0, 0, 1},
+                                                   .dest_mac = {2, 0, 0, 0, 0, 2},
+                                                   .source = kSenderAddress,
+                                                   .dest = kReceiverAddress,
+                                                   .source_port = kPorts.source,
+                                                   .dest_port = kPorts.dest},
+                                                  payload.size());
+    const auto out = rig_.feed(std::span(frame_).first(length));
+    ASK_PASS(out);
+    std::uint64_t tuples = 0;
+    for (const std::uint32_t bitmap : body.bitmap) {
+        tuples += static_cast<std::uint64_t>(std::popcount(bitmap));
+    }
+    note_packet(std::chrono::steady_clock::now(), tuples);
+    if (out->empty()) {
+        return {};
+    }
+    std::array<std::byte, sizeof(ask_hdr)> ack{};
+    const RxVerdict verdict = receiver_.on_packet(out->subspan(kFrameHeaderBytes), kPorts, false, ack);
+    if (verdict.counter != ReceiverCounter::k_accepted_data) {
+        return Error(Errc::kInternal, "the receiver refused a packet, verdict " +
+                                          std::to_string(static_cast<int>(verdict.counter)));
+    }
+    arrivals_->note(verdict);
+    return {};
+}
+
+void Run::note_packet(std::chrono::steady_clock::time_point now, std::uint64_t tuples) {
+    const std::size_t which = swapper_ && swapper_->under_way() ? 1 : 0;
+    seconds_[which] += Seconds(now - last_).count();
+    sent_[which] += tuples;
+    last_ = now;
+}
+
+Result<> Run::merge(const FetchedCopy& copy) {
+    for (const std::string& chunk : copy.chunks) {
+        EntryReader entries(chunk);
+        while (!entries.done()) {
+            const auto entry = entries.next();
+            ASK_PASS(entry);
+            ASK_PASS(table_->add(entry->key, entry->value));
+        }
+    }
+    return {};
+}
+
+Result<> Run::collect() {
+    std::uint64_t epoch = 0;
+    if (swapper_) {
+        swapper_->finish(Clock::now() + kFetchWait);
+        const Swapper::Times times = swapper_->times();
+        auto swapped = swapper_->take();
+        ASK_PASS(swapped);
+        ASK_PASS(table_->merge(swapped->table));
+        epoch = swapped->epoch;
+        outcome_.fetched = swapped->fetched;
+        outcome_.swaps = epoch;
+        outcome_.longest_swap_seconds = static_cast<double>(times.longest) / kSecond;
+    }
+    const auto last = rig_.client()->fetch_copy(
+        {.instance = instance_, .mark = mark_, .epoch = epoch, .close = false, .wait = kFetchWait});
+    ASK_PASS(last);
+    ASK_PASS(merge(*last));
+    outcome_.fetched += last->count;
+    const auto counts = rig_.counts(instance_);
+    ASK_PASS(counts);
+    outcome_.aggregated = counts->tuples_aggregated;
+    outcome_.forwarded = counts->tuples_collision + counts->tuples_overflow + counts->tuples_contention;
+    outcome_.evicted = counts->tuples_evicted;
+    const auto report = rig_.report();
+    ASK_PASS(report);
+    outcome_.barrier_grace_periods = static_cast<double>(report->swap_grace_periods - base_grace_periods_);
+    if (outcome_.aggregated + outcome_.forwarded != outcome_.tuples) {
+        return Error(Errc::kInternal, "the switch's counts do not add up to the tuples that were sent");
+    }
+    return {};
+}
+
+Result<> Run::check_answer() {
+    ASK_PASS(table_->finish());
+    auto fds = static_cast<MemfdTableMemory&>(table_->memory()).take_sealed();
+    ASK_PASS(fds);
+    const auto answer = client::ResultMap::open(std::move(fds->first), std::move(fds->second));
+    ASK_PASS(answer);
+    std::vector<std::uint64_t> wanted = stream_.counts();
+    ASK_PASS(answer->each_sorted([&wanted](std::string_view key, std::int64_t value) -> Result<> {
+        wanted[Stream::read_key(key.data())] -= static_cast<std::uint64_t>(value);
+        return {};
+    }));
+    if (std::ranges::any_of(wanted, [](std::uint64_t left) { return left != 0; })) {
+        return Error(Errc::kInternal, "the answer is not what was sent");
+    }
+    return {};
+}
+
+}  // namespace
+
+const char* to_string(Way way) {
+    switch (way) {
+        case Way::kFirstCome:
+            return "first-come";
+        case Way::kSwap:
+            return "swap";
+        case Way::kReplace:
+            return "replace";
+        default:
+            return "replace+swap";
+    }
+}
+
+Result<Outcome> run_trial(Rig& rig, const Trial& trial) {
+    auto outcome = Run(rig, trial).run();
+    ASK_TRY(outcome, std::string(to_string(trial.order)) + ", " + to_string(trial.way) + ", " +
+                         std::to_string(trial.aggregators) + " aggregators");
+    return outcome;
+}
+
+}  // namespace ask::bench
