@@ -195,11 +195,10 @@ Result<> ReceiveSession::open_on_workers() {
             return std::move(table).error();
         }
         auto shared = std::make_shared<ResultTable>(std::move(*table));
-        auto opened = agent_.workers.at(i).call(
-            [instance = task_->instance, shared, mailbox = task_->mailbox,
-             arrivals = arrivals_](WorkerCore& core) {
-                return core.open_task(instance, std::move(*shared), mailbox, arrivals);
-            });
+        auto opened = agent_.workers.at(i).call([instance = task_->instance, shared, mailbox = task_->mailbox,
+                                                 arrivals = arrivals_](WorkerCore& core) {
+            return core.open_task(instance, std::move(*shared), mailbox, arrivals);
+        });
         if (!opened || !opened->ok()) {
             return !opened ? std::move(opened).error() : std::move(*opened).error();
         }

@@ -72,8 +72,8 @@ class ReceiveSession {
     bool on_workers_ = false;
     std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
     std::unique_ptr<Swapper> swapper_;
-    std::uint64_t epoch_ = 0;    // of the last fetch
-    std::uint64_t fetched_ = 0;  // of all epochs
+    std::uint64_t epoch_ = 0;                   // of the last fetch
+    std::uint64_t fetched_ = 0;                 // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;  // by sender
     Clock::time_point next_mark_check_ = Clock::now();
 };

@@ -93,8 +93,7 @@ Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch,
     v1::ConfirmCopyRequest request;
     request.set_instance(instance);
     request.set_epoch(epoch);
-    auto reply =
-        call_rpc(channels_, *stub_, &v1::Switch::Stub::ConfirmCopy, request, wait, name(), cancel);
+    auto reply = call_rpc(channels_, *stub_, &v1::Switch::Stub::ConfirmCopy, request, wait, name(), cancel);
     return reply ? Result<>() : explain(std::move(reply).error(), address_);
 }
 

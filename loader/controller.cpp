@@ -114,7 +114,7 @@ Result<> Controller::erase_inner(const bpf::Map<std::uint32_t, std::uint32_t>& m
 Result<> Controller::reclaim(const Garbage& batch,
                              const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
     ASK_TRY(barrier_->wait(), std::to_string(batch.channels.size()) + " channels, " +
-                                 std::to_string(batch.flows.size()) + " flows");
+                                  std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
         ASK_TRY(erase_inner(plane_.maps().carried, index), "flow " + std::to_string(index));
     }

@@ -102,7 +102,7 @@ struct TaskReport {
 };
 
 struct ControllerReport {
-    std::uint64_t swaps = 0;                // since this daemon started, all tasks
+    std::uint64_t swaps = 0;               // since this daemon started, all tasks
     std::uint64_t swap_grace_periods = 0;  // of those, that waited for an RCU grace period
     std::uint64_t sram_total_bytes = 0;
     std::uint64_t sram_used_bytes = 0;
@@ -135,9 +135,10 @@ class Controller {
                        const CheckSecret& secret);
     // Restarts the leases; returns instances that are not open.
     std::vector<std::uint64_t> renew(std::span<const std::uint64_t> instances);
-    // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once nobody
-    // writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task is in
-    // another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's copy.
+    // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
+    // nobody writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task
+    // is in another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's
+    // copy.
     Result<FetchSource> begin_fetch(std::uint64_t instance, std::uint64_t epoch);
     Result<FetchSource> close_epoch(std::uint64_t instance, std::uint64_t epoch);
     Result<> end_fetch(std::uint64_t instance, const FetchSource& source) const;

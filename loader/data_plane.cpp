@@ -82,8 +82,7 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
         {"channel_ids", meta.max_channels}, {"channels", meta.max_channels}, {"dedupe", meta.max_channels},
         {"pkt_state", meta.max_channels},   {"flow_ids", meta.max_flows},    {"flows", meta.max_flows},
         {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},       {"regions", meta.max_tasks},
-        {"heats", meta.max_tasks},          {"carried", meta.max_flows},
-        {"presence", meta.possible_cpus},
+        {"heats", meta.max_tasks},          {"carried", meta.max_flows},     {"presence", meta.possible_cpus},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);

@@ -56,9 +56,10 @@ void add_flags(CLI::App& app, Flags& flags) {
                    "aggregators per array on the switch (default: the switch's)")
         ->check(CLI::Range(1U, ASK_MAX_AGGREGATORS))
         ->type_name("N");
-    app.add_option("--swap", flags.swap,
-                   "when the switch's shadow copies are swapped, so that early cold keys make room: off, auto, or "
-                   "any of packets=N, tuples=N and every=MS, separated by commas")
+    app.add_option(
+           "--swap", flags.swap,
+           "when the switch's shadow copies are swapped, so that early cold keys make room: off, auto, or "
+           "any of packets=N, tuples=N and every=MS, separated by commas")
         ->type_name("WHEN")
         ->capture_default_str();
     app.add_flag("--no-switch", flags.no_switch, "aggregate on this host only");
@@ -128,7 +129,8 @@ Result<> print(const client::ResultMap& table) {
 
 int finish(const Flags& flags, const client::ReceiveResult& result, StatsFile& stats_file) {
     if (!flags.common.stats_file.empty()) {
-        const std::string json = receive_stats_json(result.stats, result.fetched, result.swaps, result.senders);
+        const std::string json =
+            receive_stats_json(result.stats, result.fetched, result.swaps, result.senders);
         if (auto written = stats_file.write(json); !written) {
             return fail(kName, written.error());
         }

@@ -209,6 +209,7 @@ v1::OpenTaskRequest task_request(const std::string& id, std::uint64_t instance) 
     request.set_op(v1::OPERATOR_SUM);
     request.set_aggregators(1024);
     request.set_copies(1);
+    request.set_policy(v1::POLICY_FIRST_COME);
     request.set_receiver("198.18.2.2:4791");
     return request;
 }

@@ -69,7 +69,7 @@ class Daemon {
     std::unique_ptr<v1::Switch::Stub> stub_;
 };
 
-// A request for a task at the paper's geometry with a small region.
+// A request for a task at the paper's geometry and policy with a small region.
 v1::OpenTaskRequest task_request(const std::string& id, std::uint64_t instance);
 // Value of a counter in a status; the test fails if there is none of the name.
 std::uint64_t counter(const v1::SwitchStatus& status, const std::string& name);
