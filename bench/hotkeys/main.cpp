@@ -32,6 +32,7 @@ constexpr unsigned kPaperSize = 12;
 struct Settings {
     std::string bpffs;
     std::string out;
+    std::string barrier = "auto";
     bool quick = false;
     std::uint64_t tuples = 0;
     std::vector<unsigned> sizes;
@@ -68,6 +69,7 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"zipf_exponent", row.trial.order == Order::kUniform ? 0 : 1},
             {"keys", Stream::kKeys},
             {"aggregators", row.trial.aggregators},
+            {"geometry", out.geometry},
             {"tuples", out.tuples},
             {"packets", out.packets},
             {"aggregated_share", out.aggregated_share()},
@@ -140,6 +142,7 @@ std::string plot(const std::vector<Row>& rows, Order order, bool upstream) {
 
 Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
     nlohmann::ordered_json json = describe_machine();
+    json["swap_barrier"] = settings.barrier;
     json["paper"] = {{"aggregators", 1U << kPaperSize}, {"aggregated_share", kPaperAggregated}};
     for (const Row& row : rows) {
         json["trials"].push_back(to_json(row));
@@ -155,7 +158,7 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
 }
 
 Result<> run(const Settings& settings) {
-    auto rig = Rig::create(settings.bpffs, "auto");
+    auto rig = Rig::create(settings.bpffs, settings.barrier);
     ASK_PASS(rig);
     std::vector<Row> rows;
     print_head();
@@ -205,6 +208,7 @@ int main(int argc, char** argv) {
                  "ask-bench-hotkeys");
     app.add_option("--bpffs", settings.bpffs)->required();
     app.add_option("--out", settings.out)->required();
+    app.add_option("--swap-barrier", settings.barrier)->check(CLI::IsMember({"auto", "rcu"}));
     app.add_flag("--quick", settings.quick);
     app.add_option("--tuples", settings.tuples)->check(CLI::Range(1'000ULL, 10'000'000'000ULL));
     app.add_option("--sizes", settings.sizes)->delimiter(',')->check(CLI::Range(4U, 16U));

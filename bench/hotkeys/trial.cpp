@@ -30,11 +30,23 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// Few slots and many rows: with sorted keys a packet holds at most as many tuples as it has rows.
-constexpr Geometry kGeometry{.short_slots = 4, .groups = 0, .m = 0, .rows = 8};
+// Sorted keys: a packet holds at most as many tuples of a key as it has rows, so more slots would stay empty.
+constexpr std::uint8_t kRows = 8;
+constexpr std::uint8_t kMaxSlots = 16;
+
+Geometry geometry_for(const Trial& trial) {
+    const bool sorted = trial.order == Order::kHotFirst || trial.order == Order::kHotLast;
+    const std::uint32_t fit = std::min<std::uint32_t>(kMaxSlots, trial.aggregators / 4);
+    return {.short_slots = sorted ? std::uint8_t{1} : static_cast<std::uint8_t>(fit),
+            .groups = 0,
+            .m = 0,
+            .rows = kRows};
+}
+
 constexpr CheckSecret kSecret{0x1234, 0x5678};
 constexpr Ports kPorts{.source = kChannel.port, .dest = ASK_UDP_PORT};
 constexpr milliseconds kFetchWait{30000};
+constexpr std::uint32_t kPayloadLimit = 1472;
 
 bool swaps(Way way) {
     return way == Way::kSwap || way == Way::kBoth;
@@ -64,13 +76,79 @@ std::uint64_t draw_instance() {
     return ++last;
 }
 
+// Frames one behind another, each after its length, in blocks that never move.
+class FrameStore {
+ public:
+    void add(std::span<const std::byte> frame) {
+        if (blocks_.empty() || kBlock - blocks_.back().used < sizeof(std::uint32_t) + frame.size()) {
+            blocks_.push_back({std::make_unique_for_overwrite<std::byte[]>(kBlock), 0});
+        }
+        Block& block = blocks_.back();
+        const auto size = static_cast<std::uint32_t>(frame.size());
+        std::memcpy(&block.bytes[block.used], &size, sizeof(size));
+        std::memcpy(&block.bytes[block.used + sizeof(size)], frame.data(), size);
+        block.used += sizeof(size) + size;
+    }
+
+    class Cursor;
+    [[nodiscard]] Cursor begin() const;
+
+ private:
+    static constexpr std::size_t kBlock = std::size_t{1} << 24U;
+    struct Block {
+        std::unique_ptr<std::byte[]> bytes;
+        std::size_t used = 0;
+    };
+    std::vector<Block> blocks_;
+};
+
+class FrameStore::Cursor {
+ public:
+    explicit Cursor(const std::vector<Block>& blocks) : blocks_(blocks) { load(); }
+    [[nodiscard]] bool done() const { return block_ == blocks_.size(); }
+    [[nodiscard]] std::span<std::byte> frame() const {
+        return {&blocks_[block_].bytes[at_ + sizeof(size_)], size_};
+    }
+    void next() {
+        at_ += sizeof(size_) + size_;
+        if (at_ == blocks_[block_].used) {
+            at_ = 0;
+            ++block_;
+        }
+        load();
+    }
+
+ private:
+    void load() {
+        if (!done()) {
+            std::memcpy(&size_, &blocks_[block_].bytes[at_], sizeof(size_));
+        }
+    }
+    const std::vector<Block>& blocks_;
+    std::size_t block_ = 0;
+    std::size_t at_ = 0;
+    std::uint32_t size_ = 0;
+};
+
+FrameStore::Cursor FrameStore::begin() const {
+    return Cursor(blocks_);
+}
+
 class Run {
  public:
     Run(Rig& rig, const Trial& trial)
-        : rig_(rig), trial_(trial), stream_(trial.order, trial.tuples), instance_(draw_instance()) {}
+        : rig_(rig),
+          trial_(trial),
+          geometry_(geometry_for(trial)),
+          stream_(trial.order, trial.tuples),
+          instance_(draw_instance()) {}
 
     Result<Outcome> run() {
         ASK_PASS(open());
+        ASK_PASS(pack());
+        if (swaps(trial_.way)) {
+            ASK_PASS(start_swapper());
+        }
         ASK_PASS(feed());
         ASK_PASS(collect());
         ASK_PASS(check_answer());
@@ -81,15 +159,18 @@ class Run {
  private:
     Result<> open();
     Result<> start_swapper();
+    Result<> pack();
+    void add_frame(const PacketBody& body);
     Result<> feed();
-    Result<> send(const PacketBody& body);
+    Result<> send(std::span<std::byte> frame);
     Result<> collect();
     Result<> merge(const FetchedCopy& copy);
     Result<> check_answer();
-    void note_packet(std::chrono::steady_clock::time_point now, std::uint64_t tuples);
+    void note_packets(std::uint64_t packets);
 
     Rig& rig_;
     const Trial trial_;
+    const Geometry geometry_;
     Stream stream_;
     const std::uint64_t instance_;
     Mark mark_;
@@ -100,8 +181,8 @@ class Run {
     std::shared_ptr<TaskArrivals> arrivals_ = std::make_shared<TaskArrivals>();
     std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
     std::unique_ptr<Swapper> swapper_;
-    Packer packer_{{.geometry = kGeometry, .op = Op::kSum, .merge = false}};
-    std::vector<std::byte> frame_ = std::vector<std::byte>(kFrameHeaderBytes + 1472);
+    std::vector<std::byte> frame_ = std::vector<std::byte>(kFrameHeaderBytes + kPayloadLimit);
+    FrameStore frames_;
     std::uint64_t seq_ = 0;
     std::uint64_t base_grace_periods_ = 0;
     Outcome outcome_;
@@ -114,9 +195,9 @@ Result<> Run::open() {
     v1::OpenTaskRequest request;
     request.set_id("hotkeys");
     request.set_instance(instance_);
-    *request.mutable_geometry() = geometry_to_proto(kGeometry);
+    *request.mutable_geometry() = geometry_to_proto(geometry_);
     request.set_op(v1::OPERATOR_SUM);
-    request.set_aggregators(trial_.aggregators / kGeometry.slots());
+    request.set_aggregators(trial_.aggregators / geometry_.slots());
     request.set_copies(swaps(trial_.way) ? 2 : 1);
     request.set_require_region(true);
     request.set_policy(trial_.way == Way::kReplace || trial_.way == Way::kBoth ? v1::POLICY_REPLACE
@@ -135,13 +216,13 @@ Result<> Run::open() {
                              .secret = kSecret,
                              .mark = mark_,
                              .op = Op::kSum,
-                             .geometry = kGeometry,
+                             .geometry = geometry_,
                              .first_seq = 1},
                             &*table_));
     const auto report = rig_.report();
     ASK_PASS(report);
     base_grace_periods_ = report->swap_grace_periods;
-    return swaps(trial_.way) ? start_swapper() : Result<>();
+    return {};
 }
 
 Result<> Run::start_swapper() {
@@ -159,45 +240,41 @@ Result<> Run::start_swapper() {
     return {};
 }
 
-Result<> Run::feed() {
-    const Pinned pinned;
-    const auto started = std::chrono::steady_clock::now();
-    last_ = started;
+// Everything that a sender does, before the time that is measured: the switch is to be fed faster than one
+// sender on this CPU could.
+Result<> Run::pack() {
+    Packer packer({.geometry = geometry_, .op = Op::kSum, .merge = false, .payload_limit = kPayloadLimit});
     char key[Stream::kKeyBytes];
     std::uint64_t left = stream_.size();
-    while (left > 0 || !packer_.empty()) {
-        while (left > 0 && packer_.has_room()) {
+    while (left > 0 || !packer.empty()) {
+        while (left > 0 && packer.has_room()) {
             Stream::write_key(stream_.next(), key);
-            packer_.add({key, sizeof(key)}, 1);
+            packer.add({key, sizeof(key)}, 1);
             --left;
         }
         if (left == 0) {
-            packer_.finish();
+            packer.finish();
         }
-        while (packer_.has_body()) {
-            const auto body = packer_.next(std::span(frame_).subspan(kFrameHeaderBytes + sizeof(ask_hdr) +
-                                                                     sizeof(std::uint32_t) * kGeometry.rows));
-            ASK_PASS(send(*body));
+        while (packer.has_body()) {
+            add_frame(*packer.next(std::span(frame_).subspan(kFrameHeaderBytes + sizeof(ask_hdr) +
+                                                             sizeof(std::uint32_t) * geometry_.rows)));
         }
     }
     outcome_.tuples = stream_.size();
     outcome_.packets = seq_;
-    outcome_.seconds = Seconds(std::chrono::steady_clock::now() - started).count();
-    outcome_.swap_seconds = seconds_[1];
-    outcome_.rate_between = seconds_[0] == 0 ? 0 : static_cast<double>(sent_[0]) / seconds_[0];
-    outcome_.rate_during = seconds_[1] == 0 ? 0 : static_cast<double>(sent_[1]) / seconds_[1];
+    outcome_.geometry = to_string(geometry_);
     return {};
 }
 
 // The body stands where one of all rows does; one of fewer moves up.
-Result<> Run::send(const PacketBody& body) {
+void Run::add_frame(const PacketBody& body) {
     const std::size_t head = sizeof(ask_hdr) + sizeof(std::uint32_t) * body.rows;
-    const std::size_t full = sizeof(ask_hdr) + sizeof(std::uint32_t) * kGeometry.rows;
+    const std::size_t full = sizeof(ask_hdr) + sizeof(std::uint32_t) * geometry_.rows;
     const std::span<std::byte> payload = std::span(frame_).subspan(kFrameHeaderBytes, head + body.bytes);
     if (head != full) {
         std::memmove(&frame_[kFrameHeaderBytes + head], &frame_[kFrameHeaderBytes + full], body.bytes);
     }
-    Geometry geometry = kGeometry;
+    Geometry geometry = geometry_;
     geometry.rows = 0;
     write_header(payload,
                  {.type = body.type,
@@ -220,13 +297,37 @@ Result<> Run::send(const PacketBody& body) {
                                                    .source_port = kPorts.source,
                                                    .dest_port = kPorts.dest},
                                                   payload.size());
-    const auto out = rig_.feed(std::span(frame_).first(length));
-    ASK_PASS(out);
-    std::uint64_t tuples = 0;
-    for (const std::uint32_t bitmap : body.bitmap) {
-        tuples += static_cast<std::uint64_t>(std::popcount(bitmap));
+    frames_.add(std::span(frame_).first(length));
+}
+
+Result<> Run::feed() {
+    constexpr std::uint64_t kBatch = 16;
+    const Pinned pinned;
+    const auto started = std::chrono::steady_clock::now();
+    last_ = started;
+    std::uint64_t unnoted = 0;
+    for (FrameStore::Cursor cursor = frames_.begin(); !cursor.done(); cursor.next()) {
+        ASK_PASS(send(cursor.frame()));
+        if (++unnoted == kBatch) {
+            note_packets(std::exchange(unnoted, 0));
+        }
     }
-    note_packet(std::chrono::steady_clock::now(), tuples);
+    note_packets(unnoted);
+    outcome_.seconds = Seconds(std::chrono::steady_clock::now() - started).count();
+    outcome_.swap_seconds = seconds_[1];
+    // A packet holds as many tuples as another, or nearly.
+    const double tuples = static_cast<double>(outcome_.tuples) / static_cast<double>(outcome_.packets);
+    for (std::size_t which : {0U, 1U}) {
+        double& rate = which == 0 ? outcome_.rate_between : outcome_.rate_during;
+        rate = seconds_[which] == 0 ? 0 : tuples * static_cast<double>(sent_[which]) / seconds_[which];
+    }
+    frames_ = {};
+    return {};
+}
+
+Result<> Run::send(std::span<std::byte> frame) {
+    const auto out = rig_.feed(frame);
+    ASK_PASS(out);
     if (out->empty()) {
         return {};
     }
@@ -240,10 +341,11 @@ Result<> Run::send(const PacketBody& body) {
     return {};
 }
 
-void Run::note_packet(std::chrono::steady_clock::time_point now, std::uint64_t tuples) {
+void Run::note_packets(std::uint64_t packets) {
+    const auto now = std::chrono::steady_clock::now();
     const std::size_t which = swapper_ && swapper_->under_way() ? 1 : 0;
     seconds_[which] += Seconds(now - last_).count();
-    sent_[which] += tuples;
+    sent_[which] += packets;
     last_ = now;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One task of section 5.4 through the switch: a sender's packer, the switch program, a receiver's core, and
-// the product's own swapper behind gRPC. The answer is compared with what was sent, key by key.
+// One task of section 5.4 through the switch: a sender's packets, made beforehand; the switch program, a
+// receiver's core, and the product's own swapper behind gRPC. The answer is compared with what was sent, key
+// by key.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct Trial {
 };
 
 struct Outcome {
+    std::string geometry;
     std::uint64_t tuples = 0;
     std::uint64_t packets = 0;
     std::uint64_t aggregated = 0;
