@@ -32,9 +32,18 @@ static __always_inline bool has_slot(const struct ask_phv *phv, __u32 r, __u32 s
 	return ASK_READ_ONCE(phv->left[r]) >> slot & 1u;
 }
 
-static __always_inline void aggregate_shorts(struct xdp_md *ctx, const struct ask_task *task,
+/* The same outcome, of which the verifier does not know any more which it is. */
+static __always_inline enum ask_outcome forget_outcome(struct ask_phv *phv,
+						       enum ask_outcome outcome)
+{
+	ASK_WRITE_ONCE(phv->outcome, outcome);
+	return (enum ask_outcome)ASK_READ_ONCE(phv->outcome);
+}
+
+static __always_inline void aggregate_shorts(struct xdp_md *ctx, __u32 task_index,
+					     const struct ask_task *task,
 					     const struct ask_copy *copy, __u32 offset,
-					     struct ask_phv *phv, __u32 r)
+					     struct ask_phv *phv, __u32 r, const bool replaces)
 {
 	void *data = (void *)(long)ctx->data;
 	const void *end = (const void *)(long)ctx->data_end;
@@ -42,34 +51,24 @@ static __always_inline void aggregate_shorts(struct xdp_md *ctx, const struct as
 
 #pragma clang loop unroll(disable)
 	for (i = 0; i < ASK_MAX_SLOTS; i++) {
+		const __u32 at = offset + i * ASK_SLOT_BYTES;
 		const struct ask_slot *slot;
+		enum ask_outcome outcome;
 
 		if (i >= ASK_READ_ONCE(task->short_slots))
 			break;
 		if (!has_slot(phv, r, i))
 			continue;
-		slot = slot_at(data, offset + i * ASK_SLOT_BYTES);
+		slot = slot_at(data, at);
 		if ((const void *)(slot + 1) > end)
 			break;
-		settle(phv, r, i, offer_short(copy, slot, i));
-	}
-}
-
-static __always_inline void aggregate_shorts_replacing(struct xdp_md *ctx, __u32 task_index,
-						       const struct ask_task *task, __u32 base,
-						       __u32 offset, struct ask_phv *phv, __u32 r)
-{
-	__u32 i;
-
-#pragma clang loop unroll(disable)
-	for (i = 0; i < ASK_MAX_SLOTS; i++) {
-		if (i >= ASK_READ_ONCE(task->short_slots))
-			break;
-		if (!has_slot(phv, r, i))
-			continue;
-		settle(phv, r, i,
-		       (enum ask_outcome)ask_offer_short_replacing(ctx, task_index, base,
-								   offset + i * ASK_SLOT_BYTES, i));
+		outcome = offer_short(copy, slot, i);
+		if (replaces)
+			outcome = forget_outcome(phv, outcome);
+		if (replaces && is_weighed(phv, outcome))
+			outcome = (enum ask_outcome)ask_weigh_short(ctx, task_index, copy->base, at,
+								    ASK_OFFERED(i, outcome));
+		settle(phv, r, i, outcome);
 	}
 }
 
@@ -85,18 +84,32 @@ static __always_inline void aggregate_mediums(struct xdp_md *ctx, __u32 task_ind
 		const __u32 i = (ASK_READ_ONCE(task->short_slots) + g) % ASK_MAX_SLOTS;
 		const __u32 aa = ASK_READ_ONCE(task->short_slots) + g * ASK_READ_ONCE(task->m);
 		const __u32 at = offset + aa * ASK_SLOT_BYTES;
-		int outcome;
+		enum ask_outcome outcome;
 
 		if (g >= ASK_READ_ONCE(task->groups))
 			break;
 		if (!has_slot(phv, r, i))
 			continue;
-		if (replaces && ask_memory == ASK_MEMORY_PIPELINES)
-			outcome = ask_offer_medium_replacing(ctx, task_index, base, at, aa);
-		else
-			outcome = ask_offer_medium(ctx, task_index, base, at, aa);
-		settle(phv, r, i, (enum ask_outcome)outcome);
+		outcome = (enum ask_outcome)ask_offer_medium(ctx, task_index, base, at, aa);
+		if (replaces && ask_memory == ASK_MEMORY_PIPELINES && is_weighed(phv, outcome))
+			outcome = (enum ask_outcome)ask_weigh_medium(ctx, task_index, base, at,
+								     ASK_OFFERED(aa, outcome));
+		settle(phv, r, i, outcome);
 	}
+}
+
+static __always_inline int aggregate_row(struct xdp_md *ctx, __u32 task_index, __u32 base,
+					 __u32 offset, __u32 r, const bool replaces)
+{
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	struct ask_phv *phv = find_phv();
+	struct ask_copy copy;
+
+	if (!phv || r >= ASK_MAX_ROWS || !task || !find_copy(task_index, task, base, &copy))
+		return 0;
+	aggregate_shorts(ctx, task_index, task, &copy, offset, phv, r, replaces);
+	aggregate_mediums(ctx, task_index, task, base, offset, phv, r, replaces);
+	return 0;
 }
 
 /*
@@ -109,27 +122,13 @@ static __always_inline void aggregate_mediums(struct xdp_md *ctx, __u32 task_ind
 __noinline int ask_aggregate_row(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
 				 __u32 r)
 {
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	struct ask_phv *phv = find_phv();
-	struct ask_copy copy;
-
-	if (!phv || r >= ASK_MAX_ROWS || !task || !find_copy(task_index, task, base, &copy))
-		return 0;
-	aggregate_shorts(ctx, task, &copy, offset, phv, r);
-	aggregate_mediums(ctx, task_index, task, base, offset, phv, r, false);
-	return 0;
+	return aggregate_row(ctx, task_index, base, offset, r, false);
 }
 
-/* The same for a task that replaces; which slots now have an evicted tuple is in the vector. */
+/* The same for a task that replaces; which slots now have an evicted tuple is in the vector. A
+ * function of its own: first come costs what it did without. */
 __noinline int ask_aggregate_row_replacing(struct xdp_md *ctx, __u32 task_index, __u32 base,
 					   __u32 offset, __u32 r)
 {
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	struct ask_phv *phv = find_phv();
-
-	if (!phv || r >= ASK_MAX_ROWS || !task)
-		return 0;
-	aggregate_shorts_replacing(ctx, task_index, task, base, offset, phv, r);
-	aggregate_mediums(ctx, task_index, task, base, offset, phv, r, true);
-	return 0;
+	return aggregate_row(ctx, task_index, base, offset, r, true);
 }

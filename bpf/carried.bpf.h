@@ -155,3 +155,38 @@ __noinline int ask_put_back_row(struct xdp_md *ctx, __u32 flow_index, __u64 seq,
 	renew_sum(ctx, flow_index, r, &row, phv);
 	return 0;
 }
+
+/* All rows of the packet. */
+__noinline int ask_keep_rows(struct xdp_md *ctx, __u32 flow_index, __u64 seq)
+{
+	const struct ask_phv *phv = find_phv();
+	__u32 r;
+
+	if (!phv)
+		return -1;
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		if (ask_keep_row(ctx, flow_index, seq, r) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+__noinline int ask_put_back_rows(struct xdp_md *ctx, __u32 flow_index, __u64 seq)
+{
+	const struct ask_phv *phv = find_phv();
+	__u32 r;
+
+	if (!phv)
+		return -1;
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv))
+			break;
+		if (ask_put_back_row(ctx, flow_index, seq, r) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -43,15 +43,19 @@ static __always_inline __u32 count_bits(__u32 word)
 	return (word * 0x01010101u) >> 24;
 }
 
-/* Offers all rows; what is left stays in `phv`. */
-static __always_inline void aggregate_rows(struct xdp_md *ctx, const struct ask_claim *claim,
-					   __u32 base, struct ask_phv *phv)
+/* Offers all rows to the aggregators from `base` on; what is left stays in the packet's vector.
+ * A global function, since there are two ways to it. */
+__noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 seq, __u32 base)
 {
-	const __u32 task = claim->flow->task;
-	const bool replaces = is_replacing(claim->task);
-	__u32 offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
-	__u32 r;
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	struct ask_phv *phv = find_phv();
+	__u32 r, offset;
+	bool replaces;
 
+	if (!task || !phv)
+		return -1;
+	replaces = is_replacing(task);
+	offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
 #pragma clang loop unroll(disable)
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
 		if (r >= ASK_ROWS(phv))
@@ -59,32 +63,34 @@ static __always_inline void aggregate_rows(struct xdp_md *ctx, const struct ask_
 		phv->offered += count_bits(phv->left[r]);
 		if (replaces) {
 			phv->replaced[r] = 0;
-			ask_aggregate_row_replacing(ctx, task, base, offset, r);
+			phv->weighed = weighed_outcomes(seq, r);
+			ask_aggregate_row_replacing(ctx, task_index, base, offset, r);
 			phv->evicted += count_bits(ASK_READ_ONCE(phv->replaced[r]));
 		} else {
-			ask_aggregate_row(ctx, task, base, offset, r);
+			ask_aggregate_row(ctx, task_index, base, offset, r);
 		}
 		phv->kept += count_bits(ASK_READ_ONCE(phv->left[r]));
 		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
 	}
+	return 0;
 }
 
 /* Offers all rows to the task's region. false: the CPU has no presence word. */
 static __always_inline bool aggregate_packet(struct xdp_md *ctx, const struct ask_claim *claim,
-					     struct ask_phv *phv)
+					     __u64 seq, struct ask_phv *phv)
 {
+	const __u32 task = claim->flow->task;
 	struct ask_presence *here;
+	int offered;
 
-	if (claim->task->copies < 2) {
-		aggregate_rows(ctx, claim, open_copy(claim, phv), phv);
-		return true;
-	}
+	if (claim->task->copies < 2)
+		return ask_aggregate_rows(ctx, task, seq, open_copy(claim, phv)) == 0;
 	here = enter_copy();
 	if (!here)
 		return false;
-	aggregate_rows(ctx, claim, open_copy(claim, phv), phv);
+	offered = ask_aggregate_rows(ctx, task, seq, open_copy(claim, phv));
 	leave_copy(here);
-	return true;
+	return offered == 0;
 }
 
 /* No region: every tuple stays. */
@@ -98,42 +104,6 @@ static __always_inline void keep_rows(struct ask_phv *phv)
 			break;
 		phv->kept += count_bits(phv->left[r]);
 	}
-}
-
-/* Keeps what the packet took out of aggregators; before record_state() says that all is
- * done. false: the flow of a task that replaces has no room for it. */
-static __always_inline bool keep_evicted(struct xdp_md *ctx, const struct ask_claim *claim,
-					 const struct ask_frame *frame, const struct ask_phv *phv)
-{
-	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
-	__u32 r;
-
-#pragma clang loop unroll(disable)
-	for (r = 0; r < ASK_MAX_ROWS; r++) {
-		if (r >= ASK_ROWS(phv))
-			break;
-		if (ask_keep_row(ctx, claim->flow_index, seq, r) < 0)
-			return false;
-	}
-	return true;
-}
-
-/* Puts it back into a packet seen before. false: the place is another packet's. */
-static __always_inline bool put_back_evicted(struct xdp_md *ctx, const struct ask_claim *claim,
-					     const struct ask_frame *frame,
-					     const struct ask_phv *phv)
-{
-	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
-	__u32 r;
-
-#pragma clang loop unroll(disable)
-	for (r = 0; r < ASK_MAX_ROWS; r++) {
-		if (r >= ASK_ROWS(phv))
-			break;
-		if (ask_put_back_row(ctx, claim->flow_index, seq, r) < 0)
-			return false;
-	}
-	return true;
 }
 
 /* Records what is left: one 64-bit store a row, before any ACK or forward. */
@@ -256,6 +226,7 @@ static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *fra
 {
 	__u32 channel = claim->flow->channel;
 	struct ask_pkt_state *state = bpf_map_lookup_elem(&pkt_state, &channel);
+	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
 	const bool replaces = is_replacing(claim->task);
 	const bool region = claim->task->copies;
 	__u32 present;
@@ -266,16 +237,17 @@ static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *fra
 	if (is_new) {
 		if (!region)
 			keep_rows(phv);
-		else if (!aggregate_packet(ctx, claim, phv))
+		else if (!aggregate_packet(ctx, claim, seq, phv))
 			return leave_abort(ASK_CNT_abort_state);
-		if (replaces && !keep_evicted(ctx, claim, frame, phv))
+		/* Before record_state() says that all is done. */
+		if (replaces && ask_keep_rows(ctx, claim->flow_index, seq) < 0)
 			return leave_abort(ASK_CNT_abort_state);
 		record_state(state, frame, phv, replaces);
 	} else if (!restore_state(state, frame, phv, replaces)) {
 		return leave_drop(ASK_CNT_drop_in_flight);
 	}
 	present = present_rows(phv);
-	if (replaces && !is_new && present && !put_back_evicted(ctx, claim, frame, phv))
+	if (replaces && !is_new && present && ask_put_back_rows(ctx, claim->flow_index, seq) < 0)
 		return leave_drop(ASK_CNT_drop_in_flight);
 	add_stats(claim->flow_index, phv, region, is_new, !present);
 	if (!present)

@@ -32,7 +32,9 @@ struct ask_phv {
 	__u32 contention;	      /* of those, because of other CPUs */
 	__u32 evicted;		      /* tuples taken out of aggregators */
 	__u32 heats;		      /* first heat of this CPU's set, in a task that replaces */
-	__u32 bits;		      /* of all rows' bitmaps as they came */
+	__u32 weighed; /* outcomes that change a heat or hang on it, in the row at hand */
+	__u32 outcome; /* of the slot at hand, where the verifier must forget it */
+	__u32 bits;    /* of all rows' bitmaps as they came */
 };
 
 /* Numbers of rows and AAs: read anew at each use, so that leaving a loop over them

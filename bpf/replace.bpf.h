@@ -15,36 +15,46 @@
 #include "lib/abi/map_types.h"
 
 /* The heat of an aggregator, or of a group, whose first AA is `aa`. */
-static __always_inline __u8 *find_heat(__u32 task_index, const struct ask_phv *phv,
+static __always_inline __u8 *find_heat(void *map, const struct ask_phv *phv,
 				       const struct ask_copy *copy, __u32 aa, __u32 index)
 {
-	void *map = bpf_map_lookup_elem(&heats, &task_index);
 	const __u32 at = phv->heats + aa * copy->aggregators + index;
 	const __u32 word = at / 8;
-	struct ask_heats *found = map ? bpf_map_lookup_elem(map, &word) : NULL;
+	struct ask_heats *found = bpf_map_lookup_elem(map, &word);
 
 	ask_touch(ASK_ARRAY_HEAT, aa, index);
 	return found ? &found->heat[at % 8] : NULL;
 }
 
-/* What the outcome of an offer does to the heat; true: too cold to stay. */
+/* The outcomes of offers that change a heat or hang on it. Most tuples are hits, and most of
+ * those spare the look-up. */
+static __always_inline __u32 weighed_outcomes(__u64 seq, __u32 row)
+{
+	__u32 outcomes = 1u << ASK_TAKEN | 1u << ASK_COLLISION;
+
+	if (ASK_ROW_HEATS(seq, row))
+		outcomes |= 1u << ASK_AGGREGATED | 1u << ASK_OVERFLOW;
+	return outcomes;
+}
+
+/* One look into memory: comparing would show the verifier a path for every outcome. */
+static __always_inline bool is_weighed(const struct ask_phv *phv, enum ask_outcome outcome)
+{
+	return ASK_READ_ONCE(phv->weighed) >> (outcome & 31) & 1u;
+}
+
+/* What the outcome does to the heat; true: too cold to stay. */
 static __always_inline bool weigh(__u8 *heat, enum ask_outcome outcome)
 {
-	const __u8 old = ASK_READ_ONCE(*heat);
-	__u8 now = old;
-
 	if (outcome == ASK_COLLISION) {
+		const __u8 old = ASK_READ_ONCE(*heat);
+
 		if (!old)
 			return true;
-		now = (__u8)(old - 1);
-	} else if (outcome == ASK_TAKEN) {
-		now = 1;
-	} else if (outcome == ASK_AGGREGATED || outcome == ASK_OVERFLOW) {
-		now = old + ASK_HEAT_GAIN > ASK_HEAT_CAP ? ASK_HEAT_CAP
-							 : (__u8)(old + ASK_HEAT_GAIN);
+		ASK_WRITE_ONCE(*heat, (__u8)(old - 1));
+	} else {
+		ASK_WRITE_ONCE(*heat, outcome == ASK_TAKEN ? ASK_HEAT_TAKEN : ASK_HEAT_HIT);
 	}
-	if (now != old)
-		ASK_WRITE_ONCE(*heat, now);
 	return false;
 }
 
@@ -80,38 +90,56 @@ static __always_inline enum ask_outcome change_places(__u64 *at, struct ask_slot
 	return ASK_REPLACED;
 }
 
-/* A short slot, at frame offset `offset`. Returns enum ask_outcome. A global function, as
- * ask_offer_medium(). */
-__noinline int ask_offer_short_replacing(struct xdp_md *ctx, __u32 task_index, __u32 base,
-					 __u32 offset, __u32 aa)
+/* What the task's slot at hand was offered to. */
+struct ask_offer {
+	const struct ask_task *task;
+	const struct ask_phv *phv;
+	void *heats_map;
+	struct ask_copy copy;
+};
+
+static __always_inline bool find_offer(__u32 task_index, __u32 base, struct ask_offer *offer)
+{
+	offer->task = bpf_map_lookup_elem(&tasks, &task_index);
+	offer->phv = find_phv();
+	offer->heats_map = bpf_map_lookup_elem(&heats, &task_index);
+	return offer->task && offer->phv && offer->heats_map &&
+	       find_copy(task_index, offer->task, base, &offer->copy);
+}
+
+/* AA and outcome of a slot in one argument, of which a function may have five. */
+#define ASK_OFFERED(aa, outcome) ((aa) << 8 | (__u32)(outcome))
+
+/*
+ * What the policy makes of the outcome of a short slot's offer, the slot being at frame offset
+ * `offset`. Returns enum ask_outcome. A global function, so that the verifier looks at it once.
+ */
+__noinline int ask_weigh_short(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
+			       __u32 offered)
 {
 	struct ask_slot *slot = slot_at((void *)(long)ctx->data, offset);
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	const struct ask_phv *phv = find_phv();
+	enum ask_outcome outcome = (enum ask_outcome)(offered & 0xff);
+	const __u32 aa = offered >> 8;
 	struct ask_aggregator *word;
-	enum ask_outcome outcome;
-	struct ask_copy copy;
+	struct ask_offer offer;
 	__u32 kpart, index;
 	__u8 *heat;
 
-	if (!task || !phv || (const void *)(slot + 1) > end ||
-	    !find_copy(task_index, task, base, &copy))
-		return ASK_COLLISION;
-	__builtin_memcpy(&kpart, slot->kpart, sizeof(kpart));
-	index = index_of_short(&copy, kpart);
-	word = find_aggregator(&copy, aa, index);
-	heat = find_heat(task_index, phv, &copy, aa, index);
-	/* No sender writes a blank key; it must not make an aggregator blank. */
-	if (!word || !heat || !kpart)
-		return ASK_COLLISION;
-	outcome = update_aggregator(word, copy.op, kpart, (__s32)bpf_ntohl(slot->vpart), false);
-	if (!weigh(heat, outcome))
+	if ((const void *)(slot + 1) > end || !find_offer(task_index, base, &offer))
 		return (int)outcome;
-	ask_touch(ASK_ARRAY_AA, aa, index);
+	__builtin_memcpy(&kpart, slot->kpart, sizeof(kpart));
+	index = index_of_short(&offer.copy, kpart);
+	heat = find_heat(offer.heats_map, offer.phv, &offer.copy, aa, index);
+	/* No sender writes a blank key; it must not make an aggregator blank. */
+	if (!heat || !kpart || !weigh(heat, outcome))
+		return (int)outcome;
+	word = find_aggregator(&offer.copy, aa, index);
+	if (!word)
+		return (int)outcome;
 	outcome = change_places((__u64 *)word, slot);
 	if (outcome == ASK_REPLACED)
-		ASK_WRITE_ONCE(*heat, 1);
+		ASK_WRITE_ONCE(*heat, ASK_HEAT_TAKEN);
 	return (int)outcome;
 }
 
@@ -163,27 +191,26 @@ static __always_inline void change_group(const struct ask_copy *copy, const stru
 	}
 }
 
-/* A medium slot, as ask_offer_medium(). */
-__noinline int ask_offer_medium_replacing(struct xdp_md *ctx, __u32 task_index, __u32 base,
-					  __u32 offset, __u32 aa)
+/* The same of a medium slot, whose group begins with the AA. */
+__noinline int ask_weigh_medium(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
+				__u32 offered)
 {
 	struct ask_slot *slot = slot_at((void *)(long)ctx->data, offset);
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	const struct ask_phv *phv = find_phv();
-	enum ask_outcome outcome;
-	struct ask_copy copy;
+	const enum ask_outcome outcome = (enum ask_outcome)(offered & 0xff);
+	const __u32 aa = offered >> 8;
+	struct ask_offer offer;
 	__u32 index;
 	__u8 *heat;
 
-	if (!task || !phv || !find_copy(task_index, task, base, &copy))
-		return ASK_COLLISION;
-	index = ask_hash_index(hash_medium(task, slot, end), copy.aggregators);
-	outcome = offer_group(&copy, task, slot, end, aa, index);
-	heat = find_heat(task_index, phv, &copy, aa, index);
-	if (!heat || !weigh(heat, outcome) || !is_whole(&copy, task, slot, end, aa, index))
+	if (!find_offer(task_index, base, &offer))
 		return (int)outcome;
-	change_group(&copy, task, slot, end, aa, index);
-	ASK_WRITE_ONCE(*heat, 1);
+	index = ask_hash_index(hash_medium(offer.task, slot, end), offer.copy.aggregators);
+	heat = find_heat(offer.heats_map, offer.phv, &offer.copy, aa, index);
+	if (!heat || !weigh(heat, outcome) ||
+	    !is_whole(&offer.copy, offer.task, slot, end, aa, index))
+		return (int)outcome;
+	change_group(&offer.copy, offer.task, slot, end, aa, index);
+	ASK_WRITE_ONCE(*heat, ASK_HEAT_TAKEN);
 	return ASK_REPLACED;
 }

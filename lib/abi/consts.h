@@ -68,14 +68,16 @@ enum ask_policy {
 
 /*
  * ASK_POLICY_REPLACE: an aggregator is as hot as its key was busy lately. Taken, its heat is
- * 1; its key's next tuples add the gain, up to the cap; other keys' tuples take 1 off, and
- * who finds 0 takes the place. Chosen by simulation, 2^16 keys (Zipf 1) on 2^12 aggregators,
- * 10^8 tuples: 30.0 % of the tuples go upstream in random order (first come 39.7 %, the best
- * fixed key in every aggregator 29.4 %), 1.0 % with the hot keys first or last. Gain and cap
- * 1 and 7: 32.4 % and 0.5 %; 2 and 7: 31.3 % and 0.5 %; 4 and 31: 29.9 % and 2.0 %.
+ * 1; a tuple of its key, in one row of ASK_HEAT_EVERY, makes it as hot as can be; a tuple of
+ * another key takes 1 off, and who finds 0 takes the place. docs/decisions/0004 has what this
+ * was chosen from.
  */
-#define ASK_HEAT_GAIN 4u
-#define ASK_HEAT_CAP 15u
+#define ASK_HEAT_TAKEN 1u
+#define ASK_HEAT_HIT 15u
+#define ASK_HEAT_EVERY 4u
+
+/* Whether the tuples of a packet's row heat their aggregators. */
+#define ASK_ROW_HEATS(seq, row) (((seq) + (row)) % ASK_HEAT_EVERY == 0)
 
 /* Compare-and-swap tries before a slot is left to the receiver. */
 #define ASK_CAS_TRIES 8u

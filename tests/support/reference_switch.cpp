@@ -78,7 +78,7 @@ void ReferenceSwitch::change_places(const Place& place, std::byte* words) {
 }
 
 // True: nothing is left of the slot.
-bool ReferenceSwitch::aggregate_slot(Task& task, std::uint32_t slot, std::byte* words) {
+bool ReferenceSwitch::aggregate_slot(Task& task, std::uint32_t slot, std::byte* words, bool heats) {
     const Place place = place_of(task, slot, words);
     const Offer outcome = offer(place, words);
     const bool aggregated = outcome == Offer::kTaken || outcome == Offer::kAggregated;
@@ -89,15 +89,15 @@ bool ReferenceSwitch::aggregate_slot(Task& task, std::uint32_t slot, std::byte* 
     unsigned& heat = place.heat();
     if (outcome == Offer::kCollision && heat == 0) {
         change_places(place, words);
-        heat = 1;
+        heat = ASK_HEAT_TAKEN;
         ++tuples_aggregated_;
         ++tuples_evicted_;
     } else if (outcome == Offer::kCollision) {
         --heat;
     } else if (outcome == Offer::kTaken) {
-        heat = 1;
-    } else {
-        heat = std::min(heat + ASK_HEAT_GAIN, ASK_HEAT_CAP);
+        heat = ASK_HEAT_TAKEN;
+    } else if (heats) {
+        heat = ASK_HEAT_HIT;
     }
     return aggregated;
 }
@@ -111,11 +111,12 @@ ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView
     }
     const Geometry& geometry = task.params.geometry;
     for (std::uint32_t row = 0; row < packet.header.rows; ++row) {
+        const bool heats = (packet.header.seq + row) % ASK_HEAT_EVERY == 0;
         for (std::uint32_t slot = 0; slot < geometry.slots(); ++slot) {
             const std::size_t offset = std::size_t{row} * geometry.row_bytes() +
                                        std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
             const std::uint32_t bit = 1U << slot;
-            if ((left[row] & bit) != 0 && aggregate_slot(task, slot, rows.data() + offset)) {
+            if ((left[row] & bit) != 0 && aggregate_slot(task, slot, rows.data() + offset, heats)) {
                 left[row] &= ~bit;
             }
         }

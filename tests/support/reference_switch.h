@@ -77,7 +77,7 @@ class ReferenceSwitch {
     static Place place_of(Task& task, std::uint32_t slot, const std::byte* words);
     static Offer offer(const Place& place, const std::byte* words);
     static void change_places(const Place& place, std::byte* words);
-    bool aggregate_slot(Task& task, std::uint32_t slot, std::byte* words);
+    bool aggregate_slot(Task& task, std::uint32_t slot, std::byte* words, bool heats);
     Bitmaps aggregate(Task& task, const PacketView& packet, std::span<std::byte> rows);
     Outcome answer(const Flow& flow, const PacketView& packet, ask::Ports ports, const Bitmaps& left,
                    std::span<const std::byte> rows) const;

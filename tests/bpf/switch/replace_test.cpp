@@ -41,12 +41,12 @@ bool replaces_mediums(const Way& way) {
 
 }  // namespace
 
-TEST_CASE("heat: 1 when taken, 4 more for a hit, 15 at most, 1 less for a collision") {
+TEST_CASE("heat: 1 when taken, 15 by a hit in one row of four, 1 less for a collision") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         sw.add_default(kOnePlace);
         std::uint64_t seq = 0;
-        for (const unsigned heat : {1U, 5U, 9U, 13U, 15U, 15U}) {
+        for (const unsigned heat : {1U, 1U, 1U, 15U, 15U, 15U}) {
             sw.expect_ack("hit", sw.packet().seq(++seq).put(0, 0, "own", 1), ASK_CNT_ack_new);
             CHECK(sw.heat(0, 0, "own") == heat);
         }
@@ -63,6 +63,24 @@ TEST_CASE("heat: 1 when taken, 4 more for a hit, 15 at most, 1 less for a collis
         CHECK(sw.stats().tuples_evicted == 1);
         CHECK(sw.stats().tuples_collision == 15);
         CHECK(sw.stats().tuples_aggregated == 7);
+    }
+}
+
+TEST_CASE("of the rows of a packet and of the packets one after another, one in four heats") {
+    for (const Way& way : kWays) {
+        for (std::uint64_t seq = 4; seq < 12; ++seq) {
+            for (unsigned row = 0; row < 4; ++row) {
+                Switch& sw = Switch::get(way);
+                sw.add_default(kOnePlace);
+                sw.expect_ack("owners", sw.packet().seq(1).put(0, 0, "own", 1).put(0, 16, "ownowner", 1),
+                              ASK_CNT_ack_new);
+                sw.expect_ack("hits", sw.packet().seq(seq).put(row, 0, "own", 1).put(row, 16, "ownowner", 1),
+                              ASK_CNT_ack_new);
+                const unsigned heat = (seq + row) % 4 == 0 ? 15 : 1;
+                CHECK(sw.heat(0, 0, "own") == heat);
+                CHECK(sw.heat(0, 16, "ownowner") == (replaces_mediums(way) ? heat : 0));
+            }
+        }
     }
 }
 
@@ -217,9 +235,9 @@ TEST_CASE("a sum that would leave int32 stays in the packet, and its key stays h
         Switch& sw = Switch::get(way);
         sw.add_default(kOnePlace);
         cool_owners(sw, kMost, kLeast);
-        sw.expect_left("overflow", sw.packet().seq(3).put(0, 0, "own", 1).put(0, 16, "ownowner", -1),
+        sw.expect_left("overflow", sw.packet().seq(4).put(0, 0, "own", 1).put(0, 16, "ownowner", -1),
                        ASK_CNT_fwd_new, {1U << 0 | 1U << 16});
-        CHECK(sw.heat(0, 0, "own") == 4);
+        CHECK(sw.heat(0, 0, "own") == 15);
         CHECK(sw.stats().tuples_overflow == 2);
         CHECK(sw.stats().tuples_evicted == 0);
         sw.expect_region(0, {{0, "own", kMost}, {16, "ownowner", kLeast}});
