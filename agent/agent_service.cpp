@@ -51,7 +51,7 @@ Result<> clear_stale_socket(const std::string& path) {
 
 grpc::Status AgentService::Lookup(grpc::ServerContext* /*context*/, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
-    return answer(agent_.registry.look_up(request->task_id()), reply);
+    return answer(agent_.registry.look_up(*request), reply);
 }
 
 grpc::Status AgentService::Join(grpc::ServerContext* /*context*/, const v1::JoinRequest* request,

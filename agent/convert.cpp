@@ -7,6 +7,9 @@
 namespace ask {
 namespace {
 
+// Of packets_by_tuples: 0 to all that fit a packet.
+constexpr int kMostPacketSizes = ASK_MAX_TUPLES + 1;
+
 bool is_id_char(char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
@@ -61,6 +64,33 @@ v1::Geometry geometry_to_proto(const Geometry& geometry) {
     message.set_m(geometry.m);
     message.set_rows(geometry.rows);
     return message;
+}
+
+Result<KeySample> sample_from_proto(const v1::KeySample& message) {
+    KeySample sample;
+    if (static_cast<std::size_t>(message.groups_size()) > sample.groups.size()) {
+        return Error(Errc::kInput, "key sample: " + std::to_string(message.groups_size()) +
+                                       " groups, at most " + std::to_string(sample.groups.size()));
+    }
+    for (int i = 0; i < message.groups_size(); ++i) {
+        const v1::KeyGroup& from = message.groups(i);
+        KeyGroup& group = sample.groups[static_cast<std::size_t>(i)];
+        const auto buckets = static_cast<std::size_t>(from.tuples_size());
+        if (buckets != 0 && buckets != group.tuples.size()) {
+            return Error(Errc::kInput, "key sample: " + std::to_string(buckets) + " buckets instead of " +
+                                           std::to_string(group.tuples.size()));
+        }
+        std::ranges::copy(from.tuples(), group.tuples.begin());
+        group.distinct = from.distinct();
+        group.once = from.once();
+    }
+    sample.long_tuples = message.long_tuples();
+    sample.long_bytes = message.long_bytes();
+    sample.expected = message.expected();
+    if (auto valid = validate(sample); !valid) {
+        return std::move(valid).error();
+    }
+    return sample;
 }
 
 Result<Op> wire_op(v1::Operator op) {
@@ -131,6 +161,13 @@ std::string secret_to_bytes(const CheckSecret& secret) {
 }
 
 void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
+    const auto& bodies = sender.packer.bodies;
+    std::size_t used = bodies.size();
+    while (used > 0 && bodies[used - 1] == 0) {
+        --used;
+    }
+    stats.mutable_packets_by_tuples()->Assign(bodies.begin(),
+                                              bodies.begin() + static_cast<std::ptrdiff_t>(used));
     stats.set_tuples_in(sender.packer.tuples_in);
     stats.set_tuples_merged(sender.packer.tuples_merged);
     stats.set_tuples_sent(sender.packer.tuples_in - sender.packer.tuples_merged);
@@ -154,6 +191,10 @@ void copy_sender_part(v1::FlowStats& stats, const v1::FlowStats& from) {
     stats.set_slots_offered(from.slots_offered());
     stats.set_packets_data(from.packets_data());
     stats.set_packets_long(from.packets_long());
+    *stats.mutable_packets_by_tuples() = from.packets_by_tuples();
+    if (stats.packets_by_tuples_size() > kMostPacketSizes) {
+        stats.mutable_packets_by_tuples()->Truncate(kMostPacketSizes);
+    }
 }
 
 void add_switch_part(v1::FlowStats& stats, const v1::FlowStats& from) {
@@ -183,6 +224,12 @@ void add_stats(v1::FlowStats& sum, const v1::FlowStats& stats) {
     sum.set_slots_offered(sum.slots_offered() + stats.slots_offered());
     sum.set_packets_data(sum.packets_data() + stats.packets_data());
     sum.set_packets_long(sum.packets_long() + stats.packets_long());
+    for (int i = 0; i < stats.packets_by_tuples_size(); ++i) {
+        if (i == sum.packets_by_tuples_size()) {
+            sum.add_packets_by_tuples(0);
+        }
+        sum.set_packets_by_tuples(i, sum.packets_by_tuples(i) + stats.packets_by_tuples(i));
+    }
     add_switch_part(sum, stats);
     sum.set_tuples_long(sum.tuples_long() + stats.tuples_long());
     sum.set_tuples_data(sum.tuples_data() + stats.tuples_data());

@@ -9,6 +9,7 @@
 #include "lib/core/receiver.h"
 #include "lib/core/sender_channel.h"
 #include "lib/core/types.h"
+#include "lib/plan/key_sample.h"
 #include "proto/common.pb.h"
 
 namespace ask {
@@ -22,6 +23,8 @@ Result<> check_task_id(std::string_view id);
 
 Result<Geometry> geometry_from_proto(const v1::Geometry& geometry);
 [[nodiscard]] v1::Geometry geometry_to_proto(const Geometry& geometry);
+// kInput for one that cannot be.
+Result<KeySample> sample_from_proto(const v1::KeySample& sample);
 // COUNT is SUM on the wire.
 Result<Op> wire_op(v1::Operator op);
 Result<ChannelId> channel_from_proto(const v1::ChannelId& channel);

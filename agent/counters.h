@@ -25,7 +25,7 @@ namespace ask {
     X(drop_inbox_full, drop, "a worker's inbox was full")                                \
     X(drop_ack_no_room, drop, "no room to send an acknowledgement")                      \
     X(refused_sessions, drop, "applications turned away at max_sessions")                \
-    X(refused_waits, drop, "Renew calls answered at once because too many were waiting") \
+    X(refused_waits, drop, "calls answered at once because too many were held back")     \
     X(progress_skipped, drop, "progress messages that an application did not read in time")
 
 enum class AgentCounter : std::uint8_t {

@@ -24,7 +24,6 @@ constexpr milliseconds kFinalStatsWait{2000};
 constexpr milliseconds kShortestDeadline{1000};
 constexpr milliseconds kLongestDeadline{86400000};
 constexpr std::uint32_t kMaxSenders = 4096;
-constexpr const char* kDefaultGeometry = "16+8x2";
 
 std::string seconds_text(milliseconds time) {
     return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
@@ -69,49 +68,65 @@ Result<> ReceiveSession::choose_parameters() {
     }
     const auto wire = wire_op(request_.op());
     ASK_TRY(wire, "task " + request_.task_id());
-    auto geometry = choose_geometry();
-    ASK_TRY(geometry, "task " + request_.task_id());
     task_->id = request_.task_id();
     task_->instance = random_u64();
     task_->op = request_.op();
     task_->wire = *wire;
-    task_->geometry = *geometry;
     task_->senders_expected = request_.senders();
     const milliseconds wanted = request_.deadline_ms() == 0
                                     ? milliseconds(agent_.config.deadline_seconds * 1000LL)
                                     : milliseconds(request_.deadline_ms());
     task_->deadline = std::clamp(wanted, kShortestDeadline, kLongestDeadline);
     task_->mailbox = io_.mailbox();
+    task_->phase = request_.auto_geometry() ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
 }
 
-// As asked for, or the default; as many rows as the MTU allows unless the number is given.
-Result<Geometry> ReceiveSession::choose_geometry() const {
-    if (!request_.has_geometry()) {
-        return parse_geometry(kDefaultGeometry, agent_.payload_limit);
+// Until the senders have told enough of their keys, or nobody will.
+Result<> ReceiveSession::await_samples() {
+    Clock::time_point next_tick = Clock::now();
+    for (;;) {
+        const auto due = agent_.registry.with(
+            *task_, [](const ReceiveTask& task) { return task.samples.due(task.senders_expected); });
+        const auto now = Clock::now();
+        if (now >= due) {
+            return {};
+        }
+        if (auto fine = check_senders(); !fine) {
+            return fine;
+        }
+        if (now >= next_tick) {
+            next_tick = now + kTick;
+            show_progress(to_string(TaskPhase::kPlanning));
+        }
+        if (auto fine = wait_and_handle(std::min(next_tick, due)); !fine) {
+            return fine;
+        }
     }
-    v1::Geometry wanted = request_.geometry();
-    const bool any_rows = wanted.rows() == 0;
-    wanted.set_rows(std::max(wanted.rows(), 1U));
-    auto geometry = geometry_from_proto(wanted);
-    if (!geometry) {
-        return geometry;
+}
+
+Result<GeometryChoice> ReceiveSession::plan_geometry() {
+    if (auto told = await_samples(); !told) {
+        return std::move(told).error();
     }
-    if (any_rows) {
-        const std::string groups = geometry->groups == 0 ? ""
-                                                         : "+" + std::to_string(geometry->groups) + "x" +
-                                                               std::to_string(geometry->m);
-        return parse_geometry(std::to_string(geometry->short_slots) + groups, agent_.payload_limit);
-    }
-    const unsigned needed = geometry->payload_bytes(geometry->rows);
-    if (needed > agent_.payload_limit) {
-        return Error(Errc::kUnsupported, "geometry " + to_string(*geometry) + " makes packets of " +
-                                             std::to_string(needed + kPacketHeaderBytes) +
-                                             " bytes, but the MTU of " + agent_.interface.name + " is " +
-                                             std::to_string(agent_.interface.mtu) +
-                                             ": use fewer rows, or raise the MTU");
-    }
-    return geometry;
+    const auto [sample, payload_limit] = agent_.registry.with(*task_, [](const ReceiveTask& task) {
+        return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
+    });
+    return planned_geometry(agent_, request_, sample, payload_limit);
+}
+
+// Once: what is agreed with the first sender holds for the task's life.
+Result<> ReceiveSession::choose_geometry() {
+    const auto choice = request_.auto_geometry() ? plan_geometry() : asked_geometry(agent_, request_);
+    ASK_TRY(choice, "task " + request_.task_id());
+    agent_.registry.with(*task_, [&](ReceiveTask& task) {
+        task.geometry = choice->geometry;
+        task.slot_map = choice->slot_map;
+        task.geometry_reason = choice->reason;
+        task.phase = TaskPhase::kOpening;
+    });
+    aggregators_wanted_ = choice->aggregators;
+    return {};
 }
 
 Result<> ReceiveSession::open() {
@@ -122,6 +137,9 @@ Result<> ReceiveSession::open() {
         return added;
     }
     added_ = true;
+    if (auto chosen = choose_geometry(); !chosen) {
+        return chosen;
+    }
     if (auto opened = open_on_switch(); !opened) {
         return opened;
     }
@@ -131,10 +149,11 @@ Result<> ReceiveSession::open() {
     if (auto started = start_swapper(); !started) {
         return started;
     }
-    agent_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kWaiting; });
-    spdlog::info("task {}: open for {} senders, geometry {}, {} aggregators an AA{}", task_->id,
-                 task_->senders_expected, to_string(task_->geometry), task_->aggregators,
-                 task_->note.empty() ? "" : " (" + task_->note + ")");
+    agent_.registry.opened(*task_);
+    const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
+    spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
+                 task_->senders_expected, to_string(task_->geometry), brackets(task_->geometry_reason),
+                 task_->aggregators, brackets(task_->note));
     return tell_ready();
 }
 
@@ -152,7 +171,7 @@ Result<> ReceiveSession::open_on_switch() {
     open.set_instance(task_->instance);
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
     open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
-    open.set_aggregators(request_.aggregators());
+    open.set_aggregators(aggregators_wanted_);
     open.set_copies(request_.no_switch() ? 0 : wants_swaps(request_) ? 2 : 1);
     open.set_require_region(request_.require_region());
     open.set_policy(request_.policy());
@@ -236,6 +255,7 @@ Result<> ReceiveSession::tell_ready() {
     *ready.mutable_geometry() = geometry_to_proto(task_->geometry);
     ready.set_aggregators(task_->aggregators);
     ready.set_note(task_->note);
+    ready.set_geometry_reason(task_->geometry_reason);
     return io_.reply(reply);
 }
 
@@ -263,18 +283,22 @@ Result<> ReceiveSession::collect() {
                 agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.phase; });
             show_progress(to_string(phase));
         }
-        auto wake = io_.wait(next_tick);
-        if (!wake) {
-            if (io_.application_gone()) {
-                return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
-            }
-            return std::move(wake).error().with_context("task " + task_->id);
-        }
-        if (auto fine = handle(*wake); !fine) {
+        if (auto fine = wait_and_handle(next_tick); !fine) {
             return fine;
         }
     }
     return {};
+}
+
+Result<> ReceiveSession::wait_and_handle(Clock::time_point until) {
+    auto wake = io_.wait(until);
+    if (!wake) {
+        if (io_.application_gone()) {
+            return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
+        }
+        return std::move(wake).error().with_context("task " + task_->id);
+    }
+    return handle(*wake);
 }
 
 Result<> ReceiveSession::handle(const SessionIo::Wake& wake) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "agent/agent.h"
+#include "agent/geometry_choice.h"
 #include "agent/session_io.h"
 #include "agent/swapper.h"
 
@@ -33,13 +34,16 @@ class ReceiveSession {
     Result<> run_steps();
     Result<> open();
     Result<> choose_parameters();
-    Result<Geometry> choose_geometry() const;
+    Result<> choose_geometry();
+    Result<GeometryChoice> plan_geometry();
+    Result<> await_samples();
     Result<> open_on_switch();
     Result<> open_on_workers();
     Result<> start_swapper();
     Result<> tell_ready();
 
     Result<> collect();
+    Result<> wait_and_handle(Clock::time_point until);
     Result<> handle(const SessionIo::Wake& wake);
     void note_fin(ChannelId channel);
     Result<> check_senders();
@@ -70,6 +74,7 @@ class ReceiveSession {
     std::shared_ptr<ReceiveTask> task_;
     bool added_ = false;  // to the registry
     bool on_workers_ = false;
+    std::uint32_t aggregators_wanted_ = 0;
     std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
     std::unique_ptr<Swapper> swapper_;
     std::uint64_t epoch_ = 0;                   // of the last fetch

@@ -22,6 +22,8 @@ constexpr std::size_t kMaxEnded = 4096;
 
 const char* to_string(TaskPhase phase) {
     switch (phase) {
+        case TaskPhase::kPlanning:
+            return "waiting for a sender, to choose the geometry";
         case TaskPhase::kOpening:
             return "opening";
         case TaskPhase::kWaiting:
@@ -108,16 +110,53 @@ void TaskRegistry::stop() {
     changed_.notify_all();
 }
 
-Result<v1::TaskOffer> TaskRegistry::look_up(const std::string& id) {
+void TaskRegistry::opened(ReceiveTask& task) {
+    {
+        const std::lock_guard lock(mutex_);
+        task.phase = TaskPhase::kWaiting;
+    }
+    changed_.notify_all();
+}
+
+template <typename Done>
+void TaskRegistry::hold_back(Lock& lock, std::uint32_t wait_ms, Done done) {
+    if (waits_ >= options_.max_waits) {
+        counters_->add(AgentCounter::k_refused_waits);
+        return;
+    }
+    ++waits_;
+    changed_.wait_for(lock, std::min(milliseconds(wait_ms), kLongestWait), [&] { return stop_ || done(); });
+    --waits_;
+}
+
+Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
+    const std::string& id = request.task_id();
     if (auto valid = check_task_id(id); !valid) {
         return std::move(valid).error();
     }
-    const std::lock_guard lock(mutex_);
-    const auto at = live_.find(id);
-    if (at == live_.end() || at->second->phase == TaskPhase::kOpening) {
+    std::optional<KeySample> sample;
+    if (request.has_sample()) {
+        auto checked = sample_from_proto(request.sample());
+        ASK_TRY(checked, "look up task " + id);
+        sample = *std::move(checked);
+    }
+    Lock lock(mutex_);
+    const auto find = [&] {
+        const auto at = live_.find(id);
+        return at == live_.end() ? nullptr : at->second;
+    };
+    const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
+    if (const auto early = find(); early && early->phase == TaskPhase::kPlanning) {
+        early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
+                           early->senders_expected, Clock::now());
+        early->mailbox->post(SessionEvent::Kind::kChanged);
+        hold_back(lock, request.wait_ms(), [&] { return !opening(find()); });
+    }
+    const auto found = find();
+    if (!found || opening(found)) {
         return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     }
-    const ReceiveTask& task = *at->second;
+    const ReceiveTask& task = *found;
     v1::TaskOffer offer;
     offer.set_instance(task.instance);
     offer.set_op(task.op);
@@ -188,6 +227,9 @@ v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSend
     *reply.mutable_geometry() = geometry_to_proto(task.geometry);
     reply.set_receiver_address(options_.own_address);
     reply.set_lease_seconds(std::chrono::duration<double>(task.deadline).count());
+    if (task.slot_map) {
+        reply.set_slot_map(encode_slot_map(*task.slot_map, task.geometry));
+    }
     return reply;
 }
 
@@ -217,7 +259,7 @@ Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& fl
 Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
-    if (!task || task->phase == TaskPhase::kOpening) {
+    if (!task || task->phase <= TaskPhase::kOpening) {
         return Error(Errc::kUnknown, "no such task on " + options_.host_name);
     }
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
@@ -277,15 +319,8 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     if (task->outcome.state() == v1::Outcome::STATE_RUNNING) {
         copy_sender_part(entry->stats, request.stats());
         task->mailbox->post(SessionEvent::Kind::kChanged);
-        const auto wait = std::min(milliseconds(request.wait_ms()), kLongestWait);
-        if (waits_ < options_.max_waits) {
-            ++waits_;
-            changed_.wait_for(lock, wait,
-                              [&] { return stop_ || task->outcome.state() != v1::Outcome::STATE_RUNNING; });
-            --waits_;
-        } else {
-            counters_->add(AgentCounter::k_refused_waits);
-        }
+        hold_back(lock, request.wait_ms(),
+                  [&] { return task->outcome.state() != v1::Outcome::STATE_RUNNING; });
     }
     entry = sender_of(*task, request.sender());
     if (entry == nullptr) {
@@ -321,7 +356,7 @@ std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
     forget_old_locked();
     std::vector<std::shared_ptr<ReceiveTask>> tasks;
     for (const auto& [id, task] : live_) {
-        if (task->phase != TaskPhase::kOpening && task->mark.switch_id != 0) {
+        if (task->phase > TaskPhase::kOpening && task->mark.switch_id != 0) {
             tasks.push_back(task);
         }
     }
@@ -348,10 +383,11 @@ std::vector<v1::AgentTask> TaskRegistry::describe() {
             add_stats(*entry.mutable_stats(), sender.stats);
         }
         entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task->opened).count());
-        if (task->phase != TaskPhase::kOpening) {
+        if (task->phase > TaskPhase::kOpening) {
             *entry.mutable_geometry() = geometry_to_proto(task->geometry);
             entry.set_aggregators(task->aggregators);
             entry.set_note(task->note);
+            entry.set_geometry_reason(task->geometry_reason);
         }
     }
     return list;

@@ -17,8 +17,10 @@
 
 #include "agent/mailbox.h"
 #include "agent/rpc.h"
+#include "agent/sample_box.h"
 #include "agent/switch_client.h"
 #include "agent/workers.h"
+#include "lib/core/slot_map.h"
 #include "proto/agent.pb.h"
 
 namespace ask {
@@ -37,7 +39,16 @@ struct TaskSender {
     bool knows_outcome = false;
 };
 
-enum class TaskPhase : std::uint8_t { kOpening, kWaiting, kStreaming, kFetching, kCommitted, kFailed };
+// kPlanning: its geometry is chosen once a sender has asked for it; then it opens as others do.
+enum class TaskPhase : std::uint8_t {
+    kPlanning,
+    kOpening,
+    kWaiting,
+    kStreaming,
+    kFetching,
+    kCommitted,
+    kFailed
+};
 [[nodiscard]] const char* to_string(TaskPhase phase);
 
 // Constant once the phase has left kOpening, but for what is said to be guarded.
@@ -47,6 +58,8 @@ struct ReceiveTask {
     v1::Operator op = v1::OPERATOR_SUM;
     Op wire = Op::kSum;
     Geometry geometry;
+    std::shared_ptr<const SlotMap> slot_map;  // null: by hash
+    std::string geometry_reason;
     std::uint32_t senders_expected = 1;
     milliseconds deadline{30000};
     Mark mark;                                    // of the switch it is open on; 0: none
@@ -58,6 +71,7 @@ struct ReceiveTask {
 
     // Guarded by the registry's mutex.
     TaskPhase phase = TaskPhase::kOpening;
+    SampleBox samples;
     std::vector<TaskSender> senders;
     v1::Outcome outcome;  // RUNNING until it ends
     Clock::time_point forget_at;
@@ -69,13 +83,15 @@ class TaskRegistry {
         std::string host_name;  // for messages: "receiver NAME: ..."
         std::uint32_t own_address = 0;
         milliseconds lease{30000};  // how long an outcome is kept, and how long a sender may be silent
-        unsigned max_waits = 256;   // Renew calls that may be held back at once
+        unsigned max_waits = 256;   // calls that may be held back at once
     };
     TaskRegistry(Options options, Workers* workers, AgentCounters* counters)
         : options_(std::move(options)), workers_(workers), counters_(counters) {}
 
     // Sessions. kExists: the id is in use by a live task here.
     Result<> add(const std::shared_ptr<ReceiveTask>& task);
+    // Senders may join.
+    void opened(ReceiveTask& task);
     // Runs `change` on the task under the registry's mutex.
     template <typename Change>
     auto with(ReceiveTask& task, Change change) {
@@ -86,11 +102,11 @@ class TaskRegistry {
     void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
     // Until every sender knows the outcome of every task that has ended, or the deadline.
     void wait_until_told(Clock::time_point deadline);
-    // Renew calls are no longer held back.
+    // Calls are no longer held back.
     void stop();
 
     // Other agents' calls (proto/agent.proto).
-    Result<v1::TaskOffer> look_up(const std::string& id);
+    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request);
     Result<v1::JoinReply> join(const v1::JoinRequest& request);
     Result<v1::Outcome> renew(const v1::RenewRequest& request);
     Result<> leave(const v1::LeaveRequest& request);
@@ -101,6 +117,9 @@ class TaskRegistry {
 
  private:
     using Lock = std::unique_lock<std::mutex>;
+    // Holds a call back until `done`, or for `wait_ms`; not at all if too many are.
+    template <typename Done>
+    void hold_back(Lock& lock, std::uint32_t wait_ms, Done done);
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     void forget_old_locked();
@@ -115,7 +134,8 @@ class TaskRegistry {
     Workers* const workers_;
     AgentCounters* const counters_;
     std::mutex mutex_;
-    std::condition_variable changed_;  // an outcome, a finished Join, a Renew answered, or stop
+    std::condition_variable
+        changed_;  // an outcome, a task opened, a finished Join, a Renew answered, or stop
     std::map<std::string, std::shared_ptr<ReceiveTask>> live_;
     std::map<std::uint64_t, std::shared_ptr<ReceiveTask>> by_instance_;
     unsigned waits_ = 0;

@@ -7,12 +7,14 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
+#include "lib/core/slot_map.h"
 
 namespace ask {
 namespace {
 
 constexpr milliseconds kTick{500};
 constexpr milliseconds kCallWait{3000};
+constexpr milliseconds kLookupHold{2000};  // less than a call may take
 constexpr milliseconds kJoinWait{15000};
 constexpr milliseconds kRetryPause{200};
 constexpr milliseconds kGoodbyeWait{1000};
@@ -140,6 +142,12 @@ Result<> SendSession::try_join(bool& retry) {
 Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
     v1::LookupRequest request;
     request.set_task_id(request_.task_id());
+    request.set_sender(sender_);
+    if (request_.has_sample()) {
+        *request.mutable_sample() = request_.sample();
+    }
+    request.set_payload_limit(agent_.payload_limit);
+    request.set_wait_ms(static_cast<std::uint32_t>(kLookupHold.count()));
     auto offer =
         call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Lookup, request, kCallWait, "agent on " + peer_);
     if (offer.ok()) {
@@ -298,6 +306,12 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
     ASK_TRY(mark, "receiver " + peer_);
     const auto secret = secret_from_bytes(reply.secret());
     ASK_TRY(secret, "receiver " + peer_);
+    std::shared_ptr<const SlotMap> slot_map;
+    if (!reply.slot_map().empty()) {
+        auto decoded = decode_slot_map(reply.slot_map(), *geometry);
+        ASK_TRY(decoded, "receiver " + peer_);
+        slot_map = std::make_shared<SlotMap>(*decoded);
+    }
     auto ring = TupleRingConsumer::create(std::size_t{agent_.config.ring_kib} << 10U);
     if (!ring) {
         return std::move(ring).error();
@@ -321,7 +335,8 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
                   .mark = *mark,
                   .op = *op,
                   .geometry = *geometry,
-                  .first_seq = stream_state().next_seq};
+                  .first_seq = stream_state().next_seq,
+                  .slot_map = std::move(slot_map)};
     const std::uint32_t window = request_.merge_window();
     start.hold = request_.has_merge_window() && window > 0 ? std::min(window, kMaxHold) : agent_.config.hold;
     start.merge = request_.has_merge_window() ? window > 0 : agent_.config.merge;

@@ -174,6 +174,11 @@ Result<std::vector<FlowReport>> Controller::flow_reports(std::uint64_t instance)
     return reports;
 }
 
+SramBudget Controller::sram() const {
+    const std::lock_guard lock(mutex_);
+    return sram_;
+}
+
 Result<ControllerReport> Controller::report() const {
     const std::lock_guard lock(mutex_);
     ControllerReport report{.swaps = swaps_,

@@ -151,6 +151,7 @@ class Controller {
     void expire_leases();
 
     Result<ControllerReport> report() const;
+    [[nodiscard]] SramBudget sram() const;
     // One value per enum ask_counter, all CPUs together.
     Result<std::vector<std::uint64_t>> counters() const;
 

@@ -171,6 +171,9 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
     reply->set_memory(plane_.meta().memory == ASK_MEMORY_SHARED ? "shared" : "pipelines");
     reply->set_dedupe(plane_.meta().dedupe == ASK_DEDUPE_COMPACT ? "compact" : "tagged");
     reply->set_window(ASK_WINDOW);
+    const SramBudget sram = controller_.sram();
+    reply->set_sram_total_bytes(sram.total());
+    reply->set_sram_used_bytes(sram.used());
     return grpc::Status::OK;
 }
 

@@ -25,6 +25,7 @@ TaskStats stats_from_proto(const v1::FlowStats& stats) {
     out.retransmissions = stats.retransmissions();
     out.slots_filled = stats.slots_filled();
     out.slots_offered = stats.slots_offered();
+    out.packets_by_tuples.assign(stats.packets_by_tuples().begin(), stats.packets_by_tuples().end());
     return out;
 }
 
@@ -67,6 +68,22 @@ Result<TaskOp> op_from_proto(v1::Operator op) {
         default:
             return Error(Errc::kInternal, "unknown operator " + std::to_string(static_cast<int>(op)));
     }
+}
+
+v1::KeySample sample_to_proto(const KeySample& sample) {
+    v1::KeySample message;
+    for (const KeyGroup& group : sample.groups) {
+        v1::KeyGroup& to = *message.add_groups();
+        to.set_distinct(group.distinct);
+        to.set_once(group.once);
+        if (group.distinct > 0) {
+            to.mutable_tuples()->Assign(group.tuples.begin(), group.tuples.end());
+        }
+    }
+    message.set_long_tuples(sample.long_tuples);
+    message.set_long_bytes(sample.long_bytes);
+    message.set_expected(sample.expected);
+    return message;
 }
 
 }  // namespace ask::client

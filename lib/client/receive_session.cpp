@@ -34,6 +34,9 @@ Result<> check(const ReceiveOptions& options) {
     if (options.swap && (options.swap->interval < 0 || options.swap->interval > kLongestSwapInterval)) {
         return Error(Errc::kUsage, task + "a swap interval must be from 1 ms to an hour");
     }
+    if (options.geometry && options.auto_geometry) {
+        return Error(Errc::kUsage, task + "a geometry is given and to be chosen: which?");
+    }
     if (options.geometry) {
         ASK_TRY(validate(*options.geometry), "task " + options.task);
     }
@@ -64,6 +67,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options) {
     open.set_no_switch(options.no_switch);
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
+    open.set_auto_geometry(options.auto_geometry);
     return request;
 }
 
@@ -76,6 +80,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.geometry.rows = static_cast<std::uint8_t>(ready.geometry().rows());
     info.aggregators = ready.aggregators();
     info.note = ready.note();
+    info.geometry_reason = ready.geometry_reason();
     return info;
 }
 

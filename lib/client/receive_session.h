@@ -33,7 +33,8 @@ struct ReceiveOptions {
     TaskOp op = TaskOp::kSum;
     // For senders to join, and without progress of any of them afterwards.
     std::chrono::milliseconds deadline{30'000};
-    std::optional<Geometry> geometry;  // unset: the agent's default
+    std::optional<Geometry> geometry;  // unset: the agent's default, or
+    bool auto_geometry = false;        // its choice by the senders' samples, once the first asks for the task
     std::uint32_t aggregators = 0;     // per AA on the switch; 0: its default
     std::optional<SwapSettings> swap;  // shadow copies, and when they are swapped; unset: none
     bool no_switch = false;            // aggregate at the receiver only
@@ -49,6 +50,7 @@ struct ReceiveInfo {
     Geometry geometry;
     std::uint32_t aggregators = 0;  // per AA on the switch; 0: no region
     std::string note;               // why there is no region, else empty
+    std::string geometry_reason;    // why this geometry, if it was the agent's choice
 };
 
 struct ReceiveResult {
@@ -62,8 +64,9 @@ struct ReceiveResult {
 // Not thread-safe.
 class ReceiveSession {
  public:
-    // Returns once senders may join. kUsage: a bad id or number. kExists: the id is in use. kUnavailable: no
-    // agent, or no switch. kLimit: no region although one is required.
+    // Returns once senders may join; with auto_geometry, once the first of them has asked. kUsage: a bad id
+    // or number. kExists: the id is in use. kUnavailable: no agent, or no switch. kLimit: no region although
+    // one is required.
     static Result<ReceiveSession> open(ReceiveOptions options);
     ReceiveSession(ReceiveSession&&) noexcept;
     ReceiveSession& operator=(ReceiveSession&&) noexcept;

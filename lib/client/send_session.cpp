@@ -37,6 +37,9 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_merge_window(options.merge_window.value_or(0));
     open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
     open.set_as_count(options.as_count);
+    if (options.sample) {
+        *open.mutable_sample() = sample_to_proto(*options.sample);
+    }
     return request;
 }
 

@@ -20,6 +20,7 @@
 
 #include "lib/base/result.h"
 #include "lib/client/task.h"
+#include "lib/plan/key_sample.h"
 
 namespace ask::client {
 
@@ -31,6 +32,8 @@ struct SendOptions {
     std::optional<std::uint32_t> merge_window{};
     // For finding host and task, and without progress afterwards.
     std::chrono::milliseconds deadline{30'000};
+    // Of the tuples to come, for a receiver that chooses its task's geometry by it; without one it cannot.
+    std::optional<KeySample> sample{};
     bool as_count = false;  // every value is 1, whatever send() is given
     int cancel_fd = -1;     // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls

@@ -61,7 +61,8 @@ struct TaskStats {
     std::uint64_t packets_acked_by_switch = 0;
     std::uint64_t retransmissions = 0;
     std::uint64_t slots_filled = 0;
-    std::uint64_t slots_offered = 0;  // slots x rows of all DATA packets
+    std::uint64_t slots_offered = 0;               // slots x rows of all DATA packets
+    std::vector<std::uint64_t> packets_by_tuples;  // DATA packets that carry 0, 1, 2 ... tuples
     double seconds = 0;
 };
 

@@ -192,6 +192,7 @@ std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
         return std::nullopt;
     }
     std::fill_n(out.begin(), body.bytes, std::byte{0});
+    std::uint32_t tuples = 0;
     for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
         const auto queue = static_cast<std::uint8_t>(slot);
         const std::size_t offset = std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
@@ -204,8 +205,10 @@ std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
             held_.pop(queue);
             body.bitmap[row] |= 1U << slot;
         }
-        stats_.slots_filled += take;
+        tuples += take;
     }
+    stats_.slots_filled += tuples;
+    ++stats_.bodies[tuples];
     stats_.slots_offered += std::uint64_t{geometry.slots()} * geometry.rows;
     return body;
 }

@@ -46,6 +46,7 @@ struct PackerStats {
     std::uint64_t slots_filled = 0;
     std::uint64_t slots_offered = 0;  // slots x geometry.rows of every DATA body
     std::uint64_t tuples_long = 0;
+    std::array<std::uint64_t, ASK_MAX_TUPLES + 1> bodies{};  // DATA bodies by how many tuples they carry
 };
 
 // One body, ready for a header.

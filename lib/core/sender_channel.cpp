@@ -186,7 +186,8 @@ Result<> SenderChannel::Impl::begin(const FlowParams& params, std::uint32_t hold
                                  .op = params.op,
                                  .hold = held,
                                  .merge = merge,
-                                 .payload_limit = config_.payload_limit});
+                                 .payload_limit = config_.payload_limit,
+                                 .slot_map = params.slot_map});
     stats_ = {};
     finished_ = fin_sent_ = fin_acked_ = false;
     now_ = std::max(now_, now);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -93,6 +94,8 @@ Result<> validate(const Geometry& geometry);
 Result<Geometry> parse_geometry(std::string_view text, unsigned payload_limit);
 std::string to_string(const Geometry& geometry);
 
+struct SlotMap;  // lib/core/slot_map.h
+
 // What both ends of a flow (a task instance on a channel) agreed on when it was joined.
 struct FlowParams {
     std::uint64_t instance = 0;
@@ -103,6 +106,7 @@ struct FlowParams {
     Op op = Op::kSum;
     Geometry geometry;
     std::uint64_t first_seq = 1;
+    std::shared_ptr<const SlotMap> slot_map{};  // the sender's alone; null: by hash
 };
 
 struct ChannelIdHash {

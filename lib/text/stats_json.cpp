@@ -29,6 +29,7 @@ void put_stats(Json& json, const client::TaskStats& stats) {
     json["slots_filled"] = stats.slots_filled;
     json["slots_offered"] = stats.slots_offered;
     json["slots_filled_ratio"] = filled_ratio(stats);
+    json["packets_by_tuples"] = stats.packets_by_tuples;
     json["retransmissions"] = stats.retransmissions;
     json["seconds"] = stats.seconds;
 }
@@ -46,12 +47,16 @@ std::string send_stats_json(const client::TaskStats& stats) {
     return dump(json);
 }
 
-std::string receive_stats_json(const client::TaskStats& stats, std::uint64_t fetched, std::uint64_t swaps,
+std::string receive_stats_json(const client::ReceiveInfo& info, const client::TaskStats& stats,
+                               std::uint64_t fetched, std::uint64_t swaps,
                                const std::vector<client::NamedStats>& senders) {
     Json json;
     put_stats(json, stats);
     json["fetched"] = fetched;
     json["swaps"] = swaps;
+    json["geometry"] = to_string(info.geometry);
+    json["geometry_reason"] = info.geometry_reason;
+    json["aggregators"] = info.aggregators;
     json["senders"] = Json::array();
     for (const client::NamedStats& sender : senders) {
         Json entry;

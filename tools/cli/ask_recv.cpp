@@ -49,8 +49,10 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::IsMember({"sum", "count", "min", "max"}))
         ->type_name("OP")
         ->capture_default_str();
-    app.add_option("--geometry", flags.geometry,
-                   "SHORT+GROUPSxM[*ROWS]: slots of a packet's row, e.g. 16+8x2*4 (default: the agent's)")
+    app.add_option(
+           "--geometry", flags.geometry,
+           "SHORT+GROUPSxM[*ROWS]: slots of a packet's row, e.g. 16+8x2*4; auto: chosen by samples of "
+           "the senders' keys (default: the agent's)")
         ->type_name("G");
     app.add_option("--aggregators", flags.aggregators,
                    "aggregators per array on the switch (default: the switch's)")
@@ -90,7 +92,8 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.no_switch = flags.no_switch;
     options.require_region = flags.require_region;
     options.policy = kPolicies.at(flags.policy);
-    if (!flags.geometry.empty()) {
+    options.auto_geometry = flags.geometry == "auto";
+    if (!flags.geometry.empty() && !options.auto_geometry) {
         auto geometry = parse_geometry(flags.geometry, kUsualPayload);
         if (!geometry) {
             return Error(Errc::kUsage, "--geometry: " + geometry.error().text());
@@ -100,7 +103,12 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     return options;
 }
 
-Result<client::ReceiveResult> receive(const Flags& flags, int stop_fd, ProgressLine& progress) {
+struct Received {
+    client::ReceiveInfo info;
+    client::ReceiveResult result;
+};
+
+Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress) {
     auto options = options_from(flags);
     if (!options) {
         return std::move(options).error();
@@ -113,11 +121,19 @@ Result<client::ReceiveResult> receive(const Flags& flags, int stop_fd, ProgressL
     if (!session) {
         return std::move(session).error();
     }
-    if (!session->info().note.empty()) {
-        progress.note(session->info().note);
+    const client::ReceiveInfo info = session->info();
+    if (!info.geometry_reason.empty()) {
+        progress.note("geometry " + to_string(info.geometry) + ", " + info.geometry_reason);
+    }
+    if (!info.note.empty()) {
+        progress.note(info.note);
     }
     progress.show("open, waiting for " + std::to_string(flags.senders) + " sender(s)");
-    return session->wait();
+    auto result = session->wait();
+    if (!result) {
+        return std::move(result).error();
+    }
+    return Received{info, *std::move(result)};
 }
 
 Result<> print(const client::ResultMap& table) {
@@ -127,10 +143,11 @@ Result<> print(const client::ResultMap& table) {
     return printed ? out.flush() : std::move(printed);
 }
 
-int finish(const Flags& flags, const client::ReceiveResult& result, StatsFile& stats_file) {
+int finish(const Flags& flags, const Received& received, StatsFile& stats_file) {
+    const client::ReceiveResult& result = received.result;
     if (!flags.common.stats_file.empty()) {
         const std::string json =
-            receive_stats_json(result.stats, result.fetched, result.swaps, result.senders);
+            receive_stats_json(received.info, result.stats, result.fetched, result.swaps, result.senders);
         if (auto written = stats_file.write(json); !written) {
             return fail(kName, written.error());
         }

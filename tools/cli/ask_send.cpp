@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-send: streams lines into a task.
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/client/send_session.h"
@@ -11,6 +13,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/input.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/sampling.h"
 #include "tools/cli/stats_file.h"
 #include "tools/cli/stop_signals.h"
 
@@ -18,6 +21,8 @@ namespace ask::cli {
 namespace {
 
 constexpr const char* kName = "ask-send";
+// How long a pipe may take to show something of its keys.
+constexpr std::chrono::milliseconds kSamplePatience{100};
 
 struct Flags {
     CommonFlags common;
@@ -49,6 +54,11 @@ Result<client::TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine
     if (auto readable = check_readable(flags.files); !readable) {
         return std::move(readable).error();
     }
+    const LineForm form = flags.count ? LineForm::kKey : LineForm::kKeyValue;
+    auto sampled = sample_inputs(flags.files, form, stop_fd, kSamplePatience);
+    if (!sampled) {
+        return std::move(sampled).error();
+    }
     progress.show("looking for task " + flags.common.task + " at " + flags.to);
     auto session = client::SendSession::open({
         .agent = flags.common.agent,
@@ -56,6 +66,7 @@ Result<client::TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine
         .to = flags.to,
         .merge_window = flags.merge_window,
         .deadline = flags.common.deadline(),
+        .sample = sampled->sample,
         .as_count = flags.count,
         .cancel_fd = stop_fd,
         .on_progress = [&progress](const client::TaskProgress& now) { progress.show(describe_send(now)); },
@@ -63,9 +74,12 @@ Result<client::TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine
     if (!session) {
         return std::move(session).error();
     }
-    const LineForm form = flags.count ? LineForm::kKey : LineForm::kKeyValue;
     for (const std::string& file : flags.files) {
-        if (auto sent = send_file(*session, file, form, stop_fd); !sent) {
+        auto input = sampled->first ? *std::exchange(sampled->first, std::nullopt) : open_input(file);
+        if (!input) {
+            return std::move(input).error();
+        }
+        if (auto sent = send_input(*session, *std::move(input), form, stop_fd); !sent) {
             return std::move(sent).error();
         }
     }

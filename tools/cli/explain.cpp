@@ -66,6 +66,9 @@ std::string agent_part(const v1::AgentTask& task) {
                 names_in_brackets(task.senders_finished()) + ".\n";
     }
     text += "It waits for " + waits_for(task) + ".\n";
+    if (!task.geometry_reason().empty()) {
+        text += "Its geometry, " + geometry_text(task.geometry()) + ", was " + task.geometry_reason() + ".\n";
+    }
     if (task.aggregators() == 0) {
         text += "No switch aggregates for it" + (task.note().empty() ? "" : ": " + task.note()) + ".\n";
     }

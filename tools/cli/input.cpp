@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <memory>
 
-#include "lib/base/unique_fd.h"
-
 namespace ask::cli {
 namespace {
 
@@ -20,17 +18,26 @@ bool is_stdin(const std::string& file) {
     return file == "-";
 }
 
-// A file opened for reading; standard input is only borrowed.
-struct Input {
-    UniqueFd owned;
-    int fd = STDIN_FILENO;
-};
+bool readable_now(int fd) {
+    pollfd poll_fd{fd, POLLIN, 0};
+    return ::poll(&poll_fd, 1, 0) == 1;
+}
+
+}  // namespace
+
+bool Input::regular() const {
+    struct stat info{};
+    return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
 
 Result<Input> open_input(const std::string& file) {
     Input input;
     if (is_stdin(file)) {
+        input.name = "(standard input)";
+        input.fd = STDIN_FILENO;
         return input;
     }
+    input.name = file;
     // Non-blocking: opening a named pipe must not wait for its writer where Ctrl-C cannot reach.
     input.owned.reset(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!input.owned) {
@@ -46,16 +53,9 @@ Result<Input> open_input(const std::string& file) {
     return input;
 }
 
-bool readable_now(int fd) {
-    pollfd poll_fd{fd, POLLIN, 0};
-    return ::poll(&poll_fd, 1, 0) == 1;
-}
-
 Result<> check_stop(int stop_fd) {
     return readable_now(stop_fd) ? Result<>(Error(Errc::kAborted, "interrupted")) : Result<>();
 }
-
-}  // namespace
 
 Result<> check_readable(const std::vector<std::string>& files) {
     for (const std::string& file : files) {
@@ -71,39 +71,36 @@ Result<> check_readable(const std::vector<std::string>& files) {
     return {};
 }
 
-Result<> send_file(client::SendSession& session, const std::string& file, LineForm form, int stop_fd) {
-    auto input = open_input(file);
-    if (!input) {
-        return std::move(input).error();
-    }
-    const std::string name = is_stdin(file) ? "(standard input)" : file;
-    LineParser parser(name, form);
+Result<> send_input(client::SendSession& session, Input input, LineForm form, int stop_fd) {
+    LineParser parser(input.name, form);
     const auto sink = [&session](std::string_view key, std::int64_t value) {
         return session.send(key, value);
     };
+    if (auto fed = parser.feed(input.head, sink); !fed) {
+        return fed;
+    }
     const auto buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
-    for (;;) {
+    while (!input.ended) {
         if (auto go_on = check_stop(stop_fd); !go_on) {
             return go_on;
         }
-        if (!readable_now(input->fd)) {
-            if (auto ready = session.wait_for_input(input->fd); !ready) {
+        if (!readable_now(input.fd)) {
+            if (auto ready = session.wait_for_input(input.fd); !ready) {
                 return ready;
             }
         }
-        const ssize_t count = ::read(input->fd, buffer.get(), kReadBytes);
+        const ssize_t count = ::read(input.fd, buffer.get(), kReadBytes);
         if (count < 0 && errno != EINTR && errno != EAGAIN) {
-            return Error::from_errno(errno, name);
+            return Error::from_errno(errno, input.name);
         }
-        if (count == 0) {
-            return parser.finish(sink);
-        }
+        input.ended = count == 0;
         if (count > 0) {
             if (auto fed = parser.feed({buffer.get(), static_cast<std::size_t>(count)}, sink); !fed) {
                 return fed;
             }
         }
     }
+    return parser.finish(sink);
 }
 
 }  // namespace ask::cli

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/client/convert.h"
+
 using namespace ask;
 
 namespace {
@@ -126,4 +128,50 @@ TEST_CASE("each part of the statistics leaves the others alone") {
     CHECK(sum.tuples_data() == 8);
     CHECK(sum.tuples_switch() == 4);
     CHECK(sum.tuples_evicted() == 2);
+}
+
+TEST_CASE("packets by their tuples are told as far as there are any, and added up") {
+    SenderStats sender;
+    sender.packer.bodies[0] = 1;
+    sender.packer.bodies[3] = 5;
+    v1::FlowStats told;
+    set_sender_part(told, sender);
+    CHECK(told.packets_by_tuples_size() == 4);
+    v1::FlowStats sum;
+    add_stats(sum, v1::FlowStats());
+    add_stats(sum, told);
+    sender.packer.bodies[128] = 2;
+    set_sender_part(told, sender);
+    add_stats(sum, told);
+    CHECK(sum.packets_by_tuples_size() == 129);
+    CHECK(sum.packets_by_tuples(3) == 10);
+    CHECK(sum.packets_by_tuples(128) == 2);
+    told.mutable_packets_by_tuples()->Resize(100'000, 1);
+    copy_sender_part(sum, told);
+    CHECK(sum.packets_by_tuples_size() == 129);
+}
+
+TEST_CASE("a key sample comes out as it went in, and one that cannot be is refused") {
+    KeySampler sampler;
+    for (const char* key : {"a", "b", "a", "eight by", "a key of more than sixteen bytes"}) {
+        sampler.add(key, 1);
+    }
+    const KeySample sample = sampler.finish(77);
+    const v1::KeySample good = client::sample_to_proto(sample);
+    const auto back = sample_from_proto(good);
+    REQUIRE(back.ok());
+    CHECK(*back == sample);
+    const auto refused = [&](auto change) {
+        v1::KeySample broken = good;
+        change(broken);
+        const auto result = sample_from_proto(broken);
+        return !result.ok() && result.error().code() == Errc::kInput;
+    };
+    CHECK(refused([](v1::KeySample& broken) { broken.Clear(); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.add_groups(); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->add_tuples(1); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->mutable_tuples()->Truncate(255); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->set_tuples(3, ~0ULL); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(3)->set_distinct(1); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.set_long_tuples(~0ULL); }));
 }

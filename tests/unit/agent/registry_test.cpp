@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "agent/convert.h"
+#include "lib/client/convert.h"
 #include "tests/unit/agent/local_agent.h"
 
 using namespace ask;
@@ -21,6 +22,17 @@ struct Fixture {
         &agent.workers,
         &counters};
 
+    // A task whose geometry is still to be chosen.
+    std::shared_ptr<ReceiveTask> plan(const std::string& id, std::uint64_t instance, unsigned senders) {
+        auto task = std::make_shared<ReceiveTask>();
+        task->id = id;
+        task->instance = instance;
+        task->senders_expected = senders;
+        task->mailbox = std::make_shared<Mailbox>();
+        task->phase = TaskPhase::kPlanning;
+        REQUIRE(registry.add(task).ok());
+        return task;
+    }
     std::shared_ptr<ReceiveTask> open(const std::string& id, std::uint64_t instance, unsigned senders = 2) {
         auto task = std::make_shared<ReceiveTask>();
         task->id = id;
@@ -64,6 +76,12 @@ struct Fixture {
     }
 };
 
+v1::LookupRequest lookup(const std::string& id) {
+    v1::LookupRequest request;
+    request.set_task_id(id);
+    return request;
+}
+
 v1::Outcome failed(const std::string& why) {
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_FAILED);
@@ -76,10 +94,10 @@ v1::Outcome failed(const std::string& why) {
 
 TEST_CASE("a task is found by its id while it lives") {
     Fixture fixture;
-    CHECK(fixture.registry.look_up("wc").error().code() == Errc::kUnknown);
-    CHECK(fixture.registry.look_up("no/id").error().code() == Errc::kUsage);
+    CHECK(fixture.registry.look_up(lookup("wc")).error().code() == Errc::kUnknown);
+    CHECK(fixture.registry.look_up(lookup("no/id")).error().code() == Errc::kUsage);
     const auto task = fixture.open("wc", 11);
-    const auto offer = fixture.registry.look_up("wc");
+    const auto offer = fixture.registry.look_up(lookup("wc"));
     REQUIRE(offer.ok());
     CHECK(offer->instance() == 11);
     CHECK(offer->mark().switch_id() == 0);
@@ -87,9 +105,60 @@ TEST_CASE("a task is found by its id while it lives") {
     again->id = "wc";
     CHECK(fixture.registry.add(again).error().code() == Errc::kExists);
     fixture.registry.end(task, failed("over"));
-    CHECK(fixture.registry.look_up("wc").error().code() == Errc::kUnknown);
+    CHECK(fixture.registry.look_up(lookup("wc")).error().code() == Errc::kUnknown);
     fixture.open("wc", 12);
-    CHECK(fixture.registry.look_up("wc")->instance() == 12);
+    CHECK(fixture.registry.look_up(lookup("wc"))->instance() == 12);
+}
+
+TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answered once that is open") {
+    Fixture fixture;
+    const auto task = fixture.plan("wc", 11, 2);
+    v1::LookupRequest request = lookup("wc");
+    request.set_sender(5);
+    request.set_payload_limit(1400);
+    KeySampler sampler;
+    sampler.add("word", 1);
+    *request.mutable_sample() = client::sample_to_proto(sampler.finish(9));
+    // Not held back: nobody said for how long.
+    CHECK(fixture.registry.look_up(request).error().code() == Errc::kUnknown);
+    await(*task->mailbox, SessionEvent::Kind::kChanged);
+    CHECK(fixture.registry.join(Fixture::request(11, 1)).error().code() == Errc::kUnknown);
+    CHECK(fixture.registry.on_switch().empty());
+    auto broken = request;
+    broken.set_sender(6);
+    broken.mutable_sample()->mutable_groups(0)->set_once(7);
+    CHECK(fixture.registry.look_up(broken).error().code() == Errc::kInput);
+    CHECK(task->samples.sum(2)->expected == 18);
+    CHECK(task->samples.payload_limit() == 1400);
+    std::thread opener([&] {
+        await(*task->mailbox, SessionEvent::Kind::kChanged);
+        task->slot_map = std::make_shared<SlotMap>();
+        fixture.registry.opened(*task);
+    });
+    request.set_sender(7);
+    request.set_wait_ms(2000);
+    auto offer = fixture.registry.look_up(request);
+    const auto deadline = Clock::now() + kPatience;
+    while (!offer && Clock::now() < deadline) {
+        offer = fixture.registry.look_up(request);
+    }
+    opener.join();
+    REQUIRE(offer.ok());
+    CHECK(offer->instance() == 11);
+    CHECK(task->samples.sum(2)->tuples() == 2);
+}
+
+TEST_CASE("a Lookup that is held back ends with its task") {
+    Fixture fixture;
+    const auto task = fixture.plan("wc", 11, 1);
+    std::thread ender([&] {
+        await(*task->mailbox, SessionEvent::Kind::kChanged);
+        fixture.registry.end(task, failed("task wc was cancelled"));
+    });
+    v1::LookupRequest request = lookup("wc");
+    request.set_wait_ms(2000);
+    CHECK(fixture.registry.look_up(request).error().code() == Errc::kUnknown);
+    ender.join();
 }
 
 TEST_CASE("a Join may be repeated, and says the same again") {

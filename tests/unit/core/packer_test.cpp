@@ -161,6 +161,14 @@ std::vector<Seen> pack(const Tuples& tuples, const PackerConfig& config, PackerS
     CHECK(s.slots_offered ==
           unpacker.data_bodies * config.geometry.slots() * std::uint64_t{config.geometry.rows});
     CHECK(unpacker.seen.size() == s.slots_filled + s.tuples_long);
+    std::uint64_t bodies = 0;
+    std::uint64_t tuples_in_bodies = 0;
+    for (std::size_t i = 0; i < s.bodies.size(); ++i) {
+        bodies += s.bodies[i];
+        tuples_in_bodies += i * s.bodies[i];
+    }
+    CHECK(bodies == unpacker.data_bodies);
+    CHECK(tuples_in_bodies == s.slots_filled);
     if (stats != nullptr) {
         *stats = s;
     }

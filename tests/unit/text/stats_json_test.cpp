@@ -20,6 +20,7 @@ client::TaskStats sample() {
     stats.retransmissions = 1;
     stats.slots_filled = 70;
     stats.slots_offered = 140;
+    stats.packets_by_tuples = {0, 2, 7};
     stats.seconds = 0.25;
     return stats;
 }
@@ -30,12 +31,20 @@ TEST_CASE("statistics carry every key under its documented name") {
         "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65, "tuples_evicted": 7,
         "tuples_receiver": {"total": 15, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "no_region": 1},
         "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,
-        "slots_filled_ratio": 0.5, "retransmissions": 1, "seconds": 0.25})"));
+        "slots_filled_ratio": 0.5, "packets_by_tuples": [0, 2, 7],
+        "retransmissions": 1, "seconds": 0.25})"));
 }
 
 TEST_CASE("a receiver's statistics list the senders") {
+    client::ReceiveInfo info;
+    info.geometry = {.short_slots = 8, .groups = 6, .m = 4, .rows = 5};
+    info.geometry_reason = "chosen";
+    info.aggregators = 4096;
     const auto json =
-        nlohmann::json::parse(receive_stats_json(sample(), 77, 3, {{"h1", sample()}, {"\xff", {}}}));
+        nlohmann::json::parse(receive_stats_json(info, sample(), 77, 3, {{"h1", sample()}, {"\xff", {}}}));
+    CHECK(json["geometry"] == "8+6x4*5");
+    CHECK(json["geometry_reason"] == "chosen");
+    CHECK(json["aggregators"] == 4096);
     CHECK(json["fetched"] == 77);
     CHECK(json["swaps"] == 3);
     CHECK(json["tuples_in"] == 100);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/geometry_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/convert.h"
+#include "lib/plan/planner.h"
+
+namespace ask {
+namespace {
+
+constexpr const char* kDefaultGeometry = "16+8x2";
+constexpr milliseconds kSwitchWait{2000};
+
+Result<GeometryChoice> default_geometry(std::uint32_t payload_limit, const v1::OpenReceive& request,
+                                        std::string reason) {
+    auto geometry = parse_geometry(kDefaultGeometry, payload_limit);
+    if (!geometry) {
+        return std::move(geometry).error();
+    }
+    return GeometryChoice{.geometry = *geometry,
+                          .slot_map = nullptr,
+                          .aggregators = request.aggregators(),
+                          .reason = std::move(reason)};
+}
+
+std::string rows_to_be_chosen(const Geometry& geometry) {
+    return std::to_string(geometry.short_slots) +
+           (geometry.groups == 0 ? ""
+                                 : "+" + std::to_string(geometry.groups) + "x" + std::to_string(geometry.m));
+}
+
+// What the switch has for the task. Without a switch, or if it does not answer, memory is left out of the
+// plan.
+PlanLimits plan_limits(Agent& agent, const v1::OpenReceive& request, std::uint32_t payload_limit) {
+    PlanLimits limits{.payload_limit = payload_limit,
+                      .sram_total = 0,
+                      .sram_left = 0,
+                      .aggregators = request.aggregators()};
+    if (agent.switch_client && !request.no_switch()) {
+        if (const auto info = agent.switch_client->info(kSwitchWait); info.ok()) {
+            limits.sram_total = info->sram_total_bytes();
+            limits.sram_left = limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
+        }
+    }
+    return limits;
+}
+
+std::string percent(double share) {
+    const auto tenths = std::lround(share * 1000);
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+}
+
+std::string describe(const KeySample& sample, const Plan& plan) {
+    const PlanEstimate& estimate = plan.estimate;
+    return "chosen by a sample of " + std::to_string(sample.tuples()) +
+           " tuples: " + percent(estimate.too_long) + " of them fit no slot, about " +
+           percent(estimate.collisions) + " may collide, slots about " + percent(estimate.slots_filled) +
+           " full";
+}
+
+}  // namespace
+
+Result<GeometryChoice> asked_geometry(const Agent& agent, const v1::OpenReceive& request) {
+    if (!request.has_geometry()) {
+        return default_geometry(agent.payload_limit, request, "");
+    }
+    v1::Geometry wanted = request.geometry();
+    const bool any_rows = wanted.rows() == 0;
+    wanted.set_rows(std::max(wanted.rows(), 1U));
+    auto geometry = geometry_from_proto(wanted);
+    if (geometry.ok() && any_rows) {
+        geometry = parse_geometry(rows_to_be_chosen(*geometry), agent.payload_limit);
+    }
+    if (!geometry) {
+        return std::move(geometry).error();
+    }
+    const unsigned needed = geometry->payload_bytes(geometry->rows);
+    if (needed > agent.payload_limit) {
+        return Error(Errc::kUnsupported, "geometry " + to_string(*geometry) + " makes packets of " +
+                                             std::to_string(needed + kPacketHeaderBytes) +
+                                             " bytes, but the MTU of " + agent.interface.name + " is " +
+                                             std::to_string(agent.interface.mtu) +
+                                             ": use fewer rows, or raise the MTU");
+    }
+    return GeometryChoice{
+        .geometry = *geometry, .slot_map = nullptr, .aggregators = request.aggregators(), .reason = ""};
+}
+
+Result<GeometryChoice> planned_geometry(Agent& agent, const v1::OpenReceive& request,
+                                        const std::optional<KeySample>& sample, std::uint32_t payload_limit) {
+    payload_limit = std::min(payload_limit, agent.payload_limit);
+    if (!sample) {
+        return default_geometry(payload_limit, request, "the default: no sender had a sample of its tuples");
+    }
+    if (sample->tuples() < kLeastSample) {
+        return default_geometry(
+            payload_limit, request,
+            "the default: a sample of " + std::to_string(sample->tuples()) + " tuples says too little");
+    }
+    const PlanLimits limits = plan_limits(agent, request, payload_limit);
+    auto plan = plan_task(*sample, limits);
+    if (!plan) {
+        // Whatever senders say, it is no reason to fail. If the switch lacks memory, it says so itself.
+        return default_geometry(payload_limit, request, "the default: " + plan.error().text());
+    }
+    return GeometryChoice{.geometry = plan->geometry,
+                          .slot_map = std::make_shared<SlotMap>(plan->slot_map),
+                          .aggregators = plan->aggregators,
+                          .reason = describe(*sample, *plan)};
+}
+
+}  // namespace ask

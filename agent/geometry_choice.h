@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which geometry a task gets: as its application asked, the default, or planned from the senders' samples.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/agent.h"
+#include "lib/core/slot_map.h"
+#include "lib/plan/key_sample.h"
+#include "proto/local.pb.h"
+
+namespace ask {
+
+struct GeometryChoice {
+    Geometry geometry;
+    std::shared_ptr<const SlotMap> slot_map;  // null: by hash
+    std::uint32_t aggregators = 0;            // to ask the switch for; 0: its default
+    std::string reason;                       // for people; empty: as asked, or the default
+};
+
+// As asked for, or the default; as many rows as the MTU allows unless their number is given.
+Result<GeometryChoice> asked_geometry(const Agent& agent, const v1::OpenReceive& request);
+
+// The planner's choice for these samples, with what memory the task's switch has left. Without samples, or
+// with too few tuples in them, the default. `payload_limit`: the longest that all senders can send.
+Result<GeometryChoice> planned_geometry(Agent& agent, const v1::OpenReceive& request,
+                                        const std::optional<KeySample>& sample, std::uint32_t payload_limit);
+
+}  // namespace ask
