@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
+#include "lib/core/sram.h"
 #include "lib/plan/planner.h"
 
 namespace ask {
@@ -34,17 +35,27 @@ std::string rows_to_be_chosen(const Geometry& geometry) {
                                  : "+" + std::to_string(geometry.groups) + "x" + std::to_string(geometry.m));
 }
 
+// What is left for aggregators if every eight of them have a word of heats beside them, as in a task that may
+// replace cold keys (lib/core/sram.h).
+std::uint64_t without_heats(std::uint64_t bytes) {
+    constexpr std::uint64_t kEight = 8 * sizeof(ask_aggregator);
+    return bytes / (kEight + sizeof(ask_heats)) * kEight;
+}
+
 // What the switch has for the task. Without a switch, or if it does not answer, memory is left out of the
 // plan.
 PlanLimits plan_limits(Agent& agent, const v1::OpenReceive& request, std::uint32_t payload_limit) {
     PlanLimits limits{.payload_limit = payload_limit,
                       .sram_total = 0,
                       .sram_left = 0,
-                      .aggregators = request.aggregators()};
+                      .aggregators = request.aggregators(),
+                      .copies = request.has_swap() && !request.swap().off() ? 2U : 1U};
     if (agent.switch_client && !request.no_switch()) {
         if (const auto info = agent.switch_client->info(kSwitchWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
-            limits.sram_left = limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
+            const std::uint64_t left =
+                limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
+            limits.sram_left = request.policy() == v1::POLICY_FIRST_COME ? left : without_heats(left);
         }
     }
     return limits;

@@ -15,8 +15,10 @@ def data_packets: .packets_by_tuples | add;
 
 def run_summary:
     {name, merging, geometry, geometry_reason, aggregators,
-     tuples_in, tuples_merged, tuples_sent, tuples_switch, tuples_receiver,
-     never_reached_receiver: share(.tuples_in - .tuples_receiver.total; .tuples_in),
+     tuples_in, tuples_merged, tuples_sent, tuples_switch, tuples_evicted,
+     tuples_receiver,
+     # A tuple that a hotter key drove out of its aggregator travels on, with whatever was added to it.
+     never_reached_receiver: share(.tuples_in - .tuples_receiver.total - .tuples_evicted; .tuples_in),
      aggregated: share(.tuples_switch; .tuples_sent),
      packets_sent, packets_acked_by_switch, acked: share(.packets_acked_by_switch; .packets_sent),
      slots_filled: .slots_filled_ratio,
@@ -24,14 +26,14 @@ def run_summary:
      slots_a_packet: share(.slots_offered; data_packets),
      packets_by_tuples, retransmissions, seconds};
 
-def document: {$machine, text: {name: $text, words: $words, distinct: $keys}, how: "tools/lab, real daemons",
+def document: {$machine, text: {name: $text, words: $words, distinct: $keys}, policy: $policy, how: "tools/lab, real daemons",
     runs: map(run_summary), paper: paper};
 
 def csv:
-    ["run", "merging", "geometry", "aggregators", "tuples_in", "tuples_merged", "tuples_switch", "tuples_receiver",
+    ["run", "merging", "geometry", "aggregators", "tuples_in", "tuples_merged", "tuples_switch", "tuples_evicted", "tuples_receiver",
      "never_reached_receiver", "aggregated", "packets_sent", "acked", "slots_filled", "tuples_a_packet", "seconds"],
     (.[] | [.name, .merging, .geometry, .aggregators, .tuples_in, .tuples_merged, .tuples_switch,
-            .tuples_receiver.total, .never_reached_receiver, .aggregated, .packets_sent, .acked, .slots_filled,
+            .tuples_evicted, .tuples_receiver.total, .never_reached_receiver, .aggregated, .packets_sent, .acked, .slots_filled,
             .tuples_a_packet, .seconds])
     | @csv;
 

@@ -163,10 +163,11 @@ void Planner::try_assignment(const Geometry& geometry, const KeyClass& short_key
     const bool free_choice = limits_.sram_total > 0 && limits_.aggregators == 0;
     for (unsigned halved = 0; halved < (free_choice ? kHalvings : 1U) && most >> halved > 0; ++halved) {
         const std::uint32_t aggregators = most >> halved;
+        const double in_a_copy = static_cast<double>(aggregators) / limits_.copies;
         const double lost = limits_.sram_total == 0 && limits_.aggregators == 0
                                 ? 0
-                                : short_keys.collisions(shorts, geometry.short_slots, aggregators) +
-                                      medium_keys.collisions(mediums, geometry.groups, aggregators);
+                                : short_keys.collisions(shorts, geometry.short_slots, in_a_copy) +
+                                      medium_keys.collisions(mediums, geometry.groups, in_a_copy);
         PlanEstimate now = estimate(geometry, data, fill, lost);
         if (limits_.sram_total > 0) {
             now.memory = static_cast<double>(region_bytes(geometry, aggregators)) /

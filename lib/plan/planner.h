@@ -17,6 +17,7 @@ struct PlanLimits {
     std::uint64_t sram_total = 0;        // bytes of a switch's pipeline; 0: no switch, or none that says
     std::uint64_t sram_left = 0;         // of them, not in use
     std::uint32_t aggregators = 0;       // per AA, if that is decided already
+    std::uint32_t copies = 1;            // that share a region's aggregators
 };
 
 // What a plan promises, as shares of the input's tuples.
@@ -28,11 +29,11 @@ struct PlanEstimate {
     double forwarded = 0;     // of them, those of which the switch leaves something
     double memory = 0;        // share of the switch's memory
     // What the planner makes small. That tuples do not reach the receiver, whose link and CPU all senders
-    // share, is what aggregation is for and counts first; packets are each sender's own and count a quarter
+    // share, is what aggregation is for and counts first; packets are each sender's own and count a third
     // of a tuple; the whole of the switch's memory, which other tasks may want, must keep back one tuple in
     // two hundred.
     [[nodiscard]] double cost() const {
-        return too_long + collisions + (packets + forwarded) / 4 + memory / 200;
+        return too_long + collisions + (packets + forwarded) / 3 + memory / 200;
     }
 };
 

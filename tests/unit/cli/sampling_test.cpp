@@ -124,12 +124,18 @@ TEST_CASE("what came through a pipe is kept for the send") {
 }
 
 TEST_CASE("a pipe that has ended is sampled at once, with its last line") {
-    Fixture fixture;
-    const std::string path = fixture.fifo("a\nb");
-    // Whoever opened it first sees its end once the writer has gone.
-    UniqueFd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    fixture.writer.reset();
-    const auto sampled = fixture.sample({path});
+    const Fixture fixture;
+    Pipe input;
+    REQUIRE(::write(input.write.get(), "a\nb", 3) == 3);
+    input.write.reset();
+    const UniqueFd own_stdin(::dup(STDIN_FILENO));
+    REQUIRE(::dup2(input.read.get(), STDIN_FILENO) == STDIN_FILENO);
+    const auto sampled = fixture.sample({"-"});
+    if (own_stdin) {
+        REQUIRE(::dup2(own_stdin.get(), STDIN_FILENO) == STDIN_FILENO);
+    } else {
+        ::close(STDIN_FILENO);
+    }
     REQUIRE(sampled.ok());
     REQUIRE(sampled->sample);
     CHECK(sampled->sample->tuples() == 2);
