@@ -4,9 +4,8 @@
 # Kernels of the distribution, unpacked into a cache and not installed; and their initramfs. Old versions leave
 # the package lists, so a kernel is named by its series ("6.1") and the newest of it is taken.
 #
-# Needs tools/lib/common.sh, and fail() from the script that sources this.
+# Needs tools/lib/common.sh, and fail() and VM_ARCH (amd64 or arm64) from the script that sources this.
 
-readonly VM_ARCH=amd64
 # What the guest needs before it has the host's root, hence modprobe; kmod loads the rest from there.
 readonly VM_BOOT_MODULES=(virtio_pci virtio_console virtiofs overlay)
 
@@ -53,7 +52,7 @@ kernel_initramfs() {
     local file name
     rm -rf --one-file-system "$root"
     mkdir -p "$root"/{bin,modules,proc,sys,dev,lower,layer,root}
-    cp /bin/busybox "$root/bin/busybox"
+    cp "$VM_BUSYBOX" "$root/bin/busybox"
     cp "$ASK_ROOT/vm/guest/init" "$root/init"
     : >"$root/modules.list"
     while read -r file; do
@@ -68,30 +67,52 @@ kernel_initramfs() {
     mv "$3.part" "$3"
 }
 
-# kernel_fetch SERIES : sets KERNEL_VERSION, KERNEL_INITRAMFS and KERNEL_DIR, which holds root/boot/vmlinuz-VERSION
-# and root/lib/modules/VERSION. Looks for a newer kernel each time; without package sources it takes what the cache has.
-kernel_fetch() {
-    local cache newest lock
+# kernel_newest SERIES : fetches the newest of it unless the cache has it, and sets KERNEL_VERSION to what the cache has.
+kernel_newest() {
+    local -r series=$1
+    local cache newest
     cache=$(vm_cache)
-    mkdir -p "$cache"
-    exec {lock}>"$cache/lock"
-    flock --wait 300 "$lock" || fail "another run has held $cache/lock for 5 minutes"
-    newest=$(apt-cache pkgnames "linux-image-$1." | kernel_filter "$1" | tail -n 1)
+    newest=$(apt-cache pkgnames "linux-image-$series." | kernel_filter "$series" | tail -n 1)
     if [[ -n $newest && ! -e $cache/$newest ]]; then
         note "fetching kernel $newest"
         # Lists grow old: the version they name may have been replaced since.
         if ! kernel_unpack "$newest" "$cache/$newest" && apt-get -q update >"$cache/update.log" 2>&1; then
-            newest=$(apt-cache pkgnames "linux-image-$1." | kernel_filter "$1" | tail -n 1)
+            newest=$(apt-cache pkgnames "linux-image-$series." | kernel_filter "$series" | tail -n 1)
             kernel_unpack "$newest" "$cache/$newest" || note "cannot fetch kernel $newest: $(tail -n 3 "$cache/$newest.part/log")"
         fi
     fi
     # shellcheck disable=SC2012  # names of our own making
-    KERNEL_VERSION=$(ls "$cache" | kernel_filter "$1" | tail -n 1)
+    KERNEL_VERSION=$(ls "$cache" | kernel_filter "$series" | tail -n 1)
     [[ -n $KERNEL_VERSION ]] ||
-        fail "no cloud kernel of series $1, neither in the package lists (apt-get update?) nor in $cache"
+        fail "no cloud kernel of series $series, neither in the package lists (apt-get update?) nor in $cache"
     KERNEL_DIR=$cache/$KERNEL_VERSION
+}
+
+# kernel_of_root SERIES : that of the root of another architecture, which was made with it.
+kernel_of_root() {
+    KERNEL_DIR=$(vm_cache)/$VM_ARCH
+    # shellcheck disable=SC2012  # names of the distribution's making
+    KERNEL_VERSION=$(ls "$KERNEL_DIR/root/lib/modules" 2>/dev/null | kernel_filter "$1" | tail -n 1)
+    [[ -n $KERNEL_VERSION ]] || fail "no kernel of series $1 for $VM_ARCH in $KERNEL_DIR/root: run vm/$VM_ARCH"
+}
+
+# kernel_fetch SERIES : sets KERNEL_VERSION, KERNEL_INITRAMFS and KERNEL_DIR, which holds root/boot/vmlinuz-VERSION
+# and root/lib/modules/VERSION. Looks for a newer kernel each time; without package sources it takes what the cache has.
+kernel_fetch() {
+    local cache lock
+    cache=$(vm_cache)
+    mkdir -p "$cache"
+    exec {lock}>"$cache/lock"
+    flock --wait 300 "$lock" || fail "another run has held $cache/lock for 5 minutes"
+    if [[ $VM_ARCH == amd64 ]]; then
+        kernel_newest "$1"
+        VM_BUSYBOX=/bin/busybox
+    else
+        kernel_of_root "$1"
+        VM_BUSYBOX=$KERNEL_DIR/root/bin/busybox
+    fi
     # Named by what it is made of: two trees may share the cache.
-    KERNEL_INITRAMFS=$(cat "$ASK_ROOT/vm/guest/init" "$ASK_ROOT/vm/lib/kernel.sh" /bin/busybox | sha256sum)
+    KERNEL_INITRAMFS=$(cat "$ASK_ROOT/vm/guest/init" "$ASK_ROOT/vm/lib/kernel.sh" "$VM_BUSYBOX" | sha256sum)
     KERNEL_INITRAMFS=$KERNEL_DIR/initramfs-${KERNEL_INITRAMFS:0:16}.cpio
     [[ -e $KERNEL_INITRAMFS ]] || kernel_initramfs "$KERNEL_DIR" "$KERNEL_VERSION" "$KERNEL_INITRAMFS"
     exec {lock}>&-
