@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -55,31 +56,68 @@ BindMode bind_mode_of(const std::string& text) {
     return text == "copy" ? BindMode::kCopy : text == "zerocopy" ? BindMode::kZeroCopy : BindMode::kAuto;
 }
 
-Result<std::vector<XskSocket>> open_sockets(const InterfaceInfo& interface, const AgentConfig& config) {
+// The interface once no XDP program is attached to it; or as it is, after a while: attaching names the
+// program. That of a former agent stays for a moment after a crash.
+Result<InterfaceInfo> free_interface(Netlink& netlink, const std::string& name) {
+    constexpr std::chrono::seconds kPatience{1};
+    constexpr std::chrono::milliseconds kRetry{5};
+    const auto deadline = Clock::now() + kPatience;
+    while (true) {
+        auto interface = netlink.interface(name);
+        if (!interface.ok() || interface->xdp_program == 0 || Clock::now() >= deadline) {
+            return interface;
+        }
+        // The kernel says nothing when the program goes: ask again.
+        std::this_thread::sleep_for(kRetry);
+    }
+}
+
+// Opens a socket on every queue that is in use and has none in `sockets` yet; those from `sending` on only
+// receive.
+Result<> open_sockets(const InterfaceInfo& interface, const AgentConfig& config, std::uint32_t sending,
+                      std::vector<XskSocket>& sockets) {
     auto frame = frame_bytes(interface);
     if (!frame) {
         return std::move(frame).error();
     }
-    std::vector<XskSocket> sockets;
-    for (std::uint32_t queue = 0; queue < std::max(interface.rx_queues, 1U); ++queue) {
+    while (sockets.size() < std::max(interface.rx_queues, 1U)) {
         XskOptions options;
         options.interface = interface.name;
-        options.queue = queue;
+        options.queue = static_cast<std::uint32_t>(sockets.size());
         options.frame_bytes = *frame;
         options.bind = bind_mode_of(config.bind_mode);
+        options.may_send = options.queue < sending;
         auto socket = XskSocket::open(options);
-        if (!socket && queue > 0 && socket.error().code() == Errc::kUnknown) {
+        if (!socket && !sockets.empty() && socket.error().code() == Errc::kUnknown) {
             // The device has queues that it does not use (ethtool -l); nothing arrives there.
-            spdlog::info("{}: {} of {} receive queues are in use", interface.name, queue,
-                         interface.rx_queues);
-            break;
+            return {};
         }
         if (!socket) {
             return std::move(socket).error();
         }
         sockets.push_back(std::move(*socket));
     }
-    return sockets;
+    return {};
+}
+
+// Starts steering, and then opens sockets on the queues that the driver took into use for it: virtio-net
+// takes one more a processor, which ethtool does not tell of, and the device puts packets there.
+Result<> start_steering(const InterfaceInfo& interface, const AgentConfig& config, std::uint32_t sending,
+                        HostProgram& program, std::vector<XskSocket>& sockets) {
+    for (const XskSocket& socket : sockets) {
+        ASK_TRY(program.add_socket(socket), "steering");
+    }
+    ASK_TRY(program.attach(), "steering");
+    const std::size_t before = sockets.size();
+    ASK_TRY(open_sockets(interface, config, sending, sockets), "queues of XDP");
+    for (std::size_t i = before; i < sockets.size(); ++i) {
+        ASK_TRY(program.add_socket(sockets[i]), "steering");
+    }
+    if (sockets.size() < interface.rx_queues) {
+        spdlog::info("{}: {} of {} receive queues are in use", interface.name, sockets.size(),
+                     interface.rx_queues);
+    }
+    return {};
 }
 
 }  // namespace
@@ -90,7 +128,7 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     if (!netlink) {
         return std::move(netlink).error();
     }
-    auto interface = netlink->interface(config.interface);
+    auto interface = free_interface(*netlink, config.interface);
     if (!interface) {
         return std::move(interface).error().with_context("check `interface`");
     }
@@ -103,16 +141,9 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
         return std::move(address).error();
     }
     // Sockets first: a kernel without AF_XDP says so more clearly here than where the program is loaded.
-    auto sockets = open_sockets(*interface, config);
-    if (!sockets) {
-        return std::move(sockets).error();
-    }
-    if (config.workers > sockets->size()) {
-        return Error(Errc::kUsage, "workers = " + std::to_string(config.workers) + ", but " +
-                                       config.interface + " has " + std::to_string(sockets->size()) +
-                                       " receive queues in use, and each worker needs one: set workers to at "
-                                       "most that");
-    }
+    std::vector<XskSocket> sockets;
+    const std::uint32_t sending = sending_queues(interface->name);
+    ASK_TRY(open_sockets(*interface, config, sending, sockets), "ask-agentd");
     auto program =
         HostProgram::load({.interface = interface->name,
                            .interface_index = interface->index,
@@ -122,14 +153,18 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     if (!program) {
         return std::move(program).error();
     }
-    bool zero_copy = true;
-    for (const XskSocket& socket : *sockets) {
-        ASK_TRY(program->add_socket(socket), "steering");
-        zero_copy = zero_copy && socket.zero_copy();
+    ASK_TRY(start_steering(*interface, config, sending, *program, sockets), "ask-agentd");
+    const auto senders = std::ranges::count_if(sockets, &XskSocket::may_send);
+    if (std::cmp_greater(config.workers, senders)) {
+        return Error(Errc::kUsage,
+                     "workers = " + std::to_string(config.workers) + ", but " + config.interface + " has " +
+                         std::to_string(senders) +
+                         " queues in use to send on, and each worker needs one: set workers to at "
+                         "most that");
     }
-    ASK_TRY(program->attach(), "steering");
+    const bool zero_copy = std::ranges::all_of(sockets, &XskSocket::zero_copy);
     return HostLink{std::move(*interface), *address, zero_copy ? "zerocopy" : "copy", std::move(*program),
-                    std::move(*sockets)};
+                    std::move(sockets)};
 }
 
 Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, std::uint32_t dest,

@@ -58,6 +58,8 @@ struct WorkerCore::Stream {
 WorkerCore::WorkerCore(Options options, std::vector<XskSocket> sockets)
     : options_(std::move(options)),
       sockets_(std::move(sockets)),
+      // Those that only receive come after the others: they have the device's highest queues.
+      senders_(static_cast<std::size_t>(std::ranges::count_if(sockets_, &XskSocket::may_send))),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       receiver_(options_.limits),
       scratch_(options_.sender.payload_limit) {}
@@ -278,8 +280,13 @@ void WorkerCore::handle_data(XskSocket& socket, const XskFrame& frame, const Udp
         socket.recycle(frame);
         return;
     }
-    // The answer goes out in the frame that the question came in.
     const UdpAddresses back = packet.addresses.reversed();
+    if (!socket.may_send()) {
+        socket.recycle(frame);
+        answer_remote(back, ack);
+        return;
+    }
+    // The answer goes out in the frame that the question came in.
     std::memcpy(frame.bytes.data() + kFrameHeaderBytes, ack_.data(), ack);
     count(socket.send(frame, write_frame_header(frame.bytes, back, ack)) ? AgentCounter::k_tx_acks
                                                                          : AgentCounter::k_drop_ack_no_room);
@@ -444,7 +451,7 @@ bool WorkerCore::send_packets(Stream& stream) {
 }
 
 bool WorkerCore::send_remote(Stream& stream, Nanos now) {
-    XskSocket& socket = sockets_[stream.channel.id().port % sockets_.size()];
+    XskSocket& socket = sockets_[stream.channel.id().port % senders_];
     const auto frame = socket.take();
     if (!frame) {
         return false;

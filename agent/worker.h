@@ -139,6 +139,7 @@ class WorkerCore {
 
     Options options_;
     std::vector<XskSocket> sockets_;
+    std::size_t senders_;  // how many of them send: the first ones
     UniqueFd epoll_;
     std::vector<std::unique_ptr<Stream>> streams_;
     Receiver receiver_;
@@ -155,7 +156,7 @@ class WorkerCore {
 
 class Worker {
  public:
-    // At least one socket: it sends what the worker's channels send.
+    // At least one socket that may send, and those that may not last.
     Worker(WorkerCore::Options options, std::vector<XskSocket> sockets);
     // Stops the thread.
     ~Worker();

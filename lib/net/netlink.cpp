@@ -2,13 +2,16 @@
 #include "lib/net/netlink.h"
 
 #include <arpa/inet.h>
+#include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,6 +19,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -185,6 +189,24 @@ Result<bool> Netlink::receive_answer(const Visit& visit) {
         left -= step;
     }
     return true;
+}
+
+std::uint32_t sending_queues(const std::string& name) {
+    constexpr std::uint32_t kAll = std::numeric_limits<std::uint32_t>::max();
+    ethtool_channels channels{};
+    channels.cmd = ETHTOOL_GCHANNELS;
+    ifreq request{};
+    request.ifr_data = reinterpret_cast<char*>(&channels);
+    const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket || name.size() >= sizeof(request.ifr_name)) {
+        return kAll;
+    }
+    std::memcpy(request.ifr_name, name.data(), name.size());
+    if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) {
+        return kAll;
+    }
+    const std::uint32_t sending = channels.combined_count + channels.tx_count;
+    return sending == 0 ? kAll : sending;
 }
 
 Result<InterfaceInfo> Netlink::interface(std::string_view name) {

@@ -37,6 +37,11 @@ struct Route {
     std::uint32_t next_hop = 0;  // the gateway, or the address itself
 };
 
+// How many of the interface's queues the stack sends on, by ethtool; all of them if the driver does not say.
+// Ask while no XDP program is attached: virtio-net takes further queues for one and counts them in, and
+// AF_XDP receives on those but sends nothing.
+std::uint32_t sending_queues(const std::string& name);
+
 // One rtnetlink conversation. Not thread-safe; opening one is cheap.
 class Netlink {
  public:

@@ -386,6 +386,9 @@ int XskSocket::fd() const {
 std::uint32_t XskSocket::queue() const {
     return impl_->options().queue;
 }
+bool XskSocket::may_send() const {
+    return impl_->options().may_send;
+}
 bool XskSocket::zero_copy() const {
     return impl_->zero_copy();
 }

@@ -36,6 +36,7 @@ struct XskOptions {
     std::uint32_t rx_frames = 2048;  // frames lent to the kernel for receiving; a power of two
     std::uint32_t tx_frames = 1024;  // most frames on their way out; a power of two
     BindMode bind = BindMode::kAuto;
+    bool may_send = true;  // false: the driver only receives on this queue
     // A queue stays busy for some milliseconds after its former socket was closed, even by a crash.
     std::chrono::milliseconds busy_deadline{1000};
 };
@@ -99,6 +100,7 @@ class XskSocket {
     [[nodiscard]] int fd() const;
     [[nodiscard]] std::uint32_t queue() const;
     [[nodiscard]] bool zero_copy() const;
+    [[nodiscard]] bool may_send() const;
 
     // Takes up to out.size() received frames, which the caller then holds, and gives the kernel new ones.
     std::size_t receive(std::span<XskFrame> out);

@@ -90,6 +90,14 @@ TEST_CASE("routes and neighbours of another host") {
     CHECK(silent.error().text().find("198.18.1.254") != std::string::npos);
 }
 
+TEST_CASE("queues to send on are those in use, not all that exist") {
+    make_link(3);
+    CHECK(sending_queues("left") == 3);
+    run("ethtool -L left tx 2");
+    CHECK(sending_queues("left") == 2);
+    CHECK(sending_queues("lo") > 1000);  // the driver does not say
+}
+
 TEST_CASE("no route is an error") {
     make_link();
     Netlink netlink = open_netlink();
