@@ -62,7 +62,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "A task that its receiver does not renew for so long is taken back");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");
     table.command("unload", &config->unload, "Detach the program, remove everything pinned, and exit");
-    table.command("unload_on_exit", &config->unload_on_exit, "Do the same when stopped by a signal");
+    table.command("unload_on_exit", &config->unload_on_exit,
+                  "Do the same when stopped by SIGTERM or SIGINT (not by SIGUSR1)");
 }
 
 }  // namespace ask

@@ -29,6 +29,9 @@ constexpr const char* kDefaultConfig = "/etc/ask/switchd.toml";
 constexpr int kMaxThreads = 32;
 constexpr int kMaxRequestBytes = 1 << 20;
 constexpr std::chrono::milliseconds kTick{1000};
+// Ends the daemon and leaves the switch to a successor, whatever unload_on_exit says: systemd sends it for a
+// restart.
+constexpr int kHandOver = SIGUSR1;
 // What open calls have to end in when the daemon stops.
 constexpr std::chrono::seconds kStopTime{2};
 
@@ -72,15 +75,21 @@ Result<std::unique_ptr<grpc::Server>> start_server(const std::string& listen, Sw
     return server;
 }
 
-// Until a signal says stop.
-Result<> serve(SignalEvents& signals, Controller& controller, SwitchService& service) {
+// How a run of the daemon went.
+struct Outcome {
+    bool ready = false;  // anybody could have used the switch
+    int signal = 0;      // that ended it
+};
+
+// Until a signal says stop; which one.
+Result<int> serve(SignalEvents& signals, Controller& controller, SwitchService& service) {
     const auto tick = std::min(kTick, watchdog_interval().value_or(kTick));
     while (true) {
         const auto signal = signals.wait(tick);
         ASK_PASS(signal);
         if (*signal) {
             spdlog::info("stopping: {}", strsignal(**signal));  // NOLINT(concurrency-mt-unsafe): one caller
-            return {};
+            return **signal;
         }
         controller.expire_leases();
         service.tick();
@@ -88,10 +97,9 @@ Result<> serve(SignalEvents& signals, Controller& controller, SwitchService& ser
     }
 }
 
-// With the switch in place: answers until a signal says stop. Sets `*ready` once anybody could have used the
-// switch.
+// With the switch in place: answers until a signal says stop. Fills in `*outcome`.
 Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane,
-                        const PortTable& ports, SignalEvents& signals, bool* ready) {
+                        const PortTable& ports, SignalEvents& signals, Outcome* outcome) {
     const auto controller = Controller::create(plane, pins, ports,
                                                {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
                                                 .allow_over_budget = config.allow_over_budget,
@@ -108,24 +116,25 @@ Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const Da
         ASK_PASS(started);
         metrics.emplace(std::move(*started));
     }
-    *ready = true;
+    outcome->ready = true;
     spdlog::info("listening on {}", config.listen);
     notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
     const auto served = serve(signals, **controller, service);
     notify_stopping();
     (*server)->Shutdown(std::chrono::system_clock::now() + kStopTime);
     (*server)->Wait();
-    return served;
+    ASK_PASS(served);
+    outcome->signal = *served;
+    return {};
 }
 
-Result<> run_switch(const SwitchConfig& config, const PinDir& pins, SignalEvents& signals) {
+Result<> run_switch(const SwitchConfig& config, const PinDir& pins, SignalEvents& signals, Outcome* outcome) {
     const auto plane = DataPlane::load_or_adopt(config, pins);
     ASK_PASS(plane);
     const auto ports = PortTable::attach(config, pins, *plane);
-    bool ready = false;
     auto result =
-        ports.ok() ? run_controller(config, pins, *plane, *ports, signals, &ready) : Result<>(ports.error());
-    if (!ready && !plane->adopted()) {
+        ports.ok() ? run_controller(config, pins, *plane, *ports, signals, outcome) : Result<>(ports.error());
+    if (!outcome->ready && !plane->adopted()) {
         // Nobody uses it yet: a start that failed leaves nothing behind.
         ASK_PASS(pins.remove_all());
     }
@@ -139,8 +148,9 @@ Result<> run(const SwitchConfig& config, SignalEvents& signals) {
     }
     const auto pins = PinDir::lock(config.bpffs, config.pin_dir);
     ASK_PASS(pins);
-    ASK_PASS(run_switch(config, *pins, signals));
-    if (config.unload_on_exit) {
+    Outcome outcome;
+    ASK_PASS(run_switch(config, *pins, signals, &outcome));
+    if (config.unload_on_exit && outcome.signal != kHandOver) {
         ASK_PASS(pins->remove_all());
         spdlog::info("unloaded: {} is gone", pins->root().string());
     } else {
@@ -164,7 +174,7 @@ int start(int argc, char** argv) {
         return 0;
     }
     auto result = set_up_log("ask-switchd", config.log_level);
-    auto signals = SignalEvents::create({SIGTERM, SIGINT});
+    auto signals = SignalEvents::create({SIGTERM, SIGINT, kHandOver});
     if (result.ok() && signals.ok()) {
         result = run(config, *signals);
     } else if (!signals.ok()) {

@@ -25,7 +25,7 @@ done
 
 units=$stage/usr/lib/systemd/system
 for daemon in switchd agentd; do
-    grep -q "^ExecStart=/usr/bin/ask-$daemon --config /etc/ask/$daemon.toml$" "$units/ask-$daemon.service" ||
+    grep -q "^ExecStart=/usr/bin/ask-$daemon --config /etc/ask/$daemon.toml\( --unload-on-exit\)\?$" "$units/ask-$daemon.service" ||
         fail "ask-$daemon.service does not start what was installed"
     [[ -e $stage/etc/ask/$daemon.toml.example ]] || fail "no etc/ask/$daemon.toml.example"
 done
