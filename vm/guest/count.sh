@@ -39,6 +39,9 @@ await_all() {
     done
 }
 
+# For ask-send, besides what a count needs.
+SEND_OPTIONS=()
+
 # count_words DIR TASK RECEIVER SENDER... : one part of DIR/words each; a node may be named more than once. The answer is exact, the switch added up
 # something; DIR/stats.json has the receiver's figures.
 count_words() {
@@ -48,7 +51,8 @@ count_words() {
     start "$dir" result "$receiver" ask-recv --task "$task" --senders $# --op count --stats "$dir/stats.json"
     for node; do
         i=$((i + 1))
-        start "$dir" "send$i" "$node" ask-send --task "$task" --to "$receiver" --count "$dir/words.$i"
+        start "$dir" "send$i" "$node" ask-send --task "$task" --to "$receiver" --count "${SEND_OPTIONS[@]}" \
+            --stats "$dir/send$i.json" "$dir/words.$i"
     done
     await_all "$dir"
     check_words "$dir"

@@ -8,7 +8,7 @@ readonly NET=/run/ask-net
 readonly BIN=${ASK_BUILD_DIR:?names the build}/bin
 readonly SWITCH_CONTROL=198.18.1.1:4792
 # Emulated and shared processors.
-readonly PATIENCE=200
+readonly PATIENCE=300
 
 # wait_for SECONDS COMMAND... : until the command succeeds.
 wait_for() {
@@ -107,7 +107,7 @@ daemon() {
 declare -A daemons=()
 
 ready_or_dead() {
-    on "$1" timeout 5 askctl status >/dev/null 2>&1 || ! kill -0 "${daemons[$1]}" 2>/dev/null
+    on "$1" timeout 30 askctl status >/dev/null 2>&1 || ! kill -0 "${daemons[$1]}" 2>/dev/null
 }
 
 await_ready() {

@@ -97,6 +97,13 @@ TEST_CASE("asked to, it unloads when it is stopped") {
     CHECK(pinned_paths().empty());
 }
 
+TEST_CASE("a restart leaves the switch to the successor, even so") {
+    Daemon daemon("--unload-on-exit");
+    CHECK(daemon.end(SIGUSR1) == 0);
+    CHECK(has_program("p1"));
+    CHECK_FALSE(pinned_paths().empty());
+}
+
 TEST_CASE("a configuration that the running switch cannot take on is refused, naming what differs") {
     Daemon daemon;
     daemon.end(SIGKILL);
