@@ -48,13 +48,19 @@ Json scalar(const Message& message, const FieldDescriptor& field) {
     return nullptr;
 }
 
-// Lists in our status messages hold messages or strings.
+// Lists in our status messages hold messages, strings or counts.
 Json element(const Message& message, const FieldDescriptor& field, int index) {
     const auto& reflection = *message.GetReflection();
-    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-        return to_json(reflection.GetRepeatedMessage(message, &field, index));
+    switch (field.cpp_type()) {
+        case FieldDescriptor::CPPTYPE_MESSAGE:
+            return to_json(reflection.GetRepeatedMessage(message, &field, index));
+        case FieldDescriptor::CPPTYPE_UINT64:
+            return reflection.GetRepeatedUInt64(message, &field, index);
+        case FieldDescriptor::CPPTYPE_STRING:
+            return reflection.GetRepeatedString(message, &field, index);
+        default:
+            return nullptr;
     }
-    return reflection.GetRepeatedString(message, &field, index);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include "proto/agent.pb.h"
 #include "tools/cli/names.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/table.h"
+#include "tools/cli/to_json.h"
 
 namespace ask::cli {
 namespace {
@@ -25,6 +27,18 @@ TEST_CASE("columns are as wide as they need, numbers stand to the right") {
           "a                 1  one\n"
           "longer        1,000\n"
           "steer\\x1b[2J      5  x\n");
+}
+
+TEST_CASE("status as JSON: lists of counts, of words and of messages") {
+    v1::AgentTask task;
+    task.add_senders_joined("h1");
+    task.mutable_stats()->add_packets_by_tuples(3);
+    task.mutable_stats()->add_packets_by_tuples(0);
+    v1::AgentStatus status;
+    *status.add_tasks() = task;
+    const auto json = to_json(status);
+    CHECK(json["tasks"][0]["senders_joined"] == nlohmann::json({"h1"}));
+    CHECK(json["tasks"][0]["stats"]["packets_by_tuples"] == nlohmann::json({3, 0}));
 }
 
 TEST_CASE("numbers are written for people") {
