@@ -24,10 +24,10 @@
  * holds  weak: -DWEAK
  * holds  tso_two_cpus: -DTSO -DCPUS=2 -DRUNS=2 -DNESTED=0 -DSWAPS=2
  * holds  weak_two_cpus: -DWEAK -DCPUS=2 -DRUNS=2 -DNESTED=0 -DSWAPS=2
- * full   tso_two_cpus_nested: -DTSO -DCPUS=2 -DRUNS=2 -DNESTED=1 -DSWAPS=2
- * full   weak_two_cpus_nested: -DWEAK -DCPUS=2 -DRUNS=2 -DNESTED=1 -DSWAPS=2
- * full   tso_longer: -DTSO -DRUNS=5 -DNESTED=4 -DSWAPS=5
- * full   weak_longer: -DWEAK -DRUNS=5 -DNESTED=4 -DSWAPS=5
+ * full   tso_two_cpus_nested: -DTSO -DCPUS=2 -DRUNS=1 -DNESTED=1 -DSWAPS=2
+ * full   weak_two_cpus_nested: -DWEAK -DCPUS=2 -DRUNS=1 -DNESTED=1 -DSWAPS=2
+ * full   tso_longer: -DTSO -DRUNS=4 -DNESTED=2 -DSWAPS=4
+ * full   weak_longer: -DWEAK -DRUNS=4 -DNESTED=2 -DSWAPS=4
  *
  * breaks tso_plain_entry: -DTSO -DENTRY_PLAIN ! ==added
  * breaks weak_plain_entry: -DWEAK -DENTRY_PLAIN ! ==added

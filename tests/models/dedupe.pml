@@ -24,9 +24,8 @@
  * holds  tagged_long: -DTAGGED -DLONG=3
  * holds  tagged_seq_never_sent: -DTAGGED -DNEVER_SENT=2
  * holds  compact_on_one_cpu: -DCOMPACT -DCPUS=1
- * full   tagged_three_cpus: -DTAGGED -DCPUS=3
- * full   tagged_longer: -DTAGGED -DSEQS=6
- * full   tagged_wider: -DTAGGED -DW=3 -DSEQS=6
+ * full   tagged_longer: -DTAGGED -DSEQS=5
+ * full   tagged_wider: -DTAGGED -DW=3
  * full   compact_wider: -DCOMPACT -DCPUS=1 -DW=3 -DSEQS=6
  *
  * What compact promises, and no more:

@@ -30,7 +30,7 @@
  * full   more_repeated: -DTRIES=3 -DCRASHES=0
  * full   more_restarted: -DTRIES=0 -DCRASHES=3
  * full   more_cpus: -DCPUS=2 -DSWAPS=1
- * full   more_of_both: -DTRIES=2 -DCRASHES=2
+ * full   more_of_both: -DTRIES=2 -DCRASHES=1 -DSWAPS=1
  *
  * breaks flip_before_word: -DFLIP_FIRST ! result==added
  * breaks flip_toggles: -DTOGGLE ! result==added
