@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tools/bench hotkeys: ASK Fig. 9 on the real switch program. CSV, JSON and plots; a line a trial on stdout.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +37,16 @@ struct Settings {
     bool quick = false;
     std::uint64_t tuples = 0;
     std::vector<unsigned> sizes;
+    std::vector<std::string> orders;    // empty: all
+    std::vector<std::string> policies;  // empty: all
+
+    [[nodiscard]] bool wants(Order order) const {
+        return orders.empty() || std::ranges::find(orders, to_string(order)) != orders.end();
+    }
+    [[nodiscard]] bool wants(Order order, Way way) const {
+        return wants(order) &&
+               (policies.empty() || std::ranges::find(policies, to_string(way)) != policies.end());
+    }
 };
 
 struct Row {
@@ -150,6 +161,9 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
     ASK_PASS(write(settings.out + "/hotkeys.json", json.dump(2) + "\n"));
     ASK_PASS(write(settings.out + "/hotkeys.csv", to_csv(rows)));
     for (const Order order : kOrders) {
+        if (!settings.wants(order)) {
+            continue;
+        }
         const std::string base = settings.out + "/" + to_string(order);
         ASK_PASS(write(base + "-aggregated.svg", plot(rows, order, false)));
         ASK_PASS(write(base + "-upstream.svg", plot(rows, order, true)));
@@ -165,6 +179,9 @@ Result<> run(const Settings& settings) {
     for (const unsigned size : settings.sizes) {
         for (const Order order : kOrders) {
             for (const Way way : kWays) {
+                if (!settings.wants(order, way)) {
+                    continue;
+                }
                 Row row{.trial = {.order = order,
                                   .way = way,
                                   .aggregators = 1U << size,
@@ -212,6 +229,12 @@ int main(int argc, char** argv) {
     app.add_flag("--quick", settings.quick);
     app.add_option("--tuples", settings.tuples)->check(CLI::Range(1'000ULL, 10'000'000'000ULL));
     app.add_option("--sizes", settings.sizes)->delimiter(',')->check(CLI::Range(4U, 16U));
+    app.add_option("--orders", settings.orders)
+        ->delimiter(',')
+        ->check(CLI::IsMember({"uniform", "zipf-hot-first", "zipf-hot-last", "zipf-random"}));
+    app.add_option("--policies", settings.policies)
+        ->delimiter(',')
+        ->check(CLI::IsMember({"first-come", "swap", "replace", "replace+swap"}));
     CLI11_PARSE(app, argc, argv);
     ask::bench::fill_in(settings);
     spdlog::set_level(spdlog::level::warn);
