@@ -40,7 +40,7 @@ struct ControllerLimits {
     bool allow_over_budget = false;
     std::uint32_t aggregators = 32768;  // of an AA, where a task does not say
     std::chrono::seconds lease{30};
-    bool rcu_only = false;  // a swap waits for an RCU grace period even where presence words would do
+    bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
 
 // What a receiver's agent wants of the switch for a task. Not yet checked.

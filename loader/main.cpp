@@ -100,12 +100,13 @@ Result<int> serve(SignalEvents& signals, Controller& controller, SwitchService& 
 // With the switch in place: answers until a signal says stop. Fills in `*outcome`.
 Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane,
                         const PortTable& ports, SignalEvents& signals, Outcome* outcome) {
-    const auto controller = Controller::create(plane, pins, ports,
-                                               {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
-                                                .allow_over_budget = config.allow_over_budget,
-                                                .aggregators = config.aggregators,
-                                                .lease = std::chrono::seconds(config.lease_seconds),
-                                                .rcu_only = config.swap_barrier == "rcu"});
+    const auto controller =
+        Controller::create(plane, pins, ports,
+                           {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
+                            .allow_over_budget = config.allow_over_budget,
+                            .aggregators = config.aggregators,
+                            .lease = std::chrono::seconds(config.lease_seconds),
+                            .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()});
     ASK_PASS(controller);
     SwitchService service(**controller, plane, pins, ports);
     const auto server = start_server(config.listen, service);
