@@ -42,5 +42,6 @@ await_commands() {
 
 end_commands() {
     local pid
+    # One may have ended by itself meanwhile.
     for pid in "${!running[@]}"; do kill "$pid" 2>/dev/null || true; done
 }
