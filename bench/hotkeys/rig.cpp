@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/hotkeys/rig.h"
 
-#include <linux/bpf.h>
 #include <net/if.h>
 
 #include <chrono>
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
@@ -50,7 +47,9 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
         return Error(Errc::kUnavailable, std::string("cannot listen on ") + kListen);
     }
     rig->client_ = std::make_shared<SwitchClient>(rig->channels_, kListen);
-    rig->ifindex_ = ::if_nametoindex("p1");
+    auto feeder = Feeder::create(rig->plane_.program(), ::if_nametoindex("p1"), ::if_nametoindex("idle"));
+    ASK_PASS(feeder);
+    rig->feeder_ = std::move(*feeder);
     return rig;
 }
 
@@ -83,27 +82,6 @@ Result<ask_flow_stats> Rig::counts(std::uint64_t instance) const {
         return Error(Errc::kInternal, "the task has not exactly one flow");
     }
     return flows->front().stats;
-}
-
-Result<std::span<const std::byte>> Rig::feed(std::span<std::byte> frame) {
-    xdp_md context{};
-    context.data_end = static_cast<__u32>(frame.size());
-    context.ingress_ifindex = ifindex_;
-    LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out_.data(),
-                .data_size_in = static_cast<__u32>(frame.size()),
-                .data_size_out = static_cast<__u32>(out_.size()), .ctx_in = &context,
-                .ctx_size_in = sizeof(context), .repeat = 1);
-    if (bpf_prog_test_run_opts(plane_.program(), &options) != 0) {
-        return Error::from_errno(errno, "BPF_PROG_TEST_RUN");
-    }
-    if (options.retval == XDP_TX) {
-        return std::span<const std::byte>();
-    }
-    if (options.retval != XDP_REDIRECT && options.retval != XDP_PASS) {
-        return Error(Errc::kInternal,
-                     "the switch dropped a packet, action " + std::to_string(options.retval));
-    }
-    return std::span<const std::byte>(out_).first(options.data_size_out);
 }
 
 }  // namespace ask::bench

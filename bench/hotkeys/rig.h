@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The switch under test: the real program and maps, the real controller behind gRPC, in the network namespace
-// and bpffs that bench/hotkeys/run has made. Packets go in by BPF_PROG_TEST_RUN on this thread.
+// and bpffs that bench/hotkeys/run has made. Packets go in by the feeder, on this thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include <grpcpp/server.h>
 
 #include "agent/rpc.h"
 #include "agent/switch_client.h"
+#include "bench/feeder/feeder.h"
 #include "loader/controller.h"
 #include "loader/service.h"
 #include "proto/common.pb.h"
@@ -42,8 +41,8 @@ class Rig {
     Result<ask_flow_stats> counts(std::uint64_t instance) const;
     Result<ControllerReport> report() const { return controller_->report(); }
 
-    // Feeds a frame; what comes out of the switch, nothing if it acknowledged the packet.
-    Result<std::span<const std::byte>> feed(std::span<std::byte> frame);
+    // Into the switch, as if from the sender's port.
+    [[nodiscard]] Feeder& feeder() { return *feeder_; }
 
  private:
     Rig(PinDir pins, DataPlane plane) : pins_(std::move(pins)), plane_(std::move(plane)) {}
@@ -56,9 +55,8 @@ class Rig {
     std::unique_ptr<grpc::Server> server_;
     RpcChannels channels_;
     std::shared_ptr<SwitchClient> client_;
-    std::uint32_t ifindex_ = 0;
+    std::optional<Feeder> feeder_;
     std::uint32_t incarnation_ = 0;
-    std::vector<std::byte> out_ = std::vector<std::byte>(4096);
 };
 
 }  // namespace ask::bench

@@ -106,7 +106,7 @@ class FrameStore::Cursor {
  public:
     explicit Cursor(const std::vector<Block>& blocks) : blocks_(blocks) { load(); }
     [[nodiscard]] bool done() const { return block_ == blocks_.size(); }
-    [[nodiscard]] std::span<std::byte> frame() const {
+    [[nodiscard]] std::span<const std::byte> frame() const {
         return {&blocks_[block_].bytes[at_ + sizeof(size_)], size_};
     }
     void next() {
@@ -162,7 +162,8 @@ class Run {
     Result<> pack();
     void add_frame(const PacketBody& body);
     Result<> feed();
-    Result<> send(std::span<std::byte> frame);
+    Result<> send_batch();
+    Result<> receive(std::span<const std::byte> frame);
     Result<> collect();
     Result<> merge(const FetchedCopy& copy);
     Result<> check_answer();
@@ -301,18 +302,16 @@ void Run::add_frame(const PacketBody& body) {
 }
 
 Result<> Run::feed() {
-    constexpr std::uint64_t kBatch = 16;
     const Pinned pinned;
     const auto started = std::chrono::steady_clock::now();
     last_ = started;
-    std::uint64_t unnoted = 0;
     for (FrameStore::Cursor cursor = frames_.begin(); !cursor.done(); cursor.next()) {
-        ASK_PASS(send(cursor.frame()));
-        if (++unnoted == kBatch) {
-            note_packets(std::exchange(unnoted, 0));
+        rig_.feeder().add(cursor.frame());
+        if (rig_.feeder().full()) {
+            ASK_PASS(send_batch());
         }
     }
-    note_packets(unnoted);
+    ASK_PASS(send_batch());
     outcome_.seconds = Seconds(std::chrono::steady_clock::now() - started).count();
     outcome_.swap_seconds = seconds_[1];
     // A packet holds as many tuples as another, or nearly.
@@ -325,14 +324,22 @@ Result<> Run::feed() {
     return {};
 }
 
-Result<> Run::send(std::span<std::byte> frame) {
-    const auto out = rig_.feed(frame);
-    ASK_PASS(out);
-    if (out->empty()) {
-        return {};
+Result<> Run::send_batch() {
+    Feeder& feeder = rig_.feeder();
+    ASK_PASS(feeder.run());
+    for (std::size_t i = 0; i < feeder.size(); ++i) {
+        if (const auto out = feeder.out(i); !out.empty()) {
+            ASK_PASS(receive(out));
+        }
     }
+    note_packets(feeder.size());
+    feeder.clear();
+    return {};
+}
+
+Result<> Run::receive(std::span<const std::byte> frame) {
     std::array<std::byte, sizeof(ask_hdr)> ack{};
-    const RxVerdict verdict = receiver_.on_packet(out->subspan(kFrameHeaderBytes), kPorts, false, ack);
+    const RxVerdict verdict = receiver_.on_packet(frame.subspan(kFrameHeaderBytes), kPorts, false, ack);
     if (verdict.counter != ReceiverCounter::k_accepted_data) {
         return Error(Errc::kInternal, "the receiver refused a packet, verdict " +
                                           std::to_string(static_cast<int>(verdict.counter)));
@@ -387,6 +394,9 @@ Result<> Run::collect() {
     const auto report = rig_.report();
     ASK_PASS(report);
     outcome_.barrier_grace_periods = static_cast<double>(report->swap_grace_periods - base_grace_periods_);
+    if (counts->packets_acked + counts->packets_forwarded != outcome_.packets) {
+        return Error(Errc::kInternal, "the switch's counts do not add up to the packets that were sent");
+    }
     if (outcome_.aggregated + outcome_.forwarded != outcome_.tuples) {
         return Error(Errc::kInternal, "the switch's counts do not add up to the tuples that were sent");
     }
