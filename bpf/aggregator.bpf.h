@@ -33,10 +33,16 @@ static __always_inline bool is_aggregated(enum ask_outcome outcome)
 /* The part of a region that a row aggregates into. */
 struct ask_copy {
 	void *region;
+	const struct ask_task *task;
 	__u32 base; /* first aggregator of the CPU's set and the packet's copy */
-	__u32 aggregators;
-	__u32 op;
 };
+
+/* Read anew at each use: kept in a variable, it would take stack, of which Linux 6.1 has least
+ * left for a chain of calls (tests/style/stack_depth.awk). */
+static __always_inline __u32 aggregators_of(const struct ask_copy *copy)
+{
+	return ASK_READ_ONCE(copy->task->aggregators);
+}
 
 /*
  * What an aggregator becomes when (kpart, value) is offered to it. `value` is not
@@ -121,7 +127,7 @@ __noinline int ask_update_shared(struct ask_aggregator *at, __u32 op, __u32 kpar
 static __always_inline struct ask_aggregator *find_aggregator(const struct ask_copy *copy, __u32 aa,
 							      __u32 index)
 {
-	const __u32 at = copy->base + aa * copy->aggregators + index;
+	const __u32 at = copy->base + aa * aggregators_of(copy) + index;
 
 	ask_touch(ASK_ARRAY_AA, aa, index);
 	return bpf_map_lookup_elem(copy->region, &at);
@@ -139,7 +145,7 @@ static __always_inline enum ask_outcome update_aggregator(struct ask_aggregator 
 
 static __always_inline __u32 index_of_short(const struct ask_copy *copy, __u32 kpart)
 {
-	return ask_hash_index(ask_hash_add(ASK_HASH_SEED, kpart), copy->aggregators);
+	return ask_hash_index(ask_hash_add(ASK_HASH_SEED, kpart), aggregators_of(copy));
 }
 
 /* A short slot: one AA. */
@@ -149,8 +155,9 @@ static __always_inline enum ask_outcome offer_short(const struct ask_copy *copy,
 	__u32 kpart;
 
 	__builtin_memcpy(&kpart, slot->kpart, sizeof(kpart));
-	return update_aggregator(find_aggregator(copy, aa, index_of_short(copy, kpart)), copy->op,
-				 kpart, (__s32)bpf_ntohl(slot->vpart), false);
+	return update_aggregator(find_aggregator(copy, aa, index_of_short(copy, kpart)),
+				 ASK_READ_ONCE(copy->task->op), kpart,
+				 (__s32)bpf_ntohl(slot->vpart), false);
 }
 
 /* Where a task aggregates, from `base` on; false: nowhere. */
@@ -158,9 +165,8 @@ static __always_inline bool find_copy(__u32 task_index, const struct ask_task *t
 				      struct ask_copy *copy)
 {
 	copy->region = bpf_map_lookup_elem(&regions, &task_index);
+	copy->task = task;
 	copy->base = base;
-	copy->aggregators = task->aggregators;
-	copy->op = task->op;
 	return copy->region;
 }
 
@@ -174,7 +180,7 @@ static __always_inline struct ask_slot *slot_at(void *data, __u32 offset)
 }
 
 /* The hash of a medium slot's key. */
-static __always_inline __u32 hash_medium(const struct ask_task *task, const struct ask_slot *slot,
+static __always_inline __u32 hash_medium(const struct ask_copy *copy, const struct ask_slot *slot,
 					 const void *end)
 {
 	__u32 hash = ASK_HASH_SEED;
@@ -184,7 +190,7 @@ static __always_inline __u32 hash_medium(const struct ask_task *task, const stru
 	for (j = 0; j < ASK_MAX_M; j++) {
 		__u32 kpart;
 
-		if (j >= ASK_READ_ONCE(task->m) || (const void *)(slot + j + 1) > end)
+		if (j >= ASK_READ_ONCE(copy->task->m) || (const void *)(slot + j + 1) > end)
 			break;
 		__builtin_memcpy(&kpart, slot[j].kpart, sizeof(kpart));
 		hash = ask_hash_add(hash, kpart);
@@ -198,7 +204,6 @@ static __always_inline __u32 hash_medium(const struct ask_task *task, const stru
  * reservation that is not finished (shared, another CPU) harms nobody.
  */
 static __always_inline enum ask_outcome offer_group(const struct ask_copy *copy,
-						    const struct ask_task *task,
 						    const struct ask_slot *slot, const void *end,
 						    __u32 aa, __u32 index)
 {
@@ -207,13 +212,14 @@ static __always_inline enum ask_outcome offer_group(const struct ask_copy *copy,
 #pragma clang loop unroll(disable)
 	for (j = 0; j < ASK_MAX_M; j++) {
 		enum ask_outcome outcome;
-		const bool leading = j + 1 < ASK_READ_ONCE(task->m);
+		const bool leading = j + 1 < ASK_READ_ONCE(copy->task->m);
 		__u32 kpart;
 
 		if ((const void *)(slot + j + 1) > end)
 			break;
 		__builtin_memcpy(&kpart, slot[j].kpart, sizeof(kpart));
-		outcome = update_aggregator(find_aggregator(copy, aa + j, index), copy->op, kpart,
+		outcome = update_aggregator(find_aggregator(copy, aa + j, index),
+					    ASK_READ_ONCE(copy->task->op), kpart,
 					    (__s32)bpf_ntohl(slot[j].vpart), leading);
 		if (!is_aggregated(outcome) || !leading)
 			return outcome;
@@ -237,6 +243,6 @@ __noinline int ask_offer_medium(struct xdp_md *ctx, __u32 task_index, __u32 base
 
 	if (!task || !find_copy(task_index, task, base, &copy))
 		return ASK_COLLISION;
-	index = ask_hash_index(hash_medium(task, slot, end), copy.aggregators);
-	return (int)offer_group(&copy, task, slot, end, aa, index);
+	index = ask_hash_index(hash_medium(&copy, slot, end), aggregators_of(&copy));
+	return (int)offer_group(&copy, slot, end, aa, index);
 }

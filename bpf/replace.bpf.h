@@ -18,7 +18,7 @@
 static __always_inline __u8 *find_heat(void *map, const struct ask_phv *phv,
 				       const struct ask_copy *copy, __u32 aa, __u32 index)
 {
-	const __u32 at = phv->heats + aa * copy->aggregators + index;
+	const __u32 at = phv->heats + aa * aggregators_of(copy) + index;
 	const __u32 word = at / 8;
 	struct ask_heats *found = bpf_map_lookup_elem(map, &word);
 
@@ -92,7 +92,6 @@ static __always_inline enum ask_outcome change_places(__u64 *at, struct ask_slot
 
 /* What the task's slot at hand was offered to. */
 struct ask_offer {
-	const struct ask_task *task;
 	const struct ask_phv *phv;
 	void *heats_map;
 	struct ask_copy copy;
@@ -100,11 +99,12 @@ struct ask_offer {
 
 static __always_inline bool find_offer(__u32 task_index, __u32 base, struct ask_offer *offer)
 {
-	offer->task = bpf_map_lookup_elem(&tasks, &task_index);
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+
 	offer->phv = find_phv();
 	offer->heats_map = bpf_map_lookup_elem(&heats, &task_index);
-	return offer->task && offer->phv && offer->heats_map &&
-	       find_copy(task_index, offer->task, base, &offer->copy);
+	return task && offer->phv && offer->heats_map &&
+	       find_copy(task_index, task, base, &offer->copy);
 }
 
 /* AA and outcome of a slot in one argument, of which a function may have five. */
@@ -144,9 +144,8 @@ __noinline int ask_weigh_short(struct xdp_md *ctx, __u32 task_index, __u32 base,
 }
 
 /* Whether a group may be replaced: incoming and held words all hold a key. */
-static __always_inline bool is_whole(const struct ask_copy *copy, const struct ask_task *task,
-				     const struct ask_slot *slot, const void *end, __u32 aa,
-				     __u32 index)
+static __always_inline bool is_whole(const struct ask_copy *copy, const struct ask_slot *slot,
+				     const void *end, __u32 aa, __u32 index)
 {
 	__u32 j;
 
@@ -155,7 +154,7 @@ static __always_inline bool is_whole(const struct ask_copy *copy, const struct a
 		struct ask_aggregator *word;
 		__u32 mine, held;
 
-		if (j >= ASK_READ_ONCE(task->m))
+		if (j >= ASK_READ_ONCE(copy->task->m))
 			break;
 		word = find_aggregator(copy, aa + j, index);
 		if (!word || (const void *)(slot + j + 1) > end)
@@ -169,9 +168,8 @@ static __always_inline bool is_whole(const struct ask_copy *copy, const struct a
 }
 
 /* Word by word, which only works where no other CPU looks on. */
-static __always_inline void change_group(const struct ask_copy *copy, const struct ask_task *task,
-					 struct ask_slot *slot, const void *end, __u32 aa,
-					 __u32 index)
+static __always_inline void change_group(const struct ask_copy *copy, struct ask_slot *slot,
+					 const void *end, __u32 aa, __u32 index)
 {
 	__u32 j;
 
@@ -179,13 +177,13 @@ static __always_inline void change_group(const struct ask_copy *copy, const stru
 	for (j = 0; j < ASK_MAX_M; j++) {
 		struct ask_aggregator *word;
 
-		if (j >= ASK_READ_ONCE(task->m))
+		if (j >= ASK_READ_ONCE(copy->task->m))
 			break;
 		word = find_aggregator(copy, aa + j, index);
 		if (!word || (const void *)(slot + j + 1) > end)
 			break;
 		/* Leading words carry key only, whatever value the packet has there. */
-		if (j + 1 < ASK_READ_ONCE(task->m))
+		if (j + 1 < ASK_READ_ONCE(copy->task->m))
 			slot[j].vpart = 0;
 		change_places((__u64 *)word, slot + j);
 	}
@@ -205,12 +203,11 @@ __noinline int ask_weigh_medium(struct xdp_md *ctx, __u32 task_index, __u32 base
 
 	if (!find_offer(task_index, base, &offer))
 		return (int)outcome;
-	index = ask_hash_index(hash_medium(offer.task, slot, end), offer.copy.aggregators);
+	index = ask_hash_index(hash_medium(&offer.copy, slot, end), aggregators_of(&offer.copy));
 	heat = find_heat(offer.heats_map, offer.phv, &offer.copy, aa, index);
-	if (!heat || !weigh(heat, outcome) ||
-	    !is_whole(&offer.copy, offer.task, slot, end, aa, index))
+	if (!heat || !weigh(heat, outcome) || !is_whole(&offer.copy, slot, end, aa, index))
 		return (int)outcome;
-	change_group(&offer.copy, offer.task, slot, end, aa, index);
+	change_group(&offer.copy, slot, end, aa, index);
 	ASK_WRITE_ONCE(*heat, ASK_HEAT_TAKEN);
 	return ASK_REPLACED;
 }
