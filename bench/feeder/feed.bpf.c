@@ -20,7 +20,7 @@ struct {
     __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, FEED_SLOTS);
     __type(key, __u32);
-    __type(value, struct feed_slot);
+    __type(value, struct FeedSlot);
 } slots SEC(".maps");
 
 struct {
@@ -42,7 +42,7 @@ static __always_inline int is_ack(const struct xdp_md* ctx) {
 }
 
 static __always_inline long save(struct xdp_md* ctx, __u32 index) {
-    struct feed_slot* slot = bpf_map_lookup_elem(&slots, &index);
+    struct FeedSlot* slot = bpf_map_lookup_elem(&slots, &index);
     const __u32 bytes = (__u32)bpf_xdp_get_buff_len(ctx);
 
     if (!slot)
@@ -58,7 +58,7 @@ static __always_inline long save(struct xdp_md* ctx, __u32 index) {
 }
 
 static __always_inline long load(struct xdp_md* ctx, __u32 index) {
-    struct feed_slot* slot = bpf_map_lookup_elem(&slots, &index);
+    struct FeedSlot* slot = bpf_map_lookup_elem(&slots, &index);
     __u32 bytes;
 
     if (!slot)

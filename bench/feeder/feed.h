@@ -6,7 +6,7 @@
 #define FEED_FRAME_BYTES 2040u
 
 /* A frame on its way in; afterwards what came out of the switch, 0 bytes if that was an ACK. */
-struct feed_slot {
+struct FeedSlot {
     unsigned int bytes;
     unsigned int pad;
     unsigned char frame[FEED_FRAME_BYTES];

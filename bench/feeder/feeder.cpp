@@ -21,16 +21,16 @@ namespace ask::bench {
 // The map's values, which the kernel lets us write in place.
 class Feeder::Slots {
  public:
-    explicit Slots(void* memory) : slots_(static_cast<feed_slot*>(memory)) {}
+    explicit Slots(void* memory) : slots_(static_cast<FeedSlot*>(memory)) {}
     ~Slots() { ::munmap(slots_, kBytes); }
     Slots(const Slots&) = delete;
     Slots& operator=(const Slots&) = delete;
 
-    [[nodiscard]] feed_slot& operator[](std::size_t index) { return slots_[index]; }
-    static constexpr std::size_t kBytes = kBatch * sizeof(feed_slot);
+    [[nodiscard]] FeedSlot& operator[](std::size_t index) { return slots_[index]; }
+    static constexpr std::size_t kBytes = kBatch * sizeof(FeedSlot);
 
  private:
-    feed_slot* slots_;
+    FeedSlot* slots_;
 };
 
 void Feeder::Destroy::operator()(feed_bpf* skeleton) const {
@@ -70,7 +70,7 @@ Result<Feeder> Feeder::create(int program, std::uint32_t ifindex, std::uint32_t 
 
 void Feeder::add(std::span<const std::byte> frame) {
     assert(!full() && !frame.empty() && frame.size() <= kFrameBytes);
-    feed_slot& slot = (*slots_)[frames_++];
+    FeedSlot& slot = (*slots_)[frames_++];
     slot.bytes = static_cast<unsigned>(frame.size());
     std::memcpy(slot.frame, frame.data(), frame.size());
 }
@@ -99,7 +99,7 @@ Result<> Feeder::run() {
 
 std::span<const std::byte> Feeder::out(std::size_t frame) const {
     assert(frame < frames_);
-    const feed_slot& slot = (*slots_)[frame];
+    const FeedSlot& slot = (*slots_)[frame];
     return std::as_bytes(std::span(slot.frame).first(slot.bytes));
 }
 

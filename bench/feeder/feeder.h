@@ -12,7 +12,7 @@
 #include "bench/feeder/feed.h"
 #include "lib/base/result.h"
 
-struct feed_bpf;
+struct feed_bpf;  // NOLINT(readability-identifier-naming): bpftool names it
 
 namespace ask::bench {
 
