@@ -42,17 +42,12 @@ Feeder::Feeder(Feeder&&) noexcept = default;
 Feeder& Feeder::operator=(Feeder&&) noexcept = default;
 Feeder::~Feeder() = default;
 
-Result<Feeder> Feeder::create(int program, std::uint32_t ifindex, std::uint32_t idle_ifindex) {
+Result<Feeder> Feeder::create(std::uint32_t ifindex, std::uint32_t idle_ifindex) {
     Feeder feeder;
     feeder.ifindex_ = ifindex;
     feeder.skeleton_.reset(feed_bpf__open_and_load());
     if (!feeder.skeleton_) {
         return Error::from_errno(errno, "load the feeding program (root and BPF are needed)");
-    }
-    const bpf_map* target = feeder.skeleton_->maps.target;
-    const std::uint32_t zero = 0;
-    if (bpf_map_update_elem(bpf_map__fd(target), &zero, &program, BPF_ANY) != 0) {
-        return Error::from_errno(errno, "put the program to be fed in the feeder's program array");
     }
     const int feed = bpf_program__fd(feeder.skeleton_->progs.feed);
     if (bpf_xdp_attach(static_cast<int>(idle_ifindex), feed, XDP_FLAGS_SKB_MODE, nullptr) != 0) {
@@ -66,6 +61,14 @@ Result<Feeder> Feeder::create(int program, std::uint32_t ifindex, std::uint32_t 
     }
     feeder.slots_ = std::make_unique<Slots>(memory);
     return feeder;
+}
+
+Result<> Feeder::aim(int program) {
+    const std::uint32_t zero = 0;
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.target), &zero, &program, BPF_ANY) != 0) {
+        return Error::from_errno(errno, "put the program to be fed in the feeder's program array");
+    }
+    return {};
 }
 
 void Feeder::add(std::span<const std::byte> frame) {

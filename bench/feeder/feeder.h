@@ -25,11 +25,13 @@ class Feeder {
     // feeding program is attached to `idle_ifindex`, an interface that is down: the kernel enters a program
     // that is attached nowhere in its XDP dispatcher for every call of more than one repetition, and waits
     // for RCU to do it.
-    static Result<Feeder> create(int program, std::uint32_t ifindex, std::uint32_t idle_ifindex);
+    static Result<Feeder> create(std::uint32_t ifindex, std::uint32_t idle_ifindex);
     Feeder(Feeder&&) noexcept;
     Feeder& operator=(Feeder&&) noexcept;
     ~Feeder();
 
+    // Feeds `program` from now on: the file descriptor of an XDP program without fragments.
+    Result<> aim(int program);
     [[nodiscard]] std::size_t size() const { return frames_; }
     [[nodiscard]] bool full() const { return frames_ == kBatch; }
     // Copies a frame of 1 to kFrameBytes bytes; not when full().

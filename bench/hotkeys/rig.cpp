@@ -47,8 +47,9 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
         return Error(Errc::kUnavailable, std::string("cannot listen on ") + kListen);
     }
     rig->client_ = std::make_shared<SwitchClient>(rig->channels_, kListen);
-    auto feeder = Feeder::create(rig->plane_.program(), ::if_nametoindex("p1"), ::if_nametoindex("idle"));
+    auto feeder = Feeder::create(::if_nametoindex("p1"), ::if_nametoindex("idle"));
     ASK_PASS(feeder);
+    ASK_PASS(feeder->aim(rig->plane_.program()));
     rig->feeder_ = std::move(*feeder);
     return rig;
 }

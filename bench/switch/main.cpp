@@ -1,317 +1,287 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a packet costs the switch program: BPF_PROG_TEST_RUN with packets that are new every time, both ways
-// of keeping aggregators exact and both policies side by side in one run. CSV on stdout, a summary on stderr.
-#include <net/if.h>
-
+// tools/bench switch: what a packet costs the switch program, against its floor. A line a case on stdout;
+// CSV, JSON and a plot in --out.
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <memory>
-#include <random>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include <bpf/bpf.h>
-#include <bpf/btf.h>
+#include <CLI/CLI.hpp>
 #include <bpf/libbpf.h>
+#include <nlohmann/json.hpp>
 
-#include "lib/abi/map_types.h"
-#include "lib/core/packet.h"
-#include "lib/core/types.h"
-#include "switch.skel.h"
+#include "bench/common/machine.h"
+#include "bench/common/plot.h"
+#include "bench/switch/bed.h"
+#include "bench/switch/case.h"
+#include "bench/switch/lane.h"
 
+namespace ask::bench {
 namespace {
 
-using ask::Result;
+constexpr std::size_t kRounds = 5;
+using Rounds = std::array<double, kRounds>;
 
-constexpr std::uint32_t kHost = 0xC6120102;  // 198.18.1.2
-constexpr std::uint16_t kPort = ASK_CHANNEL_PORT_BASE;
-constexpr std::uint64_t kInstance = 0x1122334455667788;
-constexpr std::uint32_t kIncarnation = 7;
-constexpr std::size_t kFrameHeader = 42;
-constexpr int kRounds = 5;
-
-// How many keys share an AA.
-enum class Load : std::uint8_t {
-    kHits,    // a sixteenth of the aggregators: nearly all tuples find their key
-    kMisses,  // four times the aggregators: most tuples find another's
+struct Settings {
+    std::string out;
+    bool quick = false;
+    [[nodiscard]] std::size_t packets() const { return quick ? 1280 : 12800; }
 };
 
-struct Case {
-    std::uint32_t memory = ASK_MEMORY_PIPELINES;
-    std::uint32_t policy = ASK_POLICY_FIRST_COME;
-    Load load = Load::kHits;
-    ask::Geometry geometry;
-    std::uint32_t aggregators = 1U << 15;
-
-    [[nodiscard]] std::string name() const {
-        return std::string(memory == ASK_MEMORY_PIPELINES ? "pipelines" : "shared") + "," +
-               (policy == ASK_POLICY_REPLACE ? "replace" : "first-come") + "," +
-               (load == Load::kHits ? "hits" : "misses");
-    }
-    [[nodiscard]] std::uint32_t keys() const {
-        return load == Load::kHits ? aggregators / 16 : aggregators * 4;
-    }
-};
-
-struct SkeletonDeleter {
-    void operator()(switch_bpf* skeleton) const { switch_bpf__destroy(skeleton); }
-};
-using Skeleton = std::unique_ptr<switch_bpf, SkeletonDeleter>;
-
-Result<Skeleton> load(const Case& what) {
-    Skeleton skeleton(switch_bpf__open());
-    if (!skeleton) {
-        return ask::Error::from_errno(errno, "open switch program");
-    }
-    skeleton->rodata->ask_memory = what.memory;
-    if (switch_bpf__load(skeleton.get()) != 0) {
-        return ask::Error::from_errno(errno, "load switch program (root and BPF are needed)");
-    }
-    return skeleton;
-}
-
-template <typename K, typename V>
-bool put(const bpf_map* map, const K& key, const V& value) {
-    return bpf_map_update_elem(bpf_map__fd(map), &key, &value, BPF_ANY) == 0;
-}
-
-// Linux 6.1 takes as an inner map only one that has BTF, as the one in the object has.
-int create_inner(const switch_bpf& skeleton, const char* value, std::size_t size, std::uint32_t entries,
-                 std::uint32_t flags) {
-    const btf* types = bpf_object__btf(skeleton.obj);
-    LIBBPF_OPTS(bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(skeleton.obj)),
-                .btf_key_type_id = static_cast<__u32>(btf__find_by_name(types, "__u32")),
-                .btf_value_type_id = static_cast<__u32>(btf__find_by_name(types, value)),
-                .map_flags = flags | BPF_F_INNER_MAP);
-    return bpf_map_create(BPF_MAP_TYPE_ARRAY, "inner", sizeof(std::uint32_t), static_cast<__u32>(size),
-                          entries, &options);
-}
-
-// Registers one channel, task and flow with a region straight in the maps, on `lo`.
-Result<> register_flow(switch_bpf& skeleton, const Case& what, const ask::CheckKey& key) {
-    const auto sets =
-        what.memory == ASK_MEMORY_PIPELINES ? static_cast<std::uint32_t>(libbpf_num_possible_cpus()) : 1U;
-    const ask_channel channel{.host = htobe32(kHost),
-                              .port = htobe16(kPort),
-                              .pad = 0,
-                              .incarnation = htobe32(kIncarnation),
-                              .ifindex = if_nametoindex("lo")};
-    const ask_channel_id channel_id{.host = channel.host, .port = channel.port, .pad = 0};
-    const ask_flow_id flow_id{
-        .task = htobe64(kInstance), .host = channel.host, .port = channel.port, .pad = 0};
-    ask_flow flow{};
-    flow.task_instance = flow_id.task;
-    flow.key = key.raw();
-    ask_task task{};
-    task.instance = flow_id.task;
-    task.copies = 1;
-    task.aggregators = what.aggregators;
-    task.sets = sets;
-    task.short_slots = what.geometry.short_slots;
-    task.groups = what.geometry.groups;
-    task.m = what.geometry.m;
-    task.rows = what.geometry.rows;
-    task.op = ASK_OP_SUM;
-    task.policy = static_cast<__u8>(what.policy);
-    const std::uint32_t places = sets * what.geometry.aas() * what.aggregators;
-    const int region =
-        create_inner(skeleton, "ask_aggregator", sizeof(ask_aggregator), places, BPF_F_MMAPABLE);
-    const int heats = create_inner(skeleton, "ask_heats", sizeof(ask_heats), (places + 7) / 8, 0);
-    const int carried = create_inner(skeleton, "__u64", sizeof(__u64),
-                                     ask_carried_words(what.geometry.rows, what.geometry.aas()), 0);
-    const std::uint32_t zero = 0;
-    const bool done = region >= 0 && heats >= 0 && carried >= 0 && put(skeleton.maps.heats, zero, heats) &&
-                      put(skeleton.maps.carried, zero, carried) &&
-                      put(skeleton.maps.channels, zero, channel) && put(skeleton.maps.flows, zero, flow) &&
-                      put(skeleton.maps.tasks, zero, task) && put(skeleton.maps.regions, zero, region) &&
-                      put(skeleton.maps.channel_ids, channel_id, zero) &&
-                      put(skeleton.maps.flow_ids, flow_id, zero);
-    return done ? Result<>() : ask::Error::from_errno(errno, "fill the maps");
-}
-
-// A frame with every slot filled.
-class FrameMaker {
- public:
-    FrameMaker(const Case& what, const ask::CheckKey& key) : what_(what), key_(key) {
-        frame_.resize(kFrameHeader + what.geometry.payload_bytes(what.geometry.rows));
-        write_outer();
-    }
-
-    const std::vector<std::byte>& next(std::uint64_t seq) {
-        ask::Header header;
-        header.type = ASK_DATA;
-        header.rows = what_.geometry.rows;
-        header.geometry = what_.geometry;
-        header.instance = kInstance;
-        header.channel = {.host = kHost, .port = kPort};
-        header.incarnation = kIncarnation;
-        header.seq = seq;
-        std::array<std::uint32_t, ASK_MAX_ROWS> bitmaps{};
-        bitmaps.fill(static_cast<std::uint32_t>((std::uint64_t{1} << what_.geometry.slots()) - 1));
-        const std::span<std::byte> payload = std::span(frame_).subspan(kFrameHeader);
-        const std::size_t at = write_header(payload, header, std::span(bitmaps).first(header.rows));
-        fill_rows(payload.subspan(at));
-        key_.seal(payload, {.source = kPort, .dest = ASK_UDP_PORT});
-        return frame_;
-    }
-
- private:
-    void write_outer() {
-        const auto payload = static_cast<std::uint16_t>(frame_.size() - kFrameHeader);
-        auto* out = reinterpret_cast<std::uint8_t*>(frame_.data());
-        out[12] = 0x08;
-        out[14] = 0x45;
-        out[22] = 64;
-        out[23] = 17;
-        const auto put16 = [out](std::size_t at, std::size_t value) {
-            out[at] = static_cast<std::uint8_t>(value >> 8);
-            out[at + 1] = static_cast<std::uint8_t>(value);
-        };
-        put16(16, payload + 28U);
-        const std::uint32_t host = htobe32(kHost);
-        std::memcpy(out + 26, &host, 4);
-        std::memcpy(out + 30, &host, 4);
-        out[33] = 3;
-        put16(34, kPort);
-        put16(36, ASK_UDP_PORT);
-        put16(38, payload + 8U);
-    }
-
-    void fill_rows(std::span<std::byte> rows) {
-        for (std::size_t at = 0; at + ASK_SLOT_BYTES <= rows.size(); at += ASK_SLOT_BYTES) {
-            const auto aa = at / ASK_SLOT_BYTES % what_.geometry.aas();
-            const auto position =
-                aa < what_.geometry.short_slots ? 0 : (aa - what_.geometry.short_slots) % what_.geometry.m;
-            // Leading words of a group are constant: the last word alone tells its keys apart.
-            const auto draw = static_cast<std::uint32_t>(random_() % what_.keys());
-            const bool leading = aa >= what_.geometry.short_slots && position + 1 < what_.geometry.m;
-            const std::uint32_t kpart = 0x41000000U | (leading ? 0 : draw);
-            const std::uint32_t vpart = htobe32(leading ? 0 : 1);
-            std::memcpy(rows.data() + at, &kpart, 4);
-            std::memcpy(rows.data() + at + 4, &vpart, 4);
-        }
-    }
-
-    const Case& what_;
-    const ask::CheckKey& key_;
-    std::vector<std::byte> frame_;
-    std::mt19937_64 random_{1};
-};
-
-// Mean ns of a packet over `packets` new ones, as the kernel times each run.
-Result<double> run_packets(switch_bpf& skeleton, FrameMaker& maker, std::uint64_t& seq, int packets) {
-    std::uint64_t total = 0;
-    xdp_md context{};
-    context.ingress_ifindex = if_nametoindex("lo");
-    std::vector<std::byte> out(4096);
-    for (int i = 0; i < packets; ++i) {
-        const auto& frame = maker.next(++seq);
-        context.data_end = static_cast<std::uint32_t>(frame.size());
-        LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = out.data(),
-                    .data_size_in = static_cast<std::uint32_t>(frame.size()),
-                    .data_size_out = static_cast<std::uint32_t>(out.size()), .ctx_in = &context,
-                    .ctx_size_in = sizeof(context), .repeat = 1);
-        if (bpf_prog_test_run_opts(bpf_program__fd(skeleton.progs.ask_switch), &options) != 0) {
-            return ask::Error::from_errno(errno, "BPF_PROG_TEST_RUN");
-        }
-        if (options.retval != XDP_TX && options.retval != XDP_REDIRECT && options.retval != XDP_PASS) {
-            return ask::Error(ask::Errc::kInternal,
-                              "packet was dropped, action " + std::to_string(options.retval));
-        }
-        total += options.duration;
-    }
-    return static_cast<double>(total) / packets;
-}
-
-Result<double> aggregated_share(const switch_bpf& skeleton) {
-    std::vector<ask_flow_stats> stats(static_cast<std::size_t>(libbpf_num_possible_cpus()));
-    const std::uint32_t zero = 0;
-    if (bpf_map_lookup_elem(bpf_map__fd(skeleton.maps.flow_stats), &zero, stats.data()) != 0) {
-        return ask::Error::from_errno(errno, "read flow_stats");
-    }
+struct Row {
+    Case what;
+    FloorParts parts;
+    double feeding = 0;  // ns a packet, median
+    double floor = 0;    // ns a packet without feeding, median; 0: no floor
+    double subject = 0;  // likewise, the switch program
+    double ratio = 0;    // of the two, median of the rounds' ratios
     double aggregated = 0;
-    double left = 0;
-    for (const auto& cpu : stats) {
-        aggregated += static_cast<double>(cpu.tuples_aggregated);
-        left += static_cast<double>(cpu.tuples_collision + cpu.tuples_overflow + cpu.tuples_contention);
-    }
-    return aggregated / (aggregated + left);
+};
+
+double median(Rounds rounds) {
+    std::ranges::sort(rounds);
+    return rounds[kRounds / 2];
 }
 
-Result<> run_case(const Case& what, int packets) {
-    auto skeleton = load(what);
-    ASK_TRY(skeleton, what.name());
-    const ask::CheckKey key({1, 2});
-    ASK_TRY(register_flow(**skeleton, what, key), what.name());
-    FrameMaker maker(what, key);
-    std::uint64_t seq = 0;
-    ASK_TRY(run_packets(**skeleton, maker, seq, packets), what.name());  // fills the aggregators
-    std::array<double, kRounds> rounds{};
-    for (double& round : rounds) {
-        auto mean = run_packets(**skeleton, maker, seq, packets);
-        ASK_TRY(mean, what.name());
-        round = *mean;
+// One round of a subject: ns a packet, the slowest lane's.
+Result<double> run_lanes(Bed& bed, std::vector<Lane>& lanes, Subject subject, std::size_t packets) {
+    for (Lane& lane : lanes) {
+        lane.prepare(packets);
     }
-    std::sort(rounds.begin(), rounds.end());
-    auto share = aggregated_share(**skeleton);
-    ASK_TRY(share, what.name());
-    const double tuples = what.geometry.slots() * what.geometry.rows;
-    std::printf("%s,%s,%u,%u,%.0f,%.1f,%.1f,%.1f,%.2f,%.4f\n", what.name().c_str(),
-                to_string(what.geometry).c_str(), what.aggregators, what.geometry.rows, tuples,
-                rounds.front(), rounds[kRounds / 2], rounds.back(), rounds[kRounds / 2] / tuples, *share);
-    std::fflush(stdout);
+    std::vector<Result<double>> results(lanes.size(), Result<double>(0.0));
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            threads.emplace_back([&, i] { results[i] = lanes[i].run(bed, subject); });
+        }
+    }
+    double slowest = 0;
+    for (const auto& result : results) {
+        ASK_PASS(result);
+        slowest = std::max(slowest, *result);
+    }
+    return slowest;
+}
+
+using Measured = std::array<Rounds, kSubjects>;
+
+// The subjects take turns, so that whatever the machine does meanwhile happens to all.
+Result<Measured> measure(Bed& bed, const Case& what, const Settings& settings) {
+    std::vector<Lane> lanes;
+    for (unsigned i = 0; i < what.cpus; ++i) {
+        auto lane = Lane::create(what, bed.key(), i);
+        ASK_PASS(lane);
+        lanes.push_back(std::move(*lane));
+    }
+    ASK_PASS(run_lanes(bed, lanes, Subject::kSwitch, settings.packets()));  // fills the aggregators
+    Measured measured{};
+    for (std::size_t round = 0; round < kRounds; ++round) {
+        for (const Subject subject : {Subject::kReflector, Subject::kFloor, Subject::kSwitch}) {
+            if (subject == Subject::kFloor && (!Bed::has_floor(what.geometry) || what.load != Load::kHits)) {
+                continue;
+            }
+            const auto mean = run_lanes(bed, lanes, subject, settings.packets());
+            ASK_PASS(mean);
+            measured[static_cast<std::size_t>(subject)][round] = *mean;
+        }
+    }
+    return measured;
+}
+
+Result<> check_counts(const Bed& bed, const Case& what, const Settings& settings, Row& row) {
+    const auto counts = bed.counts();
+    ASK_PASS(counts);
+    const auto tuples = static_cast<double>(counts->aggregated + counts->left);
+    row.aggregated = static_cast<double>(counts->aggregated) / tuples;
+    // Each round of switch and floor, the first that fills the aggregators, and what came twice.
+    const std::uint64_t floor = Bed::has_floor(what.geometry) && what.load == Load::kHits ? kRounds : 0;
+    const std::uint64_t times = (kRounds + 1) * (what.load == Load::kSeen ? 2 : 1) + floor;
+    if (counts->packets != times * what.cpus * settings.packets()) {
+        return Error(Errc::kInternal, name_of(what) + ": the switch dropped packets: its counters have " +
+                                          std::to_string(counts->packets));
+    }
     return {};
 }
 
-// First come with hits for every geometry and size; the policies with both loads where that says most.
-std::vector<Case> cases_of(const ask::Geometry& geometry, std::uint32_t aggregators) {
+Result<Row> run_case(const Case& what, const FloorParts& parts, const Settings& settings) {
+    auto bed = Bed::create(what, parts);
+    ASK_TRY(bed, name_of(what));
+    const auto measured = measure(*bed, what, settings);
+    ASK_TRY(measured, name_of(what));
+    const auto& [feeding, floor, subject] = *measured;
+    Row row{.what = what, .parts = parts};
+    Rounds floor_net{};
+    Rounds switch_net{};
+    Rounds ratio{};
+    for (std::size_t i = 0; i < kRounds; ++i) {
+        floor_net[i] = floor[i] == 0 ? 0 : floor[i] - feeding[i];
+        switch_net[i] = subject[i] - feeding[i];
+        ratio[i] = floor_net[i] == 0 ? 0 : switch_net[i] / floor_net[i];
+    }
+    row.feeding = median(feeding);
+    row.floor = median(floor_net);
+    row.subject = median(switch_net);
+    row.ratio = median(ratio);
+    ASK_PASS(check_counts(*bed, what, settings, row));
+    return row;
+}
+
+const char* parts_name(const FloorParts& parts) {
+    if (!parts.check) {
+        return "no check";
+    }
+    return parts.dedupe ? "" : "no dedupe";
+}
+
+void print_head() {
+    std::printf("%-10s %-10s %-7s %-10s %6s %5s %8s %8s %8s %6s %8s %7s  %s\n", "memory", "policy", "load",
+                "geometry", "aggr.", "CPUs", "feeding", "floor", "switch", "ratio", "a tuple", "aggr'd",
+                "floor with");
+}
+
+void print(const Row& row) {
+    const Case& what = row.what;
+    std::printf("%-10s %-10s %-7s %-10s %6u %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f%%  %s\n",
+                memory_name(what), policy_name(what), load_name(what), to_string(what.geometry).c_str(),
+                what.aggregators, what.cpus, row.feeding, row.floor, row.subject, row.ratio,
+                row.subject / what.tuples(), 100 * row.aggregated, parts_name(row.parts));
+    std::fflush(stdout);
+}
+
+nlohmann::ordered_json to_json(const Row& row) {
+    const Case& what = row.what;
+    return {{"memory", memory_name(what)},
+            {"policy", policy_name(what)},
+            {"load", load_name(what)},
+            {"geometry", to_string(what.geometry)},
+            {"aggregators", what.aggregators},
+            {"cpus", what.cpus},
+            {"tuples", what.tuples()},
+            {"floor_parts", parts_name(row.parts)},
+            {"ns_feeding", row.feeding},
+            {"ns_floor", row.floor},
+            {"ns_switch", row.subject},
+            {"ratio_to_floor", row.ratio},
+            {"ns_tuple", row.subject / what.tuples()},
+            {"aggregated", row.aggregated}};
+}
+
+const std::array<Geometry, 5> kGeometries{Geometry{.short_slots = 16, .groups = 0, .m = 0, .rows = 1},
+                                          Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 1},
+                                          Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 2},
+                                          Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 4},
+                                          Geometry{.short_slots = 16, .groups = 8, .m = 2, .rows = 4}};
+
+// Every geometry and size with hits; what else can happen to a packet at the middle size, with four rows.
+std::vector<Case> all_cases(const Settings& settings) {
     std::vector<Case> cases;
-    for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
-        cases.push_back({.memory = memory, .geometry = geometry, .aggregators = aggregators});
-    }
-    if (geometry.rows == 1 || aggregators > 1U << 15) {
-        return cases;
-    }
-    for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
-        for (const Load load : {Load::kHits, Load::kMisses}) {
-            for (const std::uint32_t policy : {ASK_POLICY_FIRST_COME, ASK_POLICY_REPLACE}) {
-                cases.push_back({.memory = memory,
-                                 .policy = policy,
-                                 .load = load,
-                                 .geometry = geometry,
-                                 .aggregators = aggregators});
+    for (const unsigned size : settings.quick ? std::vector{10U, 15U} : std::vector{10U, 15U, 18U, 20U}) {
+        for (const Geometry& geometry : kGeometries) {
+            for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
+                cases.push_back({.memory = memory, .geometry = geometry, .aggregators = 1U << size});
             }
         }
+    }
+    for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
+        for (const std::uint32_t policy : {ASK_POLICY_FIRST_COME, ASK_POLICY_REPLACE}) {
+            for (const Load load : {Load::kHits, Load::kBlank, Load::kMisses, Load::kSeen}) {
+                cases.push_back(
+                    {.memory = memory, .policy = policy, .load = load, .geometry = kGeometries[3]});
+            }
+        }
+        cases.push_back({.memory = memory, .geometry = kGeometries[3], .cpus = 2});
     }
     return cases;
 }
 
+std::string draw_costs(const std::vector<Row>& rows) {
+    Plot plot{.title = "The switch program and its floor, pipelines, hits, 2^15 aggregators an AA",
+              .x_label = "tuples a packet",
+              .y_label = "ns a packet",
+              .series = {{.name = "switch", .points = {}}, {.name = "floor", .points = {}}}};
+    for (const Row& row : rows) {
+        const Case& what = row.what;
+        if (what.memory != ASK_MEMORY_PIPELINES || what.policy != ASK_POLICY_FIRST_COME ||
+            what.load != Load::kHits || what.cpus != 1 || what.geometry.groups != 0 ||
+            what.aggregators != 1U << 15U || *parts_name(row.parts) != '\0') {
+            continue;
+        }
+        const auto tuples = static_cast<double>(what.tuples());
+        plot.series[0].points.push_back({tuples, row.subject});
+        if (row.floor != 0) {
+            plot.series[1].points.push_back({tuples, row.floor});
+        }
+    }
+    return draw(plot);
+}
+
+Result<> write(const std::string& path, const std::string& text) {
+    std::ofstream file(path);
+    file << text;
+    file.close();
+    return file ? Result<>() : Error(Errc::kInternal, "cannot write " + path);
+}
+
+Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
+    nlohmann::ordered_json json = describe_machine();
+    std::string csv;
+    for (const Row& row : rows) {
+        const auto line = to_json(row);
+        json["cases"].push_back(line);
+        std::string names;
+        std::string values;
+        for (const auto& [name, value] : line.items()) {
+            names += (names.empty() ? "" : ",") + name;
+            values +=
+                (values.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+        }
+        csv += (csv.empty() ? names + "\n" : "") + values + "\n";
+    }
+    ASK_PASS(write(settings.out + "/switch.json", json.dump(2) + "\n"));
+    ASK_PASS(write(settings.out + "/switch.csv", csv));
+    return write(settings.out + "/switch.svg", draw_costs(rows));
+}
+
+Result<> run(const Settings& settings) {
+    std::vector<Row> rows;
+    print_head();
+    const auto add = [&](const Case& what, const FloorParts& parts) -> Result<> {
+        auto row = run_case(what, parts, settings);
+        ASK_PASS(row);
+        print(*row);
+        rows.push_back(*row);
+        return {};
+    };
+    for (const Case& what : all_cases(settings)) {
+        ASK_PASS(add(what, {}));
+    }
+    for (const Geometry& geometry : {kGeometries[1], kGeometries[3]}) {
+        ASK_PASS(add({.geometry = geometry}, {.check = false, .dedupe = true}));
+        ASK_PASS(add({.geometry = geometry}, {.check = true, .dedupe = false}));
+    }
+    return write_results(settings, rows);
+}
+
 }  // namespace
+}  // namespace ask::bench
 
 int main(int argc, char** argv) {
-    const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
-    const int packets = quick ? 2000 : 20000;
+    ask::bench::Settings settings;
+    CLI::App app("What a packet costs the switch program; start it by tools/bench switch.",
+                 "ask-bench-switch");
+    app.add_option("--out", settings.out)->required();
+    app.add_flag("--quick", settings.quick);
+    CLI11_PARSE(app, argc, argv);
     libbpf_set_print(nullptr);
-    std::puts(
-        "way,policy,load,geometry,aggregators,rows,tuples,ns_packet_min,ns_packet_median,ns_packet_max,"
-        "ns_tuple_median,aggregated");
-    const std::array<ask::Geometry, 3> geometries{
-        ask::Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 1},
-        ask::Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 4},
-        ask::Geometry{.short_slots = 16, .groups = 8, .m = 2, .rows = 4}};
-    for (const std::uint32_t aggregators : {1U << 10, 1U << 15, 1U << 18}) {
-        for (const auto& geometry : geometries) {
-            for (const Case& what : cases_of(geometry, aggregators)) {
-                if (const auto result = run_case(what, packets); !result) {
-                    std::fprintf(stderr, "ask-bench-switch: %s\n", result.error().text().c_str());
-                    return static_cast<int>(result.error().code());
-                }
-            }
-        }
+    const auto done = ask::bench::run(settings);
+    if (!done) {
+        std::fprintf(stderr, "ask-bench-switch: %s\n", done.error().text().c_str());
+        return static_cast<int>(done.error().code());
     }
     return 0;
 }
