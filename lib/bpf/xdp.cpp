@@ -42,10 +42,12 @@ Result<UniqueFd> attach_xdp(int program, std::uint32_t ifindex, const std::strin
     }
     const int error = errno;
     if (error == EOPNOTSUPP && mode == XdpMode::kNative) {
-        return Error(Errc::kUnsupported,
-                     "interface " + name +
-                         " cannot do native XDP (its driver has none): use an interface that "
-                         "can, or set xdp_mode to generic");
+        return Error(
+            Errc::kUnsupported,
+            "interface " + name +
+                " cannot do native XDP (its driver has none, or its device keeps offloads that stand "
+                "in the way, as virtio-net does without ctrl_guest_offloads): use an interface that can, "
+                "or set xdp_mode to generic");
     }
     if (error == ERANGE || error == ENOSPC) {
         return Error(Errc::kUnsupported,

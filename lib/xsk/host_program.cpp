@@ -105,8 +105,10 @@ class HostProgram::Impl {
  private:
     [[nodiscard]] Error attach_error(int error) const {
         if (error == EOPNOTSUPP && options_.mode == XdpMode::kNative) {
-            return Error(Errc::kUnsupported,
-                         "its driver has no native XDP: use xdp_mode = \"generic\" (slower)");
+            return Error(
+                Errc::kUnsupported,
+                "its driver has no native XDP, or its device keeps offloads that stand in the way, as "
+                "virtio-net does without ctrl_guest_offloads: use xdp_mode = \"generic\" (slower)");
         }
         if (error == EBUSY || error == EEXIST) {
             return Error(Errc::kExists, "another XDP program is attached" + attached_id() +
