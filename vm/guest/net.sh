@@ -55,6 +55,15 @@ link set dev $name up
 BATCH
 }
 
+# card_device MAC : the interface of the guest's own namespace that has it. await_card MAC : until there is one.
+card_device() {
+    ip -json link show | jq -er --arg mac "$1" '.[] | select(.address == $mac) | .ifname'
+}
+
+await_card() {
+    wait_for "$PATIENCE" card_device "$1" >/dev/null || fail "the guest has no card $1"
+}
+
 # host_port I DEVICE, switch_port I DEVICE : the ends of host i's link.
 host_port() {
     port "h$1" "$2" eth0 "198.18.$1.2"

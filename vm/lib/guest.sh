@@ -111,11 +111,37 @@ machine_start() {
     exec unshare --net bash -euc 'wires_up "$1" "$2" && shift 2 && exec "$@"' machine "$VM_WIRES" "$VM_QUEUES" "$@"
 }
 
+# guest_waited : milliseconds that the machine's threads have waited for a processor so far.
+guest_waited() {
+    cat "/proc/$GUEST_PID/task/"*/schedstat 2>/dev/null | awk '{ sum += $2 } END { printf "%d\n", sum / 1000000 }'
+}
+
+# guest_await CODE_FILE SECONDS : until the machine has ended, or has said all there is to say; 1 if it does neither in
+# time. A second counts only if the machine got it, since a busy host, or one that stopped us all for a while, is no
+# kernel that hangs; but all of it ends after five times SECONDS. Under systemd the end in order belongs to it.
+guest_await() {
+    local -r file=$1 seconds=$2
+    local left=$2 ticks=0 waited=0 before=0 ended
+    while ((left > 0 && ticks < 5 * seconds)); do
+        sleep 1 &
+        GUEST_CLOCK_PID=$!
+        ended=
+        wait -n -p ended "$GUEST_PID" "$GUEST_CLOCK_PID" || true
+        [[ $ended != "$GUEST_PID" ]] || return 0
+        [[ ! -s $file || $VM_INIT == /sbin/init ]] || return 0
+        waited=$(guest_waited)
+        ((waited - before > 500)) || left=$((left - 1))
+        before=$waited
+        ticks=$((ticks + 1))
+    done
+    return 1
+}
+
 # guest_boot WORK MEMORY CPUS SECONDS : boots and waits for the end. Then WORK/code holds the command's exit code, or
 # nothing; WORK/dmesg and WORK/console what the kernel said. Sets GUEST_HUNG.
 guest_boot() {
     local -r work=$1 seconds=$4
-    local out err ended
+    local out err
     local -a readers=() options nics
     guest_share "$work"
     mapfile -t options < <(machine_options "$@")
@@ -136,12 +162,8 @@ guest_boot() {
         >"$work/qemu.log" 2>&1 &
     GUEST_PID=$!
     exec {out}>&- {err}>&-
-    sleep "$seconds" &
-    GUEST_CLOCK_PID=$!
-    ended=
-    wait -n -p ended "$GUEST_PID" "$GUEST_CLOCK_PID" || true
     GUEST_HUNG=0
-    [[ $ended != "$GUEST_CLOCK_PID" ]] || GUEST_HUNG=1
+    guest_await "$work/code" "$seconds" || GUEST_HUNG=1
     guest_clear
     wait "${readers[@]}" || true
 }
