@@ -14,6 +14,7 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(prometheus-cpp REQUIRED)
+find_package(absl REQUIRED)
 
 # The package's CMake files are not installed in every Debian release; its pkg-config file is.
 function(ask_pkg_target name)

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of tools/bench job that are not the product: tuples to count, a way to count them without it, and a
+// stopwatch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace ask::bench {
+
+struct Generation {
+    std::uint32_t keys = 1U << 16U;
+    std::uint64_t tuples = 0;
+    bool zipf = false;       // exponent 1; otherwise uniform
+    std::uint32_t seed = 1;  // who sends
+};
+// Lines of one key each to standard output.
+Result<> generate(const Generation& what);
+
+// The paper's alternative without any help of the network: a TCP stream of lines into one hash table. An end
+// of a file ends a sender's stream.
+struct TcpSend {
+    std::string host;  // IPv4
+    std::uint16_t port = 0;
+    std::string file;
+};
+Result<> tcp_send(const TcpSend& what);
+
+struct TcpReceive {
+    std::uint16_t port = 0;
+    unsigned senders = 1;
+    unsigned deadline_seconds = 120;  // for the next sender to come, or its next bytes
+};
+// "key<TAB>count" a line to standard output, in no order.
+Result<> tcp_receive(const TcpReceive& what);
+
+// Runs a command; writes {"wall", "user", "system"}, in seconds and with those of its children, to `out` as
+// JSON. Returns its exit code.
+Result<int> measure(const std::string& out, const std::vector<std::string>& command);
+
+}  // namespace ask::bench
