@@ -79,13 +79,14 @@ static __always_inline enum ask_verdict dedupe_compact(struct ask_dedupe_state *
 	__u64 *max_seq = &state->seen[ASK_WINDOW - 1];
 	/* Counted from 0, so that a state of zeros has seen nothing. */
 	const __u64 place = seq - 1;
-	__u64 *word = &state->seen[(place % ASK_WINDOW) / 64];
-	const __u64 bit = 1ull << (place % 64);
+	const __u64 index = place % ASK_WINDOW;
+	__u64 *word = &state->seen[index / 64];
+	const __u64 bit = 1ull << (index % 64);
 
 	ask_touch(ASK_ARRAY_MAX_SEQ, channel, 0);
 	if (raise_max_seq(max_seq, seq) >= seq + ASK_WINDOW)
 		return ASK_STALE;
-	ask_touch(ASK_ARRAY_DEDUPE, channel, (place % ASK_WINDOW) / 64);
+	ask_touch(ASK_ARRAY_DEDUPE, channel, index / 64);
 	if ((place / ASK_WINDOW) % 2 == 0)
 		return ask_fetch_or64(word, bit) & bit ? ASK_SEEN : ASK_NEW;
 	return ask_fetch_and64(word, ~bit) & bit ? ASK_NEW : ASK_SEEN;

@@ -10,8 +10,8 @@
 #   cannot run fails. (But for label vm, whose needs a machine may lack: vm/quick_test.)
 #
 # Labels: style (of the sources and objects), package (what is installed), unit (no rights needed), models
-# (state spaces searched whole), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs with daemons), vm (guests
-# with other kernels).
+# (state spaces searched whole), sim (simulated histories), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs
+# with daemons), vm (guests with other kernels).
 
 set(ASK_TEST_TIMEOUT 60 CACHE STRING "Seconds after which ctest ends a test that sets no limit itself")
 

@@ -22,8 +22,10 @@
 #define ASK_MAX_CHANNELS_PER_HOST 1024u
 
 /* W of the paper (section 3.3): packets in flight per channel, and places in
- * the dedupe state. A power of two. */
+ * the dedupe state. A power of two. The simulator also runs with a small one. */
+#ifndef ASK_WINDOW
 #define ASK_WINDOW 256u
+#endif
 
 #define ASK_MAX_ROWS 8u		       /* rows a packet may carry */
 #define ASK_MAX_SLOTS 32u	       /* slots a row may have: one 32-bit bitmap */

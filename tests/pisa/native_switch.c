@@ -198,6 +198,8 @@ __u64 native_cas(__u64* at, __u64 old, __u64 val) {
     return __sync_val_compare_and_swap(at, old, val);
 }
 
+void native_pause(void) {}
+
 void native_touch(__u32 array, __u32 number, __u32 index) {
     record(NATIVE_TOUCH, array, number, index);
 }

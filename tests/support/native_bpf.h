@@ -2,7 +2,7 @@
 /*
  * Stands in for kernel and libbpf when the switch program is compiled natively (ASK_NATIVE_BPF, see
  * bpf/compat.bpf.h): helpers become functions of tests/pisa/native_switch.c, which keeps maps in plain memory
- * and records every access.
+ * and records every access, or of tests/sim/switch_program.c, which lets other CPUs run in between.
  */
 #pragma once
 
@@ -37,6 +37,8 @@ long native_adjust_tail(struct xdp_md* ctx, int delta);
 __u32 native_cpu(void);
 __u64 native_cas(__u64* at, __u64 old, __u64 val);
 void native_touch(__u32 array, __u32 number, __u32 index);
+/* Before an atomic access: another CPU may run now. */
+void native_pause(void);
 
 #define bpf_map_lookup_elem(map, key) native_map_lookup(map, key)
 #define bpf_fib_lookup(ctx, fib, size, flags) native_fib_lookup(fib)
@@ -46,8 +48,8 @@ void native_touch(__u32 array, __u32 number, __u32 index);
 
 #define ask_opaque(var) ((void)(var))
 #define ask_cas64(ptr, old, val) native_cas(ptr, old, val)
-#define ask_fetch_or64(ptr, val) __sync_fetch_and_or(ptr, val)
-#define ask_fetch_and64(ptr, val) __sync_fetch_and_and(ptr, val)
-#define ask_xchg64(ptr, val) __sync_lock_test_and_set(ptr, val)
-#define ask_add_ordered64(ptr, val) ((void)__sync_fetch_and_add(ptr, val))
+#define ask_fetch_or64(ptr, val) (native_pause(), __sync_fetch_and_or(ptr, val))
+#define ask_fetch_and64(ptr, val) (native_pause(), __sync_fetch_and_and(ptr, val))
+#define ask_xchg64(ptr, val) (native_pause(), __sync_lock_test_and_set(ptr, val))
+#define ask_add_ordered64(ptr, val) (native_pause(), (void)__sync_fetch_and_add(ptr, val))
 #define ask_touch(array, number, index) native_touch(array, number, (__u32)(index))

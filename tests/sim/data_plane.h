@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A switch's kernel: the program's maps, and CPUs that run it. A run may be suspended before any access to a
+// map while other CPUs, the controller and the network go on; a CPU takes its packets one after another, as
+// softirq does.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/fiber.h"
+#include "tests/sim/network.h"
+#include "tests/sim/switch_program.h"
+#include "tests/sim/world.h"
+
+namespace ask::sim {
+
+// A task's maps, pinned under its id: what a successor of the daemon finds.
+struct PinnedTask {
+    std::string id;
+    std::uint64_t instance = 0;
+    std::uint32_t index = 0;
+    bool whole = false;  // meta is pinned, which is done last and undone first
+    std::vector<__u64> region;
+    std::vector<__u64> heats;
+};
+
+class DataPlane final : public Handler {
+ public:
+    static constexpr std::uint32_t kTasks = 16;
+
+    DataPlane(World& world, Network& network, std::uint32_t number);
+    ~DataPlane() override;
+
+    // Everything is gone, and the mark's incarnation is another.
+    void reboot();
+    void receive(FramePtr frame, std::uint32_t port);
+    void fire(std::uint64_t cpu) override;
+
+    // A grace period: every run that is under way has ended.
+    Job<> grace_period();
+
+    [[nodiscard]] sim_plane& maps() { return plane_; }
+    [[nodiscard]] std::uint32_t incarnation() const { return plane_.mark_incarnation; }
+    [[nodiscard]] Mark mark() const {
+        return {static_cast<std::uint16_t>(plane_.switch_id), plane_.mark_incarnation};
+    }
+    // Memory of inner maps, kept until their grace period is over.
+    std::vector<std::unique_ptr<PinnedTask>> pins;
+    std::vector<std::vector<__u64>> carried;  // by flow
+    [[nodiscard]] std::uint64_t counter(unsigned which) const;
+    // Exactly one way out for each run, and none that cannot be.
+    void check_counters();
+
+ private:
+    struct Cpu {
+        sim_cpu state{};
+        std::unique_ptr<Fiber> fiber;
+        std::deque<std::pair<FramePtr, std::uint32_t>> queue;
+        FramePtr frame;  // of the run under way
+        std::size_t size = 0;
+        std::uint32_t port = 0;
+        int action = 0;
+        std::uint64_t runs = 0;
+        bool busy = false;
+    };
+    friend void note_suspension(sim_cpu* cpu, const char* what);
+
+    void load();
+    [[nodiscard]] std::uint32_t pick_cpu(const Frame& frame);
+    void start(Cpu& cpu);
+    void go_on(Cpu& cpu);
+    void finish(Cpu& cpu);
+    [[nodiscard]] std::uint32_t draw_countdown();
+    void finish_runs_unseen();
+
+    World& world_;
+    Network& network_;
+    std::uint32_t number_;
+    sim_plane plane_{};
+    std::vector<Cpu> cpus_;
+    Signal ended_;
+    std::uint64_t boots_ = 0;
+    std::vector<sim_id> channel_id_memory_;
+    std::vector<sim_id> flow_id_memory_;
+    std::vector<ask_channel> channels_;
+    std::vector<ask_dedupe_state> dedupe_;
+    std::vector<ask_pkt_state> pkt_state_;
+    std::vector<ask_flow> flows_;
+    std::vector<ask_flow_stats> flow_stats_;
+    std::vector<ask_task> tasks_;
+    std::vector<ask_presence> presence_;
+    std::vector<__u64> counters_;
+    std::vector<sim_inner> regions_;
+    std::vector<sim_inner> heats_;
+    std::vector<sim_inner> carried_;
+};
+
+}  // namespace ask::sim

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One history: hosts and switches, applications that run tasks, and what befalls them; at its end every
+// promise of the design (I1-I6) is checked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/agent.h"
+#include "tests/sim/controller.h"
+#include "tests/sim/data_plane.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/plan.h"
+#include "tests/sim/world.h"
+
+namespace ask::sim {
+
+struct Verdict {
+    std::string failure;  // empty: all promises held
+    std::uint64_t events = 0;
+    std::uint64_t frames = 0;
+    std::uint64_t commits = 0;
+    std::uint64_t errors = 0;  // receives that ended in an error
+    std::uint64_t swaps = 0;
+    Nanos time = 0;
+};
+
+class History final : public Handler {
+ public:
+    History(const Plan& plan, std::uint64_t seed, bool traced);
+    ~History() override;
+    Verdict run();
+    void fire(std::uint64_t action) override;
+
+ private:
+    // Shared by the applications of one task.
+    struct TaskApps {
+        std::string id;
+        std::uint32_t receiver = 0;
+        std::vector<std::uint32_t> senders;
+        bool over = false;
+        std::uint32_t sending = 0;
+        Signal changed;
+    };
+    enum class Act : std::uint8_t { kKillSwitchd, kStartSwitchd, kStartAgent, kJoinLink };
+
+    void build();
+    Job<> receiver_apps(std::uint32_t receiver);
+    Job<> sender_app(std::shared_ptr<TaskApps> task, std::uint32_t host, std::shared_ptr<const Tuples> tuples,
+                     Nanos delay);
+    Job<Result<Done>> in_agent(Agent& agent, std::function<Job<Result<Done>>()> body);
+    // Chance strikes.
+    Job<> strikes();
+    void strike(std::uint32_t kind);
+    void kill_switchd(std::uint32_t number);
+    void kill_agent(std::uint32_t host);
+    [[nodiscard]] bool dies_at_step(std::uint32_t number);
+    void later(Nanos delay, Act act, std::uint32_t number);
+    [[nodiscard]] std::uint32_t some_task_host(bool receiver);
+    void check_end();
+    [[nodiscard]] bool tasks_must_succeed() const;
+
+    std::uint64_t seed_;
+    World world_;
+    Network network_;
+    Oracle oracle_;
+    std::vector<std::unique_ptr<DataPlane>> planes_;
+    std::vector<std::unique_ptr<Controller>> switchds_;
+    std::vector<std::unique_ptr<Agent>> agents_;
+    std::vector<std::uint32_t> steps_to_death_;  // of each switchd; 0: none planned
+    Process apps_;
+    std::uint32_t receivers_left_ = 0;
+    std::uint64_t errors_ = 0;
+};
+
+}  // namespace ask::sim

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "tests/sim/random.h"
+
+namespace ask::sim {
+
+namespace {
+
+struct Field {
+    const char* name;
+    const char* what;
+    std::uint32_t Plan::* number;
+};
+
+constexpr Field kFields[] = {
+#define ASK_X(name, what) {#name, what, &Plan::name},
+    ASK_SIM_PLAN(ASK_X)
+#undef ASK_X
+};
+
+std::uint32_t pick(Random& random, std::initializer_list<std::uint32_t> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random.below(values.size())));
+}
+
+std::uint32_t range(Random& random, std::uint32_t low, std::uint32_t high) {
+    return static_cast<std::uint32_t>(random.between(low, high));
+}
+
+// One in `n`.
+bool rare(Random& random, std::uint32_t n) {
+    return random.below(n) == 0;
+}
+
+void draw_size(Plan& plan, Random& random, Size size) {
+    switch (size) {
+        case Size::kTiny:
+            plan.senders = range(random, 1, 3);
+            plan.receivers = rare(random, 4) ? 2 : 1;
+            plan.hosts = plan.senders + plan.receivers;
+            plan.switches = rare(random, 8) ? 2 : 1;
+            plan.tasks = range(random, 1, 2);
+            plan.channels = range(random, 1, 2);
+            plan.tuples = range(random, 1, 40);
+            break;
+        case Size::kSmall:
+            plan.senders = range(random, 1, 6);
+            plan.receivers = range(random, 1, 3);
+            plan.hosts = plan.senders + plan.receivers;
+            plan.switches = range(random, 1, 3);
+            plan.tasks = range(random, 1, 4);
+            plan.channels = range(random, 1, 4);
+            plan.tuples = range(random, 20, 600);
+            break;
+        case Size::kLarge:
+            plan.hosts = range(random, 64, 80);
+            plan.receivers = range(random, 4, 8);
+            plan.senders = range(random, 8, 24);
+            plan.switches = range(random, 3, 5);
+            plan.tasks = range(random, 2, 3);
+            plan.channels = range(random, 2, 8);
+            plan.tuples = range(random, 100, 400);
+            break;
+    }
+    plan.keys = pick(random, {1, 2, 4, 16, 64, 1000});
+}
+
+void draw_geometry(Plan& plan, Random& random) {
+    struct Shape {
+        std::uint32_t short_slots, groups, m;
+    };
+    constexpr std::array kShapes = {Shape{1, 0, 0}, Shape{2, 0, 0}, Shape{2, 1, 2}, Shape{0, 2, 2},
+                                    Shape{1, 2, 3}, Shape{4, 2, 2}, Shape{0, 1, 4}, Shape{16, 8, 2}};
+    const Shape& shape = kShapes[random.below(rare(random, 10) ? kShapes.size() : kShapes.size() - 1)];
+    plan.short_slots = shape.short_slots;
+    plan.groups = shape.groups;
+    plan.m = shape.m;
+    plan.rows = rare(random, 3) ? range(random, 2, 4) : 1;
+    plan.aggregators = rare(random, 10) ? 0 : pick(random, {1, 1, 2, 4, 16, 64});
+    plan.copies = rare(random, 2) ? 2 : 1;
+    plan.policy = rare(random, 2) ? ASK_POLICY_REPLACE : ASK_POLICY_FIRST_COME;
+    plan.memory = rare(random, 2) ? ASK_MEMORY_SHARED : ASK_MEMORY_PIPELINES;
+    plan.op = rare(random, 3) ? pick(random, {ASK_OP_MIN, ASK_OP_MAX}) : std::uint32_t{ASK_OP_SUM};
+}
+
+void draw_switch(Plan& plan, Random& random) {
+    plan.cpus = range(random, 1, 3);
+    plan.steering = rare(random, 3) ? 0 : 1;
+    plan.dedupe = rare(random, 5) ? ASK_DEDUPE_COMPACT : ASK_DEDUPE_TAGGED;
+    if (plan.dedupe == ASK_DEDUPE_COMPACT) {
+        plan.steering = 0;  // where it is exact (docs/models.md)
+    }
+    plan.pause = pick(random, {0, 5'000, 30'000, 200'000});
+    plan.stall = pick(random, {2, 50, 2'000});
+    plan.rcu_only = rare(random, 4) ? 1 : 0;
+    plan.swap_packets = rare(random, 3) ? 0 : range(random, 1, 12);
+}
+
+void draw_network(Plan& plan, Random& random) {
+    plan.loss = pick(random, {0, 0, 1'000, 10'000, 100'000, 300'000});
+    plan.duplicate = pick(random, {0, 0, 10'000, 100'000, 300'000});
+    plan.damage = pick(random, {0, 0, 10'000, 50'000});
+    plan.jitter = pick(random, {0, 20, 200, 1'000});
+    plan.straggle = pick(random, {0, 0, 10'000, 100'000});
+    plan.replay = pick(random, {0, 0, 20'000});
+    plan.bypass = pick(random, {0, 0, 0, 20'000});
+    plan.congestion = pick(random, {0, 0, 0, 50'000});
+    plan.forge = pick(random, {0, 0, 0, 50'000});
+    plan.call_loss = pick(random, {0, 0, 0, 10'000, 100'000});
+    plan.call_delay = pick(random, {50, 500, 5'000});
+}
+
+void draw_deaths(Plan& plan, Random& random) {
+    plan.partitions = rare(random, 6) ? range(random, 1, 2) : 0;
+    plan.switchd_deaths = rare(random, 3) ? range(random, 1, 3) : 0;
+    plan.reboots = rare(random, 10) ? 1 : 0;
+    plan.sender_deaths = rare(random, 12) ? 1 : 0;
+    plan.receiver_deaths = rare(random, 12) ? 1 : 0;
+    plan.deadline = 3'000;
+    if (plan.dedupe == ASK_DEDUPE_COMPACT) {
+        plan.bypass = 0;  // every seq must pass the switch
+    }
+    if (!rare(random, 16)) {
+        plan.channels = std::max(plan.channels, plan.receivers);
+    }
+}
+
+}  // namespace
+
+Plan draw_plan(std::uint64_t seed, Size size) {
+    Random random(seed, 1);
+    Plan plan;
+    draw_size(plan, random, size);
+    draw_geometry(plan, random);
+    draw_switch(plan, random);
+    draw_network(plan, random);
+    draw_deaths(plan, random);
+    plan.key_kind = rare(random, 12) ? 3 : range(random, 0, 2);
+    plan.value_kind = range(random, 0, 2);
+    plan.merge = rare(random, 2) ? 1 : 0;
+    plan.hold = pick(random, {1, 4, 16, 64});
+    plan.pace = pick(random, {0, 20, 500});
+    return plan;
+}
+
+std::string difference(const Plan& plan, const Plan& base) {
+    std::string text;
+    for (const Field& field : kFields) {
+        if (plan.*field.number != base.*field.number) {
+            text += (text.empty() ? "" : ",") + std::string(field.name) + "=" +
+                    std::to_string(plan.*field.number);
+        }
+    }
+    return text;
+}
+
+Result<> override_plan(Plan& plan, std::string_view text) {
+    while (!text.empty()) {
+        const std::string_view item = text.substr(0, text.find(','));
+        text.remove_prefix(std::min(text.size(), item.size() + 1));
+        const std::size_t equals = item.find('=');
+        const auto* const field =
+            std::ranges::find_if(kFields, [&](const Field& f) { return item.substr(0, equals) == f.name; });
+        std::uint32_t value = 0;
+        const char* const end = item.data() + item.size();
+        if (equals == std::string_view::npos || field == std::end(kFields) ||
+            std::from_chars(item.data() + equals + 1, end, value).ptr != end) {
+            return Error(Errc::kUsage, "no plan has '" + std::string(item) + "': give name=number,...");
+        }
+        plan.*(field->number) = value;
+    }
+    return {};
+}
+
+std::string describe(const Plan& plan) {
+    std::string text;
+    for (const Field& field : kFields) {
+        std::string line = "  " + std::string(field.name);
+        line.resize(std::max<std::size_t>(line.size() + 1, 18), ' ');
+        line += std::to_string(plan.*field.number);
+        line.resize(std::max<std::size_t>(line.size() + 1, 28), ' ');
+        text += line + field.what + "\n";
+    }
+    return text;
+}
+
+std::uint32_t* number_of(Plan& plan, std::size_t n) {
+    return n < std::size(kFields) ? &(plan.*kFields[n].number) : nullptr;
+}
+
+}  // namespace ask::sim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a history is made of: a flat list of numbers, drawn from a seed, printed and overridden by name. The
+// shrinker makes them smaller one by one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+#include "lib/core/types.h"
+
+namespace ask::sim {
+
+// X(name, what it is). Rates are in millionths a frame or access, times in microseconds.
+#define ASK_SIM_PLAN(X)                                                                   \
+    X(hosts, "hosts in all")                                                              \
+    X(switches, "switches, each with its share of the hosts, in a full mesh")             \
+    X(tasks, "tasks, one after another at each receiver and all receivers at once")       \
+    X(receivers, "hosts that receive: tenants")                                           \
+    X(senders, "senders of each task")                                                    \
+    X(channels, "data channels of a host")                                                \
+    X(tuples, "tuples of each sender")                                                    \
+    X(keys, "distinct keys")                                                              \
+    X(key_kind, "0 short, 1 short and medium, 2 all forms, 3 also longer than a packet")  \
+    X(value_kind, "0 small, 1 around the limits of int32, 2 also far beyond")             \
+    X(op, "enum ask_op")                                                                  \
+    X(short_slots, "geometry")                                                            \
+    X(groups, "geometry")                                                                 \
+    X(m, "geometry")                                                                      \
+    X(rows, "geometry")                                                                   \
+    X(aggregators, "of an AA in one copy; 0: no region")                                  \
+    X(copies, "1, or 2 if tasks swap")                                                    \
+    X(policy, "enum ask_policy")                                                          \
+    X(memory, "enum ask_memory")                                                          \
+    X(dedupe, "enum ask_dedupe")                                                          \
+    X(cpus, "of each switch")                                                             \
+    X(steering, "0 a channel's packets on one CPU, 1 on any")                             \
+    X(merge, "1: senders merge equal keys")                                               \
+    X(hold, "tuples held back by a sender")                                               \
+    X(pace, "pause of an application between bursts of tuples, us")                       \
+    X(swap_packets, "a swap every so many packets; 0: adaptive")                          \
+    X(pause, "chance of a run to be suspended before an access")                          \
+    X(stall, "longest suspension, us")                                                    \
+    X(loss, "frames lost")                                                                \
+    X(duplicate, "frames that come twice")                                                \
+    X(damage, "frames with flipped bits or cut short")                                    \
+    X(jitter, "most delay beyond the shortest, us")                                       \
+    X(straggle, "frames that are delayed by several windows")                             \
+    X(replay, "frames that come again much later, maybe after their task")                \
+    X(bypass, "frames of a host that find a way round the switches")                      \
+    X(congestion, "frames that are marked by ECN")                                        \
+    X(forge, "frames after which a forged one is sent")                                   \
+    X(call_loss, "control calls or their answers that get lost")                          \
+    X(call_delay, "most delay of a control call, us")                                     \
+    X(partitions, "cuts of a host's link, shorter than the deadline")                     \
+    X(switchd_deaths, "kill -9 and restart of ask-switchd, between any two of its steps") \
+    X(reboots, "reboots of a switch: its maps are gone")                                  \
+    X(sender_deaths, "deaths of a sender's agent")                                        \
+    X(receiver_deaths, "deaths of a receiver's agent")                                    \
+    X(rcu_only, "1: a swap waits for a grace period")                                     \
+    X(deadline, "of tasks, ms")                                                           \
+    X(broken, "1: receivers merge their last copy twice, to see that it is found out")
+
+struct Plan {
+#define ASK_X(name, what) std::uint32_t name = 0;
+    ASK_SIM_PLAN(ASK_X)
+#undef ASK_X
+
+    [[nodiscard]] Geometry geometry() const {
+        return {static_cast<std::uint8_t>(short_slots), static_cast<std::uint8_t>(groups),
+                static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(rows)};
+    }
+    // Whether something dies, so that tasks may fail.
+    [[nodiscard]] bool deadly() const { return reboots + sender_deaths + receiver_deaths > 0; }
+};
+
+enum class Size : std::uint8_t { kTiny, kSmall, kLarge };
+
+// The history of a seed.
+Plan draw_plan(std::uint64_t seed, Size size);
+// All that differ from `base`, as "name=value,...".
+std::string difference(const Plan& plan, const Plan& base);
+// Takes such a text. kUsage names what is wrong.
+Result<> override_plan(Plan& plan, std::string_view text);
+// A line for each number.
+std::string describe(const Plan& plan);
+// The n-th number, for the shrinker; nullptr past the last.
+std::uint32_t* number_of(Plan& plan, std::size_t n);
+
+}  // namespace ask::sim
