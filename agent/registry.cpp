@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
+#include "lib/abi/check.h"
 
 namespace ask {
 namespace {
@@ -17,6 +18,20 @@ constexpr milliseconds kJoinWait{10000};
 constexpr milliseconds kLongestWait{2000};
 // Outcomes kept for senders that have not asked yet.
 constexpr std::size_t kMaxEnded = 4096;
+
+// A flow's secret, by SipHash under one that its task alone has. The same for a Join that is tried again: the
+// first try may have got as far as the switch, which takes no second secret for the flow.
+CheckSecret secret_of(const CheckSecret& root, const FlowParams& flow) {
+    constexpr std::uint64_t kSecondHalf = std::uint64_t{1} << 63U;
+    const std::uint64_t channel = std::uint64_t{flow.channel.host} << 16U | flow.channel.port;
+    const CheckSecret by_channel = {ask_siphash_u64(root[0], root[1], channel),
+                                    ask_siphash_u64(root[0], root[1], channel | kSecondHalf)};
+    const CheckSecret by_life = {
+        ask_siphash_u64(by_channel[0], by_channel[1], flow.incarnation),
+        ask_siphash_u64(by_channel[0], by_channel[1], flow.incarnation | kSecondHalf)};
+    return {ask_siphash_u64(by_life[0], by_life[1], flow.first_seq),
+            ask_siphash_u64(by_life[0], by_life[1], flow.first_seq | kSecondHalf)};
+}
 
 }  // namespace
 
@@ -184,7 +199,7 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     flow.first_seq = request.first_seq();
     flow.op = task.wire;
     flow.geometry = task.geometry;
-    flow.secret = {random_u64(), random_u64()};
+    flow.secret = secret_of(task.root, flow);
     // Between two tasks of one host no switch is on the path.
     const bool local = channel->host == options_.own_address;
     flow.mark = local ? Mark{} : task.mark;

@@ -68,6 +68,7 @@ struct ReceiveTask {
     std::string note;
     std::shared_ptr<Mailbox> mailbox;
     Clock::time_point opened = Clock::now();
+    CheckSecret root{random_u64(), random_u64()};  // what its flows' secrets are drawn from
 
     // Guarded by the registry's mutex.
     TaskPhase phase = TaskPhase::kOpening;

@@ -228,10 +228,17 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
         return std::move(valid).error().with_context("receiver " + peer_ + " names no switch address");
     }
     if (lease_->registered.switch_id != 0 && lease_->switch_address != offer.switch_address()) {
-        // One that cannot be reached forgets the channel by itself, or drops nothing but what is sent its
-        // way.
-        [[maybe_unused]] const auto gone = unregister();
+        // It may lie on the way, and would drop what it takes for its own: worth some patience. One that
+        // stays away drops nothing but what is sent its way.
+        auto gone = unregister();
+        if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
+            retry = true;
+            return gone;
+        }
         lease_->forget_registration();
+    }
+    if (auto fresh = start_afresh(); !fresh) {
+        return fresh;
     }
     SwitchClient client(agent_.rpc, offer.switch_address());
     auto registered = client.register_channel(lease_->id, lease_->incarnation, kCallWait);
@@ -247,6 +254,24 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
         retry = true;
         return Error(Errc::kAborted, client.name() + " was restarted after the task had been opened there");
     }
+    return {};
+}
+
+// A switch begins with what it knows of seq 1 (the paper's dedupe takes the bits of a later round for seen):
+// a channel that has sent already comes to it under a new incarnation.
+Result<> SendSession::start_afresh() {
+    if (stream_state().next_seq <= 1) {
+        return {};
+    }
+    const std::uint16_t port = lease_->id.port;
+    const std::uint32_t incarnation = random_u32();
+    const auto abandoned = agent_.workers.owner(lease_->id).call([port, incarnation](WorkerCore& core) {
+        return core.abandon(port, incarnation);
+    });
+    if (!abandoned.ok()) {
+        return abandoned.error();
+    }
+    lease_->incarnation = incarnation;
     return {};
 }
 

@@ -34,6 +34,7 @@ class SendSession {
     Result<v1::TaskOffer> look_up(bool& retry);
     Result<> check_offer(const v1::TaskOffer& offer) const;
     Result<> get_channel();
+    Result<> start_afresh();
     Result<> register_channel(const v1::TaskOffer& offer, bool& retry);
     Result<v1::JoinReply> call_join(const v1::TaskOffer& offer, bool& retry);
     Result<> begin_stream(const v1::JoinReply& reply);

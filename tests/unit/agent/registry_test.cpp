@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/registry.h"
 
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <grpcpp/grpcpp.h>
 
 #include "agent/convert.h"
 #include "lib/client/convert.h"
+#include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 
 using namespace ask;
@@ -76,6 +81,36 @@ struct Fixture {
     }
 };
 
+// A switch that dies after it has taken the first flow in: nobody hears of it.
+class DyingSwitch final : public v1::Switch::Service {
+ public:
+    DyingSwitch() {
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+        builder.RegisterService(this);
+        server_ = builder.BuildAndStart();
+        REQUIRE(server_ != nullptr);
+    }
+    grpc::Status JoinFlow(grpc::ServerContext* /*context*/, const v1::JoinFlowRequest* request,
+                          v1::JoinFlowReply* reply) override {
+        secrets_.push_back(request->secret());
+        if (secrets_.size() == 1) {
+            return {grpc::StatusCode::UNAVAILABLE, "died"};
+        }
+        *reply->mutable_mark() = mark_to_proto(kMark);
+        return grpc::Status::OK;
+    }
+    static constexpr Mark kMark{.switch_id = 9, .incarnation = 5};
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+    // Once nobody calls any more.
+    [[nodiscard]] const std::vector<std::string>& secrets() const { return secrets_; }
+
+ private:
+    int port_ = 0;
+    std::vector<std::string> secrets_;
+    std::unique_ptr<grpc::Server> server_;
+};
+
 v1::LookupRequest lookup(const std::string& id) {
     v1::LookupRequest request;
     request.set_task_id(id);
@@ -108,6 +143,26 @@ TEST_CASE("a task is found by its id while it lives") {
     CHECK(fixture.registry.look_up(lookup("wc")).error().code() == Errc::kUnknown);
     fixture.open("wc", 12);
     CHECK(fixture.registry.look_up(lookup("wc"))->instance() == 12);
+}
+
+TEST_CASE("a Join that is tried again comes to the switch with the secret that it may have already") {
+    Fixture fixture;
+    RpcChannels channels;
+    DyingSwitch dying;
+    const auto task = fixture.open("wc", 11);
+    task->mark = DyingSwitch::kMark;
+    task->switch_client = std::make_shared<SwitchClient>(channels, dying.address());
+    v1::JoinRequest join = Fixture::request(11, 1);
+    *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
+    CHECK(fixture.refused(join) == Errc::kUnavailable);
+    REQUIRE(fixture.registry.join(join).ok());
+    REQUIRE(dying.secrets().size() == 2);
+    CHECK(dying.secrets()[0] == dying.secrets()[1]);
+    // Other channels and lives have others.
+    v1::JoinRequest other = Fixture::request(11, 2);
+    *other.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
+    REQUIRE(fixture.registry.join(other).ok());
+    CHECK(dying.secrets()[2] != dying.secrets()[1]);
 }
 
 TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answered once that is open") {
