@@ -93,6 +93,7 @@ Result<Table> count_streams(const TcpReceive& what, int listener) {
     unsigned accepted = 0;
     while (ended < what.senders) {
         std::vector<pollfd> waiting;
+        waiting.reserve(streams.size() + 1);
         for (const Stream& stream : streams) {
             waiting.push_back({stream.fd(), POLLIN, 0});
         }

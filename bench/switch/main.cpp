@@ -56,6 +56,7 @@ Result<double> run_lanes(Bed& bed, std::vector<Lane>& lanes, Subject subject, st
     std::vector<Result<double>> results(lanes.size(), Result<double>(0.0));
     {
         std::vector<std::jthread> threads;
+        threads.reserve(lanes.size());
         for (std::size_t i = 0; i < lanes.size(); ++i) {
             threads.emplace_back([&, i] { results[i] = lanes[i].run(bed, subject); });
         }
@@ -240,7 +241,10 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
             values +=
                 (values.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
         }
-        csv += (csv.empty() ? names + "\n" : "") + values + "\n";
+        if (csv.empty()) {
+            csv.append(names).append("\n");
+        }
+        csv.append(values).append("\n");
     }
     ASK_PASS(write(settings.out + "/switch.json", json.dump(2) + "\n"));
     ASK_PASS(write(settings.out + "/switch.csv", csv));
