@@ -22,6 +22,7 @@ double seconds_of(const timeval& time) {
 
 Result<int> measure(const std::string& out, const std::vector<std::string>& command) {
     std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
     for (const std::string& word : command) {
         arguments.push_back(const_cast<char*>(word.c_str()));  // as execvp has it
     }
