@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 
 #include "bench/common/machine.h"
 #include "bench/common/plot.h"
+#include "bench/common/results.h"
 #include "bench/hotkeys/trial.h"
 
 namespace ask::bench {
@@ -109,33 +109,6 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"tuples_per_second_during_swaps", out.rate_during}};
 }
 
-Result<> write(const std::string& path, const std::string& text) {
-    std::ofstream file(path);
-    file << text;
-    file.close();
-    return file ? Result<>() : Error(Errc::kInternal, "cannot write " + path);
-}
-
-std::string to_csv(const std::vector<Row>& rows) {
-    std::string csv;
-    for (const Row& row : rows) {
-        const auto json = to_json(row);
-        if (csv.empty()) {
-            for (const auto& [name, value] : json.items()) {
-                csv += (csv.empty() ? "" : ",") + name;
-            }
-            csv += "\n";
-        }
-        bool first = true;
-        for (const auto& [name, value] : json.items()) {
-            csv += (first ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
-            first = false;
-        }
-        csv += "\n";
-    }
-    return csv;
-}
-
 // One plot an order: share on the switch, or upstream, by aggregators per key.
 std::string plot(const std::vector<Row>& rows, Order order, bool upstream) {
     Plot plot{.title = std::string("ASK Fig. 9, ") + to_string(order) +
@@ -166,18 +139,21 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
     nlohmann::ordered_json json = describe_machine();
     json["swap_barrier"] = settings.barrier;
     json["paper"] = {{"aggregators", 1U << kPaperSize}, {"aggregated_share", kPaperAggregated}};
+    std::vector<nlohmann::ordered_json> trials;
+    trials.reserve(rows.size());
     for (const Row& row : rows) {
-        json["trials"].push_back(to_json(row));
+        trials.push_back(to_json(row));
     }
-    ASK_PASS(write(settings.out + "/hotkeys.json", json.dump(2) + "\n"));
-    ASK_PASS(write(settings.out + "/hotkeys.csv", to_csv(rows)));
+    json["trials"] = trials;
+    ASK_PASS(write_file(settings.out + "/hotkeys.json", json.dump(2) + "\n"));
+    ASK_PASS(write_file(settings.out + "/hotkeys.csv", to_csv(trials)));
     for (const Order order : kOrders) {
         if (!settings.wants(order)) {
             continue;
         }
         const std::string base = settings.out + "/" + to_string(order);
-        ASK_PASS(write(base + "-aggregated.svg", plot(rows, order, false)));
-        ASK_PASS(write(base + "-upstream.svg", plot(rows, order, true)));
+        ASK_PASS(write_file(base + "-aggregated.svg", plot(rows, order, false)));
+        ASK_PASS(write_file(base + "-upstream.svg", plot(rows, order, true)));
     }
     return {};
 }

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +16,7 @@
 
 #include "bench/common/machine.h"
 #include "bench/common/plot.h"
+#include "bench/common/results.h"
 #include "bench/switch/bed.h"
 #include "bench/switch/case.h"
 #include "bench/switch/lane.h"
@@ -221,34 +221,17 @@ std::string draw_costs(const std::vector<Row>& rows) {
     return draw(plot);
 }
 
-Result<> write(const std::string& path, const std::string& text) {
-    std::ofstream file(path);
-    file << text;
-    file.close();
-    return file ? Result<>() : Error(Errc::kInternal, "cannot write " + path);
-}
-
 Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
-    nlohmann::ordered_json json = describe_machine();
-    std::string csv;
+    std::vector<nlohmann::ordered_json> lines;
+    lines.reserve(rows.size());
     for (const Row& row : rows) {
-        const auto line = to_json(row);
-        json["cases"].push_back(line);
-        std::string names;
-        std::string values;
-        for (const auto& [name, value] : line.items()) {
-            names += (names.empty() ? "" : ",") + name;
-            values +=
-                (values.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
-        }
-        if (csv.empty()) {
-            csv.append(names).append("\n");
-        }
-        csv.append(values).append("\n");
+        lines.push_back(to_json(row));
     }
-    ASK_PASS(write(settings.out + "/switch.json", json.dump(2) + "\n"));
-    ASK_PASS(write(settings.out + "/switch.csv", csv));
-    return write(settings.out + "/switch.svg", draw_costs(rows));
+    nlohmann::ordered_json json = describe_machine();
+    json["cases"] = lines;
+    ASK_PASS(write_file(settings.out + "/switch.json", json.dump(2) + "\n"));
+    ASK_PASS(write_file(settings.out + "/switch.csv", to_csv(lines)));
+    return write_file(settings.out + "/switch.svg", draw_costs(rows));
 }
 
 Result<> run(const Settings& settings) {
