@@ -141,7 +141,7 @@ Result<UniqueFd> connect_to(const TcpSend& what) {
         if (errno != ECONNREFUSED || std::chrono::steady_clock::now() > deadline) {
             return Error::from_errno(errno, "connect to " + what.host);
         }
-        ::usleep(1000);
+        ::usleep(1000);  // nothing says when another host begins to listen
     }
 }
 
