@@ -8,10 +8,20 @@ readonly LAB_STOP_MS=8000
 readonly LAB_SWITCH_ADDRESS=198.18.1.1:4792
 
 daemon_of() {
-    [[ $1 == sw ]] && echo ask-switchd || echo ask-agentd
+    case $1 in
+        sw) echo ask-switchd ;;
+        chaos) echo ask-chaosd ;;
+        *) echo ask-agentd ;;
+    esac
+}
+
+# The command that tells whether a node's daemon is ready.
+probe_of() {
+    [[ $1 == chaos ]] && echo ask-chaos || echo askctl
 }
 
 node_has_daemon() {
+    [[ $1 != chaos ]] || return 0
     ((LAB_DAEMONS)) && [[ $1 != sw || $LAB_SWITCH == on ]]
 }
 
@@ -71,6 +81,8 @@ write_configs() {
     while read -r node; do
         if [[ $node == sw ]]; then
             write_switch_config | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/sw.toml"
+        elif [[ $node == chaos ]]; then
+            printf 'links = %s\npins = %s\n' "$LAB_HOSTS" "$(toml_string "$LAB_DIR/bpf/chaos")" >"$LAB_DIR/conf/chaos.toml"
         else
             mkdir "$LAB_DIR/$node"
             { write_agent_config "$node" | overlay "${AGENT_CONFIGS[@]}" && write_hosts_table; } \
@@ -136,7 +148,9 @@ exec_in_node() {
 }
 
 daemon_ready() {
-    (exec_in_node "$1" timeout 5 askctl status) </dev/null >/dev/null 2>&1
+    local -a probe=(askctl status)
+    [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
+    (exec_in_node "$1" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
 }
 
 daemon_ready_or_dead() {
@@ -155,6 +169,12 @@ daemon_await() {
     return 1
 }
 
+# Before all others: without it no link leads anywhere.
+chaos_start() {
+    daemon_start chaos
+    daemon_await chaos || die "lab '$LAB_NAME' did not come up"
+}
+
 # Switch first: agents register their channels with it.
 daemons_start_all() {
     local i
@@ -171,11 +191,13 @@ daemons_start_all() {
 # Agents first, so that they can still tell the switch.
 processes_stop_all() {
     local -a hosts
-    mapfile -t hosts < <(lab_nodes | tail -n +2)
+    local -a others=(sw)
+    mapfile -t hosts < <(lab_nodes | grep '^h')
+    ((!LAB_CHAOS)) || others+=(chaos)
     signal_nodes TERM "${hosts[@]}"
     wait_until "$LAB_STOP_MS" lab_quiet "${hosts[@]}" || note "hosts did not stop within the deadline: killing"
-    signal_nodes TERM sw
-    wait_until "$LAB_STOP_MS" lab_quiet sw || note "the switch did not stop within the deadline: killing"
-    signal_nodes KILL sw "${hosts[@]}"
-    wait_until "$LAB_STOP_MS" lab_quiet sw "${hosts[@]}" || note "processes of lab '$LAB_NAME' survive SIGKILL"
+    signal_nodes TERM "${others[@]}"
+    wait_until "$LAB_STOP_MS" lab_quiet "${others[@]}" || note "the switch did not stop within the deadline: killing"
+    signal_nodes KILL "${others[@]}" "${hosts[@]}"
+    wait_until "$LAB_STOP_MS" lab_quiet "${others[@]}" "${hosts[@]}" || note "processes of lab '$LAB_NAME' survive SIGKILL"
 }

@@ -63,12 +63,33 @@ netns_sysctls() {
     in_node "$1" sysctl -q -w "${settings[@]}" || die "cannot set sysctls in $(lab_netns "$1")"
 }
 
+# link_wire I WIDTH: the pair of interfaces, or, with a fault injector in the middle, two pairs: eth0 to its h<I>, its
+# s<I> to p<I>.
+link_wire() {
+    local -r i=$1 wide=$2
+    if ((!LAB_CHAOS)); then
+        in_node sw ip -batch - <<<"link add dev p$i $wide type veth peer name eth0 $wide netns $(lab_netns "h$i")"
+        return
+    fi
+    in_node chaos ip -batch - <<BATCH || return
+link add dev h$i $wide type veth peer name eth0 $wide netns $(lab_netns "h$i")
+link add dev s$i $wide type veth peer name p$i $wide netns $(lab_netns sw)
+link set dev h$i up
+link set dev s$i up
+BATCH
+    in_node chaos ethtool -K "h$i" tx off txvlan off gro off >/dev/null
+    in_node chaos ethtool -K "s$i" tx off txvlan off gro off >/dev/null
+}
+
 # link_create I MTU QUEUES: h<I>'s eth0 to the switch's p<I>.
 link_create() {
     local -r i=$1 mtu=$2 queues=$3
     local -r wide="mtu $mtu numrxqueues $queues numtxqueues $queues"
-    in_node sw ip -batch - <<BATCH || die "cannot make the link of h$i (is the veth module there?)"
-link add dev p$i $wide type veth peer name eth0 $wide netns $(lab_netns "h$i")
+    # What the injector redirects arrives at an interface without a program only if that has GRO on.
+    local gro=off
+    ((!LAB_CHAOS)) || gro=on
+    link_wire "$i" "$wide" || die "cannot make the link of h$i (is the veth module there?)"
+    in_node sw ip -batch - <<BATCH || die "cannot configure p$i"
 address add 198.18.$i.1/24 dev p$i
 link set dev p$i up
 BATCH
@@ -78,8 +99,8 @@ link set dev eth0 up
 route add default via 198.18.$i.1
 BATCH
     # XDP must see full checksums and no tags or merged frames that hardware would have added or split.
-    in_node sw ethtool -K "p$i" tx off txvlan off gro off >/dev/null || die "ethtool failed on p$i"
-    in_node "h$i" ethtool -K eth0 tx off txvlan off gro off >/dev/null || die "ethtool failed on eth0 of h$i"
+    in_node sw ethtool -K "p$i" tx off txvlan off gro $gro >/dev/null || die "ethtool failed on p$i"
+    in_node "h$i" ethtool -K eth0 tx off txvlan off gro $gro >/dev/null || die "ethtool failed on eth0 of h$i"
 }
 
 bpffs_mount() {

@@ -12,6 +12,9 @@
 
 readonly LAB_BASE=${ASK_LAB_DIR:-/run/ask-lab}
 readonly LAB_MAX_HOSTS=64
+# The injector's programs are native XDP without fragments.
+# shellcheck disable=SC2034 # used by tools/lab
+readonly LAB_CHAOS_MTU=3506
 
 LAB_NAME=
 LAB_DIR=
@@ -91,7 +94,7 @@ lab_load() {
     lab_load_token
     # Read by the other files of tools/lib.
     # shellcheck disable=SC2034
-    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_BIN=
+    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_BIN= LAB_CHAOS=0
     # shellcheck source=/dev/null
     [[ ! -e $LAB_DIR/settings ]] || source "$LAB_DIR/settings"
 }
@@ -105,11 +108,12 @@ lab_made() {
     awk -v kind="$1" '$1 == kind { print $2 }' "$LAB_DIR/made" | tac
 }
 
-# The lab's nodes, the switch first.
+# The lab's nodes, the switch first, what is in the middle of links last.
 lab_nodes() {
     local i
     printf 'sw\n'
     for ((i = 1; i <= LAB_HOSTS; i++)); do printf 'h%s\n' "$i"; done
+    ((!LAB_CHAOS)) || printf 'chaos\n'
 }
 
 lab_require_node() {

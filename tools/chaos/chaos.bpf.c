@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fault injector between a host and the switch: sits on one port of the middle, draws each packet's fate
+ * and sends it on through the other port. What must wait goes to the daemon by the ring.
+ *
+ * A packet's fate depends on nothing but the rule's seed, the port, and the packet's number there.
+ */
+#include "tools/chaos/chaos.h"
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "lib/abi/consts.h"
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 2); /* set before loading: two a link */
+    __type(key, __u32);
+    __type(value, struct ChaosRule);
+} rules SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 2);
+    __type(key, __u32);
+    __type(value, struct ChaosDone);
+} done SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 2);
+    __type(key, __u32);
+    __type(value, struct ChaosHeld);
+} held SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 16 << 20);
+} frames SEC(".maps");
+
+const volatile __u32 port = 0;          /* of this instance */
+const volatile __u32 other_ifindex = 0; /* where its packets go on */
+
+/* Which draw: each fault has random bits of its own, so that one rate never shifts another's victims. */
+enum { DRAW_LOSS, DRAW_DUPLICATE, DRAW_CORRUPT, DRAW_REORDER, DRAW_BIT, DRAW_LATE, DRAW_BEHIND, DRAW_DELAY };
+
+/* SplitMix64's finalizer. */
+static __always_inline __u64 mix(__u64 z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+static __always_inline __u32 draw(__u64 fate, __u32 which) {
+    return (__u32)(mix(fate + (which + 1) * 0x9e3779b97f4a7c15ull) >> 32);
+}
+
+/* A time of the span: 32 random bits are a fraction of its width. Widths are below 2^42 ns, so in two steps.
+ */
+static __always_inline __u64 draw_span(__u64 fate, __u32 which, const struct ChaosSpan* span) {
+    const __u64 bits = draw(fate, which);
+
+    return span->from + (span->width >> 16) * bits / 65536 + (span->width & 0xffff) * bits / CHAOS_ALWAYS;
+}
+
+static __always_inline int is_ask(const struct xdp_md* ctx) {
+    const void* data = (const void*)(long)ctx->data;
+    const void* end = (const void*)(long)ctx->data_end;
+    const struct ethhdr* eth = data;
+    const struct iphdr* ip = data + sizeof(*eth);
+    const struct udphdr* udp = (const void*)(ip + 1);
+
+    if ((const void*)(udp + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->ihl != 5 ||
+        ip->protocol != IPPROTO_UDP)
+        return 0;
+    return udp->dest == bpf_htons(ASK_UDP_PORT) || udp->source == bpf_htons(ASK_UDP_PORT);
+}
+
+/* A record's size must be known to the verifier: `room` is a constant. */
+static __always_inline long hold_in(struct xdp_md* ctx, __u64 due, __u32 bytes, const __u32 room) {
+    struct ChaosFrame* frame;
+
+    if (bytes == 0 || bytes > room)
+        return -1;
+    frame = bpf_ringbuf_reserve(&frames, sizeof(*frame) + room, 0);
+    if (!frame)
+        return -1;
+    frame->due = due;
+    frame->port = port;
+    frame->bytes = bytes;
+    if (bpf_xdp_load_bytes(ctx, 0, frame + 1, bytes)) {
+        bpf_ringbuf_discard(frame, 0);
+        return -1;
+    }
+    bpf_ringbuf_submit(frame, 0);
+    return 0;
+}
+
+/* Gives the daemon a copy of the frame, to be sent on after `wait`. */
+static __always_inline long hold(struct xdp_md* ctx, __u64 wait) {
+    const __u64 due = bpf_ktime_get_ns() + wait;
+    const __u32 bytes = (__u32)bpf_xdp_get_buff_len(ctx);
+
+    return bytes <= CHAOS_SMALL_BYTES ? hold_in(ctx, due, bytes, CHAOS_SMALL_BYTES)
+                                      : hold_in(ctx, due, bytes, CHAOS_FRAME_BYTES);
+}
+
+/* Any bit of the frame, headers included. */
+static __always_inline long flip_bit(struct xdp_md* ctx, __u64 fate) {
+    const __u32 bit = (__u32)((__u64)draw(fate, DRAW_BIT) * (bpf_xdp_get_buff_len(ctx) * 8) / CHAOS_ALWAYS);
+    __u8 byte = 0;
+
+    if (bpf_xdp_load_bytes(ctx, bit / 8, &byte, 1))
+        return -1;
+    byte = (__u8)(byte ^ (1u << (bit % 8)));
+    return bpf_xdp_store_bytes(ctx, bit / 8, &byte, 1);
+}
+
+static __always_inline void duplicate(struct xdp_md* ctx, const struct ChaosRule* rule,
+                                      struct ChaosDone* count, __u64 fate) {
+    if (hold(ctx, draw_span(fate, DRAW_LATE, &rule->late)))
+        count->hold_full++;
+    else
+        count->duplicated++;
+}
+
+/* Sends the packet on, now or later. */
+static __always_inline int send_on(struct xdp_md* ctx, const struct ChaosRule* rule, struct ChaosDone* count,
+                                   __u64 fate) {
+    const int every = rule->delay.from + rule->delay.width != 0;
+    const int behind = draw(fate, DRAW_REORDER) < rule->reorder;
+    __u64 wait = 0;
+
+    if (!every && !behind)
+        return (int)bpf_redirect(other_ifindex, 0);
+    if (every)
+        wait += draw_span(fate, DRAW_DELAY, &rule->delay);
+    if (behind)
+        wait += draw_span(fate, DRAW_BEHIND, &rule->behind);
+    if (hold(ctx, wait)) {
+        count->hold_full++;
+        return XDP_DROP;
+    }
+    if (every)
+        count->delayed++;
+    if (behind)
+        count->reordered++;
+    return XDP_DROP;
+}
+
+SEC("xdp")
+int chaos(struct xdp_md* ctx) {
+    const __u32 index = port;
+    struct ChaosRule* rule = bpf_map_lookup_elem(&rules, &index);
+    struct ChaosDone* count = bpf_map_lookup_elem(&done, &index);
+    __u64 fate;
+
+    if (!rule || !count)
+        return XDP_ABORTED;
+    if (!rule->all_traffic && !is_ask(ctx)) {
+        count->spared++;
+        return (int)bpf_redirect(other_ifindex, 0);
+    }
+    count->packets++;
+    fate = __sync_fetch_and_add(&rule->packets, 1);
+    fate = mix(rule->seed + mix(fate * CHAOS_ALWAYS + index + 1));
+    if (draw(fate, DRAW_LOSS) < rule->loss) {
+        count->lost++;
+        return XDP_DROP;
+    }
+    /* Before the damage: the copy is whole. */
+    if (draw(fate, DRAW_DUPLICATE) < rule->duplicate)
+        duplicate(ctx, rule, count, fate);
+    if (draw(fate, DRAW_CORRUPT) < rule->corrupt && !flip_bit(ctx, fate))
+        count->corrupted++;
+    return send_on(ctx, rule, count, fate);
+}
+
+char _license[] SEC("license") = "Apache-2.0";
