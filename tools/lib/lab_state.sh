@@ -94,7 +94,7 @@ lab_load() {
     lab_load_token
     # Read by the other files of tools/lib.
     # shellcheck disable=SC2034
-    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_BIN= LAB_CHAOS=0
+    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN=
     # shellcheck source=/dev/null
     [[ ! -e $LAB_DIR/settings ]] || source "$LAB_DIR/settings"
 }
