@@ -56,3 +56,15 @@ function(ask_script_test name)
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
     ask_test_properties(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK ${arg_RESOURCE_LOCK})
 endfunction()
+
+# ask_e2e_test(<name> <script> <timeout> [<argument>...])
+#   Test e2e_<name>: a script that makes labs. ctest ends a test that takes too long with SIGKILL, which would leave
+#   its lab behind; timeout(1) comes first, with a signal that the test cleans up on.
+function(ask_e2e_test name script timeout)
+    math(EXPR first "${timeout} - 40")
+    ask_script_test(
+        e2e_${name}
+        COMMAND timeout --kill-after=35 ${first} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN}
+        LABELS e2e
+        TIMEOUT ${timeout})
+endfunction()

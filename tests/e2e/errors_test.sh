@@ -6,43 +6,6 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-# expect LOG CODE TEXT: the process $spawned ended so, printed no result, and its error holds the text (a regular
-# expression).
-expect() {
-    local -r log=$1 want=$2 text=$3
-    exit_of "$4"
-    ((code == want)) || fail "$log ended with $code, expected $want; it said: $(cat "$log.err")"
-    [[ ! -s $log.out ]] || fail "$log printed a result: $(head -c 200 "$log.out")"
-    grep -qE -- "$text" "$log.err" || fail "$log said '$(cat "$log.err")', expected '$text'"
-}
-
-# receive LOG ID FLAGS... : a receiver on h3; $receiver is its process.
-receive() {
-    local -r log=$scratch/$1 id=$2
-    shift 2
-    spawn "$log" h3 ask-recv --task "$id" --deadline 20 --stats "$log.json" "$@" </dev/null
-    receiver=$spawned
-}
-
-# hold LOG HOST ID FLAGS... : a sender on HOST whose input stays open at descriptor 9; $sender is its process.
-hold() {
-    local -r log=$scratch/$1 host=$2 id=$3
-    shift 3
-    open_pipe "$log.fifo"
-    spawn "$log" "$host" ask-send --task "$id" --to h3 --deadline 20 --stats "$log.json" "$@" - <"$log.fifo"
-    sender=$spawned
-}
-
-# joined HOST ID: a sender of the task has joined at the receiver HOST.
-joined() {
-    on "$1" askctl tasks --json |
-        jq -e --arg id "$2" 'any(.[]; .id == $id and .role == "receiver" and (.senders_joined | length) > 0)' >/dev/null
-}
-
-opened() {
-    on "$1" askctl tasks --json | jq -e --arg id "$2" 'any(.[]; .id == $id and .role == "receiver")' >/dev/null
-}
-
 unknown_task() {
     spawn "$scratch/unknown" h1 ask-send --task nosuch --to h3 --deadline 1 /dev/null </dev/null
     exit_of "$spawned"

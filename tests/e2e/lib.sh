@@ -193,3 +193,48 @@ no_tasks() {
             jq -e 'all(.[]; .state == "committed" or .state == "failed")' >/dev/null || return 1
     done
 }
+
+# expect LOG CODE TEXT PID: the process ended so, printed no result, and its error holds the text (a regular
+# expression).
+expect() {
+    local -r log=$1 want=$2 text=$3
+    exit_of "$4"
+    ((code == want)) || fail "$log ended with $code, expected $want; it said: $(cat "$log.err")"
+    [[ ! -s $log.out ]] || fail "$log printed a result: $(head -c 200 "$log.out")"
+    grep -qE -- "$text" "$log.err" || fail "$log said '$(cat "$log.err")', expected '$text'"
+}
+
+# receive LOG ID FLAGS... : a receiver on h3; $receiver is its process. Its files are $scratch/LOG.*, as those of hold.
+receive() {
+    local -r log=$scratch/$1 id=$2
+    shift 2
+    spawn "$log" h3 ask-recv --task "$id" --deadline "${DEADLINE:-20}" --stats "$log.json" "$@" </dev/null
+    receiver=$spawned
+}
+
+# hold LOG HOST ID FLAGS... : a sender on HOST whose input stays open at descriptor 9; $sender is its process.
+hold() {
+    local -r log=$scratch/$1 host=$2 id=$3
+    shift 3
+    open_pipe "$log.fifo"
+    spawn "$log" "$host" ask-send --task "$id" --to h3 --deadline "${DEADLINE:-20}" --stats "$log.json" "$@" - <"$log.fifo"
+    # shellcheck disable=SC2034  # read by who calls
+    sender=$spawned
+}
+
+# joined HOST ID: a sender of the task has joined at the receiver HOST.
+joined() {
+    on "$1" askctl tasks --json |
+        jq -e --arg id "$2" 'any(.[]; .id == $id and .role == "receiver" and (.senders_joined | length) > 0)' >/dev/null
+}
+
+opened() {
+    on "$1" askctl tasks --json | jq -e --arg id "$2" 'any(.[]; .id == $id and .role == "receiver")' >/dev/null
+}
+
+# sent_at_least TUPLES [HOST]: the sender's agent has taken that many, and packets are on their way.
+sent_at_least() {
+    on "${2:-h1}" askctl tasks --json |
+        jq -e --argjson least "$1" 'any(.[]; .role == "sender" and .stats.tuples_in >= $least and .stats.packets_sent > 0)' \
+            >/dev/null
+}

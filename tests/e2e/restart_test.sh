@@ -7,13 +7,6 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-# sent_at_least TUPLES: the sender's agent has taken that many, and packets are on their way.
-sent_at_least() {
-    on h1 askctl tasks --json |
-        jq -e --argjson least "$1" 'any(.[]; .role == "sender" and .stats.tuples_in >= $least and .stats.packets_sent > 0)' \
-            >/dev/null
-}
-
 # feed FIRST LAST: these lines of the input into the sender's pipe.
 feed() {
     sed -n "$1,$2p" "$dir/in1.tsv" >&9

@@ -1,0 +1,139 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Agents and applications die, of senders and of receivers, and links go down: each ends as the table of
+# docs/deaths.md says, within the deadline, and nothing is left.
+
+# shellcheck source=tests/deaths/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+DEADLINE=2
+
+sender_agent_killed() {
+    stream_task sagent sagent 5000
+    lab_do kill h2 -KILL
+    ends_in 15 "$sender" "$receiver"
+    expect "$scratch/sagent" 6 'went away' "$sender"
+    expect "$scratch/sagent-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
+    exec 9>&-
+    lab_do restart h2
+    nothing_left "a sender's agent is killed"
+}
+
+# Too long away, and back: nothing that it still sends is believed.
+sender_agent_hangs() {
+    stream_task shang shang 5000
+    lab_do kill h2 -STOP
+    ends_in 15 "$receiver"
+    expect "$scratch/shang-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
+    lab_do kill h2 -CONT
+    ends_in 15 "$sender"
+    expect "$scratch/shang" 10 'h3: .*has not been heard of for 2 s|receiver h3 .*has not answered for 2 s' "$sender"
+    exec 9>&-
+    nothing_left "a sender's agent hangs for longer than the deadline"
+}
+
+sender_killed() {
+    stream_task sapp sapp 5000
+    kill -KILL "$sender"
+    ends_in 15 "$receiver"
+    expect "$scratch/sapp-recv" 11 'sender h2 .*gave up: its application ended early' "$receiver"
+    exec 9>&-
+    nothing_left "a sender's application is killed"
+}
+
+# The region stays until its lease has run out, and no longer.
+receiver_agent_killed() {
+    stream_task ragent ragent 5000
+    lab_do kill h3 -KILL
+    ends_in 15 "$sender" "$receiver"
+    expect "$scratch/ragent-recv" 6 'went away' "$receiver"
+    expect "$scratch/ragent" 10 'receiver h3 .*has not answered for 2 s' "$sender"
+    exec 9>&-
+    wait_for $((lease + 10)) no_tasks sw
+    [[ ! -e $ASK_LAB_DIR/$name/bpf/sw/ask/tasks/ragent ]] || fail "the task's pins outlived its lease"
+    lab_do restart h3
+    nothing_left "a receiver's agent is killed: its region is taken back by lease"
+}
+
+# A new life of the agent is not taken for the old one.
+receiver_agent_restarted() {
+    DEADLINE=20 stream_task rback rback 5000
+    lab_do kill h3 -KILL
+    lab_do restart h3
+    ends_in 15 "$sender" "$receiver"
+    expect "$scratch/rback-recv" 6 'went away' "$receiver"
+    expect "$scratch/rback" 11 'no longer knows task rback: its agent was restarted' "$sender"
+    exec 9>&-
+    nothing_left "a receiver's agent is killed and restarted" $((lease + 10))
+}
+
+receiver_killed() {
+    stream_task rapp rapp 5000
+    kill -KILL "$receiver"
+    ends_in 15 "$sender"
+    expect "$scratch/rapp" 11 'receiver h3: task rapp was cancelled' "$sender"
+    exec 9>&-
+    nothing_left "a receiver's application is killed"
+}
+
+# link PORT up|down, at the switch's end.
+link() {
+    on sw ip link set dev "$1" "$2"
+}
+
+# Nothing but delay: the sender is seen to wait while the link is down.
+link_flaps() {
+    local -r port=$1
+    DEADLINE=20 stream_task "flap$port" "flap$port" 10000
+    link "$port" down
+    feed 10001 20000
+    wait_for 15 stalled h2
+    link "$port" up
+    feed 20001 30000
+    exec 9>&-
+    exact "flap$port"
+    nothing_left "the link at $port goes down for less than the deadline"
+}
+
+# stalled HOST: its packets have been sent more than once.
+stalled() {
+    on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "sender" and .stats.retransmissions > 0)' >/dev/null
+}
+
+sender_link_down() {
+    stream_task sdown sdown 5000
+    link p2 down
+    ends_in 20 "$sender" "$receiver"
+    expect "$scratch/sdown-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
+    expect "$scratch/sdown" 10 'receiver h3 .*has not answered for 2 s|no packet to h3 .*acknowledged for 2 s' "$sender"
+    exec 9>&-
+    link p2 up
+    nothing_left "a sender's link goes down for good"
+}
+
+receiver_link_down() {
+    stream_task rdown rdown 5000
+    link p3 down
+    ends_in 20 "$sender" "$receiver"
+    expect "$scratch/rdown-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
+    expect "$scratch/rdown" 10 'receiver h3 .*has not answered for 2 s|no packet to h3 .*acknowledged for 2 s' "$sender"
+    exec 9>&-
+    wait_for $((lease + 10)) no_tasks sw
+    link p3 up
+    nothing_left "a receiver's link goes down for good" 20
+}
+
+deaths_lab --hosts 3
+sender_agent_killed
+sender_agent_hangs
+sender_killed
+receiver_agent_killed
+receiver_agent_restarted
+receiver_killed
+link_flaps p2
+link_flaps p3
+sender_link_down
+receiver_link_down
+still_works
+nothing_left "after all that, the lab counts exactly"
