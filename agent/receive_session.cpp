@@ -20,6 +20,7 @@ constexpr milliseconds kSwitchRetryFor{1000};
 constexpr milliseconds kCloseWait{2000};
 constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kMarkCheckEvery{1000};
+constexpr milliseconds kMarkProbeWait{1000};
 constexpr milliseconds kFinalStatsWait{2000};
 constexpr milliseconds kShortestDeadline{1000};
 constexpr milliseconds kLongestDeadline{86400000};
@@ -172,9 +173,10 @@ Result<> ReceiveSession::open_on_switch() {
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
     open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
     open.set_aggregators(aggregators_wanted_);
-    open.set_copies(request_.no_switch() ? 0 : wants_swaps(request_) ? 2 : 1);
+    open.set_copies(request_.no_switch() ? 0 : wants_swaps(request_) || request_.allow_incomplete() ? 2 : 1);
     open.set_require_region(request_.require_region());
-    open.set_policy(request_.policy());
+    // With replacement, a packet of a sender that dies may carry others' tuples.
+    open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
     open.set_receiver(format_ipv4(agent_.address) + ":" + std::to_string(kControlPort));
     const auto retry_until = Clock::now() + kSwitchRetryFor;
     auto reply = agent_.switch_client->open_task(open, kSwitchWait);
@@ -196,7 +198,7 @@ Result<> ReceiveSession::open_on_switch() {
     task_->mark = *mark;
     task_->switch_client = agent_.switch_client;
     task_->aggregators = reply->aggregators();
-    if (reply->copies() == 2 && task_->aggregators > 0) {
+    if (wants_swaps(request_) && reply->copies() == 2 && task_->aggregators > 0) {
         arrivals_ = std::make_shared<TaskArrivals>();
     }
     task_->note = clean_text(reply->no_region_reason());
@@ -329,43 +331,64 @@ void ReceiveSession::note_fin(ChannelId channel) {
 
 bool ReceiveSession::all_finished() {
     return agent_.registry.with(*task_, [](const ReceiveTask& task) {
-        return task.senders.size() == task.senders_expected &&
-               std::ranges::all_of(task.senders,
-                                   [](const TaskSender& sender) { return sender.joined && sender.fin; });
+        return (task.too_late || task.senders.size() == task.senders_expected) &&
+               std::ranges::all_of(task.senders, [](const TaskSender& sender) {
+                   return sender.joined && (sender.fin || sender.missing);
+               });
     });
 }
 
 // Nobody is waited for in silence.
 Result<> ReceiveSession::check_senders() {
-    return agent_.registry.with(*task_, [&](const ReceiveTask& task) -> Result<> {
-        const auto now = Clock::now();
-        std::string joined;
-        std::uint32_t count = 0;
-        for (const TaskSender& sender : task.senders) {
-            // Whoever leaves before his FIN ends the task. Were it ever to go on without him, what his
-            // packets still carried of others' tuples (policy replace) would have to be fetched from the
-            // switch first.
-            if (sender.left) {
-                return Error(Errc::kAborted, "sender " + sender.name + " gave up: " + *sender.left);
+    return agent_.registry.with(*task_, [&](ReceiveTask& task) -> Result<> {
+        for (TaskSender& sender : task.senders) {
+            auto alive = check_sender(task, sender);
+            if (!alive && !request_.allow_incomplete()) {
+                return Error(alive.error().code(), "sender " + sender.name + " " + alive.error().text());
             }
-            if (!sender.joined) {
-                continue;
+            if (!alive && !sender.fin && !sender.missing) {
+                sender.missing = alive.error().text();
+                spdlog::warn("task {}: goes on without sender {}, which {}", task.id, sender.name,
+                             *sender.missing);
             }
+        }
+        return check_joined(task);
+    });
+}
+
+Result<> ReceiveSession::check_sender(const ReceiveTask& task, const TaskSender& sender) {
+    if (sender.left) {
+        return Error(Errc::kAborted, "gave up: " + *sender.left);
+    }
+    if (sender.joined && !sender.fin && Clock::now() - sender.last_heard > task.deadline) {
+        return Error(Errc::kDeadline, "has not been heard of for " + seconds_text(task.deadline));
+    }
+    return {};
+}
+
+Result<> ReceiveSession::check_joined(ReceiveTask& task) const {
+    std::string joined;
+    std::uint32_t count = 0;
+    for (const TaskSender& sender : task.senders) {
+        if (sender.joined) {
             ++count;
             joined += (joined.empty() ? "" : ", ") + sender.name;
-            if (!sender.fin && now - sender.last_heard > task.deadline) {
-                return Error(Errc::kDeadline, "sender " + sender.name + " has not been heard of for " +
-                                                  seconds_text(task.deadline));
-            }
         }
-        if (count < task.senders_expected && now - task.opened > task.deadline) {
-            return Error(Errc::kDeadline, "task " + task.id + ": " + std::to_string(count) + " of " +
-                                              std::to_string(task.senders_expected) +
-                                              " senders joined within " + seconds_text(task.deadline) +
-                                              (joined.empty() ? "" : ": only " + joined));
-        }
+    }
+    if (task.too_late || count >= task.senders_expected || Clock::now() - task.opened <= task.deadline) {
         return {};
-    });
+    }
+    if (request_.allow_incomplete() && count > 0) {
+        spdlog::warn("task {}: goes on without {} senders that never joined", task.id,
+                     task.senders_expected - count);
+        std::erase_if(task.senders, [](const TaskSender& sender) { return !sender.joined; });
+        task.too_late = true;
+        return {};
+    }
+    return Error(Errc::kDeadline, "task " + task.id + ": " + std::to_string(count) + " of " +
+                                      std::to_string(task.senders_expected) + " senders joined within " +
+                                      seconds_text(task.deadline) +
+                                      (joined.empty() ? "" : ": only " + joined));
 }
 
 // A flow of which only packets with a wrong mark come makes no progress, and never will.
@@ -387,15 +410,25 @@ Result<> ReceiveSession::check_marks() {
         }
         watch.accepted = stats.packets_accepted;
         watch.bad = stats.packets_bad_mark;
-        if (now - watch.good_at > task_->deadline / 2) {
-            return Error(Errc::kAborted,
-                         "sender " + sender.name + ": its packets go round the switch (" +
-                             std::to_string(watch.bad) +
-                             " came without its mark): make its route to this host lead through " +
-                             (task_->switch_client ? task_->switch_client->name() : "the switch"));
+        if (!sender.missing && now - watch.good_at > task_->deadline / 2) {
+            return explain_bad_marks(sender.name, watch.bad);
         }
     }
     return {};
+}
+
+Error ReceiveSession::explain_bad_marks(const std::string& sender, std::uint64_t packets) const {
+    const std::string text = "sender " + sender + ": its packets go round the switch (" +
+                             std::to_string(packets) + " came without its mark)";
+    const std::string advice = ": make its route to this host lead through ";
+    if (!task_->switch_client) {
+        return {Errc::kAborted, text + advice + "the switch"};
+    }
+    // One that aggregates goes on doing so while its daemon is away: here even its programs are.
+    if (const auto info = task_->switch_client->info(kMarkProbeWait); !info && is_transient(info.error())) {
+        return {Errc::kSwitchLost, text + ", and " + info.error().text()};
+    }
+    return {Errc::kAborted, text + advice + task_->switch_client->name()};
 }
 
 void ReceiveSession::show_progress(const char* state) {
@@ -474,11 +507,16 @@ Result<> ReceiveSession::pause_fetching(Clock::time_point until) {
 
 Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
     const auto give_up_at = Clock::now() + task_->deadline;
+    // Somebody who is missing may still be sending.
+    const bool close = agent_.registry.with(*task_, [](const ReceiveTask& task) {
+        return std::ranges::any_of(task.senders,
+                                   [](const TaskSender& sender) { return bool(sender.missing); });
+    });
     for (;;) {
         auto copy = task_->switch_client->fetch_copy({.instance = task_->instance,
                                                       .mark = task_->mark,
                                                       .epoch = epoch_,
-                                                      .close = false,
+                                                      .close = close,
                                                       .wait = kFetchWait});
         // Without a region there is nothing to lose but the switch's counts.
         if (copy.ok() || task_->aggregators == 0) {
@@ -573,7 +611,7 @@ void ReceiveSession::wait_for_final_stats() {
     const auto until = Clock::now() + kFinalStatsWait;
     const auto complete = [&](const ReceiveTask& task) {
         return std::ranges::all_of(task.senders, [&](const TaskSender& sender) {
-            return sender.stats.packets_sent() >= marks_[sender.sender].accepted;
+            return sender.missing || sender.stats.packets_sent() >= marks_[sender.sender].accepted;
         });
     };
     while (!agent_.registry.with(*task_, complete) && Clock::now() < until) {
@@ -591,6 +629,17 @@ v1::Done ReceiveSession::describe_result(std::uint64_t keys, std::uint64_t bytes
             *done.add_per_sender() = sender.stats;
             done.add_sender_names(sender.name);
             add_stats(*done.mutable_stats(), sender.stats);
+            if (sender.missing) {
+                v1::Missing& missing = *done.add_missing();
+                missing.set_name(sender.name);
+                missing.set_senders(1);
+                missing.set_reason(*sender.missing);
+            }
+        }
+        if (task.senders.size() < task.senders_expected) {
+            v1::Missing& missing = *done.add_missing();
+            missing.set_senders(task.senders_expected - static_cast<std::uint32_t>(task.senders.size()));
+            missing.set_reason("did not join within " + seconds_text(task.deadline));
         }
     });
     done.set_seconds(std::chrono::duration<double>(Clock::now() - first_join).count());
@@ -635,8 +684,28 @@ void ReceiveSession::close_on_switch() {
     }
 }
 
-void ReceiveSession::give_up(const Error& error) {
+// What a switch lost can be had again if everybody concerned can begin again.
+Error ReceiveSession::explain_loss(const Error& loss) const {
+    std::string unable;
+    if (!request_.can_repeat()) {
+        unable = "this receive does not run again without the switch";
+    } else if (added_) {
+        agent_.registry.with(*task_, [&](const ReceiveTask& task) {
+            for (const TaskSender& sender : task.senders) {
+                if (!sender.can_repeat && !sender.missing) {
+                    unable = "sender " + sender.name + " cannot send again what came through a pipe";
+                }
+            }
+        });
+    }
+    return unable.empty()
+               ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without the switch")
+               : Error(Errc::kSwitchLost, loss.text() + ", and " + unable + ": run the task again");
+}
+
+void ReceiveSession::give_up(const Error& reason) {
     swapper_.reset();
+    const Error error = reason.code() == Errc::kSwitchLost ? explain_loss(reason) : reason;
     spdlog::warn("task {}: receive failed: {}", clean_name(request_.task_id()), error.text());
     if (added_) {
         v1::Outcome outcome;
@@ -651,8 +720,12 @@ void ReceiveSession::give_up(const Error& error) {
                 [instance = task_->instance](WorkerCore& core) { return core.close_task(instance, true); });
         }
     }
+    // First, because whoever begins again uses the same id.
+    if (added_ && error.code() == Errc::kRunAgain) {
+        close_on_switch();
+    }
     io_.fail(error);
-    if (added_) {
+    if (added_ && error.code() != Errc::kRunAgain) {
         close_on_switch();
     }
 }

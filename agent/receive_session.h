@@ -47,7 +47,11 @@ class ReceiveSession {
     Result<> handle(const SessionIo::Wake& wake);
     void note_fin(ChannelId channel);
     Result<> check_senders();
+    // As far as a task's locked members are concerned: under the registry's mutex.
+    static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
+    Result<> check_joined(ReceiveTask& task) const;
     Result<> check_marks();
+    [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets) const;
     [[nodiscard]] bool all_finished();
     void show_progress(const char* state);
 
@@ -64,7 +68,8 @@ class ReceiveSession {
     [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
 
     void finish_well();
-    void give_up(const Error& error);
+    [[nodiscard]] Error explain_loss(const Error& loss) const;
+    void give_up(const Error& reason);
     void close_on_switch();
     FlowRxStats flow_stats(ChannelId channel) const;
 

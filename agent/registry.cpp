@@ -211,6 +211,9 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
 
 Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& request,
                                     const FlowParams& flow) {
+    if (task.too_late) {
+        return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
+    }
     if (task.senders.size() >= task.senders_expected) {
         return Error(Errc::kLimit, "task " + task.id + ": all " + std::to_string(task.senders_expected) +
                                        " senders are there already");
@@ -224,6 +227,7 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& re
     entry.sender = request.sender();
     entry.name = clean_name(request.sender_name());
     entry.flow = flow;
+    entry.can_repeat = request.can_repeat();
     entry.last_heard = Clock::now();
     task.senders.push_back(std::move(entry));
     return {};
@@ -231,6 +235,9 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& re
 
 Error TaskRegistry::failed_locked(const ReceiveTask& task) const {
     const std::string& error = task.outcome.error();
+    if (task.outcome.code() == static_cast<int>(Errc::kRunAgain)) {
+        return {Errc::kUnknown, "task " + task.id + " is about to be opened again: " + error};
+    }
     return {Errc::kAborted, "task " + task.id + " has ended" + (error.empty() ? "" : ": " + error)};
 }
 
@@ -333,9 +340,12 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     entry->last_heard = Clock::now();
     if (task->outcome.state() == v1::Outcome::STATE_RUNNING) {
         copy_sender_part(entry->stats, request.stats());
+        entry->can_repeat = entry->can_repeat && request.can_repeat();
         task->mailbox->post(SessionEvent::Kind::kChanged);
-        hold_back(lock, request.wait_ms(),
-                  [&] { return task->outcome.state() != v1::Outcome::STATE_RUNNING; });
+        hold_back(lock, request.wait_ms(), [&] {
+            const TaskSender* const now = sender_of(*task, request.sender());
+            return task->outcome.state() != v1::Outcome::STATE_RUNNING || now == nullptr || now->missing;
+        });
     }
     entry = sender_of(*task, request.sender());
     if (entry == nullptr) {
@@ -343,6 +353,13 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     }
     entry->last_heard = Clock::now();
     v1::Outcome outcome = task->outcome;
+    if (entry->missing) {
+        // Whatever becomes of the task: it may lack some of this sender's tuples.
+        outcome.set_state(v1::Outcome::STATE_FAILED);
+        outcome.set_code(static_cast<std::int32_t>(Errc::kAborted));
+        outcome.set_error("receiver " + options_.host_name +
+                          " went on without this sender: " + *entry->missing);
+    }
     if (outcome.state() != v1::Outcome::STATE_RUNNING) {
         *outcome.mutable_stats() = entry->stats;
         entry->knows_outcome = true;

@@ -35,7 +35,9 @@ struct TaskSender {
     Clock::time_point last_heard;
     v1::FlowStats stats;  // its part; once committed, all parts
     bool fin = false;
-    std::optional<std::string> left;  // it gave up, and why
+    bool can_repeat = false;             // it could send everything once more
+    std::optional<std::string> left;     // it gave up, and why
+    std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
     bool knows_outcome = false;
 };
 
@@ -74,7 +76,8 @@ struct ReceiveTask {
     TaskPhase phase = TaskPhase::kOpening;
     SampleBox samples;
     std::vector<TaskSender> senders;
-    v1::Outcome outcome;  // RUNNING until it ends
+    bool too_late = false;  // to join: the task goes on without those that have not
+    v1::Outcome outcome;    // RUNNING until it ends
     Clock::time_point forget_at;
 };
 

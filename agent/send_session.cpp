@@ -37,7 +37,11 @@ bool is_transient(const Error& error) {
 }  // namespace
 
 SendSession::SendSession(Agent& agent, SessionIo& io, v1::OpenSend request)
-    : agent_(agent), io_(io), request_(std::move(request)), sender_(random_u64()) {
+    : agent_(agent),
+      io_(io),
+      request_(std::move(request)),
+      sender_(random_u64()),
+      can_repeat_(request_.can_repeat()) {
     deadline_ = request_.deadline_ms() == 0 ? milliseconds(agent_.config.deadline_seconds * 1000LL)
                                             : milliseconds(request_.deadline_ms());
     deadline_ = std::clamp(deadline_, kShortestDeadline, kLongestDeadline);
@@ -215,10 +219,7 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
         return {};
     }
     if (mark.switch_id == 0) {
-        // Where the channel is registered, packets of a task that is not open there would be dropped.
-        auto free = lease_->registered.switch_id == 0 ? Result<>() : unregister();
-        retry = !free.ok();
-        return free;
+        return lease_->registered.switch_id == 0 ? Result<>() : leave_switch(retry);
     }
     if (lease_->registered == mark && lease_->registered_as == lease_->incarnation &&
         lease_->switch_address == offer.switch_address()) {
@@ -228,14 +229,9 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
         return std::move(valid).error().with_context("receiver " + peer_ + " names no switch address");
     }
     if (lease_->registered.switch_id != 0 && lease_->switch_address != offer.switch_address()) {
-        // It may lie on the way, and would drop what it takes for its own: worth some patience. One that
-        // stays away drops nothing but what is sent its way.
-        auto gone = unregister();
-        if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
-            retry = true;
-            return gone;
+        if (auto left = leave_switch(retry); !left) {
+            return left;
         }
-        lease_->forget_registration();
     }
     if (auto fresh = start_afresh(); !fresh) {
         return fresh;
@@ -254,6 +250,18 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
         retry = true;
         return Error(Errc::kAborted, client.name() + " was restarted after the task had been opened there");
     }
+    return {};
+}
+
+// Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
+// on the way: worth some patience. One that stays away drops nothing but what is sent its way.
+Result<> SendSession::leave_switch(bool& retry) {
+    auto gone = unregister();
+    if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
+        retry = true;
+        return gone;
+    }
+    lease_->forget_registration();
     return {};
 }
 
@@ -284,6 +292,7 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     *request.mutable_channel() = channel_to_proto(lease_->id);
     request.set_incarnation(lease_->incarnation);
     request.set_first_seq(state.next_seq);
+    request.set_can_repeat(can_repeat_);
     if (!local_) {
         *request.mutable_registered() = mark_to_proto(lease_->registered);
     }
@@ -417,9 +426,7 @@ Result<> SendSession::stream_to_commit() {
         }
     }
     if (outcome_->state() == v1::Outcome::STATE_FAILED) {
-        const int code = outcome_->code();
-        const bool known = code > 0 && code <= static_cast<int>(Errc::kOverflow);
-        return Error(known ? static_cast<Errc>(code) : Errc::kAborted, clean_text(outcome_->error()));
+        return Error(errc_from_number(outcome_->code(), Errc::kAborted), clean_text(outcome_->error()));
     }
     return {};
 }
@@ -442,6 +449,13 @@ Result<> SendSession::handle(const SessionIo::Wake& wake) {
 }
 
 Result<> SendSession::handle_request(const v1::LocalRequest& request) {
+    if (request.has_cannot_repeat() && !finished_) {
+        // The receiver should know before it counts on it.
+        can_repeat_ = false;
+        renew_->cancel();
+        next_renew_ = Clock::now();
+        return {};
+    }
     if (!request.has_finish_send() || finished_) {
         return Error(Errc::kInput, "the application sent a request that does not fit a send under way");
     }
@@ -469,6 +483,7 @@ void SendSession::start_renew() {
     request.set_sender(sender_);
     request.set_wait_ms(static_cast<std::uint32_t>(kRenewEvery.count()));
     set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+    request.set_can_repeat(can_repeat_);
     next_renew_ = Clock::now() + kRenewEvery;
     renew_->start(request);
 }

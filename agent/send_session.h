@@ -34,6 +34,7 @@ class SendSession {
     Result<v1::TaskOffer> look_up(bool& retry);
     Result<> check_offer(const v1::TaskOffer& offer) const;
     Result<> get_channel();
+    Result<> leave_switch(bool& retry);
     Result<> start_afresh();
     Result<> register_channel(const v1::TaskOffer& offer, bool& retry);
     Result<v1::JoinReply> call_join(const v1::TaskOffer& offer, bool& retry);
@@ -75,6 +76,7 @@ class SendSession {
 
     v1::TaskOffer offer_;
     std::optional<ChannelLease> lease_;
+    bool can_repeat_;  // the application could send everything once more
     bool joined_ = false;
     bool streaming_ = false;
     bool finished_ = false;  // the application has handed in everything

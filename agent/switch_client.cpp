@@ -22,6 +22,14 @@ Error explain(Error error, const std::string& address) {
     return error;
 }
 
+// What the switch had of a task that it does not know any more went with it.
+Error explain_loss(Error error, const std::string& address) {
+    if (error.code() == Errc::kUnknown) {
+        return {Errc::kSwitchLost, error.text() + ": what it had aggregated is lost"};
+    }
+    return explain(std::move(error), address);
+}
+
 }  // namespace
 
 template <typename Request, typename Reply>
@@ -94,7 +102,7 @@ Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch,
     request.set_instance(instance);
     request.set_epoch(epoch);
     auto reply = call_rpc(channels_, *stub_, &v1::Switch::Stub::ConfirmCopy, request, wait, name(), cancel);
-    return reply ? Result<>() : explain(std::move(reply).error(), address_);
+    return reply ? Result<>() : explain_loss(std::move(reply).error(), address_);
 }
 
 Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel* cancel) {
@@ -132,16 +140,14 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel*
         copy.chunks.push_back(std::move(*chunk.mutable_entries()));
     }
     if (const grpc::Status status = reader->Finish(); !status.ok()) {
-        return explain(from_status(status, name()), address_);
+        return explain_loss(from_status(status, name()), address_);
     }
     if (!last.last() || last.count() != seen || last.epoch() != order.epoch) {
         return Error(Errc::kInput, name() + ": its copy of the task came incomplete");
     }
     if (last.mark().switch_id() != order.mark.switch_id ||
         last.mark().incarnation() != order.mark.incarnation) {
-        return Error(Errc::kAborted, name() +
-                                         " was restarted, and what it had aggregated is lost: run the "
-                                         "task again");
+        return Error(Errc::kSwitchLost, name() + " was restarted, and what it had aggregated is lost");
     }
     copy.count = seen;
     copy.flows.assign(last.flows().begin(), last.flows().end());

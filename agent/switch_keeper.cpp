@@ -89,8 +89,8 @@ void SwitchKeeper::renew() {
             task->mailbox->post(SessionEvent{
                 SessionEvent::Kind::kSwitchLost,
                 {},
-                Error(Errc::kAborted, agent_.switch_client->name() +
-                                          " was restarted and no longer has the task: run it again")});
+                Error(Errc::kSwitchLost,
+                      agent_.switch_client->name() + " was restarted and no longer has the task")});
         }
     }
 }

@@ -31,7 +31,16 @@ enum class Errc : int {
     kDeadline = 10,    // something did not finish in time; the message names who
     kAborted = 11,     // the task was torn down, by a user or because a part of it died
     kOverflow = 12,    // a result does not fit int64
+    kSwitchLost = 13,  // a switch lost what it had aggregated, and not everybody can send again
+    kRunAgain = 14,    // it did, and the task begins again: open again, and send everything again
 };
+
+// The class of a number that came from another process; `otherwise` if it is none.
+[[nodiscard]] constexpr Errc errc_from_number(int number, Errc otherwise) {
+    const bool known =
+        number >= static_cast<int>(Errc::kInternal) && number <= static_cast<int>(Errc::kRunAgain);
+    return known ? static_cast<Errc>(number) : otherwise;
+}
 
 // An error: class, text, and optionally the errno it came from. The text reads from
 // the outside in: "attach switch program to p1: Operation not supported".

@@ -94,10 +94,7 @@ Result<> AgentLink::request(const v1::LocalRequest& request) {
 Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     last_heard_ = Clock::now();
     if (reply.kind_case() == v1::LocalReply::kFailed) {
-        const int code = reply.failed().code();
-        const bool known =
-            code >= static_cast<int>(Errc::kInternal) && code <= static_cast<int>(Errc::kOverflow);
-        return Error(known ? static_cast<Errc>(code) : Errc::kInternal, reply.failed().error());
+        return Error(errc_from_number(reply.failed().code(), Errc::kInternal), reply.failed().error());
     }
     if (reply.kind_case() != v1::LocalReply::kProgress) {
         return false;

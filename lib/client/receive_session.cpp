@@ -12,6 +12,9 @@ namespace {
 
 constexpr Nanos kLongestSwapInterval = 3600 * kSecond;
 constexpr std::size_t kTableFds = 2;
+// A run without the switch's memory may still lose its dedupe state; one that goes on failing is nothing to
+// wait for.
+constexpr std::uint32_t kMostRuns = 3;
 
 Result<> check(const ReceiveOptions& options) {
     if (auto id = check_task_id(options.task); !id) {
@@ -37,13 +40,17 @@ Result<> check(const ReceiveOptions& options) {
     if (options.geometry && options.auto_geometry) {
         return Error(Errc::kUsage, task + "a geometry is given and to be chosen: which?");
     }
+    if (options.allow_incomplete && options.policy == TaskPolicy::kReplace) {
+        // Packets of a sender that dies may carry others' tuples there.
+        return Error(Errc::kUsage, task + "an incomplete result needs the policy first-come, not replace");
+    }
     if (options.geometry) {
         ASK_TRY(validate(*options.geometry), "task " + options.task);
     }
     return {};
 }
 
-v1::LocalRequest open_request(const ReceiveOptions& options) {
+v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) {
     v1::LocalRequest request;
     v1::OpenReceive& open = *request.mutable_open_receive();
     open.set_task_id(options.task);
@@ -68,6 +75,8 @@ v1::LocalRequest open_request(const ReceiveOptions& options) {
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
     open.set_auto_geometry(options.auto_geometry);
+    open.set_can_repeat(run < kMostRuns && !options.require_region);
+    open.set_allow_incomplete(options.allow_incomplete);
     return request;
 }
 
@@ -94,64 +103,101 @@ std::vector<NamedStats> senders_from_proto(const v1::Done& done) {
     return senders;
 }
 
+ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
+    ReceiveReport report{.stats = stats_from_proto(done.stats()),
+                         .senders = senders_from_proto(done),
+                         .fetched = done.fetched(),
+                         .swaps = done.swaps(),
+                         .runs = runs,
+                         .missing = {}};
+    report.stats.seconds = done.seconds();
+    for (const v1::Missing& missing : done.missing()) {
+        report.missing.push_back({missing.name(), missing.senders(), missing.reason()});
+    }
+    return report;
+}
+
 }  // namespace
+
+std::string describe(const MissingSenders& missing) {
+    return missing.name.empty()
+               ? "nothing of " + std::to_string(missing.senders) + " sender(s): " + missing.reason
+               : "an unknown subset of " + missing.name + "'s tuples: " + missing.reason;
+}
 
 class ReceiveSession::Impl {
  public:
-    Impl(std::string task, AgentLink link, ReceiveInfo info)
-        : task_(std::move(task)), link_(std::move(link)), info_(std::move(info)) {}
+    explicit Impl(ReceiveOptions options) : options_(std::move(options)) {}
 
-    static Result<std::unique_ptr<Impl>> open(ReceiveOptions options);
+    // Of the first run or another.
+    Result<> open();
     [[nodiscard]] const ReceiveInfo& info() const { return info_; }
     Result<ReceiveResult> wait();
 
  private:
-    std::string task_;
-    AgentLink link_;
+    Result<ReceiveResult> wait_for_run();
+    Result<> run_again(const Error& why);
+
+    ReceiveOptions options_;
+    std::uint32_t run_ = 1;
+    std::optional<AgentLink> link_;
     ReceiveInfo info_;
 };
 
-Result<std::unique_ptr<ReceiveSession::Impl>> ReceiveSession::Impl::open(ReceiveOptions options) {
-    if (auto good = check(options); !good) {
-        return std::move(good).error();
-    }
-    auto link = AgentLink::open({.agent = options.agent,
-                                 .task = options.task,
-                                 .deadline = options.deadline,
-                                 .cancel_fd = options.cancel_fd,
-                                 .on_progress = std::move(options.on_progress)},
-                                open_request(options));
-    if (!link) {
-        return std::move(link).error();
-    }
+Result<> ReceiveSession::Impl::open() {
+    // The agent's side of an earlier run is over once it has said so; its end of the socket goes first.
+    link_.reset();
+    auto link = AgentLink::open({.agent = options_.agent,
+                                 .task = options_.task,
+                                 .deadline = options_.deadline,
+                                 .cancel_fd = options_.cancel_fd,
+                                 .on_progress = options_.on_progress},
+                                open_request(options_, run_));
+    ASK_PASS(link);
     auto reply = link->next();
-    if (!reply) {
-        return std::move(reply).error();
-    }
+    ASK_PASS(reply);
     if (reply->kind_case() != v1::LocalReply::kReceiveReady) {
         return link->unexpected("an open task");
     }
-    return std::make_unique<Impl>(options.task, *std::move(link), info_from_proto(reply->receive_ready()));
+    info_ = info_from_proto(reply->receive_ready());
+    link_ = *std::move(link);
+    return {};
 }
 
 Result<ReceiveResult> ReceiveSession::Impl::wait() {
+    for (;;) {
+        auto result = wait_for_run();
+        if (result.ok() || result.error().code() != Errc::kRunAgain) {
+            return result;
+        }
+        ASK_PASS(run_again(result.error()));
+    }
+}
+
+Result<> ReceiveSession::Impl::run_again(const Error& why) {
+    if (options_.on_run_again) {
+        options_.on_run_again(why);
+    }
+    ++run_;
+    options_.no_switch = true;
+    options_.swap.reset();
+    if (options_.auto_geometry) {
+        options_.auto_geometry = false;
+        options_.geometry = info_.geometry;
+    }
+    return open();
+}
+
+Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
     std::vector<UniqueFd> fds;
-    auto reply = link_.next(&fds);
-    if (!reply) {
-        return std::move(reply).error();
-    }
+    auto reply = link_->next(&fds);
+    ASK_PASS(reply);
     if (reply->kind_case() != v1::LocalReply::kDone || fds.size() != kTableFds) {
-        return link_.unexpected("a result");
+        return link_->unexpected("a result");
     }
-    const v1::Done& done = reply->done();
     auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
-    if (!table) {
-        return std::move(table).error().with_context("task " + task_);
-    }
-    ReceiveResult result{*std::move(table), stats_from_proto(done.stats()), senders_from_proto(done),
-                         done.fetched(), done.swaps()};
-    result.stats.seconds = done.seconds();
-    return result;
+    ASK_TRY(table, "task " + options_.task);
+    return ReceiveResult{*std::move(table), report_from_proto(reply->done(), run_)};
 }
 
 ReceiveSession::ReceiveSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -160,11 +206,10 @@ ReceiveSession& ReceiveSession::operator=(ReceiveSession&&) noexcept = default;
 ReceiveSession::~ReceiveSession() = default;
 
 Result<ReceiveSession> ReceiveSession::open(ReceiveOptions options) {
-    auto impl = Impl::open(std::move(options));
-    if (!impl) {
-        return std::move(impl).error();
-    }
-    return ReceiveSession(*std::move(impl));
+    ASK_PASS(check(options));
+    auto impl = std::make_unique<Impl>(std::move(options));
+    ASK_PASS(impl->open());
+    return ReceiveSession(std::move(impl));
 }
 
 const ReceiveInfo& ReceiveSession::info() const {

@@ -40,8 +40,14 @@ struct ReceiveOptions {
     bool no_switch = false;            // aggregate at the receiver only
     bool require_region = false;       // fail rather than go without memory on the switch
     TaskPolicy policy = TaskPolicy::kAuto;
+    // Senders that die do not end the task: its result then lacks an unknown part of what they sent, and says
+    // so. Takes the paper's policy, and a second copy of the region for closing it with senders still at it.
+    bool allow_incomplete = false;
     int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
+    // The switch has lost what it had aggregated, and the task begins again on this host only, as another
+    // instance; within wait().
+    std::function<void(const Error& why)> on_run_again;
 };
 
 // What the task got when it was opened.
@@ -53,12 +59,27 @@ struct ReceiveInfo {
     std::string geometry_reason;    // why this geometry, if it was the agent's choice
 };
 
-struct ReceiveResult {
-    ResultMap table;
+// Who is not, or not wholly, in an incomplete result.
+struct MissingSenders {
+    std::string name;  // empty: `senders` that never joined
+    std::uint32_t senders = 1;
+    std::string reason;
+};
+// "an unknown subset of NAME's tuples: REASON", or for those that never joined "nothing of N senders ...".
+[[nodiscard]] std::string describe(const MissingSenders& missing);
+
+struct ReceiveReport {
     TaskStats stats;  // of all senders; seconds: from the first join to the commit
     std::vector<NamedStats> senders;
-    std::uint64_t fetched = 0;  // aggregators that came from the switch, in swaps and at the end
-    std::uint64_t swaps = 0;    // of shadow copies
+    std::uint64_t fetched = 0;            // aggregators that came from the switch, in swaps and at the end
+    std::uint64_t swaps = 0;              // of shadow copies
+    std::uint32_t runs = 1;               // more: a switch lost what it had
+    std::vector<MissingSenders> missing;  // none: the result is whole
+};
+
+struct ReceiveResult {
+    ResultMap table;
+    ReceiveReport report;
 };
 
 // Not thread-safe.
@@ -72,9 +93,11 @@ class ReceiveSession {
     ReceiveSession& operator=(ReceiveSession&&) noexcept;
     ~ReceiveSession();
 
+    // Of the run under way.
     [[nodiscard]] const ReceiveInfo& info() const;
     // Waits until every sender has finished. kDeadline: names who is missing. kAborted: names who gave up.
-    // kOverflow: names the key whose value leaves int64.
+    // kOverflow: names the key whose value leaves int64. kSwitchLost: the switch lost what it had, and a
+    // sender, who is named, cannot send again.
     Result<ReceiveResult> wait();
 
  private:

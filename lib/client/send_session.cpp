@@ -37,6 +37,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_merge_window(options.merge_window.value_or(0));
     open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
     open.set_as_count(options.as_count);
+    open.set_can_repeat(options.can_repeat);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }
@@ -59,6 +60,7 @@ class SendSession::Impl {
     Result<> send(std::string_view key, std::int64_t value);
     Result<> flush();
     Result<> wait_for_input(int fd);
+    Result<> cannot_repeat();
     Result<TaskStats> finish();
 
  private:
@@ -144,6 +146,12 @@ Result<> SendSession::Impl::wait_for_input(int fd) {
     return flushed ? link_.wait_readable(fd) : std::move(flushed);
 }
 
+Result<> SendSession::Impl::cannot_repeat() {
+    v1::LocalRequest request;
+    request.mutable_cannot_repeat();
+    return link_.request(request);
+}
+
 Result<TaskStats> SendSession::Impl::finish() {
     ring_.publish();
     v1::LocalRequest request;
@@ -187,6 +195,9 @@ Result<> SendSession::flush() {
 }
 Result<> SendSession::wait_for_input(int fd) {
     return impl_->wait_for_input(fd);
+}
+Result<> SendSession::cannot_repeat() {
+    return impl_->cannot_repeat();
 }
 Result<TaskStats> SendSession::finish() {
     return impl_->finish();

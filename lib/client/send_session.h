@@ -35,7 +35,10 @@ struct SendOptions {
     // Of the tuples to come, for a receiver that chooses its task's geometry by it; without one it cannot.
     std::optional<KeySample> sample{};
     bool as_count = false;  // every value is 1, whatever send() is given
-    int cancel_fd = -1;     // a descriptor that ends every wait with kAborted once it is readable
+    // Should the switch lose what it has aggregated, the application can open another session and send
+    // everything once more: calls then fail with kRunAgain. Until cannot_repeat() says that it no longer can.
+    bool can_repeat = false;
+    int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls
 };
 
@@ -53,8 +56,8 @@ class SendSession {
 
     // How the receiver combines values.
     [[nodiscard]] TaskOp op() const;
-    // Hands a tuple in; waits while the agent has no room. kLimit: key longer than 65535 bytes. Else the
-    // reason why the task has failed.
+    // Hands a tuple in; waits while the agent has no room. kLimit: key longer than 65535 bytes. kRunAgain:
+    // see SendOptions::can_repeat. Else the reason why the task has failed.
     Result<> send(std::string_view key, std::int64_t value);
     // Lets the agent see everything sent so far, and learns whether the task has failed meanwhile. Call it
     // before waiting for more input.
@@ -62,6 +65,8 @@ class SendSession {
     // Like flush(), then waits until `fd` (an input) is readable, with the agent's news taken in meanwhile;
     // as long as it takes: an idle input is no error.
     Result<> wait_for_input(int fd);
+    // From now on a switch that loses what it has ends the task for everybody (kSwitchLost).
+    Result<> cannot_repeat();
     // No more tuples: returns once the receiver has committed the result.
     Result<TaskStats> finish();
 

@@ -41,24 +41,30 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
-std::string send_stats_json(const client::TaskStats& stats) {
+std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs) {
     Json json;
     put_stats(json, stats);
+    json["runs"] = runs;
     return dump(json);
 }
 
-std::string receive_stats_json(const client::ReceiveInfo& info, const client::TaskStats& stats,
-                               std::uint64_t fetched, std::uint64_t swaps,
-                               const std::vector<client::NamedStats>& senders) {
+std::string receive_stats_json(const client::ReceiveInfo& info, const client::ReceiveReport& report) {
     Json json;
-    put_stats(json, stats);
-    json["fetched"] = fetched;
-    json["swaps"] = swaps;
+    put_stats(json, report.stats);
+    json["complete"] = report.missing.empty();
+    json["missing"] = Json::array();
+    for (const client::MissingSenders& missing : report.missing) {
+        json["missing"].push_back(
+            {{"name", missing.name}, {"senders", missing.senders}, {"reason", missing.reason}});
+    }
+    json["runs"] = report.runs;
+    json["fetched"] = report.fetched;
+    json["swaps"] = report.swaps;
     json["geometry"] = to_string(info.geometry);
     json["geometry_reason"] = info.geometry_reason;
     json["aggregators"] = info.aggregators;
     json["senders"] = Json::array();
-    for (const client::NamedStats& sender : senders) {
+    for (const client::NamedStats& sender : report.senders) {
         Json entry;
         entry["name"] = sender.name;
         put_stats(entry, sender.stats);

@@ -12,11 +12,11 @@
 
 namespace ask {
 
-// A JSON object, indented, ending in a newline.
-[[nodiscard]] std::string send_stats_json(const client::TaskStats& stats);
-// `info`: what the task got when it was opened. `fetched`: aggregators that came from the switch at the end.
-[[nodiscard]] std::string receive_stats_json(const client::ReceiveInfo& info, const client::TaskStats& stats,
-                                             std::uint64_t fetched, std::uint64_t swaps,
-                                             const std::vector<client::NamedStats>& senders);
+// A JSON object, indented, ending in a newline. `runs`: how often everything was sent; more than once if a
+// switch lost what it had.
+[[nodiscard]] std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs);
+// `info`: what the task got when it was opened, last.
+[[nodiscard]] std::string receive_stats_json(const client::ReceiveInfo& info,
+                                             const client::ReceiveReport& report);
 
 }  // namespace ask

@@ -33,6 +33,7 @@ struct Flags {
     bool no_switch = false;
     bool require_region = false;
     std::string policy = "auto";
+    bool allow_incomplete = false;
 };
 
 const std::map<std::string, client::TaskPolicy> kPolicies{{"auto", client::TaskPolicy::kAuto},
@@ -72,6 +73,10 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::IsMember(kPolicies))
         ->type_name("P")
         ->capture_default_str();
+    app.add_flag(
+        "--allow-incomplete", flags.allow_incomplete,
+        "go on without senders that die: the result then lacks an unknown part of theirs, and the exit "
+        "code is 20");
     app.footer(
         "Prints key<TAB>value lines, sorted by the keys' bytes, once every sender has finished. Exit codes "
         "and "
@@ -92,6 +97,7 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.no_switch = flags.no_switch;
     options.require_region = flags.require_region;
     options.policy = kPolicies.at(flags.policy);
+    options.allow_incomplete = flags.allow_incomplete;
     options.auto_geometry = flags.geometry == "auto";
     if (!flags.geometry.empty() && !options.auto_geometry) {
         auto geometry = parse_geometry(flags.geometry, kUsualPayload);
@@ -117,11 +123,12 @@ Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress
     options->on_progress = [&progress, &flags](const client::TaskProgress& now) {
         progress.show(describe_receive(now, flags.senders));
     };
+    options->on_run_again = [&progress](const Error& why) { progress.note(why.text()); };
     auto session = client::ReceiveSession::open(*std::move(options));
     if (!session) {
         return std::move(session).error();
     }
-    const client::ReceiveInfo info = session->info();
+    const client::ReceiveInfo& info = session->info();
     if (!info.geometry_reason.empty()) {
         progress.note("geometry " + to_string(info.geometry) + ", " + info.geometry_reason);
     }
@@ -133,7 +140,14 @@ Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress
     if (!result) {
         return std::move(result).error();
     }
-    return Received{info, *std::move(result)};
+    return Received{session->info(), *std::move(result)};
+}
+
+// Said even into a pipe: whoever asked for it must be able to tell it from a whole result.
+void tell_missing(const client::ReceiveReport& report) {
+    for (const client::MissingSenders& missing : report.missing) {
+        std::fprintf(stderr, "%s: incomplete: the result holds %s\n", kName, describe(missing).c_str());
+    }
 }
 
 Result<> print(const client::ResultMap& table) {
@@ -145,9 +159,9 @@ Result<> print(const client::ResultMap& table) {
 
 int finish(const Flags& flags, const Received& received, StatsFile& stats_file) {
     const client::ReceiveResult& result = received.result;
+    tell_missing(result.report);
     if (!flags.common.stats_file.empty()) {
-        const std::string json =
-            receive_stats_json(received.info, result.stats, result.fetched, result.swaps, result.senders);
+        const std::string json = receive_stats_json(received.info, result.report);
         if (auto written = stats_file.write(json); !written) {
             return fail(kName, written.error());
         }
@@ -158,7 +172,7 @@ int finish(const Flags& flags, const Received& received, StatsFile& stats_file) 
                    ? kExitBrokenPipe
                    : fail(kName, std::move(printed).error().with_context("standard output"));
     }
-    return 0;
+    return result.report.missing.empty() ? 0 : kExitIncomplete;
 }
 
 int run(const Flags& flags) {

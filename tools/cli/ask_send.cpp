@@ -23,12 +23,15 @@ namespace {
 constexpr const char* kName = "ask-send";
 // How long a pipe may take to show something of its keys.
 constexpr std::chrono::milliseconds kSamplePatience{100};
+// More than a receiver asks for.
+constexpr std::uint32_t kMostRuns = 4;
 
 struct Flags {
     CommonFlags common;
     std::string to;
     bool count = false;
     std::optional<std::uint32_t> merge_window;
+    std::size_t spool_mib = 64;
     std::vector<std::string> files;
 };
 
@@ -42,6 +45,13 @@ void add_flags(CLI::App& app, Flags& flags) {
                    "hold back this many tuples to merge equal keys; 0: none (default: the agent's)")
         ->check(CLI::Range(0U, 1U << 20))
         ->type_name("N");
+    app.add_option(
+           "--spool", flags.spool_mib,
+           "MiB of what comes through pipes to keep, so that it can be sent again if the switch loses what "
+           "it has; 0: none")
+        ->check(CLI::Range(0U, 65536U))
+        ->type_name("MIB")
+        ->capture_default_str();
     app.add_option("FILE", flags.files,
                    "lines of key<TAB>value; - is standard input, which is also the default");
     app.footer(
@@ -50,7 +60,32 @@ void add_flags(CLI::App& app, Flags& flags) {
         "docs/commands.md.");
 }
 
-Result<client::TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine& progress) {
+Result<client::TaskStats> send_once(const Flags& flags, const std::optional<KeySample>& sample,
+                                    SendInputs& inputs, int stop_fd, ProgressLine& progress) {
+    progress.show("looking for task " + flags.common.task + " at " + flags.to);
+    auto session = client::SendSession::open({
+        .agent = flags.common.agent,
+        .task = flags.common.task,
+        .to = flags.to,
+        .merge_window = flags.merge_window,
+        .deadline = flags.common.deadline(),
+        .sample = sample,
+        .as_count = flags.count,
+        .can_repeat = inputs.can_repeat(),
+        .cancel_fd = stop_fd,
+        .on_progress = [&progress](const client::TaskProgress& now) { progress.show(describe_send(now)); },
+    });
+    ASK_PASS(session);
+    ASK_PASS(inputs.send(*session, stop_fd));
+    return session->finish();
+}
+
+struct Sent {
+    client::TaskStats stats;
+    std::uint32_t runs = 1;
+};
+
+Result<Sent> send_all(const Flags& flags, int stop_fd, ProgressLine& progress) {
     if (auto readable = check_readable(flags.files); !readable) {
         return std::move(readable).error();
     }
@@ -59,31 +94,26 @@ Result<client::TaskStats> send_all(const Flags& flags, int stop_fd, ProgressLine
     if (!sampled) {
         return std::move(sampled).error();
     }
-    progress.show("looking for task " + flags.common.task + " at " + flags.to);
-    auto session = client::SendSession::open({
-        .agent = flags.common.agent,
-        .task = flags.common.task,
-        .to = flags.to,
-        .merge_window = flags.merge_window,
-        .deadline = flags.common.deadline(),
-        .sample = sampled->sample,
-        .as_count = flags.count,
-        .cancel_fd = stop_fd,
-        .on_progress = [&progress](const client::TaskProgress& now) { progress.show(describe_send(now)); },
-    });
-    if (!session) {
-        return std::move(session).error();
+    SendInputs inputs(flags.files, form, flags.spool_mib << 20U);
+    if (sampled->first) {
+        inputs.begin_with(*std::move(sampled->first));
     }
-    for (const std::string& file : flags.files) {
-        auto input = sampled->first ? *std::exchange(sampled->first, std::nullopt) : open_input(file);
-        if (!input) {
-            return std::move(input).error();
+    for (std::uint32_t run = 1;; ++run) {
+        auto stats = send_once(flags, sampled->sample, inputs, stop_fd, progress);
+        if (stats) {
+            return Sent{*std::move(stats), run};
         }
-        if (auto sent = send_input(*session, *std::move(input), form, stop_fd); !sent) {
-            return std::move(sent).error();
+        if (stats.error().code() != Errc::kRunAgain || run == kMostRuns) {
+            return std::move(stats).error();
         }
+        if (!inputs.can_repeat()) {
+            return Error(Errc::kSwitchLost,
+                         stats.error().text() +
+                             ", but more has come through a pipe than --spool keeps: run the "
+                             "task again");
+        }
+        progress.note(stats.error().text());
     }
-    return session->finish();
 }
 
 int run(const Flags& flags) {
@@ -96,16 +126,16 @@ int run(const Flags& flags) {
         return fail(kName, stats_file.error());
     }
     ProgressLine progress(kName);
-    auto stats = send_all(flags, signals->fd(), progress);
+    auto sent = send_all(flags, signals->fd(), progress);
     progress.clear();
-    if (!stats && signals->raised()) {
+    if (!sent && signals->raised()) {
         std::fprintf(stderr, "%s: interrupted: task %s is torn down\n", kName, flags.common.task.c_str());
         return kExitInterrupted;
     }
-    if (!stats) {
-        return fail(kName, stats.error());
+    if (!sent) {
+        return fail(kName, sent.error());
     }
-    if (auto written = stats_file->write(send_stats_json(*stats)); !written) {
+    if (auto written = stats_file->write(send_stats_json(sent->stats, sent->runs)); !written) {
         return fail(kName, written.error());
     }
     return 0;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -16,6 +17,12 @@ constexpr std::size_t kReadBytes = 1U << 20;
 
 bool is_stdin(const std::string& file) {
     return file == "-";
+}
+
+bool is_regular_file(const std::string& file) {
+    struct stat info{};
+    const int got = is_stdin(file) ? ::fstat(STDIN_FILENO, &info) : ::stat(file.c_str(), &info);
+    return got == 0 && S_ISREG(info.st_mode);
 }
 
 bool readable_now(int fd) {
@@ -35,6 +42,7 @@ Result<Input> open_input(const std::string& file) {
     if (is_stdin(file)) {
         input.name = "(standard input)";
         input.fd = STDIN_FILENO;
+        input.start = std::max<off_t>(::lseek(input.fd, 0, SEEK_CUR), 0);
         return input;
     }
     input.name = file;
@@ -71,23 +79,80 @@ Result<> check_readable(const std::vector<std::string>& files) {
     return {};
 }
 
-Result<> send_input(client::SendSession& session, Input input, LineForm form, int stop_fd) {
-    LineParser parser(input.name, form);
+SendInputs::SendInputs(std::vector<std::string> files, LineForm form, std::size_t spool_bytes)
+    : files_(std::move(files)),
+      form_(form),
+      room_(spool_bytes),
+      can_repeat_(spool_bytes > 0 || std::ranges::all_of(files_, is_regular_file)),
+      inputs_(files_.size()) {}
+
+void SendInputs::begin_with(Input first) {
+    inputs_.front() = std::move(first);
+}
+
+Result<> SendInputs::send(client::SendSession& session, int stop_fd) {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        ASK_PASS(open(i));
+        ASK_PASS(send_input(session, *inputs_[i], stop_fd));
+        // There may be more files than descriptors.
+        if (inputs_[i]->owned && inputs_[i]->regular()) {
+            inputs_[i].reset();
+        }
+    }
+    return {};
+}
+
+// At its beginning, whether it has been read before or not.
+Result<> SendInputs::open(std::size_t index) {
+    std::optional<Input>& input = inputs_[index];
+    if (!input) {
+        auto opened = open_input(files_[index]);
+        ASK_PASS(opened);
+        input = *std::move(opened);
+    }
+    if (!input->regular()) {
+        return {};
+    }
+    if (::lseek(input->fd, input->start, SEEK_SET) < 0) {
+        return Error::from_errno(errno, input->name);
+    }
+    input->ended = false;
+    return {};
+}
+
+// Room is for all inputs together, and what does not fit makes what was kept worthless.
+Result<> SendInputs::keep(client::SendSession& session, Input& input, std::string_view bytes) {
+    if (!can_repeat_ || input.regular()) {
+        return {};
+    }
+    if (bytes.size() <= room_) {
+        room_ -= bytes.size();
+        input.head += bytes;
+        return {};
+    }
+    can_repeat_ = false;
+    for (std::optional<Input>& each : inputs_) {
+        if (each) {
+            each->head = std::string();
+        }
+    }
+    return session.cannot_repeat();
+}
+
+Result<> SendInputs::send_input(client::SendSession& session, Input& input, int stop_fd) {
+    LineParser parser(input.name, form_);
     const auto sink = [&session](std::string_view key, std::int64_t value) {
         return session.send(key, value);
     };
-    if (auto fed = parser.feed(input.head, sink); !fed) {
-        return fed;
+    ASK_PASS(parser.feed(input.head, sink));
+    if (!can_repeat_) {
+        input.head = std::string();
     }
     const auto buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
     while (!input.ended) {
-        if (auto go_on = check_stop(stop_fd); !go_on) {
-            return go_on;
-        }
+        ASK_PASS(check_stop(stop_fd));
         if (!readable_now(input.fd)) {
-            if (auto ready = session.wait_for_input(input.fd); !ready) {
-                return ready;
-            }
+            ASK_PASS(session.wait_for_input(input.fd));
         }
         const ssize_t count = ::read(input.fd, buffer.get(), kReadBytes);
         if (count < 0 && errno != EINTR && errno != EAGAIN) {
@@ -95,9 +160,9 @@ Result<> send_input(client::SendSession& session, Input input, LineForm form, in
         }
         input.ended = count == 0;
         if (count > 0) {
-            if (auto fed = parser.feed({buffer.get(), static_cast<std::size_t>(count)}, sink); !fed) {
-                return fed;
-            }
+            const std::string_view bytes(buffer.get(), static_cast<std::size_t>(count));
+            ASK_PASS(keep(session, input, bytes));
+            ASK_PASS(parser.feed(bytes, sink));
         }
     }
     return parser.finish(sink);

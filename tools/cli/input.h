@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads files, or standard input, into a send.
+// Reads files, or standard input, into a send, and once more should the switch have lost what it had.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/unique_fd.h"
@@ -17,7 +21,8 @@ struct Input {
     std::string name;  // what errors call it
     UniqueFd owned;
     int fd = -1;
-    std::string head;    // read from fd already, and not sent yet
+    off_t start = 0;     // of a regular file, where reading began
+    std::string head;    // of others, what has been read and comes first in the next sending
     bool ended = false;  // fd has no more
     [[nodiscard]] bool regular() const;
 };
@@ -28,7 +33,29 @@ Result<> check_readable(const std::vector<std::string>& files);
 // kAborted if `stop_fd` is readable.
 Result<> check_stop(int stop_fd);
 
-// Sends every line of the input. Errors in lines name file, line and column. `stop_fd` readable: kAborted.
-Result<> send_input(client::SendSession& session, Input input, LineForm form, int stop_fd);
+// The inputs of one send, which can be sent again: regular files are read again, and what comes through pipes
+// is kept, up to `spool_bytes` of all of them together.
+class SendInputs {
+ public:
+    SendInputs(std::vector<std::string> files, LineForm form, std::size_t spool_bytes);
+    // The first of them, opened and perhaps begun to be read.
+    void begin_with(Input first);
+    // False for good once more has come through pipes than is kept.
+    [[nodiscard]] bool can_repeat() const { return can_repeat_; }
+    // Sends every line of every input from its beginning; tells the session when there can be no other time.
+    // Errors in lines name file, line and column. `stop_fd` readable: kAborted.
+    Result<> send(client::SendSession& session, int stop_fd);
+
+ private:
+    Result<> open(std::size_t index);
+    Result<> send_input(client::SendSession& session, Input& input, int stop_fd);
+    Result<> keep(client::SendSession& session, Input& input, std::string_view bytes);
+
+    std::vector<std::string> files_;
+    LineForm form_;
+    std::size_t room_;
+    bool can_repeat_;
+    std::vector<std::optional<Input>> inputs_;  // by file; none: not opened yet
+};
 
 }  // namespace ask::cli

@@ -300,6 +300,63 @@ TEST_CASE("a Renew is held back until the task ends, and tells why") {
     CHECK(fixture.registry.describe().empty());
 }
 
+TEST_CASE("a sender that a task goes on without never hears of success, and nobody joins too late") {
+    Fixture fixture;
+    const auto task = fixture.open("t1", 11, 3);
+    REQUIRE(fixture.registry.join(Fixture::request(11, 21)).ok());
+    REQUIRE(fixture.registry.join(Fixture::request(11, 22)).ok());
+    fixture.registry.with(*task, [](ReceiveTask& changed) {
+        changed.senders.front().missing = "has not been heard of";
+        changed.too_late = true;
+    });
+    CHECK(fixture.refused(Fixture::request(11, 23)) == Errc::kLimit);
+    CHECK(fixture.renew(11, 21).state() == v1::Outcome::STATE_FAILED);
+    CHECK(fixture.renew(11, 22).state() == v1::Outcome::STATE_RUNNING);
+    v1::Outcome committed;
+    committed.set_state(v1::Outcome::STATE_COMMITTED);
+    fixture.registry.end(task, committed);
+    CHECK(fixture.renew(11, 22).state() == v1::Outcome::STATE_COMMITTED);
+    const v1::Outcome told = fixture.renew(11, 21);
+    CHECK(told.state() == v1::Outcome::STATE_FAILED);
+    CHECK(told.error() == "receiver h4 went on without this sender: has not been heard of");
+}
+
+TEST_CASE("who joins a task that begins again is told to look for it once more") {
+    Fixture fixture;
+    const auto task = fixture.open("t1", 11, 2);
+    REQUIRE(fixture.registry.join(Fixture::request(11, 21)).ok());
+    v1::Outcome again;
+    again.set_state(v1::Outcome::STATE_FAILED);
+    again.set_code(static_cast<int>(Errc::kRunAgain));
+    fixture.registry.end(task, again);
+    CHECK(fixture.refused(Fixture::request(11, 22)) == Errc::kUnknown);
+    again.set_code(static_cast<int>(Errc::kSwitchLost));
+    fixture.registry.end(task, again);
+    CHECK(fixture.refused(Fixture::request(11, 22)) == Errc::kAborted);
+}
+
+TEST_CASE("what a sender cannot send again it cannot promise any more") {
+    Fixture fixture;
+    const auto task = fixture.open("t1", 11, 2);
+    v1::JoinRequest join = Fixture::request(11, 21);
+    join.set_can_repeat(true);
+    REQUIRE(fixture.registry.join(join).ok());
+    REQUIRE(fixture.registry.join(Fixture::request(11, 22)).ok());
+    const auto can_repeat = [&](std::size_t sender, bool says) {
+        v1::RenewRequest renew;
+        renew.set_instance(11);
+        renew.set_sender(21 + sender);
+        renew.set_can_repeat(says);
+        REQUIRE(fixture.registry.renew(renew).ok());
+        return fixture.registry.with(*task,
+                                     [&](const ReceiveTask& now) { return now.senders[sender].can_repeat; });
+    };
+    CHECK(can_repeat(0, true));
+    CHECK_FALSE(can_repeat(0, false));
+    CHECK_FALSE(can_repeat(0, true));
+    CHECK_FALSE(can_repeat(1, true));
+}
+
 TEST_CASE("a sender's figures and its farewell reach the task") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);

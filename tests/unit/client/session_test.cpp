@@ -361,7 +361,7 @@ TEST_CASE("a receive takes the whole table, sorted by the keys' bytes") {
         CHECK(session->info().note == "a note");
         auto result = session->wait();
         REQUIRE(result.ok());
-        CHECK(result->fetched == 5);
+        CHECK(result->report.fetched == 5);
         REQUIRE(result->senders.size() == 1);
         CHECK(result->senders[0].name == "h1");
         CHECK(result->senders[0].stats.tuples_in == 17);

@@ -26,13 +26,13 @@ client::TaskStats sample() {
 }
 
 TEST_CASE("statistics carry every key under its documented name") {
-    const auto json = nlohmann::json::parse(send_stats_json(sample()));
+    const auto json = nlohmann::json::parse(send_stats_json(sample(), 1));
     CHECK(json == nlohmann::json::parse(R"({
         "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65, "tuples_evicted": 7,
         "tuples_receiver": {"total": 15, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "no_region": 1},
         "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,
         "slots_filled_ratio": 0.5, "packets_by_tuples": [0, 2, 7],
-        "retransmissions": 1, "seconds": 0.25})"));
+        "retransmissions": 1, "seconds": 0.25, "runs": 1})"));
 }
 
 TEST_CASE("a receiver's statistics list the senders") {
@@ -40,8 +40,18 @@ TEST_CASE("a receiver's statistics list the senders") {
     info.geometry = {.short_slots = 8, .groups = 6, .m = 4, .rows = 5};
     info.geometry_reason = "chosen";
     info.aggregators = 4096;
-    const auto json =
-        nlohmann::json::parse(receive_stats_json(info, sample(), 77, 3, {{"h1", sample()}, {"\xff", {}}}));
+    client::ReceiveReport report{.stats = sample(),
+                                 .senders = {{"h1", sample()}, {"\xff", {}}},
+                                 .fetched = 77,
+                                 .swaps = 3,
+                                 .runs = 2,
+                                 .missing = {}};
+    CHECK(nlohmann::json::parse(receive_stats_json(info, report))["complete"] == true);
+    report.missing.push_back({"h3", 1, "gave up"});
+    const auto json = nlohmann::json::parse(receive_stats_json(info, report));
+    CHECK(json["complete"] == false);
+    CHECK(json["missing"] == nlohmann::json::parse(R"([{"name": "h3", "senders": 1, "reason": "gave up"}])"));
+    CHECK(json["runs"] == 2);
     CHECK(json["geometry"] == "8+6x4*5");
     CHECK(json["geometry_reason"] == "chosen");
     CHECK(json["aggregators"] == 4096);
