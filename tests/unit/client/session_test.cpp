@@ -362,9 +362,9 @@ TEST_CASE("a receive takes the whole table, sorted by the keys' bytes") {
         auto result = session->wait();
         REQUIRE(result.ok());
         CHECK(result->report.fetched == 5);
-        REQUIRE(result->senders.size() == 1);
-        CHECK(result->senders[0].name == "h1");
-        CHECK(result->senders[0].stats.tuples_in == 17);
+        REQUIRE(result->report.senders.size() == 1);
+        CHECK(result->report.senders[0].name == "h1");
+        CHECK(result->report.senders[0].stats.tuples_in == 17);
         CHECK(result->table.size() == want.size());
         auto expected = want.begin();
         auto walked = result->table.each_sorted([&](std::string_view key, std::int64_t value) {
