@@ -16,7 +16,10 @@ namespace {
 
 constexpr milliseconds kTick{500};
 constexpr milliseconds kSwitchWait{5000};
-constexpr milliseconds kSwitchRetryFor{1000};
+// A switch's daemon that was killed is back within seconds; one that was never started should be named soon.
+constexpr milliseconds kSwitchRetryFor{10000};
+constexpr milliseconds kOptionalSwitchRetryFor{1000};
+constexpr milliseconds kSwitchRetryEvery{200};
 constexpr milliseconds kCloseWait{2000};
 constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kMarkCheckEvery{1000};
@@ -158,6 +161,22 @@ Result<> ReceiveSession::open() {
     return tell_ready();
 }
 
+// A daemon that is away may be on its way up again.
+Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskRequest& open) {
+    const milliseconds patience =
+        request_.no_switch() ? kOptionalSwitchRetryFor : std::min(kSwitchRetryFor, task_->deadline / 2);
+    const auto retry_until = Clock::now() + patience;
+    auto reply = agent_.switch_client->open_task(open, kSwitchWait);
+    while (!reply && reply.error().code() == Errc::kUnavailable && Clock::now() < retry_until) {
+        show_progress(to_string(TaskPhase::kOpening));
+        if (auto waited = io_.wait(Clock::now() + kSwitchRetryEvery); !waited) {
+            return std::move(waited).error();
+        }
+        reply = agent_.switch_client->open_task(open, kSwitchWait);
+    }
+    return reply;
+}
+
 Result<> ReceiveSession::open_on_switch() {
     if (!agent_.switch_client) {
         if (request_.require_region()) {
@@ -178,14 +197,7 @@ Result<> ReceiveSession::open_on_switch() {
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
     open.set_receiver(format_ipv4(agent_.address) + ":" + std::to_string(kControlPort));
-    const auto retry_until = Clock::now() + kSwitchRetryFor;
-    auto reply = agent_.switch_client->open_task(open, kSwitchWait);
-    while (!reply && reply.error().code() == Errc::kUnavailable && Clock::now() < retry_until) {
-        if (auto waited = io_.wait(Clock::now() + kSwitchRetryFor / 5); !waited) {
-            return std::move(waited).error();
-        }
-        reply = agent_.switch_client->open_task(open, kSwitchWait);
-    }
+    auto reply = ask_switch_to_open(open);
     if (!reply) {
         if (request_.no_switch() && is_transient(reply.error())) {
             task_->note = "opened without a switch: " + agent_.switch_client->name() + " is unreachable";

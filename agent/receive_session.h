@@ -37,6 +37,7 @@ class ReceiveSession {
     Result<> choose_geometry();
     Result<GeometryChoice> plan_geometry();
     Result<> await_samples();
+    Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
     Result<> open_on_switch();
     Result<> open_on_workers();
     Result<> start_swapper();

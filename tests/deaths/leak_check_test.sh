@@ -11,7 +11,7 @@ finds() {
     local -r what=$1
     local regex
     shift
-    if "$deaths/leak_check" compare "$name" "$scratch/snapshot" 0 2>"$scratch/said"; then
+    if "$here/leak_check" compare "$name" "$scratch/snapshot" 0 2>"$scratch/said"; then
         fail "$what: leak_check saw nothing"
     fi
     for regex; do

@@ -7,7 +7,7 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 
-readonly deaths=$root/tests/deaths
+readonly here=$root/tests/deaths
 
 # The switch takes back after so many seconds what no receiver renews; agents renew every 2.
 readonly lease=5
@@ -29,12 +29,12 @@ warm_up() {
 }
 
 snapshot() {
-    "$deaths/leak_check" snapshot "$name" "$scratch/snapshot"
+    "$here/leak_check" snapshot "$name" "$scratch/snapshot"
 }
 
 # nothing_left WHAT [SECONDS]: the test $1 has passed, and the lab is as it was.
 nothing_left() {
-    "$deaths/leak_check" compare "$name" "$scratch/snapshot" "${2:-10}" || fail "$1: something is left over"
+    "$here/leak_check" compare "$name" "$scratch/snapshot" "${2:-10}" || fail "$1: something is left over"
     pass "$1"
 }
 
