@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What a round of the soak does: everything that is drawn, drawn before it begins, from seed and round alone. No draw
+# may be made in a subshell, which would not move the generator on.
+# Used by soak_run.sh and tools/soak; the seed is theirs.
+# shellcheck disable=SC2034,SC2154
+
+# The lab is made anew after so many rounds.
+readonly SOAK_LAB_ROUNDS=20
+readonly SOAK_HOSTS=4
+
+# A round's plan.
+plan_tasks=0
+plan_faults=()  # of each `chaos set`, its arguments
+plan_events=()  # "MILLISECONDS KIND [ARGUMENT]", by time
+plan_loss=0     # worst of all rules, in thousandths of a percent
+plan_queues=1
+declare -A plan # TASK.FIELD
+
+# seed_draws NUMBER: the generator starts again, for a round or a lab.
+seed_draws() {
+    RANDOM=$(((soak_seed * 2654435761 + $1 * 40503 + (soak_seed >> 16)) & 0x7fffffff))
+}
+
+# draw N: sets REPLY to one of 0 ... N-1.
+draw() {
+    REPLY=$(((RANDOM << 15 | RANDOM) % $1))
+}
+
+# pick WORD... : sets REPLY to one of them.
+pick() {
+    draw $#
+    shift "$REPLY"
+    REPLY=$1
+}
+
+# chance N: one in N.
+chance() {
+    draw "$1"
+    ((REPLY == 0))
+}
+
+# The most that the worst link lets through in the time of a round.
+plan_size() {
+    if ((plan_loss >= 30000)); then
+        pick 10 50 150
+    elif ((plan_loss >= 10000)); then
+        pick 10 100 1000
+    else
+        pick 10 1000 10000 30000 100000
+    fi
+}
+
+plan_inputs() {
+    local -r task=$1
+    local -a shape=()
+    draw 1000000 && shape+=(--seed "$REPLY")
+    plan_size && shape+=(--tuples "$REPLY")
+    pick 5 50 500 5000 && shape+=(--keys "$REPLY")
+    pick mixed mixed short && shape+=(--key-form "$REPLY")
+    pick mixed small one && shape+=(--values "$REPLY")
+    pick sum sum min max count
+    plan[$task.op]=$REPLY
+    if [[ $REPLY == count ]]; then shape+=(--count-lines); else shape+=(--op "$REPLY"); fi
+    plan[$task.shape]=${shape[*]}
+}
+
+plan_receiver() {
+    local -r task=$1
+    local -a flags=(--op "${plan[$task.op]}" --deadline 30)
+    if chance 12; then
+        plan[$task.recv]="${flags[*]} --no-switch"
+        return
+    fi
+    pick 8 32 32 512 8192 && flags+=(--aggregators "$REPLY")
+    pick auto first-come replace && flags+=(--policy "$REPLY")
+    pick off off auto tuples=100 packets=10 every=3 every=100,tuples=1000 && flags+=(--swap "$REPLY")
+    pick "" "" auto 16+8x2*1 16+8x2*2 8+7x3 14+10x3 32*1 4+4x4*3
+    [[ -z $REPLY ]] || flags+=(--geometry "$REPLY")
+    plan[$task.recv]=${flags[*]}
+}
+
+# Senders sit on hosts other than the receiver's, one a host.
+plan_senders() {
+    local -r task=$1
+    local -a hosts=() flags=(--deadline 30)
+    local i
+    draw "$SOAK_HOSTS"
+    plan[$task.to]=h$((REPLY + 1))
+    draw "$SOAK_HOSTS"
+    for ((i = 0; i < SOAK_HOSTS; i++)); do
+        [[ h$(((REPLY + i) % SOAK_HOSTS + 1)) == "${plan[$task.to]}" ]] || hosts+=("h$(((REPLY + i) % SOAK_HOSTS + 1))")
+    done
+    draw "${#hosts[@]}"
+    plan[$task.from]=${hosts[*]:0:REPLY+1}
+    pick 0 0 64 4096 && flags+=(--merge-window "$REPLY")
+    [[ ${plan[$task.op]} != count ]] || flags+=(--count)
+    plan[$task.send]=${flags[*]}
+}
+
+plan_fault() {
+    local -a rule=()
+    local kinds
+    pick all all 1 2 3 4 && rule+=(--link "$REPLY")
+    pick both both up down && rule+=(--dir "$REPLY")
+    draw 1000000 && rule+=(--seed "$REPLY")
+    draw 31
+    kinds=$((REPLY + 1))
+    if ((kinds & 1)); then
+        pick 100 1000 1000 3000 10000 30000
+        ((REPLY <= plan_loss)) || plan_loss=$REPLY
+        rule+=(--loss "$((REPLY / 1000)).$(((REPLY % 1000) / 100))")
+    fi
+    if ((kinds & 2)); then
+        pick 1 5 30 && rule+=(--dup "$REPLY")
+        pick 0..1 0..50 0..2000 1000..5000 30000..120000 && rule+=(--dup-late "$REPLY")
+    fi
+    if ((kinds & 4)); then
+        pick 1 10 30 && rule+=(--reorder "$REPLY")
+        pick 0.1..1 1..20 5..100 && rule+=(--reorder-by "$REPLY")
+    fi
+    if ((kinds & 8)); then pick 0.5 2 5 && rule+=(--corrupt "$REPLY"); fi
+    if ((kinds & 16)); then pick 0.1 0..1 0..10 && rule+=(--delay "$REPLY"); fi
+    # TCP gives in to what ASK's packets bear.
+    if ((plan_loss <= 3000)) && chance 6; then rule+=(--all-traffic); fi
+    plan_faults+=("${rule[*]}")
+}
+
+plan_event() {
+    local at kind
+    draw 600 && at=$REPLY
+    pick switch-kill switch-kill switch-kill switch-restart sender-kill receiver-int faults && kind=$REPLY
+    case $kind in
+        switch-kill) pick 0 50 300 1500 && kind+=" $REPLY" ;; # how long it is away
+        sender-kill | receiver-int) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
+    esac
+    plan_events+=("$at $kind")
+}
+
+plan_round() {
+    local task i
+    seed_draws "$1"
+    plan=() plan_faults=() plan_events=() plan_loss=0
+    draw 3 && plan_tasks=$((REPLY + 1))
+    draw 4
+    for ((i = REPLY; i > 0; i--)); do plan_fault; done
+    for ((task = 1; task <= plan_tasks; task++)); do
+        plan[$task.id]=soak-$1-$task
+        plan_inputs "$task"
+        plan_receiver "$task"
+        plan_senders "$task"
+    done
+    draw 4
+    for ((i = REPLY - 1; i > 0; i--)); do plan_event; done
+    mapfile -t plan_events < <(printf '%s\n' "${plan_events[@]}" | sed '/^$/d' | sort -n)
+}
+
+# plan_lab NUMBER: sets plan_switch and plan_agents, lines of configuration, and plan_queues of every interface. With
+# two, a channel's packets come to the switch on either CPU, which `compact` does not bear.
+plan_lab() {
+    seed_draws $((1000000007 + $1))
+    plan_switch=() plan_agents=()
+    pick 1 1 2 && plan_queues=$REPLY
+    pick pipelines shared && plan_switch+=("memory = \"$REPLY\"")
+    pick tagged tagged compact
+    ((plan_queues == 1)) || REPLY=tagged
+    plan_switch+=("dedupe = \"$REPLY\"")
+    pick auto auto rcu && plan_switch+=("swap_barrier = \"$REPLY\"")
+    plan_switch+=("lease_seconds = 5")
+    pick 256 256 64 8 && plan_agents+=("window = $REPLY")
+    draw "$plan_queues" && plan_agents+=("workers = $((REPLY + 1))")
+}
