@@ -46,11 +46,11 @@ expect_error() {
     [[ $said == *"$text"* ]] || fail "'$*' said '$said', expected '$text' in it"
 }
 
-# wait_for COMMAND... : for ten seconds.
+# wait_for COMMAND... : for ten seconds, or as many times as long as ASK_TEST_PATIENCE says (emulated guests).
 wait_for() {
-    local -r deadline=$((SECONDS + 10))
+    local -r deadline=$((SECONDS + 10 * ${ASK_TEST_PATIENCE:-1}))
     until "$@"; do
-        ((SECONDS < deadline)) || fail "waited ten seconds for: $*"
+        ((SECONDS < deadline)) || fail "waited in vain for: $*"
         sleep 0.02
     done
 }
@@ -82,7 +82,7 @@ on() {
 # A closed TCP port answers at once, so a refusal proves that packets go both ways.
 reaches() {
     local said
-    said=$(on "$1" timeout 5 bash -c "</dev/tcp/$2/9" 2>&1) && fail "port 9 of $2 is open"
+    said=$(on "$1" timeout $((5 * ${ASK_TEST_PATIENCE:-1})) bash -c "</dev/tcp/$2/9" 2>&1) && fail "port 9 of $2 is open"
     [[ $said == *"Connection refused"* ]]
 }
 

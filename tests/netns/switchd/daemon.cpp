@@ -15,12 +15,13 @@
 #include <grpcpp/create_channel.h>
 
 #include "lib/core/fetch_codec.h"
+#include "tests/support/patience.h"
 
 namespace ask::test {
 namespace {
 
 constexpr const char* kAddress = "127.0.0.1:4792";
-constexpr std::chrono::seconds kPatience{20};
+const std::chrono::seconds kPatience = patience(std::chrono::seconds(20));
 
 std::unique_ptr<grpc::ClientContext> context() {
     auto context = std::make_unique<grpc::ClientContext>();

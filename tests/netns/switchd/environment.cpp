@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include <doctest/doctest.h>
+
+#include "tests/support/patience.h"
 
 namespace ask::test {
 namespace {
@@ -59,7 +62,9 @@ CommandResult run_command(const std::string& command) {
     }
     std::fputs(command.c_str(), script);
     std::fclose(script);
-    FILE* pipe = ::popen(("timeout 60 bash " + path + " 2>&1").c_str(), "r");  // NOLINT: a test's own command
+    const std::string seconds = std::to_string(patience(std::chrono::seconds(60)).count());
+    // NOLINTNEXTLINE: a test's own command
+    FILE* pipe = ::popen(("timeout " + seconds + " bash " + path + " 2>&1").c_str(), "r");
     if (pipe == nullptr) {
         give_up("popen", 1);
     }

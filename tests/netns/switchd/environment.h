@@ -22,7 +22,7 @@ struct CommandResult {
     int code = 0;        // exit status
     std::string output;  // both streams
 };
-// Runs a shell command to its end, which comes within a minute.
+// Runs a shell command to its end, which comes within a minute (patience.h).
 CommandResult run_command(const std::string& command);
 // Runs one that must succeed.
 std::string must_run(const std::string& command);

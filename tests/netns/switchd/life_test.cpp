@@ -13,6 +13,7 @@
 
 #include "tests/netns/switchd/daemon.h"
 #include "tests/netns/switchd/packet.h"
+#include "tests/support/patience.h"
 
 namespace {
 
@@ -224,10 +225,11 @@ TEST_CASE("both memory ways and both dedupes, one copy of two: the same answer")
 }
 
 TEST_CASE("a lease that nobody renews ends the task; a renewed one goes on") {
-    Daemon daemon("--lease-seconds 1");
+    const auto lease = ask::test::patience(std::chrono::seconds(1));
+    Daemon daemon("--lease-seconds " + std::to_string(lease.count()));
     set_up_task(daemon);
     must(daemon.open_task(task_request("kept", kInstance + 1)));
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + 20 * lease;
     // Renewing is what the test waits with: it ends as soon as the other lease has.
     while (daemon.renew({kInstance + 1}).unknown_size() == 0 && daemon.status().tasks_size() == 2) {
         REQUIRE(std::chrono::steady_clock::now() < deadline);

@@ -16,6 +16,7 @@
 #include "lib/xsk/host_program.h"
 #include "lib/xsk/xsk_socket.h"
 #include "tests/support/netns.h"
+#include "tests/support/patience.h"
 
 namespace ask::test {
 
@@ -68,7 +69,7 @@ struct End {
     }
 };
 
-inline constexpr std::chrono::seconds kDeadline{10};
+inline const std::chrono::seconds kDeadline = patience(std::chrono::seconds(10));
 
 // Whether the socket has something to receive before `deadline`.
 inline bool wait_readable(const XskSocket& socket, std::chrono::milliseconds deadline = kDeadline) {
