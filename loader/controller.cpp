@@ -102,11 +102,18 @@ void Controller::reclaim_loop() {
     }
 }
 
-// Of a map of maps. Erasing waits for a grace period, so only what is there.
-Result<> Controller::erase_inner(const bpf::Map<std::uint32_t, std::uint32_t>& map, std::uint32_t index) {
-    const auto inner = map.find(index);
-    ASK_PASS(inner);
-    return *inner ? map.erase(index) : Result<>();
+// Maps of maps are costly to ask: up to Linux 6.6 each look-up, update and deletion waits for a grace period,
+// whatever comes of it. So what may be in them is read off plain arrays: an entry of `flows` or `tasks` is
+// written before what belongs to it is put in, and blank again once that is out.
+Result<> Controller::erase_flow(std::uint32_t index) const {
+    ASK_PASS(plane_.maps().carried.erase(index));
+    return plane_.maps().flows.set(index, {});
+}
+
+Result<> Controller::erase_task(std::uint32_t index) const {
+    ASK_PASS(plane_.maps().regions.erase(index));
+    ASK_PASS(plane_.maps().heats.erase(index));
+    return plane_.maps().tasks.set(index, {});
 }
 
 // No hash entry leads to any of these any more; after the barrier no program has one in hand either. May be
@@ -116,11 +123,10 @@ Result<> Controller::reclaim(const Garbage& batch,
     ASK_TRY(barrier_->wait(), std::to_string(batch.channels.size()) + " channels, " +
                                   std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
-        ASK_TRY(erase_inner(plane_.maps().carried, index), "flow " + std::to_string(index));
+        ASK_TRY(erase_flow(index), "flow " + std::to_string(index));
     }
     for (const auto& [id, index] : tasks) {
-        ASK_TRY(plane_.maps().regions.erase(index), "task " + id);
-        ASK_TRY(erase_inner(plane_.maps().heats, index), "task " + id);
+        ASK_TRY(erase_task(index), "task " + id);
         ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
     }
     return {};

@@ -263,7 +263,8 @@ class Controller {
 
     // The reclaimer's thread (controller.cpp).
     void reclaim_loop();
-    static Result<> erase_inner(const bpf::Map<std::uint32_t, std::uint32_t>& map, std::uint32_t index);
+    Result<> erase_flow(std::uint32_t index) const;
+    Result<> erase_task(std::uint32_t index) const;
     Result<> reclaim(const Garbage& batch,
                      const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const;
     void finish_reclaim(const Garbage& batch);

@@ -150,16 +150,16 @@ Result<> Controller::adopt_flows() {
 Result<> Controller::clear_unused_regions() {
     std::set<std::uint32_t> used;
     for (const auto& [instance, task] : tasks_) {
-        if (task.entry.copies > 0) {
-            used.insert(task.index);
-        }
+        used.insert(task.index);
     }
     for (std::uint32_t index = 0; index < task_pool_.size(); index++) {
         if (used.contains(index)) {
             continue;
         }
-        for (const auto* map : {&plane_.maps().regions, &plane_.maps().heats}) {
-            ASK_PASS(erase_inner(*map, index));
+        const auto entry = plane_.maps().tasks.find(index);
+        ASK_PASS(entry);
+        if (*entry && (*entry)->instance != 0) {
+            ASK_PASS(erase_task(index));
         }
     }
     return {};
@@ -172,8 +172,13 @@ Result<> Controller::clear_unused_carried() {
         used.insert(flow.index);
     }
     for (std::uint32_t index = 0; index < flow_pool_.size(); index++) {
-        if (!used.contains(index)) {
-            ASK_PASS(erase_inner(plane_.maps().carried, index));
+        if (used.contains(index)) {
+            continue;
+        }
+        const auto entry = plane_.maps().flows.find(index);
+        ASK_PASS(entry);
+        if (*entry && (*entry)->task_instance != 0) {
+            ASK_PASS(erase_flow(index));
         }
     }
     return {};

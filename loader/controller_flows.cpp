@@ -268,6 +268,9 @@ Result<std::uint64_t> Controller::make_room_to_carry(Lock& lock, std::uint64_t i
         const auto map =
             plane_.types().create_carried({entry.short_slots, entry.groups, entry.m, entry.rows});
         ASK_PASS(map);
+        ask_flow taken{};
+        taken.task_instance = entry.instance;
+        ASK_PASS(plane_.maps().flows.set(flow, taken));
         return plane_.maps().carried.set(flow, static_cast<std::uint32_t>(map->get()));
     };
     auto made = make();

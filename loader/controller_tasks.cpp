@@ -262,6 +262,8 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
         return Error::from_errno(errno, "create " + directory.string());
     }
+    // Before anything is put in under this index (erase_task), and again with what became of it.
+    ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
     if (task.entry.copies > 0) {
         ASK_PASS(build_region(task));
     }
