@@ -201,6 +201,7 @@ class Controller {
     Result<> rebuild();
     Result<> adopt_tasks();
     Result<bool> adopt_task_meta(const std::string& id);
+    Result<bool> adopt_task_memory(Task& task) const;
     Result<> adopt_channels();
     Result<> adopt_flows();
     Result<> clear_unused_regions();

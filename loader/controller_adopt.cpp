@@ -50,7 +50,7 @@ Result<> Controller::adopt_tasks() {
         const auto whole = adopt_task_meta(id);
         ASK_TRY(whole, "task " + id);
         if (!*whole) {
-            spdlog::warn("task {}: half made or half removed by a predecessor; removed", id);
+            spdlog::warn("task {}: half made, or half removed; what is left of it is removed", id);
             ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
         }
     }
@@ -73,7 +73,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     }
     const auto entry = plane_.maps().tasks.find((*meta)->index);
     ASK_PASS(entry);
-    if (!*entry || (*entry)->instance != (*meta)->instance || !task_pool_.adopt((*meta)->index)) {
+    if (!*entry || (*entry)->instance != (*meta)->instance) {
         return false;
     }
     Task task;
@@ -82,21 +82,38 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     task.receiver = text_of((*meta)->receiver);
     task.index = (*meta)->index;
     task.entry = **entry;
-    if (task.entry.copies > 0) {
-        auto region = bpf::open_pinned(pins_.task(id) / "region");
-        ASK_PASS(region);
-        task.region = std::move(*region);
+    auto pinned = adopt_task_memory(task);
+    if (!pinned.ok() || !*pinned) {
+        return pinned;
     }
-    if (task.entry.policy == ASK_POLICY_REPLACE) {
-        auto heats = bpf::open_pinned(pins_.task(id) / "heat");
-        ASK_PASS(heats);
-        task.heats = std::move(*heats);
+    if (!task_pool_.adopt(task.index)) {
+        return false;
     }
     task.sram = sram_of(task.entry);
     sram_.take(task.sram);
     task.expires = Clock::now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
     return true;
+}
+
+// False: a pin is missing. The kernel still has the memory, but nobody could fetch it; the receiver is told
+// at its next renewal that the task is gone.
+Result<bool> Controller::adopt_task_memory(Task& task) const {
+    const auto open = [&](bool wanted, const char* pin, UniqueFd& fd) -> Result<bool> {
+        if (!wanted) {
+            return true;
+        }
+        auto opened = bpf::open_pinned(pins_.task(task.id) / pin);
+        if (!opened.ok()) {
+            return opened.error().code() == Errc::kUnknown ? Result<bool>(false)
+                                                           : Result<bool>(std::move(opened).error());
+        }
+        fd = std::move(*opened);
+        return true;
+    };
+    auto region = open(task.entry.copies > 0, "region", task.region);
+    return region.ok() && *region ? open(task.entry.policy == ASK_POLICY_REPLACE, "heat", task.heats)
+                                  : std::move(region);
 }
 
 Result<> Controller::adopt_channels() {

@@ -201,11 +201,21 @@ Result<> check_same(const ask_meta& pinned, const ask_meta& wanted) {
     return {};
 }
 
+// What is pinned of the switch. What is not there, though its meta is, was taken away by somebody.
+Result<UniqueFd> open_part(const std::filesystem::path& path) {
+    auto fd = bpf::open_pinned(path);
+    if (!fd.ok() && fd.error().code() == Errc::kUnknown) {
+        return Error(Errc::kUnsupported, "the running switch has lost a pin (" + fd.error().text() +
+                                             "): " + std::string(kUnloadHint));
+    }
+    return fd;
+}
+
 // A pinned map must be what this version would have made.
 Result<> check_maps(const Skeleton& skeleton, const PinDir& pins) {
     for (const bpf_map* map : named_maps(skeleton)) {
         const std::string name = bpf_map__name(map);
-        const auto fd = bpf::open_pinned(pins.map(name));
+        const auto fd = open_part(pins.map(name));
         ASK_PASS(fd);
         const auto info = bpf::map_info(fd->get());
         ASK_TRY(info, "adopt map " + name);
@@ -222,7 +232,7 @@ Result<> check_maps(const Skeleton& skeleton, const PinDir& pins) {
 
 template <typename M>
 Result<> open_map(const PinDir& pins, const char* name, M& map) {
-    auto fd = bpf::open_pinned(pins.map(name));
+    auto fd = open_part(pins.map(name));
     ASK_PASS(fd);
     auto opened = M::adopt(std::move(*fd), name);
     ASK_PASS(opened);
@@ -251,7 +261,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
 }  // namespace
 
 Result<> DataPlane::open(const PinDir& pins) {
-    auto program = bpf::open_pinned(pins.program());
+    auto program = open_part(pins.program());
     ASK_PASS(program);
     program_ = std::move(*program);
     const auto info = bpf::prog_info(program_.get());

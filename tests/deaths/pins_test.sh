@@ -1,0 +1,152 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Pins are removed under ask-switchd, and their bpffs is unmounted: what is running goes on, and a successor either starts
+# and makes do with what is there, or says what is missing. A task that has lost something begins again; no answer is
+# ever wrong.
+
+# shellcheck source=tests/deaths/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+# Removing goes by this name, so nothing else can be meant.
+pins=
+
+switch_log() {
+    "$lab" log --name "$name" sw
+}
+
+# starts_not TEXT: a successor says so and ends.
+starts_not() {
+    lab_do kill sw -KILL
+    if lab_do restart sw >"$scratch/restart" 2>&1; then
+        fail "a successor started, though it should say '$1'"
+    fi
+    grep -qE -- "$1" "$scratch/restart" || fail "instead of '$1' a successor said: $(cat "$scratch/restart")"
+}
+
+unload() {
+    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload >/dev/null 2>&1 ||
+        fail "ask-switchd --unload failed"
+}
+
+killed_and_back() {
+    lab_do kill sw -KILL
+    lab_do restart sw
+}
+
+# counted_again LOG: the switch had lost something of the task, which therefore began again.
+counted_again() {
+    jq -e '.runs > 1' "$scratch/$1-recv.json" >/dev/null || fail "$1 did not begin again"
+}
+
+finish_stream() {
+    feed 10001 30000
+    exec 9>&-
+    exact "$1"
+}
+
+task_pins_removed() {
+    stream_task gone gone 10000
+    rm "$pins/tasks/gone"/*
+    finish_stream gone
+    nothing_left "a task's pins are removed: the daemon that made it still has it"
+}
+
+# Each of a task's pins, and then the daemon: the successor knows the task no more, or not wholly.
+task_pin_removed_and_killed() {
+    local -r pin=$1
+    stream_task "no-$pin" "no-$pin" 10000
+    rm "$pins/tasks/no-$pin/$pin"
+    killed_and_back
+    finish_stream "no-$pin"
+    counted_again "no-$pin"
+    nothing_left "a task's $pin is removed, and the daemon killed: the task begins again"
+}
+
+map_removed() {
+    stream_task nomap nomap 10000
+    rm "$pins/maps/flows"
+    starts_not 'maps/flows.*--unload'
+    unload
+    lab_do restart sw
+    finish_stream nomap
+    counted_again nomap
+    still_works
+    nothing_left "a map's pin is removed: a successor says so, and starts after --unload"
+}
+
+meta_removed() {
+    stream_task nometa nometa 10000
+    rm "$pins/maps/meta"
+    killed_and_back
+    finish_stream nometa
+    counted_again nometa
+    still_works
+    nothing_left "the switch's meta is removed: a successor starts anew"
+}
+
+program_removed() {
+    stream_task noprog noprog 10000
+    rm "$pins/progs/switch"
+    starts_not 'progs/switch.*--unload'
+    unload
+    lab_do restart sw
+    finish_stream noprog
+    counted_again noprog
+    nothing_left "the program's pin is removed: a successor says so, and starts after --unload"
+}
+
+# The port is not attached any more, and what passes it is not counted until it is.
+link_removed() {
+    stream_task nolink nolink 10000
+    rm "$pins/links/p2"
+    feed 10001 20000
+    lab_do restart sw
+    feed 20001 30000
+    exec 9>&-
+    exact nolink
+    nothing_left "a port's link is removed: a successor attaches it again"
+}
+
+mount_again() {
+    mount -t bpf -o mode=0755 "$(<"$ASK_LAB_DIR/$name/token")" "$ASK_LAB_DIR/$name/bpf/sw"
+}
+
+bpffs_unmounted() {
+    stream_task unmount unmount 10000
+    umount --lazy "$ASK_LAB_DIR/$name/bpf/sw"
+    # Tasks that are there go on; new ones need pins.
+    spawn "$scratch/new" h3 ask-recv --task new --senders 1 --deadline 5 </dev/null
+    ends_in 15 "$spawned"
+    expect "$scratch/new" 4 'task new: .*/tasks/new: No such file' "$spawned"
+    finish_stream unmount
+    wait_for 10 no_tasks sw
+    pass "the bpffs is unmounted: tasks go on, new ones are refused"
+
+    stream_task_on_switch
+    starts_not 'is not a bpffs: run mount -t bpf'
+    mount_again
+    lab_do restart sw
+    finish_stream mount
+    counted_again mount
+    still_works
+    nothing_left "the bpffs is unmounted and the daemon killed: a successor says so, and starts once it is back"
+}
+
+stream_task_on_switch() {
+    mount_again
+    killed_and_back
+    stream_task mount mount 10000
+    umount --lazy "$ASK_LAB_DIR/$name/bpf/sw"
+}
+
+deaths_lab --hosts 3
+pins=$ASK_LAB_DIR/$name/bpf/sw/ask
+DEADLINE=20
+task_pins_removed
+for pin in meta region heat; do task_pin_removed_and_killed "$pin"; done
+map_removed
+meta_removed
+program_removed
+link_removed
+bpffs_unmounted

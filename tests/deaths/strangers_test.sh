@@ -1,0 +1,209 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Whoever does not keep to the protocol: joins twice, never finishes, sends under another's name, for a task that is over,
+# or as what a host was before it was restarted. A stranger on h1 makes any call and sends any packet; the answers of the
+# others are exact, and each attempt ends where the protocol says.
+
+# shellcheck source=tests/deaths/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+readonly receiver_agent=198.18.3.2:4791 switch=198.18.1.1:4792
+# The stranger's channel: h1's address as a number, and a port that h1's agent does not use.
+readonly stranger_host=3323068674 stranger_port=49352
+
+# call TARGET METHOD JSON, from h1.
+call() {
+    on h1 "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
+}
+
+# refused CODE TEXT TARGET METHOD JSON
+refused() {
+    local -r code=$1 text=$2
+    shift 2
+    if call "$@" >/dev/null 2>"$scratch/refusal"; then fail "$2 was not refused: $3"; fi
+    grep -qE "^$code: .*$text" "$scratch/refusal" || fail "$2 said '$(cat "$scratch/refusal")', not '$code: $text'"
+}
+
+# channel INCARNATION: as the stranger registers and joins with it.
+channel() {
+    jq -nc --argjson host "$stranger_host" --argjson port "$stranger_port" --argjson incarnation "$1" \
+        '{channel: {host: $host, port: $port}, incarnation: $incarnation}'
+}
+
+# look_up ID: $offer is what the receiver's agent says of the task.
+look_up() {
+    offer=$(call "$receiver_agent" Agent/Lookup "{\"task_id\": \"$1\"}")
+}
+
+# join_as SENDER INCARNATION: the order to join the task of $offer.
+join_as() {
+    channel "$2" | jq -c --arg sender "$1" --argjson offer "$offer" '. + {instance: $offer.instance, sender: $sender,
+        sender_name: "stranger", first_seq: "1", registered: $offer.mark}'
+}
+
+# packet TYPE SEQ [EDIT]: the stranger's packet of $offer and $joined, changed by a jq program.
+packet() {
+    local order
+    order=$(jq -nc --arg type "$1" --argjson seq "$2" --argjson offer "$offer" --arg secret "$secret" --argjson port "$stranger_port" \
+        '{type: $type, seq: $seq, from: "198.18.1.2:\($port)", to: "198.18.3.2:4790", instance: $offer.instance,
+          incarnation: 1, secret: $secret, mark: [0, 0], key: "evil", value: 5}' | jq -c "${3:-.}")
+    on h1 "$build/tests/ask-e2e-packet" "$order"
+}
+
+# counted NODE COUNTER: how often.
+counted() {
+    on "$1" askctl counters --json | jq --arg name "$2" '.[] | select(.name == $name) | .value'
+}
+
+more_than() {
+    (($(counted "$1" "$2") > $3))
+}
+
+# dropped COUNTER COMMAND... : the switch drops what the command sends, under that name.
+dropped() {
+    local -r counter=$1
+    local before
+    shift
+    before=$(counted sw "$counter")
+    "$@"
+    wait_for 10 more_than sw "$counter" "$before"
+}
+
+# The stranger as an honest sender, so that it is known to be able to; then it goes on when the task is over.
+joins_twice() {
+    local first before
+    receive twice-recv twice --senders 2
+    wait_for 10 opened h3 twice
+    look_up twice
+    refused FAILED_PRECONDITION 'not registered' "$receiver_agent" Agent/Join \
+        "$(join_as 77 1 | jq -c 'del(.registered)')"
+    call "$switch" Switch/RegisterChannel "$(channel 1)" >/dev/null
+    first=$(call "$receiver_agent" Agent/Join "$(join_as 77 1)")
+    secret=$(jq -r .secret <<<"$first" | base64 -d | od -An -v -tx1 | tr -d ' \n')
+    [[ $(call "$receiver_agent" Agent/Join "$(join_as 77 1)") == "$first" ]] || fail "a repeated Join got another answer"
+    refused ALREADY_EXISTS 'in use by sender stranger' "$receiver_agent" Agent/Join "$(join_as 78 1)"
+    dir=$scratch/twice
+    make_input "$dir" --seed 51 --senders 1 --tuples 12000 --keys 200
+    hold twice h2 twice --merge-window 0
+    feed 1 8000
+    wait_for 20 sent_at_least 1000 h2
+    refused RESOURCE_EXHAUSTED 'all 2 senders are there already' "$receiver_agent" Agent/Join \
+        "$(join_as 79 1 | jq -c '.channel.port += 1')"
+
+    packet data 1
+    packet data 1
+    # None of these is believed; some are as good as can be but for one field.
+    dropped bad_check packet data 2 '.secret = "00112233445566778899aabbccddeeff"'
+    dropped bad_incarnation packet data 2 '.incarnation = 2'
+    dropped bad_task packet data 2 '.instance = "12345"'
+    dropped bad_seq packet data 0
+    dropped bad_mark packet data 2 '.mark = [1, 1]'
+    # Under the name of h2's channel, from h1.
+    dropped bad_port packet data 2 '.channel = "198.18.2.2:49152"'
+    packet fin 2
+    feed 8001 12000
+    exec 9>&-
+    ends_in 20 "$sender" "$receiver"
+    exit_of "$receiver"
+    ((code == 0)) || fail "the receiver ended with $code: $(cat "$scratch/twice-recv.err")"
+    printf 'evil\t5\n' | sort - "$dir/expected.tsv" >"$scratch/with-stranger"
+    sort "$scratch/twice-recv.out" | cmp -s - "$scratch/with-stranger" ||
+        fail "wrong answer: $(sort "$scratch/twice-recv.out" | diff - "$scratch/with-stranger" | head -n 5)"
+    pass "a sender that joins twice, and packets that are not what they say"
+}
+
+# The task of before; meanwhile another of the same id is under way.
+sends_for_a_task_that_is_over() {
+    local old=$offer
+    SEED=52 stream_task over twice 10000
+    look_up twice
+    [[ $(jq .instance <<<"$offer") != "$(jq .instance <<<"$old")" ]] || fail "an instance was used twice"
+    offer=$old
+    dropped bad_task packet data 3
+    dropped bad_task packet fin 2
+    [[ $(call "$receiver_agent" Agent/Renew "$(jq -c '{instance, sender: "77"}' <<<"$old")" | jq -r .state) != STATE_RUNNING ]] ||
+        fail "a task that is over is said to be running"
+    refused 'ABORTED|NOT_FOUND' . "$receiver_agent" Agent/Join "$(join_as 77 1)"
+    # The channel is free for another life, in which the old one's packets are nobody's.
+    call "$switch" Switch/RegisterChannel "$(channel 2)" >/dev/null
+    dropped bad_incarnation packet data 3
+    feed 10001 30000
+    exec 9>&-
+    exact over
+    call "$switch" Switch/UnregisterChannel "$(channel 2)" >/dev/null
+    # It remembers how the task has ended until the stranger has asked, or for half a minute.
+    nothing_left "a stranger sends for a task that is over"
+}
+
+# It joins and is never heard of again; as long as it is, it may yet finish.
+never_finishes() {
+    local before
+    DEADLINE=3 receive never-recv never --senders 1
+    wait_for 10 opened h3 never
+    look_up never
+    call "$switch" Switch/RegisterChannel "$(channel 3)" >/dev/null
+    call "$receiver_agent" Agent/Join "$(join_as 80 3)" >/dev/null
+    # Held back for two seconds each, the longest there is: longer than the deadline, all three together.
+    for _ in 1 2 3; do
+        [[ $(call "$receiver_agent" Agent/Renew "$(jq -c '{instance, sender: "80", wait_ms: 2000}' <<<"$offer")" |
+            jq -r .state) == STATE_RUNNING ]] || fail "a sender that is heard of was given up"
+    done
+    ends_in 15 "$receiver"
+    expect "$scratch/never-recv" 10 'sender stranger has not been heard of for 3 s' "$receiver"
+    call "$receiver_agent" Agent/Renew "$(jq -c '{instance, sender: "80"}' <<<"$offer")" | jq -e '.state == "STATE_FAILED"' \
+        >/dev/null || fail "a sender that was given up is not told"
+    call "$switch" Switch/UnregisterChannel "$(channel 3)" >/dev/null
+    nothing_left "a sender that never finishes is named"
+}
+
+# On two hosts; on one host it is their agent that refuses (tests/e2e/errors_test.sh).
+two_receivers() {
+    SEED=53 stream_task two two 10000
+    spawn "$scratch/second" h1 ask-recv --task two --senders 1 </dev/null
+    expect "$scratch/second" 5 'task id two is in use on this switch by receiver 198.18.3.2:4791' "$spawned"
+    feed 10001 30000
+    exec 9>&-
+    exact two
+    nothing_left "two receivers with one task id: the second is told of the first"
+}
+
+# The agent's new life has a new incarnation of the same channel; nothing of the old one is taken for its.
+agent_restarted() {
+    DEADLINE=3 SEED=54 stream_task life life 10000
+    local old
+    old=$(call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
+    lab_do kill h2 -KILL
+    lab_do restart h2
+    # The same send again, from the start: what the task has of the first one would be doubled.
+    spawn "$scratch/again" h2 ask-send --task life --to h3 --deadline 10 "$dir/in1.tsv" </dev/null
+    expect "$scratch/again" 9 'all 1 senders are there already' "$spawned"
+    ends_in 15 "$receiver"
+    expect "$scratch/life-recv" 10 'sender h2 .*has not been heard of for 3 s' "$receiver"
+    exec 9>&-
+
+    SEED=55 DEADLINE=20 stream_task life2 life 10000
+    [[ $(call "$switch" Switch/GetStatus '{}' | jq '.channels[] | select(.channel.host == 3323068930) | .incarnation') != \
+        "$(jq .incarnation <<<"$old")" ]] || fail "h2's agent took its former incarnation"
+    feed 10001 30000
+    exec 9>&-
+    exact life2
+    receive former former --senders 1
+    wait_for 10 opened h3 former
+    look_up former
+    refused FAILED_PRECONDITION 'is registered with incarnation' "$receiver_agent" Agent/Join \
+        "$(jq -c --argjson offer "$offer" '{channel, incarnation, instance: $offer.instance, sender: "81", first_seq: "1",
+            sender_name: "former", registered: $offer.mark}' <<<"$old")"
+    kill -INT "$receiver"
+    expect "$scratch/former" 130 interrupted "$receiver"
+    nothing_left "an agent that was restarted is not taken for its former self"
+}
+
+deaths_lab --hosts 3
+joins_twice
+sends_for_a_task_that_is_over
+never_finishes
+two_receivers
+agent_restarted
+still_works
+nothing_left "after all that, the lab counts exactly"
