@@ -9,12 +9,12 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
+#include "agent/patience.h"
 #include "lib/core/fetch_codec.h"
 
 namespace ask {
 namespace {
 
-constexpr milliseconds kTick{500};
 constexpr milliseconds kSwitchWait{5000};
 // A switch's daemon that was killed is back within seconds; one that was never started should be named soon.
 constexpr milliseconds kSwitchRetryFor{10000};
@@ -25,20 +25,10 @@ constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kMarkCheckEvery{1000};
 constexpr milliseconds kMarkProbeWait{1000};
 constexpr milliseconds kFinalStatsWait{2000};
-constexpr milliseconds kShortestDeadline{1000};
-constexpr milliseconds kLongestDeadline{86400000};
 constexpr std::uint32_t kMaxSenders = 4096;
-
-std::string seconds_text(milliseconds time) {
-    return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
-}
 
 bool wants_swaps(const v1::OpenReceive& request) {
     return request.has_swap() && !request.swap().off();
-}
-
-bool is_transient(const Error& error) {
-    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
 }
 
 }  // namespace
@@ -77,10 +67,7 @@ Result<> ReceiveSession::choose_parameters() {
     task_->op = request_.op();
     task_->wire = *wire;
     task_->senders_expected = request_.senders();
-    const milliseconds wanted = request_.deadline_ms() == 0
-                                    ? milliseconds(agent_.config.deadline_seconds * 1000LL)
-                                    : milliseconds(request_.deadline_ms());
-    task_->deadline = std::clamp(wanted, kShortestDeadline, kLongestDeadline);
+    task_->deadline = task_deadline(request_.deadline_ms(), agent_.config.deadline_seconds);
     task_->mailbox = io_.mailbox();
     task_->phase = request_.auto_geometry() ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
@@ -100,7 +87,7 @@ Result<> ReceiveSession::await_samples() {
             return fine;
         }
         if (now >= next_tick) {
-            next_tick = now + kTick;
+            next_tick = now + kSessionTick;
             show_progress(to_string(TaskPhase::kPlanning));
         }
         if (auto fine = wait_and_handle(std::min(next_tick, due)); !fine) {
@@ -289,7 +276,7 @@ Result<> ReceiveSession::collect() {
             return fine;
         }
         if (Clock::now() >= next_tick) {
-            next_tick = Clock::now() + kTick;
+            next_tick = Clock::now() + kSessionTick;
             if (auto fine = check_marks(); !fine) {
                 return fine;
             }
@@ -542,7 +529,7 @@ Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
                                               " has aggregated could not be fetched within " +
                                               seconds_text(task_->deadline) + ": start ask-switchd there");
         }
-        ASK_PASS(pause_fetching(std::min(Clock::now() + kTick, give_up_at)));
+        ASK_PASS(pause_fetching(std::min(Clock::now() + kSessionTick, give_up_at)));
     }
 }
 
@@ -553,7 +540,7 @@ Result<> ReceiveSession::merge_swapped(ResultTable& table) {
     }
     swapper_->finish(Clock::now() + task_->deadline);
     while (!swapper_->ended()) {
-        ASK_PASS(pause_fetching(Clock::now() + kTick));
+        ASK_PASS(pause_fetching(Clock::now() + kSessionTick));
     }
     auto outcome = swapper_->take();
     ASK_PASS(outcome);

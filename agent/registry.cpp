@@ -13,7 +13,7 @@
 namespace ask {
 namespace {
 
-constexpr milliseconds kSwitchWait{5000};
+constexpr milliseconds kJoinFlowWait{5000};
 constexpr milliseconds kJoinWait{10000};
 constexpr milliseconds kLongestWait{2000};
 // Outcomes kept for senders that have not asked yet.
@@ -263,7 +263,7 @@ Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& fl
         *request.mutable_channel() = channel_to_proto(flow.channel);
         request.set_incarnation(flow.incarnation);
         request.set_secret(secret_to_bytes(flow.secret));
-        auto mark = task.switch_client->join_flow(request, kSwitchWait);
+        auto mark = task.switch_client->join_flow(request, kJoinFlowWait);
         if (!mark) {
             return std::move(mark).error();
         }

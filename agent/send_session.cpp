@@ -7,15 +7,15 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
+#include "agent/patience.h"
 #include "lib/core/slot_map.h"
 
 namespace ask {
 namespace {
 
-constexpr milliseconds kTick{500};
 constexpr milliseconds kCallWait{3000};
 constexpr milliseconds kLookupHold{2000};  // less than a call may take
-constexpr milliseconds kJoinWait{15000};
+constexpr milliseconds kJoinCallWait{15000};
 constexpr milliseconds kRetryPause{200};
 constexpr milliseconds kGoodbyeWait{1000};
 constexpr milliseconds kRenewEvery{1000};
@@ -23,16 +23,6 @@ constexpr milliseconds kPathEvery{3000};
 constexpr milliseconds kArpWait{5000};
 constexpr milliseconds kLastAckWait{2000};
 constexpr std::uint32_t kMaxHold = 1U << 20U;
-constexpr milliseconds kShortestDeadline{1000};
-constexpr milliseconds kLongestDeadline{86400000};
-
-std::string seconds_text(milliseconds time) {
-    return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
-}
-
-bool is_transient(const Error& error) {
-    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
-}
 
 }  // namespace
 
@@ -42,9 +32,7 @@ SendSession::SendSession(Agent& agent, SessionIo& io, v1::OpenSend request)
       request_(std::move(request)),
       sender_(random_u64()),
       can_repeat_(request_.can_repeat()) {
-    deadline_ = request_.deadline_ms() == 0 ? milliseconds(agent_.config.deadline_seconds * 1000LL)
-                                            : milliseconds(request_.deadline_ms());
-    deadline_ = std::clamp(deadline_, kShortestDeadline, kLongestDeadline);
+    deadline_ = task_deadline(request_.deadline_ms(), agent_.config.deadline_seconds);
     give_up_at_ = Clock::now() + deadline_;
 }
 
@@ -205,7 +193,7 @@ Result<> SendSession::get_channel() {
         }
         describe("waiting for a channel");
         io_.progress(v1::Progress());
-        auto wake = io_.wait(std::min(Clock::now() + kTick, give_up_at_));
+        auto wake = io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_));
         if (!wake) {
             return std::move(wake).error();
         }
@@ -299,7 +287,7 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     // From here on the receiver may know of us, even if its answer gets lost.
     joined_ = true;
     auto reply =
-        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Join, request, kJoinWait, "receiver " + peer_);
+        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Join, request, kJoinCallWait, "receiver " + peer_);
     if (reply.ok()) {
         return reply;
     }
@@ -411,7 +399,7 @@ Result<> SendSession::stream_to_commit() {
             if (auto fine = tick(); !fine) {
                 return fine;
             }
-            next_tick = Clock::now() + kTick;
+            next_tick = Clock::now() + kSessionTick;
         }
         if (!renew_->running() && Clock::now() >= next_renew_) {
             start_renew();

@@ -17,7 +17,7 @@
 namespace ask {
 namespace {
 
-constexpr milliseconds kSwitchWait{500};
+constexpr milliseconds kStatusWait{500};
 
 struct CounterText {
     const char* name;
@@ -146,7 +146,7 @@ v1::AgentStatus agent_status(Agent& agent) {
     status.set_interface(agent.interface.name);
     status.set_address(format_ipv4(agent.address));
     status.set_switch_address(agent.config.switch_address);
-    status.set_switch_reachable(agent.switch_client && agent.switch_client->info(kSwitchWait).ok());
+    status.set_switch_reachable(agent.switch_client && agent.switch_client->info(kStatusWait).ok());
     status.set_xdp_mode(agent.config.xdp_mode);
     status.set_bind_mode(agent.bind_mode);
     status.set_workers(agent.workers.size());

@@ -38,4 +38,6 @@ function(ask_proto_library target)
     target_link_libraries(${target} PUBLIC ask::grpc Threads::Threads)
     set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
     target_compile_options(${target} PRIVATE -w)
+    # Every generated file has tables of the same names.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
 endfunction()

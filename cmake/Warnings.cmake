@@ -32,6 +32,11 @@ target_compile_options(
               $<$<COMPILE_LANGUAGE:CXX>:${ask_cxx_warnings}>
               $<$<C_COMPILER_ID:GNU>:${ask_gcc_warnings}>)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
+    # A .cpp file that is included looks like a header with an anonymous namespace.
+    target_compile_options(ask_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 reports std::string concatenation as overlapping memcpy (GCC bug 105329).
     target_compile_options(ask_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)

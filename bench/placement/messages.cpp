@@ -19,7 +19,7 @@ using placement::Objective;
 using placement::SizeModel;
 using placement::Strategy;
 
-constexpr std::uint32_t kBudgets[] = {0, 1, 2, 4, 8, 16, 32, 64};
+constexpr std::uint32_t kCountedBudgets[] = {0, 1, 2, 4, 8, 16, 32, 64};
 constexpr std::uint32_t kFeatures = 10000;
 constexpr double kDropout = 0.5;
 constexpr double kBytesPerValue = 8;  // which feature, and its value
@@ -67,7 +67,7 @@ void run_seed(std::uint32_t seed, Load load, const std::vector<Application>& app
         const double all_red = evaluate(bytes, {}).total;
         const double all_blue = evaluate(bytes, everywhere).total;
         const std::string name = application.name + ", " + load_name(load);
-        for (const std::uint32_t k : kBudgets) {
+        for (const std::uint32_t k : kCountedBudgets) {
             const double cost = evaluate(bytes, soar.colour(k)).total;
             figure.messages.add(name, k, soar.cost(k) / soar.cost(0));
             figure.bytes.add(name, k, cost / all_red);
@@ -92,7 +92,7 @@ void write(const Results& results, const Figure8& figure) {
 
 double largest_gap(const Samples& a, const Samples& b, const std::string& series) {
     double gap = 0;
-    for (const std::uint32_t k : kBudgets) {
+    for (const std::uint32_t k : kCountedBudgets) {
         gap = std::max(gap, std::abs(a.mean(series, k) - b.mean(series, k)));
     }
     return gap;
@@ -103,7 +103,7 @@ void judge(Results& results, const Figure8& figure) {
     bool same = true;
     bool skew = true;
     bool diminished = true;
-    for (const std::uint32_t k : kBudgets) {
+    for (const std::uint32_t k : kCountedBudgets) {
         for (const std::string& load : loads) {
             same = same && figure.messages.mean("WC, " + load, k) == figure.messages.mean("PS, " + load, k);
             diminished = diminished && (k == 0 || figure.bytes.mean("WC, " + load, k) >

@@ -49,8 +49,8 @@ double floor_of(std::size_t n, std::size_t children_of_blue) {
     return 2.0 * static_cast<double>(n) - static_cast<double>(children_of_blue) - 1;
 }
 
-void draw_tree(const Results& results, const std::string& name, const placement::Problem& problem,
-               const std::vector<placement::SwitchId>& blue) {
+void draw_by_degree(const Results& results, const std::string& name, const placement::Problem& problem,
+                    const std::vector<placement::SwitchId>& blue) {
     plan::Report report;
     report.destination = "d";
     const placement::Cost cost = evaluate(problem, blue);
@@ -78,8 +78,8 @@ void run_example_tree(const Settings& settings, Results& results) {
                "," + fixed(soar_cost, 0) + ",\"" + degrees(problem.tree, by_degree) + "\",\"" +
                degrees(problem.tree, best) + "\"\n";
         if (seed == 0) {
-            draw_tree(results, "fig11a-max", problem, by_degree);
-            draw_tree(results, "fig11b-soar", problem, best);
+            draw_by_degree(results, "fig11a-max", problem, by_degree);
+            draw_by_degree(results, "fig11b-soar", problem, best);
         }
     }
     results.file("fig11ab.csv", csv);

@@ -16,7 +16,7 @@ namespace {
 using placement::RateScheme;
 using placement::Strategy;
 
-constexpr std::uint32_t kBudgets[] = {1, 2, 4, 8, 16, 32};
+constexpr std::uint32_t kComparedBudgets[] = {1, 2, 4, 8, 16, 32};
 constexpr RateScheme kSchemes[] = {RateScheme::kConstant, RateScheme::kLinear, RateScheme::kExponential};
 constexpr Strategy kPapers[] = {Strategy::kTop, Strategy::kMax, Strategy::kLevel};
 
@@ -43,7 +43,7 @@ Samples run_one(const Settings& settings, RateScheme rates, Load load, Verdicts&
         const double all_red = evaluate(problem, {}).total;
         const double all_blue =
             evaluate(problem, place(Strategy::kAllBlue, problem, 0).value()).total / all_red;
-        for (const std::uint32_t k : kBudgets) {
+        for (const std::uint32_t k : kComparedBudgets) {
             const double soar = evaluate(problem, place(Strategy::kSoar, problem, k).value()).total / all_red;
             samples.add(name_of(Strategy::kSoar), k, soar);
             double others = 1;
@@ -74,7 +74,7 @@ void judge(Results& results, RateScheme rates, Load load, const Samples& samples
     const Strategy claimed = load == Load::kPowerLaw ? Strategy::kMax : Strategy::kLevel;
     std::size_t times = 0;
     std::string leaders;
-    for (const std::uint32_t k : kBudgets) {
+    for (const std::uint32_t k : kComparedBudgets) {
         const Strategy best = best_of_papers(samples, k);
         times += best == claimed ? 1U : 0U;
         leaders.append(leaders.empty() ? "" : ", ").append(name_of(best));
@@ -82,15 +82,15 @@ void judge(Results& results, RateScheme rates, Load load, const Samples& samples
     results.check("Fig. 6",
                   std::string(rate_scheme_name(rates)) + " rates, " + load_name(load) +
                       " load: " + name_of(claimed) + " comes closest to SOAR",
-                  "closest for k = 1, 2, 4, 8, 16, 32: " + leaders, 2 * times > std::size(kBudgets));
+                  "closest for k = 1, 2, 4, 8, 16, 32: " + leaders, 2 * times > std::size(kComparedBudgets));
 }
 
 double mean_over_budgets(const Samples& samples, Strategy strategy) {
     double sum = 0;
-    for (const std::uint32_t k : kBudgets) {
+    for (const std::uint32_t k : kComparedBudgets) {
         sum += samples.mean(name_of(strategy), k);
     }
-    return sum / static_cast<double>(std::size(kBudgets));
+    return sum / static_cast<double>(std::size(kComparedBudgets));
 }
 
 std::string of(std::size_t part, std::size_t whole, const char* what) {

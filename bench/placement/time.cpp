@@ -18,7 +18,7 @@ namespace ask::bench {
 namespace {
 
 constexpr std::uint32_t kSizes[] = {256, 512, 1024, 2048};
-constexpr std::uint32_t kBudgets[] = {4, 8, 16, 32, 64, 128};
+constexpr std::uint32_t kTimedBudgets[] = {4, 8, 16, 32, 64, 128};
 
 template <typename Work>
 double seconds_of(Work work) {
@@ -66,7 +66,7 @@ void run_figure(const Settings& settings, Results& results) {
             placement::Random random(seed);
             const placement::Tree tree =
                 build(loaded_binary(n, placement::RateScheme::kConstant, Load::kPowerLaw, random));
-            for (const std::uint32_t k : kBudgets) {
+            for (const std::uint32_t k : kTimedBudgets) {
                 const placement::Problem problem = make_problem(tree, placement::Objective::kUtilisation);
                 const Timing timing = time_gather(problem, k);
                 gather.add("n = " + std::to_string(n), k, timing.gather);

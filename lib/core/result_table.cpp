@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t kFirstSlots = 1024;
 constexpr std::size_t kFirstKeyBytes = std::size_t{64} << 10;
-constexpr std::uint32_t kUsedBit = 1U << 31;
 // The stored part of a hash also says where an entry belongs, so growth reads no keys.
 constexpr std::uint64_t kMaxSlots = std::uint64_t{1} << 31;
 
@@ -45,7 +44,7 @@ bool same_bytes(const char* a, const char* b, std::size_t size) {
 }
 
 constexpr std::uint32_t tag_of(std::uint64_t hash) {
-    return static_cast<std::uint32_t>(hash) | kUsedBit;
+    return static_cast<std::uint32_t>(hash) | TableEntry::kUsedBit;
 }
 
 Wide value_of(const TableEntry& entry) {

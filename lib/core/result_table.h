@@ -42,9 +42,10 @@ struct TableHeader {
     std::uint64_t reserved[3];
 };
 struct TableEntry {
+    static constexpr std::uint32_t kUsedBit = 1U << 31;
     std::uint64_t key_offset;  // into the key heap
     std::uint32_t key_len;
-    std::uint32_t hash_used;  // high bit set: in use; the rest: of the key's hash
+    std::uint32_t hash_used;  // kUsedBit: in use; the rest: of the key's hash
     std::uint64_t value_lo;   // two's complement 128 bits
     std::uint64_t value_hi;
 };

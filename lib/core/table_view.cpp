@@ -12,8 +12,6 @@ Error damaged(std::string what) {
     return Error(Errc::kInput, "result table: " + std::move(what) + "; the table is damaged");
 }
 
-constexpr std::uint32_t kUsedBit = 1U << 31;
-
 }  // namespace
 
 Result<TableView> TableView::open(std::span<const std::byte> slots, std::span<const std::byte> keys) {
@@ -55,7 +53,7 @@ Result<TableView::Item> TableView::at(std::uint64_t i) const {
     // One copy, so that what is checked is what is used even if somebody writes meanwhile.
     TableEntry entry;
     std::memcpy(&entry, entries_.data() + i * sizeof(TableEntry), sizeof(entry));
-    if ((entry.hash_used & kUsedBit) == 0) {
+    if ((entry.hash_used & TableEntry::kUsedBit) == 0) {
         return Item{};
     }
     if (entry.key_len > ASK_MAX_KEY || entry.key_offset > keys_.size() ||

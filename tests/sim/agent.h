@@ -101,6 +101,13 @@ struct Channel {
     bool fin_reported = false;
 };
 
+// How often sessions look after themselves.
+inline constexpr Nanos kSessionTick = 50 * kMillisecond;
+
+[[nodiscard]] inline bool is_transient(const Error& error) {
+    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
+}
+
 class Agent final : public Handler {
  public:
     Agent(const Parts& parts, std::uint32_t host);

@@ -11,16 +11,11 @@ namespace ask::sim {
 
 namespace {
 
-constexpr Nanos kTick = 50 * kMillisecond;
 constexpr Nanos kSwitchWait = 500 * kMillisecond;
 constexpr Nanos kOpenRetryFor = 500 * kMillisecond;
 constexpr Nanos kFetchWait = 3 * kSecond;
 constexpr Nanos kRetry = 10 * kMillisecond;
 constexpr Nanos kLongestRenewWait = 100 * kMillisecond;
-
-bool is_transient(const Error& error) {
-    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
-}
 
 std::unique_ptr<ResultTable> make_table(Op op) {
     auto table = ResultTable::create(std::make_unique<ReadableMemory>(), op);
@@ -124,7 +119,7 @@ Job<Result<Done>> Agent::collect(TaskPtr task) {
         if (!fine.ok()) {
             co_return fine.error();
         }
-        co_await task->changed.wait_until(world_.clock, world_.clock.now() + kTick);
+        co_await task->changed.wait_until(world_.clock, world_.clock.now() + kSessionTick);
     }
     co_return Done{};
 }
@@ -159,7 +154,7 @@ Job<Result<Done>> Agent::commit(TaskPtr task) {
             if (task->error) {
                 co_return *task->error;
             }
-            co_await task->changed.wait_until(world_.clock, world_.clock.now() + kTick);
+            co_await task->changed.wait_until(world_.clock, world_.clock.now() + kSessionTick);
         }
         if (task->error) {
             co_return *task->error;
@@ -220,7 +215,7 @@ Job<Result<Done>> Agent::fetch_last(TaskPtr task) {
         if (task->error) {
             co_return *task->error;
         }
-        co_await task->changed.wait_until(world_.clock, world_.clock.now() + kTick);
+        co_await task->changed.wait_until(world_.clock, world_.clock.now() + kSessionTick);
     }
 }
 

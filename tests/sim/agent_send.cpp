@@ -10,17 +10,12 @@ namespace ask::sim {
 
 namespace {
 
-constexpr Nanos kTick = 50 * kMillisecond;
 constexpr Nanos kCallWait = 300 * kMillisecond;
 constexpr Nanos kJoinWait = 1500 * kMillisecond;
 constexpr Nanos kRetryPause = 10 * kMillisecond;
 constexpr Nanos kGoodbyeWait = 100 * kMillisecond;
 constexpr Nanos kRenewWait = 200 * kMillisecond;
 constexpr Nanos kLastAckWait = 200 * kMillisecond;
-
-bool is_transient(const Error& error) {
-    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
-}
 
 }  // namespace
 
@@ -99,7 +94,7 @@ Job<Result<bool>> Agent::try_join(Sending& sending) {
         } else if (world_.clock.now() >= sending.give_up_at) {
             co_return Error(Errc::kDeadline, "all channels are in use");
         } else {
-            co_await channel_free_.wait_until(world_.clock, world_.clock.now() + kTick);
+            co_await channel_free_.wait_until(world_.clock, world_.clock.now() + kSessionTick);
         }
     }
     const Result<bool> registered = co_await register_channel(sending);
@@ -225,7 +220,7 @@ Job<Result<Done>> Agent::stream(Sending& sending) {
         if (!ended && world_.clock.now() - channel.data.last_progress() > deadline()) {
             co_return Error(Errc::kDeadline, "no packet has been acknowledged");
         }
-        const Nanos until = world_.clock.now() + kTick;
+        const Nanos until = world_.clock.now() + kSessionTick;
         if (channel.fin_reported == ended) {
             co_await sessions.wait_until(world_.clock, until);
         }

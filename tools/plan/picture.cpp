@@ -19,12 +19,6 @@ constexpr double kMargin = 48;
 constexpr std::string_view kBlue = "#4a7fc1";
 constexpr std::string_view kRed = "#f2d7d5";
 
-std::string number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.6g", value);
-    return text.data();
-}
-
 std::string dot_quoted(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
@@ -108,22 +102,23 @@ std::vector<Place> lay_out(const std::vector<std::size_t>& upper) {
 }
 
 std::string text_at(Place at, std::string_view anchor, const std::string& text) {
-    return "<text x=\"" + number(at.x) + "\" y=\"" + number(at.y) + "\" text-anchor=\"" +
+    return "<text x=\"" + number_text(at.x) + "\" y=\"" + number_text(at.y) + "\" text-anchor=\"" +
            std::string(anchor) + "\">" + xml_escaped(text) + "</text>\n";
 }
 
 std::string draw_link(const Link& link, Place from, Place to) {
     const Place middle{.x = (from.x + to.x) / 2 + 6, .y = (from.y + to.y) / 2};
-    return "<line x1=\"" + number(from.x) + "\" y1=\"" + number(from.y) + "\" x2=\"" + number(to.x) +
-           "\" y2=\"" + number(to.y) + "\" stroke=\"#555\"/>\n" +
-           text_at(middle, "start", number(link.messages));
+    return "<line x1=\"" + number_text(from.x) + "\" y1=\"" + number_text(from.y) + "\" x2=\"" +
+           number_text(to.x) + "\" y2=\"" + number_text(to.y) + "\" stroke=\"#555\"/>\n" +
+           text_at(middle, "start", number_text(link.messages));
 }
 
 std::string draw_switch(const Link& link, Place at) {
-    return "<circle cx=\"" + number(at.x) + "\" cy=\"" + number(at.y) + "\" r=\"" + number(kRadius) +
-           "\" fill=\"" + std::string(link.aggregates ? kBlue : kRed) + "\" stroke=\"#333\"><title>" +
-           xml_escaped(link.from) + (link.aggregates ? ": aggregates" : ": forwards") + ", " +
-           number(link.messages) + " messages up" + "</title></circle>\n" +
+    return "<circle cx=\"" + number_text(at.x) + "\" cy=\"" + number_text(at.y) + "\" r=\"" +
+           number_text(kRadius) + "\" fill=\"" + std::string(link.aggregates ? kBlue : kRed) +
+           "\" stroke=\"#333\"><title>" + xml_escaped(link.from) +
+           (link.aggregates ? ": aggregates" : ": forwards") + ", " + number_text(link.messages) +
+           " messages up" + "</title></circle>\n" +
            text_at({.x = at.x, .y = at.y + kRadius + 13}, "middle", link.from);
 }
 
@@ -140,7 +135,8 @@ std::string picture_dot(const Report& report) {
         const std::string node = "  n" + std::to_string(at + 1);
         out += node + " [label=" + dot_quoted(link.from) +
                (link.aggregates ? ", fillcolor=\"" + std::string(kBlue) + "\"" : "") + "];\n";
-        out += node + " -> n" + std::to_string(upper[at]) + " [label=\"" + number(link.messages) + "\"];\n";
+        out +=
+            node + " -> n" + std::to_string(upper[at]) + " [label=\"" + number_text(link.messages) + "\"];\n";
     }
     return out + "}\n";
 }
@@ -161,15 +157,16 @@ Result<std::string> picture_svg(const Report& report) {
         width = std::max(width, each.x + kMargin);
         height = std::max(height, each.y + kMargin);
     }
-    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(width) + "\" height=\"" +
-                      number(height) + "\" font-family=\"sans-serif\" font-size=\"11\">\n" +
+    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number_text(width) +
+                      "\" height=\"" + number_text(height) +
+                      "\" font-family=\"sans-serif\" font-size=\"11\">\n" +
                       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
     for (std::size_t at = 0; at < report.links.size(); ++at) {
         out += draw_link(report.links[at], place[at + 1], place[upper[at]]);
     }
     const Place top = place[0];
-    out += "<rect x=\"" + number(top.x - kRadius) + "\" y=\"" + number(top.y - kRadius) + "\" width=\"" +
-           number(2 * kRadius) + "\" height=\"" + number(2 * kRadius) +
+    out += "<rect x=\"" + number_text(top.x - kRadius) + "\" y=\"" + number_text(top.y - kRadius) +
+           "\" width=\"" + number_text(2 * kRadius) + "\" height=\"" + number_text(2 * kRadius) +
            "\" fill=\"white\" stroke=\"#333\"/>\n" +
            text_at({.x = top.x, .y = top.y - kRadius - 6}, "middle", report.destination);
     for (std::size_t at = 0; at < report.links.size(); ++at) {

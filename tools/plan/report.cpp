@@ -17,12 +17,6 @@ namespace {
 using placement::Objective;
 using placement::SwitchId;
 
-std::string number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.6g", value);
-    return text.data();
-}
-
 // Columns as wide as their widest cell; the first one left-aligned, the others right.
 class TextTable {
  public:
@@ -123,6 +117,12 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string number_text(double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.6g", value);
+    return text.data();
+}
+
 Result<Report> make_report(const Network& network, const placement::SizeModel& model,
                            const PlanRequest& request) {
     const Problems problems{.messages = make_problem(network.tree, Objective::kUtilisation),
@@ -167,14 +167,15 @@ std::string report_text(const Report& report) {
     TextTable costs({"strategy", "switches", "utilisation s", "bottleneck s", "bytes", "of all-red"});
     const double all_red = of_objective(report.contenders.front().cost, report.objective);
     for (const Contender& each : report.contenders) {
-        costs.add({each.name, std::to_string(each.switches), number(each.cost.utilisation),
-                   number(each.cost.bottleneck), number(each.cost.bytes),
+        costs.add({each.name, std::to_string(each.switches), number_text(each.cost.utilisation),
+                   number_text(each.cost.bottleneck), number_text(each.cost.bytes),
                    percent_of(of_objective(each.cost, report.objective), all_red)});
     }
     TextTable links({"link", "rate /s", "messages", "busy s", "bytes", "sends"});
     for (const Link& link : report.links) {
-        links.add({link.from + " -> " + link.to, number(link.rate), number(link.messages), number(link.busy),
-                   number(link.bytes), link.aggregates ? "aggregates" : "forwards"});
+        links.add({link.from + " -> " + link.to, number_text(link.rate), number_text(link.messages),
+                   number_text(link.busy), number_text(link.bytes),
+                   link.aggregates ? "aggregates" : "forwards"});
     }
     return out + costs.text() + "\n" + links.text();
 }

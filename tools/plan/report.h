@@ -15,6 +15,9 @@
 
 namespace ask::plan {
 
+// As reports and pictures show it: six digits.
+[[nodiscard]] std::string number_text(double value);
+
 struct Measures {
     double utilisation = 0;  // seconds, summed over links
     double bottleneck = 0;   // seconds, of the busiest link

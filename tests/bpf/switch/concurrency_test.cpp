@@ -18,7 +18,7 @@ using namespace ask::test;
 namespace {
 
 constexpr unsigned kThreads = 2;
-constexpr std::uint64_t kPackets = 2000;
+constexpr std::uint64_t kRacingPackets = 2000;
 
 // A test run without assertions, which doctest wants on few threads. The kernel's own repeat would feed the
 // program its own output, which is in `out` afterwards.
@@ -107,7 +107,7 @@ TEST_CASE("two channels, one key: the total is exact") {
         for (unsigned i = 0; i < kThreads; ++i) {
             sw.add_channel(i, {.port = static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + i)});
             sw.add_flow(i, i, 0);
-            for (std::uint64_t seq = 1; seq <= kPackets; ++seq) {
+            for (std::uint64_t seq = 1; seq <= kRacingPackets; ++seq) {
                 Packet packet = sw.packet(i).seq(seq);
                 frames[i].push_back(packet.put(0, 0, "k", 1)
                                         .put(1, 0, "k", 1)
@@ -131,8 +131,8 @@ TEST_CASE("two channels, one key: the total is exact") {
         // What contention left in a packet went on to the receiver; all else is here.
         CHECK(one.tuples_collision + two.tuples_collision == 0);
         CHECK(total(sw) == static_cast<std::int64_t>(one.tuples_aggregated + two.tuples_aggregated));
-        CHECK(one.tuples_aggregated + one.tuples_contention == 4 * kPackets);
-        CHECK(two.tuples_aggregated + two.tuples_contention == 4 * kPackets);
+        CHECK(one.tuples_aggregated + one.tuples_contention == 4 * kRacingPackets);
+        CHECK(two.tuples_aggregated + two.tuples_contention == 4 * kRacingPackets);
     }
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("keys that take each other's place on two CPUs: what is held and what 
         for (unsigned i = 0; i < kThreads; ++i) {
             sw.add_channel(i, {.port = static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + i)});
             sw.add_flow(i, i, 0);
-            for (std::uint64_t seq = 1; seq <= kPackets; ++seq) {
+            for (std::uint64_t seq = 1; seq <= kRacingPackets; ++seq) {
                 Packet packet = sw.packet(i).seq(seq);
                 for (unsigned row = 0; row < 4; ++row) {
                     const std::string key(1, static_cast<char>('a' + (seq / 3 + row + i) % 4));
@@ -166,9 +166,10 @@ TEST_CASE("keys that take each other's place on two CPUs: what is held and what 
         const ask_flow_stats two = sw.stats(1);
         CHECK(one.tuples_evicted > 0);
         CHECK(two.tuples_evicted > 0);
-        CHECK(total(sw) + left == static_cast<std::int64_t>(2 * 8 * kPackets));
+        CHECK(total(sw) + left == static_cast<std::int64_t>(2 * 8 * kRacingPackets));
         for (const ask_flow_stats& stats : {one, two}) {
-            CHECK(stats.tuples_aggregated + stats.tuples_contention + stats.tuples_collision == 8 * kPackets);
+            CHECK(stats.tuples_aggregated + stats.tuples_contention + stats.tuples_collision ==
+                  8 * kRacingPackets);
         }
     }
 }
@@ -181,7 +182,7 @@ TEST_CASE("the same packets on two CPUs: each is new once") {
         sw.add_default();
         const std::vector<std::uint64_t> before = sw.counters();
         std::vector<Bytes> frames;
-        for (std::uint64_t seq = 1; seq <= kPackets; ++seq) {
+        for (std::uint64_t seq = 1; seq <= kRacingPackets; ++seq) {
             frames.push_back(sw.packet().seq(seq).put(0, 0, "k", 1).put(3, 16, "medium", 1).frame());
         }
         const std::uint32_t ifindex = network().in;
@@ -200,16 +201,16 @@ TEST_CASE("the same packets on two CPUs: each is new once") {
             }
         });
         const ask_flow_stats stats = sw.stats();
-        CHECK(stats.packets_new == kPackets);
-        CHECK(stats.tuples_aggregated == 2 * kPackets);
-        CHECK(total(sw) == static_cast<std::int64_t>(2 * kPackets));
+        CHECK(stats.packets_new == kRacingPackets);
+        CHECK(stats.tuples_aggregated == 2 * kRacingPackets);
+        CHECK(total(sw) == static_cast<std::int64_t>(2 * kRacingPackets));
         const std::vector<std::uint64_t> after = sw.counters();
         std::uint64_t all = 0;
         for (std::uint32_t i = 0; i < ASK_CNT_COUNT; ++i) {
             all += after[i] - before[i];
         }
         CHECK(all == tries);
-        CHECK(after[ASK_CNT_ack_new] - before[ASK_CNT_ack_new] == kPackets);
+        CHECK(after[ASK_CNT_ack_new] - before[ASK_CNT_ack_new] == kRacingPackets);
         CHECK(after[ASK_CNT_drop_stale] == before[ASK_CNT_drop_stale]);
     }
 }

@@ -8,25 +8,22 @@
 #include <doctest/doctest.h>
 
 #include "tests/netns/switchd/daemon.h"
+#include "tests/netns/switchd/one_flow.h"
 
 namespace {
 
 using ask::ChannelId;
 using ask::CheckSecret;
 using ask::test::Daemon;
+using ask::test::kChannel;
+using ask::test::kInstance;
+using ask::test::kSecret;
+using ask::test::must;
 using ask::test::task_request;
 using grpc::StatusCode;
 
-constexpr ChannelId kChannel{ask::test::kHost1, 49152};
-constexpr std::uint64_t kInstance = 42;
-constexpr CheckSecret kSecret{1, 2};
-
 ChannelId channel(std::uint32_t number) {
     return {ask::test::kHost1, static_cast<std::uint16_t>(49152 + number)};
-}
-
-void must(const grpc::Status& status) {
-    REQUIRE_MESSAGE(status.ok(), status.error_message());
 }
 
 void refused(const grpc::Status& status, StatusCode code, const std::string& text) {

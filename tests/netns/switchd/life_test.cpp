@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/netns/switchd/daemon.h"
+#include "tests/netns/switchd/one_flow.h"
 #include "tests/netns/switchd/packet.h"
 #include "tests/support/patience.h"
 
@@ -21,35 +22,23 @@ using ask::ChannelId;
 using ask::CheckSecret;
 using ask::test::counter;
 using ask::test::Daemon;
+using ask::test::Entries;
+using ask::test::fetched;
+using ask::test::kChannel;
+using ask::test::kIncarnation;
+using ask::test::kInstance;
+using ask::test::kSecret;
+using ask::test::must;
 using ask::test::OneTuple;
 using ask::test::task_request;
-using Entries = std::vector<Daemon::Entry>;
-
-constexpr ChannelId kChannel{ask::test::kHost1, 49152};
-constexpr std::uint32_t kIncarnation = 77;
-constexpr std::uint64_t kInstance = 0x0123456789abcdef;
-constexpr CheckSecret kSecret{0x1111222233334444, 0x5555666677778888};
-
-void must(const grpc::Status& status) {
-    REQUIRE_MESSAGE(status.ok(), status.error_message());
-}
 
 // A task with one channel joined.
 void set_up_task(Daemon& daemon) {
-    must(daemon.register_channel(kChannel, kIncarnation));
-    must(daemon.open_task(task_request("words", kInstance)));
-    must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+    ask::test::open_and_join(daemon, task_request("words", kInstance));
 }
 
 OneTuple tuple(std::uint64_t seq, const std::string& key, std::int32_t value) {
     return {kInstance, kChannel, kIncarnation, kSecret, seq, key, value};
-}
-
-Entries fetched(Daemon& daemon) {
-    Entries entries;
-    must(daemon.fetch(kInstance, 0, &entries));
-    std::ranges::sort(entries, {}, &Daemon::Entry::key);
-    return entries;
 }
 
 }  // namespace

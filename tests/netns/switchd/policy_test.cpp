@@ -10,6 +10,7 @@
 
 #include "lib/core/sram.h"
 #include "tests/netns/switchd/daemon.h"
+#include "tests/netns/switchd/one_flow.h"
 #include "tests/netns/switchd/packet.h"
 
 namespace {
@@ -17,17 +18,15 @@ namespace {
 using ask::ChannelId;
 using ask::CheckSecret;
 using ask::test::Daemon;
+using ask::test::Entries;
+using ask::test::fetched;
+using ask::test::kChannel;
+using ask::test::kIncarnation;
+using ask::test::kInstance;
+using ask::test::kSecret;
+using ask::test::must;
 using ask::test::OneTuple;
-using Entries = std::vector<Daemon::Entry>;
-
-constexpr ChannelId kChannel{ask::test::kHost1, 49152};
-constexpr std::uint32_t kIncarnation = 77;
-constexpr std::uint64_t kInstance = 0x0123456789abcdef;
-constexpr CheckSecret kSecret{0x1111222233334444, 0x5555666677778888};
-
-void must(const grpc::Status& status) {
-    REQUIRE_MESSAGE(status.ok(), status.error_message());
-}
+using ask::test::send_one;
 
 ask::v1::OpenTaskRequest request_with(ask::v1::Policy policy) {
     auto request = ask::test::task_request("words", kInstance);
@@ -38,29 +37,14 @@ ask::v1::OpenTaskRequest request_with(ask::v1::Policy policy) {
 
 // A task with one channel joined; its policy in force.
 ask::v1::Policy set_up_task(Daemon& daemon, ask::v1::Policy policy) {
-    ask::v1::OpenTaskReply reply;
-    must(daemon.register_channel(kChannel, kIncarnation));
-    must(daemon.open_task(request_with(policy), &reply));
-    must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
-    return reply.policy();
-}
-
-std::uint32_t send(std::uint64_t seq, const std::string& key, std::int32_t value) {
-    const OneTuple tuple{kInstance, kChannel, kIncarnation, kSecret, seq, key, value};
-    return send_through_switch(tuple, "p1");
+    return ask::test::open_and_join(daemon, request_with(policy)).policy();
 }
 
 // "own" is taken, "one" cools it, "new" takes its place: seqs 1 to 3.
 void evict_one() {
-    CHECK(send(1, "own", 5) == XDP_TX);
-    CHECK(send(2, "one", 1) != XDP_TX);
-    CHECK(send(3, "new", 7) != XDP_TX);
-}
-
-Entries fetched(Daemon& daemon) {
-    Entries entries;
-    must(daemon.fetch(kInstance, 0, &entries));
-    return entries;
+    CHECK(send_one(1, "own", 5) == XDP_TX);
+    CHECK(send_one(2, "one", 1) != XDP_TX);
+    CHECK(send_one(3, "new", 7) != XDP_TX);
 }
 
 // Of these a kernel lists all entries, which may take a grace period each.
@@ -112,7 +96,7 @@ TEST_CASE(
         CHECK(set_up_task(first, ask::v1::POLICY_REPLACE) == ask::v1::POLICY_REPLACE);
         evict_one();
         CHECK(first.end(SIGKILL) == 128 + SIGKILL);
-        CHECK(send(3, "new", 7) != XDP_TX);
+        CHECK(send_one(3, "new", 7) != XDP_TX);
         Daemon second;
         const ask::v1::SwitchStatus status = second.status();
         REQUIRE(status.tasks_size() == 1);
@@ -121,7 +105,7 @@ TEST_CASE(
         CHECK(status.tasks(0).stats().tuples_evicted() == 1);
         CHECK(status.tasks(0).stats().tuples_switch() == 2);
         CHECK(status.tasks(0).stats().tuples_collision() == 1);
-        CHECK(send(3, "new", 7) != XDP_TX);
+        CHECK(send_one(3, "new", 7) != XDP_TX);
         CHECK(ask::test::counter(status, "fwd_seen") + ask::test::counter(status, "up_no_route") >= 1);
         CHECK(fetched(second) == Entries{{"new", 7}});
         CHECK(ask::test::counter(second.status(), "abort_state") == 0);
@@ -159,6 +143,6 @@ TEST_CASE("what a predecessor left of a task that replaces is taken back") {
     check_no_inner_maps();
     must(second.open_task(request_with(ask::v1::POLICY_REPLACE)));
     must(second.join_flow(kInstance, kChannel, kIncarnation, kSecret));
-    CHECK(send(4, "own", 1) == XDP_TX);
+    CHECK(send_one(4, "own", 1) == XDP_TX);
     CHECK(fetched(second) == Entries{{"own", 1}});
 }

@@ -18,6 +18,7 @@
 #include "lib/bpf/map.h"
 #include "lib/bpf/object.h"
 #include "tests/netns/switchd/daemon.h"
+#include "tests/netns/switchd/one_flow.h"
 #include "tests/netns/switchd/packet.h"
 
 namespace {
@@ -25,37 +26,25 @@ namespace {
 using ask::ChannelId;
 using ask::CheckSecret;
 using ask::test::Daemon;
+using ask::test::Entries;
+using ask::test::fetched;
+using ask::test::kChannel;
+using ask::test::kIncarnation;
+using ask::test::kInstance;
+using ask::test::kSecret;
+using ask::test::must;
 using ask::test::OneTuple;
+using ask::test::sorted;
 using ask::test::task_request;
-using Entries = std::vector<Daemon::Entry>;
-
-constexpr ChannelId kChannel{ask::test::kHost1, 49152};
-constexpr std::uint32_t kIncarnation = 77;
-constexpr std::uint64_t kInstance = 0x0123456789abcdef;
-constexpr CheckSecret kSecret{0x1111222233334444, 0x5555666677778888};
-
-void must(const grpc::Status& status) {
-    REQUIRE_MESSAGE(status.ok(), status.error_message());
-}
 
 void open_with_copies(Daemon& daemon, std::uint32_t copies = 2) {
-    must(daemon.register_channel(kChannel, kIncarnation));
     auto request = task_request("words", kInstance);
     request.set_copies(copies);
-    ask::v1::OpenTaskReply opened;
-    must(daemon.open_task(request, &opened));
-    CHECK(opened.copies() == copies);
-    must(daemon.join_flow(kInstance, kChannel, kIncarnation, kSecret));
+    CHECK(ask::test::open_and_join(daemon, request).copies() == copies);
 }
 
 void send(std::uint64_t seq, const std::string& key, std::int32_t value) {
-    CHECK(ask::test::send_through_switch({kInstance, kChannel, kIncarnation, kSecret, seq, key, value},
-                                         "p1") == XDP_TX);
-}
-
-Entries sorted(Entries entries) {
-    std::ranges::sort(entries, {}, &Daemon::Entry::key);
-    return entries;
+    CHECK(ask::test::send_one(seq, key, value) == XDP_TX);
 }
 
 Entries swapped(Daemon& daemon, std::uint64_t epoch) {
@@ -64,12 +53,6 @@ Entries swapped(Daemon& daemon, std::uint64_t epoch) {
     must(daemon.swap(kInstance, epoch, &entries, &last));
     CHECK(last.epoch() == epoch);
     CHECK(last.count() == entries.size());
-    return sorted(entries);
-}
-
-Entries fetched(Daemon& daemon, std::uint64_t epoch) {
-    Entries entries;
-    must(daemon.fetch(kInstance, epoch, &entries));
     return sorted(entries);
 }
 

@@ -12,7 +12,7 @@
 namespace ask::cli {
 namespace {
 
-bool has(const std::string& text, std::string_view part) {
+bool contains(const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
 }
 
@@ -104,16 +104,16 @@ TEST_CASE("a status names what is wrong in capitals") {
     v1::AgentStatus agent;
     agent.set_name("h1");
     agent.set_switch_address("198.18.1.1:4792");
-    CHECK(has(status_text(agent), "NOT REACHABLE"));
+    CHECK(contains(status_text(agent), "NOT REACHABLE"));
     agent.set_switch_reachable(true);
-    CHECK_FALSE(has(status_text(agent), "NOT REACHABLE"));
-    CHECK(has(tasks_text(agent), "no tasks"));
+    CHECK_FALSE(contains(status_text(agent), "NOT REACHABLE"));
+    CHECK(contains(tasks_text(agent), "no tasks"));
     v1::SwitchStatus on_switch;
     on_switch.add_ports()->set_name("p1");
-    CHECK(has(status_text(on_switch), "MISSING"));
+    CHECK(contains(status_text(on_switch), "MISSING"));
     on_switch.mutable_ports(0)->set_attached(true);
-    CHECK_FALSE(has(status_text(on_switch), "MISSING"));
-    CHECK(has(counters_text(on_switch.counters()), "no counters"));
+    CHECK_FALSE(contains(status_text(on_switch), "MISSING"));
+    CHECK(contains(counters_text(on_switch.counters()), "no counters"));
 }
 
 }  // namespace

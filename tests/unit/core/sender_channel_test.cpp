@@ -12,17 +12,17 @@
 namespace ask {
 namespace {
 
-constexpr ChannelId kChannel{.host = 0xc6120001, .port = 49200};
-constexpr Mark kMark{.switch_id = 3, .incarnation = 33};
+constexpr ChannelId kSending{.host = 0xc6120001, .port = 49200};
+constexpr Mark kSwitch{.switch_id = 3, .incarnation = 33};
 
 // A channel, its clock, and what it sent.
-struct Fixture {
-    explicit Fixture(SenderConfig with = {}) : config(with), channel(kChannel, 77, with) {
+struct SenderFixture {
+    explicit SenderFixture(SenderConfig with = {}) : config(with), channel(kSending, 77, with) {
         params.instance = 5;
-        params.channel = kChannel;
+        params.channel = kSending;
         params.incarnation = 77;
         params.secret = {11, 12};
-        params.mark = kMark;
+        params.mark = kSwitch;
         // A packet for every tuple: a slot a row, a row a packet.
         params.geometry = {.short_slots = 1, .groups = 0, .m = 0, .rows = 1};
         params.first_seq = 1;
@@ -56,11 +56,11 @@ struct Fixture {
         header.op = params.op;
         header.geometry = params.geometry;
         header.instance = params.instance;
-        header.channel = kChannel;
+        header.channel = kSending;
         header.incarnation = params.incarnation;
         header.seq = seq;
         std::vector<std::byte> bytes(sizeof(ask_hdr));
-        write_ack(bytes, header, {.source = kChannel.port, .dest = ASK_UDP_PORT}, mark, ecn,
+        write_ack(bytes, header, {.source = kSending.port, .dest = ASK_UDP_PORT}, mark, ecn,
                   CheckKey(params.secret));
         return bytes;
     }
@@ -68,7 +68,7 @@ struct Fixture {
         channel.on_packet(now, ack_of(seq, mark, ecn), kBack);
     }
 
-    static constexpr Ports kBack{.source = ASK_UDP_PORT, .dest = kChannel.port};
+    static constexpr Ports kBack{.source = ASK_UDP_PORT, .dest = kSending.port};
     SenderConfig config;
     FlowParams params;
     SenderChannel channel;
@@ -85,7 +85,7 @@ SenderConfig plain_config() {
 }
 
 TEST_CASE("the congestion window opens by one packet an ACK, up to W") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(1000);
     CHECK(f.send_due().size() == 32);
     CHECK(f.channel.in_flight() == 32);
@@ -103,7 +103,7 @@ TEST_CASE("the congestion window opens by one packet an ACK, up to W") {
 }
 
 TEST_CASE("no seq leaves the window of the oldest that is not acknowledged") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(2000);
     std::uint64_t most = 0;
     std::uint64_t acked = 1;
@@ -126,7 +126,7 @@ TEST_CASE("no seq leaves the window of the oldest that is not acknowledged") {
 TEST_CASE("a smaller window than W holds as well") {
     SenderConfig config = plain_config();
     config.window = 10;
-    Fixture f(config);
+    SenderFixture f(config);
     f.start(100);
     CHECK(f.send_due().size() == 10);
     f.ack(2);
@@ -136,7 +136,7 @@ TEST_CASE("a smaller window than W holds as well") {
 }
 
 TEST_CASE("only a timeout sends again, in the order of the last sending") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(20);
     CHECK(f.send_due().size() == 20);
     for (std::uint64_t seq = 3; seq <= 20; ++seq) {
@@ -157,7 +157,7 @@ TEST_CASE("only a timeout sends again, in the order of the last sending") {
 }
 
 TEST_CASE("the timeout follows RFC 6298, and repeats give no sample") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(40);
     f.send_due();
     f.now += 4 * kMillisecond;
@@ -179,7 +179,7 @@ TEST_CASE("the timeout follows RFC 6298, and repeats give no sample") {
 }
 
 TEST_CASE("timeouts back off to the ceiling and a sample ends that") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(1);
     CHECK(f.send_due().size() == 1);
     Nanos expected = 10 * kMillisecond;
@@ -199,7 +199,7 @@ TEST_CASE("timeouts back off to the ceiling and a sample ends that") {
 }
 
 TEST_CASE("the floor holds where the network is fast") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(400);
     for (std::uint64_t acked = 1; acked <= 300; ++acked) {
         f.send_due();
@@ -216,7 +216,7 @@ TEST_CASE("the floor holds where the network is fast") {
 }
 
 TEST_CASE("a lost flight halves the window once") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(500);
     CHECK(f.send_due().size() == 32);
     f.now = f.channel.deadline();
@@ -242,7 +242,7 @@ TEST_CASE("a lost flight halves the window once") {
 }
 
 TEST_CASE("ECN echoes halve the window once a flight") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(500);
     f.send_due();
     for (std::uint64_t seq = 1; seq <= 16; ++seq) {
@@ -260,11 +260,11 @@ TEST_CASE("ECN echoes halve the window once a flight") {
 }
 
 TEST_CASE("an ACK counts only if everything about it fits") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(3);
     CHECK(f.send_due().size() == 3);
     const auto good = f.ack_of(2);
-    const auto bad = [&](const std::vector<std::byte>& bytes, Ports ports = Fixture::kBack) {
+    const auto bad = [&](const std::vector<std::byte>& bytes, Ports ports = SenderFixture::kBack) {
         const SenderStats before = f.channel.stats();
         f.channel.on_packet(f.now, bytes, ports);
         const SenderStats& after = f.channel.stats();
@@ -278,15 +278,15 @@ TEST_CASE("an ACK counts only if everything about it fits") {
         changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
         bad(changed);
     }
-    bad(good, {.source = kChannel.port, .dest = ASK_UDP_PORT});
-    bad(good, {.source = ASK_UDP_PORT, .dest = kChannel.port + 1});
+    bad(good, {.source = kSending.port, .dest = ASK_UDP_PORT});
+    bad(good, {.source = ASK_UDP_PORT, .dest = kSending.port + 1});
     bad({});
     bad(f.ack_of(0));
     bad(f.ack_of(4));
     bad(f.ack_of(258));  // the place of seq 2
     bad(f.ack_of(2, {.switch_id = 4, .incarnation = 33}));
     bad(f.ack_of(2, {.switch_id = 3, .incarnation = 34}));
-    Fixture other(plain_config());
+    SenderFixture other(plain_config());
     other.params.secret = {11, 13};
     bad(other.ack_of(2));
     other.params = f.params;
@@ -295,7 +295,7 @@ TEST_CASE("an ACK counts only if everything about it fits") {
     other.params = f.params;
     other.params.incarnation = 78;
     bad(other.ack_of(2));
-    f.ack(2, kMark);
+    f.ack(2, kSwitch);
     CHECK(f.channel.in_flight() == 2);
     CHECK(f.channel.stats().packets_acked_by_switch == 1);
     f.ack(2);
@@ -304,21 +304,21 @@ TEST_CASE("an ACK counts only if everything about it fits") {
 }
 
 TEST_CASE("random bytes change nothing but a counter") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(3);
     f.send_due();
     const Nanos deadline = f.channel.deadline();
     std::mt19937_64 random(4);
     for (int i = 0; i < 5'000; ++i) {
-        auto bytes = f.ack_of(1 + random() % 3, kMark);
+        auto bytes = f.ack_of(1 + random() % 3, kSwitch);
         for (std::uint64_t change = 0; change <= random() % 4; ++change) {
             bytes[random() % bytes.size()] ^= static_cast<std::byte>(1 + random() % 255);
         }
         bytes.resize(random() % 3 == 0 ? random() % 200 : bytes.size());
-        if (bytes == f.ack_of(1, kMark) || bytes == f.ack_of(2, kMark) || bytes == f.ack_of(3, kMark)) {
+        if (bytes == f.ack_of(1, kSwitch) || bytes == f.ack_of(2, kSwitch) || bytes == f.ack_of(3, kSwitch)) {
             continue;  // changed back by chance
         }
-        f.channel.on_packet(f.now, bytes, Fixture::kBack);
+        f.channel.on_packet(f.now, bytes, SenderFixture::kBack);
     }
     CHECK(f.channel.in_flight() == 3);
     CHECK(f.channel.deadline() == deadline);
@@ -326,7 +326,7 @@ TEST_CASE("random bytes change nothing but a counter") {
 }
 
 TEST_CASE("FIN follows when all else is acknowledged, and only the receiver may answer it") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(3);
     f.send_due();
     f.ack(3);
@@ -336,7 +336,7 @@ TEST_CASE("FIN follows when all else is acknowledged, and only the receiver may 
     CHECK(f.send_due() == std::vector<std::uint64_t>{4});
     CHECK(f.last.type == ASK_FIN);
     CHECK(f.last.mark == Mark{});
-    f.ack(4, kMark);
+    f.ack(4, kSwitch);
     CHECK_FALSE(f.channel.fin_acked());
     f.now = f.channel.deadline();
     CHECK(f.send_due() == std::vector<std::uint64_t>{4});
@@ -352,7 +352,7 @@ TEST_CASE("FIN follows when all else is acknowledged, and only the receiver may 
 }
 
 TEST_CASE("tasks follow each other on one sequence; an abandoned one starts another") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(2);
     f.send_due();
     f.ack(1);
@@ -379,13 +379,13 @@ TEST_CASE("tasks follow each other on one sequence; an abandoned one starts anot
     f.params.first_seq = 1;
     f.start(1);
     CHECK(f.send_due() == std::vector<std::uint64_t>{1});
-    f.channel.on_packet(f.now, late, Fixture::kBack);
+    f.channel.on_packet(f.now, late, SenderFixture::kBack);
     CHECK(f.channel.in_flight() == 1);
     CHECK(f.channel.stats().acks_ignored == 1);
 }
 
 TEST_CASE("a task that the channel cannot carry is refused") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.params.geometry = {.short_slots = 16, .groups = 8, .m = 4, .rows = 4};  // 1600 bytes
     const auto too_big = f.channel.begin(f.params, 0, true, f.now);
     REQUIRE_FALSE(too_big.ok());
@@ -401,7 +401,7 @@ TEST_CASE("a task that the channel cannot carry is refused") {
 }
 
 TEST_CASE("an empty task is a FIN and nothing else") {
-    Fixture f(plain_config());
+    SenderFixture f(plain_config());
     f.start(0);
     CHECK(f.channel.deadline() <= f.now);
     CHECK(f.send_due() == std::vector<std::uint64_t>{1});

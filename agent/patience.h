@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long sessions wait, and for what.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "agent/rpc.h"
+#include "lib/base/result.h"
+
+namespace ask {
+
+// How often a session looks after itself.
+inline constexpr milliseconds kSessionTick{500};
+
+// Whoever was called is away or slow, and may be back.
+[[nodiscard]] inline bool is_transient(const Error& error) {
+    return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
+}
+
+// "30 s".
+[[nodiscard]] inline std::string seconds_text(milliseconds time) {
+    return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
+}
+
+// Of a task: what the application asks for (0: the agent's own), from a second to a day.
+[[nodiscard]] inline milliseconds task_deadline(std::uint32_t asked_ms, unsigned own_seconds) {
+    constexpr milliseconds kShortest{1000};
+    constexpr milliseconds kLongest{86400000};
+    return std::clamp(asked_ms == 0 ? milliseconds(own_seconds * 1000LL) : milliseconds(asked_ms), kShortest,
+                      kLongest);
+}
+
+}  // namespace ask
