@@ -29,6 +29,8 @@ function(ask_test_properties name)
         ${name}
         PROPERTIES LABELS "${arg_LABELS}"
                    TIMEOUT ${arg_TIMEOUT}
+                   # The longest first, so that none is left to run alone at the end.
+                   COST ${arg_TIMEOUT}
                    ENVIRONMENT "ASK_BUILD_DIR=${PROJECT_BINARY_DIR};ASK_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
     if(arg_RESOURCE_LOCK)
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "${arg_RESOURCE_LOCK}")

@@ -125,7 +125,9 @@ TEST_CASE("a configuration that the running switch cannot take on is refused, na
     CHECK(has_program("p1"));
     CHECK(has_program("p2"));
     must_run("rm " + std::string(ask::test::kPins) + "/maps/flows");
-    refused(run_daemon(base_flags()), kUnknown, "maps/flows");
+    const CommandResult without = run_daemon(base_flags());
+    refused(without, kUnsupported, "maps/flows");
+    refused(without, kUnsupported, "run ask-switchd --unload");
 }
 
 TEST_CASE("another version's pins are refused, and unloaded without being understood") {
