@@ -62,6 +62,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "packets in flight per channel at the start");
     table.integer("rto_floor_us", &config.rto_floor_us, 100, 1000000,
                   "shortest retransmission timeout, microseconds");
+    table.integer("rto_fixed_us", &config.rto_fixed_us, 0, 1000000,
+                  "a retransmission timeout that never changes, microseconds; 0: by what packets take");
     table.integer("hold", &config.hold, 1, 1 << 20, "tuples held back to fill and merge packets");
     table.boolean("merge", &config.merge, "merge equal keys before packing");
     table.integer("ring_kib", &config.ring_kib, 256, 1 << 20,
@@ -100,6 +102,9 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
     sender.initial_window = initial_window;
     sender.rto_floor = rto_floor_us * kMicrosecond;
     sender.rto_initial = std::max(sender.rto_initial, sender.rto_floor);
+    if (rto_fixed_us > 0) {
+        sender.rto_floor = sender.rto_initial = sender.rto_ceiling = rto_fixed_us * kMicrosecond;
+    }
     sender.hold = hold;
     sender.merge = merge;
     sender.payload_limit = std::min(mtu - std::uint32_t{kPacketHeaderBytes}, ASK_MAX_PAYLOAD);

@@ -31,6 +31,7 @@ struct AgentConfig {
     std::uint32_t window = ASK_WINDOW;
     std::uint32_t initial_window = 32;
     std::uint32_t rto_floor_us = 2000;
+    std::uint32_t rto_fixed_us = 0;  // 0: adaptive
     std::uint32_t hold = 4096;
     bool merge = true;
     std::uint32_t ring_kib = 4096;
