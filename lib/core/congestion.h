@@ -10,12 +10,20 @@
 
 namespace ask {
 
-// Retransmission timeout after RFC 6298, with floor and ceiling; samples only from packets
-// sent once (Karn).
+// Retransmission timeout after RFC 6298, with floor and ceiling; samples only from packets sent once (Karn).
+//
+// RFC 6298 stays backed off until there is a sample. Where every second packet is lost hardly any is sent but
+// once, so that a channel would end up at the ceiling for good. Here any ACK ends backing off, and five
+// doublings are the most: at a window of one packet, that is little enough for any path. What Karn's rule
+// guards against, a path that takes longer than the timeout, shows in second ACKs of one packet, and those
+// raise the timeout until there is a sample.
 class RetransmitTimer {
  public:
     RetransmitTimer(Nanos initial, Nanos floor, Nanos ceiling)
-        : floor_(floor), ceiling_(std::max(floor, ceiling)), rto_(std::clamp(initial, floor_, ceiling_)) {}
+        : floor_(floor),
+          ceiling_(std::max(floor, ceiling)),
+          base_(std::clamp(initial, floor_, ceiling_)),
+          rto_(base_) {}
 
     void sample(Nanos rtt) {
         rtt = std::max<Nanos>(rtt, 0);
@@ -27,16 +35,32 @@ class RetransmitTimer {
             variation_ += (off - variation_) / 4;
             srtt_ += (rtt - srtt_) / 8;
         }
-        rto_ = std::clamp(srtt_ + 4 * variation_, floor_, ceiling_);
+        base_ = std::clamp(srtt_ + 4 * variation_, floor_, ceiling_);
+        rto_ = base_;
     }
-    // A timeout ran off: the next one is twice as long, until a sample comes.
-    void back_off() { rto_ = std::min(ceiling_, rto_ > ceiling_ / 2 ? ceiling_ : 2 * rto_); }
+    // Something sent more than once is acknowledged.
+    void progress() { rto_ = base_; }
+    // It is acknowledged once more: it was sent again too early. Once in a timeout: what was under way with
+    // it tells nothing new.
+    void premature(Nanos now) {
+        if (now >= learnt_at_ + base_) {
+            learnt_at_ = now;
+            base_ = std::min(ceiling_, 2 * base_);
+            rto_ = std::max(rto_, base_);
+        }
+    }
+    // A timeout ran off: the next one is twice as long, until an ACK comes.
+    void back_off() { rto_ = std::min({ceiling_, kMostBackOff * base_, 2 * rto_}); }
     [[nodiscard]] Nanos timeout() const { return rto_; }
     [[nodiscard]] Nanos srtt() const { return std::max<Nanos>(srtt_, 0); }
 
  private:
+    static constexpr Nanos kMostBackOff = 32;
+
     Nanos floor_;
     Nanos ceiling_;
+    Nanos base_;           // without backing off
+    Nanos learnt_at_ = 0;  // when it was last raised without a sample
     Nanos rto_;
     Nanos srtt_ = -1;  // none yet
     Nanos variation_ = 0;

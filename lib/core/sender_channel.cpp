@@ -97,7 +97,7 @@ class SenderChannel::Impl {
     PlaceList lost_;
 
  private:
-    enum class AckVerdict : std::uint8_t { kBad, kIgnored, kFits };
+    enum class AckVerdict : std::uint8_t { kBad, kIgnored, kAgain, kFits };
 
     [[nodiscard]] Ports own_ports() const { return {.source = id_.port, .dest = ASK_UDP_PORT}; }
     // Of a place in the store: a packet, and what its header may be shorter than the longest.
@@ -309,7 +309,8 @@ SenderChannel::Impl::AckVerdict SenderChannel::Impl::judge(const PacketView& ack
     }
     const Place& place = places_[place_of_seq(header.seq)];
     if (place.state == Place::State::kFree || place.seq != header.seq) {
-        return AckVerdict::kIgnored;
+        const bool lately = header.seq < next_seq_ && next_seq_ - header.seq <= ASK_WINDOW;
+        return lately ? AckVerdict::kAgain : AckVerdict::kIgnored;
     }
     // A switch never answers for the receiver.
     if (place.type != ASK_DATA && header.mark != Mark{}) {
@@ -323,7 +324,9 @@ void SenderChannel::Impl::take_ack(Nanos now, const PacketView& ack) {
     Place& place = places_[at];
     (place.state == Place::State::kSent ? sent_ : lost_).remove(places_, at);
     place.state = Place::State::kFree;
-    if (!place.repeated) {
+    if (place.repeated) {
+        timer_.progress();
+    } else {
         timer_.sample(now - place.sent_at);
     }
     if ((ack.header.flags & ASK_F_ECE) != 0) {
@@ -347,6 +350,9 @@ void SenderChannel::Impl::on_packet(Nanos now, std::span<const std::byte> payloa
         case AckVerdict::kBad:
             ++stats_.acks_bad;
             break;
+        case AckVerdict::kAgain:
+            timer_.premature(now_);
+            [[fallthrough]];
         case AckVerdict::kIgnored:
             ++stats_.acks_ignored;
             break;

@@ -178,7 +178,7 @@ TEST_CASE("the timeout follows RFC 6298, and repeats give no sample") {
     CHECK(f.channel.srtt() == 4500 * kMicrosecond);
 }
 
-TEST_CASE("timeouts back off to the ceiling and a sample ends that") {
+TEST_CASE("timeouts back off to the ceiling and an ACK ends that") {
     SenderFixture f(plain_config());
     f.start(1);
     CHECK(f.send_due().size() == 1);
@@ -190,12 +190,76 @@ TEST_CASE("timeouts back off to the ceiling and a sample ends that") {
         expected = std::min(2 * expected, 100 * kMillisecond);
     }
     f.ack(1);
-    CHECK(f.send_due() == std::vector<std::uint64_t>{2});  // FIN, still backed off (Karn)
-    CHECK(f.channel.deadline() - f.now == 100 * kMillisecond);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{2});  // FIN
+    CHECK(f.channel.deadline() - f.now == 10 * kMillisecond);
     f.now += 100 * kMicrosecond;
     f.ack(2);
     CHECK(f.channel.fin_acked());
     CHECK(f.channel.deadline() == kNever);
+}
+
+// A network that answers every packet that it does not lose after `delay`: runs the task to its FIN. Returns
+// how many retransmissions there were when each packet was first acknowledged.
+std::vector<std::uint64_t> run_through(SenderFixture& f, Nanos delay, double loss, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    std::bernoulli_distribution lost(loss);
+    std::deque<std::pair<Nanos, std::uint64_t>> acks;
+    std::vector<std::uint64_t> retransmissions;
+    while (!f.channel.fin_acked()) {
+        for (const std::uint64_t seq : f.send_due()) {
+            if (!lost(random)) {
+                acks.emplace_back(f.now + delay, seq);
+            }
+        }
+        const Nanos next = acks.empty() ? kNever : acks.front().first;
+        f.now = std::min(next, f.channel.deadline());
+        REQUIRE(f.now < kNever);
+        if (next <= f.now) {
+            const std::uint32_t before = f.channel.in_flight();
+            f.ack(acks.front().second);
+            acks.pop_front();
+            if (f.channel.in_flight() < before) {
+                retransmissions.push_back(f.channel.stats().retransmissions);
+            }
+        }
+    }
+    return retransmissions;
+}
+
+// With 30 % lost on each of two or four links, there and back, every second or three of four transmissions
+// fail, and hardly any RTT can be measured.
+TEST_CASE("loss by chance does not bring a channel to a halt") {
+    struct Case {
+        double loss;
+        Nanos most;  // for a packet, on average
+    };
+    for (const Case& each : {Case{0.51, 20 * kMillisecond}, Case{0.76, 120 * kMillisecond}}) {
+        for (std::uint32_t seed = 1; seed <= 5; ++seed) {
+            CAPTURE(each.loss);
+            CAPTURE(seed);
+            SenderFixture f;
+            const Nanos began = f.now;
+            f.start(400);
+            run_through(f, 50 * kMicrosecond, each.loss, seed);
+            CHECK(f.now - began < 400 * each.most);
+        }
+    }
+}
+
+// What is sent again before its answer can be here gives no sample; the second ACK tells that it was too
+// early.
+TEST_CASE("a path that takes longer than the timeout is learnt") {
+    SenderConfig config = plain_config();
+    config.rto_initial = config.rto_floor;
+    for (const Nanos delay : {2 * kMillisecond, 15 * kMillisecond, 60 * kMillisecond}) {
+        CAPTURE(delay);
+        SenderFixture f(config);
+        f.start(2000);
+        const auto retransmissions = run_through(f, delay, 0, 1);
+        REQUIRE(retransmissions.size() > 1500);
+        CHECK(retransmissions[1000] > 0);
+        CHECK(retransmissions.back() == retransmissions[1000]);
+    }
 }
 
 TEST_CASE("the floor holds where the network is fast") {
