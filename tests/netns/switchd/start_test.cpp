@@ -61,6 +61,23 @@ TEST_CASE("a missing capability is named") {
             kDenied, "missing CAP_BPF, CAP_NET_ADMIN:");
 }
 
+#ifdef ASK_TEST_LACKING_KERNEL
+TEST_CASE("what the kernel lacks is named, all of it, and nothing is left behind") {
+    const auto start = [](const std::string& lacks) {
+        return ask::test::run_command("exec env LD_PRELOAD=" ASK_TEST_LACKING_KERNEL " ASK_TEST_LACKS=" +
+                                      lacks + " " ASK_TEST_SWITCHD " " + base_flags());
+    };
+    refused(start("mmapable"), kUnsupported, "memory-mapped arrays");
+    refused(start("devmap_hash"), kUnsupported, "this kernel lacks redirection by devmap_hash");
+    const CommandResult both = start("inner,devmap_hash");
+    refused(both, kUnsupported, "this kernel lacks arrays as inner maps of any size");
+    refused(both, kUnsupported, "; redirection by devmap_hash");
+    refused(both, kUnsupported, "Linux 6.1 or later has everything");
+    CHECK(pinned_paths().empty());
+    CHECK_FALSE(has_program("p1"));
+}
+#endif
+
 TEST_CASE("the service's few capabilities are enough") {
     Daemon daemon("--unload-on-exit", "p1,p2", "setpriv --bounding-set=-all,+bpf,+net_admin,+perfmon --");
     CHECK(daemon.status().ports(1).attached());
