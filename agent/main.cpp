@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <grpc/support/time.h>
 #include <spdlog/spdlog.h>
 
 #include "agent/agent.h"
@@ -128,7 +129,7 @@ Result<> run(AgentConfig config) {
     agent.registry.stop();
     unregister_channels(agent);
     agent.rpc.cancel_calls();
-    (*server)->Shutdown(std::chrono::system_clock::now() + kServerEnd);
+    (*server)->Shutdown(gpr_time_from_millis(kServerEnd.count(), GPR_TIMESPAN));
     (*server)->Wait();
     metrics.reset();
     agent.workers.stop();

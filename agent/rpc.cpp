@@ -42,6 +42,29 @@ std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address) {
     return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+RpcChannels::RpcChannels() : watch_([this] { end_overdue_calls(); }) {}
+
+RpcChannels::~RpcChannels() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    stopping_.notify_all();
+    watch_.join();
+}
+
+void RpcChannels::end_overdue_calls() {
+    constexpr milliseconds kEvery{500};
+    std::unique_lock lock(mutex_);
+    while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
+        for (const auto& [context, deadline] : calls_) {
+            if (Clock::now() > deadline + kEvery) {
+                context->TryCancel();
+            }
+        }
+    }
+}
+
 std::shared_ptr<grpc::Channel> RpcChannels::get(const std::string& address) {
     const std::lock_guard lock(mutex_);
     auto& channel = channels_[address];
@@ -53,8 +76,8 @@ std::shared_ptr<grpc::Channel> RpcChannels::get(const std::string& address) {
 
 void RpcChannels::cancel_calls() {
     const std::lock_guard lock(mutex_);
-    for (grpc::ClientContext* const call : calls_) {
-        call->TryCancel();
+    for (const auto& [context, deadline] : calls_) {
+        context->TryCancel();
     }
 }
 
@@ -67,11 +90,11 @@ void RpcCancel::cancel() {
 }
 
 RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel)
-    : channels_(channels), cancel_(cancel) {
+    : channels_(channels), cancel_(cancel), deadline_(Clock::now() + wait) {
     set_deadline(context_, wait);
     {
         const std::lock_guard lock(channels_.mutex_);
-        channels_.calls_.insert(&context_);
+        channels_.calls_.emplace(&context_, deadline_);
     }
     if (cancel_ != nullptr) {
         const std::lock_guard lock(cancel_->mutex_);
@@ -80,6 +103,11 @@ RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel)
             context_.TryCancel();
         }
     }
+}
+
+grpc::Status RpcCall::verdict(const grpc::Status& status) const {
+    const bool overdue = status.error_code() == grpc::StatusCode::CANCELLED && Clock::now() > deadline_;
+    return overdue ? grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "no answer in time") : status;
 }
 
 RpcCall::~RpcCall() {

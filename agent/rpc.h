@@ -5,13 +5,15 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
+#include <thread>
 
+#include <grpc/support/time.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -28,17 +30,29 @@ using std::chrono::milliseconds;
 [[nodiscard]] std::uint32_t random_u32();
 
 // gRPC channels by address ("198.18.1.1:4792"), and the calls that are under way. Thread-safe.
+//
+// gRPC's own timers wait for times of day: when the wall clock is set back, they come late by as much, and
+// so would the end of a call that nobody answers. A thread with a monotonic clock ends such calls as well.
 class RpcChannels {
  public:
+    RpcChannels();
+    ~RpcChannels();
+    RpcChannels(const RpcChannels&) = delete;
+    RpcChannels& operator=(const RpcChannels&) = delete;
     std::shared_ptr<grpc::Channel> get(const std::string& address);
     // Ends the calls that are under way now; later ones are not affected. For the daemon's end.
     void cancel_calls();
 
  private:
     friend class RpcCall;
+    void end_overdue_calls();
+
     std::mutex mutex_;
+    std::condition_variable stopping_;
+    bool stop_ = false;
     std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
-    std::set<grpc::ClientContext*> calls_;
+    std::map<grpc::ClientContext*, Clock::time_point> calls_;  // and when each is to have ended
+    std::thread watch_;
 };
 
 // Ends the call that is under way with it, and every later one, from another thread.
@@ -62,18 +76,23 @@ class RpcCall {
     RpcCall& operator=(const RpcCall&) = delete;
 
     [[nodiscard]] grpc::ClientContext& context() { return context_; }
+    // How the call ended: one that was ended because its time was over says so.
+    [[nodiscard]] grpc::Status verdict(const grpc::Status& status) const;
 
  private:
     RpcChannels& channels_;
     RpcCancel* const cancel_;
+    const Clock::time_point deadline_;
     grpc::ClientContext context_;
 };
 
 // A new channel, not connected yet.
 std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address);
 
+// A span, which gRPC takes from now on by the monotonic clock: of a time of day it would make one by reading
+// the wall clock a second time, and that may have been stepped in between.
 inline void set_deadline(grpc::ClientContext& context, milliseconds wait) {
-    context.set_deadline(std::chrono::system_clock::now() + wait);
+    context.set_deadline(gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
 }
 
 // Calls `method` of `stub` once. The error names `peer`.
@@ -84,7 +103,7 @@ Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
                        RpcCancel* cancel = nullptr) {
     RpcCall call(channels, wait, cancel);
     Reply reply;
-    const grpc::Status status = (stub.*method)(&call.context(), request, &reply);
+    const grpc::Status status = call.verdict((stub.*method)(&call.context(), request, &reply));
     if (!status.ok()) {
         return from_status(status, peer);
     }

@@ -139,7 +139,7 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel*
         }
         copy.chunks.push_back(std::move(*chunk.mutable_entries()));
     }
-    if (const grpc::Status status = reader->Finish(); !status.ok()) {
+    if (const grpc::Status status = call.verdict(reader->Finish()); !status.ok()) {
         return explain_loss(from_status(status, name()), address_);
     }
     if (!last.last() || last.count() != seen || last.epoch() != order.epoch) {

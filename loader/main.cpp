@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include <grpc/support/time.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
@@ -122,7 +123,7 @@ Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const Da
     notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
     const auto served = serve(signals, **controller, service);
     notify_stopping();
-    (*server)->Shutdown(std::chrono::system_clock::now() + kStopTime);
+    (*server)->Shutdown(gpr_time_from_seconds(kStopTime.count(), GPR_TIMESPAN));
     (*server)->Wait();
     ASK_PASS(served);
     outcome->signal = *served;

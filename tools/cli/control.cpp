@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include "proto/agent.grpc.pb.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr std::chrono::seconds kAnswer{5};
 
 void limit(grpc::ClientContext& context) {
-    context.set_deadline(std::chrono::system_clock::now() + kAnswer);
+    context.set_deadline(gpr_time_from_seconds(kAnswer.count(), GPR_TIMESPAN));
 }
 
 Error explain(const grpc::Status& status, const std::string& who, const std::string& what_to_do) {
