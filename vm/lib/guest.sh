@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 #
 # One guest: the share with its files, the machine, and the pipes that its results come through. Needs lib/kernel.sh
-# (kernel_fetch done) and lib/nics.sh. VM_ROOT is what the guest sees as its root: the host's /, or a directory.
+# (kernel_fetch done) and lib/nics.sh. VM_ROOT is what the guest sees as its root: the host's /, or a directory. If
+# VM_REBOOTS is 1, what it writes is on a disk.
 #
 # shellcheck disable=SC2034  # GUEST_* are for the script that sources this, or read by name
 
@@ -94,10 +95,18 @@ machine_options() {
         console=ttyAMA0
     fi
     # The emulation may be given little of the host: no panic over a late timer, and stalls only if they last.
-    args=("console=$console" quiet panic=-1 rdinit=/init no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60)
+    args=("console=$console" quiet rdinit=/init no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60)
     [[ $VM_INIT != /sbin/init ]] || args+=(systemd.wants=ask-vm.service systemd.show_status=0)
+    # A panic resets, which ends the machine; unless it may be reset: then it just stays, and guest_await sees it.
+    if ((VM_REBOOTS)); then
+        args+=(panic=0 ask.disk)
+        machine+=(-drive "file=$work/disk,format=raw,if=virtio,cache=unsafe")
+    else
+        args+=(panic=-1)
+        machine+=(-no-reboot)
+    fi
     printf '%s\n' "${machine[@]}" -accel tcg,thread=multi -m "$memory" -smp "$cpus" \
-        -nodefaults -no-user-config -no-reboot -display none \
+        -nodefaults -no-user-config -display none \
         -object "memory-backend-memfd,id=mem,size=${memory}M,share=on" -machine memory-backend=mem \
         -chardev "socket,id=fs,path=$work/fs.sock" -device vhost-user-fs-pci,chardev=fs,tag=rootfs \
         -chardev "file,id=console,path=$work/console" -serial chardev:console -device virtio-serial-pci \
@@ -116,11 +125,10 @@ guest_waited() {
     cat "/proc/$GUEST_PID/task/"*/schedstat 2>/dev/null | awk '{ sum += $2 } END { printf "%d\n", sum / 1000000 }'
 }
 
-# guest_await CODE_FILE SECONDS : until the machine has ended, or has said all there is to say; 1 if it does neither in
-# time. A second counts only if the machine got it, since a busy host, or one that stopped us all for a while, is no
+# guest_await WORK SECONDS : until the machine has ended, or has said all there is to say; 1 if it does neither in time. A second counts only if the machine got it, since a busy host, or one that stopped us all for a while, is no
 # kernel that hangs; but all of it ends after five times SECONDS. Under systemd the end in order belongs to it.
 guest_await() {
-    local -r file=$1 seconds=$2
+    local -r work=$1 seconds=$2
     local left=$2 ticks=0 waited=0 before=0 ended
     while ((left > 0 && ticks < 5 * seconds)); do
         sleep 1 &
@@ -128,7 +136,8 @@ guest_await() {
         ended=
         wait -n -p ended "$GUEST_PID" "$GUEST_CLOCK_PID" || true
         [[ $ended != "$GUEST_PID" ]] || return 0
-        [[ ! -s $file || $VM_INIT == /sbin/init ]] || return 0
+        [[ ! -s $work/code || $VM_INIT == /sbin/init ]] || return 0
+        ! grep -q 'Kernel panic - not syncing' "$work/console" || return 0
         waited=$(guest_waited)
         ((waited - before > 500)) || left=$((left - 1))
         before=$waited
@@ -144,6 +153,10 @@ guest_boot() {
     local out err
     local -a readers=() options nics
     guest_share "$work"
+    if ((VM_REBOOTS)); then
+        truncate --size=2G "$work/disk"
+        mkfs.ext4 -q -F "$work/disk" || fail "cannot make a file system in $work/disk"
+    fi
     mapfile -t options < <(machine_options "$@")
     mapfile -t nics < <(nic_options "$VM_WIRES" "$VM_QUEUES" "$VM_NIC" "$VM_JOIN")
     # Pipes rather than our own descriptors: qemu makes what it is given non-blocking, or truncates it.
@@ -163,7 +176,7 @@ guest_boot() {
     GUEST_PID=$!
     exec {out}>&- {err}>&-
     GUEST_HUNG=0
-    guest_await "$work/code" "$seconds" || GUEST_HUNG=1
+    guest_await "$work" "$seconds" || GUEST_HUNG=1
     guest_clear
     wait "${readers[@]}" || true
 }

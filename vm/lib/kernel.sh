@@ -8,6 +8,8 @@
 
 # What the guest needs before it has the host's root, hence modprobe; kmod loads the rest from there.
 readonly VM_BOOT_MODULES=(virtio_pci virtio_console virtiofs overlay)
+# And if it has a disk.
+readonly VM_DISK_MODULES=(virtio_blk ext4)
 
 vm_cache() {
     printf '%s\n' "${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ask-vm"
@@ -37,32 +39,41 @@ kernel_unpack() {
     mv "$work" "$dir"
 }
 
-# kernel_modules DIR VERSION : the files to load, in order, for VM_BOOT_MODULES.
+# kernel_modules DIR VERSION MODULE... : the files to load, in order, for these.
 kernel_modules() {
+    local -r dir=$1 version=$2
     local module
-    for module in "${VM_BOOT_MODULES[@]}"; do
-        modprobe --dirname "$1/root" --set-version "$2" --show-depends "$module" ||
-            fail "kernel $2 has no module $module: guests cannot reach their root with it"
+    shift 2
+    for module; do
+        modprobe --dirname "$dir/root" --set-version "$version" --show-depends "$module" ||
+            fail "kernel $version has no module $module: guests cannot reach their root with it"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }'
+}
+
+# add_modules ROOT : the files on standard input, to ROOT/modules; prints the names of those that were not there yet.
+add_modules() {
+    local file name
+    while read -r file; do
+        name=${file##*/}
+        name=${name%.xz}
+        [[ ! -e $1/modules/$name ]] || continue
+        case $file in
+            *.xz) xz --decompress --stdout "$file" >"$1/modules/$name" ;;
+            *) cp "$file" "$1/modules/$name" ;;
+        esac
+        printf '%s\n' "$name"
+    done
 }
 
 # kernel_initramfs DIR VERSION FILE
 kernel_initramfs() {
     local -r root=$1/initramfs
-    local file name
     rm -rf --one-file-system "$root"
     mkdir -p "$root"/{bin,modules,proc,sys,dev,lower,layer,root}
     cp "$VM_BUSYBOX" "$root/bin/busybox"
     cp "$ASK_ROOT/vm/guest/init" "$root/init"
-    : >"$root/modules.list"
-    while read -r file; do
-        name=${file##*/}
-        case $name in
-            *.xz) name=${name%.xz} && xz --decompress --stdout "$file" >"$root/modules/$name" ;;
-            *) cp "$file" "$root/modules/$name" ;;
-        esac
-        printf '%s\n' "$name" >>"$root/modules.list"
-    done < <(kernel_modules "$1" "$2")
+    add_modules "$root" < <(kernel_modules "$1" "$2" "${VM_BOOT_MODULES[@]}") >"$root/modules.list"
+    add_modules "$root" < <(kernel_modules "$1" "$2" "${VM_DISK_MODULES[@]}") >"$root/disk.list"
     (cd "$root" && find . -print0 | LC_ALL=C sort -z | cpio --null --create --format=newc --owner=0:0 --quiet) >"$3.part"
     mv "$3.part" "$3"
 }
