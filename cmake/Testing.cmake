@@ -7,7 +7,7 @@
 #
 # ask_script_test(<name> COMMAND <command>... [LABELS ...] [TIMEOUT ...] [RESOURCE_LOCK ...])
 #   Any other test. ASK_BUILD_DIR in its environment names the build directory. Nothing is ever skipped: what
-#   cannot run fails. (But for label vm, whose needs a machine may lack: vm/quick_test.)
+#   cannot run fails.
 #
 # Labels: style (of the sources and objects), package (what is installed), unit (no rights needed), models
 # (state spaces searched whole), sim (simulated histories), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs
