@@ -27,7 +27,9 @@ namespace ask {
 namespace {
 
 constexpr const char* kDefaultConfig = "/etc/ask/switchd.toml";
-constexpr int kMaxThreads = 32;
+// Beside a call for each task and channel: status, metrics, and whoever else asks. Threads are made as calls
+// come.
+constexpr std::uint32_t kSpareThreads = 32;
 constexpr int kMaxRequestBytes = 1 << 20;
 constexpr std::chrono::milliseconds kTick{1000};
 // Ends the daemon and leaves the switch to a successor, whatever unload_on_exit says: systemd sends it for a
@@ -57,21 +59,22 @@ Result<> unload(const SwitchConfig& config) {
     return {};
 }
 
-Result<std::unique_ptr<grpc::Server>> start_server(const std::string& listen, SwitchService& service) {
+Result<std::unique_ptr<grpc::Server>> start_server(const SwitchConfig& config, SwitchService& service) {
     grpc::ResourceQuota quota("ask-switchd");
-    quota.SetMaxThreads(kMaxThreads);
+    // All tasks may be opened, or fetched, at once, and all channels registered.
+    quota.SetMaxThreads(static_cast<int>(config.max_tasks + config.max_channels + kSpareThreads));
     grpc::ServerBuilder builder;
     int port = 0;
     builder.SetResourceQuota(quota)
         .SetMaxReceiveMessageSize(kMaxRequestBytes)
         // Two daemons on one port would each get some of the calls.
         .AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0)
-        .AddListeningPort(listen, grpc::InsecureServerCredentials(), &port)
+        .AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port)
         .RegisterService(&service);
     auto server = builder.BuildAndStart();
     if (!server || port == 0) {
         return Error(Errc::kUnavailable,
-                     "cannot listen on " + listen + ": is the port in use, or the address not here?");
+                     "cannot listen on " + config.listen + ": is the port in use, or the address not here?");
     }
     return server;
 }
@@ -110,7 +113,7 @@ Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const Da
                             .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()});
     ASK_PASS(controller);
     SwitchService service(**controller, plane, pins, ports);
-    const auto server = start_server(config.listen, service);
+    const auto server = start_server(config, service);
     ASK_PASS(server);
     std::optional<MetricsServer> metrics;
     if (!config.metrics.empty()) {
