@@ -5,7 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <iostream>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "bench/job/job.h"
@@ -24,13 +27,65 @@ std::vector<double> zipf_weights(std::uint32_t keys) {
     return weights;
 }
 
+Result<> write_tally(const std::string& path, const std::vector<std::uint64_t>& counts) {
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(counts.data()),
+               static_cast<std::streamsize>(counts.size() * sizeof(counts[0])));
+    file.close();
+    return file ? Result<>() : Error(Errc::kInternal, "cannot write " + path);
+}
+
+Result<> add_tally(const std::string& path, std::vector<std::uint64_t>& counts) {
+    std::ifstream file(path, std::ios::binary);
+    for (std::uint64_t& count : counts) {
+        std::uint64_t more = 0;
+        if (!file.read(reinterpret_cast<char*>(&more), sizeof(more))) {
+            return Error(Errc::kInput, path + ": not a tally of " + std::to_string(counts.size()) + " keys");
+        }
+        count += more;
+    }
+    return {};
+}
+
+// Takes the line's key and count off what is still to come.
+Result<> take_line(const std::string& line, std::vector<std::uint64_t>& counts) {
+    std::uint64_t key = 0;
+    std::uint64_t count = 0;
+    const char* const end = line.data() + line.size();
+    const auto at = std::from_chars(line.data(), end, key, 16);
+    const bool tab = at.ec == std::errc() && at.ptr != end && *at.ptr == '\t';
+    const auto last = tab ? std::from_chars(at.ptr + 1, end, count) : std::from_chars_result{line.data(), {}};
+    if (!tab || last.ec != std::errc() || last.ptr != end || key >= counts.size() || count == 0 ||
+        counts[key] != count) {
+        return Error(Errc::kInput, "the answer is wrong in line '" + line + "'");
+    }
+    counts[key] = 0;
+    return {};
+}
+
 }  // namespace
+
+Result<> check_counts(std::uint32_t keys, const std::vector<std::string>& tallies) {
+    std::vector<std::uint64_t> counts(keys);
+    for (const std::string& tally : tallies) {
+        ASK_PASS(add_tally(tally, counts));
+    }
+    std::string line;
+    while (std::getline(std::cin, line)) {
+        ASK_PASS(take_line(line, counts));
+    }
+    const auto missing = std::ranges::find_if(counts, [](std::uint64_t count) { return count != 0; });
+    return missing == counts.end() ? Result<>()
+                                   : Error(Errc::kInput, "the answer lacks key number " +
+                                                             std::to_string(missing - counts.begin()));
+}
 
 Result<> generate(const Generation& what) {
     const std::vector<double> weights = what.zipf ? zipf_weights(what.keys) : std::vector<double>();
     std::mt19937_64 random(what.seed);
     std::uniform_real_distribution<double> place(0, what.zipf ? weights.back() : 1);
     std::uniform_int_distribution<std::uint32_t> any(0, what.keys - 1);
+    std::vector<std::uint64_t> counts(what.tally.empty() ? 0 : what.keys);
     for (std::uint64_t i = 0; i < what.tuples; ++i) {
         std::uint32_t key = 0;
         if (what.zipf) {
@@ -38,6 +93,9 @@ Result<> generate(const Generation& what) {
                                              weights.begin());
         } else {
             key = any(random);
+        }
+        if (!counts.empty()) {
+            ++counts[key];
         }
         std::array<char, 16> line{};
         char* end = std::to_chars(line.data(), line.data() + line.size() - 1, key, 16).ptr;
@@ -47,7 +105,7 @@ Result<> generate(const Generation& what) {
             return Error::from_errno(errno, "write a key");
         }
     }
-    return {};
+    return what.tally.empty() ? Result<>() : write_tally(what.tally, counts);
 }
 
 }  // namespace ask::bench

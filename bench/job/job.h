@@ -17,9 +17,13 @@ struct Generation {
     std::uint64_t tuples = 0;
     bool zipf = false;       // exponent 1; otherwise uniform
     std::uint32_t seed = 1;  // who sends
+    std::string tally;       // a file for how often each key was drawn: 64-bit numbers, by key; empty: none
 };
-// Lines of one key each to standard output.
+// Lines of one key each, a hexadecimal number, to standard output.
 Result<> generate(const Generation& what);
+// Whether lines "key<TAB>count" on standard input are the sum of such tallies, every key once. kInput: the
+// first line that is not, or a key that is missing.
+Result<> check_counts(std::uint32_t keys, const std::vector<std::string>& tallies);
 
 // The paper's alternative without any help of the network: a TCP stream of lines into one hash table. An end
 // of a file ends a sender's stream.

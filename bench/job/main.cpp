@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bench/job/run needs beside the product; one subcommand each.
+// What the runs of jobs and scales need beside the product; one subcommand each.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     ask::bench::TcpReceive receive;
     std::string out;
     std::vector<std::string> command;
+    std::vector<std::string> tallies;
     CLI::App app("Parts of tools/bench job that are not the product.", "ask-bench-job");
     app.require_subcommand(1);
 
@@ -35,6 +36,12 @@ int main(int argc, char** argv) {
     generator->add_option("--tuples", generation.tuples)->required();
     generator->add_flag("--zipf", generation.zipf);
     generator->add_option("--seed", generation.seed);
+    generator->add_option("--tally", generation.tally);
+
+    CLI::App* checker =
+        app.add_subcommand("check", "whether an answer on standard input is the tallies' sum");
+    checker->add_option("--keys", generation.keys)->check(CLI::Range(1U, 1U << 30U));
+    checker->add_option("TALLY", tallies)->required();
 
     CLI::App* sender = app.add_subcommand("send", "a file of lines, by TCP");
     sender->add_option("--to", send.host)->required();
@@ -53,6 +60,9 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     if (generator->parsed()) {
         return report(ask::bench::generate(generation));
+    }
+    if (checker->parsed()) {
+        return report(ask::bench::check_counts(generation.keys, tallies));
     }
     if (sender->parsed()) {
         return report(ask::bench::tcp_send(send));
