@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Frames into the natively compiled switch program: sealed packets whose fields the input chooses, packets
+// damaged after they were sealed, and any bytes. One counter each, none that cannot happen; what is not
+// proven changes no memory; what the check lets through, lib/core lets through; a repeat aggregates nothing;
+// and of the values of a new packet each is in the region or in what leaves the switch.
+#include <linux/bpf.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "lib/core/bytes.h"
+#include "lib/core/packet.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/pisa/native_harness.h"
+
+namespace ask::fuzz {
+namespace {
+
+using test::Bytes;
+using test::NativeSwitch;
+using test::Packet;
+using test::TaskSpec;
+
+constexpr test::Ports kPorts{.in = 11, .out = 12, .side = 13};
+constexpr std::size_t kMaxFrames = 12;
+constexpr std::size_t kPayloadOffset = 42;
+constexpr std::uint32_t kFlows = 2;
+
+constexpr auto kCounterNames = std::to_array<std::string_view>({
+#define ASK_COUNTER(name, class_, text) #name,
+#include "lib/abi/counters.def"
+#undef ASK_COUNTER
+});
+constexpr auto kCounterClasses = std::to_array<std::string_view>({
+#define ASK_COUNTER(name, class_, text) #class_,
+#include "lib/abi/counters.def"
+#undef ASK_COUNTER
+});
+
+TaskSpec task_spec(std::uint32_t number, bool replace) {
+    TaskSpec spec;
+    spec.aggregators = 4;  // few, so that keys collide
+    spec.policy = replace ? ASK_POLICY_REPLACE : ASK_POLICY_FIRST_COME;
+    if (number == 1) {
+        spec.instance += 1;
+        spec.short_slots = 4;
+        spec.groups = 2;
+        spec.m = 4;
+        spec.rows = 8;
+        spec.copies = replace ? 1 : 2;
+    }
+    return spec;
+}
+
+// Everything that the program keeps, but its scratch memory and its counters.
+struct Memory {
+    std::vector<Bytes> maps;
+    std::vector<std::vector<std::uint64_t>> inner;
+    bool operator==(const Memory&) const = default;
+};
+
+struct Run {
+    std::uint32_t counter = 0;
+    std::uint32_t action = 0;
+    Bytes out;
+};
+
+std::int64_t region_total(std::span<const ask_aggregator> region) {
+    std::int64_t sum = 0;
+    for (const ask_aggregator& aggregator : region) {
+        std::uint32_t kpart = 0;
+        std::memcpy(&kpart, aggregator.kpart, sizeof(kpart));
+        sum += kpart == 0 ? 0 : aggregator.vpart;
+    }
+    return sum;
+}
+
+class World {
+ public:
+    World(test::Way way, bool replace) : program_(way, kPorts) {
+        for (std::uint32_t i = 0; i < kFlows; ++i) {
+            test::ChannelSpec channel;
+            channel.port = static_cast<std::uint16_t>(channel.port + i);
+            program_.add_channel(i, channel);
+            program_.add_task(i, task_spec(i, replace));
+            program_.add_flow(i, i, i);
+        }
+    }
+
+    void frame(Input& input) {
+        const auto kind = input.take<std::uint8_t>();
+        const std::uint32_t flow = kind & 1U;
+        if ((kind & 0xe0U) == 0xe0) {
+            Bytes bytes = to_bytes(input.bytes(input.take<std::uint16_t>() % 2048));
+            bytes.resize(std::max<std::size_t>(bytes.size(), 14));  // the kernel hands over nothing shorter
+            run_twice(bytes);
+            return;
+        }
+        Packet packet = make(input, flow);
+        if ((kind & 2U) != 0) {
+            change(input, packet);
+        }
+        Bytes frame = packet.frame();
+        if ((kind & 4U) != 0) {
+            damage(input, frame);
+        }
+        if ((kind & 6U) == 0) {
+            const Run run = run_twice(frame);
+            require(kCounterNames[run.counter].substr(0, 4) != "bad_", "a sender's packet is let in");
+        } else {
+            run_twice(frame);
+        }
+    }
+
+ private:
+    static Bytes to_bytes(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+    // A packet as the flow's sender makes it.
+    Packet make(Input& input, std::uint32_t flow) const {
+        Packet packet = program_.packet(flow);
+        packet.seq(1 + input.take<std::uint8_t>());
+        const unsigned type = input.below(8);
+        if (type == 7) {
+            packet.type = ASK_FIN;
+        } else if (type == 6) {
+            packet.type = ASK_LONG;
+            packet.body = to_bytes(input.bytes(input.take<std::uint8_t>()));
+            packet.body.resize(std::max<std::size_t>(8, packet.body.size() / 8 * 8));
+        } else {
+            put_tuples(input, packet, program_.task(flow));
+        }
+        return packet;
+    }
+
+    static void put_tuples(Input& input, Packet& packet, const TaskSpec& task) {
+        const unsigned slots = unsigned{task.short_slots} + task.groups;
+        unsigned row = 0;
+        for (unsigned left = 1 + input.below(40); left > 0; --left) {
+            const auto choice = input.take<std::uint8_t>();
+            row = std::min<unsigned>(row + ((choice & 0x80U) != 0 ? 1 : 0), task.rows - 1U);
+            const unsigned slot = choice % slots;
+            const auto letter = input.take<std::uint8_t>();
+            std::string key(1, static_cast<char>('a' + letter % 8));
+            if (slot >= task.short_slots) {
+                key += "edium";
+                key += static_cast<char>('a' + letter / 8 % 8);
+            }
+            const std::uint32_t value = input.flag() ? input.take<std::uint32_t>() : letter;
+            packet.put(row, slot, key, static_cast<std::int32_t>(value));
+        }
+        // A sender's last row is not empty.
+        while (packet.bitmaps.back() == 0) {
+            packet.bitmaps.pop_back();
+            packet.rows.pop_back();
+        }
+    }
+
+    // Fields that are not what a sender writes, under a seal that fits.
+    static void change(Input& input, Packet& packet) {
+        for (unsigned left = 1 + input.below(3); left > 0; --left) {
+            const auto value = input.take<std::uint32_t>();
+            const auto small = static_cast<std::uint8_t>(value);
+            const auto half = static_cast<std::uint16_t>(value);
+            switch (input.below(26)) {
+                case 0:
+                    packet.version = small;
+                    break;
+                case 1:
+                    packet.type = small;
+                    break;
+                case 2:
+                    packet.flags = small;
+                    break;
+                case 3:
+                    packet.rows_field = small;
+                    break;
+                case 4:
+                    packet.short_slots = small;
+                    break;
+                case 5:
+                    packet.groups = small;
+                    break;
+                case 6:
+                    packet.m = small;
+                    break;
+                case 7:
+                    packet.op = small;
+                    break;
+                case 8:
+                    packet.task += small;
+                    break;
+                case 9:
+                    packet.host ^= value;
+                    break;
+                case 10:
+                    packet.port = half;
+                    break;
+                case 11:
+                    packet.mark_switch = half;
+                    break;
+                case 12:
+                    packet.incarnation ^= value;
+                    break;
+                case 13:
+                    packet.mark_incarnation = value;
+                    break;
+                case 14:
+                    packet.seq_field = std::uint64_t{value} << (value & 32U);
+                    break;
+                case 15:
+                    packet.bitmaps.push_back(value);
+                    break;
+                case 16:
+                    packet.bitmaps.resize(small % 12, value);
+                    break;
+                case 17:
+                    packet.rows.resize(small % 10, Bytes(std::size_t{8} * (value >> 8 & 63U)));
+                    break;
+                case 18:
+                    packet.body.resize(half % 4096, small);
+                    break;
+                case 19:
+                    packet.total_length = half;
+                    break;
+                case 20:
+                    packet.udp_length = half;
+                    break;
+                case 21:
+                    packet.dest = (value & 1U) != 0 ? test::kNowhere : test::kBehindSide;
+                    break;
+                case 22:
+                    packet.source_port = half;
+                    break;
+                case 23:
+                    packet.dest_port = half;
+                    break;
+                case 24:
+                    packet.tos = small, packet.ttl = static_cast<std::uint8_t>(value >> 8);
+                    break;
+                default:
+                    packet.trailer.resize(half % 600, small);
+                    break;
+            }
+        }
+        if (!packet.bitmaps.empty() && !packet.rows.empty() && input.flag()) {
+            packet.bitmaps[0] = input.take<std::uint32_t>();
+        }
+    }
+
+    static void damage(Input& input, Bytes& frame) {
+        for (unsigned left = 1 + input.below(4); left > 0; --left) {
+            const std::size_t at = input.take<std::uint16_t>() % frame.size();
+            frame[at] = static_cast<std::uint8_t>(frame[at] ^ input.take<std::uint8_t>());
+        }
+        if (input.flag()) {
+            frame.resize(std::max<std::size_t>(14, input.take<std::uint16_t>() % 4096));
+        }
+    }
+
+    [[nodiscard]] Memory memory() const {
+        Memory all;
+        for (const char* map : {"channels", "dedupe", "pkt_state", "flows", "flow_stats", "tasks"}) {
+            std::size_t size = 0;
+            const auto* bytes = static_cast<const std::uint8_t*>(native_memory(map, &size));
+            all.maps.emplace_back(bytes, bytes + size);
+        }
+        for (std::uint32_t i = 0; i < kFlows; ++i) {
+            all.inner.push_back(words(program_.region(i)));
+            all.inner.push_back(words(program_.heats(i)));
+            all.inner.push_back(words(program_.carried(i)));
+        }
+        return all;
+    }
+    template <typename T>
+    static std::vector<std::uint64_t> words(std::span<const T> span) {
+        static_assert(sizeof(T) == sizeof(std::uint64_t));
+        std::vector<std::uint64_t> all(span.size());
+        if (!all.empty()) {
+            std::memcpy(all.data(), span.data(), span.size_bytes());
+        }
+        return all;
+    }
+
+    // The UDP payload by the IP length, as the kernel and the switch take it.
+    static std::span<const std::byte> payload_of(const Bytes& frame) {
+        const auto all = std::as_bytes(std::span(frame));
+        const std::size_t length = load_be<std::uint16_t>(all.data() + 16);
+        require(length >= 28 && length + 14 <= frame.size(),
+                "a packet that is let in has a length that fits");
+        return all.subspan(kPayloadOffset, length - 28);
+    }
+    static Ports ports_of(const Bytes& frame) {
+        const auto all = std::as_bytes(std::span(frame));
+        return {.source = load_be<std::uint16_t>(all.data() + 34),
+                .dest = load_be<std::uint16_t>(all.data() + 36)};
+    }
+    static bool verifies(const Bytes& frame) {
+        static const std::array<CheckKey, kFlows> kKeys{CheckKey(test::flow_secret(0)),
+                                                        CheckKey(test::flow_secret(1))};
+        const auto payload = payload_of(frame);
+        return std::ranges::any_of(kKeys,
+                                   [&](const CheckKey& key) { return key.verify(payload, ports_of(frame)); });
+    }
+
+    // Sum of the values that a frame carries.
+    static std::int64_t carried_total(const Bytes& frame, const TaskSpec& task) {
+        const auto view = parse_packet(payload_of(frame));
+        require(view.has_value(), "what leaves the switch is well-formed");
+        const Geometry& geometry = view->header.geometry;
+        std::int64_t sum = 0;
+        for (unsigned row = 0; row < view->header.rows; ++row) {
+            for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
+                const unsigned past = slot < task.short_slots
+                                          ? slot + 1
+                                          : task.short_slots + (slot - task.short_slots + 1U) * task.m;
+                if ((view->bitmap[row] >> slot & 1U) != 0) {
+                    const std::byte* const end =
+                        view->body.data() + std::size_t{row} * geometry.row_bytes() + std::size_t{8} * past;
+                    sum += static_cast<std::int32_t>(load_be<std::uint32_t>(end - 4));
+                }
+            }
+        }
+        return sum;
+    }
+
+    Run run_twice(const Bytes& frame) {
+        const Run first = run(frame);
+        const Memory before = memory();
+        const Run second = run(frame);
+        require(before.inner == memory().inner, "a repeat aggregates nothing");
+        // What came of a packet that is let in, and the copy of it, is the same or less.
+        require(is_let_in(second) || second.counter == first.counter || is_let_in(first),
+                "a repeat is no other packet");
+        return first;
+    }
+
+    static bool is_let_in(const Run& run) {
+        const std::string_view name = kCounterNames[run.counter];
+        return name.starts_with("ack_") || name.starts_with("fwd_") || name.starts_with("long_") ||
+               name.starts_with("fin_") || name == "drop_in_flight" || name == "drop_stale";
+    }
+
+    Run run(const Bytes& frame) {
+        const Memory before = memory();
+        std::array<std::int64_t, kFlows> totals{region_total(program_.region(0)),
+                                                region_total(program_.region(1))};
+        auto counters = NativeSwitch::counters();
+        const auto outcome = program_.run(frame);
+        Run run{.counter = ASK_CNT_COUNT, .action = outcome.action, .out = outcome.frame};
+        const auto after = NativeSwitch::counters();
+        for (std::uint32_t i = 0; i < counters.size(); ++i) {
+            if (counters[i] != after[i]) {
+                require(run.counter == ASK_CNT_COUNT && after[i] == counters[i] + 1,
+                        "one counter grows, by one");
+                run.counter = i;
+            }
+        }
+        require(run.counter != ASK_CNT_COUNT, "a counter grows");
+        require(kCounterClasses[run.counter] != "never", "nothing happens that cannot");
+        require(run.out.size() <= frame.size(), "no packet grows");
+        check_left_alone(frame, run, before);
+        check_action(run);
+        if (is_let_in(run)) {
+            check_let_in(frame, run, totals);
+        }
+        return run;
+    }
+
+    void check_left_alone(const Bytes& frame, const Run& run, const Memory& before) const {
+        const std::string_view name = kCounterNames[run.counter];
+        if (name.starts_with("bad_") || name.starts_with("transit_") || name == "pass_foreign" ||
+            name == "drop_stale") {
+            require(before == memory(), "what is not proven, not ours or stale changes no memory");
+        }
+        if (name == "pass_foreign") {
+            require(run.out == frame, "what is not ours is passed on as it came");
+        }
+    }
+
+    static void check_action(const Run& run) {
+        const std::string_view name = kCounterNames[run.counter];
+        std::uint32_t action = XDP_REDIRECT;
+        if (name.starts_with("bad_") || name.starts_with("drop_")) {
+            action = XDP_DROP;
+        } else if (name.starts_with("ack_")) {
+            action = XDP_TX;
+        } else if (name == "pass_foreign" || name == "up_no_route") {
+            action = XDP_PASS;
+        }
+        require(run.action == action, "a packet goes where its counter says");
+    }
+
+    void check_let_in(const Bytes& frame, const Run& run,
+                      const std::array<std::int64_t, kFlows>& before) const {
+        require(verifies(frame), "what the switch lets in, lib/core verifies");
+        if (run.action == XDP_DROP) {
+            return;
+        }
+        require(verifies(run.out), "what leaves the switch is sealed");
+        if (run.counter != ASK_CNT_ack_new && run.counter != ASK_CNT_fwd_new) {
+            return;
+        }
+        const auto header = parse_packet(payload_of(frame))->header;
+        const std::uint32_t flow = header.instance == program_.task(0).instance ? 0 : 1;
+        const std::int64_t aggregated = region_total(program_.region(flow)) - before[flow];
+        const std::int64_t left =
+            run.counter == ASK_CNT_fwd_new ? carried_total(run.out, program_.task(flow)) : 0;
+        require(aggregated + left == carried_total(frame, program_.task(flow)),
+                "each value is aggregated or travels on");
+    }
+
+    NativeSwitch program_;
+};
+
+}  // namespace
+}  // namespace ask::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace ask::fuzz;
+    Input input(data, size);
+    const auto ways = input.take<std::uint8_t>();
+    World world(ask::test::kWays[ways % 4], (ways & 4U) != 0);
+    for (std::size_t i = 0; i < kMaxFrames && !input.empty(); ++i) {
+        world.frame(input);
+    }
+    return 0;
+}
