@@ -67,7 +67,7 @@ hurt late 5000 "duplicated" --dup 20 --dup-late "500..$latest"
 hurt loss01 20000 "lost" --loss 0.1
 hurt loss1 10000 "lost" --loss 1
 hurt loss10 5000 "lost" --loss 10
-hurt loss30 300 "lost" --loss 30
+hurt loss30 2000 "lost" --loss 30
 hurt copies 10000 "duplicated released" --dup 30 --dup-late 0..5
 hurt order 10000 "reordered released" --reorder 30
 hurt damage 5000 "corrupted" --corrupt 5
