@@ -282,7 +282,12 @@ Result<LocalIo> LocalSocket::try_receive(google::protobuf::MessageLite& message,
     header.msg_iovlen = 1;
     header.msg_control = control.bytes.data();
     header.msg_controllen = control.bytes.size();
-    const ssize_t size = ::recvmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t size = ::recvmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size < 0 && errno == ECONNRESET) {
+        // It closed without reading all that was sent to it: the kernel says so once, before what it had to
+        // say.
+        size = ::recvmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    }
     if (size < 0) {
         const int err = errno;
         if (means_would_block(err)) {

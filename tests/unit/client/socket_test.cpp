@@ -53,6 +53,25 @@ UniqueFd event() {
     return UniqueFd(::eventfd(0, EFD_CLOEXEC));
 }
 
+TEST_CASE("the last words of a peer that closed without listening are heard") {
+    auto pair = LocalSocket::make_pair();
+    REQUIRE(pair.ok());
+    auto& [left, right] = *pair;
+    REQUIRE(left.try_send(failed(1, "a request that nobody reads")).ok());
+    REQUIRE(right.try_send(failed(9, "all places are taken")).ok());
+    {
+        const LocalSocket closed = std::move(right);
+    }
+    v1::LocalReply reply;
+    const auto received = left.try_receive(reply);
+    REQUIRE(received.ok());
+    REQUIRE(*received == LocalIo::kDone);
+    CHECK(reply.failed().code() == 9);
+    const auto after = left.try_receive(reply);
+    REQUIRE(after.ok());
+    CHECK(*after == LocalIo::kClosed);
+}
+
 TEST_CASE("a message and its descriptors arrive, close-on-exec") {
     auto pair = LocalSocket::make_pair();
     REQUIRE(pair.ok());
