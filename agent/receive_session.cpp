@@ -37,7 +37,7 @@ ReceiveSession::ReceiveSession(Agent& agent, SessionIo& io, v1::OpenReceive requ
     : agent_(agent), io_(io), request_(std::move(request)), task_(std::make_shared<ReceiveTask>()) {}
 
 void ReceiveSession::run() {
-    if (auto result = run_steps(); !result) {
+    if (auto result = run_within_limits([this] { return run_steps(); }); !result) {
         give_up(result.error());
     }
 }

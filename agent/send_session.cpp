@@ -38,7 +38,7 @@ SendSession::SendSession(Agent& agent, SessionIo& io, v1::OpenSend request)
 
 void SendSession::run() {
     describe("looking for the task");
-    auto result = run_steps();
+    auto result = run_within_limits([this] { return run_steps(); });
     if (!result) {
         give_up(result.error());
     }

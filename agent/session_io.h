@@ -3,9 +3,11 @@
 // A session's two ears: the application's socket and its mailbox.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,17 @@ class SessionIo {
     AgentCounters* counters_;
     bool application_gone_ = false;
 };
+
+// Memory and threads that the standard library could not get: the end of the session that wanted them, not of
+// the agent.
+template <typename Steps>
+Result<> run_within_limits(Steps steps) {
+    try {
+        return steps();
+    } catch (const std::exception& error) {
+        return Error(Errc::kLimit, std::string("the agent is out of memory or threads: ") + error.what());
+    }
+}
 
 // Why a session ends when the daemon does.
 [[nodiscard]] Error stopping_error();

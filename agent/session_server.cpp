@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <array>
+#include <system_error>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -94,18 +95,39 @@ void SessionServer::accept_one() {
     if (stopping_) {
         return;
     }
-    if (sessions_.size() >= agent_.config.max_sessions) {
+    if (auto started = start_locked(*socket); !started) {
         agent_.counters.add(AgentCounter::k_refused_sessions);
-        SessionIo io(std::move(*socket), std::make_shared<Mailbox>(), &agent_.counters);
-        io.fail(Error(Errc::kLimit, "the agent serves " + std::to_string(agent_.config.max_sessions) +
-                                        " applications already: try again later, or raise max_sessions"));
-        return;
+        SessionIo(std::move(*socket), std::make_shared<Mailbox>(), &agent_.counters).fail(started.error());
+    }
+}
+
+// A session of its own for the connection, which is left as it is if there is none to be had.
+Result<> SessionServer::start_locked(LocalSocket& socket) {
+    if (sessions_.size() >= agent_.config.max_sessions) {
+        return Error(Errc::kLimit, "the agent serves " + std::to_string(agent_.config.max_sessions) +
+                                       " applications already: try again later, or raise max_sessions");
     }
     Session& session = sessions_.emplace_back();
-    session.thread = std::thread([this, &session, taken = std::move(*socket)]() mutable {
-        serve(std::move(taken), session.mailbox);
-        session.ended.store(true, std::memory_order_release);
-    });
+    if (session.mailbox->fd() < 0) {
+        sessions_.pop_back();
+        return Error(Errc::kLimit,
+                     "the agent has no file descriptor left (Too many open files): try again "
+                     "later, or raise its LimitNOFILE");
+    }
+    // Shared, so that it is still there if the thread is not.
+    const auto taken = std::make_shared<LocalSocket>(std::move(socket));
+    try {
+        session.thread = std::thread([this, &session, taken] {
+            serve(std::move(*taken), session.mailbox);
+            session.ended.store(true, std::memory_order_release);
+        });
+    } catch (const std::system_error& error) {
+        sessions_.pop_back();
+        socket = std::move(*taken);
+        return Error(Errc::kLimit, std::string("the agent cannot start a thread (") + error.what() +
+                                       "): try again later, or raise its limits of memory and tasks");
+    }
+    return {};
 }
 
 void SessionServer::serve(LocalSocket socket, const std::shared_ptr<Mailbox>& mailbox) {

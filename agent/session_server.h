@@ -37,6 +37,7 @@ class SessionServer {
 
     void accept_loop();
     void accept_one();
+    Result<> start_locked(LocalSocket& socket);
     void serve(LocalSocket socket, const std::shared_ptr<Mailbox>& mailbox);
     // Joins the threads of sessions that have ended. Under mutex_.
     void reap_locked();

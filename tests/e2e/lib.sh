@@ -31,6 +31,8 @@ finish() {
             tail -n 25 "$node" >&2
         done
     fi
+    # What a test has made beside its lab, it says itself how to undo.
+    ! declare -F on_exit >/dev/null || on_exit
     "$lab" down --name "$name" || true
     rm -rf --one-file-system "$scratch"
     exit "$code"

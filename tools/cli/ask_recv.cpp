@@ -160,10 +160,12 @@ Result<> print(const client::ResultMap& table) {
 int finish(const Flags& flags, const Received& received, StatsFile& stats_file) {
     const client::ReceiveResult& result = received.result;
     tell_missing(result.report);
+    int code = result.report.missing.empty() ? 0 : kExitIncomplete;
     if (!flags.common.stats_file.empty()) {
         const std::string json = receive_stats_json(received.info, result.report);
         if (auto written = stats_file.write(json); !written) {
-            return fail(kName, written.error());
+            // The senders have been told that the result is there: it is printed all the same.
+            code = fail(kName, written.error());
         }
     }
     if (auto printed = print(result.table); !printed) {
@@ -172,7 +174,7 @@ int finish(const Flags& flags, const Received& received, StatsFile& stats_file) 
                    ? kExitBrokenPipe
                    : fail(kName, std::move(printed).error().with_context("standard output"));
     }
-    return result.report.missing.empty() ? 0 : kExitIncomplete;
+    return code;
 }
 
 int run(const Flags& flags) {
