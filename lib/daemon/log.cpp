@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include <bpf/libbpf.h>
+#include <google/protobuf/stubs/logging.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -75,6 +76,13 @@ __attribute__((format(printf, 2, 0))) int print_libbpf(libbpf_print_level level,
     return size;
 }
 
+// protobuf's, of any thread. It calls a string of somebody's message that is not UTF-8 an error; whoever
+// reaches a daemon's port could fill its log with that.
+void print_protobuf(google::protobuf::LogLevel level, const char* file, int line, const std::string& text) {
+    spdlog::log(level == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug,
+                "protobuf, {}:{}: {}", file, line, text);
+}
+
 }  // namespace
 
 const std::vector<std::string>& log_levels() {
@@ -101,6 +109,7 @@ Result<> set_up_log(const std::string& program, std::string_view level) {
     logger->flush_on(spdlog::level::trace);
     spdlog::set_default_logger(std::move(logger));
     libbpf_set_print(print_libbpf);
+    google::protobuf::SetLogHandler(print_protobuf);
     return {};
 }
 
