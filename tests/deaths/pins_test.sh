@@ -125,6 +125,7 @@ bpffs_unmounted() {
 
     stream_task_on_switch
     starts_not 'is not a bpffs: run mount -t bpf'
+    wait_for 10 detached
     mount_again
     lab_do restart sw
     finish_stream mount
@@ -133,9 +134,16 @@ bpffs_unmounted() {
     nothing_left "the bpffs is unmounted and the daemon killed: a successor says so, and starts once it is back"
 }
 
+# The kernel lets go of what was pinned in an unmounted bpffs a little after its last user.
+detached() {
+    on sw ip -json link show dev p1 | jq -e 'all(.[]; .xdp == null)' >/dev/null
+}
+
 stream_task_on_switch() {
+    lab_do kill sw -KILL
+    wait_for 10 detached
     mount_again
-    killed_and_back
+    lab_do restart sw
     stream_task mount mount 10000
     umount --lazy "$ASK_LAB_DIR/$name/bpf/sw"
 }
