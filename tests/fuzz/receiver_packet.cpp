@@ -252,6 +252,9 @@ class World {
         if (verdict.ack_bytes != 0) {
             check_ack(std::span(ack).first(verdict.ack_bytes), packet);
         }
+        if (verdict.ack_bytes != 0) {
+            check_agreed(packet, verdict);
+        }
         if (verdict.counter == ReceiverCounter::k_accepted_data) {
             check_added(packet, verdict);
             see_tables();
@@ -276,6 +279,18 @@ class World {
                 "an answer is the packet's ACK");
         const Ports back{.source = packet.ports.dest, .dest = packet.ports.source};
         require(keys_[0].verify(ack, back) || keys_[1].verify(ack, back), "an ACK is sealed");
+    }
+
+    // What is acknowledged is as the flow has joined.
+    void check_agreed(const Offered& packet, const RxVerdict& verdict) const {
+        const Header header = parse_packet(packet.payload)->header;
+        const FlowParams& agreed = params_[verdict.instance == params_[0].instance ? 0 : 1];
+        require(header.instance == agreed.instance && header.channel == agreed.channel &&
+                    header.incarnation == agreed.incarnation && header.op == agreed.op,
+                "what is acknowledged is of a flow that has joined");
+        require(header.seq >= agreed.first_seq, "what is acknowledged is within its task's interval");
+        require(header.mark == (header.type == ASK_DATA ? agreed.mark : Mark{}),
+                "the mark is the one joined under");
     }
 
     void check_added(const Offered& packet, const RxVerdict& verdict) const {

@@ -138,7 +138,7 @@ class World {
     // Any bytes, or an ACK with some fields as the input has them, sealed or not. Sealed ones stay ACKs of
     // this task: who has its secret can end it.
     void hostile(Input& input) {
-        const unsigned kind = input.below(3);
+        const unsigned kind = input.below(4);
         if (kind == 0) {
             const auto bytes = std::as_bytes(input.bytes(input.take<std::uint8_t>()));
             receive(std::vector<std::byte>(bytes.begin(), bytes.end()), back());
@@ -153,10 +153,11 @@ class World {
                       .channel = params_.channel,
                       .incarnation = params_.incarnation,
                       .mark = {},
-                      .seq = channel_.next_seq() - input.take<std::uint8_t>()};
+                      .seq = channel_.next_seq() - 1 - input.below(16)};
         Ports ports = back();
         const auto value = input.take<std::uint32_t>();
-        switch (input.below(8)) {
+        // Of the third kind nothing but the seal is wrong.
+        switch (kind == 3 ? 7 : input.below(8)) {
             case 0:
                 header.type = static_cast<std::uint8_t>(value);
                 break;

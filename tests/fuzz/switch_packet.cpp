@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -88,14 +89,49 @@ struct Run {
     bool aggregated = false;
 };
 
-std::int64_t region_total(std::span<const ask_aggregator> region) {
-    std::int64_t sum = 0;
-    for (const ask_aggregator& aggregator : region) {
-        std::uint32_t kpart = 0;
-        std::memcpy(&kpart, aggregator.kpart, sizeof(kpart));
-        sum += kpart == 0 ? 0 : aggregator.vpart;
+// Values by key, as its kParts are; a key with the value 0 is there, too.
+using Tuples = std::map<std::string, std::int64_t>;
+
+void add_all(Tuples& sum, const Tuples& more) {
+    for (const auto& [key, value] : more) {
+        sum[key] += value;
     }
-    return sum;
+}
+
+// First AA of a slot, and how many it has.
+struct SlotPlace {
+    unsigned aa;
+    unsigned aas;
+};
+SlotPlace place_of_slot(const TaskSpec& task, unsigned slot) {
+    return slot < task.short_slots ? SlotPlace{slot, 1}
+                                   : SlotPlace{task.short_slots + (slot - task.short_slots) * task.m, task.m};
+}
+
+// What a region holds, whatever the set and the copy.
+Tuples held_in(std::span<const ask_aggregator> region, const TaskSpec& task) {
+    Tuples held;
+    const std::size_t one_copy = std::size_t{task.aas()} * task.aggregators;
+    for (; !region.empty(); region = region.subspan(one_copy)) {
+        for (unsigned slot = 0; slot < unsigned{task.short_slots} + task.groups; ++slot) {
+            const auto [aa, aas] = place_of_slot(task, slot);
+            for (std::uint32_t i = 0; i < task.aggregators; ++i) {
+                const auto word = [&, first = aa](unsigned n) -> const ask_aggregator& {
+                    return region[std::size_t{first + n} * task.aggregators + i];
+                };
+                const ask_aggregator& last = word(aas - 1);
+                if (std::ranges::all_of(last.kpart, [](char c) { return c == 0; })) {
+                    continue;
+                }
+                std::string key;
+                for (unsigned n = 0; n < aas; ++n) {
+                    key.append(word(n).kpart, sizeof(last.kpart));
+                }
+                held[key] += last.vpart;
+            }
+        }
+    }
+    return held;
 }
 
 class World {
@@ -311,25 +347,26 @@ class World {
                                    [&](const CheckKey& key) { return key.verify(payload, ports_of(frame)); });
     }
 
-    // Sum of the values that a frame carries.
-    static std::int64_t carried_total(const Bytes& frame, const TaskSpec& task) {
+    // The tuples that a frame carries.
+    static Tuples carried_by(const Bytes& frame, const TaskSpec& task) {
         const auto view = parse_packet(payload_of(frame));
         require(view.has_value(), "what leaves the switch is well-formed");
-        const Geometry& geometry = view->header.geometry;
-        std::int64_t sum = 0;
+        Tuples tuples;
         for (unsigned row = 0; row < view->header.rows; ++row) {
-            for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
-                const unsigned past = slot < task.short_slots
-                                          ? slot + 1
-                                          : task.short_slots + (slot - task.short_slots + 1U) * task.m;
-                if ((view->bitmap[row] >> slot & 1U) != 0) {
-                    const std::byte* const end =
-                        view->body.data() + std::size_t{row} * geometry.row_bytes() + std::size_t{8} * past;
-                    sum += static_cast<std::int32_t>(load_be<std::uint32_t>(end - 4));
+            for (unsigned slot = 0; slot < unsigned{task.short_slots} + task.groups; ++slot) {
+                if ((view->bitmap[row] >> slot & 1U) == 0) {
+                    continue;
                 }
+                const auto [aa, aas] = place_of_slot(task, slot);
+                const std::byte* word = view->body.data() + std::size_t{8} * (row * task.aas() + aa);
+                std::string key;
+                for (unsigned n = 0; n < aas; ++n, word += 8) {
+                    key.append(reinterpret_cast<const char*>(word), 4);
+                }
+                tuples[key] += static_cast<std::int32_t>(load_be<std::uint32_t>(word - 4));
             }
         }
-        return sum;
+        return tuples;
     }
 
     Run run_twice(const Bytes& frame) {
@@ -349,8 +386,6 @@ class World {
     }
 
     Run run(const Bytes& frame) {
-        std::array<std::int64_t, kFlows> totals{region_total(program_.region(0)),
-                                                region_total(program_.region(1))};
         auto counters = NativeSwitch::counters();
         const auto outcome = program_.run(frame);
         Run run{.counter = ASK_CNT_COUNT,
@@ -371,11 +406,18 @@ class World {
         check_left_alone(frame, run);
         check_action(run);
         if (is_let_in(run)) {
-            check_let_in(frame, run, totals);
+            check_let_in(frame, run);
+        }
+        see();
+        return run;
+    }
+
+    void see() {
+        for (std::uint32_t i = 0; i < kFlows && !aggregated_.as_seen(); ++i) {
+            held_[i] = held_in(program_.region(i), program_.task(i));
         }
         aggregated_.see();
         tables_.see();
-        return run;
     }
 
     void check_left_alone(const Bytes& frame, const Run& run) const {
@@ -403,8 +445,7 @@ class World {
         require(run.action == action, "a packet goes where its counter says");
     }
 
-    void check_let_in(const Bytes& frame, const Run& run,
-                      const std::array<std::int64_t, kFlows>& before) const {
+    void check_let_in(const Bytes& frame, const Run& run) const {
         require(verifies(frame), "what the switch lets in, lib/core verifies");
         if (run.action == XDP_DROP) {
             return;
@@ -415,14 +456,18 @@ class World {
         }
         const auto header = parse_packet(payload_of(frame))->header;
         const std::uint32_t flow = header.instance == program_.task(0).instance ? 0 : 1;
-        const std::int64_t aggregated = region_total(program_.region(flow)) - before[flow];
-        const std::int64_t left =
-            run.counter == ASK_CNT_fwd_new ? carried_total(run.out, program_.task(flow)) : 0;
-        require(aggregated + left == carried_total(frame, program_.task(flow)),
-                "each value is aggregated or travels on");
+        const TaskSpec& task = program_.task(flow);
+        Tuples before = held_[flow];
+        add_all(before, carried_by(frame, task));
+        Tuples after = held_in(program_.region(flow), task);
+        if (run.counter == ASK_CNT_fwd_new) {
+            add_all(after, carried_by(run.out, task));
+        }
+        require(before == after, "each tuple is aggregated or travels on");
     }
 
     NativeSwitch program_;
+    std::array<Tuples, kFlows> held_;
     Memory tables_;
     Memory aggregated_;  // regions, and what a task that replaces keeps beside them
 };
