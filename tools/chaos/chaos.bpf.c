@@ -86,16 +86,20 @@ static __always_inline int is_ask(const struct xdp_md* ctx) {
 /* A record's size must be known to the verifier: `room` is a constant. */
 static __always_inline long hold_in(struct xdp_md* ctx, __u64 due, __u32 bytes, const __u32 room) {
     struct ChaosFrame* frame;
+    __u32 size = bytes;
 
-    if (bytes == 0 || bytes > room)
+    if (bytes == 0 || bytes > CHAOS_FRAME_BYTES || bytes > room)
         return -1;
+    /* Changes nothing, but Linux 6.1 sees in it that the length is from 1 to `room`, a power of two. */
+    asm volatile("" : "+r"(size));
+    size = ((size - 1) & (room - 1)) + 1;
     frame = bpf_ringbuf_reserve(&frames, sizeof(*frame) + room, 0);
     if (!frame)
         return -1;
     frame->due = due;
     frame->port = port;
     frame->bytes = bytes;
-    if (bpf_xdp_load_bytes(ctx, 0, frame + 1, bytes)) {
+    if (bpf_xdp_load_bytes(ctx, 0, frame + 1, size)) {
         bpf_ringbuf_discard(frame, 0);
         return -1;
     }
@@ -109,7 +113,7 @@ static __always_inline long hold(struct xdp_md* ctx, __u64 wait) {
     const __u32 bytes = (__u32)bpf_xdp_get_buff_len(ctx);
 
     return bytes <= CHAOS_SMALL_BYTES ? hold_in(ctx, due, bytes, CHAOS_SMALL_BYTES)
-                                      : hold_in(ctx, due, bytes, CHAOS_FRAME_BYTES);
+                                      : hold_in(ctx, due, bytes, CHAOS_LARGE_BYTES);
 }
 
 /* Any bit of the frame, headers included. */

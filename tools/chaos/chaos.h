@@ -15,8 +15,9 @@
 
 /* Longest frame that can be held back: MTU 3506 and an Ethernet header, the most that native XDP takes. */
 #define CHAOS_FRAME_BYTES 3520u
-/* What an ordinary frame needs: most records of the ring are no longer. */
-#define CHAOS_SMALL_BYTES 1536u
+/* Room for a frame in the ring, powers of two: most are of an ordinary MTU, some longer. */
+#define CHAOS_SMALL_BYTES 2048u
+#define CHAOS_LARGE_BYTES 4096u
 
 /* A time between two bounds, both included: nanoseconds. */
 struct ChaosSpan {
