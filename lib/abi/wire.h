@@ -57,7 +57,9 @@ struct ask_hdr {
  * present: the rows that a DATA packet carries, up to the last one whose bitmap is
  * not 0. A sender's packet carries all of its rows (its last bitmap is not 0). The
  * switch cuts trailing rows that became empty and leaves their bitmaps, as 0, so
- * that nothing has to move. Any other length is malformed.
+ * that nothing has to move. Any other length is malformed. A trailing row that is
+ * there although its bitmap is 0 is so to hosts only: the switch finds no tuple in
+ * it and saves itself the look.
  */
 
 ASK_STATIC_ASSERT(sizeof(struct ask_hdr) == 48, "ask_hdr is 48 bytes");

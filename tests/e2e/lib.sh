@@ -35,6 +35,8 @@ finish() {
     ! declare -F on_exit >/dev/null || on_exit
     "$lab" down --name "$name" || true
     rm -rf --one-file-system "$scratch"
+    # Once more, because what is kept of a long log is its end.
+    ((code == 0)) || printf '%s\n' "${failure-ended with $code}" >&2
     exit "$code"
 }
 trap finish EXIT
@@ -42,7 +44,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 fail() {
-    printf 'FAIL %s line %s: %s\n' "${BASH_SOURCE[1]##*/}" "${BASH_LINENO[0]}" "$*" >&2
+    printf -v failure 'FAIL %s line %s: %s' "${BASH_SOURCE[1]##*/}" "${BASH_LINENO[0]}" "$*"
+    printf '%s\n' "$failure" >&2
     exit 1
 }
 
@@ -128,7 +131,7 @@ sender_host() {
 }
 
 # start_task DIR ID RECEIVER "RECV FLAGS" "SEND FLAGS": a receiver and one sender for each DIR/inN.tsv. Their
-# processes go to DIR/pids.
+# processes go to DIR/pids. With FEED=COMMAND, a sender's input is what COMMAND FILE ID prints.
 start_task() {
     local -r dir=$1 id=$2 receiver=$3
     local -a recv_args send_args
@@ -142,8 +145,12 @@ start_task() {
     printf '%s recv\n' "$spawned" >>"$dir/pids"
     for ((i = 1; i <= ${#inputs[@]}; i++)); do
         host=${SENDER_HOST:-$(sender_host "$i")}
-        spawn "$dir/send$i" "$host" ask-send --task "$id" --to "$receiver" --stats "$dir/send$i.json" \
-            "${send_args[@]}" "$dir/in$i.tsv" </dev/null
+        local -a send=(ask-send --task "$id" --to "$receiver" --stats "$dir/send$i.json" "${send_args[@]}")
+        if [[ -n ${FEED-} ]]; then
+            spawn "$dir/send$i" "$host" "${send[@]}" - < <("$FEED" "$dir/in$i.tsv" "$id")
+        else
+            spawn "$dir/send$i" "$host" "${send[@]}" "$dir/in$i.tsv" </dev/null
+        fi
         printf '%s send%s\n' "$spawned" "$i" >>"$dir/pids"
     done
 }
@@ -239,4 +246,17 @@ sent_at_least() {
     on "${2:-h1}" askctl tasks --json |
         jq -e --argjson least "$1" 'any(.[]; .role == "sender" and .stats.tuples_in >= $least and .stats.packets_sent > 0)' \
             >/dev/null
+}
+
+# has_swapped ID: the task is in another epoch than its first.
+has_swapped() {
+    on sw askctl tasks --json | jq -e --arg id "$1" 'any(.[]; .id == $id and .epoch > 0)' >/dev/null
+}
+
+# until_swapped FILE ID: the file, its last line only once the task has swapped. On a busy machine a short task may
+# otherwise be over before its first swap is due. For FEED.
+until_swapped() {
+    head -n -1 "$1"
+    wait_for 20 has_swapped "$2"
+    tail -n 1 "$1"
 }

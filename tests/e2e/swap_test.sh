@@ -15,6 +15,7 @@ swapped() {
 
 # Every way of deciding when.
 whenever() {
+    local -r FEED=until_swapped
     local dir when
     for when in auto tuples=300 packets=20 every=5 every=50,tuples=2000; do
         dir=$scratch/when-${when//[^a-z0-9]/_}
@@ -27,6 +28,7 @@ whenever() {
 
 # All classes of keys, MIN and MAX, which a swap merges across epochs.
 operators() {
+    local -r FEED=until_swapped
     local op
     for op in sum min max count; do
         make_input "$scratch/op-$op" --seed 71 --senders 2 --tuples 10000 --keys 900 --op "$op"
@@ -37,6 +39,7 @@ operators() {
 }
 
 at_once() {
+    local -r FEED=until_swapped
     local i
     for i in 1 2 3 4 5 6; do
         make_input "$scratch/many$i" --seed "8$i" --senders 2 --tuples 8000 --keys 900
