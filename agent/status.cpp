@@ -78,6 +78,16 @@ void add_counters(Agent& agent, v1::AgentStatus& status) {
     }
 }
 
+void add_ack_times(const AckTimes& times, v1::AgentChannel& channel) {
+    for (std::uint32_t i = 0; i < AckTimes::kBuckets; ++i) {
+        if (times.count(i) > 0) {
+            v1::AckTimes& bucket = *channel.add_ack_times();
+            bucket.set_below_us(static_cast<double>(AckTimes::end_of(i)) / kMicrosecond);
+            bucket.set_packets(times.count(i));
+        }
+    }
+}
+
 void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::AgentStatus& status) {
     for (const Channels::Entry& entry : agent.channels.list()) {
         const std::uint16_t port = entry.lease.id.port;
@@ -92,6 +102,12 @@ void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::A
             channel.set_in_flight(state->in_flight);
             channel.set_window(state->window);
             channel.set_srtt_us(static_cast<double>(state->srtt) / kMicrosecond);
+        }
+        const auto times = agent.workers.owner(entry.lease.id).call([port](WorkerCore& core) {
+            return core.ack_times(port);
+        });
+        if (times.ok()) {
+            add_ack_times(*times, channel);
         }
         for (const SendList::Entry& send : sends) {
             if (entry.in_use && send.port == port) {

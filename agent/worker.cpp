@@ -186,6 +186,11 @@ StreamState WorkerCore::stream_state(std::uint16_t port) const {
     return state;
 }
 
+AckTimes WorkerCore::ack_times(std::uint16_t port) const {
+    const Stream* const stream = find(port);
+    return stream != nullptr ? stream->channel.ack_times() : AckTimes();
+}
+
 Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
                                std::shared_ptr<TaskArrivals> arrivals) {
     auto [at, fresh] = tasks_.try_emplace(instance);

@@ -83,6 +83,7 @@ class WorkerCore {
     SenderStats end(std::uint16_t port);
     SenderStats abandon(std::uint16_t port, std::uint32_t new_incarnation);
     [[nodiscard]] StreamState stream_state(std::uint16_t port) const;
+    [[nodiscard]] AckTimes ack_times(std::uint16_t port) const;
 
     // Commands: receiving tasks.
     Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,

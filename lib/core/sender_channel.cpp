@@ -30,6 +30,7 @@ struct Place {
     std::uint32_t prev = 0;
     std::uint64_t seq = 0;
     std::uint64_t sent_as = 0;  // number of its last transmission
+    Nanos first_sent_at = 0;
     Nanos sent_at = 0;
     Nanos timeout = 0;  // in force when it was sent
 };
@@ -90,6 +91,7 @@ class SenderChannel::Impl {
     bool finished_ = false;
     bool fin_sent_ = false;
     bool fin_acked_ = false;
+    AckTimes ack_times_;
     Nanos last_progress_ = 0;
     RetransmitTimer timer_;
     CongestionWindow window_;
@@ -189,6 +191,7 @@ Result<> SenderChannel::Impl::begin(const FlowParams& params, std::uint32_t hold
                                  .payload_limit = config_.payload_limit,
                                  .slot_map = params.slot_map});
     stats_ = {};
+    ack_times_.clear();
     finished_ = fin_sent_ = fin_acked_ = false;
     now_ = std::max(now_, now);
     last_progress_ = now;
@@ -266,6 +269,7 @@ std::size_t SenderChannel::Impl::transmit(std::uint32_t at, Nanos now, std::span
     std::memcpy(out.data(), bytes_of(at).data(), place.bytes);
     place.state = Place::State::kSent;
     place.sent_at = now;
+    place.first_sent_at = place.repeated ? place.first_sent_at : now;
     place.sent_as = ++transmissions_;
     place.timeout = timer_.timeout();
     sent_.push(places_, at);
@@ -329,6 +333,7 @@ void SenderChannel::Impl::take_ack(Nanos now, const PacketView& ack) {
     } else {
         timer_.sample(now - place.sent_at);
     }
+    ack_times_.add(now - place.first_sent_at);
     if ((ack.header.flags & ASK_F_ECE) != 0) {
         ++stats_.ecn_echoes;
         window_.congested(place.sent_as, transmissions_);
@@ -466,6 +471,9 @@ double SenderChannel::window() const {
 }
 Nanos SenderChannel::srtt() const {
     return impl_->timer_.srtt();
+}
+const AckTimes& SenderChannel::ack_times() const {
+    return impl_->ack_times_;
 }
 Ports SenderChannel::ports() const {
     return {.source = impl_->id_.port, .dest = ASK_UDP_PORT};

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/core/ack_times.h"
 #include "lib/core/packer.h"
 #include "lib/core/packet.h"
 #include "lib/core/types.h"
@@ -84,6 +85,8 @@ class SenderChannel {
     [[nodiscard]] std::uint32_t in_flight() const;
     [[nodiscard]] double window() const;  // congestion window, packets
     [[nodiscard]] Nanos srtt() const;
+    // Of the task's packets, or of the last one's while there is none.
+    [[nodiscard]] const AckTimes& ack_times() const;
     [[nodiscard]] Ports ports() const;  // of packets sent: channel port -> ASK_UDP_PORT
 
  private:

@@ -178,6 +178,57 @@ TEST_CASE("the timeout follows RFC 6298, and repeats give no sample") {
     CHECK(f.channel.srtt() == 4500 * kMicrosecond);
 }
 
+// The only time noted since `times` was cleared lies in the bucket that ends at the returned time.
+Nanos only_time(const AckTimes& times) {
+    Nanos end = 0;
+    std::uint64_t all = 0;
+    for (std::uint32_t i = 0; i < AckTimes::kBuckets; ++i) {
+        all += times.count(i);
+        end = times.count(i) > 0 ? AckTimes::end_of(i) : end;
+    }
+    CHECK(all == 1);
+    return end;
+}
+
+TEST_CASE("a time to an ACK is known to an eighth, from nothing to minutes") {
+    AckTimes times;
+    for (Nanos time = 0; time < 500 * kSecond; time += time / 100 + 37) {
+        times.clear();
+        times.add(time);
+        const Nanos end = only_time(times);
+        REQUIRE(time < end);
+        REQUIRE(end - time <= std::max<Nanos>(128, end / 9));
+    }
+    times.clear();
+    times.add(kNever);
+    times.add(-1);
+    CHECK(times.count(0) == 1);
+    CHECK(times.count(AckTimes::kBuckets - 1) == 1);
+}
+
+TEST_CASE("times to ACKs count from when a packet first left, a task's only") {
+    SenderFixture f(plain_config());
+    f.start(1);
+    f.send_due();
+    f.now = f.channel.deadline();
+    CHECK(f.send_due() == std::vector<std::uint64_t>{1});
+    f.now += kMillisecond;
+    f.ack(1);
+    f.ack(1);  // counts once
+    const Nanos end = only_time(f.channel.ack_times());
+    CHECK(end > 11 * kMillisecond);
+    CHECK(end < 13 * kMillisecond);
+    f.send_due();
+    f.ack(2);  // the FIN, at once
+    CHECK(f.channel.ack_times().count(0) == 1);
+    REQUIRE(f.channel.fin_acked());
+    (void)f.channel.end();
+    CHECK(f.channel.ack_times().count(0) == 1);
+    f.params.first_seq = f.channel.next_seq();
+    f.start(1);
+    CHECK(f.channel.ack_times().count(0) == 0);
+}
+
 TEST_CASE("timeouts back off to the ceiling and an ACK ends that") {
     SenderFixture f(plain_config());
     f.start(1);
