@@ -12,6 +12,7 @@
 #include "bpf/dedupe.bpf.h"
 #include "bpf/flow.bpf.h"
 #include "bpf/forward.bpf.h"
+#include "bpf/gather.bpf.h"
 #include "bpf/presence.bpf.h"
 #include "bpf/reply.bpf.h"
 
@@ -33,14 +34,6 @@ static __always_inline __u32 open_copy(const struct ask_claim *claim, struct ask
 	ask_touch(ASK_ARRAY_COPY, claim->flow->task, 0);
 	phv->heats = set * ASK_AAS(phv) * task->aggregators;
 	return (set * task->copies + ASK_READ_ONCE(task->copy)) * ASK_AAS(phv) * task->aggregators;
-}
-
-static __always_inline __u32 count_bits(__u32 word)
-{
-	word -= (word >> 1) & 0x55555555u;
-	word = (word & 0x33333333u) + ((word >> 2) & 0x33333333u);
-	word = (word + (word >> 4)) & 0x0f0f0f0fu;
-	return (word * 0x01010101u) >> 24;
 }
 
 /* Offers all rows to the aggregators from `base` on; what is left stays in the packet's vector.
@@ -168,7 +161,7 @@ static __always_inline __u32 present_rows(struct ask_phv *phv)
 	return ASK_PRESENT(phv);
 }
 
-/* Leaves with what is left, marked, without the trailing rows that are empty. */
+/* Leaves with what is left, in as few rows as can be, marked. */
 static __always_inline int leave_rest(struct xdp_md *ctx, struct ask_frame *frame,
 				      const struct ask_claim *claim, const struct ask_phv *phv,
 				      __u32 reason)
@@ -253,6 +246,11 @@ static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *fra
 	if (!present)
 		return leave_ack(ctx, frame, &claim->flow->key,
 				 is_new ? ASK_CNT_ack_new : ASK_CNT_ack_seen);
+	if (present > 1) {
+		if (ask_gather_rows(ctx, claim->flow_index) < 0)
+			return leave_abort(ASK_CNT_abort_state);
+		present_rows(phv);
+	}
 	return leave_rest(ctx, frame, claim, phv,
 			  !is_new  ? ASK_CNT_fwd_seen
 			  : region ? ASK_CNT_fwd_new

@@ -10,7 +10,7 @@
  * NH is (a + k) * (b + k') summed over the row's 8-byte words (a, b), the
  * additions mod 2^32 (Black et al., UMAC, section 4); the head is a multilinear
  * hash. Because the body is a plain sum of rows, a switch that changes bitmaps
- * or cuts trailing rows re-seals without reading the rows again. Two different
+ * or cuts trailing rows re-seals without reading the other rows again. Two different
  * packets of one flow pass as each other with probability at most 2^-31 per
  * attempt (NH 2^-32, multilinear 2^-33 with 32-bit words and 64-bit keys);
  * the sum is never seen outside SipHash.

@@ -56,8 +56,8 @@ struct ask_hdr {
 /*
  * present: the rows that a DATA packet carries, up to the last one whose bitmap is
  * not 0. A sender's packet carries all of its rows (its last bitmap is not 0). The
- * switch cuts trailing rows that became empty and leaves their bitmaps, as 0, so
- * that nothing has to move. Any other length is malformed. A trailing row that is
+ * switch moves what it leaves up into the first rows, each tuple in its own slot, cuts
+ * the rows behind and leaves their bitmaps, as 0. Any other length is malformed. A trailing row that is
  * there although its bitmap is 0 is so to hosts only: the switch finds no tuple in
  * it and saves itself the look.
  */

@@ -124,8 +124,29 @@ ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView
     return left;
 }
 
+// Each slot's tuples that are left take the first rows, in the order in which they are.
+ReferenceSwitch::Bitmaps ReferenceSwitch::gather(const Geometry& geometry, const Bitmaps& left,
+                                                 std::span<std::byte> rows) {
+    Bitmaps gathered{};
+    for (std::uint32_t slot = 0; slot < geometry.slots(); ++slot) {
+        const std::uint32_t bit = 1U << slot;
+        const std::size_t offset = std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
+        const std::size_t bytes = std::size_t{slot_aas(slot, geometry)} * ASK_SLOT_BYTES;
+        std::size_t to = 0;
+        for (std::size_t from = 0; from < left.size(); ++from) {
+            if ((left[from] & bit) != 0) {
+                std::copy_n(&rows[from * geometry.row_bytes() + offset], bytes,
+                            &rows[to * geometry.row_bytes() + offset]);
+                gathered[to++] |= bit;
+            }
+        }
+    }
+    return gathered;
+}
+
 ReferenceSwitch::Outcome ReferenceSwitch::answer(const Flow& flow, const PacketView& packet, ask::Ports ports,
-                                                 const Bitmaps& left, std::span<const std::byte> rows) const {
+                                                 const Bitmaps& kept, std::vector<std::byte> rows) const {
+    const Bitmaps left = gather(flow.params.geometry, kept, rows);
     std::uint32_t present = packet.header.rows;
     while (present > 0 && left[present - 1] == 0) {
         --present;

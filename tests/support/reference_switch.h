@@ -79,8 +79,9 @@ class ReferenceSwitch {
     static void change_places(const Place& place, std::byte* words);
     bool aggregate_slot(Task& task, std::uint32_t slot, std::byte* words, bool heats);
     Bitmaps aggregate(Task& task, const PacketView& packet, std::span<std::byte> rows);
-    Outcome answer(const Flow& flow, const PacketView& packet, ask::Ports ports, const Bitmaps& left,
-                   std::span<const std::byte> rows) const;
+    static Bitmaps gather(const Geometry& geometry, const Bitmaps& left, std::span<std::byte> rows);
+    Outcome answer(const Flow& flow, const PacketView& packet, ask::Ports ports, const Bitmaps& kept,
+                   std::vector<std::byte> rows) const;
 
     Mark mark_;
     std::map<std::uint64_t, Task> tasks_;

@@ -181,7 +181,38 @@ TEST_CASE("every row of 1 to 8 is aggregated, in its own place of PktState") {
     }
 }
 
-TEST_CASE("trailing empty rows are cut, their bitmaps stay; a row empty in the middle stays") {
+TEST_CASE("what is left moves up into the first rows, each tuple in its slot; new and seen") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        sw.add_default({.aggregators = 1});
+        sw.expect_ack(
+            "owners",
+            sw.packet().seq(1).put(0, 0, "own", 1).put(0, 16, "ownmedi", 1).put(0, 23, "ownlast", 1),
+            ASK_CNT_ack_new);
+        Packet packet = sw.packet().seq(2);
+        packet.put(0, 1, "fit", 1).put(1, 0, "one", 2).put(1, 16, "onemedi", 3).put(2, 0, "two", 4);
+        packet.put(2, 1, "fit", 5).put(3, 0, "tri", 6).put(3, 23, "trilast", 7);
+        // As it leaves: what was aggregated is still there where nothing came in its place.
+        Packet out = packet;
+        out.put(0, 0, "one", 2).put(0, 16, "onemedi", 3).put(0, 23, "trilast", 7);
+        out.put(1, 0, "two", 4).put(2, 0, "tri", 6);
+        out.rows.resize(3);
+        out.bitmaps = {1U << 0 | 1U << 16 | 1U << 23, 1, 1, 0};
+        out.mark_switch = kMarkSwitch;
+        out.mark_incarnation = kMarkIncarnation;
+        const Bytes frame = out.routed(kOutMac, kReceiverMac).frame();
+        sw.expect("new", packet.frame(), XDP_REDIRECT, ASK_CNT_fwd_new, frame);
+        sw.expect("seen", packet.frame(), XDP_REDIRECT, ASK_CNT_fwd_seen, frame);
+        // PktState has it by the sender's rows.
+        const ask_pkt_state state = sw.pkt_state();
+        CHECK(state.row[2][0] == state_word(2, 0));
+        CHECK(state.row[2][1] == state_word(2, 1U << 0 | 1U << 16));
+        CHECK(state.row[2][2] == state_word(2, 1));
+        CHECK(state.row[2][3] == state_word(2, 1U << 0 | 1U << 23));
+    }
+}
+
+TEST_CASE("rows that are empty in the end are cut, their bitmaps stay") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         sw.add_default({.aggregators = 1});
@@ -198,7 +229,7 @@ TEST_CASE("trailing empty rows are cut, their bitmaps stay; a row empty in the m
         }
         Packet packet = sw.packet().seq(10).row_count(4).put(0, 0, "other", 1).put(3, 2, "fit", 1);
         packet.put(2, 0, "other", 2);
-        sw.expect_left("first and third row stay", packet, ASK_CNT_fwd_new, {1, 0, 1, 0});
+        sw.expect_left("of first and third row", packet, ASK_CNT_fwd_new, {1, 0, 1, 0});
         // An Ethernet trailer (padding) goes with what is cut.
         packet.seq(11).trailer = Bytes(7, 0xee);
         sw.expect_left("a trailer", packet, ASK_CNT_fwd_new, {1, 0, 1, 0});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bpf/switch/packet.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -258,6 +259,24 @@ Packet Packet::routed(const Mac& from, const Mac& to) const {
     return out;
 }
 
+// Each slot's tuples take the first rows, in the order in which they are.
+void Packet::gather() {
+    for (unsigned slot = 0; slot < unsigned{short_slots} + groups; ++slot) {
+        const unsigned aa = slot < short_slots ? slot : short_slots + (slot - short_slots) * m;
+        const std::uint32_t bit = 1U << slot;
+        std::size_t to = 0;
+        for (std::size_t from = 0; from < bitmaps.size(); ++from) {
+            if ((bitmaps[from] & bit) == 0) {
+                continue;
+            }
+            const auto* const words = &rows[from][std::size_t{aa} * 8];
+            std::copy_n(words, std::size_t{slot < short_slots ? 1U : m} * 8, &rows[to][std::size_t{aa} * 8]);
+            bitmaps[from] &= ~bit;
+            bitmaps[to++] |= bit;
+        }
+    }
+}
+
 Packet Packet::left(std::uint16_t switch_id, std::uint32_t mark_incarnation_value,
                     std::vector<std::uint32_t> bitmaps_left) const {
     Packet out = *this;
@@ -265,6 +284,7 @@ Packet Packet::left(std::uint16_t switch_id, std::uint32_t mark_incarnation_valu
     out.mark_switch = switch_id;
     out.mark_incarnation = mark_incarnation_value;
     out.bitmaps = std::move(bitmaps_left);
+    out.gather();
     out.trailer.clear();
     std::size_t present = out.bitmaps.size();
     while (present > 0 && out.bitmaps[present - 1] == 0) {

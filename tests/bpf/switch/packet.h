@@ -104,9 +104,13 @@ struct Packet {
     [[nodiscard]] Packet ack(std::uint16_t switch_id, std::uint32_t mark_incarnation_value) const;
     // Routed on: a hop less to live, other MACs.
     [[nodiscard]] Packet routed(const Mac& from, const Mac& to) const;
-    // DATA with what is left: marked, new bitmaps, without trailing empty rows.
+    // DATA with what is left, which `bitmaps_left` says of the rows as they came: marked, moved up, without
+    // trailing empty rows.
     [[nodiscard]] Packet left(std::uint16_t switch_id, std::uint32_t mark_incarnation_value,
                               std::vector<std::uint32_t> bitmaps_left) const;
+
+ private:
+    void gather();
 };
 
 std::string hex(std::span<const std::uint8_t> bytes);
