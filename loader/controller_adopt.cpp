@@ -96,10 +96,10 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     return true;
 }
 
-// False: a pin is missing. The kernel still has the memory, but nobody could fetch it; the receiver is told
-// at its next renewal that the task is gone.
+// False: a pin is missing, or is not that of the map that programs use for the task. The kernel still has the
+// memory, but nobody could fetch it; the receiver is told at its next renewal that the task is gone.
 Result<bool> Controller::adopt_task_memory(Task& task) const {
-    const auto open = [&](bool wanted, const char* pin, UniqueFd& fd) -> Result<bool> {
+    const auto open = [&](bool wanted, const char* pin, const auto& used, UniqueFd& fd) -> Result<bool> {
         if (!wanted) {
             return true;
         }
@@ -108,12 +108,21 @@ Result<bool> Controller::adopt_task_memory(Task& task) const {
             return opened.error().code() == Errc::kUnknown ? Result<bool>(false)
                                                            : Result<bool>(std::move(opened).error());
         }
+        const auto pinned = bpf::map_info(opened->get());
+        ASK_TRY(pinned, pin);
+        const auto id = used.find(task.index);
+        ASK_TRY(id, pin);
+        if (*id != pinned->id) {
+            spdlog::warn("task {}: its {} is pinned, but is not the one in use", task.id, pin);
+            return false;
+        }
         fd = std::move(*opened);
         return true;
     };
-    auto region = open(task.entry.copies > 0, "region", task.region);
-    return region.ok() && *region ? open(task.entry.policy == ASK_POLICY_REPLACE, "heat", task.heats)
-                                  : std::move(region);
+    auto region = open(task.entry.copies > 0, "region", plane_.maps().regions, task.region);
+    return region.ok() && *region
+               ? open(task.entry.policy == ASK_POLICY_REPLACE, "heat", plane_.maps().heats, task.heats)
+               : std::move(region);
 }
 
 Result<> Controller::adopt_channels() {

@@ -196,6 +196,28 @@ TEST_CASE("a new incarnation of a channel has seen nothing, and the old one is n
     CHECK(daemon.status().channels_size() == 1);
 }
 
+// With room for one channel the second one has the first one's place in every array.
+TEST_CASE("a channel in another's former place has seen nothing") {
+    for (const char* flags : {"--dedupe tagged", "--dedupe compact"}) {
+        CAPTURE(flags);
+        Daemon daemon(std::string("--max-channels 1 ") + flags);
+        set_up_task(daemon);
+        for (std::uint64_t seq = 1; seq <= 3; seq++) {
+            CHECK(send_through_switch(tuple(seq, "word", 1), "p1") == XDP_TX);
+        }
+        must(daemon.unregister_channel(kChannel, kIncarnation));
+        OneTuple other = tuple(1, "word", 10);
+        other.channel.port++;
+        must(daemon.register_channel(other.channel, kIncarnation));
+        must(daemon.join_flow(kInstance, other.channel, kIncarnation, kSecret));
+        for (; other.seq <= 3; other.seq++) {
+            CHECK(send_through_switch(other, "p1") == XDP_TX);
+        }
+        CHECK(fetched(daemon) == Entries{{"word", 33}});
+        CHECK(counter(daemon.status(), "ack_seen") == 0);
+    }
+}
+
 TEST_CASE("both memory ways and both dedupes, one copy of two: the same answer") {
     for (const char* flags : {"--memory shared", "--memory pipelines", "--dedupe compact"}) {
         CAPTURE(flags);
@@ -250,4 +272,76 @@ TEST_CASE("a task left half open or half closed by a predecessor is undone") {
     CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_DROP);
     must(second.open_task(task_request("words", kInstance)));
     CHECK(fetched(second).empty());
+}
+
+// Its first packets may be on their way: what they find has to be there until the task's end.
+TEST_CASE("a task that began without a region stays without, whatever becomes free") {
+    Daemon first("--sram-kib 12288");
+    auto large = task_request("large", kInstance + 1);
+    large.set_aggregators(32768);
+    must(first.open_task(large));
+    auto request = task_request("words", kInstance);
+    request.set_aggregators(32768);
+    CHECK(ask::test::open_and_join(first, request).copies() == 0);
+    CHECK(send_through_switch(tuple(1, "word", 1), "p1") != XDP_TX);
+    must(first.close_task(kInstance + 1));
+    const auto stays_without = [&](Daemon& daemon, std::uint64_t seq) {
+        CHECK(ask::test::open_and_join(daemon, request).copies() == 0);
+        REQUIRE(daemon.status().tasks_size() == 1);
+        CHECK(daemon.status().tasks(0).aggregators() == 0);
+        CHECK(send_through_switch(tuple(seq, "word", 1), "p1") != XDP_TX);
+        CHECK(fetched(daemon).empty());
+    };
+    stays_without(first, 2);
+    CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    Daemon second("--sram-kib 12288");
+    stays_without(second, 3);
+}
+
+// Everything but the pin is as it should be, also its size: the other task's tuples would be taken for this
+// one's.
+TEST_CASE("a region or heat that the switch does not use for the task is not adopted") {
+    std::string pin;
+    SUBCASE("region") {
+        pin = "region";
+    }
+    SUBCASE("heat") {
+        pin = "heat";
+    }
+    Daemon first;
+    auto request = task_request("words", kInstance);
+    auto other = task_request("other", kInstance + 1);
+    request.set_policy(ask::v1::POLICY_REPLACE);
+    other.set_policy(ask::v1::POLICY_REPLACE);
+    ask::test::open_and_join(first, request);
+    must(first.open_task(other));
+    must(first.open_task(task_request("whole", kInstance + 2)));
+    CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_TX);
+    CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    ask::test::must_run(std::string("cd ") + ask::test::kPins + "/tasks; mv words/" + pin +
+                        " words/aside; mv other/" + pin + " words/" + pin + "; mv words/aside other/" + pin);
+    Daemon second;
+    REQUIRE_MESSAGE(second.status().tasks_size() == 1, second.log());
+    CHECK(second.status().tasks(0).id() == "whole");
+    CHECK_MESSAGE(second.log().find("task words: its " + pin + " is pinned, but is not") != std::string::npos,
+                  second.log());
+    const std::string pins = ask::test::pinned_paths();
+    CHECK(pins.find("tasks/words") == std::string::npos);
+    CHECK(pins.find("tasks/other") == std::string::npos);
+    must(second.open_task(request));
+    CHECK(fetched(second).empty());
+}
+
+TEST_CASE("a task whose place is another instance's is not adopted") {
+    Daemon first;
+    set_up_task(first);
+    must(first.open_task(task_request("whole", kInstance + 1)));
+    CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    // The meta of one task under the name of the other, and the other way round.
+    ask::test::must_run(std::string("cd ") + ask::test::kPins +
+                        "/tasks; mv words aside; mv whole words; mv aside whole");
+    Daemon second;
+    CHECK(second.status().tasks_size() == 0);
+    CHECK(ask::test::pinned_paths().find("tasks/w") == std::string::npos);
+    CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_DROP);
 }
