@@ -17,6 +17,19 @@ constexpr milliseconds kWait{1500};
 
 }  // namespace
 
+void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1::RenewTasksReply& reply,
+               const std::string& switch_name) {
+    for (const auto& task : tasks) {
+        const bool unknown = std::ranges::find(reply.unknown(), task->instance) != reply.unknown().end();
+        if (unknown || reply.mark().incarnation() != task->mark.incarnation) {
+            task->mailbox->post(SessionEvent{
+                SessionEvent::Kind::kSwitchLost,
+                {},
+                Error(Errc::kSwitchLost, switch_name + " was restarted and no longer has the task")});
+        }
+    }
+}
+
 SwitchKeeper::SwitchKeeper(Agent& agent) : agent_(agent) {
     if (agent_.switch_client) {
         thread_ = std::thread([this] { loop(); });
@@ -83,16 +96,7 @@ void SwitchKeeper::renew() {
         spdlog::debug("renew tasks: {}", reply.error().text());
         return;
     }
-    for (const auto& task : tasks) {
-        const bool unknown = std::ranges::find(reply->unknown(), task->instance) != reply->unknown().end();
-        if (unknown || reply->mark().incarnation() != task->mark.incarnation) {
-            task->mailbox->post(SessionEvent{
-                SessionEvent::Kind::kSwitchLost,
-                {},
-                Error(Errc::kSwitchLost,
-                      agent_.switch_client->name() + " was restarted and no longer has the task")});
-        }
-    }
+    tell_lost(tasks, *reply, agent_.switch_client->name());
 }
 
 }  // namespace ask

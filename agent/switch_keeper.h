@@ -5,12 +5,20 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "agent/agent.h"
 
 namespace ask {
+
+// Tells the sessions of those tasks that the switch, by its answer to their renewal, has no more: it does not
+// know them, or it is another incarnation than the one they were opened on.
+void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1::RenewTasksReply& reply,
+               const std::string& switch_name);
 
 class SwitchKeeper {
  public:

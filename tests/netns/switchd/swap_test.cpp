@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +24,7 @@
 #include "tests/netns/switchd/daemon.h"
 #include "tests/netns/switchd/one_flow.h"
 #include "tests/netns/switchd/packet.h"
+#include "tests/support/patience.h"
 
 namespace {
 
@@ -84,6 +89,73 @@ void write_entry(std::uint64_t epoch, std::uint32_t phase, std::uint32_t copy) {
     }
     FAIL("no task with two copies");
 }
+
+// The maps of the task under way, as a program has them, and a CPU that one of them runs on.
+class RunningProgram {
+ public:
+    RunningProgram()
+        : tasks_(view<ask_task>("/maps/tasks")),
+          region_(view<ask_aggregator>("/tasks/words/region")),
+          presence_(view<ask_presence>("/maps/presence")) {}
+
+    void come_in() const { word().fetch_add(ASK_PRESENCE_ENTER); }
+    void come_out() const { word().fetch_add(ASK_PRESENCE_LEAVE_LAST); }
+    // A tuple in each place of the short slots of the first copy: more than a stream takes in unread.
+    void fill_first_copy(std::size_t aggregators) const {
+        const std::span<ask_aggregator> places = region_.span().first(16 * aggregators);
+        for (std::size_t i = 0; i < places.size(); i++) {
+            ask_aggregator tuple{};
+            std::size_t digits = i;
+            for (char& byte : tuple.kpart) {
+                byte = static_cast<char>('0' + digits % 64);
+                digits /= 64;
+            }
+            tuple.vpart = INT32_MAX;
+            places[i] = tuple;
+        }
+    }
+    // Waits until the epoch is closed, then writes a tuple to its copy. True: nobody said meanwhile that no
+    // program does so any more.
+    bool writes_late(std::uint64_t epoch, std::chrono::steady_clock::time_point deadline) const {
+        const auto flipped = [&] { return swap().load() == ASK_SWAP_WORD(epoch + 1, ASK_SWAP_FLIPPED); };
+        while (!flipped() && swap().load() <= ASK_SWAP_WORD(epoch + 1, ASK_SWAP_FLIPPED) &&
+               std::chrono::steady_clock::now() < deadline) {
+        }
+        const std::size_t copy_words = 32 * std::size_t{512};
+        ask_aggregator& place = region_.span()[ASK_EPOCH_COPY(epoch) * copy_words];
+        ask_aggregator tuple{};
+        std::memcpy(&tuple, "late", 4);
+        tuple.vpart = 1;
+        place = tuple;
+        return flipped();
+    }
+
+ private:
+    template <typename V>
+    static ask::bpf::ArrayView<V> view(const char* pin) {
+        auto fd = ask::bpf::open_pinned(std::string(ask::test::kPins) + pin);
+        REQUIRE(fd.ok());
+        const auto info = ask::bpf::map_info(fd->get());
+        REQUIRE(info.ok());
+        auto view = ask::bpf::ArrayView<V>::map(fd->get(), info->max_entries);
+        REQUIRE(view.ok());
+        return std::move(*view);
+    }
+    [[nodiscard]] std::atomic_ref<__u64> word() const { return std::atomic_ref(presence_.span()[0].word); }
+    [[nodiscard]] std::atomic_ref<__u64> swap() const {
+        for (ask_task& task : tasks_.span()) {
+            if (task.copies == 2) {
+                return std::atomic_ref(task.swap);
+            }
+        }
+        FAIL("no task with two copies");
+        return std::atomic_ref(tasks_.span()[0].swap);
+    }
+
+    ask::bpf::ArrayView<ask_task> tasks_;
+    ask::bpf::ArrayView<ask_aggregator> region_;
+    ask::bpf::ArrayView<ask_presence> presence_;
+};
 
 }  // namespace
 
@@ -209,6 +281,60 @@ TEST_CASE("a successor repeats the step that its predecessor died in") {
         must(second.confirm(kInstance, 1));
         CHECK(fetched(second, 2).empty());
     }
+}
+
+// A program is on a CPU that does not get on, and writes to the copy that was in use when it came in. It has
+// until the daemon says that it waits no longer; a test that comes too late itself tries again.
+TEST_CASE("what a program still writes while a flip waits for it is in the copy that is read") {
+    constexpr std::uint64_t kTries = 5;
+    for (const char* flags : {"--swap-barrier auto", "--swap-barrier rcu"}) {
+        CAPTURE(flags);
+        Daemon daemon(std::string("--memory shared ") + flags);
+        open_with_copies(daemon);
+        const RunningProgram program;
+        const auto deadline =
+            std::chrono::steady_clock::now() + ask::test::patience(std::chrono::seconds(20));
+        bool in_time = false;
+        for (std::uint64_t epoch = 0; !in_time; epoch++) {
+            REQUIRE_MESSAGE(epoch < kTries, "no swap waited for a program");
+            program.come_in();
+            Entries entries;
+            std::thread swapping([&] { entries = swapped(daemon, epoch); });
+            in_time = program.writes_late(epoch, deadline);
+            swapping.join();
+            program.come_out();
+            CHECK((!in_time || entries == Entries{{"late", 1}}));
+            must(daemon.confirm(kInstance, epoch));
+        }
+    }
+}
+
+// What had not been sent yet when the copy was confirmed is blank. Its reader must not take the rest for all
+// of it.
+TEST_CASE("a copy that is confirmed while it is read does not come to an end") {
+    constexpr std::uint32_t kAggregators = 32768;
+    Daemon daemon("--memory shared");
+    auto request = task_request("words", kInstance);
+    request.set_copies(2);
+    request.set_aggregators(kAggregators);
+    CHECK(ask::test::open_and_join(daemon, request).aggregators() == kAggregators);
+    RunningProgram().fill_first_copy(kAggregators / 2);
+    ask::v1::FetchCopyRequest swap;
+    swap.set_instance(kInstance);
+    swap.set_close(true);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + ask::test::patience(std::chrono::seconds(20)));
+    const auto reader = daemon.stub().FetchCopy(&context, swap);
+    ask::v1::FetchChunk chunk;
+    REQUIRE(reader->Read(&chunk));
+    must(daemon.confirm(kInstance, 0));
+    bool ended = chunk.last();
+    while (reader->Read(&chunk)) {
+        ended = ended || chunk.last();
+    }
+    CHECK_FALSE(ended);
+    CHECK(reader->Finish().error_code() == grpc::StatusCode::ABORTED);
+    CHECK(swapped(daemon, 1).empty());
 }
 
 // Packets of several channels on several CPUs while the task swaps as fast as it can: what comes out of all

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an agent believes of a switch: copies that come whole and from the incarnation that its task is open
+// on.
+#include "agent/switch_client.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <grpcpp/grpcpp.h>
+
+#include "agent/convert.h"
+#include "agent/switch_keeper.h"
+#include "lib/core/fetch_codec.h"
+#include "proto/switch.grpc.pb.h"
+#include "tests/unit/agent/local_agent.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr Mark kOpenedOn{.switch_id = 9, .incarnation = 5};
+constexpr std::uint64_t kCopied = 11;
+constexpr std::uint64_t kEpochAsked = 3;
+
+v1::FetchChunk chunk_of(const std::vector<std::pair<std::string, std::int64_t>>& tuples) {
+    v1::FetchChunk chunk;
+    for (const auto& [key, value] : tuples) {
+        append_entry(*chunk.mutable_entries(), key, value);
+    }
+    return chunk;
+}
+
+v1::FetchChunk end_of(std::uint64_t count) {
+    v1::FetchChunk last;
+    last.set_last(true);
+    last.set_count(count);
+    last.set_epoch(kEpochAsked);
+    *last.mutable_mark() = mark_to_proto(kOpenedOn);
+    return last;
+}
+
+// Streams what it is told to, and ends as it is told to.
+class ScriptedSwitch final : public v1::Switch::Service {
+ public:
+    ScriptedSwitch(std::vector<v1::FetchChunk> chunks, grpc::Status status)
+        : chunks_(std::move(chunks)), status_(std::move(status)) {
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+        builder.RegisterService(this);
+        server_ = builder.BuildAndStart();
+        REQUIRE(server_ != nullptr);
+    }
+    grpc::Status FetchCopy(grpc::ServerContext* /*context*/, const v1::FetchCopyRequest* /*request*/,
+                           grpc::ServerWriter<v1::FetchChunk>* writer) override {
+        for (const v1::FetchChunk& chunk : chunks_) {
+            writer->Write(chunk);
+        }
+        return status_;
+    }
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+    const std::vector<v1::FetchChunk> chunks_;
+    const grpc::Status status_;
+    int port_ = 0;
+    std::unique_ptr<grpc::Server> server_;
+};
+
+Result<FetchedCopy> fetched_copy(std::vector<v1::FetchChunk> chunks,
+                                 const grpc::Status& status = grpc::Status::OK) {
+    RpcChannels channels;
+    const ScriptedSwitch scripted(std::move(chunks), status);
+    return SwitchClient(channels, scripted.address())
+        .fetch_copy(
+            {.instance = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(20000)});
+}
+
+Errc refused_copy(std::vector<v1::FetchChunk> chunks, const grpc::Status& status = grpc::Status::OK) {
+    const auto copy = fetched_copy(std::move(chunks), status);
+    REQUIRE_FALSE(copy.ok());
+    return copy.error().code();
+}
+
+std::shared_ptr<ReceiveTask> task_on(const Mark& mark, std::uint64_t instance) {
+    auto task = std::make_shared<ReceiveTask>();
+    task->instance = instance;
+    task->mark = mark;
+    task->mailbox = std::make_shared<Mailbox>();
+    return task;
+}
+
+bool told(const ReceiveTask& task) {
+    const auto events = task.mailbox->take();
+    return events.size() == 1 && events[0].kind == SessionEvent::Kind::kSwitchLost && events[0].error &&
+           events[0].error->code() == Errc::kSwitchLost;
+}
+
+}  // namespace
+
+TEST_CASE("a copy that comes whole is staged whole") {
+    const auto copy = fetched_copy({chunk_of({{"a", 1}, {"b", 2}}), chunk_of({{"c", 3}}), end_of(3)});
+    REQUIRE_MESSAGE(copy.ok(), copy.error().text());
+    CHECK(copy->count == 3);
+}
+
+TEST_CASE("of a copy that ends early nothing is taken, whatever its end says") {
+    const auto some = chunk_of({{"a", 1}, {"b", 2}});
+    CHECK(refused_copy({some}, {grpc::StatusCode::UNAVAILABLE, "died"}) == Errc::kUnavailable);
+    CHECK(refused_copy({some, end_of(2)}, {grpc::StatusCode::ABORTED, "the task went on"}) == Errc::kAborted);
+    CHECK(refused_copy({some}) == Errc::kInput);
+    CHECK(refused_copy({}) == Errc::kInput);
+    CHECK(refused_copy({some, end_of(3)}) == Errc::kInput);
+    CHECK(refused_copy({some, end_of(1)}) == Errc::kInput);
+    CHECK(refused_copy({some, end_of(2), chunk_of({{"c", 3}})}) == Errc::kInput);
+    auto other_epoch = end_of(2);
+    other_epoch.set_epoch(kEpochAsked + 1);
+    CHECK(refused_copy({some, other_epoch}) == Errc::kInput);
+    auto cut = some;
+    cut.mutable_entries()->pop_back();
+    CHECK(refused_copy({cut, end_of(2)}) == Errc::kInput);
+}
+
+TEST_CASE("a copy of another switch, or of another incarnation of it, is nobody's") {
+    auto reloaded = end_of(0);
+    reloaded.mutable_mark()->set_incarnation(kOpenedOn.incarnation + 1);
+    CHECK(refused_copy({reloaded}) == Errc::kSwitchLost);
+    auto another = end_of(0);
+    another.mutable_mark()->set_switch_id(kOpenedOn.switch_id + 1);
+    CHECK(refused_copy({another}) == Errc::kSwitchLost);
+    CHECK(refused_copy({}, {grpc::StatusCode::NOT_FOUND, "no such task"}) == Errc::kSwitchLost);
+}
+
+TEST_CASE("a renewal tells whose switch has lost them: by instance, and all by its incarnation") {
+    const std::vector tasks = {task_on(kOpenedOn, 1), task_on(kOpenedOn, 2)};
+    v1::RenewTasksReply reply;
+    *reply.mutable_mark() = mark_to_proto(kOpenedOn);
+    tell_lost(tasks, reply, "switch s");
+    CHECK(tasks[0]->mailbox->take().empty());
+    CHECK(tasks[1]->mailbox->take().empty());
+    reply.add_unknown(2);
+    tell_lost(tasks, reply, "switch s");
+    CHECK(tasks[0]->mailbox->take().empty());
+    CHECK(told(*tasks[1]));
+    // The same instances, but what it had of them is gone.
+    reply.clear_unknown();
+    reply.mutable_mark()->set_incarnation(kOpenedOn.incarnation + 1);
+    tell_lost(tasks, reply, "switch s");
+    CHECK(told(*tasks[0]));
+    CHECK(told(*tasks[1]));
+}
