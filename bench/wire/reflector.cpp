@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "lib/abi/map_types.h"
 #include "lib/bpf/object.h"
 
 // After the types of the variables in it.
