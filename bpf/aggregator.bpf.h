@@ -24,6 +24,8 @@ enum ask_outcome {
 	ASK_CONTENTION, /* other CPUs changed it too often meanwhile */
 };
 
+ASK_STATIC_ASSERT(ASK_CONTENTION < ASK_OUTCOMES, "struct ask_phv has a bitmap for each");
+
 /* Whether the tuple is in the aggregator and no other in its slot. */
 static __always_inline bool is_aggregated(enum ask_outcome outcome)
 {
@@ -34,15 +36,9 @@ static __always_inline bool is_aggregated(enum ask_outcome outcome)
 struct ask_copy {
 	void *region;
 	const struct ask_task *task;
-	__u32 base; /* first aggregator of the CPU's set and the packet's copy */
+	__u32 aggregators; /* of an AA */
+	__u32 base;	   /* first aggregator of the CPU's set and the packet's copy */
 };
-
-/* Read anew at each use: kept in a variable, it would take stack, of which Linux 6.1 has least
- * left for a chain of calls (tests/style/stack_depth.awk). */
-static __always_inline __u32 aggregators_of(const struct ask_copy *copy)
-{
-	return ASK_READ_ONCE(copy->task->aggregators);
-}
 
 /*
  * What an aggregator becomes when (kpart, value) is offered to it. `value` is not
@@ -52,7 +48,6 @@ static __always_inline enum ask_outcome offer(struct ask_aggregator *word, __u32
 					      __s32 value, bool leading)
 {
 	__u32 held;
-	__s64 result;
 
 	__builtin_memcpy(&held, word->kpart, sizeof(held));
 	if (held == 0) {
@@ -67,11 +62,7 @@ static __always_inline enum ask_outcome offer(struct ask_aggregator *word, __u32
 		return ASK_COLLISION;
 	if (leading)
 		return ASK_AGGREGATED;
-	result = ask_apply(op, word->vpart, value);
-	if (result != (__s32)result)
-		return ASK_OVERFLOW;
-	word->vpart = (__s32)result;
-	return ASK_AGGREGATED;
+	return ask_apply(op, &word->vpart, value) ? ASK_AGGREGATED : ASK_OVERFLOW;
 }
 
 union ask_word {
@@ -88,8 +79,10 @@ static __always_inline enum ask_outcome update_plain(__u64 *at, __u32 op, __u32 
 	const enum ask_outcome outcome = offer(&word.half, op, kpart, value, leading);
 
 	/* One store of both halves: a fetch never sees a key without its value. */
-	if (is_aggregated(outcome))
+	if (outcome == ASK_TAKEN)
 		ASK_WRITE_ONCE(*at, word.whole);
+	else if (outcome == ASK_AGGREGATED && !leading)
+		ASK_WRITE_ONCE(((struct ask_aggregator *)at)->vpart, word.half.vpart);
 	return outcome;
 }
 
@@ -124,13 +117,20 @@ __noinline int ask_update_shared(struct ask_aggregator *at, __u32 op, __u32 kpar
 	return ASK_CONTENTION;
 }
 
-static __always_inline struct ask_aggregator *find_aggregator(const struct ask_copy *copy, __u32 aa,
-							      __u32 index)
+/* `first`: the place of the AA's first aggregator. */
+static __always_inline struct ask_aggregator *find_in_aa(const struct ask_copy *copy, __u32 first,
+							 __u32 aa, __u32 index)
 {
-	const __u32 at = copy->base + aa * aggregators_of(copy) + index;
+	const __u32 at = first + index;
 
 	ask_touch(ASK_ARRAY_AA, aa, index);
 	return bpf_map_lookup_elem(copy->region, &at);
+}
+
+static __always_inline struct ask_aggregator *find_aggregator(const struct ask_copy *copy, __u32 aa,
+							      __u32 index)
+{
+	return find_in_aa(copy, copy->base + aa * copy->aggregators, aa, index);
 }
 
 static __always_inline enum ask_outcome update_aggregator(struct ask_aggregator *word, __u32 op,
@@ -145,19 +145,7 @@ static __always_inline enum ask_outcome update_aggregator(struct ask_aggregator 
 
 static __always_inline __u32 index_of_short(const struct ask_copy *copy, __u32 kpart)
 {
-	return ask_hash_index(ask_hash_add(ASK_HASH_SEED, kpart), aggregators_of(copy));
-}
-
-/* A short slot: one AA. */
-static __always_inline enum ask_outcome offer_short(const struct ask_copy *copy,
-						    const struct ask_slot *slot, __u32 aa)
-{
-	__u32 kpart;
-
-	__builtin_memcpy(&kpart, slot->kpart, sizeof(kpart));
-	return update_aggregator(find_aggregator(copy, aa, index_of_short(copy, kpart)),
-				 ASK_READ_ONCE(copy->task->op), kpart,
-				 (__s32)bpf_ntohl(slot->vpart), false);
+	return ask_hash_index(ask_hash_add(ASK_HASH_SEED, kpart), copy->aggregators);
 }
 
 /* Where a task aggregates, from `base` on; false: nowhere. */
@@ -166,6 +154,7 @@ static __always_inline bool find_copy(__u32 task_index, const struct ask_task *t
 {
 	copy->region = bpf_map_lookup_elem(&regions, &task_index);
 	copy->task = task;
+	copy->aggregators = task->aggregators;
 	copy->base = base;
 	return copy->region;
 }
@@ -243,6 +232,6 @@ __noinline int ask_offer_medium(struct xdp_md *ctx, __u32 task_index, __u32 base
 
 	if (!task || !find_copy(task_index, task, base, &copy))
 		return ASK_COLLISION;
-	index = ask_hash_index(hash_medium(&copy, slot, end), aggregators_of(&copy));
+	index = ask_hash_index(hash_medium(&copy, slot, end), copy.aggregators);
 	return (int)offer_group(&copy, slot, end, aa, index);
 }

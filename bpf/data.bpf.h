@@ -14,6 +14,7 @@
 #include "bpf/forward.bpf.h"
 #include "bpf/gather.bpf.h"
 #include "bpf/presence.bpf.h"
+#include "bpf/replace.bpf.h"
 #include "bpf/reply.bpf.h"
 
 /* Whether colliding tuples may take aggregators (bpf/replace.bpf.h). */
@@ -36,6 +37,41 @@ static __always_inline __u32 open_copy(const struct ask_claim *claim, struct ask
 	return (set * task->copies + ASK_READ_ONCE(task->copy)) * ASK_AAS(phv) * task->aggregators;
 }
 
+static __always_inline void forget_outcomes(struct ask_phv *phv)
+{
+	__u32 i;
+
+#pragma clang loop unroll(full)
+	for (i = 0; i < ASK_OUTCOMES; i++) {
+		phv->became[i] = 0;
+	}
+}
+
+/* Replaces what is cold in the aggregators of row `r` that had the tuples of `offered`. Most
+ * tuples are hits, and most of those spare the look at the heat. */
+static __always_inline void replace_row(struct xdp_md *ctx, __u32 task_index, __u32 base,
+					__u32 offset, __u32 r, __u32 offered, __u64 seq,
+					struct ask_phv *phv)
+{
+	phv->replaced[r] = 0;
+	if (ASK_ROW_HEATS(seq, r))
+		phv->weighed = offered & ~phv->became[ASK_CONTENTION];
+	else
+		phv->weighed = phv->became[ASK_TAKEN] | phv->became[ASK_COLLISION];
+	if (!phv->weighed)
+		return;
+	ask_weigh_shorts(ctx, task_index, base, offset, r);
+	ask_weigh_mediums(ctx, task_index, base, offset, r);
+	phv->evicted += count_bits(ASK_READ_ONCE(phv->replaced[r]));
+}
+
+static __always_inline void count_left(struct ask_phv *phv, __u32 r)
+{
+	phv->kept += count_bits(ASK_READ_ONCE(phv->left[r]));
+	phv->overflow += count_bits(ASK_READ_ONCE(phv->became[ASK_OVERFLOW]));
+	phv->contention += count_bits(ASK_READ_ONCE(phv->became[ASK_CONTENTION]));
+}
+
 /* Offers all rows to the aggregators from `base` on; what is left stays in the packet's vector.
  * A global function, since there are two ways to it. */
 __noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 seq, __u32 base)
@@ -43,26 +79,25 @@ __noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 se
 	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
 	struct ask_phv *phv = find_phv();
 	__u32 r, offset;
-	bool replaces;
 
 	if (!task || !phv)
 		return -1;
-	replaces = is_replacing(task);
 	offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
 #pragma clang loop unroll(disable)
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		const __u32 offered = ASK_READ_ONCE(phv->left[r]);
+
 		if (r >= ASK_ROWS(phv))
 			break;
-		phv->offered += count_bits(phv->left[r]);
-		if (replaces) {
-			phv->replaced[r] = 0;
-			phv->weighed = weighed_outcomes(seq, r);
-			ask_aggregate_row_replacing(ctx, task_index, base, offset, r);
-			phv->evicted += count_bits(ASK_READ_ONCE(phv->replaced[r]));
-		} else {
-			ask_aggregate_row(ctx, task_index, base, offset, r);
-		}
-		phv->kept += count_bits(ASK_READ_ONCE(phv->left[r]));
+		forget_outcomes(phv);
+		ask_aggregate_shorts(ctx, task_index, base, offset, r);
+		if (task->groups)
+			ask_aggregate_mediums(ctx, task_index, base, offset, r);
+		if (is_replacing(task))
+			replace_row(ctx, task_index, base, offset, r, offered, seq, phv);
+		phv->offered += count_bits(offered);
+		if (ASK_READ_ONCE(phv->left[r]))
+			count_left(phv, r);
 		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
 	}
 	return 0;
@@ -180,7 +215,7 @@ static __always_inline int leave_rest(struct xdp_md *ctx, struct ask_frame *fram
 	if (cut < 0) {
 		if (bpf_xdp_adjust_tail(ctx, cut))
 			return leave_abort(ASK_CNT_abort_resize);
-		if (!parse_udp(ctx, frame))
+		if (!find_headers(ctx, frame))
 			return leave_abort(ASK_CNT_abort_resize);
 	}
 	return leave_forward(ctx, frame, reason);
@@ -206,6 +241,8 @@ static __always_inline void add_stats(__u32 flow_index, const struct ask_phv *ph
 		return;
 	}
 	stats->tuples_aggregated += phv->offered - phv->kept + phv->evicted;
+	if (!phv->kept)
+		return;
 	stats->tuples_evicted += phv->evicted;
 	stats->tuples_collision += phv->kept - phv->evicted - phv->overflow - phv->contention;
 	stats->tuples_overflow += phv->overflow;

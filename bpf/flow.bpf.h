@@ -32,19 +32,9 @@ static __always_inline void find_channel(const struct ask_hdr *hdr, struct ask_c
 	claim->channel = bpf_map_lookup_elem(&channels, &at);
 }
 
-/* Finds channel, flow and task of the header, as far as they are registered. The flow is
- * looked up first: it is what packets that are ours have. */
-static __always_inline void find_flow(const struct ask_hdr *hdr, struct ask_claim *claim)
+/* Flow number `at`, its channel and its task. */
+static __always_inline void claim_flow(__u32 at, struct ask_claim *claim)
 {
-	struct ask_flow_id id = {.task = hdr->task, .host = hdr->host, .port = hdr->port};
-	__u32 *index = bpf_map_lookup_elem(&flow_ids, &id);
-	__u32 at;
-
-	if (!index) {
-		find_channel(hdr, claim);
-		return;
-	}
-	at = *index;
 	claim->flow_index = at;
 	claim->flow = bpf_map_lookup_elem(&flows, &at);
 	if (!claim->flow)
@@ -53,6 +43,19 @@ static __always_inline void find_flow(const struct ask_hdr *hdr, struct ask_clai
 	claim->channel = bpf_map_lookup_elem(&channels, &at);
 	at = claim->flow->task;
 	claim->task = bpf_map_lookup_elem(&tasks, &at);
+}
+
+/* Finds channel, flow and task of the header, as far as they are registered. The flow is
+ * looked up first: it is what packets that are ours have. */
+static __always_inline void find_flow(const struct ask_hdr *hdr, struct ask_claim *claim)
+{
+	struct ask_flow_id id = {.task = hdr->task, .host = hdr->host, .port = hdr->port};
+	__u32 *index = bpf_map_lookup_elem(&flow_ids, &id);
+
+	if (index)
+		claim_flow(*index, claim);
+	else
+		find_channel(hdr, claim);
 }
 
 /* Whether the channel is who it says it is: port, address, incarnation. */

@@ -19,6 +19,8 @@
  * Off the stack, which is too small, and read back from memory, so that the verifier
  * forgets the constants of each path instead of following all their combinations.
  */
+#define ASK_OUTCOMES 6 /* enum ask_outcome */
+
 struct ask_phv {
 	__u32 left[ASK_MAX_ROWS];     /* bitmaps, host order: what is left of each row */
 	__u32 replaced[ASK_MAX_ROWS]; /* bitmaps: which of those have an evicted tuple now */
@@ -32,9 +34,14 @@ struct ask_phv {
 	__u32 contention;	      /* of those, because of other CPUs */
 	__u32 evicted;		      /* tuples taken out of aggregators */
 	__u32 heats;		      /* first heat of this CPU's set, in a task that replaces */
-	__u32 weighed; /* outcomes that change a heat or hang on it, in the row at hand */
-	__u32 outcome; /* of the slot at hand, where the verifier must forget it */
-	__u32 bits;    /* of all rows' bitmaps as they came */
+	__u32 bits;		      /* of all rows' bitmaps as they came */
+	/* Of the row at hand, bitmaps of the slots by what became of them; those of
+	 * ASK_AGGREGATED are the ones that are neither left nor here. */
+	__u32 became[ASK_OUTCOMES];
+	__u32 weighed; /* of those, whose outcome changes a heat or hangs on it */
+	/* For the program that takes over: the packet's flow, and whether it is new. */
+	__u32 flow;
+	__u32 is_new;
 };
 
 /* Numbers of rows and AAs: read anew at each use, so that leaving a loop over them
@@ -146,7 +153,9 @@ struct {
  * value type of regions would be a forward declaration. */
 const volatile struct ask_aggregator ask_blank = {};
 
-/* A region of any size: inner maps may differ in max_entries. */
+/* A region of any size: inner maps may differ in max_entries, and every look-up in them is a
+ * call. The loader gives programs for one size inner maps of that size, in which the kernel
+ * inlines look-ups (loader/sized_programs.h). */
 struct ask_region_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -7,12 +7,19 @@
 #include "bpf/compat.bpf.h"
 #include "lib/abi/wire.h"
 
-/* What a value half becomes; wider than it, so that a sum can leave int32. */
-static __always_inline __s64 ask_apply(__u32 op, __s32 old, __s32 value)
+/* Makes of a value half what it becomes; false: a sum would leave int32, and nothing changes. */
+static __always_inline bool ask_apply(__u32 op, __s32 *held, __s32 value)
 {
-	if (op == ASK_OP_MIN)
-		return value < old ? value : old;
-	if (op == ASK_OP_MAX)
-		return value > old ? value : old;
-	return (__s64)old + value;
+	if (op == ASK_OP_SUM) {
+		const __u32 old = (__u32)*held;
+		const __u32 sum = old + (__u32)value;
+
+		/* Both of the other sign than their sum. */
+		if ((__s32)((old ^ sum) & ((__u32)value ^ sum)) < 0)
+			return false;
+		*held = (__s32)sum;
+	} else if (op == ASK_OP_MIN ? value < *held : value > *held) {
+		*held = value;
+	}
+	return true;
 }

@@ -31,29 +31,40 @@ struct ask_frame {
 	struct ask_hdr *hdr; /* NULL when the frame is too short for one */
 };
 
-/* Whether this is IPv4/UDP that ASK can read; fills `frame`. */
-static __always_inline bool parse_udp(struct xdp_md *ctx, struct ask_frame *frame)
+/* Whether the frame has room for the headers up to UDP's; fills `frame`. For a packet that
+ * parse_udp() has been through before, this is all there is to ask again. */
+static __always_inline bool find_headers(struct xdp_md *ctx, struct ask_frame *frame)
 {
 	void *data = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
-	struct ethhdr *eth = data;
-	struct iphdr *ip = data + sizeof(*eth);
-	struct udphdr *udp = data + ASK_L4_OFFSET;
 
 	if (data + ASK_HDR_OFFSET > end)
 		return false;
+	frame->data = data;
+	frame->end = end;
+	frame->eth = data;
+	frame->ip = data + sizeof(*frame->eth);
+	frame->udp = data + ASK_L4_OFFSET;
+	frame->hdr = data + ASK_BITMAP_OFFSET <= end ? data + ASK_HDR_OFFSET : NULL;
+	return true;
+}
+
+/* Whether this is IPv4/UDP that ASK can read; fills `frame`. */
+static __always_inline bool parse_udp(struct xdp_md *ctx, struct ask_frame *frame)
+{
+	const struct ethhdr *eth;
+	const struct iphdr *ip;
+
+	if (!find_headers(ctx, frame))
+		return false;
+	eth = frame->eth;
+	ip = frame->ip;
 	if (eth->h_proto != bpf_htons(ETH_P_IP))
 		return false;
 	if (ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_UDP)
 		return false;
 	if (ip->frag_off & bpf_htons(ASK_IP_MF_OFFSET))
 		return false;
-	frame->data = data;
-	frame->end = end;
-	frame->eth = eth;
-	frame->ip = ip;
-	frame->udp = udp;
-	frame->hdr = data + ASK_BITMAP_OFFSET <= end ? data + ASK_HDR_OFFSET : NULL;
 	return true;
 }
 

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "bpf/aggregate.bpf.h"
 #include "bpf/aggregator.bpf.h"
 #include "bpf/check.bpf.h"
 #include "bpf/compat.bpf.h"
@@ -18,29 +19,12 @@
 static __always_inline __u8 *find_heat(void *map, const struct ask_phv *phv,
 				       const struct ask_copy *copy, __u32 aa, __u32 index)
 {
-	const __u32 at = phv->heats + aa * aggregators_of(copy) + index;
+	const __u32 at = phv->heats + aa * copy->aggregators + index;
 	const __u32 word = at / 8;
 	struct ask_heats *found = bpf_map_lookup_elem(map, &word);
 
 	ask_touch(ASK_ARRAY_HEAT, aa, index);
 	return found ? &found->heat[at % 8] : NULL;
-}
-
-/* The outcomes of offers that change a heat or hang on it. Most tuples are hits, and most of
- * those spare the look-up. */
-static __always_inline __u32 weighed_outcomes(__u64 seq, __u32 row)
-{
-	__u32 outcomes = 1u << ASK_TAKEN | 1u << ASK_COLLISION;
-
-	if (ASK_ROW_HEATS(seq, row))
-		outcomes |= 1u << ASK_AGGREGATED | 1u << ASK_OVERFLOW;
-	return outcomes;
-}
-
-/* One look into memory: comparing would show the verifier a path for every outcome. */
-static __always_inline bool is_weighed(const struct ask_phv *phv, enum ask_outcome outcome)
-{
-	return ASK_READ_ONCE(phv->weighed) >> (outcome & 31) & 1u;
 }
 
 /* What the outcome does to the heat; true: too cold to stay. */
@@ -90,7 +74,7 @@ static __always_inline enum ask_outcome change_places(__u64 *at, struct ask_slot
 	return ASK_REPLACED;
 }
 
-/* What the task's slot at hand was offered to. */
+/* What a task's slots were offered to. */
 struct ask_offer {
 	const struct ask_phv *phv;
 	void *heats_map;
@@ -107,40 +91,76 @@ static __always_inline bool find_offer(__u32 task_index, __u32 base, struct ask_
 	       find_copy(task_index, task, base, &offer->copy);
 }
 
-/* AA and outcome of a slot in one argument, of which a function may have five. */
-#define ASK_OFFERED(aa, outcome) ((aa) << 8 | (__u32)(outcome))
-
 /*
- * What the policy makes of the outcome of a short slot's offer, the slot being at frame offset
- * `offset`. Returns enum ask_outcome. A global function, so that the verifier looks at it once.
+ * What the policy makes of the outcome of a short slot's offer. Returns the outcome after it.
  */
-__noinline int ask_weigh_short(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
-			       __u32 offered)
+static __always_inline enum ask_outcome weigh_short(const struct ask_offer *offer,
+						    struct ask_slot *slot, __u32 aa,
+						    enum ask_outcome outcome)
 {
-	struct ask_slot *slot = slot_at((void *)(long)ctx->data, offset);
-	const void *end = (const void *)(long)ctx->data_end;
-	enum ask_outcome outcome = (enum ask_outcome)(offered & 0xff);
-	const __u32 aa = offered >> 8;
 	struct ask_aggregator *word;
-	struct ask_offer offer;
 	__u32 kpart, index;
 	__u8 *heat;
 
-	if ((const void *)(slot + 1) > end || !find_offer(task_index, base, &offer))
-		return (int)outcome;
 	__builtin_memcpy(&kpart, slot->kpart, sizeof(kpart));
-	index = index_of_short(&offer.copy, kpart);
-	heat = find_heat(offer.heats_map, offer.phv, &offer.copy, aa, index);
+	index = index_of_short(&offer->copy, kpart);
+	heat = find_heat(offer->heats_map, offer->phv, &offer->copy, aa, index);
 	/* No sender writes a blank key; it must not make an aggregator blank. */
 	if (!heat || !kpart || !weigh(heat, outcome))
-		return (int)outcome;
-	word = find_aggregator(&offer.copy, aa, index);
+		return outcome;
+	word = find_aggregator(&offer->copy, aa, index);
 	if (!word)
-		return (int)outcome;
+		return outcome;
 	outcome = change_places((__u64 *)word, slot);
 	if (outcome == ASK_REPLACED)
 		ASK_WRITE_ONCE(*heat, ASK_HEAT_TAKEN);
-	return (int)outcome;
+	return outcome;
+}
+
+/* What became of a slot of the row at hand that is weighed, by the bitmaps. */
+static __always_inline enum ask_outcome noted(const struct ask_phv *phv, __u32 bit)
+{
+	if (ASK_READ_ONCE(phv->became[ASK_COLLISION]) & bit)
+		return ASK_COLLISION;
+	return ASK_READ_ONCE(phv->became[ASK_TAKEN]) & bit ? ASK_TAKEN : ASK_AGGREGATED;
+}
+
+static __always_inline void note_weighed(struct ask_phv *phv, __u32 r, __u32 bit,
+					 enum ask_outcome outcome)
+{
+	if (outcome == ASK_REPLACED)
+		ASK_WRITE_ONCE(phv->replaced[r], ASK_READ_ONCE(phv->replaced[r]) | bit);
+	else if (outcome == ASK_CONTENTION)
+		note(phv, ASK_CONTENTION, bit);
+}
+
+/*
+ * Weighs short slots of row `r`, which begins at frame offset `offset`: those of the vector's
+ * bitmap `weighed`. Which of them have an evicted tuple now is in the vector. A global
+ * function, as the next, so that the verifier looks at a row once.
+ */
+__noinline int ask_weigh_shorts(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
+				__u32 r)
+{
+	struct ask_slot *slot = slot_at((void *)(long)ctx->data, offset);
+	const void *end = (const void *)(long)ctx->data_end;
+	struct ask_phv *phv = find_phv();
+	struct ask_offer offer;
+	__u32 i;
+
+	if (!phv || r >= ASK_MAX_ROWS || !find_offer(task_index, base, &offer))
+		return 0;
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_MAX_SLOTS; i++, slot++) {
+		const __u32 bit = 1u << i;
+
+		if (i >= ASK_READ_ONCE(offer.copy.task->short_slots) ||
+		    (const void *)(slot + 1) > end)
+			break;
+		if (ASK_READ_ONCE(phv->weighed) & bit)
+			note_weighed(phv, r, bit, weigh_short(&offer, slot, i, noted(phv, bit)));
+	}
+	return 0;
 }
 
 /* Whether a group may be replaced: incoming and held words all hold a key. */
@@ -189,7 +209,11 @@ static __always_inline void change_group(const struct ask_copy *copy, struct ask
 	}
 }
 
-/* The same of a medium slot, whose group begins with the AA. */
+/* AA and outcome of a slot in one argument, of which a function may have five. */
+#define ASK_OFFERED(aa, outcome) ((aa) << 8 | (__u32)(outcome))
+
+/* What the policy makes of the outcome of a medium slot's offer, the slot being at frame offset
+ * `offset`, its group beginning with the AA. Returns enum ask_outcome. */
 __noinline int ask_weigh_medium(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
 				__u32 offered)
 {
@@ -203,11 +227,39 @@ __noinline int ask_weigh_medium(struct xdp_md *ctx, __u32 task_index, __u32 base
 
 	if (!find_offer(task_index, base, &offer))
 		return (int)outcome;
-	index = ask_hash_index(hash_medium(&offer.copy, slot, end), aggregators_of(&offer.copy));
+	index = ask_hash_index(hash_medium(&offer.copy, slot, end), offer.copy.aggregators);
 	heat = find_heat(offer.heats_map, offer.phv, &offer.copy, aa, index);
 	if (!heat || !weigh(heat, outcome) || !is_whole(&offer.copy, slot, end, aa, index))
 		return (int)outcome;
 	change_group(&offer.copy, slot, end, aa, index);
 	ASK_WRITE_ONCE(*heat, ASK_HEAT_TAKEN);
 	return ASK_REPLACED;
+}
+
+/* The same as ask_weigh_shorts() for the row's medium slots. shared: never replaced, since
+ * another CPU could see a group half changed. */
+__noinline int ask_weigh_mediums(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
+				 __u32 r)
+{
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	struct ask_phv *phv = find_phv();
+	__u32 g;
+
+	if (!phv || r >= ASK_MAX_ROWS || !task || ask_memory == ASK_MEMORY_SHARED)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (g = 0; g < ASK_MAX_SLOTS; g++) {
+		const __u32 bit = 1u << ((ASK_READ_ONCE(task->short_slots) + g) % ASK_MAX_SLOTS);
+		const __u32 aa = ASK_READ_ONCE(task->short_slots) + g * ASK_READ_ONCE(task->m);
+		const __u32 at = offset + aa * ASK_SLOT_BYTES;
+
+		if (g >= ASK_READ_ONCE(task->groups))
+			break;
+		if (ASK_READ_ONCE(phv->weighed) & bit)
+			note_weighed(phv, r, bit,
+				     (enum ask_outcome)
+					     ask_weigh_medium(ctx, task_index, base, at,
+							      ASK_OFFERED(aa, noted(phv, bit))));
+	}
+	return 0;
 }

@@ -7,13 +7,24 @@
 #include "bpf/check.bpf.h"
 #include "bpf/compat.bpf.h"
 #include "bpf/counters.bpf.h"
-#include "bpf/data.bpf.h"
+#include "bpf/data_program.bpf.h"
 #include "bpf/dedupe.bpf.h"
 #include "bpf/flow.bpf.h"
 #include "bpf/forward.bpf.h"
 #include "bpf/maps.bpf.h"
 #include "bpf/parse.bpf.h"
 #include "bpf/passing.bpf.h"
+
+/* What takes DATA that has been proved, by ask_task.program: here the one for regions of any
+ * size, and those for one size from the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, ASK_DATA_PROGRAMS);
+	__uint(key_size, sizeof(__u32));
+	__array(values, int(struct xdp_md *));
+} data_programs SEC(".maps") = {
+	.values = {[0] = ask_data},
+};
 
 /* A packet whose flow is registered here: prove it, then handle it by its type. */
 static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *frame,
@@ -48,8 +59,12 @@ static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *fram
 		return leave_abort(ASK_CNT_abort_state);
 	if (verdict == ASK_STALE)
 		return leave_drop(ASK_CNT_drop_stale);
-	if (hdr->type == ASK_DATA)
-		return handle_data(ctx, frame, claim, verdict == ASK_NEW, phv);
+	if (hdr->type == ASK_DATA) {
+		phv->flow = claim->flow_index;
+		phv->is_new = verdict == ASK_NEW;
+		ask_tail_call(ctx, &data_programs, claim->task->program, ask_data);
+		return leave_abort(ASK_CNT_abort_state);
+	}
 	return handle_passing(ctx, frame, claim, verdict == ASK_NEW);
 }
 

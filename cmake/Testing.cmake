@@ -25,6 +25,9 @@ function(ask_test_properties name)
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT ${ASK_TEST_TIMEOUT})
     endif()
+    if(ASK_SANITIZE)
+        math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4") # what tools/test lets scripts take, too
+    endif()
     set_tests_properties(
         ${name}
         PROPERTIES LABELS "${arg_LABELS}"
@@ -69,6 +72,9 @@ endfunction()
 #   its lab behind; timeout(1) comes first, with a signal that the test cleans up on.
 function(ask_e2e_test name script timeout)
     math(EXPR first "${timeout} - 40")
+    if(ASK_SANITIZE)
+        math(EXPR first "${first} * 4")
+    endif()
     ask_script_test(
         e2e_${name}
         COMMAND timeout --kill-after=35 ${first} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN}

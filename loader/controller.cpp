@@ -15,7 +15,8 @@ namespace ask {
 
 Controller::Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
                        const ControllerLimits& limits, std::unique_ptr<const bpf::RcuBarrier> barrier,
-                       CopyBarrier copy_barrier, TaskTable task_table)
+                       CopyBarrier copy_barrier, TaskTable task_table,
+                       std::unique_ptr<SizedPrograms> programs)
     : plane_(plane),
       pins_(pins),
       ports_(ports),
@@ -23,6 +24,7 @@ Controller::Controller(const DataPlane& plane, const PinDir& pins, const PortTab
       barrier_(std::move(barrier)),
       copy_barrier_(std::move(copy_barrier)),
       task_table_(std::move(task_table)),
+      programs_(std::move(programs)),
       channel_pool_(plane.meta().max_channels),
       flow_pool_(plane.meta().max_flows),
       task_pool_(plane.meta().max_tasks),
@@ -39,8 +41,11 @@ Result<std::unique_ptr<Controller>> Controller::create(const DataPlane& plane, c
     ASK_PASS(copy_barrier);
     auto task_table = TaskTable::map(plane.maps().tasks.fd(), plane.meta().max_tasks);
     ASK_TRY(task_table, "map tasks");
+    auto programs = SizedPrograms::adopt(plane, pins);
+    ASK_PASS(programs);
     std::unique_ptr<Controller> controller(new Controller(plane, pins, ports, limits, std::move(barrier),
-                                                          std::move(*copy_barrier), std::move(*task_table)));
+                                                          std::move(*copy_barrier), std::move(*task_table),
+                                                          std::move(*programs)));
     ASK_PASS(controller->rebuild());
     controller->reclaimer_ = std::thread(&Controller::reclaim_loop, controller.get());
     return controller;
@@ -111,7 +116,11 @@ Result<> Controller::erase_flow(std::uint32_t index) const {
 }
 
 Result<> Controller::erase_task(std::uint32_t index) const {
-    ASK_PASS(plane_.maps().regions.erase(index));
+    const auto entry = plane_.maps().tasks.find(index);
+    ASK_PASS(entry);
+    if (const auto* regions = programs_->regions(*entry ? (*entry)->program : 0)) {
+        ASK_PASS(regions->erase(index));
+    }
     ASK_PASS(plane_.maps().heats.erase(index));
     return plane_.maps().tasks.set(index, {});
 }
@@ -143,6 +152,7 @@ void Controller::finish_reclaim(const Garbage& batch) {
         const auto it = tasks_.find(instance);
         task_pool_.reclaim(it->second.index);
         sram_.give_back(it->second.sram);
+        programs_->give_back(it->second.entry.program);
         tasks_.erase(it);
     }
     settled_.notify_all();

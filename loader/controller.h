@@ -31,6 +31,7 @@
 #include "loader/index_pool.h"
 #include "loader/pin_dir.h"
 #include "loader/ports.h"
+#include "loader/sized_programs.h"
 #include "loader/sram.h"
 
 namespace ask {
@@ -195,7 +196,7 @@ class Controller {
     using TaskTable = bpf::ArrayView<ask_task>;
     Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
                const ControllerLimits& limits, std::unique_ptr<const bpf::RcuBarrier> barrier,
-               CopyBarrier copy_barrier, TaskTable task_table);
+               CopyBarrier copy_barrier, TaskTable task_table, std::unique_ptr<SizedPrograms> programs);
 
     // Adoption (controller_adopt.cpp).
     Result<> rebuild();
@@ -277,6 +278,7 @@ class Controller {
     const std::unique_ptr<const bpf::RcuBarrier> barrier_;
     CopyBarrier copy_barrier_;
     const TaskTable task_table_;  // map `tasks`: swap and copy change here
+    const std::unique_ptr<SizedPrograms> programs_;
 
     mutable std::mutex mutex_;         // everything below
     std::condition_variable settled_;  // a task opened or closed, or indices came back

@@ -86,7 +86,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     if (!pinned.ok() || !*pinned) {
         return pinned;
     }
-    if (!task_pool_.adopt(task.index)) {
+    if (!task_pool_.adopt(task.index) || !programs_->adopt_user(task.entry.program)) {
         return false;
     }
     task.sram = sram_of(task.entry);
@@ -119,7 +119,12 @@ Result<bool> Controller::adopt_task_memory(Task& task) const {
         fd = std::move(*opened);
         return true;
     };
-    auto region = open(task.entry.copies > 0, "region", plane_.maps().regions, task.region);
+    const auto* regions = programs_->regions(task.entry.program);
+    if (regions == nullptr) {
+        spdlog::warn("task {}: the program that it is for is gone", task.id);
+        return false;
+    }
+    auto region = open(task.entry.copies > 0, "region", *regions, task.region);
     return region.ok() && *region
                ? open(task.entry.policy == ASK_POLICY_REPLACE, "heat", plane_.maps().heats, task.heats)
                : std::move(region);

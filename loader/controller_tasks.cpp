@@ -54,6 +54,12 @@ Result<> check_request(const TaskRequest& request) {
     return {};
 }
 
+// Aggregators of the whole region.
+std::uint32_t words_of(const ask_task& entry) {
+    const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
+    return entry.sets * entry.copies * entry.aggregators * geometry.aas();
+}
+
 bool same_request(const ask_task& entry, const TaskRequest& request) {
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
     return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op);
@@ -223,10 +229,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
 
 // The region's map, pinned. Without memory for it the task goes without.
 Result<> Controller::build_region(Task& task) const {
-    const std::uint32_t words =
-        task.entry.sets * task.entry.copies * task.entry.aggregators *
-        (std::uint32_t{task.entry.short_slots} + std::uint32_t{task.entry.groups} * task.entry.m);
-    auto region = plane_.types().create_region(words);
+    auto region = programs_->create_region(task.entry.program, words_of(task.entry));
     if (!region.ok() && region.error().code() == Errc::kLimit) {
         task.no_region_reason = region.error().text();
         task.entry.copies = 0;
@@ -262,6 +265,9 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
         return Error::from_errno(errno, "create " + directory.string());
     }
+    if (task.entry.copies > 0) {
+        task.entry.program = programs_->take(words_of(task.entry));
+    }
     // Before anything is put in under this index (erase_task), and again with what became of it.
     ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
     if (task.entry.copies > 0) {
@@ -272,8 +278,8 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     }
     ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
     if (task.entry.copies > 0) {
-        ASK_TRY(plane_.maps().regions.set(task.index, static_cast<std::uint32_t>(task.region.get())),
-                "region");
+        const auto* regions = programs_->regions(task.entry.program);
+        ASK_TRY(regions->set(task.index, static_cast<std::uint32_t>(task.region.get())), "region");
     }
     ask_task_meta meta{};
     meta.instance = htobe64(instance);

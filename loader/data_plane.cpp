@@ -254,6 +254,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "tasks", maps.tasks));
     ASK_PASS(open_map(pins, "heats", maps.heats));
     ASK_PASS(open_map(pins, "carried", maps.carried));
+    ASK_PASS(open_map(pins, "data_programs", maps.data_programs));
     ASK_PASS(open_map(pins, "presence", maps.presence));
     return open_map(pins, "regions", maps.regions);
 }

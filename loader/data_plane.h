@@ -32,9 +32,11 @@ struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_task> tasks;
     bpf::Map<std::uint32_t, ask_presence> presence;
     // Maps of maps: written as descriptors, read as map ids.
-    bpf::Map<std::uint32_t, std::uint32_t> regions;
+    bpf::Map<std::uint32_t, std::uint32_t> regions;  // of any size
     bpf::Map<std::uint32_t, std::uint32_t> heats;
     bpf::Map<std::uint32_t, std::uint32_t> carried;
+    // Likewise of programs.
+    bpf::Map<std::uint32_t, std::uint32_t> data_programs;
 };
 
 class DataPlane {

@@ -86,6 +86,10 @@ Result<std::vector<std::string>> PinDir::linked_ports() const {
     return names;
 }
 
+Result<std::vector<std::string>> PinDir::map_names() const {
+    return names_in(root_ / "maps");
+}
+
 Result<std::vector<std::string>> PinDir::task_ids() const {
     return names_in(root_ / "tasks");
 }

@@ -31,8 +31,9 @@ class PinDir {
     // bpffs takes no dots in names, interfaces do: '.' is written %2e.
     [[nodiscard]] std::filesystem::path link(std::string_view port) const;
 
-    // Ports that have a link here, and tasks that have a directory.
+    // Ports that have a link here, maps that are pinned, and tasks that have a directory.
     [[nodiscard]] Result<std::vector<std::string>> linked_ports() const;
+    [[nodiscard]] Result<std::vector<std::string>> map_names() const;
     [[nodiscard]] Result<std::vector<std::string>> task_ids() const;
     // Makes progs, links, maps and tasks.
     [[nodiscard]] Result<> make_directories() const;

@@ -91,10 +91,11 @@ Result<RegionTypes::Types> RegionTypes::task_meta_types() {
     return result;
 }
 
-Result<UniqueFd> RegionTypes::create_region(std::uint32_t aggregators) const {
-    UniqueFd fd =
-        create_array("ask_region", sizeof(ask_aggregator), aggregators, BPF_F_MMAPABLE | BPF_F_INNER_MAP,
-                     inner_.types.get(), inner_.key, inner_.aggregator);
+Result<UniqueFd> RegionTypes::create_region(std::uint32_t aggregators, RegionSize size) const {
+    const std::uint32_t flags =
+        size == RegionSize::kAny ? BPF_F_MMAPABLE | BPF_F_INNER_MAP : std::uint32_t{BPF_F_MMAPABLE};
+    UniqueFd fd = create_array("ask_region", sizeof(ask_aggregator), aggregators, flags, inner_.types.get(),
+                               inner_.key, inner_.aggregator);
     if (!fd) {
         return Error::from_errno(errno, "create a region of " + std::to_string(aggregators) + " aggregators");
     }

@@ -20,13 +20,16 @@ namespace ask {
 
 using TaskMetaMap = bpf::Map<std::uint32_t, ask_task_meta>;
 
+// Which programs can have a region: the one for any size, or those for its own size.
+enum class RegionSize : std::uint8_t { kAny, kOne };
+
 class RegionTypes {
  public:
     // Takes the types of inner maps from the switch program's object, opened or loaded.
     static Result<RegionTypes> load(const bpf_object* object);
 
-    // A region of `aggregators` words, memory-mapped and of a size of its own. kLimit: no memory.
-    [[nodiscard]] Result<UniqueFd> create_region(std::uint32_t aggregators) const;
+    // A region of `aggregators` words, memory-mapped. kLimit: no memory.
+    [[nodiscard]] Result<UniqueFd> create_region(std::uint32_t aggregators, RegionSize size) const;
     // Heats of `places` aggregators, for a task that replaces. kLimit: no memory.
     [[nodiscard]] Result<UniqueFd> create_heats(std::uint32_t places) const;
     // Room for what a flow's packets carry of others' tuples. kLimit: no memory.

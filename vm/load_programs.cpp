@@ -63,7 +63,7 @@ struct Form {
     [[nodiscard]] std::string name() const { return memory == "-" ? "-" : memory + "," + dedupe; }
 };
 
-// Loads `object`, which holds the one program of `form`, and prints its line.
+// Loads `object`, which holds the program of `form`, and prints its line.
 bool report(const Form& form, bpf_object* object) {
     libbpf_log.clear();
     const char* name = form.program.c_str();
@@ -134,7 +134,7 @@ bool load_host(const Form& form) {
 }
 
 bool load(const Form& form) {
-    if (form.program == "ask_switch") {
+    if (form.program == "ask_switch" || form.program == "ask_data") {
         return load_switch(form);
     }
     if (form.program == "ask_host") {

@@ -2,6 +2,7 @@
 #include "bench/switch/bed.h"
 
 #include <endian.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 
 #include "bench/switch/frames.h"
 #include "lib/abi/map_types.h"
+#include "loader/data_program.h"
+#include "loader/region_types.h"
 
 // After the types of the variables in them.
 #include "floor.skel.h"
@@ -27,6 +30,7 @@ namespace {
 
 constexpr std::uint32_t kFloorSlots = 32;
 constexpr std::uint32_t kZero = 0;
+constexpr std::uint32_t kSized = 1;  // number of the program for the region's size
 
 std::uint32_t sets_of(const Case& what) {
     return what.memory == ASK_MEMORY_PIPELINES ? static_cast<std::uint32_t>(libbpf_num_possible_cpus()) : 1U;
@@ -80,6 +84,7 @@ Result<Bed> Bed::create(const Case& what, const FloorParts& parts) {
     Bed bed;
     bed.what_ = what;
     ASK_PASS(bed.load_switch());
+    ASK_PASS(bed.put_region());
     ASK_PASS(bed.load_floor(parts));
     ASK_PASS(bed.fill_maps());
     return bed;
@@ -97,6 +102,46 @@ Result<> Bed::load_switch() {
     return {};
 }
 
+Result<UniqueFd> Bed::find_map(const std::string& name) const {
+    const bpf_map* map = bpf_object__find_map_by_name(switch_->obj, name.c_str());
+    if (map == nullptr) {
+        return Error(Errc::kInternal, "the switch program has no map " + name);
+    }
+    return UniqueFd(::fcntl(bpf_map__fd(map), F_DUPFD_CLOEXEC, 0));
+}
+
+// The program for its size, as the loader makes one, or that for any size.
+Result<> Bed::put_region() {
+    const auto types = RegionTypes::load(switch_->obj);
+    ASK_PASS(types);
+    const std::uint32_t places = sets_of(what_) * what_.geometry.aas() * what_.aggregators;
+    const auto region = types->create_region(places, what_.sized ? RegionSize::kOne : RegionSize::kAny);
+    ASK_PASS(region);
+    auto mapped = Region::create(region->get(), std::size_t{places} * sizeof(ask_aggregator));
+    ASK_PASS(mapped);
+    region_ = std::move(*mapped);
+    auto any = find_map("regions");
+    ASK_PASS(any);
+    regions_ = std::move(*any);
+    if (what_.sized) {
+        ask_meta meta{};
+        meta.memory = what_.memory;
+        meta.switch_id = 1;
+        meta.incarnation = 1;
+        meta.max_tasks = bpf_map__max_entries(switch_->maps.regions);
+        auto program = load_data_program(meta, region->get(),
+                                         [this](const std::string& name) { return find_map(name); });
+        ASK_PASS(program);
+        ASK_PASS(put(switch_->maps.data_programs, kSized, program->program.get()));
+        regions_ = std::move(program->regions);
+    }
+    const int fd = region->get();
+    if (bpf_map_update_elem(regions_.get(), &kZero, &fd, BPF_ANY) != 0) {
+        return Error::from_errno(errno, "put the region in");
+    }
+    return {};
+}
+
 // Its maps are the switch program's, by name, but for the constants each has of its own.
 Result<> Bed::load_floor(const FloorParts& parts) {
     floor_.reset(floor_bpf__open());
@@ -108,9 +153,10 @@ Result<> Bed::load_floor(const FloorParts& parts) {
     floor_->rodata->floor_dedupe = parts.dedupe ? 1 : 0;
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, floor_->obj) {
-        const bpf_map* shared = bpf_object__find_map_by_name(switch_->obj, bpf_map__name(map));
+        const std::string name = bpf_map__name(map);
+        const bpf_map* shared = bpf_object__find_map_by_name(switch_->obj, name.c_str());
         if (!bpf_map__is_internal(map) && shared != nullptr &&
-            bpf_map__reuse_fd(map, bpf_map__fd(shared)) != 0) {
+            bpf_map__reuse_fd(map, name == "regions" ? regions_.get() : bpf_map__fd(shared)) != 0) {
             return Error::from_errno(errno, std::string("share map ") + bpf_map__name(map));
         }
     }
@@ -121,13 +167,12 @@ Result<> Bed::load_floor(const FloorParts& parts) {
 }
 
 // Linux 6.1 takes as an inner map only one that has BTF, as the one in the object has.
-Result<int> Bed::create_inner(const char* value, std::size_t bytes, std::uint32_t entries,
-                              std::uint32_t flags) {
+Result<int> Bed::create_inner(const char* value, std::size_t bytes, std::uint32_t entries) {
     const btf* types = bpf_object__btf(switch_->obj);
     LIBBPF_OPTS(bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(switch_->obj)),
                 .btf_key_type_id = static_cast<__u32>(btf__find_by_name(types, "__u32")),
                 .btf_value_type_id = static_cast<__u32>(btf__find_by_name(types, value)),
-                .map_flags = flags | BPF_F_INNER_MAP);
+                .map_flags = BPF_F_INNER_MAP);
     const int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "inner", sizeof(std::uint32_t),
                                   static_cast<__u32>(bytes), entries, &options);
     if (fd < 0) {
@@ -150,7 +195,7 @@ Result<> Bed::put_channel(unsigned channel) {
     flow.channel = index;
     flow.key = key_.raw();
     const auto carried =
-        create_inner("__u64", sizeof(__u64), ask_carried_words(what_.geometry.rows, what_.geometry.aas()), 0);
+        create_inner("__u64", sizeof(__u64), ask_carried_words(what_.geometry.rows, what_.geometry.aas()));
     ASK_PASS(carried);
     ASK_PASS(put(switch_->maps.carried, index, *carried));
     ::close(*carried);
@@ -172,19 +217,13 @@ Result<> Bed::put_task() {
     task.rows = what_.geometry.rows;
     task.op = ASK_OP_SUM;
     task.policy = static_cast<__u8>(what_.policy);
+    task.program = what_.sized ? static_cast<__u8>(kSized) : __u8{0};
     return put(switch_->maps.tasks, kZero, task);
 }
 
 Result<> Bed::fill_maps() {
     const std::uint32_t places = sets_of(what_) * what_.geometry.aas() * what_.aggregators;
-    const auto region = create_inner("ask_aggregator", sizeof(ask_aggregator), places, BPF_F_MMAPABLE);
-    ASK_PASS(region);
-    ASK_PASS(put(switch_->maps.regions, kZero, *region));
-    auto mapped = Region::create(*region, std::size_t{places} * sizeof(ask_aggregator));
-    ::close(*region);
-    ASK_PASS(mapped);
-    region_ = std::move(*mapped);
-    const auto heats = create_inner("ask_heats", sizeof(ask_heats), (places + 7) / 8, 0);
+    const auto heats = create_inner("ask_heats", sizeof(ask_heats), (places + 7) / 8);
     ASK_PASS(heats);
     ASK_PASS(put(switch_->maps.heats, kZero, *heats));
     ::close(*heats);

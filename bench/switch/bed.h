@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "bench/switch/case.h"
+#include "lib/base/unique_fd.h"
 #include "lib/core/packet.h"
 
 struct switch_bpf;  // NOLINT(readability-identifier-naming): bpftool names it
@@ -57,17 +59,19 @@ class Bed {
     Bed();
     Result<> load_switch();
     Result<> load_floor(const FloorParts& parts);
+    Result<> put_region();
     Result<> fill_maps();
     Result<> put_channel(unsigned channel);
     Result<> put_task();
-    Result<int> create_inner(const char* value, std::size_t bytes, std::uint32_t entries,
-                             std::uint32_t flags);
+    Result<int> create_inner(const char* value, std::size_t bytes, std::uint32_t entries);
+    [[nodiscard]] Result<UniqueFd> find_map(const std::string& name) const;
 
     Case what_;
     CheckKey key_{CheckSecret{1, 2}};
     std::unique_ptr<switch_bpf, Destroy> switch_;
     std::unique_ptr<floor_bpf, Destroy> floor_;
     std::unique_ptr<Region> region_;
+    UniqueFd regions_;  // the map that the region is in
 };
 
 }  // namespace ask::bench

@@ -13,7 +13,7 @@ namespace ask::bench {
 
 // What the packets' tuples meet.
 enum class Load : std::uint8_t {
-    kHits,    // keys are a sixteenth of the aggregators: nearly all tuples find their key
+    kHits,    // keys are a sixteenth of the aggregators, none collides: all tuples find their key
     kBlank,   // the region is blanked before each batch: nearly all tuples take an aggregator
     kMisses,  // keys are four times the aggregators: most tuples find another's
     kSeen,    // each batch comes twice, and the second time counts: nothing is aggregated
@@ -25,6 +25,7 @@ struct Case {
     Load load = Load::kHits;
     Geometry geometry;
     std::uint32_t aggregators = 1U << 15U;  // of an AA
+    bool sized = true;                      // the program for the region's size, not that for any
     unsigned cpus = 1;                      // at once, each with a channel of its own
 
     [[nodiscard]] std::uint32_t tuples() const { return std::uint32_t{geometry.slots()} * geometry.rows; }
@@ -51,9 +52,12 @@ struct Case {
     constexpr const char* kNames[] = {"hits", "blank", "misses", "seen"};
     return kNames[static_cast<std::size_t>(what.load)];
 }
+[[nodiscard]] inline const char* size_name(const Case& what) {
+    return what.sized ? "one" : "any";
+}
 [[nodiscard]] inline std::string name_of(const Case& what) {
     return std::string(memory_name(what)) + " " + policy_name(what) + " " + load_name(what) + " " +
-           to_string(what.geometry);
+           to_string(what.geometry) + " " + std::to_string(what.aggregators) + " " + size_name(what);
 }
 
 }  // namespace ask::bench

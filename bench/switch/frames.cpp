@@ -6,15 +6,43 @@
 #include <array>
 #include <cstring>
 
+#include "lib/abi/hash.h"
 #include "lib/net/frame.h"
 
 namespace ask::bench {
+namespace {
+
+constexpr std::uint32_t kFirstKey = 0x41000000U;
+constexpr std::uint32_t kLeadingWord = kFirstKey;  // of every group: its last word alone tells keys apart
+
+// The last words of keys of `m` words each. Of hits, each has an aggregator to itself, whatever AA it is in.
+std::vector<std::uint32_t> make_keys(const Case& what, unsigned m) {
+    const bool hits = what.load == Load::kHits || what.load == Load::kSeen;
+    std::uint32_t leading = ASK_HASH_SEED;
+    for (unsigned word = 1; word < m; ++word) {
+        leading = ask_hash_add(leading, kLeadingWord);
+    }
+    std::vector<std::uint32_t> keys;
+    std::vector<bool> used(what.aggregators);
+    for (std::uint32_t key = kFirstKey; keys.size() < what.keys(); ++key) {
+        const std::uint32_t at = ask_hash_index(ask_hash_add(leading, key), what.aggregators);
+        if (!hits || !used[at]) {
+            keys.push_back(key);
+            used[at] = true;
+        }
+    }
+    return keys;
+}
+
+}  // namespace
 
 FrameMaker::FrameMaker(const Case& what, const CheckKey& key, unsigned channel)
     : what_(what),
       key_(key),
       port_(port_of(channel)),
       frame_(kFrameHeaderBytes + what.geometry.payload_bytes(what.geometry.rows)),
+      short_keys_(make_keys(what, 1)),
+      medium_keys_(make_keys(what, what.geometry.m)),
       random_(channel + 1) {
     write_frame_header(frame_,
                        {.source_mac = {2, 0, 0, 0, 0, 1},
@@ -49,10 +77,10 @@ void FrameMaker::fill_rows(std::span<std::byte> rows) {
         const auto aa = at / ASK_SLOT_BYTES % what_.geometry.aas();
         const auto position =
             aa < what_.geometry.short_slots ? 0 : (aa - what_.geometry.short_slots) % what_.geometry.m;
-        // Leading words of a group are constant: the last word alone tells its keys apart.
-        const bool leading = aa >= what_.geometry.short_slots && position + 1 < what_.geometry.m;
-        const auto draw = static_cast<std::uint32_t>(random_() % what_.keys());
-        const std::uint32_t kpart = 0x41000000U | (leading ? 0 : draw);
+        const bool is_short = aa < what_.geometry.short_slots;
+        const bool leading = !is_short && position + 1 < what_.geometry.m;
+        const std::uint32_t draw = (is_short ? short_keys_ : medium_keys_)[random_() % what_.keys()];
+        const std::uint32_t kpart = leading ? kLeadingWord : draw;
         const std::uint32_t vpart = htobe32(leading ? 0 : 1);
         std::memcpy(rows.data() + at, &kpart, sizeof(kpart));
         std::memcpy(rows.data() + at + sizeof(kpart), &vpart, sizeof(vpart));

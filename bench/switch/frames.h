@@ -36,6 +36,8 @@ class FrameMaker {
     std::uint16_t port_;
     std::uint64_t seq_ = 0;
     std::vector<std::byte> frame_;
+    std::vector<std::uint32_t> short_keys_;
+    std::vector<std::uint32_t> medium_keys_;
     std::mt19937 random_;
 };
 

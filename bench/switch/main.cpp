@@ -24,11 +24,12 @@
 namespace ask::bench {
 namespace {
 
-constexpr std::size_t kRounds = 5;
+constexpr std::size_t kRounds = 25;
 using Rounds = std::array<double, kRounds>;
 
 struct Settings {
     std::string out;
+    std::string only;  // cases whose name has this in it
     bool quick = false;
     [[nodiscard]] std::size_t packets() const { return quick ? 1280 : 12800; }
 };
@@ -140,16 +141,16 @@ const char* parts_name(const FloorParts& parts) {
 }
 
 void print_head() {
-    std::printf("%-10s %-10s %-7s %-10s %6s %5s %8s %8s %8s %6s %8s %7s  %s\n", "memory", "policy", "load",
-                "geometry", "aggr.", "CPUs", "feeding", "floor", "switch", "ratio", "a tuple", "aggr'd",
-                "floor with");
+    std::printf("%-10s %-10s %-7s %-10s %6s %-4s %5s %8s %8s %8s %6s %8s %7s  %s\n", "memory", "policy",
+                "load", "geometry", "aggr.", "size", "CPUs", "feeding", "floor", "switch", "ratio", "a tuple",
+                "aggr'd", "floor with");
 }
 
 void print(const Row& row) {
     const Case& what = row.what;
-    std::printf("%-10s %-10s %-7s %-10s %6u %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f%%  %s\n",
+    std::printf("%-10s %-10s %-7s %-10s %6u %-4s %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f%%  %s\n",
                 memory_name(what), policy_name(what), load_name(what), to_string(what.geometry).c_str(),
-                what.aggregators, what.cpus, row.feeding, row.floor, row.subject, row.ratio,
+                what.aggregators, size_name(what), what.cpus, row.feeding, row.floor, row.subject, row.ratio,
                 row.subject / what.tuples(), 100 * row.aggregated, parts_name(row.parts));
     std::fflush(stdout);
 }
@@ -161,6 +162,7 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"load", load_name(what)},
             {"geometry", to_string(what.geometry)},
             {"aggregators", what.aggregators},
+            {"size", size_name(what)},
             {"cpus", what.cpus},
             {"tuples", what.tuples()},
             {"floor_parts", parts_name(row.parts)},
@@ -181,7 +183,7 @@ const std::array<Geometry, 5> kGeometries{Geometry{.short_slots = 16, .groups = 
 // Every geometry and size with hits; what else can happen to a packet at the middle size, with four rows.
 std::vector<Case> all_cases(const Settings& settings) {
     std::vector<Case> cases;
-    for (const unsigned size : settings.quick ? std::vector{10U, 15U} : std::vector{10U, 15U, 18U, 20U}) {
+    for (const unsigned size : settings.quick ? std::vector{10U, 15U} : std::vector{5U, 10U, 15U, 18U, 20U}) {
         for (const Geometry& geometry : kGeometries) {
             for (const std::uint32_t memory : {ASK_MEMORY_PIPELINES, ASK_MEMORY_SHARED}) {
                 cases.push_back({.memory = memory, .geometry = geometry, .aggregators = 1U << size});
@@ -196,6 +198,10 @@ std::vector<Case> all_cases(const Settings& settings) {
             }
         }
         cases.push_back({.memory = memory, .geometry = kGeometries[3], .cpus = 2});
+        for (const std::uint32_t aggregators : {1U << 10U, 1U << 15U}) {
+            cases.push_back(
+                {.memory = memory, .geometry = kGeometries[3], .aggregators = aggregators, .sized = false});
+        }
     }
     return cases;
 }
@@ -238,6 +244,9 @@ Result<> run(const Settings& settings) {
     std::vector<Row> rows;
     print_head();
     const auto add = [&](const Case& what, const FloorParts& parts) -> Result<> {
+        if (name_of(what).find(settings.only) == std::string::npos) {
+            return {};
+        }
         auto row = run_case(what, parts, settings);
         ASK_PASS(row);
         print(*row);
@@ -262,6 +271,7 @@ int main(int argc, char** argv) {
     CLI::App app("What a packet costs the switch program; start it by tools/bench switch.",
                  "ask-bench-switch");
     app.add_option("--out", settings.out)->required();
+    app.add_option("--only", settings.only);
     app.add_flag("--quick", settings.quick);
     CLI11_PARSE(app, argc, argv);
     libbpf_set_print(nullptr);

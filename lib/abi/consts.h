@@ -13,7 +13,7 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 2u
+#define ASK_ABI_VERSION 3u
 
 /* UDP destination port of DATA, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u
@@ -67,6 +67,9 @@ enum ask_policy {
 	ASK_POLICY_FIRST_COME = 0, /* the paper's: whoever came first, until the copy is fetched */
 	ASK_POLICY_REPLACE = 1,	   /* a hotter key takes a colder one's place */
 };
+
+/* Programs that take DATA: one for regions of any size, the others for one size each. */
+#define ASK_DATA_PROGRAMS 16u
 
 /*
  * ASK_POLICY_REPLACE: an aggregator is as hot as its key was busy lately. Taken, its heat is

@@ -25,10 +25,10 @@ ASK_ABI_INLINE __u32 ask_hash_add(__u32 hash, __u32 kpart)
 	return hash;
 }
 
-/* Final mix and reduction to [0, n): multiply-shift instead of a division. */
+/* Final mix and reduction to [0, n): multiply-shift instead of a division. It is the high bits
+ * of the product that count, which have been mixed by then. */
 ASK_ABI_INLINE __u32 ask_hash_index(__u32 hash, __u32 n)
 {
 	hash *= 0xc2b2ae35u;
-	hash ^= hash >> 16;
 	return (__u32)(((__u64)hash * n) >> 32);
 }

@@ -97,10 +97,11 @@ struct ask_task {
 	__u8 short_slots;
 	__u8 groups;
 	__u8 m;
-	__u8 rows;   /* most rows a packet may have */
-	__u8 op;     /* enum ask_op */
-	__u8 policy; /* enum ask_policy */
-	__u8 pad[2];
+	__u8 rows;    /* most rows a packet may have */
+	__u8 op;      /* enum ask_op */
+	__u8 policy;  /* enum ask_policy */
+	__u8 program; /* which of `data_programs` takes its DATA */
+	__u8 pad;
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_task) == 40, "ask_task has no holes");

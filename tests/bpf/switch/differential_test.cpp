@@ -141,7 +141,8 @@ void compare_memory(const Switch& real, const NativeSwitch& native) {
         const std::vector<ask_aggregator> words = real.region(task);
         const std::span<const ask_aggregator> others = native.region(task);
         REQUIRE(words.size() == others.size());
-        CHECK(std::memcmp(words.data(), others.data(), words.size() * sizeof(words[0])) == 0);
+        CHECK((words.empty() ||
+               std::memcmp(words.data(), others.data(), words.size() * sizeof(words[0])) == 0));
     }
     std::vector<std::uint8_t> heats;
     for (const ask_heats& eight : native.heats(0)) {
@@ -193,9 +194,12 @@ TEST_CASE("kernel and native build do the same to random packets") {
             Switch& real = Switch::get(way);
             NativeSwitch native(way, network(), static_cast<std::uint32_t>(::sched_getcpu()),
                                 possible_cpu_count());
-            fill(real, specs[0], specs[1]);
-            fill(native, specs[0], specs[1]);
-            PacketSource source(real, ++seed);
+            ++seed;
+            TaskSpec first = specs[0];
+            first.sized = seed % 2 == 0;
+            fill(real, first, specs[1]);
+            fill(native, first, specs[1]);
+            PacketSource source(real, seed);
             std::vector<std::uint64_t> counted = real.counters();
             std::vector<bool> reached(ASK_CNT_COUNT);
             for (unsigned i = 0; i < kPackets; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bpf/switch/harness.h"
 
+#include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/hash.h"
+#include "loader/data_program.h"
 #include "switch.skel.h"
 #include "tests/support/netns.h"
 
@@ -234,6 +236,12 @@ int Switch::map(const char* name) const {
     return bpf_map__fd(found);
 }
 
+int Switch::program(const char* name) const {
+    const bpf_program* found = bpf_object__find_program_by_name(skeleton_of(skeleton_)->obj, name);
+    REQUIRE_MESSAGE(found != nullptr, name);
+    return bpf_program__fd(found);
+}
+
 void Switch::reset() {
     run_on(allowed_cpus().front());
     clear_hash(map("channel_ids"), sizeof(ask_channel_id));
@@ -248,7 +256,7 @@ void Switch::reset() {
         REQUIRE(bpf_map_update_elem(map("flow_stats"), &i, blank.data(), BPF_ANY) == 0);
     }
     for (std::uint32_t i = 0; i < sizes_.tasks; ++i) {
-        if (tasks_[i].region) {
+        if (tasks_[i].region && !tasks_[i].spec.sized) {
             REQUIRE(bpf_map_delete_elem(map("regions"), &i) == 0);
         }
         if (tasks_[i].heats) {
@@ -301,6 +309,7 @@ void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
     value.rows = spec.rows;
     value.op = spec.op;
     value.policy = spec.policy;
+    value.program = static_cast<__u8>(spec.sized ? index + 1 : 0);
     set_entry(map("tasks"), index, value);
 }
 
@@ -316,13 +325,32 @@ void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
         return;
     }
     const std::uint32_t words = sets() * spec.aas() * spec.aggregators;
-    tasks_[index].region =
-        create_inner("ask_aggregator", sizeof(ask_aggregator), spec.copies * words, BPF_F_MMAPABLE);
-    set_entry(map("regions"), index, tasks_[index].region.get());
+    tasks_[index].region = create_inner("ask_aggregator", sizeof(ask_aggregator), spec.copies * words,
+                                        spec.sized ? BPF_F_MMAPABLE : BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+    if (spec.sized) {
+        tasks_[index].regions = load_sized(index);
+    }
+    set_entry(spec.sized ? tasks_[index].regions.get() : map("regions"), index, tasks_[index].region.get());
     if (spec.policy == ASK_POLICY_REPLACE) {
-        tasks_[index].heats = create_inner("ask_heats", sizeof(ask_heats), (words + 7) / 8, 0);
+        tasks_[index].heats = create_inner("ask_heats", sizeof(ask_heats), (words + 7) / 8, BPF_F_INNER_MAP);
         set_entry(map("heats"), index, tasks_[index].heats.get());
     }
+}
+
+// The program for regions of the size of task `index`'s, put in as the loader does; returns its map of them.
+UniqueFd Switch::load_sized(std::uint32_t index) {
+    ask_meta meta{};
+    meta.memory = way_.memory;
+    meta.dedupe = way_.dedupe;
+    meta.switch_id = kMarkSwitch;
+    meta.incarnation = kMarkIncarnation;
+    meta.max_tasks = sizes_.tasks;
+    auto loaded = load_data_program(meta, tasks_[index].region.get(), [this](const std::string& name) {
+        return Result<UniqueFd>(UniqueFd(::fcntl(map(name.c_str()), F_DUPFD_CLOEXEC, 0)));
+    });
+    REQUIRE_MESSAGE(loaded.ok(), loaded.error().text());
+    set_entry(map("data_programs"), index + 1, loaded->program.get());
+    return std::move(loaded->regions);
 }
 
 // Linux 6.1 takes as an inner map only one that has BTF, as the one in the object has.
@@ -333,7 +361,7 @@ UniqueFd Switch::create_inner(const char* value_type, std::size_t value_size, st
     LIBBPF_OPTS(bpf_map_create_opts, options, .btf_fd = static_cast<__u32>(bpf_object__btf_fd(object)),
                 .btf_key_type_id = static_cast<__u32>(btf__find_by_name(types, "__u32")),
                 .btf_value_type_id = static_cast<__u32>(btf__find_by_name(types, value_type)),
-                .map_flags = flags | BPF_F_INNER_MAP);
+                .map_flags = flags);
     UniqueFd map(bpf_map_create(BPF_MAP_TYPE_ARRAY, "inner", sizeof(std::uint32_t),
                                 static_cast<__u32>(value_size), entries, &options));
     REQUIRE(map);
@@ -345,7 +373,7 @@ void Switch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t t
     flows_[flow] = {.channel = channel, .task = task, .secret = secret, .carried = {}};
     if (const TaskSpec& spec = tasks_[task].spec; spec.policy == ASK_POLICY_REPLACE) {
         flows_[flow].carried =
-            create_inner("__u64", sizeof(__u64), ask_carried_words(spec.rows, spec.aas()), 0);
+            create_inner("__u64", sizeof(__u64), ask_carried_words(spec.rows, spec.aas()), BPF_F_INNER_MAP);
         set_entry(map("carried"), flow, flows_[flow].carried.get());
     }
     ask_flow value{};

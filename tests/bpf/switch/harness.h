@@ -76,6 +76,7 @@ struct TaskSpec {
     std::uint32_t copies = 1;        // 0: no region
     std::uint32_t copy = 0;
     std::uint8_t policy = ASK_POLICY_FIRST_COME;
+    bool sized = false;  // its DATA is for a program loaded for its region's size
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };
@@ -118,7 +119,8 @@ struct TableSizes {
 struct RegisteredTask {
     TaskSpec spec;
     UniqueFd region;
-    UniqueFd heats;  // of a task that replaces
+    UniqueFd heats;    // of a task that replaces
+    UniqueFd regions;  // of a sized one: where its program looks the region up
 };
 struct RegisteredFlow {
     std::uint32_t channel = 0;
@@ -206,9 +208,11 @@ class Switch {
     [[nodiscard]] std::uint32_t running_set() const;
     [[nodiscard]] int map(const char* name) const;
     [[nodiscard]] int program() const { return program_; }
+    [[nodiscard]] int program(const char* name) const;
     [[nodiscard]] const TaskSpec& task(std::uint32_t index) const { return tasks_[index].spec; }
 
  private:
+    UniqueFd load_sized(std::uint32_t index);
     [[nodiscard]] UniqueFd create_inner(const char* value_type, std::size_t value_size, std::uint32_t entries,
                                         std::uint32_t flags) const;
     [[nodiscard]] Bytes read_all(const char* name, std::uint32_t entries, std::size_t size) const;

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * The program for DATA alone. The loader makes one of it for each size of region, on the
+ * dispatcher's maps but for `regions`.
+ */
+#include "bpf/data_program.bpf.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";

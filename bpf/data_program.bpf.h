@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * The program that takes a DATA packet over once the dispatcher (bpf/switch.bpf.c) has proved
+ * it and knows whether it is new. A program of its own for three reasons: there can be one for
+ * each size of region, in which look-ups are inlined; the verifier's budget is for each
+ * program; and so is the stack.
+ */
+#pragma once
+
+#include "bpf/compat.bpf.h"
+#include "bpf/counters.bpf.h"
+#include "bpf/data.bpf.h"
+#include "bpf/flow.bpf.h"
+#include "bpf/maps.bpf.h"
+#include "bpf/parse.bpf.h"
+
+SEC("xdp")
+int ask_data(struct xdp_md *ctx)
+{
+	struct ask_phv *phv = find_phv();
+	struct ask_claim claim = {};
+	struct ask_frame frame = {};
+
+	if (!phv || !find_headers(ctx, &frame) || !frame.hdr)
+		return leave_abort(ASK_CNT_abort_state);
+	claim_flow(phv->flow, &claim);
+	if (!claim.flow || !claim.channel || !claim.task)
+		return leave_abort(ASK_CNT_abort_state);
+	return handle_data(ctx, &frame, &claim, phv->is_new, phv);
+}
