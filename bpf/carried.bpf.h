@@ -78,8 +78,7 @@ static __always_inline bool find_kept_row(__u32 flow_index, __u64 seq, __u32 r,
 	at = ask_carried_head(row->task->rows, place, r);
 	row->head = bpf_map_lookup_elem(row->map, &at);
 	row->words = ask_carried_word(row->task->rows, ASK_AAS(phv), place, r, 0);
-	row->offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32) +
-		      r * ASK_AAS(phv) * ASK_SLOT_BYTES;
+	row->offset = row_offset(phv, r);
 	ask_touch(ASK_ARRAY_CARRIED, r, place);
 	return row->head;
 }

@@ -61,11 +61,18 @@ __noinline __u64 ask_sum_words(struct xdp_md *ctx, __u32 flow_index, __u32 offse
 	return sum;
 }
 
+/* Frame offset of a row of the packet. */
+static __always_inline __u32 row_offset(const struct ask_phv *phv, __u32 r)
+{
+	return ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32) +
+	       r * ASK_AAS(phv) * ASK_SLOT_BYTES;
+}
+
 /* Sums of all rows, kept in `phv`; returns their total. */
 static __always_inline __u64 sum_rows(struct xdp_md *ctx, __u32 flow_index,
 				      const struct ask_check_key *key, struct ask_phv *phv)
 {
-	__u32 offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
+	__u32 offset = row_offset(phv, 0);
 	__u64 total = 0;
 	__u32 r;
 

@@ -82,7 +82,7 @@ __noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 se
 
 	if (!task || !phv)
 		return -1;
-	offset = ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32);
+	offset = row_offset(phv, 0);
 #pragma clang loop unroll(disable)
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
 		const __u32 offered = ASK_READ_ONCE(phv->left[r]);

@@ -24,12 +24,6 @@ static __always_inline __u32 count_bits(__u32 word)
 	return (word * 0x01010101u) >> 24;
 }
 
-static __always_inline __u32 row_offset(const struct ask_phv *phv, __u32 r)
-{
-	return ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32) +
-	       r * ASK_AAS(phv) * ASK_SLOT_BYTES;
-}
-
 /* Copies `words` words of a slot from one frame offset to another. */
 static __always_inline void copy_slot(struct xdp_md *ctx, __u32 from, __u32 to, __u32 words)
 {
