@@ -41,7 +41,8 @@ in_phase() {
     feed 20001 30000
     exec 9>&-
     exact "$log"
-    jq -e '.swaps >= 2' "$scratch/$log-recv.json" >/dev/null || fail "$log: it hardly swapped"
+    # Both deaths may have been in one swap, where a copy takes seconds to read.
+    jq -e ".swaps >= 1" "$scratch/$log-recv.json" >/dev/null || fail "$log: it did not swap"
     nothing_left "killed twice in phase $phase of a swap"
 }
 
