@@ -317,11 +317,11 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
     }
     entry->joined = true;
     entry->joined_at = entry->last_heard = Clock::now();
-    if (task->phase == TaskPhase::kWaiting &&
-        std::ranges::count_if(task->senders, &TaskSender::joined) == std::ptrdiff_t{task->senders_expected}) {
+    const auto joined = std::ranges::count_if(task->senders, &TaskSender::joined);
+    if (task->phase == TaskPhase::kWaiting && joined == std::ptrdiff_t{task->senders_expected}) {
         task->phase = TaskPhase::kStreaming;
     }
-    spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, task->senders.size(),
+    spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, joined,
                  task->senders_expected);
     changed_.notify_all();
     task->mailbox->post(SessionEvent::Kind::kChanged);
