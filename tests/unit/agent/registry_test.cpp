@@ -2,6 +2,7 @@
 #include "agent/registry.h"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -93,6 +94,7 @@ class DyingSwitch final : public v1::Switch::Service {
     }
     grpc::Status JoinFlow(grpc::ServerContext* /*context*/, const v1::JoinFlowRequest* request,
                           v1::JoinFlowReply* reply) override {
+        const std::lock_guard lock(mutex_);
         secrets_.push_back(request->secret());
         if (secrets_.size() == 1) {
             return {grpc::StatusCode::UNAVAILABLE, "died"};
@@ -102,11 +104,14 @@ class DyingSwitch final : public v1::Switch::Service {
     }
     static constexpr Mark kMark{.switch_id = 9, .incarnation = 5};
     [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-    // Once nobody calls any more.
-    [[nodiscard]] const std::vector<std::string>& secrets() const { return secrets_; }
+    [[nodiscard]] std::vector<std::string> secrets() const {
+        const std::lock_guard lock(mutex_);
+        return secrets_;
+    }
 
  private:
     int port_ = 0;
+    mutable std::mutex mutex_;
     std::vector<std::string> secrets_;
     std::unique_ptr<grpc::Server> server_;
 };
