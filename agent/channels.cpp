@@ -101,6 +101,16 @@ void Channels::release(ChannelLease lease) {
     next->mailbox->post(SessionEvent::Kind::kChannelFree);
 }
 
+void Channels::forget_registration(ChannelId channel, std::uint32_t registered_as) {
+    const std::lock_guard lock(mutex_);
+    for (Entry& entry : channels_) {
+        if (entry.lease.id == channel && !entry.in_use && entry.lease.is_left_over() &&
+            entry.lease.registered_as == registered_as) {
+            entry.lease.forget_registration();
+        }
+    }
+}
+
 std::vector<Channels::Entry> Channels::list() const {
     const std::lock_guard lock(mutex_);
     return channels_;

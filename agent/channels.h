@@ -26,6 +26,8 @@ struct ChannelLease {
     std::string switch_address;
     std::uint32_t registered_as = 0;  // the incarnation that is registered there; 0: perhaps none
 
+    // Still registered as what it no longer is: unregistering failed.
+    [[nodiscard]] bool is_left_over() const { return registered_as != 0 && registered_as != incarnation; }
     void forget_registration() {
         registered = {};
         switch_address.clear();
@@ -52,6 +54,8 @@ class Channels {
         bool in_use = false;
     };
     [[nodiscard]] std::vector<Entry> list() const;
+    // The switch has no longer what an idle channel left there under a former incarnation.
+    void forget_registration(ChannelId channel, std::uint32_t registered_as);
 
  private:
     struct Waiter {

@@ -620,8 +620,12 @@ void SendSession::put_channel_back(bool clean) {
             return core.abandon(port, incarnation);
         });
         if (lease_->registered.switch_id != 0) {
-            // Failing that, the next task registers the new incarnation in its place.
-            [[maybe_unused]] const auto gone = unregister();
+            // Failing that, the next task registers the new incarnation in its place, or SwitchKeeper
+            // unregisters this one.
+            const auto gone = unregister();
+            if (!gone.ok() && lease_->registered_as == 0) {
+                lease_->registered_as = lease_->incarnation;
+            }
         }
         if (abandoned.ok()) {
             lease_->incarnation = incarnation;

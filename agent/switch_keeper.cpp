@@ -52,10 +52,18 @@ void SwitchKeeper::loop() {
     std::unique_lock lock(mutex_);
     while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
         lock.unlock();
-        clear = clear || clear_left_over();
+        if (!clear || has_left_over()) {
+            clear = clear_left_over();
+        }
         renew();
         lock.lock();
     }
+}
+
+bool SwitchKeeper::has_left_over() const {
+    return std::ranges::any_of(agent_.channels.list(), [](const Channels::Entry& entry) {
+        return !entry.in_use && entry.lease.is_left_over();
+    });
 }
 
 bool SwitchKeeper::clear_left_over() {
@@ -70,12 +78,18 @@ bool SwitchKeeper::clear_left_over() {
         if (!id.ok() || id->host != agent_.address) {
             continue;
         }
+        // Of a channel in use only its session knows under which incarnation it goes.
         const bool ours = std::ranges::any_of(own, [&](const Channels::Entry& entry) {
-            return entry.lease.id == *id && entry.lease.incarnation == channel.incarnation();
+            return entry.lease.id == *id &&
+                   (entry.in_use || entry.lease.incarnation == channel.incarnation());
         });
-        if (!ours && !agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok()) {
+        if (ours) {
+            continue;
+        }
+        if (!agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok()) {
             return false;
         }
+        agent_.channels.forget_registration(*id, channel.incarnation());
     }
     return true;
 }

@@ -102,6 +102,18 @@ stalled() {
     on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "sender" and .stats.retransmissions > 0)' >/dev/null
 }
 
+# The agent cannot take the channel back from the switch, and has to come again for that.
+sender_killed_without_switchd() {
+    stream_task sgone sgone 5000
+    lab_do kill sw -KILL
+    kill -KILL "$sender"
+    ends_in 20 "$sender" "$receiver"
+    exec 9>&-
+    wait_for 20 grep -q 'channel [0-9]*: switch ' "$ASK_LAB_DIR/$name/logs/h2.log"
+    lab_do restart sw >/dev/null
+    nothing_left "a sender's application is killed while ask-switchd is away" 30
+}
+
 sender_link_down() {
     stream_task sdown sdown 5000
     link p2 down
@@ -129,6 +141,7 @@ deaths_lab --hosts 3
 sender_agent_killed
 sender_agent_hangs
 sender_killed
+sender_killed_without_switchd
 receiver_agent_killed
 receiver_agent_restarted
 receiver_killed
