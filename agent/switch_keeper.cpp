@@ -52,18 +52,26 @@ void SwitchKeeper::loop() {
     std::unique_lock lock(mutex_);
     while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
         lock.unlock();
-        if (!clear || has_left_over()) {
-            clear = clear_left_over();
-        }
+        clear = clear || clear_left_over();
         renew();
+        take_back_one();
         lock.lock();
     }
 }
 
-bool SwitchKeeper::has_left_over() const {
-    return std::ranges::any_of(agent_.channels.list(), [](const Channels::Entry& entry) {
-        return !entry.in_use && entry.lease.is_left_over();
-    });
+// One at a time, so that renewals do not wait for a switch that stays away. Repeating it is harmless: a
+// switch that has the channel under another incarnation, or not at all, changes nothing.
+void SwitchKeeper::take_back_one() {
+    const auto own = agent_.channels.list();
+    const auto left = std::ranges::find_if(
+        own, [](const Channels::Entry& entry) { return !entry.in_use && entry.lease.is_left_over(); });
+    if (left == own.end()) {
+        return;
+    }
+    SwitchClient client(agent_.rpc, left->lease.switch_address);
+    if (client.unregister_channel(left->lease.id, left->lease.registered_as, kWait).ok()) {
+        agent_.channels.forget_registration(left->lease.id, left->lease.registered_as);
+    }
 }
 
 bool SwitchKeeper::clear_left_over() {
@@ -78,18 +86,12 @@ bool SwitchKeeper::clear_left_over() {
         if (!id.ok() || id->host != agent_.address) {
             continue;
         }
-        // Of a channel in use only its session knows under which incarnation it goes.
         const bool ours = std::ranges::any_of(own, [&](const Channels::Entry& entry) {
-            return entry.lease.id == *id &&
-                   (entry.in_use || entry.lease.incarnation == channel.incarnation());
+            return entry.lease.id == *id && entry.lease.incarnation == channel.incarnation();
         });
-        if (ours) {
-            continue;
-        }
-        if (!agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok()) {
+        if (!ours && !agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok()) {
             return false;
         }
-        agent_.channels.forget_registration(*id, channel.incarnation());
     }
     return true;
 }

@@ -31,9 +31,9 @@ class SwitchKeeper {
  private:
     void loop();
     void renew();
-    // Whether a channel has stayed registered under an incarnation that it no longer has: its session could
-    // not reach the switch.
-    [[nodiscard]] bool has_left_over() const;
+    // Unregisters an idle channel that has stayed registered under an incarnation that it no longer has: its
+    // session could not reach the switch.
+    void take_back_one();
     // Unregisters this host's channels that are not ours. false: the switch could not be asked.
     bool clear_left_over();
 
