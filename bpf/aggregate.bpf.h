@@ -47,11 +47,15 @@ static __always_inline __u32 short_bits(const struct ask_task *task)
 	return (__u32)((1ull << (task->short_slots % 64)) - 1);
 }
 
+/* Short slots that share a bounds check. */
+#define ASK_SHORTS_AT_ONCE 4u
+
 /* Where the short slots of a row stand, and where they go. */
 struct ask_shorts {
-	const struct ask_slot *slot;
-	const void *end; /* of the frame */
+	const struct ask_slot *slot; /* `ahead` of the row's first */
+	const void *end;	     /* of the frame */
 	struct ask_copy copy;
+	__u32 ahead; /* slots in front of the row, so that groups end where the short slots do */
 	__u32 op;
 };
 
@@ -61,83 +65,117 @@ static __always_inline __u32 kpart_of(const struct ask_slot *slot)
 	return ASK_READ_ONCE(*(const __u32 *)(const void *)slot->kpart);
 }
 
-/* Offers a slot's tuple, by the task's way of memory and operator: the caller's constants. */
-static __always_inline enum ask_outcome update_short(const struct ask_shorts *shorts,
-						     struct ask_aggregator *word, __u32 kpart,
-						     __s32 value, const bool shared,
-						     const bool sums)
+/*
+ * pipelines: offers a tuple for which add_to_own() was not enough, and notes what becomes of
+ * it. A global function, so that the verifier looks at it once, and so that the loop over
+ * slots is short: most tuples do not come here.
+ */
+__noinline int ask_offer_otherwise(struct ask_aggregator *at, __u32 op, __u32 kpart, __s32 value,
+				   __u32 bit)
+{
+	struct ask_phv *phv = find_phv();
+
+	if (phv)
+		note(phv, at ? update_plain((__u64 *)at, op, kpart, value, false) : ASK_COLLISION,
+		     bit);
+	return 0;
+}
+
+/* The same in the other way of memory, hits too. */
+static __always_inline void offer_shared(struct ask_phv *phv, struct ask_aggregator *at, __u32 op,
+					 const struct ask_slot *slot, __u32 bit)
+{
+	note(phv,
+	     (enum ask_outcome)ask_update_shared(at, op, kpart_of(slot),
+						 (__s32)bpf_ntohl(slot->vpart), false),
+	     bit);
+}
+
+/* Offers the tuple of AA `aa`, and notes what became of it unless it was a hit. */
+static __always_inline void offer_short(const struct ask_shorts *shorts, struct ask_phv *phv,
+					const struct ask_slot *slot, __u32 first, __u32 aa,
+					const bool shared, const bool sums)
 {
 	const __u32 op = sums ? ASK_OP_SUM : shorts->op;
+	struct ask_aggregator *word = find_in_aa(&shorts->copy, first, aa,
+						 index_of_short(&shorts->copy, kpart_of(slot)));
 
-	if (shared)
-		return (enum ask_outcome)ask_update_shared(word, op, kpart, value, false);
-	return update_plain((__u64 *)word, op, kpart, value, false);
+	if (shared) {
+		offer_shared(phv, word, op, slot, 1u << aa % ASK_MAX_SLOTS);
+		return;
+	}
+	if (word && add_to_own(word, op, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart)))
+		return;
+	ask_opaque(aa); /* or clang makes the bit before it asks whether it is needed */
+	ask_offer_otherwise(word, op, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart),
+			    1u << aa % ASK_MAX_SLOTS);
 }
 
 /*
- * Offers the slots of bitmap `offered` to the aggregators, notes what became of those that did
- * not find their key, and returns which were not come to.
+ * Offers the slots of bitmap `offered`, those of ASK_SHORTS_AT_ONCE AAs for one bounds check,
+ * in the way of the task's memory and operator: the caller's constants.
  *
  * This is where the switch spends its time: nothing is looked up in the loop that could be
  * looked up before it, and a hit is not written down anywhere.
  */
-static __always_inline __u32 offer_shorts(const struct ask_shorts *shorts, struct ask_phv *phv,
-					  __u32 offered, const bool shared, const bool sums)
+static __always_inline void offer_shorts(const struct ask_shorts *shorts, struct ask_phv *phv,
+					 __u32 offered, const bool shared, const bool sums)
 {
 	const struct ask_slot *slot = shorts->slot;
-	__u32 first = shorts->copy.base;
-	__u32 aa = 0;
-	__u32 bit;
+	__u32 first = shorts->copy.base - shorts->ahead * shorts->copy.aggregators;
+	__u32 bits = offered << shorts->ahead;
+	__u32 aa = -shorts->ahead;
+	__u32 j;
 
 #pragma clang loop unroll(disable)
-	for (bit = 1; bit; bit <<= 1, slot++, first += shorts->copy.aggregators, aa++) {
-		struct ask_aggregator *word;
-
-		if ((const void *)(slot + 1) > shorts->end)
+	for (; bits; bits >>= ASK_SHORTS_AT_ONCE) {
+		if ((const void *)(slot + ASK_SHORTS_AT_ONCE) > shorts->end) {
+			note(phv, ASK_COLLISION, bits << (aa + shorts->ahead) >> shorts->ahead);
 			break;
-		if (!(offered & bit))
-			continue;
-		word = find_in_aa(&shorts->copy, first, aa,
-				  index_of_short(&shorts->copy, kpart_of(slot)));
-		if (!word)
-			break;
-		note(phv,
-		     update_short(shorts, word, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart),
-				  shared, sums),
-		     bit);
+		}
+#pragma clang loop unroll(full)
+		for (j = 0; j < ASK_SHORTS_AT_ONCE; j++) {
+			if (bits & 1u << j)
+				offer_short(shorts, phv, slot + j, first, aa + j, shared, sums);
+			first += shorts->copy.aggregators;
+			/* Added here, or clang keeps a multiple for each of the slots. */
+			ask_opaque(first);
+		}
+		slot += ASK_SHORTS_AT_ONCE;
+		aa += ASK_SHORTS_AT_ONCE;
 	}
-	return offered & -bit;
 }
 
 /*
- * Offers the short slots left of row `r`, which begins at frame offset `offset`, to the
- * aggregators from `base` on; what is left stays in the packet's vector, and why.
+ * Offers the short slots left of row `r` to the aggregators from `base` on; what is left stays
+ * in the packet's vector, and why.
  */
-__noinline int ask_aggregate_shorts(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
-				    __u32 r)
+__noinline int ask_aggregate_shorts(struct xdp_md *ctx, const struct ask_task *task,
+				    struct ask_phv *phv, __u32 base, __u32 r)
 {
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	struct ask_phv *phv = find_phv();
 	struct ask_shorts shorts;
-	__u32 offered, left;
+	__u32 offered;
 
-	if (!phv || r >= ASK_MAX_ROWS || !task || !find_copy(task_index, task, base, &shorts.copy))
+	if (!phv || r >= ASK_MAX_ROWS || !task || !find_copy(phv->task, task, base, &shorts.copy))
 		return 0;
-	shorts.slot = slot_at((void *)(long)ctx->data, offset);
-	shorts.end = (const void *)(long)ctx->data_end;
+	shorts.ahead = -(__u32)task->short_slots % ASK_SHORTS_AT_ONCE;
 	shorts.op = task->op;
+	shorts.slot = slot_at((void *)(long)ctx->data,
+			      row_offset(phv, r) - shorts.ahead * ASK_SLOT_BYTES);
+	shorts.end = (const void *)(long)ctx->data_end;
 	offered = phv->left[r] & short_bits(task);
 	if (ask_memory == ASK_MEMORY_SHARED)
-		left = offer_shorts(&shorts, phv, offered, true, false);
+		offer_shorts(&shorts, phv, offered, true, false);
 	else if (shorts.op == ASK_OP_SUM)
-		left = offer_shorts(&shorts, phv, offered, false, true);
+		offer_shorts(&shorts, phv, offered, false, true);
 	else
-		left = offer_shorts(&shorts, phv, offered, false, false);
-	phv->left[r] = (phv->left[r] & ~offered) | left | not_aggregated(phv);
+		offer_shorts(&shorts, phv, offered, false, false);
+	phv->left[r] = (phv->left[r] & ~offered) | not_aggregated(phv);
 	return 0;
 }
 
-/* The same for the row's medium slots. */
+/* Offers the medium slots left of row `r`, which begins at frame offset `offset`, to the
+ * aggregators from `base` on; what is left stays in the packet's vector, and why. */
 __noinline int ask_aggregate_mediums(struct xdp_md *ctx, __u32 task_index, __u32 base, __u32 offset,
 				     __u32 r)
 {

@@ -86,6 +86,21 @@ static __always_inline enum ask_outcome update_plain(__u64 *at, __u32 op, __u32 
 	return outcome;
 }
 
+/* pipelines: the same where the aggregator is the key's and has room for the value, as for nearly
+ * all tuples; false: anything else, and nothing has changed. */
+static __always_inline bool add_to_own(struct ask_aggregator *at, __u32 op, __u32 kpart,
+				       __s32 value)
+{
+	union ask_word word = {.whole = ASK_READ_ONCE(*(__u64 *)at)};
+	__u32 held;
+
+	__builtin_memcpy(&held, word.half.kpart, sizeof(held));
+	if (held != kpart || !kpart || !ask_apply(op, &word.half.vpart, value))
+		return false;
+	ASK_WRITE_ONCE(at->vpart, word.half.vpart);
+	return true;
+}
+
 /*
  * shared: compare-and-swap, a bounded number of times. Giving up is correct: the tuple
  * travels on to the receiver. A global function, so that the verifier goes through the

@@ -102,11 +102,14 @@ static __always_inline void move_slots(struct xdp_md *ctx, const struct ask_kept
 }
 
 /* The row's part of the check, after its slots changed. */
-static __always_inline void renew_sum(struct xdp_md *ctx, __u32 flow_index, __u32 r,
-				      const struct ask_kept_row *row, struct ask_phv *phv)
+static __always_inline void renew_sum(struct xdp_md *ctx, __u32 r, const struct ask_kept_row *row,
+				      struct ask_phv *phv)
 {
+	/* Linux 6.1 forgets the bound of what has been on the stack, and clang knows it. */
+	ask_opaque(r);
+	r %= ASK_MAX_ROWS;
 	phv->sums[r] = row->flow->key.row[r] *
-		       ask_sum_words(ctx, flow_index, row->offset, ASK_AAS(phv));
+		       ask_sum_words(ctx, &row->flow->key, row->offset, ASK_AAS(phv));
 }
 
 /*
@@ -129,7 +132,7 @@ __noinline int ask_keep_row(struct xdp_md *ctx, __u32 flow_index, __u64 seq, __u
 	/* An exchange, so that no machine lets the slots be seen before it. */
 	ask_xchg64(row.head, seq << 32 | bitmap);
 	move_slots(ctx, &row, bitmap, true);
-	renew_sum(ctx, flow_index, r, &row, phv);
+	renew_sum(ctx, r, &row, phv);
 	return 0;
 }
 
@@ -151,7 +154,7 @@ __noinline int ask_put_back_row(struct xdp_md *ctx, __u32 flow_index, __u64 seq,
 	/* Ordered after what was read; a change means that it was being overwritten. */
 	if (ask_fetch_or64(row.head, 0) != head)
 		return -1;
-	renew_sum(ctx, flow_index, r, &row, phv);
+	renew_sum(ctx, r, &row, phv);
 	return 0;
 }
 

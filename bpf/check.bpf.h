@@ -26,19 +26,19 @@ static __always_inline __u64 sum_word(const __u32 *key, const __u32 *word)
  * happens. Eight at a time share a bounds check. A global function, so that the verifier
  * looks at a row once.
  */
-__noinline __u64 ask_sum_words(struct xdp_md *ctx, __u32 flow_index, __u32 offset, __u32 words)
+__noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *keys, __u32 offset,
+			       __u32 words)
 {
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ask_flow *flow = bpf_map_lookup_elem(&flows, &flow_index);
 	const __u32 *word =
 		(const void *)((const char *)(long)ctx->data + (offset & ASK_OFFSET_MASK));
 	const __u32 *key;
 	__u64 sum = 0;
 	__u32 w;
 
-	if (!flow)
+	if (!keys)
 		return 0;
-	key = flow->key.nh;
+	key = keys->nh;
 #pragma clang loop unroll(disable)
 	for (w = 0; w + 8 <= ASK_MAX_AAS; w += 8, word += 16, key += 16) {
 		__u32 j;
@@ -69,8 +69,8 @@ static __always_inline __u32 row_offset(const struct ask_phv *phv, __u32 r)
 }
 
 /* Sums of all rows, kept in `phv`; returns their total. */
-static __always_inline __u64 sum_rows(struct xdp_md *ctx, __u32 flow_index,
-				      const struct ask_check_key *key, struct ask_phv *phv)
+static __always_inline __u64 sum_rows(struct xdp_md *ctx, const struct ask_check_key *key,
+				      struct ask_phv *phv)
 {
 	__u32 offset = row_offset(phv, 0);
 	__u64 total = 0;
@@ -80,7 +80,7 @@ static __always_inline __u64 sum_rows(struct xdp_md *ctx, __u32 flow_index,
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
 		if (r >= ASK_ROWS(phv))
 			break;
-		phv->sums[r] = key->row[r] * ask_sum_words(ctx, flow_index, offset, ASK_AAS(phv));
+		phv->sums[r] = key->row[r] * ask_sum_words(ctx, key, offset, ASK_AAS(phv));
 		total += phv->sums[r];
 		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
 	}
@@ -88,8 +88,8 @@ static __always_inline __u64 sum_rows(struct xdp_md *ctx, __u32 flow_index,
 }
 
 /* Sum of a LONG packet's payload, in rows of ASK_LONG_ROW_WORDS words. */
-static __always_inline __u64 sum_long(struct xdp_md *ctx, __u32 flow_index,
-				      const struct ask_check_key *key, __u32 words)
+static __always_inline __u64 sum_long(struct xdp_md *ctx, const struct ask_check_key *key,
+				      __u32 words)
 {
 	__u64 total = 0;
 	__u32 r;
@@ -102,7 +102,7 @@ static __always_inline __u64 sum_long(struct xdp_md *ctx, __u32 flow_index,
 		if (words <= done)
 			break;
 		total += key->row[r] *
-			 ask_sum_words(ctx, flow_index, ASK_BITMAP_OFFSET + done * ASK_SLOT_BYTES,
+			 ask_sum_words(ctx, key, ASK_BITMAP_OFFSET + done * ASK_SLOT_BYTES,
 				       left < ASK_LONG_ROW_WORDS ? left : ASK_LONG_ROW_WORDS);
 	}
 	return total;
@@ -124,17 +124,16 @@ static __always_inline struct ask_phv *find_phv(void)
 }
 
 /* Takes the bitmaps of a packet's rows into its vector; returns their part of the sum. */
-__noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, __u32 flow_index)
+__noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, const struct ask_check_key *key,
+				  struct ask_phv *phv)
 {
 	const __u32 *bitmap = (const __u32 *)((const char *)(long)ctx->data + ASK_BITMAP_OFFSET);
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ask_flow *flow = bpf_map_lookup_elem(&flows, &flow_index);
-	struct ask_phv *phv = find_phv();
 	__u32 bits = 0;
 	__u64 sum = 0;
 	__u32 r;
 
-	if (!flow || !phv)
+	if (!key || !phv)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
@@ -142,7 +141,7 @@ __noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, __u32 flow_index)
 			break;
 		phv->left[r] = bpf_ntohl(bitmap[r]);
 		bits |= bitmap[r];
-		sum += flow->key.head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
+		sum += key->head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
 	}
 	phv->bits = bpf_ntohl(bits);
 	return sum;
@@ -150,23 +149,22 @@ __noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, __u32 flow_index)
 
 /* Writes what is left back into the packet; returns the part of the sum that bitmaps and
  * the rows still present have. */
-__noinline __u64 ask_write_bitmaps(struct xdp_md *ctx, __u32 flow_index)
+__noinline __u64 ask_write_bitmaps(struct xdp_md *ctx, const struct ask_check_key *key,
+				   const struct ask_phv *phv)
 {
 	__u32 *bitmap = (__u32 *)((char *)(long)ctx->data + ASK_BITMAP_OFFSET);
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ask_flow *flow = bpf_map_lookup_elem(&flows, &flow_index);
-	const struct ask_phv *phv = find_phv();
 	__u64 sum = 0;
 	__u32 r;
 
-	if (!flow || !phv)
+	if (!key || !phv)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
 		if (r >= ASK_ROWS(phv) || (const void *)(bitmap + r + 1) > end)
 			break;
 		bitmap[r] = bpf_htonl(phv->left[r]);
-		sum += flow->key.head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
+		sum += key->head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
 		if (r < ASK_PRESENT(phv))
 			sum += phv->sums[r];
 	}

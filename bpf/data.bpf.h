@@ -74,14 +74,14 @@ static __always_inline void count_left(struct ask_phv *phv, __u32 r)
 
 /* Offers all rows to the aggregators from `base` on; what is left stays in the packet's vector.
  * A global function, since there are two ways to it. */
-__noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 seq, __u32 base)
+__noinline int ask_aggregate_rows(struct xdp_md *ctx, const struct ask_task *task,
+				  struct ask_phv *phv, __u64 seq, __u32 base)
 {
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
-	struct ask_phv *phv = find_phv();
-	__u32 r, offset;
+	__u32 r, offset, task_index;
 
 	if (!task || !phv)
 		return -1;
+	task_index = phv->task;
 	offset = row_offset(phv, 0);
 #pragma clang loop unroll(disable)
 	for (r = 0; r < ASK_MAX_ROWS; r++) {
@@ -90,7 +90,7 @@ __noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 se
 		if (r >= ASK_ROWS(phv))
 			break;
 		forget_outcomes(phv);
-		ask_aggregate_shorts(ctx, task_index, base, offset, r);
+		ask_aggregate_shorts(ctx, task, phv, base, r);
 		if (task->groups)
 			ask_aggregate_mediums(ctx, task_index, base, offset, r);
 		if (is_replacing(task))
@@ -107,16 +107,17 @@ __noinline int ask_aggregate_rows(struct xdp_md *ctx, __u32 task_index, __u64 se
 static __always_inline bool aggregate_packet(struct xdp_md *ctx, const struct ask_claim *claim,
 					     __u64 seq, struct ask_phv *phv)
 {
-	const __u32 task = claim->flow->task;
+	const struct ask_task *task = claim->task;
 	struct ask_presence *here;
 	int offered;
 
-	if (claim->task->copies < 2)
-		return ask_aggregate_rows(ctx, task, seq, open_copy(claim, phv)) == 0;
+	phv->task = claim->flow->task;
+	if (task->copies < 2)
+		return ask_aggregate_rows(ctx, task, phv, seq, open_copy(claim, phv)) == 0;
 	here = enter_copy();
 	if (!here)
 		return false;
-	offered = ask_aggregate_rows(ctx, task, seq, open_copy(claim, phv));
+	offered = ask_aggregate_rows(ctx, task, phv, seq, open_copy(claim, phv));
 	leave_copy(here);
 	return offered == 0;
 }
@@ -204,7 +205,7 @@ static __always_inline int leave_rest(struct xdp_md *ctx, struct ask_frame *fram
 	const struct ask_check_key *key = &claim->flow->key;
 	const __u32 payload = sizeof(struct ask_hdr) + ASK_ROWS(phv) * (__u32)sizeof(__be32) +
 			      ASK_PRESENT(phv) * ASK_AAS(phv) * ASK_SLOT_BYTES;
-	const __u64 rest = ask_write_bitmaps(ctx, claim->flow_index);
+	const __u64 rest = ask_write_bitmaps(ctx, key, phv);
 	const int cut = (int)(ASK_HDR_OFFSET + payload) -
 			(int)((long)frame->end - (long)frame->data);
 

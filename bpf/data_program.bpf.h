@@ -24,7 +24,7 @@ int ask_data(struct xdp_md *ctx)
 	if (!phv || !find_headers(ctx, &frame) || !frame.hdr)
 		return leave_abort(ASK_CNT_abort_state);
 	claim_flow(phv->flow, &claim);
-	if (!claim.flow || !claim.channel || !claim.task)
+	if (!claim.flow || !claim.task)
 		return leave_abort(ASK_CNT_abort_state);
 	return handle_data(ctx, &frame, &claim, phv->is_new, phv);
 }

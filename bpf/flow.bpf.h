@@ -10,9 +10,9 @@
 #include "bpf/maps.bpf.h"
 #include "bpf/parse.bpf.h"
 
-/* What is known of a packet's flow; all pointers set once claimed() said 0. */
+/* What is known of a packet's flow. */
 struct ask_claim {
-	struct ask_channel *channel;
+	struct ask_channel *channel; /* the dispatcher's, which asks for its proof */
 	struct ask_flow *flow;
 	struct ask_task *task;
 	__u32 flow_index;
@@ -32,17 +32,25 @@ static __always_inline void find_channel(const struct ask_hdr *hdr, struct ask_c
 	claim->channel = bpf_map_lookup_elem(&channels, &at);
 }
 
-/* Flow number `at`, its channel and its task. */
+/* Flow number `at` and its task. */
 static __always_inline void claim_flow(__u32 at, struct ask_claim *claim)
 {
 	claim->flow_index = at;
 	claim->flow = bpf_map_lookup_elem(&flows, &at);
 	if (!claim->flow)
 		return;
-	at = claim->flow->channel;
-	claim->channel = bpf_map_lookup_elem(&channels, &at);
 	at = claim->flow->task;
 	claim->task = bpf_map_lookup_elem(&tasks, &at);
+}
+
+/* Flow number `at`, its task and its channel. */
+static __always_inline void claim_all(__u32 at, struct ask_claim *claim)
+{
+	claim_flow(at, claim);
+	if (!claim->flow)
+		return;
+	at = claim->flow->channel;
+	claim->channel = bpf_map_lookup_elem(&channels, &at);
 }
 
 /* Finds channel, flow and task of the header, as far as they are registered. The flow is
@@ -53,7 +61,7 @@ static __always_inline void find_flow(const struct ask_hdr *hdr, struct ask_clai
 	__u32 *index = bpf_map_lookup_elem(&flow_ids, &id);
 
 	if (index)
-		claim_flow(*index, claim);
+		claim_all(*index, claim);
 	else
 		find_channel(hdr, claim);
 }

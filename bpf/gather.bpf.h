@@ -111,7 +111,7 @@ __noinline int ask_gather_rows(struct xdp_md *ctx, __u32 flow_index)
 		if (to + 1 >= ASK_PRESENT(phv))
 			break;
 		if (fill_row(ctx, flow->task, phv, to))
-			phv->sums[to] = flow->key.row[to] * ask_sum_words(ctx, flow_index,
+			phv->sums[to] = flow->key.row[to] * ask_sum_words(ctx, &flow->key,
 									  row_offset(phv, to),
 									  ASK_AAS(phv));
 	}

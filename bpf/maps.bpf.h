@@ -39,6 +39,7 @@ struct ask_phv {
 	 * ASK_AGGREGATED are the ones that are neither left nor here. */
 	__u32 became[ASK_OUTCOMES];
 	__u32 weighed; /* of those, whose outcome changes a heat or hangs on it */
+	__u32 task;    /* the packet's, in `tasks` */
 	/* For the program that takes over: the packet's flow, and whether it is new. */
 	__u32 flow;
 	__u32 is_new;

@@ -43,12 +43,11 @@ static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *fram
 		return leave_drop(ASK_CNT_bad_length);
 	phv->rows = hdr->rows;
 	phv->aas = claim->task->short_slots + (__u32)claim->task->groups * claim->task->m;
-	sum = sum_head(frame, key) + ask_read_bitmaps(ctx, claim->flow_index);
+	sum = sum_head(frame, key) + ask_read_bitmaps(ctx, key, phv);
 	if (hdr->type == ASK_DATA)
-		sum += sum_rows(ctx, claim->flow_index, key, phv);
+		sum += sum_rows(ctx, key, phv);
 	else if (hdr->type == ASK_LONG)
-		sum += sum_long(ctx, claim->flow_index, key,
-				(payload - (__u32)sizeof(*hdr)) / ASK_SLOT_BYTES);
+		sum += sum_long(ctx, key, (payload - (__u32)sizeof(*hdr)) / ASK_SLOT_BYTES);
 	if (hdr->check != close_check(key, sum))
 		return leave_drop(ASK_CNT_bad_check);
 	if (hdr->type == ASK_DATA && !bitmaps_fit(phv, claim->task))

@@ -339,6 +339,9 @@ TEST_CASE("groups of 1 to 4 words, with and without short slots") {
                               {.short_slots = 0, .groups = 8, .m = 1, .rows = 8},
                               {.short_slots = 32, .groups = 0, .m = 0, .rows = 4},
                               {.short_slots = 1, .groups = 0, .m = 0, .rows = 8},
+                              {.short_slots = 7, .groups = 0, .m = 0, .rows = 1},
+                              {.short_slots = 30, .groups = 0, .m = 0, .rows = 4},
+                              {.short_slots = 29, .groups = 3, .m = 1, .rows = 4},
                               {.short_slots = 16, .groups = 16, .m = 3, .rows = 4},
                               {.short_slots = 0, .groups = 1, .m = 3, .rows = 1}};
     const std::string letters = "abcdefghijklmnop";
