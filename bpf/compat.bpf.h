@@ -32,9 +32,9 @@
 		asm volatile("" : : "r"(ask_old) : "memory");   \
 	} while (0)
 
-/* Goes on in the program at `index`, and does not come back; comes back if there is none. The
- * native build has one program, `native`. */
-#define ask_tail_call(ctx, programs, index, native) bpf_tail_call(ctx, programs, index)
+/* Goes on in the program at `index`, a constant, and does not come back; comes back if there is
+ * none. The native build has one program, `native`. */
+#define ask_tail_call(ctx, programs, index, native) bpf_tail_call_static(ctx, programs, index)
 
 /* One access to a register array: a hook for the native build, nothing here. */
 #define ask_touch(array, number, index) ((void)(array), (void)(number), (void)(index))

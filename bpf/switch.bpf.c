@@ -26,6 +26,21 @@ struct {
 	.values = {[0] = ask_data},
 };
 
+/* Goes on in data program number `program`. A call for each, since the kernel makes a jump of one
+ * whose number is a constant; any other is indirect, and costs 18 ns where those are guarded
+ * against speculation. */
+static __always_inline int enter_data_program(struct xdp_md *ctx, __u32 program)
+{
+	__u32 i;
+
+#pragma clang loop unroll(full)
+	for (i = 0; i < ASK_DATA_PROGRAMS; i++) {
+		if (program == i)
+			ask_tail_call(ctx, &data_programs, i, ask_data);
+	}
+	return leave_abort(ASK_CNT_abort_state);
+}
+
 /* A packet whose flow is registered here: prove it, then handle it by its type. */
 static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *frame,
 				      const struct ask_claim *claim)
@@ -61,8 +76,7 @@ static __always_inline int handle_own(struct xdp_md *ctx, struct ask_frame *fram
 	if (hdr->type == ASK_DATA) {
 		phv->flow = claim->flow_index;
 		phv->is_new = verdict == ASK_NEW;
-		ask_tail_call(ctx, &data_programs, claim->task->program, ask_data);
-		return leave_abort(ASK_CNT_abort_state);
+		return enter_data_program(ctx, claim->task->program);
 	}
 	return handle_passing(ctx, frame, claim, verdict == ASK_NEW);
 }
