@@ -25,10 +25,32 @@ static __always_inline void turn_round(const struct ask_frame *frame)
 	frame->udp->dest = port;
 }
 
+/*
+ * What is written here is soon read again, for checksum and check, in units of their own: what
+ * is written in smaller ones would have to reach the cache first, which costs some 10 ns.
+ */
 static __always_inline void write_mark(struct ask_hdr *hdr)
 {
-	hdr->mark_switch = bpf_htons((__u16)ask_switch_id);
+	__be32 *word = (__be32 *)(void *)&hdr->port;
+
+	*word = bpf_htonl((__u32)bpf_ntohs(hdr->port) << 16 | (__u16)ask_switch_id);
 	hdr->mark_incarnation = bpf_htonl(ask_mark_incarnation);
+}
+
+/* The first word of an ACK's header but for the geometry: no rows. */
+static __always_inline void write_ack_front(struct ask_hdr *hdr, __u8 flags)
+{
+	*(__be32 *)(void *)hdr = bpf_htonl(ASK_WIRE_VERSION << 24 | ASK_ACK << 16 |
+					   (__u32)flags << 8);
+}
+
+/* Version, header length and type of service; time to live and protocol. */
+static __always_inline void write_ip_front(struct iphdr *ip)
+{
+	__be16 *half = (__be16 *)(void *)ip;
+
+	half[0] = bpf_htons(0x4500);
+	half[4] = bpf_htons(64 << 8 | IPPROTO_UDP);
 }
 
 /* Leaves by the port it came in on, as the ACK of this packet. */
@@ -38,13 +60,10 @@ static __always_inline int leave_ack(struct xdp_md *ctx, struct ask_frame *frame
 	const __u8 ecn = frame->ip->tos & ASK_IP_ECN_MASK;
 
 	turn_round(frame);
-	frame->ip->ttl = 64;
-	frame->ip->tos = 0;
+	write_ip_front(frame->ip);
 	write_lengths(frame->ip, frame->udp, sizeof(struct ask_hdr));
 	write_ip_checksum(frame->ip);
-	frame->hdr->type = ASK_ACK;
-	frame->hdr->rows = 0;
-	frame->hdr->flags = ecn == ASK_IP_ECN_CE ? ASK_F_ECE : 0;
+	write_ack_front(frame->hdr, ecn == ASK_IP_ECN_CE ? ASK_F_ECE : 0);
 	write_mark(frame->hdr);
 	frame->hdr->check = close_check(key, sum_head(frame, key));
 	if (bpf_xdp_adjust_tail(ctx,
