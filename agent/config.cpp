@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 
+#include "lib/core/combiner.h"
 #include "lib/daemon/log.h"
 #include "lib/net/frame.h"
 
@@ -64,8 +65,9 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "shortest retransmission timeout, microseconds");
     table.integer("rto_fixed_us", &config.rto_fixed_us, 0, 1000000,
                   "a retransmission timeout that never changes, microseconds; 0: by what packets take");
-    table.integer("hold", &config.hold, 1, 1 << 20, "tuples held back to fill and merge packets");
-    table.boolean("merge", &config.merge, "merge equal keys before packing");
+    table.integer("hold", &config.hold, 1, 1 << 20, "tuples held back to fill packets");
+    table.integer("merge_window", &config.merge_window, 0, Combiner::kMaxWindow,
+                  "tuples that a sending application holds back to merge equal keys; 0: none");
     table.integer("ring_kib", &config.ring_kib, 256, 1 << 20,
                   "shared memory between an application and the agent, KiB; rounded up to a power of two");
     table.integer("table_limit_mib", &config.table_limit_mib, 1, 1 << 30,
@@ -106,7 +108,6 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
         sender.rto_floor = sender.rto_initial = sender.rto_ceiling = rto_fixed_us * kMicrosecond;
     }
     sender.hold = hold;
-    sender.merge = merge;
     sender.payload_limit = std::min(mtu - std::uint32_t{kPacketHeaderBytes}, ASK_MAX_PAYLOAD);
     return sender;
 }

@@ -33,7 +33,7 @@ struct AgentConfig {
     std::uint32_t rto_floor_us = 2000;
     std::uint32_t rto_fixed_us = 0;  // 0: adaptive
     std::uint32_t hold = 4096;
-    bool merge = true;
+    std::uint32_t merge_window = 1U << 17U;
     std::uint32_t ring_kib = 4096;
     std::uint32_t table_limit_mib = 8192;
     std::uint32_t deadline_seconds = 30;

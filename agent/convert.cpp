@@ -168,9 +168,9 @@ void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
     }
     stats.mutable_packets_by_tuples()->Assign(bodies.begin(),
                                               bodies.begin() + static_cast<std::ptrdiff_t>(used));
-    stats.set_tuples_in(sender.packer.tuples_in);
-    stats.set_tuples_merged(sender.packer.tuples_merged);
-    stats.set_tuples_sent(sender.packer.tuples_in - sender.packer.tuples_merged);
+    stats.set_tuples_in(sender.packer.tuples_in + sender.tuples_merged);
+    stats.set_tuples_merged(sender.tuples_merged);
+    stats.set_tuples_sent(sender.packer.tuples_in);
     stats.set_packets_sent(sender.packets_sent);
     stats.set_packets_acked_by_switch(sender.packets_acked_by_switch);
     stats.set_retransmissions(sender.retransmissions);

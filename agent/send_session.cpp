@@ -22,7 +22,6 @@ constexpr milliseconds kRenewEvery{1000};
 constexpr milliseconds kPathEvery{3000};
 constexpr milliseconds kArpWait{5000};
 constexpr milliseconds kLastAckWait{2000};
-constexpr std::uint32_t kMaxHold = 1U << 20U;
 
 }  // namespace
 
@@ -359,10 +358,7 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
                   .geometry = *geometry,
                   .first_seq = stream_state().next_seq,
                   .slot_map = std::move(slot_map)};
-    const std::uint32_t window = request_.merge_window();
-    start.hold = request_.has_merge_window() && window > 0 ? std::min(window, kMaxHold) : agent_.config.hold;
-    start.merge = request_.has_merge_window() ? window > 0 : agent_.config.merge;
-    start.ones = request_.as_count() || reply.op() == v1::OPERATOR_COUNT;
+    start.counts = request_.as_count() || reply.op() == v1::OPERATOR_COUNT;
     start.local = local_;
     start.addresses = path->addresses;
     start.ring = std::make_shared<TupleRingConsumer>(std::move(*ring));
@@ -379,6 +375,7 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
     v1::LocalReply ready;
     ready.mutable_send_ready()->set_op(reply.op());
     ready.mutable_send_ready()->set_ring_bytes(shared->bytes());
+    ready.mutable_send_ready()->set_merge_window(agent_.config.merge_window);
     return io_.reply(ready, shared->application_fds());
 }
 

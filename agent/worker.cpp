@@ -47,7 +47,8 @@ struct WorkerCore::Stream {
     SenderChannel channel;
     UdpAddresses addresses;
     bool local = false;
-    bool ones = false;
+    bool counts = false;
+    std::uint64_t merged = 0;    // by the application, once its ring is gone
     bool finish_wanted = false;  // the application has written its last tuple
     bool finish_called = false;
     bool fin_reported = false;
@@ -117,7 +118,7 @@ Result<> WorkerCore::begin(StreamStart start) {
     // Edge-triggered: while the channel has no room the event stays unread.
     ASK_TRY(watch(start.ring->data_event(), EPOLLIN | EPOLLET), "tuple ring");
     stream->ring = std::move(start.ring);
-    if (auto begun = stream->channel.begin(start.flow, start.hold, start.merge, now_ns()); !begun) {
+    if (auto begun = stream->channel.begin(start.flow, 0, now_ns()); !begun) {
         drop_ring(*stream);
         return begun;
     }
@@ -125,7 +126,8 @@ Result<> WorkerCore::begin(StreamStart start) {
     stream->addresses.source_port = stream->channel.ports().source;
     stream->addresses.dest_port = stream->channel.ports().dest;
     stream->local = start.local;
-    stream->ones = start.ones;
+    stream->counts = start.counts;
+    stream->merged = 0;
     stream->finish_wanted = stream->finish_called = stream->fin_reported = false;
     stream->mailbox = std::move(start.mailbox);
     return {};
@@ -147,6 +149,7 @@ void WorkerCore::finish(std::uint16_t port) {
 void WorkerCore::drop_ring(Stream& stream) const {
     if (stream.ring) {
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, stream.ring->data_event(), nullptr);
+        stream.merged = stream.ring->merged();
         stream.ring.reset();
     }
 }
@@ -158,7 +161,9 @@ SenderStats WorkerCore::end(std::uint16_t port) {
     }
     drop_ring(*stream);
     stream->mailbox.reset();
-    return stream->channel.end();
+    SenderStats stats = stream->channel.end();
+    stats.tuples_merged = stream->merged;
+    return stats;
 }
 
 SenderStats WorkerCore::abandon(std::uint16_t port, std::uint32_t new_incarnation) {
@@ -176,6 +181,7 @@ StreamState WorkerCore::stream_state(std::uint16_t port) const {
     if (const Stream* const stream = find(port); stream != nullptr) {
         const SenderChannel& channel = stream->channel;
         state.stats = channel.stats();
+        state.stats.tuples_merged = stream->ring ? stream->ring->merged() : stream->merged;
         state.next_seq = channel.next_seq();
         state.incarnation = channel.incarnation();
         state.in_flight = channel.in_flight();
@@ -420,7 +426,11 @@ bool WorkerCore::pull_tuples(Stream& stream) {
     std::size_t n = 0;
     bool empty = false;
     while (n < kTupleBatch && stream.channel.has_room()) {
-        const auto more = stream.ring->peek(key, value);
+        auto more = stream.ring->peek(key, value);
+        if (more.ok() && *more && stream.counts && value < 1) {
+            more =
+                Error(Errc::kInput, "tuple ring: a count of " + std::to_string(value) + "; they start at 1");
+        }
         if (!more) {
             stream.mailbox->post(SessionEvent{SessionEvent::Kind::kRingBroken, {}, more.error()});
             drop_ring(stream);
@@ -430,7 +440,7 @@ bool WorkerCore::pull_tuples(Stream& stream) {
             empty = true;
             break;
         }
-        stream.channel.offer(key, stream.ones ? 1 : value);
+        stream.channel.offer(key, value);
         stream.ring->pop();
         ++n;
     }

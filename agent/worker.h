@@ -37,9 +37,7 @@ namespace ask {
 // What a sending task is about, for the worker that owns its channel.
 struct StreamStart {
     FlowParams flow;
-    std::uint32_t hold = 4096;
-    bool merge = true;
-    bool ones = false;       // every value is 1, whatever the ring says
+    bool counts = false;     // values are counts: 1 or more
     bool local = false;      // the receiver is on this host
     UdpAddresses addresses;  // of its packets; ports are the channel's
     std::shared_ptr<TupleRingConsumer> ring;

@@ -244,7 +244,7 @@ Result<> Run::start_swapper() {
 // Everything that a sender does, before the time that is measured: the switch is to be fed faster than one
 // sender on this CPU could.
 Result<> Run::pack() {
-    Packer packer({.geometry = geometry_, .op = Op::kSum, .merge = false, .payload_limit = kPayloadLimit});
+    Packer packer({.geometry = geometry_, .payload_limit = kPayloadLimit});
     char key[Stream::kKeyBytes];
     std::uint64_t left = stream_.size();
     while (left > 0 || !packer.empty()) {

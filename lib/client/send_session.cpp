@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
 #include "lib/client/tuple_ring.h"
+#include "lib/core/combiner.h"
 
 namespace ask::client {
 namespace {
@@ -18,6 +20,10 @@ namespace {
 constexpr std::uint32_t kLookEvery = 1U << 16;
 constexpr std::uint32_t kPublishEvery = 128;
 constexpr std::size_t kRingFds = 3;
+
+Op combined_by(TaskOp op) {
+    return op == TaskOp::kMin ? Op::kMin : op == TaskOp::kMax ? Op::kMax : Op::kSum;
+}
 
 Result<v1::LocalRequest> open_request(const SendOptions& options) {
     if (auto id = check_task_id(options.task); !id) {
@@ -33,8 +39,6 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     v1::OpenSend& open = *request.mutable_open_send();
     open.set_task_id(options.task);
     open.set_to(options.to);
-    open.set_has_merge_window(options.merge_window.has_value());
-    open.set_merge_window(options.merge_window.value_or(0));
     open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
     open.set_as_count(options.as_count);
     open.set_can_repeat(options.can_repeat);
@@ -48,30 +52,34 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
 
 class SendSession::Impl {
  public:
-    Impl(std::string task, bool as_count, TaskOp op, AgentLink link, TupleRingProducer ring)
-        : task_(std::move(task)),
-          ones_(as_count || op == TaskOp::kCount),
-          op_(op),
-          link_(std::move(link)),
-          ring_(std::move(ring)) {}
+    Impl(bool as_count, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
+        : ones_(as_count || op == TaskOp::kCount), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
+        if (merge_window > 0) {
+            combiner_.emplace(combined_by(op), merge_window);
+        }
+    }
 
     static Result<std::unique_ptr<Impl>> open(SendOptions options);
     [[nodiscard]] TaskOp op() const { return op_; }
-    Result<> send(std::string_view key, std::int64_t value);
+    Result<> send(std::span<const Tuple> tuples);
     Result<> flush();
     Result<> wait_for_input(int fd);
     Result<> cannot_repeat();
     Result<TaskStats> finish();
 
  private:
+    Result<> push(std::string_view key, std::int64_t value);
     Result<> wait_for_space(std::string_view key, std::int64_t value);
+    void publish();
 
-    std::string task_;
     bool ones_;
     TaskOp op_;
     AgentLink link_;
     TupleRingProducer ring_;
+    std::optional<Combiner> combiner_;
+    std::vector<Tuple> counted_;  // tuples with their values made 1
     std::uint32_t pushed_ = 0;
+    std::size_t since_look_ = 0;  // tuples
 };
 
 Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions options) {
@@ -104,23 +112,57 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
     if (!ring) {
         return std::move(ring).error().with_context("task " + options.task);
     }
-    return std::make_unique<Impl>(options.task, options.as_count, *op, *std::move(link), *std::move(ring));
+    const std::uint32_t window = options.merge_window.value_or(reply->send_ready().merge_window());
+    return std::make_unique<Impl>(options.as_count, std::min(window, Combiner::kMaxWindow), *op,
+                                  *std::move(link), *std::move(ring));
 }
 
-Result<> SendSession::Impl::send(std::string_view key, std::int64_t value) {
+Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
+    if (ones_ && !std::ranges::all_of(tuples, [](const Tuple& tuple) { return tuple.value == 1; })) {
+        counted_.assign(tuples.begin(), tuples.end());
+        for (Tuple& tuple : counted_) {
+            tuple.value = 1;
+        }
+        tuples = counted_;
+    }
+    const auto push_one = [this](std::string_view key, std::int64_t value) { return push(key, value); };
+    if (combiner_) {
+        ASK_PASS(combiner_->add(tuples, push_one));
+    } else {
+        for (const Tuple& tuple : tuples) {
+            ASK_PASS(push(tuple.key, tuple.value));
+        }
+    }
+    // Merged ones count too: a task may fail while hardly anything has to travel.
+    since_look_ += tuples.size();
+    if (since_look_ < kLookEvery) {
+        return {};
+    }
+    since_look_ = 0;
+    publish();
+    return link_.poll();
+}
+
+Result<> SendSession::Impl::push(std::string_view key, std::int64_t value) {
     if (key.size() > ASK_MAX_KEY) {
         return Error(Errc::kLimit, "a key of " + std::to_string(key.size()) + " bytes; the limit is " +
                                        std::to_string(ASK_MAX_KEY));
     }
-    const std::int64_t sent = ones_ ? 1 : value;
-    if (!ring_.try_push(key, sent)) {
-        return wait_for_space(key, sent);
+    if (!ring_.try_push(key, value)) {
+        return wait_for_space(key, value);
     }
     ++pushed_;
     if (pushed_ % kPublishEvery == 0) {
-        ring_.publish();
+        publish();
     }
-    return pushed_ % kLookEvery == 0 ? link_.poll() : Result<>();
+    return {};
+}
+
+void SendSession::Impl::publish() {
+    if (combiner_) {
+        ring_.set_merged(combiner_->merged());
+    }
+    ring_.publish();
 }
 
 Result<> SendSession::Impl::wait_for_space(std::string_view key, std::int64_t value) {
@@ -137,7 +179,7 @@ Result<> SendSession::Impl::wait_for_space(std::string_view key, std::int64_t va
 }
 
 Result<> SendSession::Impl::flush() {
-    ring_.publish();
+    publish();
     return link_.poll();
 }
 
@@ -153,7 +195,11 @@ Result<> SendSession::Impl::cannot_repeat() {
 }
 
 Result<TaskStats> SendSession::Impl::finish() {
-    ring_.publish();
+    if (combiner_) {
+        ASK_PASS(
+            combiner_->drain([this](std::string_view key, std::int64_t value) { return push(key, value); }));
+    }
+    publish();
     v1::LocalRequest request;
     request.mutable_finish_send();
     if (auto sent = link_.request(request); !sent) {
@@ -188,7 +234,11 @@ TaskOp SendSession::op() const {
     return impl_->op();
 }
 Result<> SendSession::send(std::string_view key, std::int64_t value) {
-    return impl_->send(key, value);
+    const Tuple tuple(key, value);
+    return impl_->send(std::span(&tuple, 1));
+}
+Result<> SendSession::send(std::span<const Tuple> tuples) {
+    return impl_->send(tuples);
 }
 Result<> SendSession::flush() {
     return impl_->flush();

@@ -15,11 +15,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "lib/base/result.h"
 #include "lib/client/task.h"
+#include "lib/core/tuple.h"
 #include "lib/plan/key_sample.h"
 
 namespace ask::client {
@@ -28,7 +30,8 @@ struct SendOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string task{};   // id, as the receiver opened it
     std::string to{};     // the receiver's host: a name its agent knows or can resolve, or an IPv4 address
-    // Tuples held back to merge equal keys before they travel; 0: none. Unset: the agent's default.
+    // Tuples held back, here, to merge equal keys before they travel (lib/core/combiner.h), to 2^20; 0: none.
+    // Unset: the agent's default.
     std::optional<std::uint32_t> merge_window{};
     // For finding host and task, and without progress afterwards.
     std::chrono::milliseconds deadline{30'000};
@@ -59,8 +62,10 @@ class SendSession {
     // Hands a tuple in; waits while the agent has no room. kLimit: key longer than 65535 bytes. kRunAgain:
     // see SendOptions::can_repeat. Else the reason why the task has failed.
     Result<> send(std::string_view key, std::int64_t value);
-    // Lets the agent see everything sent so far, and learns whether the task has failed meanwhile. Call it
-    // before waiting for more input.
+    // The same for several, which costs less for each.
+    Result<> send(std::span<const Tuple> tuples);
+    // Lets the agent see what is not held back to be merged, and learns whether the task has failed
+    // meanwhile. Call it before waiting for more input.
     Result<> flush();
     // Like flush(), then waits until `fd` (an input) is readable, with the agent's news taken in meanwhile;
     // as long as it takes: an idle input is no error.

@@ -28,6 +28,8 @@ struct RingHeader {
     std::uint64_t magic;
     std::uint64_t bytes;
     alignas(64) std::atomic<std::uint64_t> head;  // producer writes
+    // Tuples that the producer has merged into others so far, which never get here. For statistics alone.
+    std::atomic<std::uint64_t> merged;
     alignas(64) std::atomic<std::uint64_t> tail;  // consumer writes
     // 1: the consumer wants an event for data.
     alignas(64) std::atomic<std::uint32_t> consumer_waiting;
@@ -58,6 +60,8 @@ class TupleRingConsumer {
     void pop();
     // Publishes the space freed by pop() and wakes a waiting producer; call once a batch.
     void release();
+    // What the application says that it has merged.
+    [[nodiscard]] std::uint64_t merged() const { return header_->merged.load(std::memory_order_relaxed); }
     // Before sleeping: asks for an event on data; true if data came meanwhile (do not sleep). Popped tuples
     // must have been released.
     bool arm();
@@ -93,6 +97,8 @@ class TupleRingProducer {
     bool try_push(std::string_view key, std::int64_t value);
     // Publishes what was pushed and wakes a waiting consumer; call once a batch.
     void publish();
+    // Tells how many tuples have been merged in all; known with the next publish().
+    void set_merged(std::uint64_t merged) { header_->merged.store(merged, std::memory_order_relaxed); }
     // Before sleeping on space_event(): asks for an event once `need` bytes (at most bytes()) are free; true
     // if they are already (do not sleep). Publishes first.
     bool arm(std::size_t need);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tuples that a packer holds back: a fixed pool, one FIFO queue per slot and one for
-// LONG tuples, an index by key for merging, and the bytes of keys too long to sit in the
-// tuple. Nothing is allocated per tuple.
+// LONG tuples, and the bytes of keys too long to sit in the tuple. Nothing is allocated per
+// tuple.
 #pragma once
 
 #include <array>
@@ -45,13 +45,8 @@ class KeyRing {
 struct HeldTuple {
     SmallKey key;  // of a longer key: its place in the ring
     std::int64_t value;
-    std::uint32_t hash;
     std::uint32_t next;
-    std::uint32_t prev;
     std::uint16_t key_len;
-    std::uint8_t queue;
-    bool indexed : 1;  // the index leads here
-    bool hot : 1;      // merged into since it was last passed over
 };
 
 class HeldTuples {
@@ -60,15 +55,13 @@ class HeldTuples {
     static constexpr Index kNone = std::numeric_limits<Index>::max();
     static constexpr std::uint8_t kLongQueue = ASK_MAX_SLOTS;
 
-    // Room for `capacity` tuples; the index only if tuples are to be merged.
-    HeldTuples(std::uint32_t capacity, bool with_index);
+    explicit HeldTuples(std::uint32_t capacity);
 
     [[nodiscard]] std::uint32_t size() const { return size_; }
     [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(pool_.size()); }
     [[nodiscard]] std::uint32_t queued(std::uint8_t queue) const { return queues_[queue].count; }
-    [[nodiscard]] Index front(std::uint8_t queue) const { return queues_[queue].head; }
-    [[nodiscard]] HeldTuple& at(Index index) { return pool_[index]; }
-    [[nodiscard]] const HeldTuple& at(Index index) const { return pool_[index]; }
+    // The first tuple of a queue that has one.
+    [[nodiscard]] const HeldTuple& front(std::uint8_t queue) const { return pool_[queues_[queue].head]; }
     // Valid until the tuple is popped.
     [[nodiscard]] std::string_view key_of(const HeldTuple& tuple) const {
         return in_ring(tuple) ? ring_.view(static_cast<std::uint32_t>(tuple.key.low), tuple.key_len)
@@ -76,18 +69,9 @@ class HeldTuples {
     }
     [[nodiscard]] const KeyRing& ring() const { return ring_; }
 
-    // The tuple with this key that the index knows, or kNone. `small` is the key if it is short
-    // enough.
-    [[nodiscard]] Index find(std::uint32_t hash, std::string_view key, const SmallKey& small) const;
-    // Adds a tuple to a queue's end. Needs size() < capacity() and, for a long key, room in the
-    // ring. In the index it takes the place of `older`, which has the same key (or kNone).
-    void push(std::uint8_t queue, std::uint32_t hash, std::string_view key, const SmallKey& small,
-              std::int64_t value, Index older);
-    // Moves a tuple to the end of `queue`, its own or another. Not for keys in the ring.
-    void move(Index index, std::uint8_t queue) {
-        unlink(index);
-        link(index, queue);
-    }
+    // Adds a tuple to a queue's end; `small` is its key if that is short enough. Needs size() < capacity()
+    // and, for a longer key, the last queue and room in the ring.
+    void push(std::uint8_t queue, std::string_view key, const SmallKey& small, std::int64_t value);
     // Removes the first tuple of a queue.
     void pop(std::uint8_t queue);
 
@@ -98,41 +82,17 @@ class HeldTuples {
         }
     }
 
-    [[nodiscard]] static bool in_ring(const HeldTuple& tuple) { return tuple.key_len > SmallKey::kBytes; }
-
  private:
     struct Queue {
         Index head = kNone;
         Index tail = kNone;
         std::uint32_t count = 0;
     };
-    // A place of the index: the tuple's hash above, its number + 1 below; 0 is free.
-    using Place = std::uint64_t;
 
-    void link(Index index, std::uint8_t queue) {
-        Queue& list = queues_[queue];
-        HeldTuple& tuple = pool_[index];
-        tuple.queue = queue;
-        tuple.next = kNone;
-        tuple.prev = list.tail;
-        (list.tail == kNone ? list.head : pool_[list.tail].next) = index;
-        list.tail = index;
-        ++list.count;
-    }
-    void unlink(Index index) {
-        const HeldTuple& tuple = pool_[index];
-        Queue& list = queues_[tuple.queue];
-        (tuple.prev == kNone ? list.head : pool_[tuple.prev].next) = tuple.next;
-        (tuple.next == kNone ? list.tail : pool_[tuple.next].prev) = tuple.prev;
-        --list.count;
-    }
-    void index_insert(std::uint32_t hash, Index index);
-    void index_erase(std::uint32_t hash, Index index);
+    [[nodiscard]] static bool in_ring(const HeldTuple& tuple) { return tuple.key_len > SmallKey::kBytes; }
 
     std::vector<HeldTuple> pool_;
     std::array<Queue, ASK_MAX_SLOTS + 1> queues_;
-    std::vector<Place> places_;
-    std::uint32_t mask_ = 0;
     Index free_ = kNone;  // list through HeldTuple::next
     std::uint32_t size_ = 0;
     KeyRing ring_;

@@ -18,23 +18,8 @@ constexpr std::uint32_t kLongKeyBytes = std::uint32_t{1} << 20;
 // Of the held tuples, LONG ones may be at most one in so many before they leave.
 constexpr std::uint32_t kLongShare = 4;
 
-bool fits_int32(Wide value) {
-    return value >= std::numeric_limits<std::int32_t>::min() &&
-           value <= std::numeric_limits<std::int32_t>::max();
-}
-
-bool fits_int64(Wide value) {
-    return value >= std::numeric_limits<std::int64_t>::min() &&
-           value <= std::numeric_limits<std::int64_t>::max();
-}
-
 }  // namespace
 
-// Which slots are the bottleneck depends on the text. Those whose queues run empty send what
-// comes; the others keep nearly all that is held and so merge the most, and a packet takes
-// full columns from them: fill and merging balance by themselves. Within a queue a tuple that
-// was merged into since it was last passed over stays (second chance), so frequent keys are
-// held longest.
 class Packer::Impl {
  public:
     explicit Impl(const PackerConfig& config);
@@ -53,13 +38,10 @@ class Packer::Impl {
     static constexpr std::uint8_t kLong = HeldTuples::kLongQueue;
 
     [[nodiscard]] std::uint8_t queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const;
-    // Adds the value to a held tuple of the same key. False if the sum leaves int64.
-    bool merge_into(HeldTuples::Index index, std::int64_t value);
     [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
     [[nodiscard]] bool long_due() const;
     [[nodiscard]] bool long_next(std::uint32_t data_tuples) const;
     [[nodiscard]] std::uint32_t sendable_data() const;
-    void pass_over_hot(std::uint8_t queue);
     std::optional<PacketBody> next_data(std::span<std::byte> out);
     std::optional<PacketBody> next_long(std::span<std::byte> out);
     PacketBody write_records(std::span<std::byte> out);
@@ -76,8 +58,7 @@ class Packer::Impl {
     PackerStats stats_;
 };
 
-Packer::Impl::Impl(const PackerConfig& config)
-    : config_(config), held_(std::max(1U, config.hold), config.merge) {
+Packer::Impl::Impl(const PackerConfig& config) : config_(config), held_(std::max(1U, config.hold)) {
     const std::uint32_t body =
         std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
     rows_ = std::min<std::uint32_t>(config.geometry.rows, body / (4 + config.geometry.row_bytes()));
@@ -99,39 +80,16 @@ std::uint8_t Packer::Impl::queue_of(std::string_view key, std::int64_t value, st
     return kLong;
 }
 
-bool Packer::Impl::merge_into(HeldTuples::Index index, std::int64_t value) {
-    HeldTuple& tuple = held_.at(index);
-    const Wide merged = apply(config_.op, tuple.value, value);
-    if (!fits_int64(merged)) {
-        return false;
-    }
-    tuple.value = static_cast<std::int64_t>(merged);
-    tuple.hot = true;
-    ++stats_.tuples_merged;
-    if (tuple.queue != kLong && !fits_int32(merged)) {
-        held_.move(index, kLong);
-        long_bytes_ += ASK_LONG_RECORD_BYTES + tuple.key_len;
-    }
-    return true;
-}
-
 void Packer::Impl::add(std::string_view key, std::int64_t value) {
     ++stats_.tuples_in;
     const bool fits = key.size() <= SmallKey::kBytes;
     const SmallKey small = fits ? SmallKey::of(key) : SmallKey{};
     const std::uint64_t hash = fits ? key_hash(small, key.size()) : key_hash(key);
-    const auto low = static_cast<std::uint32_t>(hash);
-    const HeldTuples::Index held = held_.find(low, key, small);
-    // A key that is being cut into pieces has told its value already.
-    if (held != HeldTuples::kNone && !(pieces_ > 0 && held == held_.front(kLong)) &&
-        merge_into(held, value)) {
-        return;
-    }
     const std::uint8_t queue = queue_of(key, value, hash);
     if (queue == kLong) {
         long_bytes_ += ASK_LONG_RECORD_BYTES + key.size();
     }
-    held_.push(queue, low, key, small, value, held);
+    held_.push(queue, key, small, value);
 }
 
 bool Packer::Impl::long_due() const {
@@ -166,19 +124,6 @@ std::optional<PacketBody> Packer::Impl::next(std::span<std::byte> out) {
     return long_next(sendable_data()) ? next_long(out) : next_data(out);
 }
 
-// Leaves a tuple in front that was not merged into since the last time, if there is one.
-void Packer::Impl::pass_over_hot(std::uint8_t queue) {
-    while (!finished_) {
-        const HeldTuples::Index index = held_.front(queue);
-        HeldTuple& tuple = held_.at(index);
-        if (!tuple.hot || HeldTuples::in_ring(tuple)) {
-            return;
-        }
-        tuple.hot = false;
-        held_.move(index, queue);
-    }
-}
-
 std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
     const Geometry& geometry = config_.geometry;
     PacketBody body;
@@ -198,8 +143,7 @@ std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
         const std::size_t offset = std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
         const std::uint32_t take = std::min(rows_, held_.queued(queue));
         for (std::uint32_t row = 0; row < take; ++row) {
-            pass_over_hot(queue);
-            const HeldTuple& tuple = held_.at(held_.front(queue));
+            const HeldTuple& tuple = held_.front(queue);
             encode_slot(out.data() + row * geometry.row_bytes() + offset, slot_aas(slot, geometry),
                         held_.key_of(tuple).data(), tuple.key_len, static_cast<std::int32_t>(tuple.value));
             held_.pop(queue);
@@ -218,8 +162,7 @@ std::optional<PacketBody> Packer::Impl::next_long(std::span<std::byte> out) {
         return std::nullopt;
     }
     if (pieces_ == 0) {
-        pass_over_hot(kLong);
-        const HeldTuple& first = held_.at(held_.front(kLong));
+        const HeldTuple& first = held_.front(kLong);
         if (ASK_LONG_RECORD_BYTES + first.key_len <= long_room_) {
             return write_records(out);
         }
@@ -254,8 +197,7 @@ PacketBody Packer::Impl::write_records(std::span<std::byte> out) {
     std::uint16_t count = 0;
     const std::size_t end = sizeof(ask_long_hdr) + long_room_;
     while (held_.queued(kLong) > 0) {
-        pass_over_hot(kLong);
-        const HeldTuple& tuple = held_.at(held_.front(kLong));
+        const HeldTuple& tuple = held_.front(kLong);
         if (used + ASK_LONG_RECORD_BYTES + tuple.key_len > end) {
             break;
         }
@@ -273,7 +215,7 @@ PacketBody Packer::Impl::write_records(std::span<std::byte> out) {
 }
 
 PacketBody Packer::Impl::write_piece(std::span<std::byte> out) {
-    const HeldTuple& tuple = held_.at(held_.front(kLong));
+    const HeldTuple& tuple = held_.front(kLong);
     const std::uint32_t unit = long_room_ - ASK_LONG_PIECE_BYTES;
     const std::uint32_t offset = piece_ * unit;
     const std::string_view part = held_.key_of(tuple).substr(offset, unit);

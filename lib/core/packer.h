@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns tuples into packet bodies (ASK sections 3.2.1-3.2.3): chooses each tuple's form
-// (short, medium, LONG), its slot by key-space partition, merges equal keys while they wait,
-// and fills packets well: a packet leaves only when the window of waiting tuples is full,
-// or at the end.
+// (short, medium, LONG), its slot by key-space partition, and fills packets well: a packet leaves
+// only when the window of waiting tuples is full, or at the end. Equal keys are merged before they
+// come here (lib/core/combiner.h).
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,8 @@ std::optional<std::size_t> decode_slot_key(std::span<const std::byte> slot, std:
 
 struct PackerConfig {
     Geometry geometry;
-    Op op = Op::kSum;
-    // Tuples held back at most: more of them fill packets better and merge more.
+    // Tuples held back at most: more of them fill packets better.
     std::uint32_t hold = 4096;
-    bool merge = true;  // merge equal keys among the held (never past int64)
     // Longest UDP payload, bytes: MTU - 28, at least one row or one LONG record of 16 bytes.
     std::uint32_t payload_limit = 1472;
     // Which slot a key takes; null: by its hash alone. Must fit the geometry.
@@ -42,7 +40,6 @@ struct PackerConfig {
 
 struct PackerStats {
     std::uint64_t tuples_in = 0;
-    std::uint64_t tuples_merged = 0;
     std::uint64_t slots_filled = 0;
     std::uint64_t slots_offered = 0;  // slots x geometry.rows of every DATA body
     std::uint64_t tuples_long = 0;
@@ -57,9 +54,8 @@ struct PacketBody {
     std::size_t bytes = 0;  // written to the caller's buffer
 };
 
-// One task on one channel. Bounded: at most `hold` tuples and 4 MiB of key bytes wait. Of the
-// waiting tuples a slot sends first those that nothing was merged into lately. The configuration
-// must be valid: a geometry of which at least one row fits, hold at least 1.
+// One task on one channel. Bounded: at most `hold` tuples and 4 MiB of key bytes wait. The
+// configuration must be valid: a geometry of which at least one row fits, hold at least 1.
 class Packer {
  public:
     explicit Packer(const PackerConfig& config);

@@ -74,7 +74,7 @@ class SenderChannel::Impl {
  public:
     Impl(ChannelId id, std::uint32_t incarnation, const SenderConfig& config);
 
-    Result<> begin(const FlowParams& params, std::uint32_t hold, bool merge, Nanos now);
+    Result<> begin(const FlowParams& params, std::uint32_t hold, Nanos now);
     std::size_t next_packet(Nanos now, std::span<std::byte> out);
     void on_packet(Nanos now, std::span<const std::byte> payload, Ports ports);
     [[nodiscard]] Nanos deadline() const;
@@ -176,7 +176,7 @@ Result<> SenderChannel::Impl::check_task(const FlowParams& params, std::uint32_t
     return {};
 }
 
-Result<> SenderChannel::Impl::begin(const FlowParams& params, std::uint32_t hold, bool merge, Nanos now) {
+Result<> SenderChannel::Impl::begin(const FlowParams& params, std::uint32_t hold, Nanos now) {
     const std::uint32_t held = hold > 0 ? hold : config_.hold;
     if (auto fits = check_task(params, held); !fits) {
         return fits;
@@ -185,9 +185,7 @@ Result<> SenderChannel::Impl::begin(const FlowParams& params, std::uint32_t hold
     key_.emplace(params.secret);
     store_.resize(ASK_WINDOW * stride());
     packer_.emplace(PackerConfig{.geometry = params.geometry,
-                                 .op = params.op,
                                  .hold = held,
-                                 .merge = merge,
                                  .payload_limit = config_.payload_limit,
                                  .slot_map = params.slot_map});
     stats_ = {};
@@ -417,8 +415,8 @@ bool SenderChannel::idle() const {
     return !impl_->packer_;
 }
 
-Result<> SenderChannel::begin(const FlowParams& params, std::uint32_t hold, bool merge, Nanos now) {
-    return impl_->begin(params, hold, merge, now);
+Result<> SenderChannel::begin(const FlowParams& params, std::uint32_t hold, Nanos now) {
+    return impl_->begin(params, hold, now);
 }
 bool SenderChannel::has_room() const {
     return impl_->packer_ && !impl_->finished_ && impl_->packer_->has_room();

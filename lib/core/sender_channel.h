@@ -25,13 +25,13 @@ struct SenderConfig {
     Nanos rto_initial = 20 * kMillisecond;  // before the first RTT sample
     Nanos rto_ceiling = 1 * kSecond;
     std::uint32_t hold = 4096;  // PackerConfig::hold
-    bool merge = true;
     std::uint32_t payload_limit = 1472;
 };
 
 struct SenderStats {
     PackerStats packer;
-    std::uint64_t packets_sent = 0;  // first transmissions: DATA, LONG and FIN
+    std::uint64_t tuples_merged = 0;  // before they came here, which only the caller knows
+    std::uint64_t packets_sent = 0;   // first transmissions: DATA, LONG and FIN
     std::uint64_t packets_data = 0;
     std::uint64_t packets_long = 0;
     std::uint64_t packets_acked_by_switch = 0;
@@ -56,9 +56,9 @@ class SenderChannel {
     [[nodiscard]] bool idle() const;               // no task: begin() may be called
 
     // Starts a task. params.channel, incarnation and first_seq must be this channel's;
-    // resets the statistics. `hold` (0: as configured) and `merge` override the configuration
-    // for this task. kExists while another task is on, kUnsupported if its packets are too long.
-    Result<> begin(const FlowParams& params, std::uint32_t hold, bool merge, Nanos now);
+    // resets the statistics. `hold` (0: as configured) overrides the configuration for this
+    // task. kExists while another task is on, kUnsupported if its packets are too long.
+    Result<> begin(const FlowParams& params, std::uint32_t hold, Nanos now);
     [[nodiscard]] bool has_room() const;  // may offer() be called
     void offer(std::string_view key, std::int64_t value);
     void finish();  // no more tuples: flush, then FIN once all is acknowledged

@@ -4,13 +4,16 @@
 // in as they come from a file; nothing here does I/O, and no line costs an allocation.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/result.h"
+#include "lib/core/tuple.h"
 
 namespace ask {
 
@@ -22,12 +25,6 @@ enum class LineForm : std::uint8_t {
     kKey,       // the whole line is the key; its value is 1
 };
 
-// One tuple of the input, borrowed until the next line is read.
-struct Tuple {
-    std::string_view key;
-    std::int64_t value = 0;
-};
-
 // One input, fed piece by piece. Errors (kInput) start with "NAME:LINE:COLUMN: "; lines and columns count
 // from 1, columns in bytes.
 class LineParser {
@@ -35,8 +32,9 @@ class LineParser {
     // `name` is what errors call the input.
     LineParser(std::string name, LineForm form);
 
-    // Takes the next piece of the input and calls `sink(key, value)`, which returns Result<>, for each line
-    // that is complete. Ends at the first error, the sink's included.
+    // Takes the next piece of the input and calls `sink(std::span<const Tuple>)`, which returns Result<>, for
+    // its lines, several at a time and in order. Ends at the first error, the sink's included; what came
+    // before a malformed line has been given to the sink.
     template <typename Sink>
     Result<> feed(std::string_view piece, Sink&& sink);
     // The input has ended: a last line without a newline is a line too.
@@ -46,61 +44,55 @@ class LineParser {
     [[nodiscard]] std::uint64_t lines() const { return line_; }
 
  private:
-    // Parses the line `text` (without newline), number line_ + 1.
-    Result<Tuple> parse(std::string_view text);
-    [[nodiscard]] Result<std::string_view> key_of(std::string_view text);
+    static constexpr std::size_t kBatch = 128;
+
+    // Reads lines from the front of `piece` into batch_ until that is full, a key needs memory of its own
+    // that only one can have, or no whole line is left.
+    Result<> fill(std::string_view& piece);
+    // The line `text` (without newline), number line_ + 1, into batch_. `escaped`: it has a backslash. `end`:
+    // of what can be read behind it.
+    Result<> take(std::string_view text, bool escaped, const char* end);
+    Result<> take_kept();
+    bool take_block(std::string_view& piece);
+    [[nodiscard]] Result<std::string_view> key_of(std::string_view text, bool escaped);
+    Result<std::string_view> split(std::string_view text, std::int64_t& value);
     // Keeps the start of a line whose end has not come.
     Result<> keep(std::string_view start);
     [[nodiscard]] Error error_at(std::size_t offset, const std::string& what) const;
 
     template <typename Sink>
-    Result<> line(std::string_view text, Sink& sink) {
-        auto tuple = parse(text);
-        if (!tuple) {
-            return std::move(tuple).error();
+    Result<> hand_on(Result<> filled, Sink& sink) {
+        const std::size_t count = std::exchange(count_, 0);
+        if (count > 0) {
+            ASK_PASS(sink(std::span<const Tuple>(batch_.data(), count)));
         }
-        ++line_;
-        return sink(tuple->key, tuple->value);
+        return filled;
     }
 
     std::string name_;
     LineForm form_;
     std::uint64_t line_ = 0;  // lines done
     std::string kept_;        // start of the line under way
+    bool kept_done_ = false;  // it has been taken: its bytes are needed no longer than the batch
     std::string unescaped_;   // the last key that had escapes
+    std::array<Tuple, kBatch> batch_;
+    std::size_t count_ = 0;  // tuples in it
 };
 
 template <typename Sink>
 Result<> LineParser::feed(std::string_view piece, Sink&& sink) {
     while (!piece.empty()) {
-        const std::size_t length = piece.find('\n');
-        if (length == std::string_view::npos) {
-            return keep(piece);
-        }
-        std::string_view text = piece.substr(0, length);
-        piece.remove_prefix(length + 1);
-        if (!kept_.empty()) {
-            if (auto kept = keep(text); !kept) {
-                return kept;
-            }
-            text = kept_;
-        }
-        if (auto done = line(text, sink); !done) {
-            return done;
-        }
-        kept_.clear();
+        ASK_PASS(hand_on(fill(piece), sink));
     }
     return {};
 }
 
 template <typename Sink>
 Result<> LineParser::finish(Sink&& sink) {
-    if (kept_.empty()) {
+    if (kept_.empty() || kept_done_) {
         return {};
     }
-    auto done = line(kept_, sink);
-    kept_.clear();
-    return done;
+    return hand_on(take_kept(), sink);
 }
 
 }  // namespace ask

@@ -23,8 +23,11 @@ struct Outcome {
 Outcome read(LineForm form, const std::vector<std::string_view>& pieces) {
     Outcome outcome;
     LineParser parser("in", form);
-    const auto sink = [&](std::string_view key, std::int64_t value) -> Result<> {
-        outcome.tuples.emplace_back(key, value);
+    const auto sink = [&](std::span<const Tuple> tuples) -> Result<> {
+        for (const Tuple& tuple : tuples) {
+            require(tuple.head == Tuple(tuple.key, 0).head, "a key's head is its first bytes");
+            outcome.tuples.emplace_back(tuple.key, tuple.value);
+        }
         return {};
     };
     Result<> done;

@@ -27,7 +27,7 @@ class World {
         params_.secret = {5, 6};
         params_.mark = {.switch_id = 3, .incarnation = 9};
         params_.first_seq = channel_.next_seq();
-        require(channel_.begin(params_, 0, input.flag(), 0).ok(), "a task can begin");
+        require(channel_.begin(params_, 0, 0).ok(), "a task can begin");
     }
 
     void step(Input& input) {

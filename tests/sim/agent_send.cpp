@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/sim/agent.h"
+#include "tests/support/combined.h"
 
 namespace ask::sim {
 
@@ -126,13 +127,15 @@ Job<Result<bool>> Agent::try_join(Sending& sending) {
     }
     FlowParams agreed = *flow;
     agreed.first_seq = channel.data.next_seq();
-    const Result<> begun =
-        channel.data.begin(agreed, world_.plan.hold, world_.plan.merge != 0, world_.clock.now());
+    const Result<> begun = channel.data.begin(agreed, world_.plan.hold, world_.clock.now());
     if (!begun.ok()) {
         co_return begun.error();
     }
     sending.streaming = true;
-    channel.tuples = sending.tuples;
+    channel.tuples =
+        world_.plan.merge == 0
+            ? sending.tuples
+            : std::make_shared<const Tuples>(test::combined(*sending.tuples, agreed.op, world_.plan.hold));
     channel.offered = 0;
     channel.receiver = sending.to;
     channel.finished = channel.fin_reported = false;

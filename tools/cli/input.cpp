@@ -141,9 +141,7 @@ Result<> SendInputs::keep(client::SendSession& session, Input& input, std::strin
 
 Result<> SendInputs::send_input(client::SendSession& session, Input& input, int stop_fd) {
     LineParser parser(input.name, form_);
-    const auto sink = [&session](std::string_view key, std::int64_t value) {
-        return session.send(key, value);
-    };
+    const auto sink = [&session](std::span<const Tuple> tuples) { return session.send(tuples); };
     ASK_PASS(parser.feed(input.head, sink));
     if (!can_repeat_) {
         input.head = std::string();

@@ -24,7 +24,7 @@ constexpr std::size_t kHeadBytes = 256U << 10U;
 // Takes samples out of pieces of text and estimates how many lines all of it has.
 class TextSampler {
  public:
-    explicit TextSampler(LineForm form) : form_(form) {}
+    explicit TextSampler(LineForm form) : parser_("", form) {}
 
     // A piece's whole lines; what comes before the first newline is the end of a line that started earlier,
     // unless the piece is the `start` of a text.
@@ -40,7 +40,7 @@ class TextSampler {
             static_cast<std::uint64_t>(std::ranges::count(lines, '\n')) + (lines.back() == '\n' ? 0 : 1);
         for (std::size_t at = 0; at < lines.size() && most > 0; --most) {
             const std::size_t length = std::min(lines.find('\n', at), lines.size()) - at;
-            take_line(lines.substr(at, length));
+            take_line(lines.substr(at, length + 1));
             at += length + 1;
         }
     }
@@ -55,18 +55,20 @@ class TextSampler {
     }
 
  private:
+    // With its newline, which only the last of a text may lack.
     void take_line(std::string_view line) {
-        LineParser parser("", form_);
-        const auto sink = [&](std::string_view key, std::int64_t value) {
-            sampler_.add(key, value);
+        const auto sink = [this](std::span<const Tuple> tuples) {
+            for (const Tuple& tuple : tuples) {
+                sampler_.add(tuple.key, tuple.value);
+            }
             return Result<>();
         };
-        if (parser.feed(line, sink)) {
-            [[maybe_unused]] const auto malformed = parser.finish(sink);
+        if (parser_.feed(line, sink)) {
+            [[maybe_unused]] const auto malformed = parser_.finish(sink);
         }
     }
 
-    LineForm form_;
+    LineParser parser_;
     KeySampler sampler_;
     std::uint64_t bytes_ = 0;
     std::uint64_t lines_ = 0;

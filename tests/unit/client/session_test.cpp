@@ -125,8 +125,6 @@ TEST_CASE("a send hands over every tuple and reports what became of them") {
     CHECK(opened.open_send().task_id() == "wordcount");
     CHECK(opened.open_send().to() == "h4");
     CHECK(opened.open_send().deadline_ms() == 20'000);
-    CHECK(opened.open_send().has_merge_window());
-    CHECK(opened.open_send().merge_window() == 0);
     REQUIRE(seen.size() == 100);
     CHECK(seen["key7"] == 3000 * 7 + 100LL * 3000 * 2999 / 2);
 }

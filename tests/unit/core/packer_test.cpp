@@ -15,6 +15,7 @@
 
 #include "lib/core/bytes.h"
 #include "lib/core/placement.h"
+#include "tests/support/combined.h"
 
 namespace ask {
 namespace {
@@ -157,7 +158,7 @@ std::vector<Seen> pack(const Tuples& tuples, const PackerConfig& config, PackerS
     CHECK(packer.empty());
     const PackerStats& s = packer.stats();
     CHECK(s.tuples_in == tuples.size());
-    CHECK(s.tuples_in == s.tuples_merged + s.slots_filled + s.tuples_long);
+    CHECK(s.tuples_in == s.slots_filled + s.tuples_long);
     CHECK(s.slots_offered ==
           unpacker.data_bodies * config.geometry.slots() * std::uint64_t{config.geometry.rows});
     CHECK(unpacker.seen.size() == s.slots_filled + s.tuples_long);
@@ -224,11 +225,8 @@ TEST_CASE("every key class comes out as it went in") {
                 const auto geometry = parse_geometry(text, ASK_MAX_PAYLOAD);
                 REQUIRE(geometry.ok());
                 std::multiset<std::pair<std::string, std::int64_t>> got;
-                for (const Seen& seen : pack(tuples, {.geometry = *geometry,
-                                                      .op = Op::kSum,
-                                                      .hold = hold,
-                                                      .merge = false,
-                                                      .payload_limit = payload})) {
+                for (const Seen& seen :
+                     pack(tuples, {.geometry = *geometry, .hold = hold, .payload_limit = payload})) {
                     expect(seen.form == form_of(seen.key, seen.value, *geometry),
                            "another form than form_of says");
                     got.emplace(seen.key, seen.value);
@@ -248,7 +246,7 @@ TEST_CASE("a key always takes the same slot, and slots get their share of keys")
     }
     std::map<std::string, unsigned> slot_of;
     std::vector<unsigned> keys(geometry.slots());
-    for (const Seen& seen : pack(tuples, {.geometry = geometry, .merge = false})) {
+    for (const Seen& seen : pack(tuples, {.geometry = geometry})) {
         const auto [at, fresh] = slot_of.emplace(seen.key, seen.slot);
         expect(at->second == seen.slot, "one key in two slots");
         keys[seen.slot] += fresh ? 1U : 0U;
@@ -277,7 +275,7 @@ TEST_CASE("a slot map puts keys where it says") {
         expected.insert(tuples.back().first);
     }
     std::multiset<std::string> got;
-    for (const Seen& seen : pack(tuples, {.geometry = geometry, .merge = false, .slot_map = map})) {
+    for (const Seen& seen : pack(tuples, {.geometry = geometry, .slot_map = map})) {
         got.insert(seen.key);
         const unsigned bucket = SlotMap::bucket_of(key_hash(seen.key));
         expect(seen.slot == (seen.key.size() <= 4 ? bucket % 2 : 4 - bucket % 3), "another slot than mapped");
@@ -285,91 +283,10 @@ TEST_CASE("a slot map puts keys where it says") {
     CHECK(got == expected);
 }
 
-TEST_CASE("held tuples with the same key become one") {
-    for (const Op op : {Op::kSum, Op::kMin, Op::kMax}) {
-        PackerStats stats;
-        const auto seen =
-            pack({{"a", 5}, {"long enough", 7}, {"a", -9}, {"long enough", 1}, {"", 2}, {"", 3}},
-                 {.geometry = {}, .op = op}, &stats);
-        std::map<std::string, std::int64_t> got;
-        for (const Seen& one : seen) {
-            CHECK(got.emplace(one.key, one.value).second);
-        }
-        CHECK(got["a"] == (op == Op::kSum ? -4 : (op == Op::kMin ? -9 : 5)));
-        CHECK(got["long enough"] == (op == Op::kSum ? 8 : (op == Op::kMin ? 1 : 7)));
-        CHECK(got[""] == (op == Op::kSum ? 5 : (op == Op::kMin ? 2 : 3)));
-        CHECK(stats.tuples_merged == 3);
-    }
-}
-
-TEST_CASE("a merged sum past int32 travels LONG, past int64 it is not merged") {
-    const auto past32 = pack({{"a", kMost32}, {"b", 1}, {"a", 1}, {"a", 5}}, {.geometry = {}});
-    REQUIRE(past32.size() == 2);
-    CHECK(past32[0].key == "b");
-    CHECK(past32[1].key == "a");
-    CHECK(past32[1].form == Form::kLong);
-    CHECK(past32[1].value == kMost32 + 6);
-
-    PackerStats stats;
-    const auto past64 = pack({{"a", kMost64}, {"a", 1}, {"a", 2}, {"a", kMost64}}, {.geometry = {}}, &stats);
-    std::vector<std::int64_t> values;
-    for (const Seen& seen : past64) {
-        values.push_back(seen.value);
-    }
-    std::sort(values.begin(), values.end());
-    CHECK(values == std::vector<std::int64_t>{3, kMost64, kMost64});
-    CHECK(stats.tuples_merged == 1);
-    const auto down = pack({{"a", kLeast32}, {"a", -1}}, {.geometry = {}});
-    REQUIRE(down.size() == 1);
-    CHECK(down[0].value == kLeast32 - 1);
-}
-
-TEST_CASE("merging never changes a sum, whatever is held") {
-    std::mt19937_64 random(11);
-    for (const std::uint32_t hold : {1U, 2U, 16U, 500U}) {
-        Tuples tuples;
-        std::map<std::string, Wide> expected;
-        for (int i = 0; i < 20'000; ++i) {
-            const std::string key(random() % 20, static_cast<char>('a' + random() % 4));
-            const int shift = static_cast<int>(random() % 64);
-            tuples.emplace_back(key, static_cast<std::int64_t>(random()) >> shift);
-            expected[key] += tuples.back().second;
-        }
-        std::map<std::string, Wide> got;
-        for (const Seen& seen : pack(tuples, {.geometry = {}, .hold = hold})) {
-            got[seen.key] += seen.value;
-        }
-        CHECK((got == expected));
-    }
-}
-
-TEST_CASE("no key waits twice, however many have come and gone") {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-        std::mt19937_64 random(seed);
-        Packer packer({.geometry = {}, .hold = 64});
-        Unpacker before(Geometry{});
-        for (int i = 0; i < 2000; ++i) {
-            if (!packer.has_room()) {
-                drain(packer, before);
-            }
-            packer.add(std::to_string(random() % 200), 1);
-        }
-        drain(packer, before);
-        packer.finish();
-        Unpacker last(Geometry{});
-        drain(packer, last);
-        std::set<std::string> keys;
-        for (const Seen& seen : last.seen) {
-            CHECK(keys.insert(seen.key).second);
-        }
-    }
-}
-
 TEST_CASE("tuples wait until the window of held ones is full") {
     const Geometry geometry;
     Packer packer({.geometry = geometry, .hold = 500});
     for (int i = 0; i < 499; ++i) {
-        packer.add(std::to_string(i), 1);
         packer.add(std::to_string(i), 1);
         CHECK_FALSE(packer.has_body());
     }
@@ -385,7 +302,7 @@ TEST_CASE("tuples wait until the window of held ones is full") {
     CHECK_FALSE(packer.empty());
 }
 
-TEST_CASE("words as frequent as in a text fill most slots") {
+TEST_CASE("words as frequent as in a text, merged, take a fraction of the packets") {
     // Ranks by Zipf's law; frequent words are short, as in any language.
     std::mt19937_64 random(5);
     std::vector<double> weights;
@@ -405,14 +322,10 @@ TEST_CASE("words as frequent as in a text fill most slots") {
     }
     PackerStats merged;
     PackerStats plain;
-    pack(tuples, {.geometry = {}}, &merged);
-    pack(tuples, {.geometry = {}, .merge = false}, &plain);
-    const auto fill = [](const PackerStats& stats) {
-        return static_cast<double>(stats.slots_filled) / static_cast<double>(stats.slots_offered);
-    };
-    CHECK(fill(merged) > 0.6);
-    CHECK(fill(merged) > fill(plain));
-    CHECK(merged.tuples_merged > tuples.size() / 3);
+    pack(test::combined(tuples, Op::kSum, 4096), {.geometry = {}}, &merged);
+    pack(tuples, {.geometry = {}}, &plain);
+    CHECK(merged.tuples_in < tuples.size() / 2);
+    CHECK(merged.slots_offered < plain.slots_offered / 3);
 }
 
 TEST_CASE("memory stays bounded however long the keys") {

@@ -29,7 +29,7 @@ struct SenderFixture {
     }
     // Starts the task and offers `packets` tuples, each of which makes a packet.
     void start(int packets) {
-        REQUIRE(channel.begin(params, 1 << 16, false, now).ok());
+        REQUIRE(channel.begin(params, 1 << 16, now).ok());
         for (int i = 0; i < packets; ++i) {
             REQUIRE(channel.has_room());
             channel.offer("k", i);
@@ -477,10 +477,10 @@ TEST_CASE("tasks follow each other on one sequence; an abandoned one starts anot
     f.channel.end();
     f.params.instance = 6;
     f.params.first_seq = 1;
-    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    CHECK_FALSE(f.channel.begin(f.params, 0, f.now).ok());
     f.params.first_seq = f.channel.next_seq();
     f.start(2);
-    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    CHECK_FALSE(f.channel.begin(f.params, 0, f.now).ok());
     CHECK(f.send_due() == std::vector<std::uint64_t>{4, 5});
     f.channel.abandon(78);
     CHECK(f.channel.idle());
@@ -502,15 +502,15 @@ TEST_CASE("tasks follow each other on one sequence; an abandoned one starts anot
 TEST_CASE("a task that the channel cannot carry is refused") {
     SenderFixture f(plain_config());
     f.params.geometry = {.short_slots = 16, .groups = 8, .m = 4, .rows = 4};  // 1600 bytes
-    const auto too_big = f.channel.begin(f.params, 0, true, f.now);
+    const auto too_big = f.channel.begin(f.params, 0, f.now);
     REQUIRE_FALSE(too_big.ok());
     CHECK(too_big.error().text().find("raise the MTU") != std::string::npos);
     f.params.geometry = {.short_slots = 40, .groups = 0, .m = 0, .rows = 1};
-    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    CHECK_FALSE(f.channel.begin(f.params, 0, f.now).ok());
     f.params.geometry = {};
-    CHECK_FALSE(f.channel.begin(f.params, 1U << 30, true, f.now).ok());
+    CHECK_FALSE(f.channel.begin(f.params, 1U << 30, f.now).ok());
     f.params.channel.port += 1;
-    CHECK_FALSE(f.channel.begin(f.params, 0, true, f.now).ok());
+    CHECK_FALSE(f.channel.begin(f.params, 0, f.now).ok());
     CHECK(f.channel.idle());
     CHECK_FALSE(f.channel.has_room());
 }

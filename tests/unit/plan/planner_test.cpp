@@ -32,8 +32,7 @@ KeySample sample_of(Next next, unsigned tuples, std::uint64_t expected) {
 // Slots filled of those offered, without merging.
 template <typename Next>
 double fill(Next next, unsigned tuples, const Geometry& geometry, std::shared_ptr<const SlotMap> map) {
-    Packer packer(
-        {.geometry = geometry, .merge = false, .payload_limit = kPayload, .slot_map = std::move(map)});
+    Packer packer({.geometry = geometry, .payload_limit = kPayload, .slot_map = std::move(map)});
     std::vector<std::byte> out(ASK_MAX_PAYLOAD);
     for (unsigned i = 0; i < tuples; ++i) {
         while (!packer.has_room()) {

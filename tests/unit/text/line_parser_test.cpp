@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/text/line_parser.h"
 
+#include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "lib/abi/consts.h"
+#include "lib/text/escape.h"
 
 namespace ask {
 namespace {
@@ -17,8 +20,11 @@ using Tuples = std::vector<std::pair<std::string, std::int64_t>>;
 Result<Tuples> parse(std::string_view text, std::size_t step, LineForm form = LineForm::kKeyValue) {
     LineParser parser("words.tsv", form);
     Tuples tuples;
-    const auto sink = [&tuples](std::string_view key, std::int64_t value) {
-        tuples.emplace_back(key, value);
+    const auto sink = [&tuples](std::span<const Tuple> lines) {
+        for (const Tuple& line : lines) {
+            CHECK(line.head == Tuple(line.key, 0).head);
+            tuples.emplace_back(line.key, line.value);
+        }
         return Result<>();
     };
     for (; !text.empty(); text.remove_prefix(std::min(step, text.size()))) {
@@ -98,6 +104,29 @@ TEST_CASE("values past int64 say what the limits are") {
     CHECK(has(error_of("a\t" + digits + "\n"), "..."));
 }
 
+TEST_CASE("keys of any length, with escapes here and there, come as they were written") {
+    std::mt19937_64 random(7);
+    for (const LineForm form : {LineForm::kKey, LineForm::kKeyValue}) {
+        std::string text;
+        Tuples want;
+        for (int i = 0; i < 3000; ++i) {
+            std::string key(random() % (random() % 20 == 0 ? 200 : 8), '\0');
+            for (char& c : key) {
+                c = random() % 400 == 0 ? '\\' : static_cast<char>(1 + random() % 255);
+                c = c == '\n' || (c == '\\' && random() % 4 != 0) ? 'n' : c;
+            }
+            want.emplace_back(key, form == LineForm::kKey ? 1 : i);
+            append_escaped(text, key);
+            text += form == LineForm::kKey ? "\n" : "\t" + std::to_string(i) + "\n";
+        }
+        for (const std::size_t step : {1U, 7U, 64U, 65U, 1000U, 1U << 20U}) {
+            const auto got = parse(text, step, form);
+            REQUIRE(got.ok());
+            CHECK(*got == want);
+        }
+    }
+}
+
 TEST_CASE("carriage returns are not swallowed") {
     CHECK(has(error_of("a\t1\r\n"), "carriage return"));
     CHECK(parse("a\r\t1\n", 100)->front().first == "a\r");
@@ -118,7 +147,7 @@ TEST_CASE("keys up to the limit pass, whatever way they are written; longer ones
 TEST_CASE("a line without an end does not fill the memory") {
     LineParser parser("endless", LineForm::kKey);
     const std::string piece(1 << 16, 'x');
-    const auto sink = [](std::string_view, std::int64_t) { return Result<>(); };
+    const auto sink = [](std::span<const Tuple>) { return Result<>(); };
     auto fed = parser.feed(piece, sink);
     for (int i = 0; i < 100 && fed.ok(); ++i) {
         fed = parser.feed(piece, sink);
@@ -129,8 +158,12 @@ TEST_CASE("a line without an end does not fill the memory") {
 
 TEST_CASE("the sink's error ends the parsing") {
     LineParser parser("x", LineForm::kKeyValue);
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) {
+        text += "a\t1\n";
+    }
     int calls = 0;
-    auto fed = parser.feed("a\t1\nb\t2\nc\t3\n", [&calls](std::string_view, std::int64_t) -> Result<> {
+    auto fed = parser.feed(text, [&calls](std::span<const Tuple>) -> Result<> {
         return ++calls == 2 ? Result<>(Error(Errc::kAborted, "enough")) : Result<>();
     });
     REQUIRE_FALSE(fed.ok());
