@@ -107,6 +107,14 @@ static __always_inline void offer_short(const struct ask_shorts *shorts, struct 
 	if (word && add_to_own(word, op, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart)))
 		return;
 	ask_opaque(aa); /* or clang makes the bit before it asks whether it is needed */
+	if (word && take_blank(word, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart))) {
+		note(phv, ASK_TAKEN, 1u << aa % ASK_MAX_SLOTS);
+		return;
+	}
+	if (word && is_others(word, kpart_of(slot))) {
+		note(phv, ASK_COLLISION, 1u << aa % ASK_MAX_SLOTS);
+		return;
+	}
 	ask_offer_otherwise(word, op, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart),
 			    1u << aa % ASK_MAX_SLOTS);
 }

@@ -101,6 +101,27 @@ static __always_inline bool add_to_own(struct ask_aggregator *at, __u32 op, __u3
 	return true;
 }
 
+/* Whether the aggregator is another key's. */
+static __always_inline bool is_others(const struct ask_aggregator *at, __u32 kpart)
+{
+	const __u32 held = ASK_READ_ONCE(*(const __u32 *)(const void *)at->kpart);
+
+	return held && held != kpart;
+}
+
+/* pipelines: the same where the aggregator is blank, and zero as a whole, as nearly all blank ones. */
+static __always_inline bool take_blank(struct ask_aggregator *at, __u32 kpart, __s32 value)
+{
+	union ask_word word = {};
+
+	if (ASK_READ_ONCE(*(__u64 *)at) || !kpart)
+		return false;
+	__builtin_memcpy(word.half.kpart, &kpart, sizeof(kpart));
+	word.half.vpart = value;
+	ASK_WRITE_ONCE(*(__u64 *)at, word.whole);
+	return true;
+}
+
 /*
  * shared: compare-and-swap, a bounded number of times. Giving up is correct: the tuple
  * travels on to the receiver. A global function, so that the verifier goes through the
