@@ -43,7 +43,7 @@ void open_task(Workers& workers, const std::shared_ptr<Mailbox>& mailbox) {
 // Streams `tuples` over a channel of its own, as an application would.
 class Stream {
  public:
-    Stream(Workers& workers, std::uint16_t number) : workers_(workers) {
+    Stream(Workers& workers, std::uint16_t number, bool counts = false) : workers_(workers) {
         channel_ = {kHost, static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + number)};
         auto ring = TupleRingConsumer::create(256U << 10U);
         REQUIRE(ring.ok());
@@ -52,6 +52,7 @@ class Stream {
         StreamStart start;
         start.flow = flow;
         start.local = true;
+        start.counts = counts;
         start.ring = ring_;
         start.mailbox = mailbox_;
         const auto begun = workers_.owner(channel_).call([&](WorkerCore& core) -> Result<> {
@@ -179,6 +180,33 @@ TEST_CASE("a ring that its application broke ends the send") {
     REQUIRE(broken.error.has_value());
     CHECK(broken.error->code() == Errc::kInput);
     ::munmap(header, 4096);
+}
+
+TEST_CASE("a count below 1 ends the send") {
+    LocalAgent agent(1);
+    open_task(agent.workers, std::make_shared<Mailbox>());
+    Stream stream(agent.workers, 0, true);
+    stream.push(1);  // its value is 0
+    const SessionEvent event = await(stream.mailbox(), SessionEvent::Kind::kRingBroken);
+    REQUIRE(event.error);
+    CHECK(event.error->code() == Errc::kInput);
+    CHECK(event.error->text() == "tuple ring: a count of 0; they start at 1");
+}
+
+TEST_CASE("what the application says that it merged is told beside what it sent") {
+    LocalAgent agent(1);
+    open_task(agent.workers, std::make_shared<Mailbox>());
+    Stream stream(agent.workers, 0);
+    {
+        auto producer = producer_of(stream.ring());
+        producer.set_merged(41);
+        REQUIRE(producer.try_push("key", 42));
+        producer.publish();
+    }
+    stream.finish();
+    const SenderStats stats = stream.end();
+    CHECK(stats.tuples_merged == 41);
+    CHECK(stats.packer.tuples_in == 1);
 }
 
 TEST_CASE("a command to a stopped worker is refused, not forgotten") {
