@@ -109,7 +109,7 @@ static __always_inline bool is_others(const struct ask_aggregator *at, __u32 kpa
 	return held && held != kpart;
 }
 
-/* pipelines: the same where the aggregator is blank, and zero as a whole, as nearly all blank ones. */
+/* pipelines: takes an aggregator that is zero as a whole, as blank ones are; false: it is not. */
 static __always_inline bool take_blank(struct ask_aggregator *at, __u32 kpart, __s32 value)
 {
 	union ask_word word = {};

@@ -5,8 +5,8 @@
 // merged; a new one takes the last place of its set, and what stood there travels. Tuples that are merged
 // into rise, one place at a time, so that keys that come often stay.
 //
-// Merging a tuple costs a tenth of sending it, so it pays unless hardly any key comes again while it is held;
-// then tuples pass, and every now and then it is tried again.
+// Merging a tuple costs less than a tenth of sending it (docs/performance.md), so it pays unless hardly any
+// key comes again while it is held; then tuples pass, and every now and then it is tried again.
 #pragma once
 
 #include <algorithm>
