@@ -64,3 +64,30 @@ wait_until() {
         sleep 0.05
     done
 }
+
+# interruptible COMMAND... : runs a function of this script, as its last act, in a child that is told to end by SIGTERM,
+# whichever of SIGINT, SIGTERM and SIGHUP came; a child that does not finish because of that makes this script exit with
+# 128 and the signal's number. For bash (5.2) does not always run its trap when a SIGINT arrives while it starts or ends
+# commands of its own: a loop of $(true) goes on after 2 to 4 of 100. A shell that only waits has no commands to start.
+interruptible() {
+    local caught=0 signals=0 waited=-1 code=0 pid=
+    trap 'caught=130; signals=$((signals + 1)); kill -TERM $pid 2>/dev/null || true' INT
+    trap 'caught=143; signals=$((signals + 1)); kill -TERM $pid 2>/dev/null || true' TERM
+    trap 'caught=129; signals=$((signals + 1)); kill -TERM $pid 2>/dev/null || true' HUP
+    "$@" <&0 &
+    pid=$!
+    # One that came before there was a pid has told nobody.
+    ((!caught)) || kill -TERM "$pid" 2>/dev/null || true
+    # A signal may have ended a `wait` early; of what has ended, bash remembers how.
+    while ((waited != signals)); do
+        waited=$signals
+        wait "$pid" && code=0 || code=$?
+    done
+    ((!caught || code == 0)) || exit "$caught"
+    exit "$code"
+}
+
+# Whether the script's own process is gone, and this is a child of `interruptible` that nobody waits for.
+orphaned() {
+    [[ ! -e /proc/$$ ]]
+}

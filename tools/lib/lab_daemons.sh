@@ -154,7 +154,7 @@ daemon_ready() {
 }
 
 daemon_ready_or_dead() {
-    daemon_ready "$1" || ! daemon_pid "$1" >/dev/null
+    daemon_ready "$1" || ! daemon_pid "$1" >/dev/null || orphaned
 }
 
 daemon_await() {
@@ -162,6 +162,7 @@ daemon_await() {
     if wait_until "$LAB_READY_MS" daemon_ready_or_dead "$node" && daemon_pid "$node" >/dev/null; then
         return
     fi
+    ! orphaned || die "killed while $(daemon_of "$node") on $node started"
     local why="is not ready after $((LAB_READY_MS / 1000)) s"
     daemon_pid "$node" >/dev/null || why="has ended"
     note "$(daemon_of "$node") on $node $why; the end of its log:"

@@ -100,6 +100,7 @@ lab_load() {
 }
 
 lab_record() {
+    ! orphaned || die "killed"
     printf '%s %s\n' "$1" "$2" >>"$LAB_DIR/made"
 }
 
