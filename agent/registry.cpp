@@ -66,15 +66,18 @@ TaskSender* TaskRegistry::sender_of(ReceiveTask& task, std::uint64_t sender) {
 }
 
 Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
-    const std::lock_guard lock(mutex_);
-    forget_old_locked();
-    if (!live_.try_emplace(task->id, task).second) {
-        return Error(Errc::kExists, "task " + task->id +
-                                        ": the id is in use on this host; choose another, or "
-                                        "wait until that task has ended");
+    {
+        const std::lock_guard lock(mutex_);
+        forget_old_locked();
+        if (!live_.try_emplace(task->id, task).second) {
+            return Error(Errc::kExists, "task " + task->id +
+                                            ": the id is in use on this host; choose another, or "
+                                            "wait until that task has ended");
+        }
+        task->outcome.set_state(v1::Outcome::STATE_RUNNING);
+        by_instance_.emplace(task->instance, task);
     }
-    task->outcome.set_state(v1::Outcome::STATE_RUNNING);
-    by_instance_.emplace(task->instance, task);
+    changed_.notify_all();
     return {};
 }
 
@@ -133,14 +136,21 @@ void TaskRegistry::opened(ReceiveTask& task) {
     changed_.notify_all();
 }
 
+Clock::time_point TaskRegistry::held_until(std::uint32_t wait_ms) {
+    return Clock::now() + std::min(milliseconds(wait_ms), kLongestWait);
+}
+
 template <typename Done>
-void TaskRegistry::hold_back(Lock& lock, std::uint32_t wait_ms, Done done) {
+void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
+    if (done()) {
+        return;
+    }
     if (waits_ >= options_.max_waits) {
         counters_->add(AgentCounter::k_refused_waits);
         return;
     }
     ++waits_;
-    changed_.wait_for(lock, std::min(milliseconds(wait_ms), kLongestWait), [&] { return stop_ || done(); });
+    changed_.wait_until(lock, until, [&] { return stop_ || done(); });
     --waits_;
 }
 
@@ -161,12 +171,14 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
         return at == live_.end() ? nullptr : at->second;
     };
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
+    const auto until = held_until(request.wait_ms());
+    hold_back(lock, until, [&] { return find() != nullptr; });
     if (const auto early = find(); early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
                            early->senders_expected, Clock::now());
         early->mailbox->post(SessionEvent::Kind::kChanged);
-        hold_back(lock, request.wait_ms(), [&] { return !opening(find()); });
     }
+    hold_back(lock, until, [&] { return !opening(find()); });
     const auto found = find();
     if (!found || opening(found)) {
         return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
@@ -342,7 +354,7 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
         copy_sender_part(entry->stats, request.stats());
         entry->can_repeat = entry->can_repeat && request.can_repeat();
         task->mailbox->post(SessionEvent::Kind::kChanged);
-        hold_back(lock, request.wait_ms(), [&] {
+        hold_back(lock, held_until(request.wait_ms()), [&] {
             const TaskSender* const now = sender_of(*task, request.sender());
             return task->outcome.state() != v1::Outcome::STATE_RUNNING || now == nullptr || now->missing;
         });

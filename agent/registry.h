@@ -121,9 +121,11 @@ class TaskRegistry {
 
  private:
     using Lock = std::unique_lock<std::mutex>;
-    // Holds a call back until `done`, or for `wait_ms`; not at all if too many are.
+    // When a call is answered at the latest that may be held back for so long.
+    static Clock::time_point held_until(std::uint32_t wait_ms);
+    // Holds a call back until `done`, or until then; not at all if too many are.
     template <typename Done>
-    void hold_back(Lock& lock, std::uint32_t wait_ms, Done done);
+    void hold_back(Lock& lock, Clock::time_point until, Done done);
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     void forget_old_locked();

@@ -138,7 +138,8 @@ Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
         *request.mutable_sample() = request_.sample();
     }
     request.set_payload_limit(agent_.payload_limit);
-    request.set_wait_ms(static_cast<std::uint32_t>(kLookupHold.count()));
+    const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());
+    request.set_wait_ms(static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), kLookupHold).count()));
     auto offer =
         call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Lookup, request, kCallWait, "agent on " + peer_);
     if (offer.ok()) {

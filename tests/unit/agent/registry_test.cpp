@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/registry.h"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -219,6 +222,28 @@ TEST_CASE("a Lookup that is held back ends with its task") {
     request.set_wait_ms(2000);
     CHECK(fixture.registry.look_up(request).error().code() == Errc::kUnknown);
     ender.join();
+}
+
+TEST_CASE("a Lookup that comes before its task is answered once that is open") {
+    Fixture fixture;
+    v1::LookupRequest request = lookup("wc");
+    request.set_wait_ms(2000);
+    // One more than may be held back: that it is refused shows that the others are.
+    std::array<std::optional<Result<v1::TaskOffer>>, 3> offers;
+    std::vector<std::thread> early;
+    for (auto& offer : offers) {
+        early.emplace_back([&] { offer = fixture.registry.look_up(request); });
+    }
+    const auto deadline = Clock::now() + kPatience;
+    while (fixture.counters.get(AgentCounter::k_refused_waits) == 0 && Clock::now() < deadline) {
+        std::this_thread::yield();
+    }
+    fixture.registry.opened(*fixture.open("wc", 11));
+    for (auto& thread : early) {
+        thread.join();
+    }
+    CHECK(fixture.counters.get(AgentCounter::k_refused_waits) == 1);
+    CHECK(std::ranges::count_if(offers, [](const auto& offer) { return offer->ok(); }) == 2);
 }
 
 TEST_CASE("a Join may be repeated, and says the same again") {
