@@ -16,15 +16,10 @@ namespace {
 // A geometry whose slots take every key that any slot takes.
 constexpr Geometry kWidest{.short_slots = 1, .groups = 1, .m = ASK_MAX_M, .rows = 1};
 
-void count_keys(std::vector<std::uint64_t>& hashes, KeyGroup& group) {
-    std::ranges::sort(hashes);
-    for (auto at = hashes.begin(); at != hashes.end();) {
-        const auto next = std::upper_bound(at, hashes.end(), *at);
-        ++group.distinct;
-        group.once += next - at == 1 ? 1U : 0U;
-        at = next;
-    }
-}
+// Places for halves of hashes, chosen by the other half; half of them at most are taken. The lowest bit says
+// that a key came again; 0 is a free place.
+constexpr std::size_t kPlaces = std::size_t{2} * KeySampler::kMaxTuples;
+constexpr std::uint32_t kAgain = 1;
 
 }  // namespace
 
@@ -83,14 +78,34 @@ void KeySampler::add(std::string_view key, std::int64_t value) {
     const std::size_t group = (key.size() - 1) / ASK_KPART_BYTES;
     const std::uint64_t hash = key_hash(key);
     ++sample_.groups[group].tuples[SlotMap::bucket_of(hash)];
-    hashes_[group].push_back(hash);
+    count(sample_.groups[group], hash);
+}
+
+// Two keys of one half and neighbouring places count as one: one full sample in tens of thousands has such a
+// pair.
+void KeySampler::count(KeyGroup& group, std::uint64_t hash) {
+    if (seen_.empty()) {
+        seen_.resize(kPlaces);
+    }
+    const std::uint32_t entry = std::max(static_cast<std::uint32_t>(hash >> 32U) & ~kAgain, 2 * kAgain);
+    for (std::size_t at = hash % kPlaces;; at = (at + 1) % kPlaces) {
+        std::uint32_t& place = seen_[at];
+        if (place == 0) {
+            place = entry;
+            ++group.distinct;
+            ++group.once;
+            return;
+        }
+        if ((place & ~kAgain) == entry) {
+            group.once -= (place & kAgain) == 0 ? 1 : 0;
+            place |= kAgain;
+            return;
+        }
+    }
 }
 
 KeySample KeySampler::finish(std::uint64_t expected) {
-    for (std::size_t i = 0; i < hashes_.size(); ++i) {
-        count_keys(hashes_[i], sample_.groups[i]);
-    }
-    hashes_ = {};
+    seen_ = {};
     sample_.expected = std::min(expected, kMaxSampleCount);
     return sample_;
 }

@@ -55,8 +55,11 @@ class KeySampler {
     [[nodiscard]] KeySample finish(std::uint64_t expected);
 
  private:
+    // Counts a key by its hash.
+    void count(KeyGroup& group, std::uint64_t hash);
+
     KeySample sample_;
-    std::array<std::vector<std::uint64_t>, ASK_MAX_M> hashes_;  // of the keys, with repeats
+    std::vector<std::uint32_t> seen_;  // of the keys' hashes, a table with open addressing; made by the first
     std::uint32_t tuples_ = 0;
 };
 

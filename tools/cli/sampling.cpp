@@ -24,7 +24,7 @@ constexpr std::size_t kHeadBytes = 256U << 10U;
 // Takes samples out of pieces of text and estimates how many lines all of it has.
 class TextSampler {
  public:
-    explicit TextSampler(LineForm form) : parser_("", form) {}
+    explicit TextSampler(LineForm form) : form_(form) {}
 
     // A piece's whole lines; what comes before the first newline is the end of a line that started earlier,
     // unless the piece is the `start` of a text.
@@ -38,10 +38,10 @@ class TextSampler {
         bytes_ += lines.size();
         lines_ +=
             static_cast<std::uint64_t>(std::ranges::count(lines, '\n')) + (lines.back() == '\n' ? 0 : 1);
-        for (std::size_t at = 0; at < lines.size() && most > 0; --most) {
-            const std::size_t length = std::min(lines.find('\n', at), lines.size()) - at;
-            take_line(lines.substr(at, length + 1));
-            at += length + 1;
+        for (std::string_view left = lines; !left.empty() && most > 0;) {
+            const std::uint32_t taken = take_lines(left, most);
+            most -= taken;
+            left = without_lines(left, taken + 1);  // the one that is malformed, if there is more
         }
     }
 
@@ -55,20 +55,32 @@ class TextSampler {
     }
 
  private:
-    // With its newline, which only the last of a text may lack.
-    void take_line(std::string_view line) {
-        const auto sink = [this](std::span<const Tuple> tuples) {
+    // Samples lines up to a malformed one, `most` of them at most; says how many.
+    std::uint32_t take_lines(std::string_view lines, std::uint32_t most) {
+        std::uint32_t taken = 0;
+        const auto sink = [&](std::span<const Tuple> tuples) -> Result<> {
+            tuples = tuples.first(std::min<std::size_t>(tuples.size(), most - taken));
             for (const Tuple& tuple : tuples) {
                 sampler_.add(tuple.key, tuple.value);
             }
-            return Result<>();
+            taken += static_cast<std::uint32_t>(tuples.size());
+            return taken < most ? Result<>() : Error(Errc::kLimit, "enough");
         };
-        if (parser_.feed(line, sink)) {
-            [[maybe_unused]] const auto malformed = parser_.finish(sink);
+        LineParser parser("", form_);
+        if (parser.feed(lines, sink)) {
+            // Only the last line of a text may lack its newline.
+            [[maybe_unused]] const auto malformed = parser.finish(sink);
         }
+        return taken;
+    }
+    static std::string_view without_lines(std::string_view lines, std::uint32_t count) {
+        for (; count > 0 && !lines.empty(); --count) {
+            lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
+        }
+        return lines;
     }
 
-    LineParser parser_;
+    LineForm form_;
     KeySampler sampler_;
     std::uint64_t bytes_ = 0;
     std::uint64_t lines_ = 0;
