@@ -15,7 +15,10 @@ namespace ask {
 namespace {
 
 constexpr std::size_t kRxBatch = 64;
-constexpr std::size_t kTxBatch = 64;        // packets of a channel before the next one's turn
+// A window's ACKs are taken in before a timer is looked at: whoever was kept from running would send again
+// what is acknowledged long since.
+constexpr unsigned kRxRounds = ASK_WINDOW / kRxBatch;
+constexpr std::size_t kTxBatch = 16;        // packets of a channel before the next one's turn
 constexpr std::size_t kTupleBatch = 4096;   // tuples of a ring before packets are looked at again
 constexpr Nanos kRetrySend = kMillisecond;  // while the kernel takes no frames
 
@@ -244,11 +247,14 @@ bool WorkerCore::receive() {
     std::array<XskFrame, kRxBatch> batch;
     bool any = false;
     for (XskSocket& socket : sockets_) {
-        const std::size_t n = socket.receive(batch);
-        for (std::size_t i = 0; i < n; ++i) {
-            handle_frame(socket, batch[i]);
+        std::size_t n = kRxBatch;
+        for (unsigned round = 0; round < kRxRounds && n == kRxBatch; ++round) {
+            n = socket.receive(batch);
+            for (std::size_t i = 0; i < n; ++i) {
+                handle_frame(socket, batch[i]);
+            }
+            any = any || n > 0;
         }
-        any = any || n > 0;
     }
     return any;
 }
@@ -406,12 +412,26 @@ bool WorkerCore::pump() {
         if (!stream->mailbox) {
             continue;
         }
-        any = pull_tuples(*stream) || any;
-        any = send_packets(*stream) || any;
+        any = serve(*stream) || any;
         if (stream->channel.fin_acked() && !stream->fin_reported) {
             stream->fin_reported = true;
             stream->mailbox->post(SessionEvent::Kind::kFinAcked);
         }
+    }
+    return any;
+}
+
+// A full channel has one packet to give, and then room for as many tuples: without taking turns each packet
+// would cost its own way into the kernel and through the switch.
+bool WorkerCore::serve(Stream& stream) {
+    std::size_t sent = 0;
+    bool any = false;
+    for (bool more = true; more && sent < kTxBatch;) {
+        more = pull_tuples(stream);
+        const std::size_t packets = send_packets(stream, kTxBatch - sent);
+        sent += packets;
+        more = more || packets > 0;
+        any = any || more;
     }
     return any;
 }
@@ -456,13 +476,13 @@ bool WorkerCore::pull_tuples(Stream& stream) {
     return n > 0;
 }
 
-bool WorkerCore::send_packets(Stream& stream) {
+std::size_t WorkerCore::send_packets(Stream& stream, std::size_t most) {
     const Nanos now = now_ns();
     std::size_t sent = 0;
-    while (sent < kTxBatch && (stream.local ? send_local(stream, now) : send_remote(stream, now))) {
+    while (sent < most && (stream.local ? send_local(stream, now) : send_remote(stream, now))) {
         ++sent;
     }
-    return sent > 0;
+    return sent;
 }
 
 bool WorkerCore::send_remote(Stream& stream, Nanos now) {

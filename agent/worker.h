@@ -125,8 +125,9 @@ class WorkerCore {
     void answer_remote(const UdpAddresses& to, std::size_t ack_bytes);
     // Between two tasks of this host; `payload` may be overwritten afterwards.
     void deliver_local(std::span<const std::byte> payload, Ports ports);
+    bool serve(Stream& stream);
     bool pull_tuples(Stream& stream);
-    bool send_packets(Stream& stream);
+    std::size_t send_packets(Stream& stream, std::size_t most);
     bool send_remote(Stream& stream, Nanos now);
     bool send_local(Stream& stream, Nanos now);
     Stream* find(std::uint16_t port) const;
