@@ -91,20 +91,31 @@ static __always_inline void offer_shared(struct ask_phv *phv, struct ask_aggrega
 	     bit);
 }
 
+/* The aggregator for the slot of AA `aa`, whose aggregators begin at `first`. */
+static __always_inline struct ask_aggregator *
+find_short(const struct ask_shorts *shorts, const struct ask_slot *slot, __u32 first, __u32 aa)
+{
+	__u32 index = index_of_short(&shorts->copy, kpart_of(slot));
+	__u32 at;
+
+	ask_touch(ASK_ARRAY_AA, aa, index);
+	ask_opaque(index); /* or clang makes the sum in a copy of `first` */
+	at = index + first;
+	return bpf_map_lookup_elem(shorts->copy.region, &at);
+}
+
 /* Offers the tuple of AA `aa`, and notes what became of it unless it was a hit. */
 static __always_inline void offer_short(const struct ask_shorts *shorts, struct ask_phv *phv,
-					const struct ask_slot *slot, __u32 first, __u32 aa,
-					const bool shared, const bool sums)
+					const struct ask_slot *slot, struct ask_aggregator *word,
+					__u32 aa, const bool shared, const bool sums)
 {
 	const __u32 op = sums ? ASK_OP_SUM : shorts->op;
-	struct ask_aggregator *word = find_in_aa(&shorts->copy, first, aa,
-						 index_of_short(&shorts->copy, kpart_of(slot)));
 
 	if (shared) {
 		offer_shared(phv, word, op, slot, 1u << aa % ASK_MAX_SLOTS);
 		return;
 	}
-	if (word && add_to_own(word, op, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart)))
+	if (ask_likely(word && add_to_own(word, op, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart))))
 		return;
 	ask_opaque(aa); /* or clang makes the bit before it asks whether it is needed */
 	if (word && take_blank(word, kpart_of(slot), (__s32)bpf_ntohl(slot->vpart))) {
@@ -119,6 +130,50 @@ static __always_inline void offer_short(const struct ask_shorts *shorts, struct 
 			    1u << aa % ASK_MAX_SLOTS);
 }
 
+/* Offers those of a group's slots that are in `bits`; returns where the next group's aggregators
+ * begin. */
+static __always_inline __u32 offer_some(const struct ask_shorts *shorts, struct ask_phv *phv,
+					const struct ask_slot *slot, __u32 first, __u32 aa,
+					__u32 bits, const bool shared, const bool sums)
+{
+	__u32 j;
+
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_SHORTS_AT_ONCE; j++) {
+		if (bits & 1u << j)
+			offer_short(shorts, phv, slot + j,
+				    find_short(shorts, slot + j, first, aa + j), aa + j, shared,
+				    sums);
+		first += shorts->copy.aggregators;
+		/* Added here, or clang keeps a multiple for each of the slots. */
+		ask_opaque(first);
+	}
+	return first;
+}
+
+/*
+ * pipelines, sums: offers all of a group's slots. All aggregators are looked up before the first
+ * is read, so that the reads are close together and wait for memory side by side.
+ */
+static __always_inline __u32 offer_all(const struct ask_shorts *shorts, struct ask_phv *phv,
+				       const struct ask_slot *slot, __u32 first, __u32 aa)
+{
+	struct ask_aggregator *words[ASK_SHORTS_AT_ONCE];
+	__u32 j;
+
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_SHORTS_AT_ONCE; j++) {
+		words[j] = find_short(shorts, slot + j, first, aa + j);
+		first += shorts->copy.aggregators;
+		ask_opaque(first);
+	}
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_SHORTS_AT_ONCE; j++) {
+		offer_short(shorts, phv, slot + j, words[j], aa + j, false, true);
+	}
+	return first;
+}
+
 /*
  * Offers the slots of bitmap `offered`, those of ASK_SHORTS_AT_ONCE AAs for one bounds check,
  * in the way of the task's memory and operator: the caller's constants.
@@ -129,11 +184,11 @@ static __always_inline void offer_short(const struct ask_shorts *shorts, struct 
 static __always_inline void offer_shorts(const struct ask_shorts *shorts, struct ask_phv *phv,
 					 __u32 offered, const bool shared, const bool sums)
 {
+	const __u32 all = (1u << ASK_SHORTS_AT_ONCE) - 1;
 	const struct ask_slot *slot = shorts->slot;
 	__u32 first = shorts->copy.base - shorts->ahead * shorts->copy.aggregators;
 	__u32 bits = offered << shorts->ahead;
 	__u32 aa = -shorts->ahead;
-	__u32 j;
 
 #pragma clang loop unroll(disable)
 	for (; bits; bits >>= ASK_SHORTS_AT_ONCE) {
@@ -141,14 +196,10 @@ static __always_inline void offer_shorts(const struct ask_shorts *shorts, struct
 			note(phv, ASK_COLLISION, bits << (aa + shorts->ahead) >> shorts->ahead);
 			break;
 		}
-#pragma clang loop unroll(full)
-		for (j = 0; j < ASK_SHORTS_AT_ONCE; j++) {
-			if (bits & 1u << j)
-				offer_short(shorts, phv, slot + j, first, aa + j, shared, sums);
-			first += shorts->copy.aggregators;
-			/* Added here, or clang keeps a multiple for each of the slots. */
-			ask_opaque(first);
-		}
+		if (sums && !shared && ask_likely((bits & all) == all))
+			first = offer_all(shorts, phv, slot, first, aa);
+		else
+			first = offer_some(shorts, phv, slot, first, aa, bits, shared, sums);
 		slot += ASK_SHORTS_AT_ONCE;
 		aa += ASK_SHORTS_AT_ONCE;
 	}

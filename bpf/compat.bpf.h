@@ -41,6 +41,8 @@
 
 #endif
 
+#define ask_likely(x) __builtin_expect(!!(x), 1)
+
 #define ASK_READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define ASK_WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
 

@@ -11,11 +11,16 @@
 static __always_inline bool ask_apply(__u32 op, __s32 *held, __s32 value)
 {
 	if (op == ASK_OP_SUM) {
-		const __u32 old = (__u32)*held;
-		const __u32 sum = old + (__u32)value;
+		__u32 old = (__u32)*held;
+		__u32 other = (__u32)value;
+		const __u32 sum = old + other;
 
-		/* Both of the other sign than their sum. */
-		if ((__s32)((old ^ sum) & ((__u32)value ^ sum)) < 0)
+		/* Both of the other sign than their sum. Hidden, or clang compares copies. */
+		ask_opaque(old);
+		ask_opaque(other);
+		old ^= sum;
+		other ^= sum;
+		if ((__s32)(old & other) < 0)
 			return false;
 		*held = (__s32)sum;
 	} else if (op == ASK_OP_MIN ? value < *held : value > *held) {
