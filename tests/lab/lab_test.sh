@@ -352,6 +352,10 @@ daemon_is() {
     [[ $("$lab" status --name "$1" --json | jq ".nodes[$2].running") == "$3" ]]
 }
 
+lab_is_gone() {
+    [[ ! -e $ASK_LAB_DIR/$name && ! -e $ASK_LAB_DIR/$name.lock ]]
+}
+
 test_daemon_failures() {
     fake_build
     expect_error 1 "no such thing as luck" "$lab" up --name "$name" --hosts 2 --agent-args --fail
@@ -366,6 +370,13 @@ test_daemon_failures() {
     kill -TERM "$pid"
     wait "$pid" || got=$?
     expect_eq "$got" 143
+    expect_nothing_left
+    # SIGKILL of the shell that waits: the one that works undoes everything by itself, long before it gives up on the daemon.
+    "$lab" up --name "$name" --hosts 1 --agent-args --never-ready >/dev/null 2>&1 &
+    wait_for test -s "$ASK_LAB_DIR/$name/pids/h1"
+    kill -KILL $!
+    { wait $! || true; } 2>/dev/null
+    wait_for lab_is_gone
     expect_nothing_left
     # SIGKILL of `up` with daemons running, and of a daemon that ignores SIGTERM.
     "$lab" up --name "$name" --hosts 1 --agent-args "--never-ready --ignore-term" >/dev/null 2>&1 &

@@ -159,7 +159,8 @@ daemon_ready_or_dead() {
 
 daemon_await() {
     local -r node=$1
-    if wait_until "$LAB_READY_MS" daemon_ready_or_dead "$node" && daemon_pid "$node" >/dev/null; then
+    # What ends the wait may be neither the daemon's readiness nor its death.
+    if wait_until "$LAB_READY_MS" daemon_ready_or_dead "$node" && ! orphaned && daemon_pid "$node" >/dev/null; then
         return
     fi
     ! orphaned || die "killed while $(daemon_of "$node") on $node started"

@@ -113,7 +113,7 @@ bpffs_mount() {
 # Everything that runs in the lab's namespaces, daemons or not, without this process and its ancestors.
 # lab_pids NODE...
 lab_pids() {
-    local node name spare=" " pid=$$
+    local node name spare=" " pid=$BASHPID
     while ((pid > 1)); do
         spare+="$pid "
         pid=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status")
