@@ -15,12 +15,7 @@ namespace ask {
 namespace {
 
 constexpr std::size_t kRxBatch = 64;
-// A window's ACKs are taken in before a timer is looked at: whoever was kept from running would send again
-// what is acknowledged long since.
-constexpr unsigned kRxRounds = ASK_WINDOW / kRxBatch;
-// Packets of a channel before the next one's turn, and a look at what came in. Sixteen are no faster than
-// four, wait four times as long for their ACKs, and with eight senders on two cores are sent again four times
-// as often.
+// Packets of a channel before the next one's turn, and a look at what came in (docs/decisions/0012).
 constexpr std::size_t kTxBatch = 4;
 constexpr std::size_t kTupleBatch = 4096;   // tuples of a ring before packets are looked at again
 constexpr Nanos kRetrySend = kMillisecond;  // while the kernel takes no frames
@@ -250,14 +245,11 @@ bool WorkerCore::receive() {
     std::array<XskFrame, kRxBatch> batch;
     bool any = false;
     for (XskSocket& socket : sockets_) {
-        std::size_t n = kRxBatch;
-        for (unsigned round = 0; round < kRxRounds && n == kRxBatch; ++round) {
-            n = socket.receive(batch);
-            for (std::size_t i = 0; i < n; ++i) {
-                handle_frame(socket, batch[i]);
-            }
-            any = any || n > 0;
+        const std::size_t n = socket.receive(batch);
+        for (std::size_t i = 0; i < n; ++i) {
+            handle_frame(socket, batch[i]);
         }
+        any = any || n > 0;
     }
     return any;
 }
