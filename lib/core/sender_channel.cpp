@@ -288,7 +288,10 @@ std::size_t SenderChannel::Impl::next_packet(Nanos now, std::span<std::byte> out
         return transmit(at, now_, out);
     }
     const std::uint32_t at = place_of_seq(next_seq_);
+    const bool nothing_in_flight = sent_.empty() && lost_.empty();
     if (window_open() && build_packet()) {
+        // Time in which there was nothing to acknowledge is no standstill.
+        last_progress_ = nothing_in_flight ? now_ : last_progress_;
         return transmit(at, now_, out);
     }
     return 0;

@@ -81,7 +81,8 @@ class SenderChannel {
     SenderStats abandon(std::uint32_t new_incarnation);
 
     [[nodiscard]] const SenderStats& stats() const;
-    [[nodiscard]] Nanos last_progress() const;  // when something was last acknowledged
+    // When something was last acknowledged, or, if that is later, first sent after nothing was in flight.
+    [[nodiscard]] Nanos last_progress() const;
     [[nodiscard]] std::uint32_t in_flight() const;
     [[nodiscard]] double window() const;  // congestion window, packets
     [[nodiscard]] Nanos srtt() const;

@@ -515,6 +515,35 @@ TEST_CASE("a task that the channel cannot carry is refused") {
     CHECK_FALSE(f.channel.has_room());
 }
 
+TEST_CASE("time without anything in flight is no standstill") {
+    SenderFixture f(plain_config());
+    REQUIRE(f.channel.begin(f.params, 1, f.now).ok());
+    f.channel.offer("k", 1);
+    REQUIRE(f.send_due() == std::vector<std::uint64_t>{1});
+    f.now += kMillisecond;
+    f.ack(1);
+    CHECK(f.channel.last_progress() == f.now);
+
+    f.now += 8 * kSecond;
+    const Nanos burst = f.now;
+    f.channel.offer("k", 2);
+    REQUIRE(f.send_due() == std::vector<std::uint64_t>{2});
+    CHECK(f.channel.last_progress() == burst);
+    // What follows while something is in flight is no progress, and neither is sending again.
+    f.now += kMillisecond;
+    f.channel.offer("k", 3);
+    REQUIRE(f.send_due() == std::vector<std::uint64_t>{3});
+    f.ack(3);
+    const Nanos acked = f.now;
+    for (int i = 0; i < 20; ++i) {
+        f.now += 100 * kMillisecond;
+        CHECK(f.send_due() == std::vector<std::uint64_t>{2});
+        CHECK(f.channel.last_progress() == acked);
+    }
+    f.ack(2);
+    CHECK(f.channel.last_progress() == f.now);
+}
+
 TEST_CASE("an empty task is a FIN and nothing else") {
     SenderFixture f(plain_config());
     f.start(0);
