@@ -390,13 +390,14 @@ Result<> ReceiveSession::check_joined(ReceiveTask& task) const {
                                       (joined.empty() ? "" : ": only " + joined));
 }
 
-// A flow of which only packets with a wrong mark come makes no progress, and never will.
+// A flow of which only packets with a wrong mark come makes no progress. Until that has lasted for the
+// deadline, its sender is told what is the matter.
 Result<> ReceiveSession::check_marks() {
     const auto now = Clock::now();
     if (now < next_mark_check_) {
         return {};
     }
-    next_mark_check_ = now + kMarkCheckEvery;
+    next_mark_check_ = now + std::min(kMarkCheckEvery, task_->deadline / 4);
     const auto senders = agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
     for (const TaskSender& sender : senders) {
         if (!sender.joined || sender.fin) {
@@ -404,21 +405,24 @@ Result<> ReceiveSession::check_marks() {
         }
         const FlowRxStats stats = flow_stats(sender.flow.channel);
         MarkWatch& watch = marks_[sender.sender];
-        if (stats.packets_accepted != watch.accepted || stats.packets_bad_mark == 0) {
-            watch.good_at = now;
+        // What the switch acknowledges passed it, though nothing of it comes here.
+        watch.note(now, stats.packets_accepted + sender.stats.packets_acked_by_switch(),
+                   stats.packets_bad_mark);
+        if (!sender.missing && watch.persists(task_->deadline)) {
+            return explain_bad_marks(sender.name, watch.bad());
         }
-        watch.accepted = stats.packets_accepted;
-        watch.bad = stats.packets_bad_mark;
-        if (!sender.missing && now - watch.good_at > task_->deadline / 2) {
-            return explain_bad_marks(sender.name, watch.bad);
-        }
+        agent_.registry.set_trouble(*task_, sender.sender,
+                                    watch.only_bad() ? bad_marks_text(watch.bad()) : "");
     }
     return {};
 }
 
+std::string ReceiveSession::bad_marks_text(std::uint64_t packets) {
+    return "its packets go round the switch (" + std::to_string(packets) + " came without its mark)";
+}
+
 Error ReceiveSession::explain_bad_marks(const std::string& sender, std::uint64_t packets) const {
-    const std::string text = "sender " + sender + ": its packets go round the switch (" +
-                             std::to_string(packets) + " came without its mark)";
+    const std::string text = "sender " + sender + ": " + bad_marks_text(packets);
     const std::string advice = ": make its route to this host lead through ";
     if (!task_->switch_client) {
         return {Errc::kAborted, text + advice + "the switch"};
@@ -600,7 +604,7 @@ void ReceiveSession::note_receiver_counts() {
                 }
             }
         });
-        marks_[sender.sender].accepted = stats.last_seq - sender.flow.first_seq + 1;
+        packets_of_[sender.sender] = stats.last_seq - sender.flow.first_seq + 1;
     }
 }
 
@@ -610,7 +614,7 @@ void ReceiveSession::wait_for_final_stats() {
     const auto until = Clock::now() + kFinalStatsWait;
     const auto complete = [&](const ReceiveTask& task) {
         return std::ranges::all_of(task.senders, [&](const TaskSender& sender) {
-            return sender.missing || sender.stats.packets_sent() >= marks_[sender.sender].accepted;
+            return sender.missing || sender.stats.packets_sent() >= packets_of_[sender.sender];
         });
     };
     while (!agent_.registry.with(*task_, complete) && Clock::now() < until) {

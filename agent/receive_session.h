@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "agent/geometry_choice.h"
+#include "agent/mark_watch.h"
 #include "agent/session_io.h"
 #include "agent/swapper.h"
 
@@ -24,13 +25,6 @@ class ReceiveSession {
     void run();
 
  private:
-    // A flow whose packets come without the mark that was joined.
-    struct MarkWatch {
-        std::uint64_t accepted = 0;
-        std::uint64_t bad = 0;
-        Clock::time_point good_at = Clock::now();
-    };
-
     Result<> run_steps();
     Result<> open();
     Result<> choose_parameters();
@@ -52,6 +46,7 @@ class ReceiveSession {
     static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
     Result<> check_joined(ReceiveTask& task) const;
     Result<> check_marks();
+    [[nodiscard]] static std::string bad_marks_text(std::uint64_t packets);
     [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets) const;
     [[nodiscard]] bool all_finished();
     void show_progress(const char* state);
@@ -83,9 +78,10 @@ class ReceiveSession {
     std::uint32_t aggregators_wanted_ = 0;
     std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
     std::unique_ptr<Swapper> swapper_;
-    std::uint64_t epoch_ = 0;                   // of the last fetch
-    std::uint64_t fetched_ = 0;                 // of all epochs
-    std::map<std::uint64_t, MarkWatch> marks_;  // by sender
+    std::uint64_t epoch_ = 0;                            // of the last fetch
+    std::uint64_t fetched_ = 0;                          // of all epochs
+    std::map<std::uint64_t, MarkWatch> marks_;           // by sender
+    std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken
     Clock::time_point next_mark_check_ = Clock::now();
 };
 

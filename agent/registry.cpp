@@ -96,6 +96,13 @@ void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome out
     changed_.notify_all();
 }
 
+void TaskRegistry::set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble) {
+    const std::lock_guard lock(mutex_);
+    if (TaskSender* const entry = sender_of(task, sender); entry != nullptr) {
+        entry->trouble = std::move(trouble);
+    }
+}
+
 void TaskRegistry::forget_old_locked() {
     const auto now = Clock::now();
     std::size_t ended = 0;
@@ -365,6 +372,7 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     }
     entry->last_heard = Clock::now();
     v1::Outcome outcome = task->outcome;
+    outcome.set_trouble(entry->trouble);
     if (entry->missing) {
         // Whatever becomes of the task: it may lack some of this sender's tuples.
         outcome.set_state(v1::Outcome::STATE_FAILED);

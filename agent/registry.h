@@ -38,6 +38,7 @@ struct TaskSender {
     bool can_repeat = false;             // it could send everything once more
     std::optional<std::string> left;     // it gave up, and why
     std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
+    std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
     bool knows_outcome = false;
 };
 
@@ -102,6 +103,8 @@ class TaskRegistry {
         const std::lock_guard lock(mutex_);
         return change(task);
     }
+    // What its next Renew tells that sender; empty: nothing.
+    void set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble);
     // The task's outcome: its id is free again, its senders are told.
     void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
     // Until every sender knows the outcome of every task that has ended, or the deadline.

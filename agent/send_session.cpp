@@ -485,6 +485,7 @@ Result<> SendSession::handle_renewed() {
         return Error(Errc::kAborted, "receiver " + peer_ + " no longer knows task " + request_.task_id() +
                                          ": its agent was restarted; run the task again");
     }
+    trouble_ = clean_text(outcome.trouble());
     if (outcome.state() != v1::Outcome::STATE_RUNNING) {
         outcome_ = outcome;
     }
@@ -498,11 +499,14 @@ Result<> SendSession::tick() {
                      "receiver " + peer_ + " has not answered for " + seconds_text(deadline_));
     }
     if (!fin_acked_) {
+        // A receiver that sees why decides, after a deadline of its own: it knows whether to begin again.
+        const auto limit = trouble_.empty() ? deadline_ : 2 * deadline_;
         const StreamState state = stream_state();
-        if (state.since_progress > deadline_.count() * kMillisecond) {
-            return Error(Errc::kDeadline, "no packet to " + peer_ + " has been acknowledged for " +
-                                              seconds_text(deadline_) +
-                                              ": check the path and its MTU in both directions");
+        if (state.since_progress > limit.count() * kMillisecond) {
+            return Error(Errc::kDeadline,
+                         "no packet to " + peer_ + " has been acknowledged for " + seconds_text(limit) +
+                             ": " +
+                             (trouble_.empty() ? "check the path and its MTU in both directions" : trouble_));
         }
         if (!local_ && now >= next_path_) {
             next_path_ = now + kPathEvery;
@@ -519,7 +523,10 @@ Result<> SendSession::tick() {
 void SendSession::show_progress() {
     v1::Progress progress;
     set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
-    progress.set_state(fin_acked_ ? "waiting for the result" : finished_ ? "draining" : "streaming");
+    progress.set_state(fin_acked_          ? "waiting for the result"
+                       : !trouble_.empty() ? trouble_
+                       : finished_         ? "draining"
+                                           : "streaming");
     describe(progress.state());
     io_.progress(progress);
 }

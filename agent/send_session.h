@@ -86,6 +86,7 @@ class SendSession {
     Clock::time_point last_answer_;
     Clock::time_point next_renew_;
     Clock::time_point next_path_;
+    std::string trouble_;                 // what the receiver said last that it is
     std::optional<v1::Outcome> outcome_;  // once the task has ended
 };
 

@@ -96,16 +96,41 @@ program_removed() {
     nothing_left "the program's pin is removed: a successor says so, and starts after --unload"
 }
 
-# The port is not attached any more, and what passes it is not counted until it is.
+# The port is not attached any more, and what passes it is not counted until it is. Afterwards the switch takes in all
+# that comes, so the receiver hears nothing for half a deadline and more: no reason to end a task.
 link_removed() {
-    stream_task nolink nolink 10000
+    DEADLINE=6 stream_task nolink nolink 10000
     rm "$pins/links/p2"
     feed 10001 20000
+    wait_for 10 round_the_switch
     lab_do restart sw
-    feed 20001 30000
+    feed 20001 29000
+    sleep 5
+    feed 29001 30000
     exec 9>&-
     exact nolink
     nothing_left "a port's link is removed: a successor attaches it again"
+}
+
+round_the_switch() {
+    on h3 askctl counters --json | jq -e '[.. | objects | select(.name == "receiver_bad_mark")][0].value | tonumber > 0' >/dev/null
+}
+
+# As long as it stays so nothing is counted, and both ends say why.
+link_stays_removed() {
+    DEADLINE=3 stream_task round round 10000
+    rm "$pins/links/p2"
+    feed 10001 20000
+    ends_in 15 "$sender" "$receiver"
+    exit_of "$sender"
+    ((code == 11)) || fail "a sender whose packets go round the switch ended with $code"
+    exit_of "$receiver"
+    ((code == 11)) || fail "its receiver ended with $code"
+    grep -q 'its packets go round the switch' "$scratch/round.err" || fail "the sender does not say why: $(cat "$scratch/round.err")"
+    grep -q 'its packets go round the switch' "$scratch/round-recv.err" || fail "the receiver does not say why"
+    exec 9>&-
+    killed_and_back
+    nothing_left "packets go round the switch for as long as the deadline: both ends say so"
 }
 
 mount_again() {
@@ -157,4 +182,5 @@ map_removed
 meta_removed
 program_removed
 link_removed
+link_stays_removed
 bpffs_unmounted

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a flow's packets keep going round the switch that was joined (design: The mark). One that strays is
+// sent again; a path that stays wrong would let the sender try for ever.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace ask {
+
+class MarkWatch {
+ public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    // Both count from the flow's start: packets that came the right way, and those without the joined mark.
+    void note(Time now, std::uint64_t good, std::uint64_t bad) {
+        if (good != good_) {
+            only_bad_ = false;
+        } else if (bad != bad_) {
+            since_ = only_bad_ ? since_ : now;
+            only_bad_ = true;
+            last_bad_ = now;
+        }
+        good_ = good;
+        bad_ = bad;
+    }
+    // Only packets with a wrong mark have come since one with the right one, if any came at all.
+    [[nodiscard]] bool only_bad() const { return only_bad_; }
+    // They kept coming for so long. An idle sender's last stray packet does not count on.
+    [[nodiscard]] bool persists(std::chrono::milliseconds limit) const {
+        return only_bad_ && last_bad_ - since_ >= limit;
+    }
+    [[nodiscard]] std::uint64_t bad() const { return bad_; }
+
+ private:
+    std::uint64_t good_ = 0;
+    std::uint64_t bad_ = 0;
+    bool only_bad_ = false;
+    Time since_;  // the first bad one after the last good one, if only_bad_
+    Time last_bad_;
+};
+
+}  // namespace ask
