@@ -30,6 +30,18 @@ void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1:
     }
 }
 
+LeftOver left_over(const std::vector<Channels::Entry>& own, ChannelId id, std::uint32_t incarnation) {
+    const auto entry =
+        std::ranges::find_if(own, [&](const Channels::Entry& candidate) { return candidate.lease.id == id; });
+    if (entry == own.end()) {
+        return LeftOver::kYes;
+    }
+    if (entry->lease.incarnation == incarnation) {
+        return LeftOver::kNo;
+    }
+    return entry->in_use ? LeftOver::kPerhaps : LeftOver::kYes;
+}
+
 SwitchKeeper::SwitchKeeper(Agent& agent) : agent_(agent) {
     if (agent_.switch_client) {
         thread_ = std::thread([this] { loop(); });
@@ -81,19 +93,29 @@ bool SwitchKeeper::clear_left_over() {
     }
     // Read after the switch's list: whatever of ours is on that is on this too.
     const auto own = agent_.channels.list();
+    bool clear = true;
     for (const v1::SwitchChannel& channel : status->channels()) {
         const auto id = channel_from_proto(channel.channel());
         if (!id.ok() || id->host != agent_.address) {
             continue;
         }
-        const bool ours = std::ranges::any_of(own, [&](const Channels::Entry& entry) {
-            return entry.lease.id == *id && entry.lease.incarnation == channel.incarnation();
-        });
-        if (!ours && !agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok()) {
-            return false;
+        switch (left_over(own, *id, channel.incarnation())) {
+            case LeftOver::kNo:
+                break;
+            case LeftOver::kPerhaps:
+                clear = false;
+                break;
+            case LeftOver::kYes:
+                clear =
+                    agent_.switch_client->unregister_channel(*id, channel.incarnation(), kWait).ok() && clear;
+                break;
         }
     }
-    return true;
+    if (clear) {
+        spdlog::info("{} has nothing that a former agent of this host left there",
+                     agent_.switch_client->name());
+    }
+    return clear;
 }
 
 void SwitchKeeper::renew() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,13 @@ namespace ask {
 void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1::RenewTasksReply& reply,
                const std::string& switch_name);
 
+// Whether a channel of this host that a switch has under `incarnation` is one that nobody here knows any
+// more. Of a channel in use only its session knows under what it is registered: the pool learns it when it
+// comes back.
+enum class LeftOver : std::uint8_t { kNo, kPerhaps, kYes };
+[[nodiscard]] LeftOver left_over(const std::vector<Channels::Entry>& own, ChannelId id,
+                                 std::uint32_t incarnation);
+
 class SwitchKeeper {
  public:
     // Does nothing if the agent has no switch.
@@ -34,7 +42,8 @@ class SwitchKeeper {
     // Unregisters an idle channel that has stayed registered under an incarnation that it no longer has: its
     // session could not reach the switch.
     void take_back_one();
-    // Unregisters this host's channels that are not ours. false: the switch could not be asked.
+    // Unregisters this host's channels that are not ours. false: the switch could not be asked, or of some it
+    // cannot be told yet.
     bool clear_left_over();
 
     Agent& agent_;

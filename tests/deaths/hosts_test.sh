@@ -137,7 +137,42 @@ receiver_link_down() {
     nothing_left "a receiver's link goes down for good" 20
 }
 
+# An agent that could not ask the switch at its start what is left of its former self asks later, while a channel of its
+# own, which has sent without the switch before, has just been registered anew.
+keeper_spares_its_own() {
+    local -r own=$scratch/own
+    lab_do kill sw -KILL
+    lab_do restart h2
+    make_input "$own" --seed 12 --senders 1 --tuples 2000 --keys 100
+    SENDER_HOST=h2 run_task "$own" own h2 --no-switch
+    lab_do restart sw
+    DEADLINE=6 stream_task keeper keeper 5000
+    wait_for 10 asked_for_left_over
+    feed 5001 30000
+    exec 9>&-
+    exact keeper
+    nothing_left "an agent starts while ask-switchd is away: later it does not unregister what it uses"
+}
+
+asked_for_left_over() {
+    "$lab" log --name "$name" h2 | grep -q 'has nothing that a former agent of this host left there'
+}
+
+# No lease runs while nobody could have heard a renewal.
+switchd_stopped_for_a_lease() {
+    stream_task stopped stopped 5000
+    lab_do kill sw -STOP
+    sleep $((lease + 3))
+    lab_do kill sw -CONT
+    feed 5001 30000
+    exec 9>&-
+    exact stopped
+    nothing_left "ask-switchd is stopped for longer than a lease"
+}
+
 deaths_lab --hosts 3
+keeper_spares_its_own
+switchd_stopped_for_a_lease
 sender_agent_killed
 sender_agent_hangs
 sender_killed

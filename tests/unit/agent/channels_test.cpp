@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "agent/switch_keeper.h"
 #include "tests/unit/agent/local_agent.h"
 
 using namespace ask;
@@ -67,4 +68,20 @@ TEST_CASE("a task without a switch gets a channel that no switch knows, if there
     CHECK(other.id == fresh.id);
     channels.release(again);
     CHECK(must_get(channels, false).id == known.id);
+}
+
+// The simulator could not find this: its model of the agents had no pool that learns late.
+TEST_CASE("a channel in use is not taken for left over, whatever the pool knows of it") {
+    std::vector<Channels::Entry> own(2);
+    own[0].lease.id = {kHost, 49152};
+    own[0].lease.incarnation = 7;
+    own[0].in_use = true;
+    own[1].lease.id = {kHost, 49153};
+    own[1].lease.incarnation = 8;
+    CHECK(left_over(own, {kHost, 49152}, 7) == LeftOver::kNo);
+    // Its session may have registered it under this one, or a former agent had.
+    CHECK(left_over(own, {kHost, 49152}, 99) == LeftOver::kPerhaps);
+    CHECK(left_over(own, {kHost, 49153}, 8) == LeftOver::kNo);
+    CHECK(left_over(own, {kHost, 49153}, 99) == LeftOver::kYes);
+    CHECK(left_over(own, {kHost, 49154}, 7) == LeftOver::kYes);
 }
