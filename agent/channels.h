@@ -25,6 +25,9 @@ struct ChannelLease {
     Mark registered;
     std::string switch_address;
     std::uint32_t registered_as = 0;  // the incarnation that is registered there; 0: perhaps none
+    // It has sent under that incarnation what did not pass the switch. The paper's dedupe, which is exact
+    // only for a channel of which all passes (docs/protocol.md), must not meet the seqs that follow.
+    bool bypassed = false;
 
     // Still registered as what it no longer is: unregistering failed.
     [[nodiscard]] bool is_left_over() const { return registered_as != 0 && registered_as != incarnation; }
@@ -32,6 +35,7 @@ struct ChannelLease {
         registered = {};
         switch_address.clear();
         registered_as = 0;
+        bypassed = false;
     }
 };
 

@@ -209,7 +209,7 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
     if (mark.switch_id == 0) {
         return lease_->registered.switch_id == 0 ? Result<>() : leave_switch(retry);
     }
-    if (lease_->registered == mark && lease_->registered_as == lease_->incarnation &&
+    if (lease_->registered == mark && lease_->registered_as == lease_->incarnation && !lease_->bypassed &&
         lease_->switch_address == offer.switch_address()) {
         return {};
     }
@@ -233,6 +233,7 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
     lease_->registered = *registered;
     lease_->switch_address = offer.switch_address();
     lease_->registered_as = lease_->incarnation;
+    lease_->bypassed = false;
     if (*registered != mark) {
         // The receiver finds out by itself; until then its offer is out of date.
         retry = true;
@@ -348,6 +349,7 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
                                        " as its address, which is not where it answers");
     }
     receiver_address_ = reply.receiver_address();
+    lease_->bypassed = local_ && lease_->registered.switch_id != 0;
 
     StreamStart start;
     start.flow = {.instance = offer_.instance(),
