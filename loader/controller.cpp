@@ -233,7 +233,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
     out.phase = ASK_SWAP_PHASE(swap);
     out.receiver = task.receiver;
     out.region_bytes = task.sram;
-    out.lease_left_seconds = std::chrono::duration<double>(task.expires - Clock::now()).count();
+    out.lease_left_seconds = std::chrono::duration<double>(task.expires - lease_now()).count();
     for (auto it = flows_.lower_bound({instance, {}}); it != flows_.end() && it->first.first == instance;
          ++it) {
         const auto stats = flow_stats(it->second.index);

@@ -29,6 +29,7 @@
 #include "loader/copy_barrier.h"
 #include "loader/data_plane.h"
 #include "loader/index_pool.h"
+#include "loader/lease_clock.h"
 #include "loader/pin_dir.h"
 #include "loader/ports.h"
 #include "loader/sized_programs.h"
@@ -148,7 +149,7 @@ class Controller {
     Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
     // Returns once region and indices are given back; waits for a step of a swap that is under way.
     Result<> close_task(std::uint64_t instance);
-    // Closes tasks that nobody renewed. Call now and then.
+    // Closes tasks that nobody renewed. Call at least every second: leases run by these calls (LeaseClock).
     void expire_leases();
 
     Result<ControllerReport> report() const;
@@ -183,7 +184,7 @@ class Controller {
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
-        Clock::time_point expires;
+        LeaseClock::Time expires;
     };
     // What waits for a barrier.
     struct Garbage {
@@ -261,6 +262,7 @@ class Controller {
     // An index, waiting for the reclaimer if all that could be had are on their way back.
     std::optional<std::uint32_t> take(Lock& lock, IndexPool& pool);
 
+    [[nodiscard]] LeaseClock::Time lease_now() const { return lease_clock_.now(Clock::now()); }
     Result<TaskReport> report_task(std::uint64_t instance, const Task& task) const;
 
     // The reclaimer's thread (controller.cpp).
@@ -289,6 +291,7 @@ class Controller {
     SramBudget sram_;
     std::map<ChannelId, Channel> channels_;
     std::map<FlowKey, Flow> flows_;
+    LeaseClock lease_clock_;
     std::map<std::uint64_t, Task> tasks_;
     Garbage garbage_;
     std::uint64_t swaps_ = 0;

@@ -91,7 +91,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     }
     task.sram = sram_of(task.entry);
     sram_.take(task.sram);
-    task.expires = Clock::now() + limits_.lease;
+    task.expires = lease_now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
     return true;
 }

@@ -337,7 +337,7 @@ Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel,
         work_.notify_all();
         return fresh.ok() ? Result<>() : Result<>(fresh.error());
     }
-    tasks_.at(instance).expires = Clock::now() + limits_.lease;
+    tasks_.at(instance).expires = lease_now() + limits_.lease;
     channels_.at(channel).used = Clock::now();
     spdlog::info("task {}: {} joined", tasks_.at(instance).id, channel_name(channel));
     return {};

@@ -50,7 +50,7 @@ Result<Controller::Task*> Controller::find_settled(Lock& lock, std::uint64_t ins
     if (!settled) {
         return Error(Errc::kUnavailable, "task " + it->second.id + " is in the middle of a swap: try again");
     }
-    it->second.expires = Clock::now() + limits_.lease;
+    it->second.expires = lease_now() + limits_.lease;
     return &it->second;
 }
 

@@ -157,7 +157,7 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskReq
                                         " is open on this switch as task " + task.id +
                                         " with other properties");
     }
-    tasks_.at(instance).expires = Clock::now() + limits_.lease;
+    tasks_.at(instance).expires = lease_now() + limits_.lease;
     return std::optional<TaskGrant>(grant_of(task));
 }
 
@@ -214,7 +214,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     sram_.give_back(task.sram);
     task.sram = sram_of(task.entry);
     sram_.take(task.sram);
-    task.expires = Clock::now() + limits_.lease;
+    task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     settled_.notify_all();
     spdlog::info(
@@ -300,7 +300,7 @@ std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> inst
         if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
             unknown.push_back(instance);
         } else {
-            it->second.expires = Clock::now() + limits_.lease;
+            it->second.expires = lease_now() + limits_.lease;
         }
     }
     return unknown;
@@ -350,7 +350,8 @@ Result<> Controller::close_task(std::uint64_t instance) {
 
 void Controller::expire_leases() {
     const std::lock_guard lock(mutex_);
-    const auto now = Clock::now();
+    lease_clock_.tick(Clock::now());
+    const auto now = lease_now();
     for (auto& [instance, task] : tasks_) {
         if (task.state != Task::State::kOpen || task.expires > now || task.swapping) {
             continue;
