@@ -326,6 +326,14 @@ test_daemons() {
     grep -q '^switch_id = 9$' "$ASK_LAB_DIR/$name/conf/sw.toml" || fail "--config-switch did not replace a key"
     expect_eq "$("$lab" status --name "$name" --json | jq -c '[.nodes[].running]')" "[true,true,true]"
 
+    "$lab" down --name "$name"
+    # A pipe can be read once, and every host wants what it holds.
+    "$lab" up --name "$name" --hosts 2 --config-agent <(printf 'workers = 3\n') --config-switch <(printf 'switch_id = 7\n') \
+        >/dev/null
+    expect_eq "$(cat "$ASK_LAB_DIR/$name/conf"/h?.toml | grep -c '^workers = 3$')" 2
+    expect_eq "$(grep -c '^switch_id = 7$' "$ASK_LAB_DIR/$name/conf/sw.toml")" 1
+    expect_error 2 "is empty" "$lab" up --name other --config-agent /dev/null
+
     # A daemon keeps nothing of its caller's open but its log.
     "$lab" restart --name "$name" h2 9<"$scratch/switch.toml"
     local -r pid=$("$lab" status --name "$name" --json | jq '.nodes[2].pid')

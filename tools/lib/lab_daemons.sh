@@ -63,19 +63,19 @@ write_hosts_table() {
     for ((i = 1; i <= LAB_HOSTS; i++)); do printf 'h%s = "198.18.%s.2"\n' "$i" "$i"; done
 }
 
-# overlay FILE... < config: the config without the top-level keys that the files set, then the files.
+# overlay TEXT... < config: the config without the top-level keys that the texts set, then the texts.
 overlay() {
-    local text keys file
+    local text keys layer
     text=$(cat)
-    for file; do
-        keys=$(sed -nE 's/^[[:space:]]*([A-Za-z0-9_]+)[[:space:]]*=.*/\1/p' "$file" | paste -sd'|')
+    for layer; do
+        keys=$(sed -nE 's/^[[:space:]]*([A-Za-z0-9_]+)[[:space:]]*=.*/\1/p' <<<"$layer" | paste -sd'|')
         [[ -z $keys ]] || text=$(grep -vE "^($keys) *=" <<<"$text" || true)
-        text+=$'\n'$(<"$file")
+        text+=$'\n'$layer
     done
     printf '%s\n' "$text"
 }
 
-# write_configs: from the arrays SWITCH_CONFIGS and AGENT_CONFIGS (files to lay over).
+# write_configs: from the arrays SWITCH_CONFIGS and AGENT_CONFIGS (texts to lay over).
 write_configs() {
     local node
     while read -r node; do
