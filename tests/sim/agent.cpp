@@ -28,6 +28,10 @@ SenderConfig sender_config(const Plan& plan) {
     return config;
 }
 
+std::uint64_t acknowledged(const SenderChannel& channel) {
+    return channel.stats().packets_acked_by_switch + channel.stats().packets_acked_by_receiver;
+}
+
 }  // namespace
 
 Agent::Agent(const Parts& parts, std::uint32_t host)
@@ -95,7 +99,12 @@ void Agent::receive(FramePtr frame) {
             note(verdict);
         } else if (const std::size_t i = ports.dest - std::size_t{ASK_CHANNEL_PORT_BASE};
                    i < channels_.size()) {
-            channels_[i]->data.on_packet(world_.clock.now(), parsed->payload, ports);
+            SenderChannel& data = channels_[i]->data;
+            const std::uint64_t acked = acknowledged(data);
+            data.on_packet(world_.clock.now(), parsed->payload, ports);
+            if (acknowledged(data) > acked) {
+                world_.moves();
+            }
             pump(i);
         }
     }
@@ -234,12 +243,13 @@ Job<> Agent::renew_tasks() {
 void Agent::check_nothing_left() {
     for (const auto& channel : channels_) {
         if (channel->leased || channel->tuples) {
-            world_.fail("agent " + std::to_string(host_) + ": a channel is still in use");
+            world_.fail(Promise::kLeft, "agent " + std::to_string(host_) + ": a channel is still in use");
         }
     }
     for (const auto& [instance, task] : tasks_) {
         if (task->outcome == Outcome::kRunning || !task->swaps_ended) {
-            world_.fail("agent " + std::to_string(host_) + ": task " + task->id + " still runs");
+            world_.fail(Promise::kLeft,
+                        "agent " + std::to_string(host_) + ": task " + task->id + " still runs");
         }
     }
 }

@@ -111,7 +111,7 @@ Job<Result<Done>> Agent::collect(TaskPtr task) {
                std::ranges::all_of(task->senders,
                                    [](const TaskSender& sender) { return sender.joined && sender.fin; });
     };
-    while (!finished()) {
+    while (!finished() || world_.plan.waits_for_ever()) {
         if (task->error) {
             co_return *task->error;
         }
@@ -197,7 +197,7 @@ Job<Result<Done>> Agent::fetch_last(TaskPtr task) {
         }
         if (copy.ok()) {
             Result<> merged = merge_entries(*task->table, copy->entries);
-            if (merged.ok() && world_.plan.broken != 0) {
+            if (merged.ok() && world_.plan.merges_twice()) {
                 merged = merge_entries(*task->table, copy->entries);
             }
             co_return merged.ok() ? Result<Done>(Done{}) : Result<Done>(merged.error());

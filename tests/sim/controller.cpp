@@ -589,17 +589,17 @@ Job<Result<std::vector<std::pair<ChannelId, std::uint32_t>>>> Controller::channe
 void Controller::check_nothing_left() {
     const std::string who = "switch " + std::to_string(number_) + ": ";
     if (!memory_ || !memory_->serving) {
-        world_.fail(who + "its daemon does not serve");
+        world_.fail(Promise::kLeft, who + "its daemon does not serve");
         return;
     }
     if (!memory_->tasks.empty() || !memory_->flows.empty() || !plane_.pins.empty()) {
-        world_.fail(who + std::to_string(memory_->tasks.size()) + " tasks, " +
-                    std::to_string(memory_->flows.size()) + " flows and " +
-                    std::to_string(plane_.pins.size()) + " pinned regions are left over");
+        world_.fail(Promise::kLeft, who + std::to_string(memory_->tasks.size()) + " tasks, " +
+                                        std::to_string(memory_->flows.size()) + " flows and " +
+                                        std::to_string(plane_.pins.size()) + " pinned regions are left over");
     }
     if (memory_->task_pool.used() != 0 || memory_->flow_pool.used() != 0 ||
         memory_->task_pool.has_retired() || memory_->flow_pool.has_retired()) {
-        world_.fail(who + "indices of tasks or flows are left over");
+        world_.fail(Promise::kLeft, who + "indices of tasks or flows are left over");
     }
 }
 

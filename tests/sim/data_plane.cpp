@@ -314,13 +314,13 @@ void DataPlane::check_counters() {
     }
     // A run that is suspended may have been counted already.
     if (counted < runs || counted > runs + cpus_.size()) {
-        world_.fail("switch " + std::to_string(number_) + ": " + std::to_string(runs) + " packets, " +
-                    std::to_string(counted) + " counted");
+        world_.fail(Promise::kCount, "switch " + std::to_string(number_) + ": " + std::to_string(runs) +
+                                         " packets, " + std::to_string(counted) + " counted");
     }
     for (const unsigned which : {unsigned{ASK_CNT_abort_state}, unsigned{ASK_CNT_abort_resize}}) {
         if (counter(which) > 0) {
-            world_.fail("switch " + std::to_string(number_) + ": counter " + counter_name(which) +
-                        " must be zero");
+            world_.fail(Promise::kCount, "switch " + std::to_string(number_) + ": counter " +
+                                             counter_name(which) + " must be zero");
         }
     }
 }

@@ -20,6 +20,7 @@
 namespace ask::sim {
 
 struct Verdict {
+    Promise broken = Promise::kNone;
     std::string failure;  // empty: all promises held
     std::uint64_t events = 0;
     std::uint64_t frames = 0;
@@ -62,6 +63,7 @@ class History final : public Handler {
     void later(Nanos delay, Act act, std::uint32_t number);
     [[nodiscard]] std::uint32_t some_task_host(bool receiver);
     void check_end();
+    [[nodiscard]] bool stands_still() const;
     [[nodiscard]] bool tasks_must_succeed() const;
 
     std::uint64_t seed_;

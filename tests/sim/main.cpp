@@ -134,7 +134,7 @@ void report_failure(const Options& options, std::uint64_t seed, const Plan& plan
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), verdict.failure.c_str());
     Plan small = plan;
     if (options.shrink) {
-        small = shrink(plan, seed);
+        small = shrink(plan, seed, verdict.broken);
         std::printf("  shrunk: %s\n", History(small, seed, false).run().failure.c_str());
     }
     const std::string changes = difference(small, drawn);

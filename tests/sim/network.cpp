@@ -190,8 +190,8 @@ void Network::send_from_switch(std::uint32_t number, std::uint32_t port, FramePt
                switch_of(port - port_to_host(0)) == number) {
         transmit(std::move(frame), {.is_switch = false, .number = port - port_to_host(0)});
     } else {
-        world_.fail("switch " + std::to_string(number) + " sends to port " + std::to_string(port) +
-                    ", which it has not");
+        world_.fail(Promise::kCount, "switch " + std::to_string(number) + " sends to port " +
+                                         std::to_string(port) + ", which it has not");
     }
 }
 

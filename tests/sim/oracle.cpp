@@ -89,12 +89,12 @@ void Oracle::committed(const std::string& task, std::uint64_t instance, ResultTa
         }
     }
     if (!senders_of_.emplace(instance, std::set(senders.begin(), senders.end())).second) {
-        world_.fail("task " + task + ": committed twice");
+        world_.fail(Promise::kAnswer, "task " + task + ": committed twice");
     }
     auto& memory = static_cast<ReadableMemory&>(table.memory());
     const auto view = TableView::open(memory.slots, memory.keys);
     if (!view.ok()) {
-        world_.fail("task " + task + ": its result cannot be read: " + view.error().text());
+        world_.fail(Promise::kAnswer, "task " + task + ": its result cannot be read: " + view.error().text());
         return;
     }
     std::uint64_t keys = 0;
@@ -102,22 +102,24 @@ void Oracle::committed(const std::string& task, std::uint64_t instance, ResultTa
         ++keys;
         const auto at = expected.find(std::string(key));
         if (at == expected.end()) {
-            world_.fail("task " + task + ": key " + quote_key(key) + " that nobody sent");
+            world_.fail(Promise::kAnswer, "task " + task + ": key " + quote_key(key) + " that nobody sent");
         } else if (at->second != value) {
-            world_.fail("task " + task + ": key " + quote_key(key) + " is " + std::to_string(value) +
-                        ", not " + std::to_string(static_cast<std::int64_t>(at->second)));
+            world_.fail(Promise::kAnswer, "task " + task + ": key " + quote_key(key) + " is " +
+                                              std::to_string(value) + ", not " +
+                                              std::to_string(static_cast<std::int64_t>(at->second)));
         }
     });
     if (!read.ok() || keys != expected.size()) {
-        world_.fail("task " + task + ": " + std::to_string(keys) + " keys, not " +
-                    std::to_string(expected.size()));
+        world_.fail(Promise::kAnswer, "task " + task + ": " + std::to_string(keys) + " keys, not " +
+                                          std::to_string(expected.size()));
     }
 }
 
 void Oracle::succeeded(const std::string& task, std::uint64_t instance, std::uint64_t sender) {
     const auto at = senders_of_.find(instance);
     if (at == senders_of_.end() || !at->second.contains(sender)) {
-        world_.fail("task " + task + ": a sender was told of success, but no result has its tuples");
+        world_.fail(Promise::kSuccess,
+                    "task " + task + ": a sender was told of success, but no result has its tuples");
     }
 }
 

@@ -61,7 +61,7 @@ namespace ask::sim {
     X(receiver_deaths, "deaths of a receiver's agent")                                    \
     X(rcu_only, "1: a swap waits for a grace period")                                     \
     X(deadline, "of tasks, ms")                                                           \
-    X(broken, "1: receivers merge their last copy twice, to see that it is found out")
+    X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")
 
 struct Plan {
 #define ASK_X(name, what) std::uint32_t name = 0;
@@ -72,6 +72,8 @@ struct Plan {
         return {static_cast<std::uint8_t>(short_slots), static_cast<std::uint8_t>(groups),
                 static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(rows)};
     }
+    [[nodiscard]] bool merges_twice() const { return broken == 1 || (broken == 3 && tuples <= 10); }
+    [[nodiscard]] bool waits_for_ever() const { return broken == 2 || (broken == 3 && tuples > 10); }
     // Whether something dies, so that tasks may fail.
     [[nodiscard]] bool deadly() const { return reboots + sender_deaths + receiver_deaths > 0; }
 };

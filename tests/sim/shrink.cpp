@@ -29,7 +29,7 @@ Result<> check_plan(const Plan& plan) {
                 "a channel's packets all on one CPU of the switch where dedupe is compact");
 }
 
-Plan shrink(const Plan& plan, std::uint64_t seed) {
+Plan shrink(const Plan& plan, std::uint64_t seed, Promise broken) {
     // A bound for the work, as events: half a minute or so.
     constexpr std::uint64_t kMostEvents = 100'000'000;
     Plan best = plan;
@@ -49,7 +49,7 @@ Plan shrink(const Plan& plan, std::uint64_t seed) {
                 }
                 const Verdict verdict = History(candidate, seed, false).run();
                 events += verdict.events;
-                if (!verdict.failure.empty()) {
+                if (verdict.broken == broken) {
                     best = candidate;
                     better = true;
                     break;

@@ -3,7 +3,8 @@
 #
 # sim_test.sh same   one seed is one history, whatever ran before it
 # sim_test.sh seeds  the histories that found bugs (tests/sim/seeds.txt) keep every promise
-# sim_test.sh finds  a switch that loses its maps unnoticed is found out, shrunk, and replays as it says
+# sim_test.sh finds  a receiver that merges a copy twice is found out, shrunk, and replays as it says
+# sim_test.sh waits  so is one that waits for ever, and what it is shrunk to waits, too, where less would fail otherwise
 
 set -euo pipefail
 
@@ -53,6 +54,16 @@ case $1 in
         read -ra replay < <(sed -n 's/.*tools\/sim --window 8 //p' "$work/out" | head -n 1)
         "$sim" "${replay[@]}" >"$work/history" && die "what it found does not replay: ${replay[*]}"
         grep -q BROKEN "$work/history" || die "the replay does not say what broke"
+        ;;
+    waits)
+        sim=$ASK_BUILD_DIR/bin/ask-sim-8
+        "$sim" --seed 1 --runs 40 --failures 1 --set broken=2,deadline=300 >"$work/out" && die "a receiver that waits for ever goes unnoticed"
+        grep -q '^seed 1: somebody still waits' "$work/out" || die "it is not called waiting: $(cat "$work/out")"
+        # With fewer tuples than 11 this one gives a wrong answer instead.
+        "$sim" --seed 1 --runs 1 --set broken=3,tuples=20,deadline=300 >"$work/out" && die "a receiver that waits for ever goes unnoticed"
+        grep -q '^seed 1: somebody still waits' "$work/out" || die "it is not called waiting: $(cat "$work/out")"
+        grep -q '^  shrunk: somebody still waits' "$work/out" || die "shrunk to another failure: $(cat "$work/out")"
+        grep -qE 'replay: .*tuples=11(,|$)' "$work/out" || die "not shrunk as far as it goes: $(cat "$work/out")"
         ;;
     *) die "no test '$1'" ;;
 esac

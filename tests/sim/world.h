@@ -19,6 +19,17 @@
 
 namespace ask::sim {
 
+// What a history can break (docs/simulator.md). The shrinker keeps to one.
+enum class Promise : std::uint8_t {
+    kNone,
+    kAnswer,   // a result that is not what was sent
+    kSuccess,  // told without a result
+    kWait,     // somebody is told nothing
+    kTask,     // a task fails though nothing died
+    kCount,    // packets and counters do not agree
+    kLeft,     // something is left over
+};
+
 struct World {
     World(const Plan& of, std::uint64_t seed, bool traced)
         : plan(of), chance(seed, 2), control(seed, 3), identities(seed, 4), tracing(traced) {}
@@ -29,7 +40,12 @@ struct World {
     Random control;     // of daemons, calls and deaths
     Random identities;  // instances, incarnations, secrets
     bool tracing;
-    std::string failure;  // the first promise that was broken
+    Promise broken = Promise::kNone;  // the first
+    std::string failure;              // and how
+    // When something last went on that can do so only so often: a session begins or ends, a packet is
+    // acknowledged.
+    Nanos moved = 0;
+    std::uint64_t moved_at_event = 0;
 
     // One line of the history.
     [[gnu::format(printf, 2, 3)]] void note(const char* format, ...) const {
@@ -43,11 +59,16 @@ struct World {
         va_end(list);
         std::printf("\n");
     }
-    void fail(std::string what) {
+    void fail(Promise promise, std::string what) {
         note("BROKEN: %s", what.c_str());
-        if (failure.empty()) {
+        if (broken == Promise::kNone) {
+            broken = promise;
             failure = std::move(what);
         }
+    }
+    void moves() {
+        moved = clock.now();
+        moved_at_event = clock.events();
     }
     [[nodiscard]] Sleep sleep(Nanos delay) { return {clock, delay}; }
     // Up to `most` microseconds, at least one.
