@@ -10,7 +10,7 @@
 #   cannot run fails.
 #
 # Labels: style (of the sources and objects), package (what is installed), unit (no rights needed), models
-# (state spaces searched whole), sim (simulated histories), fuzz (hostile input), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs
+# (state spaces searched whole), sim (simulated histories), fuzz (hostile input), docs (blocks and links of the documents), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs
 # with daemons), vm (guests with other kernels).
 
 set(ASK_TEST_TIMEOUT 60 CACHE STRING "Seconds after which ctest ends a test that sets no limit itself")

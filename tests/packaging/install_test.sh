@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # cmake --install into a stage: everything is there, systemd accepts the units, and the example configurations
-# name every option of their daemon with its default.
+# name every option of their daemon with its default. Links in the documents lead somewhere.
 
 set -euo pipefail
 
 command -v systemd-analyze >/dev/null || { echo "no systemd-analyze here: run tools/install-deps" >&2 && exit 1; }
 stage=$(mktemp -d /tmp/ask-install-test.XXXXXX)
-readonly stage
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+readonly stage root
 trap 'rm -rf "$stage"' EXIT
 
 fail() {
@@ -22,6 +23,8 @@ for program in ask-switchd ask-agentd ask-send ask-recv askctl; do
     [[ -x $stage/usr/bin/$program ]] || fail "usr/bin/$program is not installed"
     "$stage/usr/bin/$program" --help >/dev/null || fail "$program --help fails once installed"
 done
+
+"$root/tests/docs/check_links" "$stage/usr/share/doc/ask" >&2 || fail "installed documents have dead links (above)"
 
 units=$stage/usr/lib/systemd/system
 for daemon in switchd agentd; do

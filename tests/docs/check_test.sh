@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|blocks
+
+set -euo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+scratch=$(mktemp -d /tmp/ask-docs-test.XXXXXX)
+readonly here scratch
+background=
+
+cleanup() {
+    [[ -z $background ]] || kill -KILL "$background" 2>/dev/null || true
+    rm -rf --one-file-system "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() {
+    printf 'FAIL line %s: %s\n' "${BASH_LINENO[0]}" "$*" >&2
+    exit 1
+}
+
+# finds TEXT COMMAND... : it fails, and says so.
+finds() {
+    local -r text=$1
+    shift
+    ! "$@" >"$scratch/said" 2>&1 || fail "passes, though: $text"
+    grep -qF -- "$text" "$scratch/said" || fail "does not say '$text', but: $(<"$scratch/said")"
+}
+
+# shellcheck disable=SC2016  # backticks of Markdown
+test_links() {
+    "$here/check_links" "$here/../.." || fail "dead links (above)"
+    mkdir "$scratch/docs"
+    printf '# One `two`, three!\n\n[up](../README.md) [here](#one-two-three) [web](https://example.org/#x)\n' >"$scratch/docs/a.md"
+    printf 'text [a](docs/a.md#one-two-three) [folder](docs)\n```\n[no](link)\n```\n' >"$scratch/README.md"
+    "$here/check_links" "$scratch" || fail "good links are said to be dead"
+    printf '[gone](docs/b.md)\n' >"$scratch/bad.md"
+    finds './bad.md:1: docs/b.md leads nowhere' "$here/check_links" "$scratch"
+    printf '\n[out](../../etc/passwd)\n' >"$scratch/bad.md"
+    finds './bad.md:2: ../../etc/passwd leads nowhere' "$here/check_links" "$scratch"
+    printf '[anchor](docs/a.md#two)\n' >"$scratch/bad.md"
+    finds 'has no heading for #two' "$here/check_links" "$scratch"
+}
+
+# document LINE... : one of these lines.
+document() {
+    printf '%s\n' "$@" >"$scratch/doc.md"
+}
+
+blocks_say() {
+    finds "$1" env ASK_DOCS_SECONDS="${2:-20}" "$here/blocks_test.sh" "$scratch/doc.md"
+}
+
+# What is planted here are lines of Markdown.
+# shellcheck disable=SC2016
+test_blocks() {
+    local process
+    document '```' 'echo one; echo two' '```' '' '<!-- output -->' '```' 'two' '```'
+    "$here/blocks_test.sh" "$scratch/doc.md" || fail "a good block fails"
+    document '```' 'echo one' '```' '' '<!-- output -->' '```' 'two' '```'
+    blocks_say 'prints something else'
+    document '```' 'false' 'true' '```'
+    blocks_say 'ended with 1'
+    document '```' 'sleep 1000' '```'
+    blocks_say 'still runs after 1 s' 1
+    document '```' 'cat' '```' '' 'text' '```toml' 'a = 1' '```'
+    blocks_say ':6: does not run, and no comment above it says why'
+    document '<!-- not run: -->' '```' 'true' '```'
+    blocks_say "nobody knows what 'not run:' is"
+    document '<!-- not run: reason -->' '```' 'sudo tools/lab up --huts 3' '```'
+    blocks_say 'tools/lab has no --huts'
+    document 'Use `ask-recv --taks` or `tools/labb up`.'
+    blocks_say 'ask-recv has no --taks'
+    blocks_say 'there is no tools/labb'
+    document '## ask-send' '<!-- synopsis -->' '```' 'ask-send --task ID [--fast]' '```'
+    blocks_say 'the synopsis of ask-send has --fast, its --help has not'
+    blocks_say 'ask-send --help has --to, its synopsis has not'
+    blocks_say 'the section of ask-send does not explain --task'
+    document '```' 'sudo tools/lab up --hosts 1 --no-daemons' '```'
+    blocks_say 'leaves its lab behind'
+    # Whatever kills it takes all of it along.
+    document '```' "tools/lab up --name k$$ --hosts 1 --no-daemons; touch $scratch/up; sleep 4321.$$" '```'
+    "$here/blocks_test.sh" "$scratch/doc.md" >"$scratch/said" 2>&1 &
+    background=$!
+    until_true test -e "$scratch/up"
+    until_true pgrep -fx "sleep 4321.$$"
+    process=$background
+    kill -KILL "$process"
+    wait "$process" || true
+    until_true gone pgrep -fx "sleep 4321.$$"
+    ! ip netns list | grep -q "^ask-k$$-" || fail "a killed test leaves namespaces: $(ip netns list)"
+}
+
+gone() {
+    ! "$@"
+}
+
+# until_true COMMAND... : within a time that is ample.
+until_true() {
+    local -r deadline=$((SECONDS + 20 * ${ASK_TEST_PATIENCE:-1}))
+    until "$@" >/dev/null; do
+        ((SECONDS < deadline)) || fail "waited in vain for: $* ($(cat "$scratch/said"))"
+        sleep 0.05
+    done
+}
+
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|blocks" >&2 && exit 2; }
+"test_$1"
+echo "ok $1"
