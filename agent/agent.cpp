@@ -22,7 +22,8 @@ Agent::Agent(AgentConfig configuration, HostLink link)
                 .own_address = link.address,
                 .lease = std::chrono::seconds(config.deadline_seconds),
                 .max_waits = config.max_sessions},
-               &workers, &counters) {
+               &workers, &counters),
+      history(config.history_tasks) {
     if (!config.switch_address.empty()) {
         switch_client = std::make_shared<SwitchClient>(rpc, config.switch_address);
     }

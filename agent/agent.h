@@ -14,6 +14,7 @@
 #include "agent/channels.h"
 #include "agent/config.h"
 #include "agent/counters.h"
+#include "agent/history.h"
 #include "agent/host_link.h"
 #include "agent/memfd_table.h"
 #include "agent/registry.h"
@@ -29,7 +30,20 @@ class SendList {
     struct Entry {
         v1::AgentTask task;
         std::uint16_t port = 0;  // of its channel; 0: none yet
+        std::shared_ptr<Mailbox> mailbox;
     };
+    // Tells the sessions that send to a task of that id to end; how many.
+    std::uint32_t cancel(const std::string& id) {
+        const std::lock_guard lock(mutex_);
+        std::uint32_t told = 0;
+        for (const auto& [sender, entry] : tasks_) {
+            if (entry.task.id() == id) {
+                entry.mailbox->post(SessionEvent::Kind::kCancelled);
+                ++told;
+            }
+        }
+        return told;
+    }
     void put(std::uint64_t sender, Entry entry) {
         const std::lock_guard lock(mutex_);
         tasks_[sender] = std::move(entry);
@@ -69,6 +83,7 @@ struct Agent {
     Channels channels;
     TaskRegistry registry;
     SendList sends;
+    History history;
     RpcChannels rpc;
     std::shared_ptr<SwitchClient> switch_client;  // null: none configured
 

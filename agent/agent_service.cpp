@@ -12,6 +12,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include "agent/convert.h"
 #include "agent/status.h"
 #include "lib/daemon/grpc_status.h"
 
@@ -73,6 +74,25 @@ grpc::Status AgentService::Leave(grpc::ServerContext* /*context*/, const v1::Lea
 grpc::Status AgentService::GetStatus(grpc::ServerContext* /*context*/,
                                      const v1::GetAgentStatusRequest* /*request*/, v1::AgentStatus* reply) {
     *reply = agent_status(agent_);
+    return grpc::Status::OK;
+}
+
+grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::CancelTaskRequest* request,
+                                      v1::CancelTaskReply* reply) {
+    // Whoever may open the socket may end what runs here; nobody else.
+    if (!context->peer().starts_with("unix:")) {
+        return to_status(
+            Error(Errc::kDenied, "a task is cancelled on its own host: askctl task cancel there"));
+    }
+    if (auto valid = check_task_id(request->task_id()); !valid) {
+        return to_status(valid.error());
+    }
+    reply->set_receives(agent_.registry.cancel(request->task_id()) ? 1 : 0);
+    reply->set_sends(agent_.sends.cancel(request->task_id()));
+    if (reply->receives() + reply->sends() == 0) {
+        return to_status(Error(Errc::kUnknown, "no task " + request->task_id() + " is under way on " +
+                                                   agent_.config.name + ": askctl tasks lists what is"));
+    }
     return grpc::Status::OK;
 }
 

@@ -28,6 +28,8 @@ class AgentService final : public v1::Agent::Service {
                        v1::LeaveReply* reply) override;
     grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetAgentStatusRequest* request,
                            v1::AgentStatus* reply) override;
+    grpc::Status CancelTask(grpc::ServerContext* context, const v1::CancelTaskRequest* request,
+                            v1::CancelTaskReply* reply) override;
 
  private:
     Agent& agent_;

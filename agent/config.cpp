@@ -74,6 +74,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "what all result tables together may take, MiB");
     table.integer("deadline_seconds", &config.deadline_seconds, 1, 86400,
                   "how long a task waits for somebody who is silent, unless it says otherwise");
+    table.integer("history_tasks", &config.history_tasks, 0, 4096,
+                  "tasks that askctl still shows after their end");
     table.choice("log_level", &config.log_level, log_levels(), "least severe messages that are logged");
 }
 

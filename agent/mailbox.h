@@ -18,6 +18,7 @@ namespace ask {
 struct SessionEvent {
     enum class Kind : std::uint8_t {
         kStop,         // the daemon ends
+        kCancelled,    // an operator wants the task ended
         kFinAcked,     // send: everything of the task is acknowledged
         kRingBroken,   // send: the application wrote nonsense; `error`
         kChannelFree,  // send: a channel was set aside

@@ -22,7 +22,7 @@ constexpr milliseconds kOptionalSwitchRetryFor{1000};
 constexpr milliseconds kSwitchRetryEvery{200};
 constexpr milliseconds kCloseWait{2000};
 constexpr milliseconds kFetchWait{30000};
-constexpr milliseconds kMarkCheckEvery{1000};
+constexpr milliseconds kWatchEvery{1000};
 constexpr milliseconds kMarkProbeWait{1000};
 constexpr milliseconds kFinalStatsWait{2000};
 constexpr std::uint32_t kMaxSenders = 4096;
@@ -277,7 +277,7 @@ Result<> ReceiveSession::collect() {
         }
         if (Clock::now() >= next_tick) {
             next_tick = Clock::now() + kSessionTick;
-            if (auto fine = check_marks(); !fine) {
+            if (auto fine = watch_flows(); !fine) {
                 return fine;
             }
             const TaskPhase phase =
@@ -390,30 +390,47 @@ Result<> ReceiveSession::check_joined(ReceiveTask& task) const {
                                       (joined.empty() ? "" : ": only " + joined));
 }
 
-// A flow of which only packets with a wrong mark come makes no progress. Until that has lasted for the
-// deadline, its sender is told what is the matter.
-Result<> ReceiveSession::check_marks() {
+Result<> ReceiveSession::watch_flows() {
     const auto now = Clock::now();
-    if (now < next_mark_check_) {
+    if (now < next_watch_) {
         return {};
     }
-    next_mark_check_ = now + std::min(kMarkCheckEvery, task_->deadline / 4);
+    next_watch_ = now + std::min(kWatchEvery, task_->deadline / 4);
     const auto senders = agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
     for (const TaskSender& sender : senders) {
-        if (!sender.joined || sender.fin) {
+        if (!sender.joined) {
             continue;
         }
         const FlowRxStats stats = flow_stats(sender.flow.channel);
-        MarkWatch& watch = marks_[sender.sender];
-        // What the switch acknowledges passed it, though nothing of it comes here.
-        watch.note(now, stats.packets_accepted + sender.stats.packets_acked_by_switch(),
-                   stats.packets_bad_mark);
-        if (!sender.missing && watch.persists(task_->deadline)) {
-            return explain_bad_marks(sender.name, watch.bad());
+        note_receiver_part(sender, stats);
+        if (!sender.fin && !sender.missing) {
+            ASK_PASS(check_marks(sender, stats));
         }
-        agent_.registry.set_trouble(*task_, sender.sender,
-                                    watch.only_bad() ? bad_marks_text(watch.bad()) : "");
     }
+    return {};
+}
+
+void ReceiveSession::note_receiver_part(const TaskSender& sender, const FlowRxStats& stats) {
+    agent_.registry.with(*task_, [&](ReceiveTask& task) {
+        for (TaskSender& entry : task.senders) {
+            if (entry.sender == sender.sender) {
+                set_receiver_part(entry.stats, stats);
+            }
+        }
+    });
+}
+
+// A flow of which only packets with a wrong mark come makes no progress. Until that has lasted for the
+// deadline, its sender is told what is the matter.
+Result<> ReceiveSession::check_marks(const TaskSender& sender, const FlowRxStats& stats) {
+    MarkWatch& watch = marks_[sender.sender];
+    // What the switch acknowledges passed it, though nothing of it comes here.
+    watch.note(Clock::now(), stats.packets_accepted + sender.stats.packets_acked_by_switch(),
+               stats.packets_bad_mark);
+    if (watch.persists(task_->deadline)) {
+        return explain_bad_marks(sender.name, watch.bad());
+    }
+    agent_.registry.set_trouble(*task_, sender.sender, watch.only_bad() ? bad_marks_text(watch.bad()) : "");
     return {};
 }
 
@@ -444,6 +461,9 @@ void ReceiveSession::show_progress(const char* state) {
             joined += sender.joined ? 1 : 0;
             finished += sender.fin ? 1 : 0;
             add_stats(*progress.mutable_stats(), sender.stats);
+        }
+        if (progress.stats().tuples_switch() == 0) {
+            add_switch_part(*progress.mutable_stats(), task.switch_part);
         }
         progress.set_senders_joined(joined);
         progress.set_senders_finished(finished);
@@ -597,13 +617,7 @@ void ReceiveSession::note_receiver_counts() {
     const auto senders = agent_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
     for (const TaskSender& sender : senders) {
         const FlowRxStats stats = flow_stats(sender.flow.channel);
-        agent_.registry.with(*task_, [&](ReceiveTask& task) {
-            for (TaskSender& entry : task.senders) {
-                if (entry.sender == sender.sender) {
-                    set_receiver_part(entry.stats, stats);
-                }
-            }
-        });
+        note_receiver_part(sender, stats);
         packets_of_[sender.sender] = stats.last_seq - sender.flow.first_seq + 1;
     }
 }
@@ -673,6 +687,7 @@ void ReceiveSession::finish_well() {
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_COMMITTED);
     agent_.registry.end(task_, std::move(outcome));
+    agent_.history.add(agent_.registry.describe(*task_));
     spdlog::info("task {}: committed", task_->id);
     close_on_switch();
 }
@@ -716,6 +731,7 @@ void ReceiveSession::give_up(const Error& reason) {
         outcome.set_code(static_cast<std::int32_t>(error.code()));
         outcome.set_error("receiver " + agent_.config.name + ": " + error.text());
         agent_.registry.end(task_, std::move(outcome));
+        agent_.history.add(agent_.registry.describe(*task_));
     }
     if (on_workers_) {
         for (unsigned i = 0; i < agent_.workers.size(); ++i) {

@@ -45,7 +45,10 @@ class ReceiveSession {
     // As far as a task's locked members are concerned: under the registry's mutex.
     static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
     Result<> check_joined(ReceiveTask& task) const;
-    Result<> check_marks();
+    // Now and then: what has come of each sender, for whoever looks, and whether it came the right way.
+    Result<> watch_flows();
+    Result<> check_marks(const TaskSender& sender, const FlowRxStats& stats);
+    void note_receiver_part(const TaskSender& sender, const FlowRxStats& stats);
     [[nodiscard]] static std::string bad_marks_text(std::uint64_t packets);
     [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets) const;
     [[nodiscard]] bool all_finished();
@@ -82,7 +85,7 @@ class ReceiveSession {
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken
-    Clock::time_point next_mark_check_ = Clock::now();
+    Clock::time_point next_watch_ = Clock::now();
 };
 
 }  // namespace ask

@@ -415,34 +415,64 @@ std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
     return tasks;
 }
 
+bool TaskRegistry::cancel(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    const auto task = live_.find(id);
+    if (task == live_.end()) {
+        return false;
+    }
+    task->second->mailbox->post(SessionEvent::Kind::kCancelled);
+    return true;
+}
+
+void TaskRegistry::note_switch_part(ReceiveTask& task, const v1::FlowStats& stats) {
+    const std::lock_guard lock(mutex_);
+    task.switch_part.Clear();
+    add_switch_part(task.switch_part, stats);
+}
+
+v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
+    v1::AgentTask entry;
+    entry.set_id(task.id);
+    entry.set_instance(task.instance);
+    entry.set_role("receiver");
+    entry.set_state(to_string(task.phase));
+    entry.set_op(task.op);
+    entry.set_senders_expected(task.senders_expected);
+    for (const TaskSender& sender : task.senders) {
+        entry.add_senders_joined(sender.name);
+        if (sender.fin) {
+            entry.add_senders_finished(sender.name);
+        }
+        add_stats(*entry.mutable_stats(), sender.stats);
+    }
+    if (entry.stats().tuples_switch() == 0) {
+        add_switch_part(*entry.mutable_stats(), task.switch_part);
+    }
+    entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task.opened).count());
+    entry.set_error(task.outcome.error());
+    if (task.phase > TaskPhase::kOpening) {
+        *entry.mutable_geometry() = geometry_to_proto(task.geometry);
+        entry.set_aggregators(task.aggregators);
+        entry.set_note(task.note);
+        entry.set_geometry_reason(task.geometry_reason);
+    }
+    return entry;
+}
+
 std::vector<v1::AgentTask> TaskRegistry::describe() {
     const std::lock_guard lock(mutex_);
     forget_old_locked();
     std::vector<v1::AgentTask> list;
     for (const auto& [instance, task] : by_instance_) {
-        v1::AgentTask& entry = list.emplace_back();
-        entry.set_id(task->id);
-        entry.set_instance(instance);
-        entry.set_role("receiver");
-        entry.set_state(to_string(task->phase));
-        entry.set_op(task->op);
-        entry.set_senders_expected(task->senders_expected);
-        for (const TaskSender& sender : task->senders) {
-            entry.add_senders_joined(sender.name);
-            if (sender.fin) {
-                entry.add_senders_finished(sender.name);
-            }
-            add_stats(*entry.mutable_stats(), sender.stats);
-        }
-        entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task->opened).count());
-        if (task->phase > TaskPhase::kOpening) {
-            *entry.mutable_geometry() = geometry_to_proto(task->geometry);
-            entry.set_aggregators(task->aggregators);
-            entry.set_note(task->note);
-            entry.set_geometry_reason(task->geometry_reason);
-        }
+        list.push_back(describe_locked(*task));
     }
     return list;
+}
+
+v1::AgentTask TaskRegistry::describe(const ReceiveTask& task) {
+    const std::lock_guard lock(mutex_);
+    return describe_locked(task);
 }
 
 }  // namespace ask

@@ -77,8 +77,9 @@ struct ReceiveTask {
     TaskPhase phase = TaskPhase::kOpening;
     SampleBox samples;
     std::vector<TaskSender> senders;
-    bool too_late = false;  // to join: the task goes on without those that have not
-    v1::Outcome outcome;    // RUNNING until it ends
+    v1::FlowStats switch_part;  // of all senders, while the task runs; at its end each sender has its own
+    bool too_late = false;      // to join: the task goes on without those that have not
+    v1::Outcome outcome;        // RUNNING until it ends
     Clock::time_point forget_at;
 };
 
@@ -112,6 +113,9 @@ class TaskRegistry {
     // Calls are no longer held back.
     void stop();
 
+    // Tells the session of the live task of that id, if there is one, to end it.
+    bool cancel(const std::string& id);
+
     // Other agents' calls (proto/agent.proto).
     Result<v1::TaskOffer> look_up(const v1::LookupRequest& request);
     Result<v1::JoinReply> join(const v1::JoinRequest& request);
@@ -120,9 +124,14 @@ class TaskRegistry {
 
     // Tasks open on a switch, to be kept alive there.
     std::vector<std::shared_ptr<ReceiveTask>> on_switch();
+    // What the switch says that it has done for a task so far.
+    void note_switch_part(ReceiveTask& task, const v1::FlowStats& stats);
     std::vector<v1::AgentTask> describe();
+    // One of them, as status shows it.
+    v1::AgentTask describe(const ReceiveTask& task);
 
  private:
+    static v1::AgentTask describe_locked(const ReceiveTask& task);
     using Lock = std::unique_lock<std::mutex>;
     // When a call is answered at the latest that may be held back for so long.
     static Clock::time_point held_until(std::uint32_t wait_ms);

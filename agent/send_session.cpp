@@ -38,10 +38,13 @@ SendSession::SendSession(Agent& agent, SessionIo& io, v1::OpenSend request)
 void SendSession::run() {
     describe("looking for the task");
     auto result = run_within_limits([this] { return run_steps(); });
+    v1::AgentTask ended = description(result ? "committed" : "failed");
     if (!result) {
+        ended.set_error(clean_text(result.error().text()));
         give_up(result.error());
     }
     agent_.sends.remove(sender_);
+    agent_.history.add(std::move(ended));
 }
 
 Result<> SendSession::run_steps() {
@@ -534,6 +537,11 @@ void SendSession::show_progress() {
 }
 
 void SendSession::describe(const std::string& state) {
+    agent_.sends.put(sender_,
+                     {description(state), lease_ ? lease_->id.port : std::uint16_t{0}, io_.mailbox()});
+}
+
+v1::AgentTask SendSession::description(const std::string& state) const {
     v1::AgentTask task;
     task.set_id(request_.task_id());
     task.set_instance(offer_.instance());
@@ -546,7 +554,7 @@ void SendSession::describe(const std::string& state) {
     if (streaming_ || fin_acked_) {
         set_sender_part(*task.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     }
-    agent_.sends.put(sender_, {std::move(task), lease_ ? lease_->id.port : std::uint16_t{0}});
+    return task;
 }
 
 Result<> SendSession::report_done() {

@@ -49,6 +49,7 @@ class SendSession {
     void start_renew();
     void show_progress();
     void describe(const std::string& state);
+    [[nodiscard]] v1::AgentTask description(const std::string& state) const;
     [[nodiscard]] StreamState stream_state() const;
     // Waits a little; fails if the application or the daemon ends meanwhile.
     Result<> pause();

@@ -10,6 +10,7 @@ namespace ask {
 namespace {
 
 constexpr milliseconds kReplyWait{5000};
+constexpr std::size_t kLongestReason = 512;
 
 }  // namespace
 
@@ -29,6 +30,10 @@ Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until) {
             wake.events.end()) {
             return stopping_error();
         }
+        if (std::ranges::find(wake.events, SessionEvent::Kind::kCancelled, &SessionEvent::kind) !=
+            wake.events.end()) {
+            return Error(Errc::kAborted, "cancelled by askctl task cancel");
+        }
     }
     if (entries[0].revents != 0) {
         v1::LocalRequest request;
@@ -39,6 +44,9 @@ Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until) {
         if (*received == LocalIo::kClosed) {
             application_gone_ = true;
             return Error(Errc::kAborted, "its application ended early");
+        }
+        if (*received == LocalIo::kDone && request.has_give_up()) {
+            return Error(Errc::kAborted, request.give_up().reason().substr(0, kLongestReason));
         }
         if (*received == LocalIo::kDone) {
             wake.request = std::move(request);

@@ -26,10 +26,10 @@ class SessionIo {
 
     struct Wake {
         std::optional<v1::LocalRequest> request;  // from the application
-        std::vector<SessionEvent> events;         // never kStop: that is an error
+        std::vector<SessionEvent> events;         // never kStop or kCancelled: those are errors
     };
-    // Until something happens, or `until`. kAborted: the application has closed its socket, or the daemon
-    // ends. kInput: the application sent nonsense.
+    // Until something happens, or `until`. kAborted: the application has closed its socket or gives up, an
+    // operator cancels the task, or the daemon ends. kInput: the application sent nonsense.
     Result<Wake> wait(Clock::time_point until);
     // The same, deaf to the application; what has come is left in the mailbox.
     void wait_mailbox(Clock::time_point until) const;

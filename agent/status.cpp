@@ -174,6 +174,9 @@ v1::AgentStatus agent_status(Agent& agent) {
     for (const SendList::Entry& send : sends) {
         *status.add_tasks() = send.task;
     }
+    for (const v1::AgentTask& task : agent.history.list()) {
+        *status.add_ended() = task;
+    }
     add_counters(agent, status);
     status.set_uptime_seconds(std::chrono::duration<double>(Clock::now() - agent.started).count());
     return status;

@@ -135,6 +135,13 @@ void SwitchKeeper::renew() {
         return;
     }
     tell_lost(tasks, *reply, agent_.switch_client->name());
+    for (const v1::TaskPart& part : reply->parts()) {
+        const auto task = std::ranges::find_if(
+            tasks, [&](const auto& candidate) { return candidate->instance == part.instance(); });
+        if (task != tasks.end()) {
+            agent_.registry.note_switch_part(**task, part.stats());
+        }
+    }
 }
 
 }  // namespace ask

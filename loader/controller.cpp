@@ -218,6 +218,20 @@ Result<ControllerReport> Controller::report() const {
     return report;
 }
 
+Result<std::vector<TaskReport>> Controller::report_tasks(std::span<const std::uint64_t> instances) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<TaskReport> reports;
+    for (const std::uint64_t instance : instances) {
+        const auto task = tasks_.find(instance);
+        if (task != tasks_.end() && task->second.state == Task::State::kOpen) {
+            auto part = report_task(instance, task->second);
+            ASK_PASS(part);
+            reports.push_back(std::move(*part));
+        }
+    }
+    return reports;
+}
+
 Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& task) const {
     const ask_task& entry = task.entry;
     const std::uint64_t swap = load_swap(task);

@@ -137,6 +137,8 @@ class Controller {
                        const CheckSecret& secret);
     // Restarts the leases; returns instances that are not open.
     std::vector<std::uint64_t> renew(std::span<const std::uint64_t> instances);
+    // What has been done so far for those of the instances that are open.
+    Result<std::vector<TaskReport>> report_tasks(std::span<const std::uint64_t> instances) const;
     // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
     // nobody writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task
     // is in another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's

@@ -271,6 +271,13 @@ grpc::Status SwitchService::RenewTasks(grpc::ServerContext* /*context*/, const v
     for (const std::uint64_t instance : controller_.renew(instances)) {
         reply->add_unknown(instance);
     }
+    if (const auto reports = controller_.report_tasks(instances); reports.ok()) {
+        for (const TaskReport& report : *reports) {
+            v1::TaskPart& part = *reply->add_parts();
+            part.set_instance(report.instance);
+            write_stats(report.stats, part.mutable_stats());
+        }
+    }
     fill_mark(reply->mutable_mark());
     return grpc::Status::OK;
 }

@@ -91,6 +91,10 @@ Result<> AgentLink::request(const v1::LocalRequest& request) {
     return last_words ? gone() : std::move(last_words).error();
 }
 
+void AgentLink::last_words(const v1::LocalRequest& request) {
+    [[maybe_unused]] const auto sent = socket_.try_send(request);
+}
+
 Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     last_heard_ = Clock::now();
     if (reply.kind_case() == v1::LocalReply::kFailed) {

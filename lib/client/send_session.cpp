@@ -65,6 +65,7 @@ class SendSession::Impl {
     Result<> flush();
     Result<> wait_for_input(int fd);
     Result<> cannot_repeat();
+    void abandon(std::string_view reason);
     Result<TaskStats> finish();
 
  private:
@@ -194,6 +195,12 @@ Result<> SendSession::Impl::cannot_repeat() {
     return link_.request(request);
 }
 
+void SendSession::Impl::abandon(std::string_view reason) {
+    v1::LocalRequest request;
+    request.mutable_give_up()->set_reason(std::string(reason));
+    link_.last_words(request);
+}
+
 Result<TaskStats> SendSession::Impl::finish() {
     if (combiner_) {
         ASK_PASS(
@@ -248,6 +255,9 @@ Result<> SendSession::wait_for_input(int fd) {
 }
 Result<> SendSession::cannot_repeat() {
     return impl_->cannot_repeat();
+}
+void SendSession::abandon(std::string_view reason) {
+    impl_->abandon(reason);
 }
 Result<TaskStats> SendSession::finish() {
     return impl_->finish();

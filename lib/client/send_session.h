@@ -70,6 +70,9 @@ class SendSession {
     // Like flush(), then waits until `fd` (an input) is readable, with the agent's news taken in meanwhile;
     // as long as it takes: an idle input is no error.
     Result<> wait_for_input(int fd);
+    // Nothing more will come, and the task cannot succeed: tells everybody concerned why, instead of leaving
+    // them to the closed connection. Does not wait; no call is allowed after it.
+    void abandon(std::string_view reason);
     // From now on a switch that loses what it has ends the task for everybody (kSwitchLost).
     Result<> cannot_repeat();
     // No more tuples: returns once the receiver has committed the result.

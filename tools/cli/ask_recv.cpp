@@ -3,6 +3,7 @@
 // ask-recv: opens a task and prints its result.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/rate.h"
 #include "tools/cli/stats_file.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/swap_flag.h"
@@ -120,8 +122,9 @@ Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress
         return std::move(options).error();
     }
     options->cancel_fd = stop_fd;
-    options->on_progress = [&progress, &flags](const client::TaskProgress& now) {
-        progress.show(describe_receive(now, flags.senders));
+    options->on_progress = [&progress, &flags, rate = Rate()](const client::TaskProgress& now) mutable {
+        const double gained = rate.add(std::chrono::steady_clock::now(), now.stats.tuples_in);
+        progress.show(describe_receive(now, flags.senders, gained));
     };
     options->on_run_again = [&progress](const Error& why) { progress.note(why.text()); };
     auto session = client::ReceiveSession::open(*std::move(options));

@@ -13,6 +13,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/input.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/rate.h"
 #include "tools/cli/sampling.h"
 #include "tools/cli/stats_file.h"
 #include "tools/cli/stop_signals.h"
@@ -73,10 +74,17 @@ Result<client::TaskStats> send_once(const Flags& flags, const std::optional<KeyS
         .as_count = flags.count,
         .can_repeat = inputs.can_repeat(),
         .cancel_fd = stop_fd,
-        .on_progress = [&progress](const client::TaskProgress& now) { progress.show(describe_send(now)); },
+        .on_progress =
+            [&progress, &inputs, rate = Rate()](const client::TaskProgress& now) mutable {
+                const double gained = rate.add(std::chrono::steady_clock::now(), now.stats.tuples_in);
+                progress.show(describe_send(now, gained, inputs.share_read()));
+            },
     });
     ASK_PASS(session);
-    ASK_PASS(inputs.send(*session, stop_fd));
+    if (auto sent = inputs.send(*session, stop_fd); !sent) {
+        session->abandon(sent.error().text());
+        return std::move(sent).error();
+    }
     return session->finish();
 }
 

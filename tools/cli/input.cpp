@@ -19,10 +19,16 @@ bool is_stdin(const std::string& file) {
     return file == "-";
 }
 
-bool is_regular_file(const std::string& file) {
+// In bytes; nothing if it is no regular file.
+std::optional<double> regular_size(const std::string& file) {
     struct stat info{};
     const int got = is_stdin(file) ? ::fstat(STDIN_FILENO, &info) : ::stat(file.c_str(), &info);
-    return got == 0 && S_ISREG(info.st_mode);
+    return got == 0 && S_ISREG(info.st_mode) ? std::optional(static_cast<double>(info.st_size))
+                                             : std::nullopt;
+}
+
+bool is_regular_file(const std::string& file) {
+    return regular_size(file).has_value();
 }
 
 bool readable_now(int fd) {
@@ -92,6 +98,7 @@ void SendInputs::begin_with(Input first) {
 
 Result<> SendInputs::send(client::SendSession& session, int stop_fd) {
     for (std::size_t i = 0; i < files_.size(); ++i) {
+        current_ = i;
         ASK_PASS(open(i));
         ASK_PASS(send_input(session, *inputs_[i], stop_fd));
         // There may be more files than descriptors.
@@ -100,6 +107,24 @@ Result<> SendInputs::send(client::SendSession& session, int stop_fd) {
         }
     }
     return {};
+}
+
+std::optional<double> SendInputs::share_read() const {
+    double total = 0;
+    double read = 0;
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        const auto size = regular_size(files_[i]);
+        if (!size) {
+            return std::nullopt;
+        }
+        total += *size;
+        read += i < current_ ? *size : 0;
+    }
+    if (current_ < inputs_.size() && inputs_[current_]) {
+        read += static_cast<double>(std::max<off_t>(::lseek(inputs_[current_]->fd, 0, SEEK_CUR), 0));
+    }
+    // A file may have grown since it was opened.
+    return total > 0 ? std::optional(std::min(read / total, 1.0)) : std::nullopt;
 }
 
 // At its beginning, whether it has been read before or not.

@@ -45,6 +45,8 @@ class SendInputs {
     // Sends every line of every input from its beginning; tells the session when there can be no other time.
     // Errors in lines name file, line and column. `stop_fd` readable: kAborted.
     Result<> send(client::SendSession& session, int stop_fd);
+    // Of all bytes of all inputs, as they lie on disk; nothing if one is no regular file.
+    [[nodiscard]] std::optional<double> share_read() const;
 
  private:
     Result<> open(std::size_t index);
@@ -56,6 +58,7 @@ class SendInputs {
     std::size_t room_;
     bool can_repeat_;
     std::vector<std::optional<Input>> inputs_;  // by file; none: not opened yet
+    std::size_t current_ = 0;                   // the file that is being sent
 };
 
 }  // namespace ask::cli

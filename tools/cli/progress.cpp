@@ -51,6 +51,10 @@ void ProgressLine::clear() {
     }
 }
 
+std::string rate_text(double rate) {
+    return rate > 0 ? " (" + short_count(static_cast<std::uint64_t>(rate)) + "/s)" : "";
+}
+
 std::string short_count(std::uint64_t count) {
     constexpr std::array<const char*, 6> kUnits = {" k", " M", " G", " T", " P", " E"};
     if (count < 10'000) {
@@ -67,9 +71,11 @@ std::string short_count(std::uint64_t count) {
     return text.data();
 }
 
-std::string describe_send(const client::TaskProgress& progress) {
+std::string describe_send(const client::TaskProgress& progress, double rate, std::optional<double> share) {
     const client::TaskStats& stats = progress.stats;
-    std::string text = progress.state + ", " + short_count(stats.tuples_in) + " tuples in";
+    std::string text = progress.state + ", " +
+                       (share ? std::to_string(static_cast<int>(*share * 100)) + " % read, " : "") +
+                       short_count(stats.tuples_in) + " tuples in" + rate_text(rate);
     if (stats.packets_sent > 0) {
         text += ", " + short_count(stats.tuples_merged) + " merged, " + short_count(stats.packets_sent) +
                 " packets sent, " + short_count(stats.packets_acked_by_switch) + " ended at the switch";
@@ -77,10 +83,12 @@ std::string describe_send(const client::TaskProgress& progress) {
     return text;
 }
 
-std::string describe_receive(const client::TaskProgress& progress, std::uint32_t senders) {
+std::string describe_receive(const client::TaskProgress& progress, std::uint32_t senders, double rate) {
     return progress.state + ", senders: " + std::to_string(progress.senders_joined) + " of " +
            std::to_string(senders) + " joined, " + std::to_string(progress.senders_finished) + " finished, " +
-           short_count(progress.stats.tuples_receiver.total()) + " tuples here";
+           short_count(progress.stats.tuples_in) + " tuples in" + rate_text(rate) + ", " +
+           short_count(progress.stats.tuples_switch) + " added up on the switch, " +
+           short_count(progress.stats.tuples_receiver.total()) + " here";
 }
 
 }  // namespace ask::cli

@@ -3,6 +3,8 @@
 // One line on the terminal that is written over as a task goes on; nothing anywhere else.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lib/client/task.h"
@@ -31,7 +33,13 @@ class ProgressLine {
 
 // "12345678" as "12.3 M".
 [[nodiscard]] std::string short_count(std::uint64_t count);
-[[nodiscard]] std::string describe_send(const client::TaskProgress& progress);
-[[nodiscard]] std::string describe_receive(const client::TaskProgress& progress, std::uint32_t senders);
+// " (12.3 M/s)"; nothing where it is not known.
+[[nodiscard]] std::string rate_text(double rate);
+// `rate`: tuples handed in a second; 0: not known. `share`: of the input that has been read, if its size is
+// known.
+[[nodiscard]] std::string describe_send(const client::TaskProgress& progress, double rate,
+                                        std::optional<double> share);
+[[nodiscard]] std::string describe_receive(const client::TaskProgress& progress, std::uint32_t senders,
+                                           double rate);
 
 }  // namespace ask::cli

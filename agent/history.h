@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the last tasks of this agent ended, for status only.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "agent/rpc.h"
+#include "proto/agent.pb.h"
+
+namespace ask {
+
+// The `limit` that ended last. Thread-safe.
+class History {
+ public:
+    explicit History(std::size_t limit) : limit_(limit) {}
+
+    void add(v1::AgentTask task) {
+        const std::lock_guard lock(mutex_);
+        ended_.emplace_back(Clock::now(), std::move(task));
+        while (ended_.size() > limit_) {
+            ended_.pop_front();
+        }
+    }
+    // The latest first.
+    [[nodiscard]] std::vector<v1::AgentTask> list() const {
+        const std::lock_guard lock(mutex_);
+        std::vector<v1::AgentTask> all;
+        all.reserve(ended_.size());
+        for (auto entry = ended_.rbegin(); entry != ended_.rend(); ++entry) {
+            all.push_back(entry->second);
+            all.back().set_ended_seconds_ago(
+                std::chrono::duration<double>(Clock::now() - entry->first).count());
+        }
+        return all;
+    }
+
+ private:
+    const std::size_t limit_;
+    mutable std::mutex mutex_;
+    std::deque<std::pair<Clock::time_point, v1::AgentTask>> ended_;
+};
+
+}  // namespace ask
