@@ -78,6 +78,8 @@ std::string name_of(grpc::StatusCode code) {
             return "RESOURCE_EXHAUSTED";
         case grpc::StatusCode::FAILED_PRECONDITION:
             return "FAILED_PRECONDITION";
+        case grpc::StatusCode::PERMISSION_DENIED:
+            return "PERMISSION_DENIED";
         case grpc::StatusCode::ABORTED:
             return "ABORTED";
         case grpc::StatusCode::UNAVAILABLE:

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // askctl: what agents and switches have to say.
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/client/task.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/output.h"
+#include "tools/cli/region_dump.h"
 #include "tools/cli/report.h"
 
 namespace ask::cli {
@@ -23,6 +29,9 @@ struct Flags {
     std::string agent;
     std::string switch_address;
     bool json = false;
+    bool all = false;
+    std::size_t top = 0;
+    double watch = 0;  // seconds between two looks; 0: one look
     std::string task;
 };
 
@@ -61,14 +70,34 @@ int with_status(const Flags& flags, Show&& show) {
     return status ? print(show(*status)) : fail(kName, status.error());
 }
 
-int explain(const Flags& flags) {
+// Once, or every so often until a signal: a daemon that is away may come back, a reader that has gone will
+// not.
+template <typename Look>
+int watch(const Flags& flags, Look look) {
+    if (flags.watch == 0) {
+        return look();
+    }
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    for (;;) {
+        // A terminal is written over from its top; elsewhere a blank line parts one look from the next.
+        if (const int code = print(terminal ? "\033[H\033[J" : ""); code != 0) {
+            return code;
+        }
+        look();
+        if (const int code = print(terminal ? "" : "\n"); code != 0) {
+            return code;
+        }
+        ::poll(nullptr, 0, static_cast<int>(flags.watch * 1000));  // the interval asked for
+    }
+}
+
+// What is known of the task: this host's agent, and its switch; or the switch alone.
+Result<TaskSources> ask_all(const Flags& flags) {
     TaskSources sources;
     std::string address = switch_to_ask(flags);
     if (address.empty()) {
         auto status = agent_status(client::agent_socket_path(flags.agent));
-        if (!status) {
-            return fail(kName, status.error());
-        }
+        ASK_PASS(status);
         address = status->switch_address();
         sources.agent = *std::move(status);
     }
@@ -79,11 +108,84 @@ int explain(const Flags& flags) {
         } else if (sources.agent) {
             sources.switch_trouble = status.error().text();
         } else {
-            return fail(kName, status.error());
+            return std::move(status).error();
         }
     }
-    auto text = explain_task(flags.task, sources);
+    return sources;
+}
+
+int explain(const Flags& flags) {
+    const auto sources = ask_all(flags);
+    if (!sources) {
+        return fail(kName, sources.error());
+    }
+    if (flags.json) {
+        const auto json = explain_task_json(flags.task, *sources);
+        return json ? print(ask::cli::dump(*json)) : fail(kName, json.error());
+    }
+    const auto text = explain_task(flags.task, *sources);
     return text ? print(*text) : fail(kName, text.error());
+}
+
+// The copy of that epoch may be closed while it is on its way: then there is another to look at.
+Result<RegionDump> read_task(const std::string& address, const std::string& id) {
+    constexpr int kTries = 3;
+    for (int tries = 1;; ++tries) {
+        const auto status = switch_status(address);
+        ASK_PASS(status);
+        const auto task = std::ranges::find(status->tasks(), id, &v1::SwitchTask::id);
+        if (task == status->tasks().end()) {
+            return Error(Errc::kUnknown, "no task " + id + " on the switch at " + address +
+                                             ": what it had of one that ended went to the receiver");
+        }
+        if (task->aggregators() == 0) {
+            return Error(Errc::kUnknown, "task " + id + " has no memory on the switch at " + address);
+        }
+        RegionDump dump(task->op());
+        auto read =
+            read_region(address, *task, [&dump](std::string_view entries) { return dump.add(entries); });
+        if (read) {
+            return dump;
+        }
+        if (tries == kTries) {
+            return std::move(read).error().with_context("task " + id + " changes while it is read");
+        }
+    }
+}
+
+int dump_task(const Flags& flags) {
+    std::string address = switch_to_ask(flags);
+    if (address.empty()) {
+        const auto status = agent_status(client::agent_socket_path(flags.agent));
+        if (!status) {
+            return fail(kName, status.error());
+        }
+        address = status->switch_address();
+    }
+    if (address.empty()) {
+        return fail(kName,
+                    Error(Errc::kUsage, "this agent has no switch: name one with --switch or ASK_SWITCH"));
+    }
+    const auto dump = read_task(address, flags.task);
+    if (!dump) {
+        return fail(kName, dump.error());
+    }
+    return print(flags.json ? ask::cli::dump(dump->json(flags.top)) : dump->text(flags.top));
+}
+
+int cancel(const Flags& flags) {
+    if (!switch_to_ask(flags).empty()) {
+        return fail(kName, Error(Errc::kUsage,
+                                 "a task is cancelled on a host that receives it or sends to it; a "
+                                 "switch takes back what nobody renews"));
+    }
+    const auto reply = cancel_task(client::agent_socket_path(flags.agent), flags.task);
+    if (!reply) {
+        return fail(kName, reply.error());
+    }
+    return print("task " + flags.task + ": " + std::to_string(reply->receives()) + " receive and " +
+                 std::to_string(reply->sends()) +
+                 " send(s) are ending here, and with them the task everywhere\n");
 }
 
 int status(const Flags& flags) {
@@ -93,8 +195,9 @@ int status(const Flags& flags) {
 }
 
 int tasks(const Flags& flags) {
-    return with_status(
-        flags, [&flags](const auto& from) { return flags.json ? dump(tasks_json(from)) : tasks_text(from); });
+    return with_status(flags, [&flags](const auto& from) {
+        return flags.json ? dump(tasks_json(from, flags.all)) : tasks_text(from, flags.all);
+    });
 }
 
 int counters(const Flags& flags) {
@@ -103,9 +206,62 @@ int counters(const Flags& flags) {
     });
 }
 
+void add_watch(CLI::App* command, Flags& flags) {
+    command
+        ->add_option("--watch", flags.watch, "look again every SECONDS (1 if it is not said), until Ctrl-C")
+        ->expected(0, 1)
+        ->default_str("1")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->type_name("[SECONDS]");
+}
+
+// A command, and what it runs.
+using Commands = std::vector<std::pair<CLI::App*, std::function<int(const Flags&)>>>;
+
+void add_overviews(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const status_command =
+        app.add_subcommand("status", "who it is and how it is set up; fails if it cannot be reached");
+    auto* const tasks_command = app.add_subcommand("tasks", "tasks, their state and where their tuples went");
+    auto* const counters_command = app.add_subcommand("counters", "every counter, with its meaning");
+    for (auto* const command : {status_command, tasks_command, counters_command}) {
+        command->add_flag("--json", flags.json, "for scripts: JSON");
+    }
+    add_watch(status_command, flags);
+    add_watch(tasks_command, flags);
+    tasks_command->add_flag("--all", flags.all, "the last ones that have ended, too");
+    commands.emplace_back(status_command,
+                          [](const Flags& f) { return watch(f, [&f] { return status(f); }); });
+    commands.emplace_back(tasks_command, [](const Flags& f) { return watch(f, [&f] { return tasks(f); }); });
+    commands.emplace_back(counters_command, counters);
+}
+
+void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const task = app.add_subcommand("task", "about one task");
+    task->require_subcommand(1);
+    auto* const explain_command =
+        task->add_subcommand("explain", "in words: where its tuples went and why, what it waits for");
+    auto* const dump_command = task->add_subcommand(
+        "dump", "keys and values in its memory on the switch, as packets go on: a snapshot");
+    auto* const cancel_command =
+        task->add_subcommand("cancel", "end it, if it is received on this host or sent to");
+    for (auto* const command : {explain_command, dump_command, cancel_command}) {
+        command->add_option("ID", flags.task, "id of the task")->required();
+    }
+    for (auto* const command : {explain_command, dump_command}) {
+        command->add_flag("--json", flags.json, "for scripts: JSON");
+    }
+    dump_command->add_option("--top", flags.top, "only the N largest values, the largest first")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32))
+        ->type_name("N");
+    commands.emplace_back(explain_command, explain);
+    commands.emplace_back(dump_command, dump_task);
+    commands.emplace_back(cancel_command, cancel);
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Asks this host's agent, or a switch, what there is.", kName);
     Flags flags;
+    Commands commands;
     app.add_option("--agent", flags.agent,
                    "socket of this host's agent (default: $ASK_AGENT, else /run/ask/agent.sock)")
         ->type_name("PATH");
@@ -115,27 +271,14 @@ int run(int argc, char** argv) {
     app.require_subcommand(1);
     // Flags may come after the command too.
     app.fallthrough();
-    auto* const status_command =
-        app.add_subcommand("status", "who it is and how it is set up; fails if it cannot be reached");
-    auto* const tasks_command = app.add_subcommand("tasks", "tasks, their state and where their tuples went");
-    auto* const counters_command = app.add_subcommand("counters", "every counter, with its meaning");
-    for (auto* const command : {status_command, tasks_command, counters_command}) {
-        command->add_flag("--json", flags.json, "for scripts: JSON");
-    }
-    auto* const task_command = app.add_subcommand("task", "about one task");
-    task_command->require_subcommand(1);
-    auto* const explain_command =
-        task_command->add_subcommand("explain", "in words: where its tuples went and why, what it waits for");
-    explain_command->add_option("ID", flags.task, "id of the task")->required();
+    add_overviews(app, flags, commands);
+    add_task_commands(app, flags, commands);
     if (const int code = parse(app, argc, argv); code >= 0) {
         return code;
     }
-    if (explain_command->parsed()) {
-        return explain(flags);
-    }
-    return status_command->parsed()  ? status(flags)
-           : tasks_command->parsed() ? tasks(flags)
-                                     : counters(flags);
+    const auto chosen =
+        std::ranges::find_if(commands, [](const auto& entry) { return entry.first->parsed(); });
+    return chosen->second(flags);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 // Asks agents and switches about themselves over gRPC.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "lib/base/result.h"
 #include "proto/agent.pb.h"
@@ -16,5 +18,10 @@ namespace ask::cli {
 Result<v1::AgentStatus> agent_status(const std::string& socket);
 // `address`: HOST:PORT of ask-switchd.
 Result<v1::SwitchStatus> switch_status(const std::string& address);
+// kUnknown: nothing of that id is under way there.
+Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::string& id);
+// A look at the copy in use of a task's region, whose entries `sink` gets; packets go on meanwhile.
+Result<> read_region(const std::string& address, const v1::SwitchTask& task,
+                     const std::function<Result<>(std::string_view entries)>& sink);
 
 }  // namespace ask::cli

@@ -38,7 +38,9 @@ std::string unfinished(const v1::AgentTask& task) {
 
 std::string waits_for(const v1::AgentTask& task) {
     if (task.state() == "committed" || task.state() == "failed") {
-        return "nothing: it is " + task.state();
+        const std::string since =
+            task.ended_seconds_ago() > 0 ? " since " + duration_text(task.ended_seconds_ago()) : "";
+        return "nothing: it is " + task.state() + since;
     }
     if (task.role() == "sender") {
         return "its own input, then the receiver " + task.peer() + " to commit";
@@ -66,6 +68,9 @@ std::string agent_part(const v1::AgentTask& task) {
                 names_in_brackets(task.senders_finished()) + ".\n";
     }
     text += "It waits for " + waits_for(task) + ".\n";
+    if (!task.error().empty()) {
+        text += "What went wrong: " + task.error() + ".\n";
+    }
     if (!task.geometry_reason().empty()) {
         text += "Its geometry, " + geometry_text(task.geometry()) + ", was " + task.geometry_reason() + ".\n";
     }
@@ -149,40 +154,92 @@ v1::FlowStats with_switch_part(v1::FlowStats stats, const v1::SwitchTask* on_swi
     return stats;
 }
 
+// Of this host's agent, those under way first. A host may send to a task that it receives; one whose end not
+// everybody knows yet is in both lists.
+std::vector<const v1::AgentTask*> tasks_here(const std::string& id, const v1::AgentStatus& status) {
+    std::vector<const v1::AgentTask*> found;
+    const auto add = [&](const v1::AgentTask& task) {
+        const bool known = std::ranges::any_of(found, [&](const v1::AgentTask* other) {
+            return other->instance() == task.instance() && other->role() == task.role() &&
+                   other->peer() == task.peer() && task.role() == "receiver";
+        });
+        if (task.id() == id && !known) {
+            found.push_back(&task);
+        }
+    };
+    std::ranges::for_each(status.tasks(), add);
+    if (found.empty()) {
+        std::ranges::for_each(status.ended(), add);
+    }
+    return found;
+}
+
+struct Found {
+    const v1::SwitchTask* on_switch = nullptr;
+    std::vector<const v1::AgentTask*> here;
+};
+
+Result<Found> find(const std::string& id, const TaskSources& sources) {
+    Found found{.on_switch = sources.on_switch ? find_task(sources.on_switch->tasks(), id) : nullptr,
+                .here = sources.agent ? tasks_here(id, *sources.agent) : std::vector<const v1::AgentTask*>()};
+    if (found.on_switch == nullptr && found.here.empty()) {
+        return Error(Errc::kUnknown, "no task " + id +
+                                         " here: askctl tasks --all lists what there is and was; the "
+                                         "receiver's host and the switch know most");
+    }
+    return found;
+}
+
+v1::FlowStats stats_of(const v1::AgentTask& task, const v1::SwitchTask* on_switch) {
+    return task.role() == "sender" ? task.stats() : with_switch_part(task.stats(), on_switch);
+}
+
+Json tuples_json(const v1::FlowStats& stats) {
+    Json list = Json::array();
+    for (const Line& line : lines_of(client::stats_from_proto(stats))) {
+        const auto name = line.what.find_first_not_of(' ');
+        list.push_back({{"what", line.what.substr(name)}, {"tuples", line.tuples}, {"why", line.why}});
+    }
+    return list;
+}
+
 }  // namespace
 
 Result<std::string> explain_task(const std::string& id, const TaskSources& sources) {
-    const v1::SwitchTask* const on_switch =
-        sources.on_switch ? find_task(sources.on_switch->tasks(), id) : nullptr;
+    const auto found = find(id, sources);
+    ASK_PASS(found);
     std::string text = "Task " + id + "\n";
-    bool known = on_switch != nullptr;
-    bool first = true;
-    if (sources.agent) {
-        // A host may send to a task that it receives.
-        for (const v1::AgentTask& task : sources.agent->tasks()) {
-            if (task.id() != id) {
-                continue;
-            }
-            known = true;
-            text += agent_part(task);
-            text += first && on_switch != nullptr ? switch_part(*on_switch) : "";
-            text += tuples_part(task.role() == "sender" ? task.stats()
-                                                        : with_switch_part(task.stats(), on_switch));
-            first = false;
-        }
+    for (const v1::AgentTask* const task : found->here) {
+        text += agent_part(*task);
+        text +=
+            task == found->here.front() && found->on_switch != nullptr ? switch_part(*found->on_switch) : "";
+        text += tuples_part(stats_of(*task, found->on_switch));
     }
-    if (!known) {
-        return Error(Errc::kUnknown, "no task " + id +
-                                         " here: askctl tasks lists what there is; the receiver's "
-                                         "host and the switch know most");
-    }
-    if (first) {
-        text += switch_part(*on_switch) + tuples_part(on_switch->stats());
+    if (found->here.empty()) {
+        text += switch_part(*found->on_switch) + tuples_part(found->on_switch->stats());
     }
     if (!sources.switch_trouble.empty()) {
         text += "The switch could not be asked: " + sources.switch_trouble + ".\n";
     }
     return text;
+}
+
+Result<Json> explain_task_json(const std::string& id, const TaskSources& sources) {
+    const auto found = find(id, sources);
+    ASK_PASS(found);
+    Json json = {
+        {"id", id}, {"here", Json::array()}, {"switch", nullptr}, {"switch_trouble", sources.switch_trouble}};
+    for (const v1::AgentTask* const task : found->here) {
+        Json entry = to_json(*task);
+        entry["waits_for"] = waits_for(*task);
+        entry["tuples"] = tuples_json(stats_of(*task, found->on_switch));
+        json["here"].push_back(std::move(entry));
+    }
+    if (found->on_switch != nullptr) {
+        json["switch"] = to_json(*found->on_switch);
+        json["switch"]["tuples"] = tuples_json(found->on_switch->stats());
+    }
+    return json;
 }
 
 }  // namespace ask::cli

@@ -10,6 +10,7 @@
 #include "lib/base/result.h"
 #include "proto/agent.pb.h"
 #include "proto/switch.pb.h"
+#include "tools/cli/to_json.h"
 
 namespace ask::cli {
 
@@ -22,5 +23,7 @@ struct TaskSources {
 
 // kUnknown: neither knows the task.
 Result<std::string> explain_task(const std::string& id, const TaskSources& sources);
+// The same for scripts.
+Result<Json> explain_task_json(const std::string& id, const TaskSources& sources);
 
 }  // namespace ask::cli

@@ -59,6 +59,10 @@ std::string switch_channels(const v1::SwitchStatus& status) {
     return table.empty() ? "" : "\n" + table.text();
 }
 
+bool is_over(const v1::AgentTask& task) {
+    return task.state() == "committed" || task.state() == "failed";
+}
+
 std::string senders_text(const v1::AgentTask& task) {
     if (task.role() == "sender") {
         return "to " + task.peer();
@@ -99,7 +103,7 @@ std::string status_text(const v1::SwitchStatus& status) {
     return table.text() + switch_ports(status) + switch_channels(status);
 }
 
-std::string tasks_text(const v1::AgentStatus& status) {
+std::string tasks_text(const v1::AgentStatus& status, bool all) {
     Table table({{"TASK"},
                  {"ROLE"},
                  {"OP"},
@@ -109,16 +113,31 @@ std::string tasks_text(const v1::AgentStatus& status) {
                  {"ON SWITCH", Align::kRight},
                  {"HERE", Align::kRight},
                  {"AGE", Align::kRight}});
-    for (const v1::AgentTask& task : status.tasks()) {
-        table.add({task.id(), task.role(), op_text(task.op()), task.state(), senders_text(task),
+    const auto add = [&table](const v1::AgentTask& task, const std::string& state) {
+        table.add({task.id(), task.role(), op_text(task.op()), state, senders_text(task),
                    grouped(task.stats().tuples_in()), grouped(task.stats().tuples_switch()),
                    grouped(task.stats().tuples_data() + task.stats().tuples_long()),
                    duration_text(task.age_seconds())});
+    };
+    for (const v1::AgentTask& task : status.tasks()) {
+        // Those that have ended are in the other list.
+        if (!is_over(task)) {
+            add(task, task.state());
+        }
     }
-    return table.empty() ? "no tasks\n" : table.text();
+    if (all) {
+        for (const v1::AgentTask& task : status.ended()) {
+            add(task, task.state() + " " + duration_text(task.ended_seconds_ago()) + " ago");
+        }
+    }
+    std::string text = table.empty() ? "no tasks\n" : table.text();
+    if (!all && status.ended_size() > 0) {
+        text += std::to_string(status.ended_size()) + " ended lately: askctl tasks --all\n";
+    }
+    return text;
 }
 
-std::string tasks_text(const v1::SwitchStatus& status) {
+std::string tasks_text(const v1::SwitchStatus& status, bool /*all*/) {
     Table table({{"TASK"},
                  {"OP"},
                  {"GEOMETRY"},

@@ -13,8 +13,9 @@ namespace ask::cli {
 
 [[nodiscard]] std::string status_text(const v1::AgentStatus& status);
 [[nodiscard]] std::string status_text(const v1::SwitchStatus& status);
-[[nodiscard]] std::string tasks_text(const v1::AgentStatus& status);
-[[nodiscard]] std::string tasks_text(const v1::SwitchStatus& status);
+// `all`: those that have ended, too.
+[[nodiscard]] std::string tasks_text(const v1::AgentStatus& status, bool all);
+[[nodiscard]] std::string tasks_text(const v1::SwitchStatus& status, bool all);
 [[nodiscard]] std::string counters_text(const google::protobuf::RepeatedPtrField<v1::Counter>& counters);
 
 // Everything but tasks and counters, which have commands of their own.
@@ -22,12 +23,19 @@ template <typename Status>
 [[nodiscard]] Json status_json(const Status& status) {
     Json json = to_json(status);
     json.erase("tasks");
+    json.erase("ended");
     json.erase("counters");
     return json;
 }
 template <typename Status>
-[[nodiscard]] Json tasks_json(const Status& status) {
-    return to_json(status)["tasks"];
+[[nodiscard]] Json tasks_json(const Status& status, bool all) {
+    Json json = to_json(status);
+    if (all && json.contains("ended")) {
+        for (Json& task : json["ended"]) {
+            json["tasks"].push_back(std::move(task));
+        }
+    }
+    return std::move(json["tasks"]);
 }
 template <typename Status>
 [[nodiscard]] Json counters_json(const Status& status) {

@@ -87,5 +87,25 @@ TEST_CASE("an unknown task is an error that says where to look") {
     CHECK(has(text.error().text(), "askctl tasks"));
 }
 
+TEST_CASE("a task that has ended is still explained, and as JSON") {
+    v1::AgentStatus status = receiving("failed");
+    v1::AgentTask& ended = *status.add_ended();
+    ended = status.tasks(0);
+    ended.set_error("sender h1 gave up: in.tsv:2:4: no TAB");
+    ended.set_ended_seconds_ago(5);
+    status.clear_tasks();
+    const auto text = explain_task("wordcount", {status, std::nullopt, ""});
+    REQUIRE(text.ok());
+    CHECK(has(*text, "It waits for nothing: it is failed since 5"));
+    CHECK(has(*text, "What went wrong: sender h1 gave up: in.tsv:2:4: no TAB."));
+    const auto json = explain_task_json("wordcount", {status, switching(), ""});
+    REQUIRE(json.ok());
+    CHECK((*json)["here"][0]["error"] == ended.error());
+    CHECK((*json)["here"][0]["tuples"][0]["what"] == "handed in by senders");
+    CHECK((*json)["here"][0]["tuples"][0]["tuples"] == 1000);
+    CHECK((*json)["switch"]["aggregators"] == 1024);
+    CHECK(explain_task_json("other", {status, std::nullopt, ""}).error().code() == Errc::kUnknown);
+}
+
 }  // namespace
 }  // namespace ask::cli

@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/core/fetch_codec.h"
 #include "proto/agent.pb.h"
 #include "tools/cli/names.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/rate.h"
+#include "tools/cli/region_dump.h"
 #include "tools/cli/table.h"
 #include "tools/cli/to_json.h"
 
@@ -85,7 +88,7 @@ TEST_CASE("JSON keeps every field, and 64-bit names whole") {
     counter.set_name("ack_new");
     counter.set_value(7);
     status.add_channels()->mutable_channel()->set_host(0xc6120102);
-    const Json tasks = tasks_json(status);
+    const Json tasks = tasks_json(status, false);
     REQUIRE(tasks.size() == 1);
     CHECK(tasks[0]["instance"] == "0xfedcba9876543210");
     CHECK(tasks[0]["op"] == "min");
@@ -107,13 +110,62 @@ TEST_CASE("a status names what is wrong in capitals") {
     CHECK(contains(status_text(agent), "NOT REACHABLE"));
     agent.set_switch_reachable(true);
     CHECK_FALSE(contains(status_text(agent), "NOT REACHABLE"));
-    CHECK(contains(tasks_text(agent), "no tasks"));
+    CHECK(contains(tasks_text(agent, false), "no tasks"));
+    v1::AgentTask& ended = *agent.add_ended();
+    ended.set_id("yesterdays");
+    ended.set_state("failed");
+    ended.set_ended_seconds_ago(61);
+    CHECK(contains(tasks_text(agent, false), "no tasks\n1 ended lately: askctl tasks --all\n"));
+    CHECK(contains(tasks_text(agent, true), "failed 1 min 1 s ago"));
+    CHECK(tasks_json(agent, false).empty());
+    REQUIRE(tasks_json(agent, true).size() == 1);
+    CHECK(tasks_json(agent, true)[0]["id"] == "yesterdays");
+    // One that not every sender has been told of is in both lists, and is shown once.
+    *agent.add_tasks() = ended;
+    CHECK(contains(tasks_text(agent, false), "no tasks"));
     v1::SwitchStatus on_switch;
     on_switch.add_ports()->set_name("p1");
     CHECK(contains(status_text(on_switch), "MISSING"));
     on_switch.mutable_ports(0)->set_attached(true);
     CHECK_FALSE(contains(status_text(on_switch), "MISSING"));
     CHECK(contains(counters_text(on_switch.counters()), "no counters"));
+}
+
+TEST_CASE("progress: a rate over the last seconds, and how much of a file is read") {
+    const Rate::Time start{std::chrono::seconds(50)};
+    Rate rate;
+    CHECK(rate.add(start, 1000) == 0);
+    CHECK(rate.add(start + std::chrono::seconds(2), 5000) == 2000);
+    CHECK(rate.add(start + std::chrono::seconds(10), 5000) == 0);
+    CHECK(rate.add(start + std::chrono::seconds(11), 14000) == 9000);
+    // A task that begins again counts from nothing.
+    CHECK(rate.add(start + std::chrono::seconds(12), 10) == 0);
+    client::TaskProgress progress;
+    progress.state = "streaming";
+    progress.stats.tuples_in = 12'345;
+    CHECK(describe_send(progress, 0, std::nullopt) == "streaming, 12.3 k tuples in");
+    CHECK(describe_send(progress, 2500, 0.429) == "streaming, 42 % read, 12.3 k tuples in (2500/s)");
+    progress.stats.tuples_switch = 9000;
+    progress.senders_joined = 1;
+    CHECK(describe_receive(progress, 2, 2500) ==
+          "streaming, senders: 1 of 2 joined, 0 finished, 12.3 k tuples in (2500/s), 9000 added up on the "
+          "switch, 0 here");
+}
+
+TEST_CASE("a region's dump: equal keys combined, by key or the largest first") {
+    std::string entries;
+    append_entry(entries, "b", 5);
+    append_entry(entries, "a\t", 7);
+    append_entry(entries, "b", -2);
+    RegionDump sum(v1::OPERATOR_SUM);
+    REQUIRE(sum.add(entries).ok());
+    CHECK(sum.text(0) == "a\\t\t7\nb\t3\n");
+    CHECK(sum.text(1) == "a\\t\t7\n");
+    CHECK(sum.json(5)[1]["value"] == 3);
+    RegionDump smallest(v1::OPERATOR_MIN);
+    REQUIRE(smallest.add(entries).ok());
+    CHECK(smallest.text(0) == "a\\t\t7\nb\t-2\n");
+    CHECK_FALSE(sum.add(entries.substr(0, entries.size() - 1)).ok());
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What an operator sees and does while a task runs and afterwards: live figures, what the switch holds, why a sender gave
+# up, how the last tasks ended, and a task cancelled.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+# tasks_show JQ: askctl of the receiver's host, live tasks only.
+tasks_show() {
+    on h3 askctl tasks --json | jq -e "$1" >/dev/null
+}
+
+# Keys of a slot each, and one too long for any: 3 are added up on the switch, the fourth comes here. One sender has
+# sent all, the other holds the task open.
+while_it_runs() {
+    receive live live --senders 2 --geometry 16
+    hold live h2 live
+    for _ in 1 2 3; do printf 'a\t1\nb\t10\nc\t100\nmuch-too-long-for-a-slot\t7\n'; done >"$scratch/live.tsv"
+    spawn "$scratch/first" h1 ask-send --task live --to h3 --merge-window 0 "$scratch/live.tsv"
+    local -r first=$spawned
+    wait_for 20 tasks_show 'any(.[]; .id == "live" and .stats.tuples_long == 3 and .stats.tuples_switch == 9)'
+    on h3 askctl tasks | grep -qE '^live .* 12 +9 +3 ' || fail "tasks do not show what is where: $(on h3 askctl tasks)"
+    on h3 askctl task explain live --json |
+        jq -e '.here[0].waits_for != "" and .switch.stats.tuples_switch == 9' >/dev/null || fail "explain --json"
+    pass "live figures of a running task"
+
+    [[ $(on h3 askctl task dump live) == $'a\t3\nb\t30\nc\t300' ]] || fail "dump shows $(on h3 askctl task dump live)"
+    [[ $(on sw askctl task dump live --top 1) == $'c\t300' ]] || fail "dump --top 1 on the switch"
+    on h3 askctl task dump live --json | jq -e '. == [{key:"a",value:3},{key:"b",value:30},{key:"c",value:300}]' \
+        >/dev/null || fail "dump --json"
+    code=0
+    on h3 askctl task dump nosuch 2>"$scratch/dump.err" || code=$?
+    ((code == 4)) || fail "a dump of an unknown task ended with $code"
+    pass "a running task's memory on the switch, by name"
+
+    code=0
+    timeout --signal=INT 2 "$lab" exec --name "$name" h3 -- askctl tasks --watch 0.2 >"$scratch/watch" || code=$?
+    ((code == 124 || code == 130)) || fail "askctl tasks --watch ended with $code"
+    (($(grep -c '^live ' "$scratch/watch") > 2)) || fail "--watch looked less than three times"
+    pass "a look every so often"
+
+    exec 9>&-
+    exit_of "$receiver"
+    ((code == 0)) || fail "ask-recv ended with $code: $(cat "$scratch/live-recv.err")"
+    exit_of "$sender"
+    ((code == 0)) || fail "ask-send ended with $code: $(cat "$scratch/live.err")"
+    exit_of "$first"
+    ((code == 0)) || fail "the first ask-send ended with $code: $(cat "$scratch/first.err")"
+}
+
+afterwards() {
+    on h3 askctl tasks --all --json |
+        jq -e 'any(.[]; .id == "live" and .role == "receiver" and .state == "committed" and .stats.tuples_switch == 9
+                        and .ended_seconds_ago >= 0)' >/dev/null || fail "the task is forgotten: $(on h3 askctl tasks --all)"
+    on h1 askctl tasks --all | grep -q '^live *sender *sum *committed' || fail "the send is forgotten"
+    on h3 askctl task explain live | grep -q 'nothing: it is committed since' || fail "explain has forgotten it"
+    pass "a task that has ended is still shown"
+}
+
+# The receiver's user learns what the sender's user does.
+why_a_sender_gave_up() {
+    receive bad bad --senders 1
+    printf 'a\t1\nno tab here\n' >"$scratch/bad.tsv"
+    spawn "$scratch/bad-send" h1 ask-send --task bad --to h3 "$scratch/bad.tsv"
+    expect "$scratch/bad-send" 3 'bad.tsv:2:[0-9]+: no TAB' "$spawned"
+    expect "$scratch/bad" 11 'sender h1 .*gave up: .*bad.tsv:2:[0-9]+: no TAB' "$receiver"
+    on h3 askctl task explain bad | grep -q 'What went wrong: .*no TAB' || fail "explain does not say what went wrong"
+    pass "a receiver is told why its sender gave up"
+}
+
+cancelled() {
+    receive cancel cancel --senders 2
+    hold cancel h1 cancel
+    wait_for 20 joined h3 cancel
+    code=0
+    on h3 askctl task cancel nosuch 2>"$scratch/cancel.err" || code=$?
+    ((code == 4)) || fail "cancelling an unknown task ended with $code"
+    on h3 askctl task cancel cancel >"$scratch/cancelling"
+    expect "$scratch/cancel" 11 'cancelled by askctl' "$receiver"
+    exit_of "$sender"
+    ((code == 11)) || fail "the sender of a cancelled task ended with $code"
+    exec 9>&-
+    wait_for 10 no_tasks h1 h3 sw
+    pass "a task is cancelled where it is received"
+}
+
+# Whoever reaches the agent's port may ask for a task, not end it.
+not_from_elsewhere() {
+    receive far far --senders 1
+    wait_for 20 opened h3 far
+    code=0
+    on h1 "$build/tests/ask-e2e-call" 198.18.3.2:4791 ask.v1.Agent/CancelTask '{"task_id": "far"}' >"$scratch/far.call" 2>&1 ||
+        code=$?
+    grep -q '^PERMISSION_DENIED: .*own host' "$scratch/far.call" ||
+        fail "another host's cancel ended with $code: $(cat "$scratch/far.call")"
+    on h3 askctl task cancel far >/dev/null
+    expect "$scratch/far" 11 'cancelled by askctl' "$receiver"
+    pass "only the host itself may cancel its tasks"
+}
+
+lab_up --hosts 3
+while_it_runs
+afterwards
+why_a_sender_gave_up
+cancelled
+not_from_elsewhere
