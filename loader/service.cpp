@@ -129,6 +129,16 @@ void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
     write_stats(flow.stats, message->mutable_stats());
 }
 
+// The daemon may have been stopped while the caller's time ran out: what it has given up is not begun any
+// more. Whoever still waits asks again.
+bool caller_gone(const grpc::ServerContext* context) {
+    return context->IsCancelled();
+}
+
+grpc::Status given_up() {
+    return {grpc::StatusCode::CANCELLED, "its caller has given it up"};
+}
+
 grpc::Status cancelled() {
     return {grpc::StatusCode::CANCELLED, "the fetch was cancelled, or its reader went away"};
 }
@@ -204,8 +214,11 @@ grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* /*context*/,
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
-grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1::OpenTaskRequest* request,
+grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::OpenTaskRequest* request,
                                      v1::OpenTaskReply* reply) {
+    if (caller_gone(context)) {
+        return given_up();
+    }
     const auto geometry = read_geometry(request->geometry());
     if (!geometry.ok()) {
         return to_status(geometry.error());
@@ -238,8 +251,11 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* /*context*/, const v1:
     return grpc::Status::OK;
 }
 
-grpc::Status SwitchService::JoinFlow(grpc::ServerContext* /*context*/, const v1::JoinFlowRequest* request,
+grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::JoinFlowRequest* request,
                                      v1::JoinFlowReply* reply) {
+    if (caller_gone(context)) {
+        return given_up();
+    }
     const auto channel = read_channel(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
