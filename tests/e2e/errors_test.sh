@@ -127,6 +127,13 @@ too_many_senders() {
     pass "one sender too many changes nothing"
 }
 
+# Agents hear of each other four times a second at the most: what is shorter is refused, not made longer in silence.
+deadline_too_short() {
+    spawn "$scratch/short" h3 ask-recv --task short --senders 1 --deadline 0.1 </dev/null
+    expect "$scratch/short" 2 'deadline.*0.1' "$spawned"
+    pass "a deadline that cannot be kept is refused by name"
+}
+
 no_agent() {
     spawn "$scratch/noagent" h1 ask-send --task t --to h3 --agent "$scratch/none.sock" /dev/null </dev/null
     expect "$scratch/noagent" 6 'start ask-agentd' "$spawned"
@@ -156,5 +163,6 @@ missing_senders
 too_many_senders
 agent_killed
 no_agent
+deadline_too_short
 output_full
 wait_for 40 no_tasks h1 h2 h3 sw

@@ -30,7 +30,7 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
         ->type_name("ID");
     app.add_option("--deadline", flags.deadline_seconds,
                    "fail when something does not happen, or nothing moves on, for this long")
-        ->check(CLI::Range(0.1, 86400.0))
+        ->check(CLI::Range(1.0, 86400.0))
         ->type_name("SECONDS")
         ->capture_default_str();
     app.add_option("--stats", flags.stats_file, "write statistics to this file, as JSON")->type_name("FILE");
