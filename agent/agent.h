@@ -16,6 +16,7 @@
 #include "agent/counters.h"
 #include "agent/history.h"
 #include "agent/host_link.h"
+#include "agent/left_open.h"
 #include "agent/memfd_table.h"
 #include "agent/registry.h"
 #include "agent/rpc.h"
@@ -84,6 +85,7 @@ struct Agent {
     TaskRegistry registry;
     SendList sends;
     History history;
+    LeftOpen left_open;
     RpcChannels rpc;
     std::shared_ptr<SwitchClient> switch_client;  // null: none configured
 

@@ -23,6 +23,7 @@ struct SessionEvent {
         kRingBroken,   // send: the application wrote nonsense; `error`
         kChannelFree,  // send: a channel was set aside
         kRenewed,      // send: a Renew has been answered
+        kAnswered,     // a call beside the session has ended
         kChanged,      // receive: somebody joined, left or renewed
         kFin,          // receive: FIN of `channel`
         kTableFull,    // receive: `error`

@@ -26,12 +26,24 @@ inline constexpr milliseconds kSessionTick{500};
     return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
 }
 
-// Of a task: what the application asks for (0: the agent's own), from a second to a day.
-[[nodiscard]] inline milliseconds task_deadline(std::uint32_t asked_ms, unsigned own_seconds) {
+// Of a task: what the application asks for (0: the agent's own), from a second, in which agents hear of each
+// other several times, to a day.
+[[nodiscard]] inline Result<milliseconds> task_deadline(std::uint32_t asked_ms, unsigned own_seconds) {
     constexpr milliseconds kShortest{1000};
     constexpr milliseconds kLongest{86400000};
-    return std::clamp(asked_ms == 0 ? milliseconds(own_seconds * 1000LL) : milliseconds(asked_ms), kShortest,
-                      kLongest);
+    const milliseconds wanted = asked_ms == 0 ? milliseconds(own_seconds * 1000LL) : milliseconds(asked_ms);
+    if (wanted < kShortest || wanted > kLongest) {
+        return Error(Errc::kUsage,
+                     "a deadline must be from 1 s to 86400 s, not " + std::to_string(wanted.count()) + " ms");
+    }
+    return wanted;
+}
+
+// How long one wait may take: no longer than is left until the end of what it is a part of. At least a
+// millisecond, since what has no time left is noticed by whoever asks once more.
+[[nodiscard]] inline milliseconds at_most(milliseconds longest, Clock::time_point end) {
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+    return std::clamp(left, milliseconds(1), longest);
 }
 
 }  // namespace ask

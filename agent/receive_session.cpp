@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "agent/beside.h"
 #include "agent/convert.h"
 #include "agent/patience.h"
 #include "lib/core/fetch_codec.h"
@@ -23,7 +24,7 @@ constexpr milliseconds kSwitchRetryEvery{200};
 constexpr milliseconds kCloseWait{2000};
 constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kWatchEvery{1000};
-constexpr milliseconds kMarkProbeWait{1000};
+constexpr milliseconds kProbeWait{1000};
 constexpr milliseconds kFinalStatsWait{2000};
 constexpr std::uint32_t kMaxSenders = 4096;
 
@@ -67,7 +68,9 @@ Result<> ReceiveSession::choose_parameters() {
     task_->op = request_.op();
     task_->wire = *wire;
     task_->senders_expected = request_.senders();
-    task_->deadline = task_deadline(request_.deadline_ms(), agent_.config.deadline_seconds);
+    const auto deadline = task_deadline(request_.deadline_ms(), agent_.config.deadline_seconds);
+    ASK_TRY(deadline, "task " + request_.task_id());
+    task_->deadline = *deadline;
     task_->mailbox = io_.mailbox();
     task_->phase = request_.auto_geometry() ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
@@ -103,7 +106,10 @@ Result<GeometryChoice> ReceiveSession::plan_geometry() {
     const auto [sample, payload_limit] = agent_.registry.with(*task_, [](const ReceiveTask& task) {
         return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
     });
-    return planned_geometry(agent_, request_, sample, payload_limit);
+    auto planned = ask_switch(
+        [&](RpcCancel* /*cancel*/) { return planned_geometry(agent_, request_, sample, payload_limit); });
+    ASK_PASS(planned);
+    return *std::move(planned);
 }
 
 // Once: what is agreed with the first sender holds for the task's life.
@@ -148,20 +154,62 @@ Result<> ReceiveSession::open() {
     return tell_ready();
 }
 
-// A daemon that is away may be on its way up again.
-Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskRequest& open) {
-    const milliseconds patience =
-        request_.no_switch() ? kOptionalSwitchRetryFor : std::min(kSwitchRetryFor, task_->deadline / 2);
-    const auto retry_until = Clock::now() + patience;
-    auto reply = agent_.switch_client->open_task(open, kSwitchWait);
-    while (!reply && reply.error().code() == Errc::kUnavailable && Clock::now() < retry_until) {
-        show_progress(to_string(TaskPhase::kOpening));
-        if (auto waited = io_.wait(Clock::now() + kSwitchRetryEvery); !waited) {
-            return std::move(waited).error();
-        }
-        reply = agent_.switch_client->open_task(open, kSwitchWait);
+template <typename Call>
+auto ReceiveSession::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>> {
+    auto answer = run_beside(
+        io_.mailbox(), std::move(call), [this](Clock::time_point until) { return wait_and_handle(until); },
+        [this] { tell_waiting(true); });
+    if (answer.ok() && answer->ok()) {
+        tell_waiting(false);
     }
-    return reply;
+    return answer;
+}
+
+void ReceiveSession::tell_waiting(bool waiting) {
+    if (waiting && agent_.switch_client) {
+        const std::string text = "waiting for " + agent_.switch_client->name();
+        agent_.registry.set_trouble(*task_, text);
+        show_progress(text);
+    }
+    if (!waiting && told_waiting_) {
+        agent_.registry.set_trouble(*task_, "");
+    }
+    told_waiting_ = waiting;
+}
+
+Result<std::optional<Error>> ReceiveSession::probe_switch() {
+    if (!task_->switch_client) {
+        return std::optional<Error>();
+    }
+    const milliseconds wait = std::min(kProbeWait, task_->deadline / 2);
+    auto info = ask_switch([&](RpcCancel* cancel) { return task_->switch_client->info(wait, cancel); });
+    ASK_PASS(info);
+    const bool away = !info->ok() && is_transient(info->error());
+    return away ? std::optional<Error>(info->error()) : std::nullopt;
+}
+
+// A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
+Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskRequest& open) {
+    const auto begun = Clock::now();
+    const auto retry_until = begun + (request_.no_switch() ? kOptionalSwitchRetryFor
+                                                           : std::min(kSwitchRetryFor, task_->deadline / 2));
+    const auto give_up_at = request_.no_switch() ? retry_until : begun + task_->deadline;
+    perhaps_open_ = true;
+    for (;;) {
+        auto asked = ask_switch([&](RpcCancel* cancel) {
+            return agent_.switch_client->open_task(open, at_most(kSwitchWait, give_up_at), cancel);
+        });
+        ASK_PASS(asked);
+        if (asked->ok() || !is_transient(asked->error())) {
+            perhaps_open_ = false;
+            return *std::move(asked);
+        }
+        if (Clock::now() >= retry_until) {
+            return *std::move(asked);
+        }
+        tell_waiting(true);
+        ASK_PASS(wait_and_handle(Clock::now() + kSwitchRetryEvery));
+    }
 }
 
 Result<> ReceiveSession::open_on_switch() {
@@ -187,6 +235,8 @@ Result<> ReceiveSession::open_on_switch() {
     auto reply = ask_switch_to_open(open);
     if (!reply) {
         if (request_.no_switch() && is_transient(reply.error())) {
+            tell_waiting(false);
+            leave_open();
             task_->note = "opened without a switch: " + agent_.switch_client->name() + " is unreachable";
             return {};
         }
@@ -239,6 +289,7 @@ Result<> ReceiveSession::start_swapper() {
                          .instance = task_->instance,
                          .mark = task_->mark,
                          .client = task_->switch_client,
+                         .standstill = task_->deadline,
                          .settings = {.packets = wanted.packets(),
                                       .tuples = wanted.tuples(),
                                       .interval = Nanos{wanted.interval_ms()} * kMillisecond},
@@ -339,7 +390,7 @@ bool ReceiveSession::all_finished() {
 
 // Nobody is waited for in silence.
 Result<> ReceiveSession::check_senders() {
-    return agent_.registry.with(*task_, [&](ReceiveTask& task) -> Result<> {
+    auto fine = agent_.registry.with(*task_, [&](ReceiveTask& task) -> Result<> {
         for (TaskSender& sender : task.senders) {
             auto alive = check_sender(task, sender);
             if (!alive && !request_.allow_incomplete()) {
@@ -351,8 +402,20 @@ Result<> ReceiveSession::check_senders() {
                              *sender.missing);
             }
         }
-        return check_joined(task);
+        return {};
     });
+    ASK_PASS(fine);
+    auto joined = agent_.registry.with(*task_, [&](ReceiveTask& task) { return check_joined(task); });
+    return joined ? joined : explain_missing(joined.error());
+}
+
+// Whoever could not join because the switch took nobody in is not to blame.
+Error ReceiveSession::explain_missing(const Error& missing) {
+    auto away = probe_switch();
+    if (!away) {
+        return std::move(away).error();
+    }
+    return *away ? Error(missing.code(), missing.text() + ", and " + (*away)->text()) : missing;
 }
 
 Result<> ReceiveSession::check_sender(const ReceiveTask& task, const TaskSender& sender) {
@@ -438,20 +501,24 @@ std::string ReceiveSession::bad_marks_text(std::uint64_t packets) {
     return "its packets go round the switch (" + std::to_string(packets) + " came without its mark)";
 }
 
-Error ReceiveSession::explain_bad_marks(const std::string& sender, std::uint64_t packets) const {
+Error ReceiveSession::explain_bad_marks(const std::string& sender, std::uint64_t packets) {
     const std::string text = "sender " + sender + ": " + bad_marks_text(packets);
     const std::string advice = ": make its route to this host lead through ";
     if (!task_->switch_client) {
         return {Errc::kAborted, text + advice + "the switch"};
     }
     // One that aggregates goes on doing so while its daemon is away: here even its programs are.
-    if (const auto info = task_->switch_client->info(kMarkProbeWait); !info && is_transient(info.error())) {
-        return {Errc::kSwitchLost, text + ", and " + info.error().text()};
+    auto away = probe_switch();
+    if (!away) {
+        return std::move(away).error();
+    }
+    if (*away) {
+        return {Errc::kSwitchLost, text + ", and " + (*away)->text()};
     }
     return {Errc::kAborted, text + advice + task_->switch_client->name()};
 }
 
-void ReceiveSession::show_progress(const char* state) {
+void ReceiveSession::show_progress(const std::string& state) {
     v1::Progress progress;
     progress.set_state(state);
     agent_.registry.with(*task_, [&](const ReceiveTask& task) {
@@ -519,13 +586,8 @@ Result<ResultTable> ReceiveSession::take_table() {
 }
 
 Result<> ReceiveSession::pause_fetching(Clock::time_point until) {
-    show_progress("fetching");
-    auto wake = io_.wait(until);
-    if (!wake) {
-        return io_.application_gone() ? Error(Errc::kAborted, "task " + task_->id + " was cancelled")
-                                      : std::move(wake).error();
-    }
-    return handle(*wake);
+    tell_waiting(true);
+    return wait_and_handle(until);
 }
 
 Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
@@ -536,17 +598,22 @@ Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
                                    [](const TaskSender& sender) { return bool(sender.missing); });
     });
     for (;;) {
-        auto copy = task_->switch_client->fetch_copy({.instance = task_->instance,
-                                                      .mark = task_->mark,
-                                                      .epoch = epoch_,
-                                                      .close = close,
-                                                      .wait = kFetchWait});
+        auto asked = ask_switch([&](RpcCancel* cancel) {
+            return task_->switch_client->fetch_copy({.instance = task_->instance,
+                                                     .mark = task_->mark,
+                                                     .epoch = epoch_,
+                                                     .close = close,
+                                                     .wait = at_most(kFetchWait, give_up_at)},
+                                                    cancel);
+        });
+        ASK_PASS(asked);
+        auto& copy = *asked;
         // Without a region there is nothing to lose but the switch's counts.
         if (copy.ok() || task_->aggregators == 0) {
             return copy.ok() ? std::move(copy) : Result<FetchedCopy>(FetchedCopy());
         }
         if (!is_transient(copy.error())) {
-            return copy;
+            return std::move(copy);
         }
         if (Clock::now() >= give_up_at) {
             return Error(Errc::kDeadline, "what " + task_->switch_client->name() +
@@ -557,15 +624,27 @@ Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
     }
 }
 
+// Until the swap under way, if any, is over.
+Result<> ReceiveSession::await_swapper() {
+    Clock::time_point next_tick = Clock::now() + kSessionTick;
+    while (!swapper_->ended()) {
+        if (Clock::now() >= next_tick) {
+            next_tick = Clock::now() + kSessionTick;
+            tell_waiting(true);
+        }
+        ASK_PASS(wait_and_handle(next_tick));
+    }
+    tell_waiting(false);
+    return {};
+}
+
 // What the swaps have brought. After this the task's last copy is that of epoch_, and stays so.
 Result<> ReceiveSession::merge_swapped(ResultTable& table) {
     if (!swapper_) {
         return {};
     }
     swapper_->finish(Clock::now() + task_->deadline);
-    while (!swapper_->ended()) {
-        ASK_PASS(pause_fetching(Clock::now() + kSessionTick));
-    }
+    ASK_PASS(await_swapper());
     auto outcome = swapper_->take();
     ASK_PASS(outcome);
     epoch_ = outcome->epoch;
@@ -625,7 +704,7 @@ void ReceiveSession::note_receiver_counts() {
 // A sender tells its final figures as soon as its FIN is acknowledged: those that count as many packets as
 // its seqs. They are worth a moment, not a failure.
 void ReceiveSession::wait_for_final_stats() {
-    const auto until = Clock::now() + kFinalStatsWait;
+    const auto until = Clock::now() + std::min(kFinalStatsWait, task_->deadline);
     const auto complete = [&](const ReceiveTask& task) {
         return std::ranges::all_of(task.senders, [&](const TaskSender& sender) {
             return sender.missing || sender.stats.packets_sent() >= packets_of_[sender.sender];
@@ -693,12 +772,24 @@ void ReceiveSession::finish_well() {
 }
 
 void ReceiveSession::close_on_switch() {
+    if (perhaps_open_) {
+        leave_open();
+    }
     if (!task_->switch_client) {
         return;
     }
-    if (auto closed = task_->switch_client->close_task(task_->instance, kCloseWait); !closed) {
-        // Its lease runs out there.
+    const milliseconds wait = std::min(kCloseWait, task_->deadline);
+    if (auto closed = task_->switch_client->close_task(task_->instance, wait); !closed) {
         spdlog::warn("task {}: {}", task_->id, closed.error().text());
+        leave_open();
+    }
+}
+
+void ReceiveSession::leave_open() {
+    perhaps_open_ = false;
+    if (!agent_.left_open.add(task_->instance, Clock::now())) {
+        spdlog::warn("more than {} tasks are to be closed at {}: of the oldest the lease runs out there",
+                     LeftOpen::kMost, agent_.switch_client->name());
     }
 }
 

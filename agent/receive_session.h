@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "agent/agent.h"
 #include "agent/geometry_choice.h"
@@ -31,6 +33,14 @@ class ReceiveSession {
     Result<> choose_geometry();
     Result<GeometryChoice> plan_geometry();
     Result<> await_samples();
+    // Runs `call(RpcCancel*)`, which waits for the switch, while the session serves its application; whoever
+    // asks is told that it waits. Fails if the session is to end; else the call's own result is inside.
+    template <typename Call>
+    auto ask_switch(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>>;
+    // That the task waits for the switch, to whoever asks after it.
+    void tell_waiting(bool waiting);
+    // Whether the task's switch answers; what it says if not.
+    Result<std::optional<Error>> probe_switch();
     Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
     Result<> open_on_switch();
     Result<> open_on_workers();
@@ -42,6 +52,7 @@ class ReceiveSession {
     Result<> handle(const SessionIo::Wake& wake);
     void note_fin(ChannelId channel);
     Result<> check_senders();
+    Error explain_missing(const Error& missing);
     // As far as a task's locked members are concerned: under the registry's mutex.
     static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
     Result<> check_joined(ReceiveTask& task) const;
@@ -50,15 +61,16 @@ class ReceiveSession {
     Result<> check_marks(const TaskSender& sender, const FlowRxStats& stats);
     void note_receiver_part(const TaskSender& sender, const FlowRxStats& stats);
     [[nodiscard]] static std::string bad_marks_text(std::uint64_t packets);
-    [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets) const;
+    [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets);
     [[nodiscard]] bool all_finished();
-    void show_progress(const char* state);
+    void show_progress(const std::string& state);
 
     Result<> commit();
     Result<ResultTable> take_table();
     Result<> merge_swapped(ResultTable& table);
     Result<> merge_switch_copy(ResultTable& table);
     Result<> pause_fetching(Clock::time_point until);
+    Result<> await_swapper();
     Result<FetchedCopy> fetch_until_deadline();
     void note_switch_counts(const FetchedCopy& copy);
     void note_receiver_counts();
@@ -70,6 +82,8 @@ class ReceiveSession {
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
     void close_on_switch();
+    // The switch may have it open: it is closed in the background.
+    void leave_open();
     FlowRxStats flow_stats(ChannelId channel) const;
 
     Agent& agent_;
@@ -78,6 +92,8 @@ class ReceiveSession {
     std::shared_ptr<ReceiveTask> task_;
     bool added_ = false;  // to the registry
     bool on_workers_ = false;
+    bool told_waiting_ = false;
+    bool perhaps_open_ = false;  // at the switch, which has not said so
     std::uint32_t aggregators_wanted_ = 0;
     std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
     std::unique_ptr<Swapper> swapper_;

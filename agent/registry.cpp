@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
+#include "agent/patience.h"
 #include "lib/abi/check.h"
 
 namespace ask {
@@ -103,6 +104,11 @@ void TaskRegistry::set_trouble(ReceiveTask& task, std::uint64_t sender, std::str
     }
 }
 
+void TaskRegistry::set_trouble(ReceiveTask& task, std::string trouble) {
+    const std::lock_guard lock(mutex_);
+    task.trouble = std::move(trouble);
+}
+
 void TaskRegistry::forget_old_locked() {
     const auto now = Clock::now();
     std::size_t ended = 0;
@@ -180,13 +186,21 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
     const auto until = held_until(request.wait_ms());
     hold_back(lock, until, [&] { return find() != nullptr; });
-    if (const auto early = find(); early && early->phase == TaskPhase::kPlanning) {
+    const auto early = find();
+    if (early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
                            early->senders_expected, Clock::now());
         early->mailbox->post(SessionEvent::Kind::kChanged);
     }
     hold_back(lock, until, [&] { return !opening(find()); });
     const auto found = find();
+    if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
+        return failed_locked(*early);
+    }
+    if (found && opening(found) && !found->trouble.empty()) {
+        return Error(Errc::kAborted,
+                     "task " + id + " is not open yet on " + options_.host_name + ": " + found->trouble);
+    }
     if (!found || opening(found)) {
         return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     }
@@ -275,14 +289,14 @@ v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSend
 }
 
 // Switch first: a packet must not reach the receiver before the switch knows the flow.
-Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow) {
+Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until) {
     if (flow.mark.switch_id != 0) {
         v1::JoinFlowRequest request;
         request.set_instance(flow.instance);
         *request.mutable_channel() = channel_to_proto(flow.channel);
         request.set_incarnation(flow.incarnation);
         request.set_secret(secret_to_bytes(flow.secret));
-        auto mark = task.switch_client->join_flow(request, kJoinFlowWait);
+        auto mark = task.switch_client->join_flow(request, at_most(kJoinFlowWait, until));
         if (!mark) {
             return std::move(mark).error();
         }
@@ -306,13 +320,15 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
         return failed_locked(*task);
     }
+    const milliseconds asked(request.wait_ms());
+    const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
     if (sender_of(*task, request.sender()) != nullptr) {
         // A repeat: the first call may still be at work.
         const auto settled = [&] {
             const TaskSender* const known = sender_of(*task, request.sender());
             return known == nullptr || known->joined;
         };
-        if (!changed_.wait_for(lock, kJoinWait, settled)) {
+        if (!changed_.wait_for(lock, at_most(kJoinWait, until), settled)) {
             return Error(Errc::kDeadline, "join: an earlier call is still at work");
         }
         if (const TaskSender* const known = sender_of(*task, request.sender()); known != nullptr) {
@@ -325,7 +341,7 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
         return std::move(admitted).error();
     }
     lock.unlock();
-    auto set_up = set_up_flow(*task, *flow);
+    auto set_up = set_up_flow(*task, *flow, until);
     lock.lock();
     TaskSender* const entry = sender_of(*task, request.sender());
     if (!set_up || entry == nullptr) {
@@ -372,7 +388,7 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     }
     entry->last_heard = Clock::now();
     v1::Outcome outcome = task->outcome;
-    outcome.set_trouble(entry->trouble);
+    outcome.set_trouble(entry->trouble.empty() ? task->trouble : entry->trouble);
     if (entry->missing) {
         // Whatever becomes of the task: it may lack some of this sender's tuples.
         outcome.set_state(v1::Outcome::STATE_FAILED);

@@ -76,6 +76,7 @@ struct ReceiveTask {
     // Guarded by the registry's mutex.
     TaskPhase phase = TaskPhase::kOpening;
     SampleBox samples;
+    std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
     std::vector<TaskSender> senders;
     v1::FlowStats switch_part;  // of all senders, while the task runs; at its end each sender has its own
     bool too_late = false;      // to join: the task goes on without those that have not
@@ -106,6 +107,8 @@ class TaskRegistry {
     }
     // What its next Renew tells that sender; empty: nothing.
     void set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble);
+    // The same for everybody, also for those that are still looking for the task.
+    void set_trouble(ReceiveTask& task, std::string trouble);
     // The task's outcome: its id is free again, its senders are told.
     void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
     // Until every sender knows the outcome of every task that has ended, or the deadline.
@@ -144,7 +147,7 @@ class TaskRegistry {
     // A place for a new sender, or why there is none.
     Result<> admit_locked(ReceiveTask& task, const v1::JoinRequest& request, const FlowParams& flow);
     Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
-    Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow);
+    Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
     [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
 

@@ -42,6 +42,13 @@ std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address) {
     return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+namespace {
+
+// How often the calls are looked at.
+constexpr milliseconds kLookEvery{500};
+
+}  // namespace
+
 RpcChannels::RpcChannels() : watch_([this] { end_overdue_calls(); }) {}
 
 RpcChannels::~RpcChannels() {
@@ -54,11 +61,10 @@ RpcChannels::~RpcChannels() {
 }
 
 void RpcChannels::end_overdue_calls() {
-    constexpr milliseconds kEvery{500};
     std::unique_lock lock(mutex_);
-    while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
+    while (!stopping_.wait_for(lock, kLookEvery, [this] { return stop_; })) {
         for (const auto& [context, deadline] : calls_) {
-            if (Clock::now() > deadline + kEvery) {
+            if (Clock::now() > deadline) {
                 context->TryCancel();
             }
         }
@@ -89,12 +95,16 @@ void RpcCancel::cancel() {
     }
 }
 
-RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel)
-    : channels_(channels), cancel_(cancel), deadline_(Clock::now() + wait) {
-    set_deadline(context_, wait);
+RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel, RpcWait kind)
+    : channels_(channels), cancel_(cancel), wait_(wait), deadline_(Clock::now() + wait) {
+    // The end of a stream that is under way is not known to gRPC; of other calls it is the first to know.
+    const bool whole = kind == RpcWait::kWhole;
+    if (whole) {
+        set_deadline(context_, wait);
+    }
     {
         const std::lock_guard lock(channels_.mutex_);
-        channels_.calls_.emplace(&context_, deadline_);
+        channels_.calls_.emplace(&context_, whole ? deadline_ + kLookEvery : deadline_);
     }
     if (cancel_ != nullptr) {
         const std::lock_guard lock(cancel_->mutex_);
@@ -103,6 +113,12 @@ RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel)
             context_.TryCancel();
         }
     }
+}
+
+void RpcCall::next_part() {
+    deadline_ = Clock::now() + wait_;
+    const std::lock_guard lock(channels_.mutex_);
+    channels_.calls_[&context_] = deadline_;
 }
 
 grpc::Status RpcCall::verdict(const grpc::Status& status) const {

@@ -51,7 +51,7 @@ class RpcChannels {
     std::condition_variable stopping_;
     bool stop_ = false;
     std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
-    std::map<grpc::ClientContext*, Clock::time_point> calls_;  // and when each is to have ended
+    std::map<grpc::ClientContext*, Clock::time_point> calls_;  // and when each is ended from here
     std::thread watch_;
 };
 
@@ -67,22 +67,29 @@ class RpcCancel {
     grpc::ClientContext* call_ = nullptr;
 };
 
+// What a call's time is for: its whole answer, or each part of a stream, which may be long.
+enum class RpcWait : std::uint8_t { kWhole, kEachPart };
+
 // The context of one call, known to `channels` while it lives, and to `cancel` if there is one.
 class RpcCall {
  public:
-    RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel = nullptr);
+    RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel = nullptr,
+            RpcWait kind = RpcWait::kWhole);
     ~RpcCall();
     RpcCall(const RpcCall&) = delete;
     RpcCall& operator=(const RpcCall&) = delete;
 
     [[nodiscard]] grpc::ClientContext& context() { return context_; }
+    // A part has come: the time for the next one begins.
+    void next_part();
     // How the call ended: one that was ended because its time was over says so.
     [[nodiscard]] grpc::Status verdict(const grpc::Status& status) const;
 
  private:
     RpcChannels& channels_;
     RpcCancel* const cancel_;
-    const Clock::time_point deadline_;
+    const milliseconds wait_;
+    Clock::time_point deadline_;
     grpc::ClientContext context_;
 };
 

@@ -2,10 +2,12 @@
 #include "agent/send_session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
+#include "agent/beside.h"
 #include "agent/convert.h"
 #include "agent/patience.h"
 #include "lib/core/slot_map.h"
@@ -15,13 +17,23 @@ namespace {
 
 constexpr milliseconds kCallWait{3000};
 constexpr milliseconds kLookupHold{2000};  // less than a call may take
-constexpr milliseconds kJoinCallWait{15000};
+constexpr milliseconds kJoinFor{12000};
+// On top of the time that the receiver may take to answer.
+constexpr milliseconds kAnswerGrace{1000};
 constexpr milliseconds kRetryPause{200};
 constexpr milliseconds kGoodbyeWait{1000};
 constexpr milliseconds kRenewEvery{1000};
 constexpr milliseconds kPathEvery{3000};
 constexpr milliseconds kArpWait{5000};
 constexpr milliseconds kLastAckWait{2000};
+
+// Several times within what either end takes for silence.
+milliseconds renew_interval(milliseconds deadline, double lease_seconds) {
+    constexpr milliseconds kShortest{50};
+    const double quarter = std::min(static_cast<double>(deadline.count()), lease_seconds * 1000) / 4;
+    return milliseconds(std::llround(std::clamp(quarter, static_cast<double>(kShortest.count()),
+                                                static_cast<double>(kRenewEvery.count()))));
+}
 
 }  // namespace
 
@@ -30,10 +42,7 @@ SendSession::SendSession(Agent& agent, SessionIo& io, v1::OpenSend request)
       io_(io),
       request_(std::move(request)),
       sender_(random_u64()),
-      can_repeat_(request_.can_repeat()) {
-    deadline_ = task_deadline(request_.deadline_ms(), agent_.config.deadline_seconds);
-    give_up_at_ = Clock::now() + deadline_;
-}
+      can_repeat_(request_.can_repeat()) {}
 
 void SendSession::run() {
     describe("looking for the task");
@@ -51,6 +60,10 @@ Result<> SendSession::run_steps() {
     if (auto valid = check_task_id(request_.task_id()); !valid) {
         return valid;
     }
+    const auto deadline = task_deadline(request_.deadline_ms(), agent_.config.deadline_seconds);
+    ASK_TRY(deadline, "task " + request_.task_id());
+    deadline_ = *deadline;
+    give_up_at_ = Clock::now() + deadline_;
     if (auto found = find_receiver(); !found) {
         return found;
     }
@@ -64,11 +77,11 @@ Result<> SendSession::run_steps() {
 }
 
 Result<> SendSession::find_receiver() {
-    auto address = resolve_host(agent_.config.hosts, request_.to());
-    if (!address) {
-        return std::move(address).error();
-    }
-    peer_address_ = *address;
+    auto resolved =
+        ask([&](RpcCancel* /*cancel*/) { return resolve_host(agent_.config.hosts, request_.to()); });
+    ASK_PASS(resolved);
+    ASK_PASS(*resolved);
+    peer_address_ = **resolved;
     local_ = peer_address_ == agent_.address || is_own_address(peer_address_);
     const std::string dotted = format_ipv4(peer_address_);
     peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
@@ -78,18 +91,36 @@ Result<> SendSession::find_receiver() {
     return {};
 }
 
+Result<> SendSession::listen(Clock::time_point until) {
+    auto wake = io_.wait(until);
+    if (!wake) {
+        return std::move(wake).error();
+    }
+    if (wake->request) {
+        return Error(Errc::kInput, "the application sent a request before the stream was ready");
+    }
+    return {};
+}
+
+void SendSession::show_waiting() {
+    v1::Progress progress;
+    progress.set_state(trouble_);
+    io_.progress(progress);
+}
+
+template <typename Call>
+auto SendSession::ask(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>> {
+    return run_beside(
+        io_.mailbox(), std::move(call), [this](Clock::time_point until) { return listen(until); },
+        [this] { show_waiting(); });
+}
+
 Result<> SendSession::pause() {
     const auto until = std::min(Clock::now() + kRetryPause, give_up_at_);
     while (Clock::now() < until) {
-        auto wake = io_.wait(until);
-        if (!wake) {
-            return std::move(wake).error();
-        }
-        if (wake->request) {
-            return Error(Errc::kInput, "the application sent a request before the stream was ready");
-        }
+        ASK_PASS(listen(until));
     }
-    io_.progress(v1::Progress());
+    show_waiting();
     return {};
 }
 
@@ -143,15 +174,24 @@ Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
     request.set_payload_limit(agent_.payload_limit);
     const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());
     request.set_wait_ms(static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), kLookupHold).count()));
-    auto offer =
-        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Lookup, request, kCallWait, "agent on " + peer_);
+    auto asked = ask([&](RpcCancel* cancel) {
+        return call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Lookup, request,
+                        at_most(kCallWait, give_up_at_ + kAnswerGrace), "agent on " + peer_, cancel);
+    });
+    ASK_PASS(asked);
+    auto& offer = *asked;
     if (offer.ok()) {
-        return offer;
+        return std::move(offer);
     }
     retry = true;
+    if (offer.error().code() == Errc::kAborted) {
+        trouble_ = clean_text(offer.error().text());
+        return Error(Errc::kDeadline, trouble_);
+    }
     if (offer.error().code() == Errc::kUnknown) {
         return Error(Errc::kUnknown, "task " + request_.task_id() + " is not open on " + peer_ +
-                                         ": start ask-recv --task " + request_.task_id() + " there");
+                                         ": start ask-recv --task " + request_.task_id() + " there" +
+                                         (trouble_.empty() ? "" : " (last heard: " + trouble_ + ")"));
     }
     if (is_transient(offer.error())) {
         return Error(Errc::kUnavailable,
@@ -228,10 +268,16 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
         return fresh;
     }
     SwitchClient client(agent_.rpc, offer.switch_address());
-    auto registered = client.register_channel(lease_->id, lease_->incarnation, kCallWait);
+    auto asked = ask([&](RpcCancel* cancel) {
+        return client.register_channel(lease_->id, lease_->incarnation, at_most(kCallWait, give_up_at_),
+                                       cancel);
+    });
+    ASK_PASS(asked);
+    const auto& registered = *asked;
     if (!registered) {
         retry = is_transient(registered.error());
-        return std::move(registered).error();
+        trouble_ = registered.error().text();
+        return registered.error();
     }
     lease_->registered = *registered;
     lease_->switch_address = offer.switch_address();
@@ -248,7 +294,9 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
 // Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
 // on the way: worth some patience. One that stays away drops nothing but what is sent its way.
 Result<> SendSession::leave_switch(bool& retry) {
-    auto gone = unregister();
+    auto asked = ask([&](RpcCancel* cancel) { return unregister(cancel); });
+    ASK_PASS(asked);
+    const auto& gone = *asked;
     if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
         retry = true;
         return gone;
@@ -288,14 +336,21 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     if (!local_) {
         *request.mutable_registered() = mark_to_proto(lease_->registered);
     }
+    const milliseconds wait = at_most(kJoinFor, give_up_at_);
+    request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
     // From here on the receiver may know of us, even if its answer gets lost.
     joined_ = true;
-    auto reply =
-        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Join, request, kJoinCallWait, "receiver " + peer_);
+    auto asked = ask([&](RpcCancel* cancel) {
+        return call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Join, request, wait + kAnswerGrace,
+                        "receiver " + peer_, cancel);
+    });
+    ASK_PASS(asked);
+    auto& reply = *asked;
     if (reply.ok()) {
-        return reply;
+        return std::move(reply);
     }
     const Errc code = reply.error().code();
+    trouble_ = clean_text(reply.error().text());
     joined_ = is_transient(reply.error());
     if (code == Errc::kUnsupported || code == Errc::kUnknown) {
         lease_->registered_as = 0;
@@ -303,11 +358,25 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     // kUnknown: the task ended and may be opened again, or the switch lost the channel; kExists: the task
     // that used this channel before is about to end there.
     retry = joined_ || code == Errc::kUnsupported || code == Errc::kUnknown || code == Errc::kExists;
-    return reply;
+    return std::move(reply);
+}
+
+// The neighbour is asked for in turns, between which the session listens.
+Result<Path> SendSession::find_way(std::uint32_t receiver) {
+    const auto until = std::min(Clock::now() + kArpWait, give_up_at_);
+    for (;;) {
+        auto path = find_path(agent_.interface, agent_.address, receiver,
+                              std::min(Clock::now() + kSessionTick, until));
+        if (path.ok() || path.error().code() != Errc::kDeadline || Clock::now() >= until) {
+            return path;
+        }
+        ASK_PASS(listen(Clock::now()));
+        show_waiting();
+    }
 }
 
 Result<> SendSession::set_path(std::uint32_t receiver) {
-    auto path = find_path(agent_.interface, agent_.address, receiver, Clock::now() + kArpWait);
+    auto path = find_path(agent_.interface, agent_.address, receiver, Clock::now() + kSessionTick);
     if (!path) {
         return std::move(path).error().with_context("way to " + peer_);
     }
@@ -342,8 +411,7 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
     if (!ring) {
         return std::move(ring).error();
     }
-    auto path =
-        find_path(agent_.interface, agent_.address, reply.receiver_address(), Clock::now() + kArpWait);
+    auto path = find_way(reply.receiver_address());
     if (!path) {
         return std::move(path).error().with_context("way to " + peer_);
     }
@@ -352,6 +420,7 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
                                        " as its address, which is not where it answers");
     }
     receiver_address_ = reply.receiver_address();
+    renew_every_ = renew_interval(deadline_, reply.lease_seconds());
     lease_->bypassed = local_ && lease_->registered.switch_id != 0;
 
     StreamStart start;
@@ -395,6 +464,7 @@ StreamState SendSession::stream_state() const {
 Result<> SendSession::stream_to_commit() {
     spdlog::info("task {}: sending to {} on channel {}", request_.task_id(), peer_, lease_->id.port);
     last_answer_ = next_renew_ = Clock::now();
+    trouble_.clear();
     next_path_ = Clock::now() + kPathEvery;
     Clock::time_point next_tick = Clock::now();
     while (!outcome_) {
@@ -472,10 +542,10 @@ void SendSession::start_renew() {
     v1::RenewRequest request;
     request.set_instance(offer_.instance());
     request.set_sender(sender_);
-    request.set_wait_ms(static_cast<std::uint32_t>(kRenewEvery.count()));
+    request.set_wait_ms(static_cast<std::uint32_t>(renew_every_.count()));
     set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     request.set_can_repeat(can_repeat_);
-    next_renew_ = Clock::now() + kRenewEvery;
+    next_renew_ = Clock::now() + renew_every_;
     renew_->start(request);
 }
 
@@ -528,7 +598,7 @@ Result<> SendSession::tick() {
 void SendSession::show_progress() {
     v1::Progress progress;
     set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
-    progress.set_state(fin_acked_          ? "waiting for the result"
+    progress.set_state(fin_acked_ ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
                        : !trouble_.empty() ? trouble_
                        : finished_         ? "draining"
                                            : "streaming");
@@ -611,10 +681,10 @@ void SendSession::leave(const std::string& reason) {
     }
 }
 
-Result<> SendSession::unregister() {
+Result<> SendSession::unregister(RpcCancel* cancel) {
     SwitchClient client(agent_.rpc, lease_->switch_address);
     const std::uint32_t as = lease_->registered_as != 0 ? lease_->registered_as : lease_->incarnation;
-    auto gone = client.unregister_channel(lease_->id, as, kGoodbyeWait);
+    auto gone = client.unregister_channel(lease_->id, as, kGoodbyeWait, cancel);
     if (!gone) {
         spdlog::warn("channel {}: {}", lease_->id.port, gone.error().text());
         return gone;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "agent/agent.h"
 #include "agent/renew_call.h"
@@ -51,20 +52,29 @@ class SendSession {
     void describe(const std::string& state);
     [[nodiscard]] v1::AgentTask description(const std::string& state) const;
     [[nodiscard]] StreamState stream_state() const;
-    // Waits a little; fails if the application or the daemon ends meanwhile.
+    // Runs `call(RpcCancel*)`, which waits for somebody else, while the session listens. Fails if the session
+    // is to end; else the call's own result is inside.
+    template <typename Call>
+    auto ask(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>>;
+    // Until something happens, before the stream is ready; fails if the application or the daemon ends
+    // meanwhile.
+    Result<> listen(Clock::time_point until);
+    void show_waiting();
     Result<> pause();
+    Result<Path> find_way(std::uint32_t receiver);
 
     Result<> report_done();
     void give_up(const Error& error);
     void put_channel_back(bool clean);
     void leave(const std::string& reason);
-    Result<> unregister();
+    Result<> unregister(RpcCancel* cancel = nullptr);
 
     Agent& agent_;
     SessionIo& io_;
     v1::OpenSend request_;
     const std::uint64_t sender_;  // what the receiver knows this send by
     milliseconds deadline_{0};
+    milliseconds renew_every_{0};
     Clock::time_point give_up_at_;
     const Clock::time_point started_ = Clock::now();
 
@@ -87,7 +97,7 @@ class SendSession {
     Clock::time_point last_answer_;
     Clock::time_point next_renew_;
     Clock::time_point next_path_;
-    std::string trouble_;                 // what the receiver said last that it is
+    std::string trouble_;  // what kept it from getting on last, as the receiver says, or the switch
     std::optional<v1::Outcome> outcome_;  // once the task has ended
 };
 

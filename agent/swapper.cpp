@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "agent/patience.h"
 #include "lib/core/fetch_codec.h"
 
 namespace ask {
@@ -113,13 +114,13 @@ Result<> Swapper::swap() {
                                             .mark = options_.mark,
                                             .epoch = epoch_,
                                             .close = true,
-                                            .wait = kFetchWait},
+                                            .wait = wait_of(kFetchWait)},
                                            &cancel_);
     });
     ASK_PASS(copy);
     ASK_PASS(merge(*copy));
     const auto confirmed = insist("confirm", [&] {
-        return options_.client->confirm_copy(options_.instance, epoch_, kConfirmWait, &cancel_);
+        return options_.client->confirm_copy(options_.instance, epoch_, wait_of(kConfirmWait), &cancel_);
     });
     ASK_PASS(confirmed);
     ++epoch_;
@@ -130,6 +131,15 @@ Result<> Swapper::swap() {
     times_.longest = std::max(times_.longest, took);
     policy_.done(copy->count, copy->tuples_aggregated());
     return {};
+}
+
+Clock::time_point Swapper::deadline() {
+    const std::lock_guard lock(mutex_);
+    return deadline_;
+}
+
+milliseconds Swapper::wait_of(milliseconds longest) {
+    return at_most(longest, std::min(deadline(), Clock::now() + options_.standstill));
 }
 
 template <typename Call>
@@ -147,16 +157,10 @@ auto Swapper::insist(const char* what, Call call) -> decltype(call()) {
 }
 
 Result<> Swapper::pause_before_retry(const char* what) {
-    const auto now = Clock::now();
-    Clock::time_point deadline;
-    {
-        const std::lock_guard lock(mutex_);
-        deadline = deadline_;
-    }
     if (abandon_) {
         return Error(Errc::kAborted, "given up");
     }
-    if (now >= deadline) {
+    if (Clock::now() >= deadline()) {
         return Error(Errc::kDeadline, options_.client->name() + " did not " + what +
                                           " the task's copies in time: start ask-switchd there");
     }

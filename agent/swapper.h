@@ -30,6 +30,7 @@ class Swapper {
         std::uint64_t instance = 0;
         Mark mark;
         std::shared_ptr<SwitchClient> client;
+        milliseconds standstill{0};  // longest that it may take to answer
         SwapSettings settings;
         std::uint64_t places = 0;  // aggregators of a copy
         std::shared_ptr<TaskArrivals> arrivals;
@@ -49,8 +50,9 @@ class Swapper {
     Swapper(const Swapper&) = delete;
     Swapper& operator=(const Swapper&) = delete;
 
-    // Begins no more swaps, and gives the one under way, if any, until the deadline. The mailbox is told
-    // (kChanged) once ended() is true; then take() has the outcome, once.
+    // Begins no more swaps, and gives the one under way, if any, until the deadline; a copy that is still
+    // coming in then may come to its end. The mailbox is told (kChanged) once ended() is true; then take()
+    // has the outcome, once.
     void finish(Clock::time_point deadline);
     [[nodiscard]] bool ended() const { return ended_; }
     Result<Outcome> take();
@@ -74,6 +76,9 @@ class Swapper {
     template <typename Call>
     auto insist(const char* what, Call call) -> decltype(call());
     Result<> pause_before_retry(const char* what);
+    // For a call that may take so long.
+    milliseconds wait_of(milliseconds longest);
+    Clock::time_point deadline();
     Result<> merge(const FetchedCopy& copy);
 
     const Options options_;

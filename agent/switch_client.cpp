@@ -19,6 +19,11 @@ Error explain(Error error, const std::string& address) {
                                         " unreachable: start ask-switchd there, or open the task with "
                                         "--no-switch"};
     }
+    if (error.code() == Errc::kDeadline) {
+        return {Errc::kDeadline, "switch " + address +
+                                     " does not answer: restart ask-switchd there, or open the task with "
+                                     "--no-switch"};
+    }
     return error;
 }
 
@@ -35,24 +40,25 @@ Error explain_loss(Error error, const std::string& address) {
 template <typename Request, typename Reply>
 Result<Reply> SwitchClient::call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
-                                 const Request& request, milliseconds wait) {
-    auto reply = call_rpc(channels_, *stub_, method, request, wait, name());
+                                 const Request& request, milliseconds wait, RpcCancel* cancel) {
+    auto reply = call_rpc(channels_, *stub_, method, request, wait, name(), cancel);
     if (!reply) {
         return explain(std::move(reply).error(), address_);
     }
     return reply;
 }
 
-Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait) {
-    return call(&v1::Switch::Stub::GetInfo, v1::GetSwitchInfoRequest(), wait);
+Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait, RpcCancel* cancel) {
+    return call(&v1::Switch::Stub::GetInfo, v1::GetSwitchInfoRequest(), wait, cancel);
 }
 
 Result<v1::SwitchStatus> SwitchClient::status(milliseconds wait) {
     return call(&v1::Switch::Stub::GetStatus, v1::GetSwitchStatusRequest(), wait);
 }
 
-Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait) {
-    return call(&v1::Switch::Stub::OpenTask, request, wait);
+Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait,
+                                                  RpcCancel* cancel) {
+    return call(&v1::Switch::Stub::OpenTask, request, wait, cancel);
 }
 
 Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {
@@ -70,22 +76,24 @@ Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, millise
     return mark_from_proto(reply->mark());
 }
 
-Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait) {
+Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
+                                            RpcCancel* cancel) {
     v1::RegisterChannelRequest request;
     *request.mutable_channel() = channel_to_proto(channel);
     request.set_incarnation(incarnation);
-    auto reply = call(&v1::Switch::Stub::RegisterChannel, request, wait);
+    auto reply = call(&v1::Switch::Stub::RegisterChannel, request, wait, cancel);
     if (!reply) {
         return std::move(reply).error();
     }
     return mark_from_proto(reply->mark());
 }
 
-Result<> SwitchClient::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait) {
+Result<> SwitchClient::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
+                                          RpcCancel* cancel) {
     v1::UnregisterChannelRequest request;
     *request.mutable_channel() = channel_to_proto(channel);
     request.set_incarnation(incarnation);
-    auto reply = call(&v1::Switch::Stub::UnregisterChannel, request, wait);
+    auto reply = call(&v1::Switch::Stub::UnregisterChannel, request, wait, cancel);
     return reply ? Result<>() : std::move(reply).error();
 }
 
@@ -106,7 +114,7 @@ Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch,
 }
 
 Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel* cancel) {
-    RpcCall call(channels_, order.wait, cancel);
+    RpcCall call(channels_, order.wait, cancel, RpcWait::kEachPart);
     grpc::ClientContext& context = call.context();
     v1::FetchCopyRequest request;
     request.set_instance(order.instance);
@@ -119,6 +127,7 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel*
     std::size_t staged = 0;
     std::uint64_t seen = 0;
     while (reader->Read(&chunk)) {
+        call.next_part();
         staged += chunk.entries().size();
         if (last.last() || staged > kMaxStaged) {
             context.TryCancel();

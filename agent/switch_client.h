@@ -33,8 +33,8 @@ struct FetchOrder {
     std::uint64_t instance = 0;
     Mark mark;  // that the task was opened with
     std::uint64_t epoch = 0;
-    bool close = false;  // swaps first
-    milliseconds wait{0};
+    bool close = false;    // swaps first
+    milliseconds wait{0};  // longest time in which nothing of it comes
 };
 
 class SwitchClient {
@@ -47,13 +47,16 @@ class SwitchClient {
     [[nodiscard]] const std::string& address() const { return address_; }
     [[nodiscard]] std::string name() const { return "switch " + address_; }
 
-    Result<v1::SwitchInfo> info(milliseconds wait);
+    Result<v1::SwitchInfo> info(milliseconds wait, RpcCancel* cancel = nullptr);
     Result<v1::SwitchStatus> status(milliseconds wait);
-    Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait);
+    Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait,
+                                        RpcCancel* cancel = nullptr);
     Result<> close_task(std::uint64_t instance, milliseconds wait);
     Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait);
-    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait);
-    Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait);
+    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
+                                  RpcCancel* cancel = nullptr);
+    Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
+                                RpcCancel* cancel = nullptr);
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances, milliseconds wait);
     // Stages the whole copy. kAborted: it is another incarnation's than `mark`. kInput: the stream is not
     // what its end says it is.
@@ -64,7 +67,7 @@ class SwitchClient {
  private:
     template <typename Request, typename Reply>
     Result<Reply> call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                       const Request& request, milliseconds wait);
+                       const Request& request, milliseconds wait, RpcCancel* cancel = nullptr);
 
     RpcChannels& channels_;  // outlives this
     std::string address_;

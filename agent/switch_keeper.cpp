@@ -66,8 +66,19 @@ void SwitchKeeper::loop() {
         lock.unlock();
         clear = clear || clear_left_over();
         renew();
+        close_left_open();
         take_back_one();
         lock.lock();
+    }
+}
+
+// The first that fails is the last that is tried: the others would not fare better.
+void SwitchKeeper::close_left_open() {
+    for (const std::uint64_t instance : agent_.left_open.list(Clock::now())) {
+        if (!agent_.switch_client->close_task(instance, kWait).ok()) {
+            return;
+        }
+        agent_.left_open.remove(instance);
     }
 }
 

@@ -39,6 +39,8 @@ class SwitchKeeper {
  private:
     void loop();
     void renew();
+    // Closes tasks there that their sessions could not.
+    void close_left_open();
     // Unregisters an idle channel that has stayed registered under an incarnation that it no longer has: its
     // session could not reach the switch.
     void take_back_one();

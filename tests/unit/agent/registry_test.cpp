@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -119,6 +120,35 @@ class DyingSwitch final : public v1::Switch::Service {
     std::unique_ptr<grpc::Server> server_;
 };
 
+// A switch that answers nobody.
+class HungSwitch final : public v1::Switch::Service {
+ public:
+    HungSwitch() {
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+        builder.RegisterService(this);
+        server_ = builder.BuildAndStart();
+        REQUIRE(server_ != nullptr);
+    }
+    grpc::Status JoinFlow(grpc::ServerContext* context, const v1::JoinFlowRequest* /*request*/,
+                          v1::JoinFlowReply* /*reply*/) override {
+        const auto left = context->deadline() - std::chrono::system_clock::now();
+        asked_wait_ = std::chrono::duration_cast<milliseconds>(left);
+        while (!context->IsCancelled()) {
+            std::this_thread::sleep_for(milliseconds(1));
+        }
+        return grpc::Status::CANCELLED;
+    }
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+    // How long its caller was going to wait.
+    [[nodiscard]] milliseconds asked_wait() const { return asked_wait_; }
+
+ private:
+    int port_ = 0;
+    std::atomic<milliseconds> asked_wait_{milliseconds(-1)};
+    std::unique_ptr<grpc::Server> server_;
+};
+
 v1::LookupRequest lookup(const std::string& id) {
     v1::LookupRequest request;
     request.set_task_id(id);
@@ -173,6 +203,46 @@ TEST_CASE("a Join that is tried again comes to the switch with the secret that i
     CHECK(dying.secrets()[2] != dying.secrets()[1]);
 }
 
+TEST_CASE("a Join waits no longer for the switch than its sender does, and names it") {
+    Fixture fixture;
+    RpcChannels channels;
+    HungSwitch hung;
+    const auto task = fixture.open("wc", 11);
+    task->mark = DyingSwitch::kMark;
+    task->switch_client = std::make_shared<SwitchClient>(channels, hung.address());
+    v1::JoinRequest join = Fixture::request(11, 1);
+    *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
+    join.set_wait_ms(1000);
+    const auto reply = fixture.registry.join(join);
+    REQUIRE_FALSE(reply.ok());
+    CHECK(reply.error().code() == Errc::kDeadline);
+    CHECK(reply.error().text().find("switch " + hung.address()) == 0);
+    // As it was asked to, not as it would by itself.
+    CHECK(hung.asked_wait() <= milliseconds(1000));
+    // Nobody is in the way of the next try.
+    CHECK(fixture.registry.with(*task, [](const ReceiveTask& now) { return now.senders.empty(); }));
+}
+
+TEST_CASE("who looks for a task, or waits for it, hears what it waits for") {
+    Fixture fixture;
+    const auto opening = fixture.plan("early", 12, 1);
+    CHECK(fixture.registry.look_up(lookup("early")).error().code() == Errc::kUnknown);
+    fixture.registry.set_trouble(*opening, "waiting for switch s");
+    const auto refused = fixture.registry.look_up(lookup("early"));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kAborted);
+    CHECK(refused.error().text() == "task early is not open yet on h4: waiting for switch s");
+    const auto task = fixture.open("wc", 11, 2);
+    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    REQUIRE(fixture.registry.join(Fixture::request(11, 2)).ok());
+    fixture.registry.set_trouble(*task, "waiting for switch s");
+    fixture.registry.set_trouble(*task, 2, "its packets go round the switch");
+    CHECK(fixture.renew(11, 1).trouble() == "waiting for switch s");
+    CHECK(fixture.renew(11, 2).trouble() == "its packets go round the switch");
+    fixture.registry.set_trouble(*task, "");
+    CHECK(fixture.renew(11, 1).trouble().empty());
+}
+
 TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answered once that is open") {
     Fixture fixture;
     const auto task = fixture.plan("wc", 11, 2);
@@ -211,7 +281,7 @@ TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answe
     CHECK(task->samples.sum(2)->tuples() == 2);
 }
 
-TEST_CASE("a Lookup that is held back ends with its task") {
+TEST_CASE("a Lookup that is held back ends with its task, and says why") {
     Fixture fixture;
     const auto task = fixture.plan("wc", 11, 1);
     std::thread ender([&] {
@@ -220,8 +290,11 @@ TEST_CASE("a Lookup that is held back ends with its task") {
     });
     v1::LookupRequest request = lookup("wc");
     request.set_wait_ms(2000);
-    CHECK(fixture.registry.look_up(request).error().code() == Errc::kUnknown);
+    const auto refused = fixture.registry.look_up(request);
     ender.join();
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kAborted);
+    CHECK(refused.error().text() == "task wc has ended: task wc was cancelled");
 }
 
 TEST_CASE("a Lookup that comes before its task is answered once that is open") {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,17 +48,23 @@ v1::FetchChunk end_of(std::uint64_t count) {
 // Streams what it is told to, and ends as it is told to.
 class ScriptedSwitch final : public v1::Switch::Service {
  public:
-    ScriptedSwitch(std::vector<v1::FetchChunk> chunks, grpc::Status status)
-        : chunks_(std::move(chunks)), status_(std::move(status)) {
+    ScriptedSwitch(std::vector<v1::FetchChunk> chunks, grpc::Status status,
+                   milliseconds pace = milliseconds(0))
+        : chunks_(std::move(chunks)), status_(std::move(status)), pace_(pace) {
         grpc::ServerBuilder builder;
         builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
         builder.RegisterService(this);
         server_ = builder.BuildAndStart();
         REQUIRE(server_ != nullptr);
     }
-    grpc::Status FetchCopy(grpc::ServerContext* /*context*/, const v1::FetchCopyRequest* /*request*/,
+    grpc::Status FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* /*request*/,
                            grpc::ServerWriter<v1::FetchChunk>* writer) override {
         for (const v1::FetchChunk& chunk : chunks_) {
+            // Slow on purpose.
+            const auto next = Clock::now() + pace_;
+            while (Clock::now() < next && !context->IsCancelled()) {
+                std::this_thread::sleep_for(milliseconds(1));
+            }
             writer->Write(chunk);
         }
         return status_;
@@ -67,6 +74,7 @@ class ScriptedSwitch final : public v1::Switch::Service {
  private:
     const std::vector<v1::FetchChunk> chunks_;
     const grpc::Status status_;
+    const milliseconds pace_;
     int port_ = 0;
     std::unique_ptr<grpc::Server> server_;
 };
@@ -106,6 +114,27 @@ TEST_CASE("a copy that comes whole is staged whole") {
     const auto copy = fetched_copy({chunk_of({{"a", 1}, {"b", 2}}), chunk_of({{"c", 3}}), end_of(3)});
     REQUIRE_MESSAGE(copy.ok(), copy.error().text());
     CHECK(copy->count == 3);
+}
+
+TEST_CASE(
+    "a copy may take longer than its wait while it comes; one of which nothing comes names the switch") {
+    RpcChannels channels;
+    const auto fetch = [&](const ScriptedSwitch& from) {
+        return SwitchClient(channels, from.address())
+            .fetch_copy(
+                {.instance = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(1500)});
+    };
+    std::vector<v1::FetchChunk> chunks(12, chunk_of({{"a", 1}}));
+    chunks.push_back(end_of(12));
+    const ScriptedSwitch slow(chunks, grpc::Status::OK, milliseconds(250));
+    const auto whole = fetch(slow);
+    REQUIRE_MESSAGE(whole.ok(), whole.error().text());
+    CHECK(whole->count == 12);
+    const ScriptedSwitch hanging(chunks, grpc::Status::OK, std::chrono::hours(24));
+    const auto none = fetch(hanging);
+    REQUIRE_FALSE(none.ok());
+    CHECK(none.error().code() == Errc::kDeadline);
+    CHECK(none.error().text().find(hanging.address()) != std::string::npos);
 }
 
 TEST_CASE("of a copy that ends early nothing is taken, whatever its end says") {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tasks that may be open at the switch although nobody here knows them any more: it did not answer when they
+// were to be opened or closed. SwitchKeeper closes them, so that their ids are not in use until a lease runs
+// out. Thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <mutex>
+#include <vector>
+
+namespace ask {
+
+class LeftOpen {
+ public:
+    using Time = std::chrono::steady_clock::time_point;
+    // After these, what is left is the leases' to take back.
+    static constexpr std::size_t kMost = 1024;
+    static constexpr std::chrono::minutes kFor{10};
+
+    // false: another one, the oldest, had to make room.
+    bool add(std::uint64_t instance, Time now) {
+        const std::lock_guard lock(mutex_);
+        const bool room = entries_.size() < kMost;
+        if (!room) {
+            entries_.pop_front();
+        }
+        entries_.push_back({instance, now + kFor});
+        return room;
+    }
+    void remove(std::uint64_t instance) {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(entries_, [&](const Entry& entry) { return entry.instance == instance; });
+    }
+    [[nodiscard]] std::vector<std::uint64_t> list(Time now) {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(entries_, [&](const Entry& entry) { return entry.forget_at <= now; });
+        std::vector<std::uint64_t> all;
+        all.reserve(entries_.size());
+        std::ranges::transform(entries_, std::back_inserter(all), &Entry::instance);
+        return all;
+    }
+
+ private:
+    struct Entry {
+        std::uint64_t instance = 0;
+        Time forget_at;
+    };
+    std::mutex mutex_;
+    std::deque<Entry> entries_;  // under mutex_; oldest first
+};
+
+}  // namespace ask
