@@ -217,8 +217,8 @@ TEST_CASE("a Join waits no longer for the switch than its sender does, and names
     REQUIRE_FALSE(reply.ok());
     CHECK(reply.error().code() == Errc::kDeadline);
     CHECK(reply.error().text().find("switch " + hung.address()) == 0);
-    // As it was asked to, not as it would by itself.
-    CHECK(hung.asked_wait() <= milliseconds(1000));
+    // As it was asked to (gRPC rounds that up), not the 5 s that it would wait by itself.
+    CHECK(hung.asked_wait() < milliseconds(2500));
     // Nobody is in the way of the next try.
     CHECK(fixture.registry.with(*task, [](const ReceiveTask& now) { return now.senders.empty(); }));
 }
