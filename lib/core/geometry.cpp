@@ -149,7 +149,8 @@ std::string to_string(const Geometry& geometry) {
     if (geometry.groups > 0 || geometry.m > 0) {
         text += '+' + std::to_string(geometry.groups) + 'x' + std::to_string(geometry.m);
     }
-    return text + '*' + std::to_string(geometry.rows);
+    // None yet: nobody has said how many.
+    return geometry.rows == 0 ? text : text + '*' + std::to_string(geometry.rows);
 }
 
 }  // namespace ask

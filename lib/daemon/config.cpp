@@ -8,16 +8,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
+#include <fstream>
 #include <list>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <toml++/toml.h>
 
-#include "lib/daemon/version.h"
+#include "lib/flags/flags.h"
+#include "lib/text/suggest.h"
 
 namespace ask {
 namespace {
@@ -72,6 +70,28 @@ std::string location(const std::string& path, const toml::source_region& source)
     return path + ":" + std::to_string(source.begin.line);
 }
 
+Result<std::string> text_of(const std::string& path) {
+    constexpr std::size_t kChunk = 4096;
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+        return Error(Errc::kInput, path + ": is a directory");
+    }
+    std::ifstream file(path, std::ios::binary);
+    std::string text;
+    std::string chunk(kChunk, '\0');
+    while (file.read(chunk.data(), kChunk).gcount() > 0) {
+        text.append(chunk, 0, static_cast<std::size_t>(file.gcount()));
+    }
+    if (file.is_open() && !file.bad()) {
+        return text;
+    }
+    const int err = errno;
+    if (err == ENOENT || err == ENOTDIR) {
+        return Error(Errc::kInput, path + ": no such file");
+    }
+    return Error::from_errno(err, "read " + path);
+}
+
 // The strings of an array; nothing if there is anything else in it.
 std::optional<std::vector<std::string>> strings_of(const toml::array& array) {
     std::vector<std::string> values;
@@ -124,8 +144,8 @@ void ConfigTable::text(std::string_view key, std::string* target, std::string_vi
         *target = values.back();
         return {};
     };
-    options_.push_back(
-        {std::string(key), std::string(help), "TEXT", *target, Kind::kText, std::move(assign)});
+    options_.push_back({std::string(key), std::string(help), "TEXT", *target, Kind::kText, std::move(assign),
+                        [target] { return *target; }});
 }
 
 void ConfigTable::choice(std::string_view key, std::string* target, std::vector<std::string> choices,
@@ -138,12 +158,13 @@ void ConfigTable::choice(std::string_view key, std::string* target, std::vector<
         *target = values.back();
         return {};
     };
-    options_.push_back(
-        {std::string(key), std::string(help), std::move(type), *target, Kind::kText, std::move(assign)});
+    options_.push_back({std::string(key), std::string(help), std::move(type), *target, Kind::kText,
+                        std::move(assign), [target] { return *target; }});
 }
 
 void ConfigTable::add_integer(std::string_view key, std::string fallback, std::int64_t min, std::int64_t max,
-                              std::string_view help, std::function<void(std::int64_t)> set) {
+                              std::string_view help, std::function<void(std::int64_t)> set,
+                              std::function<std::string()> show) {
     std::string type = std::to_string(min) + ".." + std::to_string(max);
     auto assign = [min, max, set = std::move(set)](const std::vector<std::string>& values) -> Result<> {
         const auto value = parse_integer(values.back());
@@ -156,7 +177,7 @@ void ConfigTable::add_integer(std::string_view key, std::string fallback, std::i
         return {};
     };
     options_.push_back({std::string(key), std::string(help), std::move(type), std::move(fallback),
-                        Kind::kInteger, std::move(assign)});
+                        Kind::kInteger, std::move(assign), std::move(show)});
 }
 
 void ConfigTable::boolean(std::string_view key, bool* target, std::string_view help) {
@@ -165,7 +186,7 @@ void ConfigTable::boolean(std::string_view key, bool* target, std::string_view h
         return {};
     };
     options_.push_back({std::string(key), std::string(help), "", *target ? "true" : "false", Kind::kBoolean,
-                        std::move(assign)});
+                        std::move(assign), [target] { return *target ? "true" : "false"; }});
 }
 
 void ConfigTable::list(std::string_view key, std::vector<std::string>* target, std::string_view help,
@@ -178,7 +199,7 @@ void ConfigTable::list(std::string_view key, std::vector<std::string>* target, s
         return {};
     };
     options_.push_back({std::string(key), std::string(help), "TEXT[,TEXT...]", join(*target, ","),
-                        Kind::kList, std::move(assign)});
+                        Kind::kList, std::move(assign), [target] { return join(*target, ","); }});
 }
 
 void ConfigTable::table(std::string_view key, std::map<std::string, std::string>* target,
@@ -195,7 +216,13 @@ void ConfigTable::table(std::string_view key, std::map<std::string, std::string>
         return {};
     };
     options_.push_back(
-        {std::string(key), std::string(help), "NAME=VALUE", "", Kind::kTable, std::move(assign)});
+        {std::string(key), std::string(help), "NAME=VALUE", "", Kind::kTable, std::move(assign), [target] {
+             std::string all;
+             for (const auto& [name, value] : *target) {
+                 all.append(all.empty() ? "" : ",").append(name).append("=").append(value);
+             }
+             return all;
+         }});
 }
 
 void ConfigTable::command(std::string_view key, bool* target, std::string_view help) {
@@ -203,7 +230,8 @@ void ConfigTable::command(std::string_view key, bool* target, std::string_view h
         *target = values.back() == "true";
         return {};
     };
-    options_.push_back({std::string(key), std::string(help), "", "", Kind::kCommand, std::move(assign)});
+    options_.push_back({std::string(key), std::string(help), "", "", Kind::kCommand, std::move(assign),
+                        [target] { return *target ? "true" : "false"; }});
 }
 
 const ConfigTable::Option* ConfigTable::find(std::string_view key) const {
@@ -211,10 +239,28 @@ const ConfigTable::Option* ConfigTable::find(std::string_view key) const {
     return it == options_.end() ? nullptr : &*it;
 }
 
+// The rest of a sentence about a key that is not there.
+std::string ConfigTable::unknown_hint(std::string_view key) const {
+    const std::string nearest = suggestion(key, file_keys());
+    return (nearest.empty() ? "." : nearest) + " See " + program_ + " --help for all keys";
+}
+
+std::vector<std::string> ConfigTable::file_keys() const {
+    std::vector<std::string> keys;
+    for (const Option& option : options_) {
+        if (option.kind != Kind::kCommand) {
+            keys.push_back(option.key);
+        }
+    }
+    return keys;
+}
+
 Result<> ConfigTable::read_file(const std::string& path) {
+    auto text = text_of(path);
+    ASK_PASS(text);
     toml::table root;
     try {
-        root = toml::parse_file(path);
+        root = toml::parse(*text, path);
     } catch (const toml::parse_error& error) {
         return Error(Errc::kUsage, location(path, error.source()) + ": " + std::string(error.description()));
     }
@@ -222,8 +268,8 @@ Result<> ConfigTable::read_file(const std::string& path) {
         const std::string where = location(path, node.source()) + ": ";
         const Option* option = find(key.str());
         if (option == nullptr || option->kind == Kind::kCommand) {
-            return Error(Errc::kUsage, where + "unknown key \"" + std::string(key.str()) + "\"; see " +
-                                           program_ + " --help for all keys");
+            return Error(Errc::kUsage,
+                         where + "unknown key \"" + std::string(key.str()) + "\"" + unknown_hint(key.str()));
         }
         std::optional<std::vector<std::string>> values;
         std::string_view wanted;
@@ -259,10 +305,10 @@ Result<> ConfigTable::read_file(const std::string& path) {
 
 Result<ConfigAction> ConfigTable::read_flags(int argc, const char* const* argv, Flags& flags) const {
     CLI::App app(description_, program_);
-    app.set_version_flag("--version", program_ + " " + std::string(kVersion));
     CLI::Option* config = app.add_option(
         "--config", flags.config,
         "Configuration file (TOML)" + (default_path_.empty() ? std::string() : " [" + default_path_ + "]"));
+    config->take_last();
     for (const Option& option : options_) {
         Flags::Given& given = flags.given.emplace_back();
         given.option = &option;
@@ -282,13 +328,11 @@ Result<ConfigAction> ConfigTable::read_flags(int argc, const char* const* argv, 
             }
         }
     }
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& request) {
-        app.exit(request, std::cout, std::cerr);
+    app.footer("Exit codes: docs/commands.md. How to run it: docs/operations.md.");
+    auto read = read_command_line(app, argc, argv);
+    ASK_PASS(read);
+    if (!*read) {
         return ConfigAction::kExit;
-    } catch (const CLI::ParseError& error) {
-        return Error(Errc::kUsage, std::string(error.what()) + "; see " + program_ + " --help");
     }
     flags.config_given = config->count() > 0;
     for (Flags::Given& given : flags.given) {
@@ -310,9 +354,11 @@ Result<ConfigAction> ConfigTable::parse(int argc, const char* const* argv) {
     }
     std::error_code ignored;
     if (flags.config_given) {
-        ASK_TRY(read_file(flags.config), "--config");
+        file_ = flags.config;
+        ASK_TRY(read_file(file_), "--config");
     } else if (!default_path_.empty() && std::filesystem::exists(default_path_, ignored)) {
-        ASK_TRY(read_file(default_path_), "configuration");
+        file_ = default_path_;
+        ASK_TRY(read_file(file_), "configuration");
     }
     for (const Flags::Given& given : flags.given) {
         if (given.option != nullptr) {
@@ -322,7 +368,15 @@ Result<ConfigAction> ConfigTable::parse(int argc, const char* const* argv) {
     return ConfigAction::kRun;
 }
 
-Result<> check_host_port(std::string_view text) {
+ConfigSnapshot ConfigTable::snapshot() const {
+    ConfigSnapshot all{file_, {}};
+    for (const Option& option : options_) {
+        all.values[option.key] = option.show();
+    }
+    return all;
+}
+
+Result<HostPort> split_host_port(std::string_view text) {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string_view::npos || colon == 0) {
         return Error(Errc::kUsage, "must be HOST:PORT");
@@ -331,13 +385,28 @@ Result<> check_host_port(std::string_view text) {
     if (!port.ok() || *port < 1 || *port > 65535) {
         return Error(Errc::kUsage, "must be HOST:PORT with a port from 1 to 65535");
     }
-    return {};
+    return HostPort{std::string(text.substr(0, colon)), static_cast<std::uint16_t>(*port)};
+}
+
+Result<> check_host_port(std::string_view text) {
+    auto parts = split_host_port(text);
+    return parts.ok() ? Result<>() : std::move(parts).error();
 }
 
 Result<> check_ipv4(std::string_view text) {
     in_addr address{};
     if (inet_pton(AF_INET, std::string(text).c_str(), &address) != 1) {
         return Error(Errc::kUsage, "must be an IPv4 address such as 198.18.1.1");
+    }
+    return {};
+}
+
+Result<> check_ipv4_port(std::string_view text) {
+    const auto parts = split_host_port(text);
+    if (!check_ipv4(parts.ok() ? parts->host : text).ok()) {
+        return Error(Errc::kUsage,
+                     "must be an IPv4 address such as 198.18.1.1, or one with a port, "
+                     "198.18.1.1:4791");
     }
     return {};
 }

@@ -25,6 +25,12 @@ enum class ConfigAction {
     kExit,  // --help or --version was asked for and printed
 };
 
+// What a daemon was told at one time.
+struct ConfigSnapshot {
+    std::string file;  // empty: there was none
+    std::map<std::string, std::string> values;
+};
+
 class ConfigTable {
  public:
     // Checks a text value; the error says what is allowed, without naming the key.
@@ -42,8 +48,10 @@ class ConfigTable {
     // A whole number in [min, max].
     template <std::integral T>
     void integer(std::string_view key, T* target, std::int64_t min, std::int64_t max, std::string_view help) {
-        add_integer(key, std::to_string(*target), min, max, help,
-                    [target](std::int64_t value) { *target = static_cast<T>(value); });
+        add_integer(
+            key, std::to_string(*target), min, max, help,
+            [target](std::int64_t value) { *target = static_cast<T>(value); },
+            [target] { return std::to_string(*target); });
     }
     // --key and --no-key.
     void boolean(std::string_view key, bool* target, std::string_view help);
@@ -59,6 +67,8 @@ class ConfigTable {
 
     // Reads file and flags. Nothing but `*target`s changes; on error some may have changed.
     Result<ConfigAction> parse(int argc, const char* const* argv);
+    // Once parsed: which file was read, and what every key is set to, as text.
+    [[nodiscard]] ConfigSnapshot snapshot() const;
 
  private:
     enum class Kind { kText, kInteger, kBoolean, kList, kTable, kCommand };
@@ -70,26 +80,39 @@ class ConfigTable {
         Kind kind = Kind::kText;
         // All values of one source, as text; a table's as NAME=VALUE.
         std::function<Result<>(const std::vector<std::string>&)> assign;
+        std::function<std::string()> show;  // what it is set to
     };
     struct Flags;
 
     void add_integer(std::string_view key, std::string fallback, std::int64_t min, std::int64_t max,
-                     std::string_view help, std::function<void(std::int64_t)> set);
+                     std::string_view help, std::function<void(std::int64_t)> set,
+                     std::function<std::string()> show);
     Result<> read_file(const std::string& path);
     Result<ConfigAction> read_flags(int argc, const char* const* argv, Flags& flags) const;
     [[nodiscard]] const Option* find(std::string_view key) const;
+    [[nodiscard]] std::string unknown_hint(std::string_view key) const;
+    // What a file may set.
+    [[nodiscard]] std::vector<std::string> file_keys() const;
 
     std::string program_;
     std::string description_;
     std::string default_path_;
+    std::string file_;  // that was read
     std::vector<Option> options_;
 };
 
 // Checks for ConfigTable::text and ::list.
 // HOST:PORT or [V6]:PORT, port 1..65535.
 Result<> check_host_port(std::string_view text);
+struct HostPort {
+    std::string host;
+    std::uint16_t port = 0;
+};
+Result<HostPort> split_host_port(std::string_view text);
 // Dotted IPv4 address.
 Result<> check_ipv4(std::string_view text);
+// The same, or with a port behind it.
+Result<> check_ipv4_port(std::string_view text);
 // An interface name as the kernel takes it: 1..15 bytes, no '/', no white space.
 Result<> check_interface(std::string_view text);
 

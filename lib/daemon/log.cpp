@@ -83,6 +83,15 @@ void print_protobuf(google::protobuf::LogLevel level, const char* file, int line
                 "protobuf, {}:{}: {}", file, line, text);
 }
 
+Result<spdlog::level::level_enum> level_of(std::string_view level) {
+    const std::string name = level == "warn" ? "warning" : std::string(level);
+    const auto wanted = spdlog::level::from_str(name);
+    if (wanted == spdlog::level::off && name != "off") {
+        return Error(Errc::kUsage, "unknown log level \"" + name + "\"");
+    }
+    return wanted;
+}
+
 }  // namespace
 
 const std::vector<std::string>& log_levels() {
@@ -90,12 +99,16 @@ const std::vector<std::string>& log_levels() {
     return kLevels;
 }
 
+Result<> set_log_level(std::string_view level) {
+    auto wanted = level_of(level);
+    ASK_PASS(wanted);
+    spdlog::default_logger_raw()->set_level(*wanted);
+    return {};
+}
+
 Result<> set_up_log(const std::string& program, std::string_view level) {
-    const std::string name = level == "warn" ? "warning" : std::string(level);
-    const auto wanted = spdlog::level::from_str(name);
-    if (wanted == spdlog::level::off && name != "off") {
-        return Error(Errc::kUsage, "unknown log level \"" + name + "\"");
-    }
+    auto wanted = level_of(level);
+    ASK_PASS(wanted);
     auto logger =
         std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
@@ -105,7 +118,7 @@ Result<> set_up_log(const std::string& program, std::string_view level) {
         formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
     }
     logger->set_formatter(std::move(formatter));
-    logger->set_level(wanted);
+    logger->set_level(*wanted);
     logger->flush_on(spdlog::level::trace);
     spdlog::set_default_logger(std::move(logger));
     libbpf_set_print(print_libbpf);

@@ -19,6 +19,9 @@ const std::vector<std::string>& log_levels();
 // debug level. Call once, before any thread starts.
 Result<> set_up_log(const std::string& program, std::string_view level);
 
+// Another level from now on; one of log_levels(). From any thread.
+Result<> set_log_level(std::string_view level);
+
 // While one lives, libbpf's messages of every level are kept (the first MiB of them): the verifier's log is
 // what explains a refused program. One at a time.
 class LibbpfCapture {

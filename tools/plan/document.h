@@ -20,7 +20,7 @@ struct Value {
     struct Member;
 
     Kind kind = Kind::kNull;
-    std::uint32_t line = 0;  // from 1
+    std::uint32_t line = 0;  // from 1; 0: none, as the whole document
     bool boolean = false;
     std::int64_t integer = 0;
     double real = 0;
@@ -54,7 +54,7 @@ Result<Value> read_json(std::string_view text, const std::string& name);
 // '{'.
 [[nodiscard]] Format guess_format(std::string_view text, std::string_view name);
 
-// "NAME:LINE: TEXT" as an error of class kInput.
+// "NAME:LINE: TEXT" as an error of class kInput; without a line if that is 0.
 [[nodiscard]] Error at_line(const std::string& name, std::uint32_t line, const std::string& text);
 
 }  // namespace ask::plan

@@ -3,6 +3,7 @@
 // ask-plan: which switches of a tree should aggregate. Reads a topology, prints a plan (docs/placement.md).
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -12,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "lib/base/standard_fds.h"
+#include "lib/flags/flags.h"
 #include "tools/plan/network.h"
 #include "tools/plan/picture.h"
 #include "tools/plan/report.h"
@@ -43,8 +44,15 @@ struct Options {
 
 Result<std::string> read_all(const std::string& path, std::size_t limit) {
     std::ifstream file;
+    std::error_code ignored;
+    if (path != "-" && std::filesystem::is_directory(path, ignored)) {
+        return Error(Errc::kInput, path + ": is a directory");
+    }
     if (path != "-") {
         file.open(path, std::ios::binary);
+        if (!file && (errno == ENOENT || errno == ENOTDIR)) {
+            return Error(Errc::kInput, path + ": no such file");
+        }
         if (!file) {
             return Error::from_errno(errno, "read " + path);
         }
@@ -206,20 +214,18 @@ void declare(CLI::App& app, Options& options) {
         ->check(CLI::Range(1U, 256U));
     app.add_option("--memory", options.memory_mib, "most memory for the tables, MiB (default 8192)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
+    app.footer("Exit codes: docs/commands.md. Topologies and plans: docs/placement.md.");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app{"Chooses which switches of a tree should aggregate, and says what that saves."};
+    ask::open_standard_fds();
+    CLI::App app{"Chooses which switches of a tree should aggregate, and says what that saves.", "ask-plan"};
     Options options;
     declare(app, options);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::kUsage);
-    }
-    const Result<> done = run(options);
+    const Result<bool> read = ask::read_command_line(app, argc, argv);
+    const Result<> done = !read.ok() ? read.error() : *read ? run(options) : Result<>();
     if (!done.ok()) {
         std::fprintf(stderr, "ask-plan: %s\n", done.error().text().c_str());
         return static_cast<int>(done.error().code());

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/text/suggest.h"
+
 namespace ask::plan {
 namespace {
 
@@ -40,7 +42,8 @@ std::string_view kind_name(Value::Kind kind) {
 }
 
 Error at_line(const std::string& name, std::uint32_t line, const std::string& text) {
-    return {Errc::kInput, name + ":" + std::to_string(line) + ": " + text};
+    // What is missing stands on no line.
+    return {Errc::kInput, name + (line == 0 ? "" : ":" + std::to_string(line)) + ": " + text};
 }
 
 Format guess_format(std::string_view text, std::string_view name) {
@@ -177,7 +180,9 @@ Result<> TableReader::finish() {
         for (const std::string_view name : known_) {
             list.append(list.empty() ? "" : ", ").append(name);
         }
-        fail(unknown->value.line, "unknown key '" + unknown->key + "'; known: " + list);
+        const std::vector<std::string> names(known_.begin(), known_.end());
+        fail(unknown->value.line,
+             "unknown key '" + unknown->key + "'" + suggestion(unknown->key, names) + "; known: " + list);
         return *error_;
     }
     return {};

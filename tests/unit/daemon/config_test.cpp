@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/daemon/config.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 
 #include <doctest/doctest.h>
+
+#include "lib/base/unique_fd.h"
+#include "lib/daemon/grpc_status.h"
+#include "lib/daemon/listen.h"
+#include "lib/daemon/reload.h"
 
 namespace {
 
@@ -122,7 +130,11 @@ TEST_CASE("flags win over the file") {
 TEST_CASE("the default file is optional, a named one is not") {
     Settings settings;
     CHECK(parse(settings, {}, "/nonexistent/ask.toml").ok());
-    CHECK_FALSE(parse(settings, {"--config", "/nonexistent/ask.toml"}).ok());
+    const auto missing = parse(settings, {"--config", "/nonexistent/ask.toml"});
+    REQUIRE_FALSE(missing.ok());
+    CHECK(missing.error().code() == Errc::kInput);
+    CHECK(missing.error().text() == "--config: /nonexistent/ask.toml: no such file");
+    CHECK(parse(settings, {"--config", "/tmp"}).error().text() == "--config: /tmp: is a directory");
     const TempFile file("switch_id = 3\n");
     REQUIRE(parse(settings, {}, file.path()).ok());
     CHECK(settings.switch_id == 3);
@@ -130,7 +142,10 @@ TEST_CASE("the default file is optional, a named one is not") {
 
 TEST_CASE("errors of a file name key, file and line") {
     CHECK(error_of("merge = true\nswitch_idd = 1\n") ==
-          "--config: FILE:2: unknown key \"switch_idd\"; see ask-test --help for all keys");
+          "--config: FILE:2: unknown key \"switch_idd\": did you mean switch_id? See ask-test --help for all "
+          "keys");
+    CHECK(error_of("frobnicate = 1\n") ==
+          "--config: FILE:1: unknown key \"frobnicate\". See ask-test --help for all keys");
     CHECK(error_of("unload = true\n").find("unknown key \"unload\"") != std::string::npos);
     CHECK(error_of("\n\nswitch_id = 0\n") == "--config: FILE:3: switch_id: 0: must be from 1 to 65535");
     CHECK(error_of("switch_id = 65536\n").find("must be from 1 to 65535") != std::string::npos);
@@ -152,7 +167,10 @@ TEST_CASE("errors of flags name the flag") {
     CHECK(flag_error({"--switch-id", "1x"}).find("whole number") != std::string::npos);
     CHECK(flag_error({"--switch-id", "99999999999999999999"}).find("whole number") != std::string::npos);
     CHECK(flag_error({"--hosts", "h1"}).find("must be NAME=VALUE") != std::string::npos);
-    CHECK(flag_error({"--frobnicate"}).find("--frobnicate") != std::string::npos);
+    CHECK(flag_error({"--frobnicate"}) == "unknown flag --frobnicate; see ask-test --help");
+    CHECK(flag_error({"--swich-id", "7"}) ==
+          "unknown flag --swich-id: did you mean --switch-id? See ask-test --help");
+    CHECK(flag_error({"--swich-id=7"}).find("--swich-id: did you mean --switch-id?") != std::string::npos);
     CHECK(flag_error({"--switch-id"}).find("--switch-id") != std::string::npos);
     CHECK(flag_error({"stray"}).find("stray") != std::string::npos);
 }
@@ -179,4 +197,89 @@ TEST_CASE("checks of addresses and names") {
     CHECK_FALSE(ask::check_interface("..").ok());
     CHECK_FALSE(ask::check_interface("sixteen-bytes-xx").ok());
     CHECK_FALSE(ask::check_interface("a/b").ok());
+}
+
+TEST_CASE("what is read again is compared key by key") {
+    const TempFile file("switch_id = 7\nports = [\"p1\"]\n[hosts]\na = \"1\"\n");
+    const auto snapshot = [&file](std::vector<const char*> flags) {
+        Settings settings;
+        ConfigTable table("ask-test", "a test", file.path());
+        table.text("listen", &settings.listen, "address");
+        table.integer("switch_id", &settings.switch_id, 1, 65535, "id");
+        table.boolean("merge", &settings.merge, "merge");
+        table.list("ports", &settings.ports, "ports");
+        table.table("hosts", &settings.hosts, "hosts");
+        flags.insert(flags.begin(), "ask-test");
+        REQUIRE(table.parse(static_cast<int>(flags.size()), flags.data()).ok());
+        return table.snapshot();
+    };
+    auto before = snapshot({});
+    CHECK(before.file == file.path());
+    CHECK(before.values.at("hosts") == "a=1");
+    std::ofstream(file.path()) << "switch_id = 8\nmerge = false\nports = [\"p1\", \"p2\"]\n";
+    const auto now = snapshot({});
+    const auto change = ask::compare(before, now, {"hosts", "merge", "listen"});
+    CHECK(change.taken == std::vector<std::string>{"hosts", "merge"});
+    CHECK(change.restart == std::vector<std::string>{"ports", "switch_id"});
+    CHECK(ask::compare(now, now, {}).restart.empty());
+
+    REQUIRE(ask::take_reload(ConfigAction::kRun, now, {"hosts", "merge"}, &before));
+    CHECK(before.values.at("merge") == "false");
+    // What waits for a restart is said again next time.
+    CHECK(before.values.at("switch_id") == "7");
+    CHECK_FALSE(ask::take_reload(ask::Error(Errc::kUsage, "bad"), now, {}, &before));
+    CHECK_FALSE(ask::take_reload(ConfigAction::kRun, ask::ConfigSnapshot(), {}, &before));
+    CHECK(before.values.at("switch_id") == "7");
+}
+
+TEST_CASE("addresses with and without a port") {
+    CHECK(ask::check_ipv4_port("198.18.0.1").ok());
+    CHECK(ask::check_ipv4_port("198.18.0.1:5791").ok());
+    CHECK_FALSE(ask::check_ipv4_port("198.18.0.1:0").ok());
+    CHECK_FALSE(ask::check_ipv4_port("198.18.0.1:").ok());
+    CHECK_FALSE(ask::check_ipv4_port("h3:4791").ok());
+    CHECK(ask::split_host_port("h3:5791")->host == "h3");
+    CHECK(ask::split_host_port("h3:5791")->port == 5791);
+    CHECK(ask::split_host_port("[::1]:1")->host == "[::1]");
+    CHECK_FALSE(ask::split_host_port("h3").ok());
+    CHECK_FALSE(ask::split_host_port("h3:99999").ok());
+}
+
+TEST_CASE("who cannot listen says why") {
+    const auto in_use = [](int type) {
+        ask::UniqueFd fd(::socket(AF_INET, type, 0));
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t length = sizeof(address);
+        REQUIRE(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+        REQUIRE(::listen(fd.get(), 1) == 0);
+        REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
+        return std::pair(std::move(fd), ntohs(address.sin_port));
+    };
+    auto [fd, port] = in_use(SOCK_STREAM);
+    const std::string at = "127.0.0.1:" + std::to_string(port);
+    auto taken = ask::check_listen("metrics", at);
+    REQUIRE_FALSE(taken.ok());
+    CHECK(taken.error().code() == Errc::kExists);
+    CHECK(taken.error().text() ==
+          "metrics: cannot listen on " + at +
+              ": Address already in use: stop what listens there (ss -ltnp shows it), or "
+              "set another `metrics`");
+    fd.reset();
+    CHECK(ask::check_listen("metrics", at).ok());
+    CHECK(ask::check_listen("listen", "nosuch.invalid:1").error().code() == Errc::kUnknown);
+    CHECK(ask::check_listen("listen", "192.0.2.77:4791").error().code() == Errc::kUnknown);
+}
+
+TEST_CASE("why nobody answered, from what gRPC says") {
+    const auto why = [](std::string_view said) { return ask::why_unreachable("h9:4792", said); };
+    CHECK(why("DNS resolution failed for h9:4792: C-ares status is not ARES_SUCCESS") ==
+          "the name \"h9\" does not resolve");
+    CHECK(why("failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:4792: Failed to "
+              "connect to "
+              "remote host: Connection refused") == "nobody listens at h9:4792 (connection refused)");
+    CHECK(why("... No route to host") == "no way leads to h9:4792 (No route to host)");
+    CHECK(why("... connect: Connection timed out").starts_with("h9:4792 does not answer"));
+    CHECK(why("something else") == "something else");
 }

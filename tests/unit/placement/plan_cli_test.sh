@@ -54,9 +54,12 @@ expect 0 'aggregate at tor1' "$dir/racks.toml" --receiver h3
 expect 0 'at most 0 of 3' "$dir/racks.toml" --k 0
 expect 2 '--k -1 is not a number of switches' "$dir/racks.toml" --k -1
 expect 2 'none of utilisation' "$dir/racks.toml" --objective speed
-expect 2 '' "$dir/racks.toml" --no-such-flag
+expect 2 'unknown flag --no-such-flag; see ask-plan --help' "$dir/racks.toml" --no-such-flag
+expect 2 'unknown flag --reciever: did you mean --receiver?' "$dir/racks.toml" --reciever h3
+expect 0 'ask-plan 0.' --version
 expect 4 "receiver 'h9' is no host" "$dir/racks.toml" --receiver h9
-expect 4 "$dir/none.toml" "$dir/none.toml"
+expect 3 "ask-plan: $dir/none.toml: no such file" "$dir/none.toml"
+expect 3 "$dir: is a directory" --format toml "$dir"
 expect 0 'to h1' "$dir/racks.toml" --senders h2,h3 --receiver h1
 expect 0 'messages     2' --senders h2,h3 "$dir/racks.toml"
 
@@ -73,6 +76,6 @@ if [[ -e /dev/full ]]; then
 fi
 
 rm "$dir/words.txt"
-expect 4 'words.txt' "$dir/racks.toml"
+expect 3 'words.txt: no such file' "$dir/racks.toml"
 
 exit "$failed"
