@@ -151,6 +151,9 @@ class Controller {
     Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
     // Returns once region and indices are given back; waits for a step of a swap that is under way.
     Result<> close_task(std::uint64_t instance);
+    // For tasks that are opened from now on, and leases that are renewed; budget and barrier stay as they
+    // are.
+    void change_limits(const ControllerLimits& limits);
     // Closes tasks that nobody renewed. Call at least every second: leases run by these calls (LeaseClock).
     void expire_leases();
 
@@ -278,7 +281,7 @@ class Controller {
     const DataPlane& plane_;
     const PinDir& pins_;
     const PortTable& ports_;
-    const ControllerLimits limits_;
+    ControllerLimits limits_;  // guarded by mutex_, but for sram_bytes and rcu_only, which stay
     const std::unique_ptr<const bpf::RcuBarrier> barrier_;
     CopyBarrier copy_barrier_;
     const TaskTable task_table_;  // map `tasks`: swap and copy change here

@@ -348,6 +348,13 @@ Result<> Controller::close_task(std::uint64_t instance) {
     return {};
 }
 
+void Controller::change_limits(const ControllerLimits& limits) {
+    const std::lock_guard lock(mutex_);
+    limits_.allow_over_budget = limits.allow_over_budget;
+    limits_.aggregators = limits.aggregators;
+    limits_.lease = limits.lease;
+}
+
 void Controller::expire_leases() {
     const std::lock_guard lock(mutex_);
     lease_clock_.tick(Clock::now());

@@ -11,9 +11,12 @@
 #include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
+#include "lib/base/standard_fds.h"
 #include "lib/bpf/kernel.h"
 #include "lib/daemon/config.h"
+#include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
+#include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
 #include "loader/config.h"
 #include "loader/controller.h"
@@ -71,6 +74,7 @@ Result<std::unique_ptr<grpc::Server>> start_server(const SwitchConfig& config, S
         .AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0)
         .AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port)
         .RegisterService(&service);
+    ASK_PASS(check_listen("listen", config.listen));
     auto server = builder.BuildAndStart();
     if (!server || port == 0) {
         return Error(Errc::kUnavailable,
@@ -85,13 +89,59 @@ struct Outcome {
     int signal = 0;      // that ended it
 };
 
+// How the daemon was started, and what it runs with.
+struct Setup {
+    int argc = 0;
+    const char* const* argv = nullptr;
+    SwitchConfig config;
+    ConfigSnapshot snapshot;
+};
+
+Result<ConfigAction> read_config(int argc, const char* const* argv, SwitchConfig* config,
+                                 ConfigSnapshot* snapshot) {
+    ConfigTable table("ask-switchd",
+                      "Switch controller of ASK: loads the XDP switch program, hands out its memory",
+                      kDefaultConfig);
+    declare_options(table, config);
+    auto action = table.parse(argc, argv);
+    if (action.ok()) {
+        *snapshot = table.snapshot();
+    }
+    return action;
+}
+
+ControllerLimits limits_of(const SwitchConfig& config) {
+    return {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
+            .allow_over_budget = config.allow_over_budget,
+            .aggregators = config.aggregators,
+            .lease = std::chrono::seconds(config.lease_seconds),
+            .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()};
+}
+
+// SIGHUP.
+void reload(Setup& setup, Controller& controller) {
+    SwitchConfig fresh;
+    ConfigSnapshot now;
+    const auto read = read_config(setup.argc, setup.argv, &fresh, &now);
+    if (!take_reload(read, now, {"log_level", "lease_seconds", "allow_over_budget", "aggregators"},
+                     &setup.snapshot)) {
+        return;
+    }
+    controller.change_limits(limits_of(fresh));
+    if (const auto set = set_log_level(fresh.log_level); !set.ok()) {
+        spdlog::error("SIGHUP: {}", set.error().text());
+    }
+}
+
 // Until a signal says stop; which one.
-Result<int> serve(SignalEvents& signals, Controller& controller, SwitchService& service) {
+Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, SwitchService& service) {
     const auto tick = std::min(kTick, watchdog_interval().value_or(kTick));
     while (true) {
         const auto signal = signals.wait(tick);
         ASK_PASS(signal);
-        if (*signal) {
+        if (*signal && **signal == SIGHUP) {
+            reload(setup, controller);
+        } else if (*signal) {
             spdlog::info("stopping: {}", strsignal(**signal));  // NOLINT(concurrency-mt-unsafe): one caller
             return **signal;
         }
@@ -102,15 +152,10 @@ Result<int> serve(SignalEvents& signals, Controller& controller, SwitchService& 
 }
 
 // With the switch in place: answers until a signal says stop. Fills in `*outcome`.
-Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane,
-                        const PortTable& ports, SignalEvents& signals, Outcome* outcome) {
-    const auto controller =
-        Controller::create(plane, pins, ports,
-                           {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
-                            .allow_over_budget = config.allow_over_budget,
-                            .aggregators = config.aggregators,
-                            .lease = std::chrono::seconds(config.lease_seconds),
-                            .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()});
+Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane, const PortTable& ports,
+                        SignalEvents& signals, Outcome* outcome) {
+    const SwitchConfig& config = setup.config;
+    const auto controller = Controller::create(plane, pins, ports, limits_of(config));
     ASK_PASS(controller);
     SwitchService service(**controller, plane, pins, ports);
     const auto server = start_server(config, service);
@@ -124,7 +169,7 @@ Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const Da
     outcome->ready = true;
     spdlog::info("listening on {}", config.listen);
     notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
-    const auto served = serve(signals, **controller, service);
+    const auto served = serve(signals, setup, **controller, service);
     notify_stopping();
     (*server)->Shutdown(gpr_time_from_seconds(kStopTime.count(), GPR_TIMESPAN));
     (*server)->Wait();
@@ -133,12 +178,12 @@ Result<> run_controller(const SwitchConfig& config, const PinDir& pins, const Da
     return {};
 }
 
-Result<> run_switch(const SwitchConfig& config, const PinDir& pins, SignalEvents& signals, Outcome* outcome) {
-    const auto plane = DataPlane::load_or_adopt(config, pins);
+Result<> run_switch(Setup& setup, const PinDir& pins, SignalEvents& signals, Outcome* outcome) {
+    const auto plane = DataPlane::load_or_adopt(setup.config, pins);
     ASK_PASS(plane);
-    const auto ports = PortTable::attach(config, pins, *plane);
+    const auto ports = PortTable::attach(setup.config, pins, *plane);
     auto result =
-        ports.ok() ? run_controller(config, pins, *plane, *ports, signals, outcome) : Result<>(ports.error());
+        ports.ok() ? run_controller(setup, pins, *plane, *ports, signals, outcome) : Result<>(ports.error());
     if (!outcome->ready && !plane->adopted()) {
         // Nobody uses it yet: a start that failed leaves nothing behind.
         ASK_PASS(pins.remove_all());
@@ -146,7 +191,8 @@ Result<> run_switch(const SwitchConfig& config, const PinDir& pins, SignalEvents
     return result;
 }
 
-Result<> run(const SwitchConfig& config, SignalEvents& signals) {
+Result<> run(Setup& setup, SignalEvents& signals) {
+    const SwitchConfig& config = setup.config;
     ASK_PASS(check_machine(config));
     if (config.unload) {
         return unload(config);
@@ -154,7 +200,7 @@ Result<> run(const SwitchConfig& config, SignalEvents& signals) {
     const auto pins = PinDir::lock(config.bpffs, config.pin_dir);
     ASK_PASS(pins);
     Outcome outcome;
-    ASK_PASS(run_switch(config, *pins, signals, &outcome));
+    ASK_PASS(run_switch(setup, *pins, signals, &outcome));
     if (config.unload_on_exit && outcome.signal != kHandOver) {
         ASK_PASS(pins->remove_all());
         spdlog::info("unloaded: {} is gone", pins->root().string());
@@ -165,12 +211,8 @@ Result<> run(const SwitchConfig& config, SignalEvents& signals) {
 }
 
 int start(int argc, char** argv) {
-    SwitchConfig config;
-    ConfigTable table("ask-switchd",
-                      "Switch controller of ASK: loads the XDP switch program, hands out its memory",
-                      kDefaultConfig);
-    declare_options(table, &config);
-    const auto action = table.parse(argc, argv);
+    Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
+    const auto action = read_config(argc, argv, &setup.config, &setup.snapshot);
     if (!action.ok()) {
         std::fprintf(stderr, "ask-switchd: %s\n", action.error().text().c_str());
         return exit_code(action.error());
@@ -178,10 +220,10 @@ int start(int argc, char** argv) {
     if (*action == ConfigAction::kExit) {
         return 0;
     }
-    auto result = set_up_log("ask-switchd", config.log_level);
-    auto signals = SignalEvents::create({SIGTERM, SIGINT, kHandOver});
+    auto result = set_up_log("ask-switchd", setup.config.log_level);
+    auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP, kHandOver});
     if (result.ok() && signals.ok()) {
-        result = run(config, *signals);
+        result = run(setup, *signals);
     } else if (!signals.ok()) {
         result = std::move(signals).error();
     }
@@ -196,5 +238,6 @@ int start(int argc, char** argv) {
 }  // namespace ask
 
 int main(int argc, char** argv) {
+    ask::open_standard_fds();
     return ask::start(argc, argv);
 }

@@ -7,6 +7,7 @@
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 
+#include "lib/daemon/listen.h"
 #include "loader/counter_names.h"
 
 namespace ask {
@@ -135,6 +136,7 @@ MetricsServer& MetricsServer::operator=(MetricsServer&&) noexcept = default;
 MetricsServer::~MetricsServer() = default;
 
 Result<MetricsServer> MetricsServer::start(const std::string& address, const Controller& controller) {
+    ASK_PASS(check_listen("metrics", address));
     MetricsServer server;
     server.metrics_ = std::make_shared<SwitchMetrics>(controller);
     try {

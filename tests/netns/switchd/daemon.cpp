@@ -88,6 +88,10 @@ int Daemon::end(int signal) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void Daemon::signal(int signal) const {
+    REQUIRE(::kill(pid_, signal) == 0);
+}
+
 std::string Daemon::log() const {
     std::ostringstream text;
     text << std::ifstream(log_path_).rdbuf();

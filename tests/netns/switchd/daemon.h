@@ -33,6 +33,8 @@ class Daemon {
 
     // Ends the process by a signal; returns its exit status, or 128 + signal.
     int end(int signal);
+    // Sends a signal that does not end it.
+    void signal(int signal) const;
     // What it logged so far.
     [[nodiscard]] std::string log() const;
     [[nodiscard]] v1::Switch::Stub& stub() { return *stub_; }

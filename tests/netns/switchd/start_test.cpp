@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starting, refusing to start, adopting, unloading.
+#include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -19,7 +23,6 @@ using ask::test::run_daemon;
 constexpr int kUsage = 2;
 constexpr int kUnknown = 4;
 constexpr int kExists = 5;
-constexpr int kUnavailable = 6;
 constexpr int kDenied = 7;
 constexpr int kUnsupported = 8;
 
@@ -46,8 +49,11 @@ TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
     must_run("ip link set p2 mtu 1500");
     refused(run_daemon("--ports p1 --listen 127.0.0.1:4792 --bpffs " + std::string(ask::test::kBpffs) +
                        " --metrics 198.18.9.9:1"),
-            kUnavailable, "cannot listen on 198.18.9.9:1");
-    refused(run_daemon(base_flags("p1") + "--listen 198.18.9.9:4792"), kUnavailable, "cannot listen");
+            kUnknown, "metrics: cannot listen on 198.18.9.9:1: Cannot assign requested address");
+    refused(run_daemon(base_flags("p1") + "--listen 198.18.9.9:4792"), kUnknown,
+            "listen: cannot listen on 198.18.9.9:4792: Cannot assign requested address");
+    refused(run_daemon(base_flags("p1") + "--metrics 127.0.0.1:4792"), kExists,
+            "metrics: cannot listen on 127.0.0.1:4792: Address already in use: stop what listens there");
     refused(run_daemon(base_flags() + "--max-tasks 0"), kUsage, "--max-tasks: 0: must be from 1");
     CHECK(pinned_paths().empty());
     CHECK_FALSE(has_program("p1"));
@@ -94,6 +100,37 @@ TEST_CASE("large tables do not hold up a start") {
     CHECK(first.end(SIGKILL) == 128 + SIGKILL);
     Daemon second("--max-flows 65536 --max-tasks 4096");
     CHECK(second.status().ports(1).attached());
+}
+
+TEST_CASE("SIGHUP changes what can change, says what cannot, and never ends the daemon") {
+    const std::string path = "/tmp/ask-hup-test.toml";
+    const auto write = [&path](const std::string& text) {
+        std::ofstream file(path, std::ios::trunc);
+        file << text;
+    };
+    write("lease_seconds = 20\n");
+    Daemon daemon("--config " + path);
+    const auto says = [&daemon](const std::string& text) {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (daemon.log().find(text) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        return daemon.log().find(text) != std::string::npos;
+    };
+    write("lease_seconds = 2\nmax_tasks = 65\nlog_level = \"debug\"\n");
+    daemon.signal(SIGHUP);
+    CHECK(says("changed: lease_seconds, log_level"));
+    CHECK(says("only a restart changes max_tasks"));
+    REQUIRE(daemon.open_task(ask::test::task_request("short", 1)).ok());
+    CHECK(says("task short: its receiver 198.18.2.2:4791 has not renewed it for 2 s"));
+    write("lease_seconds = 20\nlease_secondss = 3\n");
+    daemon.signal(SIGHUP);
+    CHECK(says(path + ":2: unknown key \"lease_secondss\": did you mean lease_seconds?"));
+    CHECK(says("everything stays as it is"));
+    std::remove(path.c_str());
+    daemon.signal(SIGHUP);
+    CHECK(says(path + ": no such file; everything stays as it is"));
+    CHECK(daemon.status().ports(0).attached());
 }
 
 TEST_CASE("one daemon at a time, and no unloading under its feet") {
