@@ -74,9 +74,11 @@ struct Agent {
     const AgentConfig config;
     const InterfaceInfo interface;
     const std::uint32_t address;
+    const std::uint16_t control_port;
     const std::string bind_mode;
     const std::uint32_t payload_limit;  // longest UDP payload, bytes
     const Clock::time_point started = Clock::now();
+    HostNames hosts;
     HostProgram program;
     AgentCounters counters;
     MemoryBudget budget;
@@ -89,6 +91,10 @@ struct Agent {
     RpcChannels rpc;
     std::shared_ptr<SwitchClient> switch_client;  // null: none configured
 
+    // Where other agents reach this one: "198.18.2.2:4791".
+    [[nodiscard]] std::string control_address() const {
+        return format_ipv4(address) + ":" + std::to_string(control_port);
+    }
     // "h2 (198.18.2.2)"
     [[nodiscard]] std::string full_name() const { return config.name + " (" + format_ipv4(address) + ")"; }
 };

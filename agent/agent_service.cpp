@@ -2,6 +2,7 @@
 #include "agent/agent_service.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,7 +15,9 @@
 
 #include "agent/convert.h"
 #include "agent/status.h"
+#include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/daemon/listen.h"
 
 namespace ask {
 namespace {
@@ -32,6 +35,19 @@ grpc::Status answer(Result<Message> result, Message* reply) {
     *reply = std::move(*result);
     return grpc::Status::OK;
 }
+
+// While one lives, files belong to this user alone: gRPC makes its socket's file itself, and whoever could
+// connect before the file has its permissions would stay connected. No other thread makes files meanwhile.
+class OwnerOnly {
+ public:
+    OwnerOnly() : before_(::umask(S_IXUSR | S_IRWXG | S_IRWXO)) {}
+    ~OwnerOnly() { ::umask(before_); }
+    OwnerOnly(const OwnerOnly&) = delete;
+    OwnerOnly& operator=(const OwnerOnly&) = delete;
+
+ private:
+    const mode_t before_;
+};
 
 // A file that a dead agent left behind; kExists if a live one answers there.
 Result<> clear_stale_socket(const std::string& path) {
@@ -96,7 +112,7 @@ grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::Ca
     return grpc::Status::OK;
 }
 
-Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config) {
+Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config, gid_t group) {
     const std::string control = config.socket + ".ctl";
     if (auto cleared = clear_stale_socket(control); !cleared) {
         return std::move(cleared).error();
@@ -111,11 +127,17 @@ Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentCo
     builder.SetMaxReceiveMessageSize(kMaxMessage);
     builder.SetResourceQuota(quota);
     builder.RegisterService(&service);
-    std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+    ASK_PASS(check_listen("listen", config.listen));
+    std::unique_ptr<grpc::Server> server;
+    {
+        const OwnerOnly files;
+        server = builder.BuildAndStart();
+    }
     if (!server || port == 0) {
         return Error(Errc::kExists, "cannot listen on " + config.listen + " and " + control +
                                         ": is another ask-agentd running, and does the directory exist?");
     }
+    ASK_PASS(open_to_group(control, group));
     return server;
 }
 

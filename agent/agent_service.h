@@ -36,6 +36,6 @@ class AgentService final : public v1::Agent::Service {
 };
 
 // Listens on config.listen and on unix:<config.socket>.ctl. kExists: the TCP port is taken.
-Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config);
+Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config, gid_t group);
 
 }  // namespace ask

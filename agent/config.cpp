@@ -39,6 +39,8 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.text("listen", &config.listen, "where other agents reach this one", check_host_port);
     table.text("socket", &config.socket, "Unix socket for applications; askctl uses the same path with .ctl",
                check_socket_path);
+    table.text("socket_group", &config.socket_group,
+               "group, by name or number, whose members may use both sockets (default: the agent's own)");
     table.text("interface", &config.interface, "interface that ASK packets take", check_interface);
     table.text("address", &config.address, "own IPv4 address (default: the interface's first)",
                check_optional_ipv4);
@@ -48,7 +50,9 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
                  "where the steering program runs; never falls back");
     table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},
                  "how AF_XDP sockets get packets; auto takes the best the driver can do");
-    table.table("hosts", &config.hosts, "names of other hosts and their IPv4 addresses", check_ipv4);
+    table.table("hosts", &config.hosts,
+                "names of other hosts and their IPv4 addresses, with :PORT where an agent listens elsewhere",
+                check_ipv4_port);
     table.text("metrics", &config.metrics, "where to serve Prometheus text, empty for nowhere",
                check_optional_host_port);
 }
@@ -81,7 +85,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
 
 }  // namespace
 
-Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentConfig& config) {
+Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentConfig& config,
+                                       ConfigSnapshot* snapshot) {
     ConfigTable table("ask-agentd", "the ASK agent of a host: sends, receives, aggregates what is left",
                       "/etc/ask/agentd.toml");
     declare_network(table, config);
@@ -89,6 +94,9 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
     auto action = table.parse(argc, argv);
     if (!action.ok() || *action == ConfigAction::kExit) {
         return action;
+    }
+    if (snapshot != nullptr) {
+        *snapshot = table.snapshot();
     }
     if (config.name.empty()) {
         std::array<char, 256> name{};
@@ -98,6 +106,11 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
     config.initial_window = std::min(config.initial_window, config.window);
     config.ring_kib = std::bit_ceil(config.ring_kib);
     return ConfigAction::kRun;
+}
+
+std::uint16_t AgentConfig::control_port() const {
+    const auto parts = split_host_port(listen);
+    return parts.ok() ? parts->port : kControlPort;
 }
 
 SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {

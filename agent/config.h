@@ -13,13 +13,14 @@
 
 namespace ask {
 
-// Where every agent listens for other agents.
+// Where an agent listens for other agents, unless it is told otherwise.
 inline constexpr std::uint16_t kControlPort = 4791;
 
 struct AgentConfig {
     std::string name;  // default: host name
     std::string listen = "0.0.0.0:4791";
     std::string socket = "/run/ask/agent.sock";
+    std::string socket_group;  // name or number; empty: the agent's own
     std::string interface = "eth0";
     std::string address;         // empty: first IPv4 address of the interface
     std::string switch_address;  // key `switch`; empty: none
@@ -42,8 +43,11 @@ struct AgentConfig {
     std::string log_level = "info";
     std::map<std::string, std::string> hosts;
 
-    // Reads file and flags; kExit: --help or --version was printed.
-    static Result<ConfigAction> read(int argc, const char* const* argv, AgentConfig& config);
+    // Reads file and flags; kExit: --help or --version was printed. `snapshot`, if there is one: what was
+    // read.
+    static Result<ConfigAction> read(int argc, const char* const* argv, AgentConfig& config,
+                                     ConfigSnapshot* snapshot = nullptr);
+    [[nodiscard]] std::uint16_t control_port() const;
     // For channels over an interface of this MTU.
     [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu) const;
 };

@@ -207,11 +207,19 @@ bool is_own_address(std::uint32_t address) {
     return route.ok() && route->local;
 }
 
-Result<std::uint32_t> resolve_host(const std::map<std::string, std::string>& hosts, const std::string& name) {
-    const auto known = hosts.find(name);
-    if (const auto literal = parse_ipv4(known == hosts.end() ? name : known->second)) {
-        return *literal;
+namespace {
+
+// ADDRESS or ADDRESS:PORT; nothing if it is neither.
+std::optional<HostAddress> literal_of(const std::string& text) {
+    if (const auto address = parse_ipv4(text)) {
+        return HostAddress{*address};
     }
+    const auto parts = split_host_port(text);
+    const auto address = parts.ok() ? parse_ipv4(parts->host) : std::nullopt;
+    return address ? std::optional(HostAddress{*address, parts->port}) : std::nullopt;
+}
+
+Result<std::uint32_t> look_up_name(const std::string& name) {
     addrinfo hints{};
     hints.ai_family = AF_INET;
     hints.ai_socktype = SOCK_STREAM;
@@ -227,6 +235,40 @@ Result<std::uint32_t> resolve_host(const std::map<std::string, std::string>& hos
     std::copy_n(reinterpret_cast<const char*>(owned->ai_addr), sizeof(address),
                 reinterpret_cast<char*>(&address));
     return ntohl(address.sin_addr.s_addr);
+}
+
+}  // namespace
+
+void HostNames::set(std::map<std::string, std::string> hosts) {
+    const std::lock_guard lock(mutex_);
+    hosts_ = std::move(hosts);
+}
+
+std::optional<std::string> HostNames::find(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = hosts_.find(name);
+    return known == hosts_.end() ? std::nullopt : std::optional(known->second);
+}
+
+Result<HostAddress> HostNames::resolve(const std::string& name) const {
+    if (const auto literal = literal_of(find(name).value_or(name))) {
+        return *literal;
+    }
+    std::string host = name;
+    std::optional<std::uint16_t> port;
+    if (name.find(':') != std::string::npos) {
+        auto parts = split_host_port(name);
+        ASK_TRY(parts, "host \"" + clean_name(name) + "\"");
+        host = parts->host;
+        port = parts->port;
+    }
+    std::optional<HostAddress> address = literal_of(find(host).value_or(host));
+    if (!address) {
+        const auto looked_up = look_up_name(host);
+        ASK_PASS(looked_up);
+        address = HostAddress{*looked_up};
+    }
+    return HostAddress{address->address, port.value_or(address->port)};
 }
 
 }  // namespace ask

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +45,26 @@ Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, st
 // Whether an address is one of this host's own.
 [[nodiscard]] bool is_own_address(std::uint32_t address);
 
-// The address of a host: its entry in `hosts`, an IPv4 address, or what the resolver says. kUnknown.
-Result<std::uint32_t> resolve_host(const std::map<std::string, std::string>& hosts, const std::string& name);
+// Where the agent of a host is.
+struct HostAddress {
+    std::uint32_t address = 0;
+    std::uint16_t port = kControlPort;
+};
+
+// What other hosts are called: the table [hosts], which may change while the agent runs. Thread-safe.
+class HostNames {
+ public:
+    explicit HostNames(std::map<std::string, std::string> hosts) : hosts_(std::move(hosts)) {}
+    void set(std::map<std::string, std::string> hosts);
+    // `name` is one of the table's, an IPv4 address, or what the resolver knows; each of them may have a port
+    // behind it. kUnknown, kUsage.
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& name) const;
+
+ private:
+    [[nodiscard]] std::optional<std::string> find(const std::string& name) const;
+
+    mutable std::mutex mutex_;
+    std::map<std::string, std::string> hosts_;
+};
 
 }  // namespace ask

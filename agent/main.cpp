@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-agentd: set-up, life and orderly end of a host's agent.
+#include <grp.h>
+
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <grpc/support/time.h>
 #include <spdlog/spdlog.h>
@@ -17,7 +22,9 @@
 #include "agent/session_server.h"
 #include "agent/status.h"
 #include "agent/switch_keeper.h"
+#include "lib/base/standard_fds.h"
 #include "lib/daemon/log.h"
+#include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
 
 namespace ask {
@@ -39,6 +46,63 @@ Result<> make_socket_directory(const std::string& socket) {
     return {};
 }
 
+// How the agent was started, and what it runs with.
+struct Setup {
+    int argc = 0;
+    const char* const* argv = nullptr;
+    AgentConfig config;
+    ConfigSnapshot snapshot;
+};
+
+// The group that may use the sockets.
+Result<gid_t> socket_group(const std::string& name) {
+    if (name.empty()) {
+        return ::getegid();
+    }
+    constexpr std::size_t kRoom = 16384;
+    std::vector<char> room(kRoom);
+    group entry{};
+    group* found = nullptr;
+    if (::getgrnam_r(name.c_str(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr) {
+        return found->gr_gid;
+    }
+    gid_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    // The highest number means "none" to the kernel.
+    if (error != std::errc() || end != name.data() + name.size() || number == static_cast<gid_t>(-1)) {
+        return Error(Errc::kUnknown, "socket_group: there is no group \"" + name + "\": make it (groupadd " +
+                                         name + "), or name another");
+    }
+    return number;
+}
+
+// Other agents dial this one's address, whatever else they could reach it by.
+Result<> check_reachable(const AgentConfig& config, std::uint32_t address) {
+    const auto parts = split_host_port(config.listen);
+    ASK_TRY(parts, "listen");
+    const auto host = parse_ipv4(parts->host);
+    if (host && *host != 0 && *host != address) {
+        return Error(Errc::kUsage, "listen: nobody would reach this agent at " + config.listen +
+                                       ": other agents dial " + format_ipv4(address) +
+                                       ", so listen there, or at 0.0.0.0");
+    }
+    return {};
+}
+
+// SIGHUP.
+void reload(Setup& setup, Agent& agent) {
+    AgentConfig fresh;
+    ConfigSnapshot now;
+    const auto read = AgentConfig::read(setup.argc, setup.argv, fresh, &now);
+    if (!take_reload(read, now, {"log_level", "hosts"}, &setup.snapshot)) {
+        return;
+    }
+    agent.hosts.set(fresh.hosts);
+    if (const auto set = set_log_level(fresh.log_level); !set.ok()) {
+        spdlog::error("SIGHUP: {}", set.error().text());
+    }
+}
+
 // An agent whose workers are stuck is not alive.
 bool workers_answer(Workers& workers) {
     for (unsigned i = 0; i < workers.size(); ++i) {
@@ -51,7 +115,7 @@ bool workers_answer(Workers& workers) {
 }
 
 // Until SIGTERM or SIGINT.
-Result<> wait_for_signal(SignalEvents& signals, Workers& workers) {
+Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent) {
     const auto watched = watchdog_interval();
     const milliseconds turn = watched.value_or(kIdle);
     for (;;) {
@@ -59,11 +123,13 @@ Result<> wait_for_signal(SignalEvents& signals, Workers& workers) {
         if (!signal) {
             return std::move(signal).error();
         }
-        if (signal->has_value()) {
+        if (signal->has_value() && **signal == SIGHUP) {
+            reload(setup, agent);
+        } else if (signal->has_value()) {
             spdlog::info("signal {}: stopping", **signal);
             return {};
         }
-        if (watched && workers_answer(workers)) {
+        if (watched && workers_answer(agent.workers)) {
             notify_watchdog();
         }
     }
@@ -85,19 +151,33 @@ void unregister_channels(Agent& agent) {
     }
 }
 
-Result<> run(AgentConfig config) {
-    auto signals = SignalEvents::create({SIGTERM, SIGINT});
-    ASK_TRY(make_socket_directory(config.socket), "socket");
-    auto link = HostLink::open(config);
-    if (!signals || !link) {
-        return !signals ? std::move(signals).error() : std::move(link).error();
+// What people see once everything runs.
+std::string summary_of(const Agent& agent) {
+    std::string text = agent.full_name() + " on " + agent.interface.name + ", XDP " + agent.config.xdp_mode +
+                       ", AF_XDP " + agent.bind_mode + ", " + std::to_string(agent.interface.rx_queues) +
+                       " queues, " + std::to_string(agent.workers.size()) + " workers";
+    if (agent.control_port != kControlPort) {
+        text += ", control port " + std::to_string(agent.control_port) + ": who sends here says --to " +
+                agent.config.name + ":" + std::to_string(agent.control_port) + ", or has the port in [hosts]";
     }
-    Agent agent(std::move(config), std::move(*link));
+    return text;
+}
+
+Result<> run(Setup& setup) {
+    auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP});
+    ASK_PASS(signals);
+    const auto group = socket_group(setup.config.socket_group);
+    ASK_PASS(group);
+    ASK_TRY(make_socket_directory(setup.config.socket), "socket");
+    auto link = HostLink::open(setup.config);
+    ASK_PASS(link);
+    ASK_PASS(check_reachable(setup.config, link->address));
+    Agent agent(setup.config, std::move(*link));
     if (auto started = agent.workers.start(); !started) {
         return started;
     }
     AgentService service(agent);
-    auto server = serve(service, agent.config);
+    auto server = serve(service, agent.config, *group);
     if (!server) {
         return std::move(server).error();
     }
@@ -110,18 +190,15 @@ Result<> run(AgentConfig config) {
         metrics = std::move(*exposed);
     }
     SessionServer sessions(agent);
-    if (auto listening = sessions.start(); !listening) {
+    if (auto listening = sessions.start(*group); !listening) {
         return listening;
     }
     std::optional<SwitchKeeper> keeper(std::in_place, agent);
-    const std::string summary = agent.full_name() + " on " + agent.interface.name + ", XDP " +
-                                agent.config.xdp_mode + ", AF_XDP " + agent.bind_mode + ", " +
-                                std::to_string(agent.interface.rx_queues) + " queues, " +
-                                std::to_string(agent.workers.size()) + " workers";
+    const std::string summary = summary_of(agent);
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
 
-    auto ended = wait_for_signal(*signals, agent.workers);
+    auto ended = wait_for_signal(*signals, setup, agent);
     notify_stopping();
     sessions.stop();
     keeper.reset();
@@ -141,8 +218,9 @@ Result<> run(AgentConfig config) {
 }  // namespace ask
 
 int main(int argc, char** argv) {
-    ask::AgentConfig config;
-    const auto action = ask::AgentConfig::read(argc, argv, config);
+    ask::open_standard_fds();
+    ask::Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
+    const auto action = ask::AgentConfig::read(argc, argv, setup.config, &setup.snapshot);
     if (!action.ok()) {
         std::fprintf(stderr, "ask-agentd: %s\n", action.error().text().c_str());
         return ask::exit_code(action.error());
@@ -150,11 +228,11 @@ int main(int argc, char** argv) {
     if (*action == ask::ConfigAction::kExit) {
         return 0;
     }
-    if (const auto log = ask::set_up_log("ask-agentd", config.log_level); !log.ok()) {
+    if (const auto log = ask::set_up_log("ask-agentd", setup.config.log_level); !log.ok()) {
         std::fprintf(stderr, "ask-agentd: %s\n", log.error().text().c_str());
         return ask::exit_code(log.error());
     }
-    const auto result = ask::run(std::move(config));
+    const auto result = ask::run(setup);
     if (!result.ok()) {
         spdlog::error("{}", result.error().text());
         return ask::exit_code(result.error());

@@ -231,7 +231,7 @@ Result<> ReceiveSession::open_on_switch() {
     open.set_require_region(request_.require_region());
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
-    open.set_receiver(format_ipv4(agent_.address) + ":" + std::to_string(kControlPort));
+    open.set_receiver(agent_.control_address());
     auto reply = ask_switch_to_open(open);
     if (!reply) {
         if (request_.no_switch() && is_transient(reply.error())) {

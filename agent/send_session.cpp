@@ -77,15 +77,16 @@ Result<> SendSession::run_steps() {
 }
 
 Result<> SendSession::find_receiver() {
-    auto resolved =
-        ask([&](RpcCancel* /*cancel*/) { return resolve_host(agent_.config.hosts, request_.to()); });
+    auto resolved = ask([&](RpcCancel* /*cancel*/) { return agent_.hosts.resolve(request_.to()); });
     ASK_PASS(resolved);
     ASK_PASS(*resolved);
-    peer_address_ = **resolved;
+    const HostAddress host = **resolved;
+    peer_address_ = host.address;
     local_ = peer_address_ == agent_.address || is_own_address(peer_address_);
     const std::string dotted = format_ipv4(peer_address_);
     peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
-    rpc_ = agent_.rpc.get(dotted + ":" + std::to_string(kControlPort));
+    peer_control_ = dotted + ":" + std::to_string(host.port);
+    rpc_ = agent_.rpc.get(peer_control_);
     stub_ = v1::Agent::NewStub(rpc_);
     renew_ = std::make_unique<RenewCall>(stub_.get(), io_.mailbox(), "receiver " + peer_);
     return {};
@@ -195,7 +196,10 @@ Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
     }
     if (is_transient(offer.error())) {
         return Error(Errc::kUnavailable,
-                     "agent on " + peer_ + " unreachable: start ask-agentd there, or check the network");
+                     "agent on " + peer_ +
+                         " unreachable: " + why_unreachable(peer_control_, offer.error().text()) +
+                         ": start ask-agentd there, check the network, or, if its `listen` has another port, "
+                         "send --to HOST:PORT");
     }
     retry = false;
     return std::move(offer).error();

@@ -79,7 +79,8 @@ class SendSession {
     const Clock::time_point started_ = Clock::now();
 
     std::uint32_t peer_address_ = 0;
-    std::string peer_;  // "h4 (198.18.4.2)"
+    std::string peer_;          // "h4 (198.18.4.2)"
+    std::string peer_control_;  // "198.18.4.2:4791"
     bool local_ = false;
     std::shared_ptr<grpc::Channel> rpc_;
     std::unique_ptr<v1::Agent::Stub> stub_;

@@ -18,12 +18,11 @@ namespace {
 
 constexpr milliseconds kFirstRequestWait{10000};
 constexpr milliseconds kAcceptPause{200};
-constexpr mode_t kSocketMode = 0660;
 
 }  // namespace
 
-Result<> SessionServer::start() {
-    auto listener = LocalListener::listen(agent_.config.socket, kSocketMode);
+Result<> SessionServer::start(gid_t group) {
+    auto listener = LocalListener::listen(agent_.config.socket, group);
     if (!listener) {
         return std::move(listener).error();
     }

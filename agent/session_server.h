@@ -23,7 +23,8 @@ class SessionServer {
     SessionServer& operator=(const SessionServer&) = delete;
 
     // kExists: a live agent answers on the socket.
-    Result<> start();
+    // Members of `group` may connect.
+    Result<> start(gid_t group);
     // Accepts nobody any more and ends all sessions, each with an error that says why. Returns when the last
     // has ended.
     void stop();

@@ -12,6 +12,7 @@
 
 #include "agent/convert.h"
 #include "lib/abi/map_types.h"
+#include "lib/daemon/listen.h"
 #include "lib/daemon/version.h"
 
 namespace ask {
@@ -161,6 +162,7 @@ v1::AgentStatus agent_status(Agent& agent) {
     status.set_version(std::string(kVersion));
     status.set_interface(agent.interface.name);
     status.set_address(format_ipv4(agent.address));
+    status.set_control_port(agent.control_port);
     status.set_switch_address(agent.config.switch_address);
     status.set_switch_reachable(agent.switch_client && agent.switch_client->info(kStatusWait).ok());
     status.set_xdp_mode(agent.config.xdp_mode);
@@ -183,7 +185,8 @@ v1::AgentStatus agent_status(Agent& agent) {
 }
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(Agent& agent) {
-    // The library reports a port that is taken by an exception.
+    // The library reports a port that is taken by an exception, which does not say that.
+    ASK_PASS(check_listen("metrics", agent.config.metrics));
     try {
         return std::unique_ptr<MetricsServer>(std::make_unique<Exposed>(agent));
     } catch (const std::exception& error) {

@@ -16,8 +16,8 @@ constexpr std::size_t kMaxStaged = std::size_t{4} << 30U;
 Error explain(Error error, const std::string& address) {
     if (error.code() == Errc::kUnavailable) {
         return {Errc::kUnavailable, "switch " + address +
-                                        " unreachable: start ask-switchd there, or open the task with "
-                                        "--no-switch"};
+                                        " unreachable: " + why_unreachable(address, error.text()) +
+                                        ": start ask-switchd there, or open the task with --no-switch"};
     }
     if (error.code() == Errc::kDeadline) {
         return {Errc::kDeadline, "switch " + address +

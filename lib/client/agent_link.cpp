@@ -29,8 +29,7 @@ Error explain_connect(Error error, const std::string& path) {
                     "no agent listens at " + path + ": start ask-agentd on this host " +
                         "(systemctl start ask-agentd), or name its socket with --agent or ASK_AGENT"};
         case Errc::kDenied:
-            return {Errc::kDenied, "no permission to use the agent's socket " + path +
-                                       ": its owner and group are let in (ls -l " + path + ")"};
+            return error;
         default:
             return std::move(error).with_context("agent");
     }

@@ -2,10 +2,12 @@
 #include "lib/client/local_socket.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -63,6 +65,15 @@ bool means_closed(int err) {
 }
 bool means_would_block(int err) {
     return err == EAGAIN || err == EINTR;
+}
+
+std::string group_name(gid_t gid) {
+    constexpr std::size_t kRoom = 16384;
+    std::vector<char> room(kRoom);
+    group entry{};
+    group* found = nullptr;
+    ::getgrgid_r(gid, &entry, room.data(), room.size(), &found);
+    return found != nullptr ? std::string(found->gr_name) : std::to_string(gid);
 }
 
 std::vector<UniqueFd> take_fds(msghdr& header) {
@@ -213,6 +224,9 @@ Result<LocalSocket> LocalSocket::connect(const std::string& path, Milliseconds t
     if (err == EPROTOTYPE) {
         return Error(Errc::kUsage, path + " is a socket of another kind");
     }
+    if (err == EACCES || err == EPERM) {
+        return explain_denied(path);
+    }
     return Error::from_errno(err, "connect to " + path);
 }
 
@@ -332,7 +346,39 @@ Result<> LocalSocket::receive(google::protobuf::MessageLite& message, std::vecto
     return repeat(fd(), POLLIN, timeout, cancel_fd, [&] { return try_receive(message, fds); });
 }
 
-Result<LocalListener> LocalListener::listen(const std::string& path, mode_t mode, int backlog) {
+Result<> open_to_group(const std::string& path, gid_t group) {
+    constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP;
+    // The group first: the former one gets nothing.
+    if (::chown(path.c_str(), static_cast<uid_t>(-1), group) != 0) {
+        return Error::from_errno(errno, "give " + path + " to group " + group_name(group));
+    }
+    if (::chmod(path.c_str(), kMode) != 0) {
+        return Error::from_errno(errno, "set the permissions of " + path);
+    }
+    return {};
+}
+
+Error explain_denied(const std::string& path) {
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) {
+        return {Errc::kDenied,
+                "no permission for " + path +
+                    ": its directory is closed to you: run as root, or as a member of the agent's "
+                    "socket_group with access to the directory"};
+    }
+    const std::string group = group_name(info.st_gid);
+    if ((info.st_mode & (S_IRGRP | S_IWGRP)) != (S_IRGRP | S_IWGRP) || info.st_gid == 0) {
+        return {Errc::kDenied,
+                "no permission for " + path + ": it is for root (group " + group +
+                    "): run as root, or set socket_group in the agent's configuration to a group "
+                    "of yours"};
+    }
+    return {Errc::kDenied, "no permission for " + path + ": it is for root and members of the group " +
+                               group + ": become one (usermod -aG " + group +
+                               " USER, then log in anew), or run as root"};
+}
+
+Result<LocalListener> LocalListener::listen(const std::string& path, gid_t group, int backlog) {
     auto address = address_of(path);
     if (!address) {
         return std::move(address).error();
@@ -351,9 +397,7 @@ Result<LocalListener> LocalListener::listen(const std::string& path, mode_t mode
     }
     LocalListener listener(*std::move(fd), path);
     // Nobody can connect before listen(), so nobody slips in under the umask's permissions.
-    if (::chmod(path.c_str(), mode) != 0) {
-        return Error::from_errno(errno, "set the permissions of " + path);
-    }
+    ASK_PASS(open_to_group(path, group));
     if (::listen(listener.fd(), backlog) != 0) {
         return Error::from_errno(errno, "listen at " + path);
     }

@@ -86,9 +86,9 @@ class LocalSocket {
 // A listening socket in the file system; destroying it removes its file.
 class LocalListener {
  public:
-    // Binds and listens. The directory must exist. `mode` is the socket's permission bits (0660: owner and
-    // group may connect). A file left by a dead listener is replaced; kExists if a live one answers there.
-    static Result<LocalListener> listen(const std::string& path, mode_t mode, int backlog = 64);
+    // Binds and listens. The directory must exist. The socket's owner and the members of `group` may connect.
+    // A file left by a dead listener is replaced; kExists if a live one answers there.
+    static Result<LocalListener> listen(const std::string& path, gid_t group, int backlog = 64);
     LocalListener(LocalListener&& other) noexcept
         : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, {})) {}
     LocalListener& operator=(LocalListener&& other) noexcept;
@@ -105,6 +105,12 @@ class LocalListener {
     UniqueFd fd_;
     std::string path_;
 };
+
+// The socket file `path`, which is its owner's alone so far, is for the members of `group`, too.
+Result<> open_to_group(const std::string& path, gid_t group);
+
+// Why this process may not connect to the socket file `path`: who may, and what to do. kDenied.
+Error explain_denied(const std::string& path);
 
 // Waits until `fd` is ready for `events` (POLLIN, POLLOUT), or has failed or been closed: true. false: the
 // timeout ran out. kAborted: `cancel_fd` (not negative) became readable first.

@@ -151,6 +151,128 @@ output_full() {
     pass "standard output that is full"
 }
 
+# agent_says HOST TEXT: in its log.
+agent_says() {
+    lab_do log "$1" | grep -qF -- "$2"
+}
+
+# switch_knows ID RECEIVER
+switch_knows() {
+    on sw askctl tasks --json |
+        jq -e --arg id "$1" --arg receiver "$2" 'any(.[]; .id == $id and .receiver == $receiver)' >/dev/null
+}
+
+other_port() {
+    local -r config=$ASK_LAB_DIR/$name/conf/h2.toml
+    sed -i 's/^listen = .*/listen = "0.0.0.0:5791"/' "$config"
+    lab_do restart h2
+    agent_says h2 'control port 5791: who sends here says --to h2:5791' || fail "the ready line does not name the port"
+    [[ $(on h2 askctl status --json | jq .control_port) == 5791 ]] || fail "status does not name the port"
+    spawn "$scratch/port-recv" h2 ask-recv --task port --senders 3 --deadline 20 </dev/null
+    receiver=$spawned
+    # The switch is told where the receiver is.
+    wait_for 10 switch_knows port 198.18.2.2:5791
+    # Nobody listens where a sender looks by default, and it says so.
+    spawn "$scratch/port-default" h1 ask-send --task port --to h2 --deadline 1 "$scratch/one.tsv" </dev/null
+    expect "$scratch/port-default" 6 'nobody listens at 198.18.2.2:4791 \(connection refused\).*--to HOST:PORT' "$spawned"
+    on h1 ask-send --task port --to h2:5791 "$scratch/one.tsv" </dev/null &
+    local -a senders=("$!")
+    on h2 ask-send --task port --to 198.18.2.2:5791 "$scratch/one.tsv" </dev/null &
+    senders+=("$!")
+    # What is in [hosts] is read again without a restart.
+    sed -i 's/^h2 = .*/h2 = "198.18.2.2:5791"/' "$ASK_LAB_DIR/$name/conf/h3.toml"
+    lab_do kill h3 -HUP
+    wait_for 10 agent_says h3 'changed: hosts'
+    on h3 ask-send --task port --to h2 "$scratch/one.tsv" </dev/null || fail "--to h2 does not take the port of [hosts]"
+    wait "${senders[@]}" || fail "--to HOST:PORT does not reach the receiver"
+    exit_of "$receiver"
+    [[ $code == 0 && $(cat "$scratch/port-recv.out") == $'a\t3' ]] || fail "receiver on another port: $(cat "$scratch/port-recv.err")"
+    spawn "$scratch/port-bad" h1 ask-send --task port --to h2:70000 --deadline 1 "$scratch/one.tsv" </dev/null
+    expect "$scratch/port-bad" 2 'h2:70000.*port from 1 to 65535' "$spawned"
+    sed -i 's/^listen = .*/listen = "198.18.9.9:4791"/' "$config"
+    ! lab_do restart h2 2>/dev/null || fail "an agent runs that nobody can reach"
+    agent_says h2 'listen: nobody would reach this agent at 198.18.9.9:4791: other agents dial 198.18.2.2' ||
+        fail "a listen address that cannot work is not named"
+    sed -i 's/^listen = .*/listen = "0.0.0.0:4791"/' "$config"
+    lab_do restart h2
+    pass "an agent that listens elsewhere"
+}
+
+agent_reloads() {
+    local -r config=$ASK_LAB_DIR/$name/conf/h1.toml
+    sed -i '1i log_level = "debug"\nworkers = 2' "$config"
+    lab_do kill h1 -HUP
+    wait_for 10 agent_says h1 'changed: log_level'
+    agent_says h1 'only a restart changes workers' || fail "what needs a restart is not named"
+    sed -i '1i hots = 1' "$config"
+    lab_do kill h1 -HUP
+    wait_for 10 agent_says h1 'h1.toml:1: unknown key "hots": did you mean hosts?'
+    agent_says h1 'everything stays as it is' || fail "a bad file is not said to be left alone"
+    sed -i '/^hots\|^workers\|^log_level/d' "$config"
+    on h1 askctl status >/dev/null || fail "SIGHUP ended the agent"
+    pass "SIGHUP"
+}
+
+socket_group() {
+    local -r config=$ASK_LAB_DIR/$name/conf/h1.toml dir=$ASK_LAB_DIR/$name/h1
+    local -ra member=(setpriv --reuid 65534 --regid 65534 --groups 4242) stranger=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    chmod 755 "$scratch" "$ASK_LAB_DIR" "$ASK_LAB_DIR/$name" "$dir"
+    # Wherever the build is: everybody may run these.
+    install -m 755 "$build"/bin/{askctl,ask-send} "$scratch/"
+    sed -i '1i socket_group = "no-such-group"' "$config"
+    ! lab_do restart h1 2>/dev/null || fail "an agent runs with a group that does not exist"
+    agent_says h1 'socket_group: there is no group "no-such-group": make it (groupadd no-such-group)' || fail "the group is not named"
+    sed -i 's/^socket_group = .*/socket_group = "4242"/' "$config"
+    (umask 0 && lab_do restart h1)
+    [[ $(stat -c '%a %g' "$dir/agent.sock" "$dir/agent.sock.ctl") == $'660 4242\n660 4242' ]] ||
+        fail "sockets: $(stat -c '%n %a %g' "$dir"/agent.sock*)"
+    on h1 "${member[@]}" "$scratch/askctl" status >/dev/null || fail "a member of the group may not use .ctl"
+    spawn "$scratch/member" h1 "${member[@]}" "$scratch/ask-send" --task nosuch --to h3 --deadline 0.3 /dev/null </dev/null
+    expect "$scratch/member" '4|10' nosuch "$spawned"
+    spawn "$scratch/stranger" h1 "${stranger[@]}" "$scratch/ask-send" --task nosuch --to h3 --deadline 1 /dev/null </dev/null
+    expect "$scratch/stranger" 7 'agent.sock: it is for root and members of the group 4242: become one' "$spawned"
+    spawn "$scratch/stranger-ctl" h1 "${stranger[@]}" "$scratch/askctl" status </dev/null
+    expect "$scratch/stranger-ctl" 7 'agent.sock.ctl: it is for root and members of the group 4242' "$spawned"
+    sed -i '/^socket_group/d' "$config"
+    (umask 0 && lab_do restart h1)
+    [[ $(stat -c '%a %g' "$dir/agent.sock" "$dir/agent.sock.ctl") == $'660 0\n660 0' ]] ||
+        fail "sockets without a group: $(stat -c '%n %a %g' "$dir"/agent.sock*)"
+    spawn "$scratch/no-group" h1 "${stranger[@]}" "$scratch/askctl" status </dev/null
+    expect "$scratch/no-group" 7 'set socket_group in the agent' "$spawned"
+    pass "sockets are a group's"
+}
+
+closed_streams() {
+    local got=0
+    on h3 bash -c 'exec ask-recv --task closed --senders 1 >&-' 2>"$scratch/closed.err" || got=$?
+    ((got == 2)) || fail "ask-recv ended with $got: $(cat "$scratch/closed.err")"
+    grep -q "standard output is closed" "$scratch/closed.err" || fail "ask-recv said: $(cat "$scratch/closed.err")"
+    got=0
+    on h3 bash -c 'exec askctl status >&-' 2>"$scratch/closed.err" || got=$?
+    ((got == 1)) || fail "askctl ended with $got: $(cat "$scratch/closed.err")"
+    grep -q "standard output" "$scratch/closed.err" || fail "askctl said: $(cat "$scratch/closed.err")"
+    # With everything closed no socket may become a standard stream.
+    spawn "$scratch/closed-recv" h3 ask-recv --task streams --senders 1 --deadline 10 </dev/null
+    receiver=$spawned
+    on h1 bash -c "exec ask-send --task streams --to h3 '$scratch/one.tsv' <&- >&- 2>&-" || fail "a sender needs no standard streams"
+    exit_of "$receiver"
+    [[ $(cat "$scratch/closed-recv.out") == $'a\t1' ]] || fail "closed streams: $(cat "$scratch/closed-recv.err")"
+    pass "closed standard streams"
+}
+
+who_cannot_be_reached() {
+    local -r ctl=("$build/bin/askctl" status --switch)
+    spawn "$scratch/reach" h1 "${ctl[@]}" no-such-host.invalid:4792
+    expect "$scratch/reach" 4 'the name "no-such-host.invalid" does not resolve' "$spawned"
+    spawn "$scratch/reach" h1 "${ctl[@]}" 198.18.1.1:1
+    expect "$scratch/reach" 6 'nobody listens at 198.18.1.1:1 \(connection refused\)' "$spawned"
+    spawn "$scratch/reach" h1 "${ctl[@]}" 198.18.1.77:4792
+    expect "$scratch/reach" '6|10' 'no way leads to|has not answered within' "$spawned"
+    spawn "$scratch/reach" h1 "${ctl[@]}" nonsense
+    expect "$scratch/reach" 2 '--switch: "nonsense": must be HOST:PORT' "$spawned"
+    pass "names, ports and hosts that are not there are told apart"
+}
+
 lab_up --hosts 3
 unknown_task
 id_in_use
@@ -165,4 +287,9 @@ agent_killed
 no_agent
 deadline_too_short
 output_full
+other_port
+agent_reloads
+socket_group
+closed_streams
+who_cannot_be_reached
 wait_for 40 no_tasks h1 h2 h3 sw

@@ -203,12 +203,12 @@ no_tasks() {
     done
 }
 
-# expect LOG CODE TEXT PID: the process ended so, printed no result, and its error holds the text (a regular
+# expect LOG CODE[|CODE] TEXT PID: the process ended so, printed no result, and its error holds the text (a regular
 # expression).
 expect() {
     local -r log=$1 want=$2 text=$3
     exit_of "$4"
-    ((code == want)) || fail "$log ended with $code, expected $want; it said: $(cat "$log.err")"
+    [[ $code =~ ^($want)$ ]] || fail "$log ended with $code, expected $want; it said: $(cat "$log.err")"
     [[ ! -s $log.out ]] || fail "$log printed a result: $(head -c 200 "$log.out")"
     grep -qE -- "$text" "$log.err" || fail "$log said '$(cat "$log.err")', expected '$text'"
 }

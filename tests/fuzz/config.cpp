@@ -63,7 +63,9 @@ void check(const AgentConfig& config) {
     require(config.socket.starts_with('/') && config.socket.size() < 104, "socket");
     require(within(config.interface.size(), std::size_t{1}, std::size_t{15}), "interface");
     for (const auto& [name, address] : config.hosts) {
-        require(!name.empty() && is_ipv4(address), "hosts");
+        require(!name.empty() && (is_ipv4(address) ||
+                                  (is_host_port(address) && is_ipv4(address.substr(0, address.rfind(':'))))),
+                "hosts");
     }
     const SenderConfig sender = config.sender_config(1500);
     require(sender.rto_initial >= sender.rto_floor, "first timeout, at least the floor");

@@ -34,6 +34,8 @@ for daemon in switchd agentd; do
 done
 # The units that every unit depends on come from this system.
 cp -a --no-clobber /lib/systemd/system/. "$units/"
+# So does what reloads a daemon.
+install -D /bin/kill "$stage/bin/kill"
 said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service 2>&1) ||
     fail "systemd-analyze verify: $said"
 ! grep -F ask- <<<"$said" || fail "systemd-analyze verify has complaints (above)"

@@ -79,6 +79,9 @@ std::string status_text(const v1::AgentStatus& status) {
                             duration_text(status.uptime_seconds())});
     table.add({"interface", status.interface() + " (" + status.address() + "), XDP " +
                                 or_none(status.xdp_mode()) + ", AF_XDP " + or_none(status.bind_mode())});
+    if (status.control_port() != 0) {
+        table.add({"control port", std::to_string(status.control_port())});
+    }
     table.add({"workers", std::to_string(status.workers())});
     table.add({"switch", status.switch_address().empty()
                              ? "none configured"

@@ -55,7 +55,7 @@ FakeAgent::FakeAgent(Script script) {
     dir_ = std::filesystem::temp_directory_path() / "ask-agent-XXXXXX";
     REQUIRE(::mkdtemp(dir_.data()) != nullptr);
     path_ = dir_ + "/agent.sock";
-    auto made = LocalListener::listen(path_, 0600);
+    auto made = LocalListener::listen(path_, ::getgid());
     REQUIRE(made.ok());
     thread_ = std::thread([script = std::move(script), listener = *std::move(made)]() mutable {
         auto waiting = wait_fd(listener.fd(), 1 /* POLLIN */, kPatience);

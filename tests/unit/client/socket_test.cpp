@@ -199,11 +199,11 @@ TEST_CASE("a listener takes connections and leaves nothing behind") {
     const TempDir dir;
     const std::string path = dir.path + "/agent.sock";
     {
-        auto listener = LocalListener::listen(path, 0600);
+        auto listener = LocalListener::listen(path, ::getgid());
         REQUIRE(listener.ok());
         struct stat info{};
         REQUIRE(::stat(path.c_str(), &info) == 0);
-        CHECK((info.st_mode & 0777) == 0600);
+        CHECK((info.st_mode & 0777) == 0660);
         auto none = listener->accept();
         REQUIRE(none.ok());
         CHECK_FALSE(static_cast<bool>(*none));
@@ -216,7 +216,7 @@ TEST_CASE("a listener takes connections and leaves nothing behind") {
         REQUIRE(peer.ok());
         CHECK(peer->pid == ::getpid());
         CHECK(peer->uid == ::getuid());
-        CHECK(LocalListener::listen(path, 0600).error().code() == Errc::kExists);
+        CHECK(LocalListener::listen(path, ::getgid()).error().code() == Errc::kExists);
         LocalListener moved = *std::move(listener);
         CHECK(LocalSocket::connect(path, 5s).ok());
     }
@@ -228,18 +228,18 @@ TEST_CASE("a dead listener's file is replaced, anything else is left alone") {
     const std::string path = dir.path + "/agent.sock";
     SUBCASE("stale socket") {
         {
-            auto listener = LocalListener::listen(path, 0600);
+            auto listener = LocalListener::listen(path, ::getgid());
             REQUIRE(listener.ok());
             REQUIRE(::rename(path.c_str(), (path + ".kept").c_str()) == 0);
         }
         REQUIRE(::rename((path + ".kept").c_str(), path.c_str()) == 0);
         CHECK(LocalSocket::connect(path, 1s).error().code() == Errc::kUnavailable);
-        CHECK(LocalListener::listen(path, 0600).ok());
+        CHECK(LocalListener::listen(path, ::getgid()).ok());
     }
     SUBCASE("a file") {
         const UniqueFd file(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         REQUIRE(file);
-        CHECK(LocalListener::listen(path, 0600).error().code() == Errc::kExists);
+        CHECK(LocalListener::listen(path, ::getgid()).error().code() == Errc::kExists);
         CHECK(std::filesystem::exists(path));
     }
 }
@@ -256,7 +256,7 @@ TEST_CASE("connecting fails by name") {
 
 TEST_CASE("a listener that does not accept costs a connect no more than its timeout") {
     const TempDir dir;
-    auto listener = LocalListener::listen(dir.path + "/busy.sock", 0600, 0);
+    auto listener = LocalListener::listen(dir.path + "/busy.sock", ::getgid(), 0);
     REQUIRE(listener.ok());
     std::vector<LocalSocket> held;
     auto next = LocalSocket::connect(listener->path(), 10ms);
