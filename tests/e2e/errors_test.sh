@@ -227,7 +227,7 @@ socket_group() {
     [[ $(stat -c '%a %g' "$dir/agent.sock" "$dir/agent.sock.ctl") == $'660 4242\n660 4242' ]] ||
         fail "sockets: $(stat -c '%n %a %g' "$dir"/agent.sock*)"
     on h1 "${member[@]}" "$scratch/askctl" status >/dev/null || fail "a member of the group may not use .ctl"
-    spawn "$scratch/member" h1 "${member[@]}" "$scratch/ask-send" --task nosuch --to h3 --deadline 0.3 /dev/null </dev/null
+    spawn "$scratch/member" h1 "${member[@]}" "$scratch/ask-send" --task nosuch --to h3 --deadline 1 /dev/null </dev/null
     expect "$scratch/member" '4|10' nosuch "$spawned"
     spawn "$scratch/stranger" h1 "${stranger[@]}" "$scratch/ask-send" --task nosuch --to h3 --deadline 1 /dev/null </dev/null
     expect "$scratch/stranger" 7 'agent.sock: it is for root and members of the group 4242: become one' "$spawned"

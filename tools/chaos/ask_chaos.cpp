@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "lib/base/result.h"
+#include "lib/base/standard_fds.h"
 #include "tools/chaos/pins.h"
 #include "tools/cli/cli.h"
 
@@ -225,5 +226,6 @@ int main(int argc, char** argv) {
 }  // namespace ask::chaos
 
 int main(int argc, char** argv) {
+    ask::open_standard_fds();
     return ask::chaos::main(argc, argv);
 }

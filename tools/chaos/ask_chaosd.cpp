@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/standard_fds.h"
 #include "lib/daemon/config.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/service.h"
@@ -57,5 +58,6 @@ int main(int argc, char** argv) {
 }  // namespace ask::chaos
 
 int main(int argc, char** argv) {
+    ask::open_standard_fds();
     return ask::chaos::main(argc, argv);
 }

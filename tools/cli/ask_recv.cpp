@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "lib/base/standard_fds.h"
 #include "lib/client/receive_session.h"
 #include "lib/text/stats_json.h"
 #include "tools/cli/cli.h"
@@ -181,6 +182,11 @@ int finish(const Flags& flags, const Received& received, StatsFile& stats_file) 
 }
 
 int run(const Flags& flags) {
+    if (!is_writable(STDOUT_FILENO)) {
+        return fail(kName, Error(Errc::kUsage,
+                                 "standard output is closed, so the result has nowhere to go: "
+                                 "redirect it to a file"));
+    }
     auto signals = StopSignals::block();
     if (!signals) {
         return fail(kName, signals.error());
@@ -209,6 +215,7 @@ int run(const Flags& flags) {
 }  // namespace ask::cli
 
 int main(int argc, char** argv) {
+    ask::open_standard_fds();
     CLI::App app("Opens a task for senders on other hosts and prints its result.", ask::cli::kName);
     ask::cli::Flags flags;
     ask::cli::add_flags(app, flags);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/standard_fds.h"
 #include "lib/client/send_session.h"
 #include "lib/text/stats_json.h"
 #include "tools/cli/cli.h"
@@ -38,9 +39,12 @@ struct Flags {
 
 void add_flags(CLI::App& app, Flags& flags) {
     add_common_flags(app, flags.common);
-    app.add_option("--to", flags.to, "host that receives the task: a name or an IPv4 address")
+    app.add_option("--to", flags.to,
+                   "host that receives the task: a name or an IPv4 address, with :PORT if its agent listens "
+                   "elsewhere "
+                   "than at 4791")
         ->required()
-        ->type_name("HOST");
+        ->type_name("HOST[:PORT]");
     app.add_flag("--count", flags.count, "every line is a key, counted as 1");
     app.add_option("--merge-window", flags.merge_window,
                    "hold back this many tuples to merge equal keys; 0: none (default: the agent's)")
@@ -153,6 +157,7 @@ int run(const Flags& flags) {
 }  // namespace ask::cli
 
 int main(int argc, char** argv) {
+    ask::open_standard_fds();
     CLI::App app("Streams key-value lines into a task that is open on another host.", ask::cli::kName);
     ask::cli::Flags flags;
     ask::cli::add_flags(app, flags);

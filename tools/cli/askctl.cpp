@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/standard_fds.h"
 #include "lib/client/task.h"
+#include "lib/daemon/config.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
 #include "tools/cli/explain.h"
@@ -269,12 +271,22 @@ int run(int argc, char** argv) {
                    "ask this switch instead of the agent (default: $ASK_SWITCH, where no agent is named)")
         ->type_name("HOST:PORT");
     app.require_subcommand(1);
+    app.footer("Exit codes and more: docs/commands.md.");
     // Flags may come after the command too.
     app.fallthrough();
     add_overviews(app, flags, commands);
     add_task_commands(app, flags, commands);
+    if (argc <= 1) {
+        std::fputs(app.help().c_str(), stderr);
+        return static_cast<int>(Errc::kUsage);
+    }
     if (const int code = parse(app, argc, argv); code >= 0) {
         return code;
+    }
+    if (const std::string address = switch_to_ask(flags); !address.empty()) {
+        if (auto valid = check_host_port(address); !valid) {
+            return fail(kName, std::move(valid).error().with_context("--switch: \"" + address + "\""));
+        }
     }
     const auto chosen =
         std::ranges::find_if(commands, [](const auto& entry) { return entry.first->parsed(); });
@@ -285,5 +297,6 @@ int run(int argc, char** argv) {
 }  // namespace ask::cli
 
 int main(int argc, char** argv) {
+    ask::open_standard_fds();
     return ask::cli::run(argc, argv);
 }

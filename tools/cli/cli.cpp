@@ -6,13 +6,11 @@
 namespace ask::cli {
 
 int parse(CLI::App& app, int argc, char** argv) {
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        // CLI11 has exit codes of its own; here every bad command line is a 2.
-        return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::kUsage);
+    auto read = read_command_line(app, argc, argv);
+    if (!read) {
+        return fail(app.get_name(), read.error());
     }
-    return -1;
+    return *read ? -1 : 0;
 }
 
 int fail(const std::string& command, const Error& error) {

@@ -6,9 +6,8 @@
 #include <chrono>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "lib/base/result.h"
+#include "lib/flags/flags.h"
 
 namespace ask::cli {
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/control.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -8,6 +13,8 @@
 #include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
+#include "lib/client/local_socket.h"
+#include "lib/daemon/grpc_status.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
 
@@ -20,13 +27,17 @@ void limit(grpc::ClientContext& context) {
     context.set_deadline(gpr_time_from_seconds(kAnswer.count(), GPR_TIMESPAN));
 }
 
-Error explain(const grpc::Status& status, const std::string& who, const std::string& what_to_do) {
+Error explain(const grpc::Status& status, const std::string& who, const std::string& address,
+              const std::string& what_to_do) {
     switch (status.error_code()) {
         case grpc::StatusCode::UNAVAILABLE:
-            return {Errc::kUnavailable, who + " cannot be reached: " + what_to_do};
+            return {Errc::kUnavailable,
+                    who + " cannot be reached: " + why_unreachable(address, status.error_message()) + ": " +
+                        what_to_do};
         case grpc::StatusCode::DEADLINE_EXCEEDED:
             return {Errc::kDeadline,
-                    who + " has not answered within " + std::to_string(kAnswer.count()) + " s"};
+                    who + " has not answered within " + std::to_string(kAnswer.count()) +
+                        " s: its machine is down, a firewall drops what is sent there, or the daemon hangs"};
         case grpc::StatusCode::PERMISSION_DENIED:
             return {Errc::kDenied, who + " refuses: " + status.error_message()};
         case grpc::StatusCode::NOT_FOUND:
@@ -47,13 +58,34 @@ std::unique_ptr<v1::Switch::Stub> switch_stub(const std::string& address) {
 }
 
 Error explain_agent(const grpc::Status& status, const std::string& socket) {
-    return explain(status, "the agent at " + socket + ".ctl",
-                   "start ask-agentd, see that you may use its socket, or name it with --agent or ASK_AGENT");
+    const std::string path = socket + ".ctl";
+    if (::access(path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
+        return explain_denied(path);
+    }
+    return explain(status, "the agent at " + path, path,
+                   "start ask-agentd, or name its socket with --agent or ASK_AGENT");
 }
 
 Error explain_switch(const grpc::Status& status, const std::string& address) {
-    return explain(status, "the switch at " + address,
+    return explain(status, "the switch at " + address, address,
                    "start ask-switchd there, or name another with --switch or ASK_SWITCH");
+}
+
+// gRPC may still be asking one name server after the other when the time for an answer is over.
+Result<> check_name(const std::string& address) {
+    const std::string host = address.substr(0, address.rfind(':'));
+    if (host.starts_with('[')) {
+        return {};
+    }
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
+        return Error(Errc::kUnknown, "the name \"" + host + "\" does not resolve (" + ::gai_strerror(error) +
+                                         "): name another with --switch or ASK_SWITCH, or give its address");
+    }
+    ::freeaddrinfo(found);
+    return {};
 }
 
 }  // namespace
@@ -70,6 +102,7 @@ Result<v1::AgentStatus> agent_status(const std::string& socket) {
 }
 
 Result<v1::SwitchStatus> switch_status(const std::string& address) {
+    ASK_TRY(check_name(address), "the switch at " + address);
     grpc::ClientContext context;
     limit(context);
     v1::SwitchStatus status;
