@@ -15,6 +15,7 @@ Agent::Agent(AgentConfig configuration, HostLink link)
       hosts(config.hosts),
       program(std::move(link.program)),
       budget(std::size_t{config.table_limit_mib} << 20U),
+      kept(std::chrono::seconds(config.keep_result_seconds), &counters),
       workers({.workers = config.workers,
                .own_address = link.address,
                .sender = config.sender_config(link.interface.mtu)},
@@ -23,9 +24,11 @@ Agent::Agent(AgentConfig configuration, HostLink link)
       registry({.host_name = config.name,
                 .own_address = link.address,
                 .lease = std::chrono::seconds(config.deadline_seconds),
-                .max_waits = config.max_sessions},
+                .max_waits = config.max_sessions,
+                .kept = &kept},
                &workers, &counters),
       history(config.history_tasks) {
+    budget.set_reclaim([this] { return kept.make_room(); });
     if (!config.switch_address.empty()) {
         switch_client = std::make_shared<SwitchClient>(rpc, config.switch_address);
     }

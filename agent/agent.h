@@ -16,6 +16,7 @@
 #include "agent/counters.h"
 #include "agent/history.h"
 #include "agent/host_link.h"
+#include "agent/kept_results.h"
 #include "agent/left_open.h"
 #include "agent/memfd_table.h"
 #include "agent/registry.h"
@@ -82,6 +83,7 @@ struct Agent {
     HostProgram program;
     AgentCounters counters;
     MemoryBudget budget;
+    KeptResults kept;
     Workers workers;
     Channels channels;
     TaskRegistry registry;

@@ -80,6 +80,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "how long a task waits for somebody who is silent, unless it says otherwise");
     table.integer("history_tasks", &config.history_tasks, 0, 4096,
                   "tasks that askctl still shows after their end");
+    table.integer("keep_result_seconds", &config.keep_result_seconds, 0, 86400,
+                  "how long a result that nobody has taken stays for ask-recv --again; 0: not at all");
     table.choice("log_level", &config.log_level, log_levels(), "least severe messages that are logged");
 }
 

@@ -39,6 +39,7 @@ struct AgentConfig {
     std::uint32_t table_limit_mib = 8192;
     std::uint32_t deadline_seconds = 30;
     unsigned history_tasks = 32;
+    std::uint32_t keep_result_seconds = 3600;
     std::string metrics;  // HOST:PORT of Prometheus text; empty: none
     std::string log_level = "info";
     std::map<std::string, std::string> hosts;

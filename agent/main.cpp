@@ -129,6 +129,7 @@ Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent) {
             spdlog::info("signal {}: stopping", **signal);
             return {};
         }
+        agent.kept.forget_old();
         if (watched && workers_answer(agent.workers)) {
             notify_watchdog();
         }
@@ -202,6 +203,7 @@ Result<> run(Setup& setup) {
     notify_stopping();
     sessions.stop();
     keeper.reset();
+    agent.kept.clear();
     agent.registry.wait_until_told(Clock::now() + kLastWords);
     agent.registry.stop();
     unregister_channels(agent);

@@ -66,17 +66,15 @@ Result<> SharedBlock::grow(std::size_t bytes) {
     return {};
 }
 
-Result<UniqueFd> SharedBlock::take_sealed() {
+Result<> SharedBlock::seal() {
     if (memory_ != nullptr) {
         ::munmap(memory_, size_);
         memory_ = nullptr;
     }
-    budget_->release(size_);
-    size_ = 0;
     if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
         return Error::from_errno(errno, "seal a table");
     }
-    return std::move(fd_);
+    return {};
 }
 
 Result<std::span<std::byte>> MemfdTableMemory::allocate_slots(std::size_t bytes) {
@@ -106,7 +104,7 @@ Result<std::span<std::byte>> MemfdTableMemory::grow_keys(std::size_t bytes) {
     return keys_.bytes();
 }
 
-Result<std::pair<UniqueFd, UniqueFd>> MemfdTableMemory::take_sealed() {
+Result<SealedTable> MemfdTableMemory::take_sealed() {
     old_slots_ = {};
     if (keys_.bytes().empty()) {
         // A table without keys still has a heap, an empty one.
@@ -115,15 +113,9 @@ Result<std::pair<UniqueFd, UniqueFd>> MemfdTableMemory::take_sealed() {
             return std::move(none).error();
         }
     }
-    auto slots = slots_.take_sealed();
-    if (!slots) {
-        return std::move(slots).error();
-    }
-    auto keys = keys_.take_sealed();
-    if (!keys) {
-        return std::move(keys).error();
-    }
-    return std::pair(std::move(*slots), std::move(*keys));
+    ASK_PASS(slots_.seal());
+    ASK_PASS(keys_.seal());
+    return SealedTable{std::move(slots_), std::move(keys_)};
 }
 
 }  // namespace ask

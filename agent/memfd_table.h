@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of a task's table in memfds, so that the table can be handed to the application as it stands: sealed
-// against any change, and no longer mapped here.
+// against any change, and no longer mapped here. It is paid for until it is given up here.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -19,7 +20,23 @@ namespace ask {
 class MemoryBudget {
  public:
     explicit MemoryBudget(std::size_t limit) : limit_(limit) {}
+    // Before anybody reserves: who can give something up for those that need it now. It returns false once
+    // there is nothing more.
+    void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
     [[nodiscard]] bool reserve(std::size_t bytes) {
+        while (!try_reserve(bytes)) {
+            if (!reclaim_ || bytes > limit_ || !reclaim_()) {
+                return false;
+            }
+        }
+        return true;
+    }
+    void release(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+    [[nodiscard]] std::size_t limit() const { return limit_; }
+    [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+    [[nodiscard]] bool try_reserve(std::size_t bytes) {
         std::size_t used = used_.load(std::memory_order_relaxed);
         do {
             if (bytes > limit_ - used) {
@@ -28,12 +45,9 @@ class MemoryBudget {
         } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
         return true;
     }
-    void release(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
-    [[nodiscard]] std::size_t limit() const { return limit_; }
-    [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
- private:
     const std::size_t limit_;
+    std::function<bool()> reclaim_;
     std::atomic<std::size_t> used_{0};
 };
 
@@ -53,8 +67,9 @@ class SharedBlock {
     // At least so long; contents stay, the address may change. kLimit.
     Result<> grow(std::size_t bytes);
     [[nodiscard]] std::span<std::byte> bytes() const { return {memory_, size_}; }
-    // Unmaps, seals against writing, growing and shrinking, and gives the descriptor away.
-    Result<UniqueFd> take_sealed();
+    // Unmaps, and seals against writing, growing and shrinking: only fd() is of use afterwards.
+    Result<> seal();
+    [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:
     void swap(SharedBlock& other) noexcept {
@@ -70,6 +85,12 @@ class SharedBlock {
     MemoryBudget* budget_ = nullptr;
 };
 
+// A table that is no longer changed, as applications get it. The memory stays paid for until this goes.
+struct SealedTable {
+    SharedBlock slots;
+    SharedBlock keys;
+};
+
 // Not thread-safe: belongs to whoever owns the table.
 class MemfdTableMemory : public TableMemory {
  public:
@@ -81,7 +102,7 @@ class MemfdTableMemory : public TableMemory {
     Result<std::span<std::byte>> grow_keys(std::size_t bytes) override;
 
     // Slots and keys, for the application. The table is unusable afterwards.
-    Result<std::pair<UniqueFd, UniqueFd>> take_sealed();
+    Result<SealedTable> take_sealed();
     [[nodiscard]] std::size_t bytes() const { return slots_.bytes().size() + keys_.bytes().size(); }
 
  private:

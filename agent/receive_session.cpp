@@ -301,13 +301,13 @@ Result<> ReceiveSession::start_swapper() {
 }
 
 Result<> ReceiveSession::tell_ready() {
+    ready_.set_instance(task_->instance);
+    *ready_.mutable_geometry() = geometry_to_proto(task_->geometry);
+    ready_.set_aggregators(task_->aggregators);
+    ready_.set_note(task_->note);
+    ready_.set_geometry_reason(task_->geometry_reason);
     v1::LocalReply reply;
-    v1::ReceiveReady& ready = *reply.mutable_receive_ready();
-    ready.set_instance(task_->instance);
-    *ready.mutable_geometry() = geometry_to_proto(task_->geometry);
-    ready.set_aggregators(task_->aggregators);
-    ready.set_note(task_->note);
-    ready.set_geometry_reason(task_->geometry_reason);
+    *reply.mutable_receive_ready() = ready_;
     return io_.reply(reply);
 }
 
@@ -556,10 +556,11 @@ Result<> ReceiveSession::commit() {
         return std::move(fits).error().with_context("task " + task_->id);
     }
     wait_for_final_stats();
-    if (auto handed = hand_over(std::move(*table)); !handed) {
-        return handed;
-    }
-    finish_well();
+    auto result = seal(std::move(*table));
+    ASK_PASS(result);
+    agent_.registry.computed(*task_);
+    spdlog::info("task {}: computed", task_->id);
+    hand_over_or_keep(*result);
     return {};
 }
 
@@ -746,38 +747,120 @@ v1::Done ReceiveSession::describe_result(std::uint64_t keys, std::uint64_t bytes
     return done;
 }
 
-Result<> ReceiveSession::hand_over(ResultTable table) {
+// From here on the result is independent of what it was made from.
+Result<std::shared_ptr<KeptResult>> ReceiveSession::seal(ResultTable table) {
     // Every table of this agent was made with memory of this kind (open_on_workers).
     auto& memory = static_cast<MemfdTableMemory&>(table.memory());
-    v1::LocalReply reply;
-    *reply.mutable_done() = describe_result(table.size(), memory.bytes());
-    auto fds = memory.take_sealed();
-    if (!fds) {
-        return std::move(fds).error();
-    }
-    const std::array<int, 2> handed = {fds->first.get(), fds->second.get()};
-    if (auto sent = io_.reply(reply, handed); !sent) {
-        return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
-    }
-    return {};
+    auto result = std::make_shared<KeptResult>();
+    result->done = describe_result(table.size(), memory.bytes());
+    result->done.set_keep_seconds(static_cast<std::uint32_t>(agent_.kept.time().count()));
+    result->ready = ready_;
+    result->task = agent_.registry.describe(*task_);
+    result->mailbox = task_->mailbox;
+    auto sealed = memory.take_sealed();
+    ASK_PASS(sealed);
+    result->table = std::move(*sealed);
+    return result;
 }
 
-void ReceiveSession::finish_well() {
+// Senders succeed when the result was taken, whoever takes it, and not before.
+void ReceiveSession::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
+    swapper_.reset();
+    const HandedOver handed = hand_over(io_, *result,
+                                        {.deadline = task_->deadline,
+                                         .on_sign = [] {},
+                                         // Nothing that is there is needed any more.
+                                         .on_waiting = [this] { close_on_switch(); }});
+    if (handed == HandedOver::kTaken) {
+        end_taken();
+        confirm_taken(io_);
+    } else if (handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
+               agent_.kept.time().count() == 0) {
+        end_lost();
+    } else {
+        agent_.kept.keep(result);
+        agent_.registry.free_id(task_);
+        close_on_switch();
+        if (handed == HandedOver::kGone) {
+            wait_for_again(*result);
+        }
+        end_kept(*result);
+    }
+    close_on_switch();
+}
+
+// Until an --again has taken it, the time of the senders is over, it is gone, or the daemon ends.
+void ReceiveSession::wait_for_again(const KeptResult& result) {
+    while (!io_.stopping()) {
+        const KeptResults::Look look = agent_.kept.look(result);
+        const auto give_up_at = look.last_sign + task_->deadline;
+        if (look.state == KeptResult::State::kTaken || look.state == KeptResult::State::kDropped ||
+            Clock::now() >= give_up_at) {
+            return;
+        }
+        io_.wait_without_application(give_up_at);
+    }
+}
+
+void ReceiveSession::end_taken() {
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_COMMITTED);
     agent_.registry.end(task_, std::move(outcome));
     agent_.history.add(agent_.registry.describe(*task_));
     spdlog::info("task {}: committed", task_->id);
-    close_on_switch();
+}
+
+void ReceiveSession::end_kept(KeptResult& result) {
+    const std::string& host = agent_.config.name;
+    const std::string not_taken = "task " + task_->id + ": computed, but not taken: ";
+    switch (agent_.kept.stop_waiting(result)) {
+        case KeptResult::State::kTaken:
+            return end_taken();
+        case KeptResult::State::kDropped:
+            return end_failed({Errc::kAborted, not_taken + host + " no longer keeps it: run the task again"});
+        case KeptResult::State::kKept:
+        case KeptResult::State::kHandedOut:
+            if (io_.stopping()) {
+                return end_lost();
+            }
+            const Error error(Errc::kNotTaken, not_taken + "kept at " + host + " until " + result.until_text +
+                                                   "; `ask-recv --task " + task_->id +
+                                                   " --again` there takes it");
+            end_failed(error);
+            // One that was suspended may come back.
+            io_.fail_at_once(error);
+    }
+}
+
+// There is no result any more that anybody could take.
+void ReceiveSession::end_lost() {
+    const std::string why = io_.stopping()    ? stopping_error().text()
+                            : io_.cancelled() ? "cancelled by askctl task cancel"
+                                              : "results are not kept (keep_result_seconds = 0)";
+    const Error error(Errc::kAborted, "task " + task_->id + ": computed, but not taken at " +
+                                          agent_.config.name + ", and " + why + ": run the task again");
+    end_failed(error);
+    io_.fail_at_once(error);
+}
+
+void ReceiveSession::end_failed(const Error& error) {
+    spdlog::warn("{}", error.text());
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_FAILED);
+    outcome.set_code(static_cast<std::int32_t>(error.code()));
+    outcome.set_error(error.text());
+    agent_.registry.end(task_, std::move(outcome));
+    agent_.history.add(agent_.registry.describe(*task_));
 }
 
 void ReceiveSession::close_on_switch() {
     if (perhaps_open_) {
         leave_open();
     }
-    if (!task_->switch_client) {
+    if (!task_->switch_client || closed_on_switch_) {
         return;
     }
+    closed_on_switch_ = true;
     const milliseconds wait = std::min(kCloseWait, task_->deadline);
     if (auto closed = task_->switch_client->close_task(task_->instance, wait); !closed) {
         spdlog::warn("task {}: {}", task_->id, closed.error().text());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One receive of an application (ask-recv), from OpenReceive to Done: opens the task here and on the switch,
-// watches over its senders, and once every FIN is in fetches what the switch holds, commits, and hands the
-// table over. Sequential code in a thread of its own.
+// watches over its senders, once every FIN is in fetches what the switch holds, hands the table over, and
+// commits when that was taken. Sequential code in a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "agent/agent.h"
 #include "agent/geometry_choice.h"
+#include "agent/hand_over.h"
 #include "agent/mark_watch.h"
 #include "agent/session_io.h"
 #include "agent/swapper.h"
@@ -75,10 +76,15 @@ class ReceiveSession {
     void note_switch_counts(const FetchedCopy& copy);
     void note_receiver_counts();
     void wait_for_final_stats();
-    Result<> hand_over(ResultTable table);
     [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
 
-    void finish_well();
+    Result<std::shared_ptr<KeptResult>> seal(ResultTable table);
+    void hand_over_or_keep(const std::shared_ptr<KeptResult>& result);
+    void wait_for_again(const KeptResult& result);
+    void end_taken();
+    void end_kept(KeptResult& result);
+    void end_lost();
+    void end_failed(const Error& error);
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
     void close_on_switch();
@@ -92,6 +98,8 @@ class ReceiveSession {
     std::shared_ptr<ReceiveTask> task_;
     bool added_ = false;  // to the registry
     bool on_workers_ = false;
+    bool closed_on_switch_ = false;
+    v1::ReceiveReady ready_;  // as the application was told
     bool told_waiting_ = false;
     bool perhaps_open_ = false;  // at the switch, which has not said so
     std::uint32_t aggregators_wanted_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -48,6 +49,8 @@ const char* to_string(TaskPhase phase) {
             return "streaming";
         case TaskPhase::kFetching:
             return "fetching";
+        case TaskPhase::kComputed:
+            return "computed, not taken yet";
         case TaskPhase::kCommitted:
             return "committed";
         case TaskPhase::kFailed:
@@ -89,12 +92,35 @@ void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome out
             outcome.state() == v1::Outcome::STATE_COMMITTED ? TaskPhase::kCommitted : TaskPhase::kFailed;
         task->outcome = std::move(outcome);
         task->forget_at = Clock::now() + options_.lease;
-        live_.erase(task->id);
+        free_id_locked(*task);
         if (task->senders.empty()) {
             by_instance_.erase(task->instance);
         }
     }
     changed_.notify_all();
+}
+
+// Another task may have it already.
+void TaskRegistry::free_id_locked(const ReceiveTask& task) {
+    if (const auto at = live_.find(task.id); at != live_.end() && at->second.get() == &task) {
+        live_.erase(at);
+    }
+}
+
+void TaskRegistry::free_id(const std::shared_ptr<ReceiveTask>& task) {
+    const std::lock_guard lock(mutex_);
+    free_id_locked(*task);
+}
+
+bool TaskRegistry::is_live(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    return live_.contains(id);
+}
+
+void TaskRegistry::computed(ReceiveTask& task) {
+    const std::lock_guard lock(mutex_);
+    task.phase = TaskPhase::kComputed;
+    task.outcome.set_computed(true);
 }
 
 void TaskRegistry::set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble) {
@@ -424,7 +450,8 @@ std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
     forget_old_locked();
     std::vector<std::shared_ptr<ReceiveTask>> tasks;
     for (const auto& [id, task] : live_) {
-        if (task->phase > TaskPhase::kOpening && task->mark.switch_id != 0) {
+        if (task->phase > TaskPhase::kOpening && task->phase < TaskPhase::kComputed &&
+            task->mark.switch_id != 0) {
             tasks.push_back(task);
         }
     }
@@ -476,12 +503,23 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     return entry;
 }
 
+// A result that is kept is there once, as that, for as long as it is.
 std::vector<v1::AgentTask> TaskRegistry::describe() {
+    std::vector<v1::AgentTask> list;
+    std::set<std::uint64_t> kept;
+    if (options_.kept != nullptr) {
+        options_.kept->forget_old();
+        list = options_.kept->describe();
+    }
+    for (const v1::AgentTask& task : list) {
+        kept.insert(task.instance());
+    }
     const std::lock_guard lock(mutex_);
     forget_old_locked();
-    std::vector<v1::AgentTask> list;
     for (const auto& [instance, task] : by_instance_) {
-        list.push_back(describe_locked(*task));
+        if (!kept.contains(instance)) {
+            list.push_back(describe_locked(*task));
+        }
     }
     return list;
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/kept_results.h"
 #include "agent/mailbox.h"
 #include "agent/rpc.h"
 #include "agent/sample_box.h"
@@ -49,6 +50,7 @@ enum class TaskPhase : std::uint8_t {
     kWaiting,
     kStreaming,
     kFetching,
+    kComputed,  // the result is there, and not taken yet
     kCommitted,
     kFailed
 };
@@ -89,8 +91,9 @@ class TaskRegistry {
     struct Options {
         std::string host_name;  // for messages: "receiver NAME: ..."
         std::uint32_t own_address = 0;
-        milliseconds lease{30000};  // how long an outcome is kept, and how long a sender may be silent
-        unsigned max_waits = 256;   // calls that may be held back at once
+        milliseconds lease{30000};    // how long an outcome is kept, and how long a sender may be silent
+        unsigned max_waits = 256;     // calls that may be held back at once
+        KeptResults* kept = nullptr;  // for status: results of tasks that are over; null: none
     };
     TaskRegistry(Options options, Workers* workers, AgentCounters* counters)
         : options_(std::move(options)), workers_(workers), counters_(counters) {}
@@ -107,6 +110,11 @@ class TaskRegistry {
     }
     // What its next Renew tells that sender; empty: nothing.
     void set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble);
+    // The result is there: nothing can be lost on the switch any more, and senders wait for it to be taken.
+    void computed(ReceiveTask& task);
+    [[nodiscard]] bool is_live(const std::string& id);
+    // The id may be used again, though the task goes on.
+    void free_id(const std::shared_ptr<ReceiveTask>& task);
     // The same for everybody, also for those that are still looking for the task.
     void set_trouble(ReceiveTask& task, std::string trouble);
     // The task's outcome: its id is free again, its senders are told.
@@ -129,6 +137,7 @@ class TaskRegistry {
     std::vector<std::shared_ptr<ReceiveTask>> on_switch();
     // What the switch says that it has done for a task so far.
     void note_switch_part(ReceiveTask& task, const v1::FlowStats& stats);
+    // Kept results among them.
     std::vector<v1::AgentTask> describe();
     // One of them, as status shows it.
     v1::AgentTask describe(const ReceiveTask& task);
@@ -144,6 +153,7 @@ class TaskRegistry {
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     void forget_old_locked();
+    void free_id_locked(const ReceiveTask& task);
     // A place for a new sender, or why there is none.
     Result<> admit_locked(ReceiveTask& task, const v1::JoinRequest& request, const FlowParams& flow);
     Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;

@@ -79,13 +79,13 @@ Result<> SendSession::run_steps() {
 Result<> SendSession::find_receiver() {
     auto resolved = ask([&](RpcCancel* /*cancel*/) { return agent_.hosts.resolve(request_.to()); });
     ASK_PASS(resolved);
-    ASK_PASS(*resolved);
-    const HostAddress host = **resolved;
-    peer_address_ = host.address;
+    auto& host = *resolved;
+    ASK_PASS(host);
+    peer_address_ = host->address;
     local_ = peer_address_ == agent_.address || is_own_address(peer_address_);
     const std::string dotted = format_ipv4(peer_address_);
     peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
-    peer_control_ = dotted + ":" + std::to_string(host.port);
+    peer_control_ = dotted + ":" + std::to_string(host->port);
     rpc_ = agent_.rpc.get(peer_control_);
     stub_ = v1::Agent::NewStub(rpc_);
     renew_ = std::make_unique<RenewCall>(stub_.get(), io_.mailbox(), "receiver " + peer_);
@@ -565,6 +565,7 @@ Result<> SendSession::handle_renewed() {
                                          ": its agent was restarted; run the task again");
     }
     trouble_ = clean_text(outcome.trouble());
+    computed_ = outcome.computed();
     if (outcome.state() != v1::Outcome::STATE_RUNNING) {
         outcome_ = outcome;
     }
@@ -602,7 +603,8 @@ Result<> SendSession::tick() {
 void SendSession::show_progress() {
     v1::Progress progress;
     set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
-    progress.set_state(fin_acked_ ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
+    progress.set_state(computed_           ? "computed, waiting until " + peer_ + " takes it"
+                       : fin_acked_        ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
                        : !trouble_.empty() ? trouble_
                        : finished_         ? "draining"
                                            : "streaming");

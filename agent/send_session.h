@@ -92,6 +92,7 @@ class SendSession {
     bool joined_ = false;
     bool streaming_ = false;
     bool finished_ = false;  // the application has handed in everything
+    bool computed_ = false;  // its result is there, and not taken yet
     bool fin_acked_ = false;
     std::uint32_t receiver_address_ = 0;
     SenderStats final_stats_;  // once fin_acked_

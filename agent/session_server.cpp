@@ -9,6 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "agent/again_session.h"
 #include "agent/receive_session.h"
 #include "agent/send_session.h"
 #include "agent/session_io.h"
@@ -140,6 +141,8 @@ void SessionServer::serve(LocalSocket socket, const std::shared_ptr<Mailbox>& ma
         SendSession(agent_, io, request->open_send()).run();
     } else if (request->has_open_receive()) {
         ReceiveSession(agent_, io, request->open_receive()).run();
+    } else if (request->has_open_again()) {
+        AgainSession(agent_, io, request->open_again()).run();
     } else {
         io.fail(Error(Errc::kInput, "the first request must open a send or a receive"));
     }

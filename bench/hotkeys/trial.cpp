@@ -233,7 +233,6 @@ Result<> Run::start_swapper() {
                                                           .instance = instance_,
                                                           .mark = mark_,
                                                           .client = rig_.client(),
-                                                          .standstill = kFetchWait,
                                                           .settings = {},
                                                           .places = trial_.aggregators / 2,
                                                           .arrivals = arrivals_,

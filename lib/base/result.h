@@ -32,7 +32,8 @@ enum class Errc : int {
     kAborted = 11,     // the task was torn down, by a user or because a part of it died
     kOverflow = 12,    // a result does not fit int64
     kSwitchLost = 13,  // a switch lost what it had aggregated, and not everybody can send again
-    kRunAgain = 14,    // it did, and the task begins again: open again, and send everything again
+    kNotTaken = 14,    // a result was computed, and nobody has taken it; the message says where it is kept
+    kRunAgain = 15,    // a switch did, and the task begins again: open again, and send everything again
 };
 
 // The class of a number that came from another process; `otherwise` if it is none.

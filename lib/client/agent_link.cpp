@@ -90,7 +90,7 @@ Result<> AgentLink::request(const v1::LocalRequest& request) {
     return last_words ? gone() : std::move(last_words).error();
 }
 
-void AgentLink::last_words(const v1::LocalRequest& request) {
+void AgentLink::hint(const v1::LocalRequest& request) {
     [[maybe_unused]] const auto sent = socket_.try_send(request);
 }
 

@@ -30,9 +30,10 @@ class AgentLink {
     static Result<AgentLink> open(LinkOptions options, const v1::LocalRequest& request);
 
     Result<> request(const v1::LocalRequest& request);
-    // The same without waiting, for an agent that may have gone: it would learn from the closed connection,
-    // too.
-    void last_words(const v1::LocalRequest& request);
+    // The same without waiting, for an agent that may have gone or have no room for what it can do without.
+    void hint(const v1::LocalRequest& request);
+    // The agent had nothing to say so far: its silence counts from now.
+    void listen_anew() { last_heard_ = Clock::now(); }
     // Waits for the next reply that is no Progress. What the agent reports as Failed becomes the error.
     Result<v1::LocalReply> next(std::vector<UniqueFd>* fds = nullptr);
     // Takes in what has come, without waiting. Anything but Progress is an error.

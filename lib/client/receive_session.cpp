@@ -15,6 +15,7 @@ constexpr std::size_t kTableFds = 2;
 // A run without the switch's memory may still lose its dedupe state; one that goes on failing is nothing to
 // wait for.
 constexpr std::uint32_t kMostRuns = 3;
+constexpr std::chrono::milliseconds kSignEvery{1000};
 
 Result<> check(const ReceiveOptions& options) {
     if (auto id = check_task_id(options.task); !id) {
@@ -48,6 +49,14 @@ Result<> check(const ReceiveOptions& options) {
         ASK_TRY(validate(*options.geometry), "task " + options.task);
     }
     return {};
+}
+
+v1::LocalRequest again_request(const ReceiveOptions& options) {
+    v1::LocalRequest request;
+    v1::OpenAgain& open = *request.mutable_open_again();
+    open.set_task_id(options.task);
+    open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
+    return request;
 }
 
 v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) {
@@ -106,6 +115,7 @@ std::vector<NamedStats> senders_from_proto(const v1::Done& done) {
 ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
     ReceiveReport report{.stats = stats_from_proto(done.stats()),
                          .senders = senders_from_proto(done),
+                         .kept_for = std::chrono::seconds(done.keep_seconds()),
                          .fetched = done.fetched(),
                          .swaps = done.swaps(),
                          .runs = runs,
@@ -133,6 +143,8 @@ class ReceiveSession::Impl {
     Result<> open();
     [[nodiscard]] const ReceiveInfo& info() const { return info_; }
     Result<ReceiveResult> wait();
+    void taking();
+    Result<> confirm();
 
  private:
     Result<ReceiveResult> wait_for_run();
@@ -142,6 +154,7 @@ class ReceiveSession::Impl {
     std::uint32_t run_ = 1;
     std::optional<AgentLink> link_;
     ReceiveInfo info_;
+    std::chrono::steady_clock::time_point next_sign_;
 };
 
 Result<> ReceiveSession::Impl::open() {
@@ -152,7 +165,7 @@ Result<> ReceiveSession::Impl::open() {
                                  .deadline = options_.deadline,
                                  .cancel_fd = options_.cancel_fd,
                                  .on_progress = options_.on_progress},
-                                open_request(options_, run_));
+                                options_.again ? again_request(options_) : open_request(options_, run_));
     ASK_PASS(link);
     auto reply = link->next();
     ASK_PASS(reply);
@@ -200,6 +213,27 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
     return ReceiveResult{*std::move(table), report_from_proto(reply->done(), run_)};
 }
 
+void ReceiveSession::Impl::taking() {
+    const auto now = std::chrono::steady_clock::now();
+    if (link_ && now >= next_sign_) {
+        next_sign_ = now + std::min(kSignEvery, options_.deadline / 4);
+        v1::LocalRequest request;
+        request.mutable_taking();
+        link_->hint(request);
+    }
+}
+
+Result<> ReceiveSession::Impl::confirm() {
+    v1::LocalRequest request;
+    request.mutable_taken();
+    link_->listen_anew();
+    ASK_PASS(link_->request(request));
+    auto reply = link_->next();
+    ASK_PASS(reply);
+    return reply->kind_case() == v1::LocalReply::kConfirmed ? Result<>()
+                                                            : link_->unexpected("a confirmation");
+}
+
 ReceiveSession::ReceiveSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ReceiveSession::ReceiveSession(ReceiveSession&&) noexcept = default;
 ReceiveSession& ReceiveSession::operator=(ReceiveSession&&) noexcept = default;
@@ -217,6 +251,12 @@ const ReceiveInfo& ReceiveSession::info() const {
 }
 Result<ReceiveResult> ReceiveSession::wait() {
     return impl_->wait();
+}
+void ReceiveSession::taking() {
+    impl_->taking();
+}
+Result<> ReceiveSession::confirm() {
+    return impl_->confirm();
 }
 
 }  // namespace ask::client

@@ -5,9 +5,11 @@
 //     auto session = ask::client::ReceiveSession::open({.task = "wordcount", .senders = 3});
 //     auto result = session->wait();
 //     result->table.each_sorted([](std::string_view key, std::int64_t value) { ... });
+//     session->confirm();
 //
 // A result is whole or an error. Destroying the session before wait() has succeeded tears the task down on
-// all hosts.
+// all hosts. After that and before confirm() the result stays at the agent for a while, for a session with
+// `again`, and the senders are told of failure unless that comes within the task's deadline.
 #pragma once
 
 #include <chrono>
@@ -29,6 +31,7 @@ namespace ask::client {
 struct ReceiveOptions {
     std::string agent;          // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string task;           // id, not in use on this host or its switch
+    bool again = false;         // a result that was kept: of the rest, only the deadline counts
     std::uint32_t senders = 1;  // how many sends make the task whole
     TaskOp op = TaskOp::kSum;
     // For senders to join, and without progress of any of them afterwards.
@@ -71,6 +74,8 @@ struct MissingSenders {
 struct ReceiveReport {
     TaskStats stats;  // of all senders; seconds: from the first join to the commit
     std::vector<NamedStats> senders;
+    // How long the agent keeps a result that is not confirmed; 0: not at all.
+    std::chrono::seconds kept_for{0};
     std::uint64_t fetched = 0;            // aggregators that came from the switch, in swaps and at the end
     std::uint64_t swaps = 0;              // of shadow copies
     std::uint32_t runs = 1;               // more: a switch lost what it had
@@ -99,6 +104,14 @@ class ReceiveSession {
     // kOverflow: names the key whose value leaves int64. kSwitchLost: the switch lost what it had, and a
     // sender, who is named, cannot send again.
     Result<ReceiveResult> wait();
+    // After wait(), and now and then while the result goes where it should: something of it has arrived
+    // there. Else the agent takes a session that needs longer than the deadline for one that hangs. Never
+    // waits.
+    void taking();
+    // The result is where it should be: the senders succeed now, and not before. An error does not change
+    // what is there, but the senders may report that they failed: kUnavailable: the agent has gone.
+    // kNotTaken: it has given up waiting for this call.
+    Result<> confirm();
 
  private:
     class Impl;

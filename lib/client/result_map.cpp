@@ -72,11 +72,19 @@ Result<ResultMap> ResultMap::open(UniqueFd slots, UniqueFd keys) {
     return ResultMap(*std::move(slot_memory), *std::move(key_memory), *view);
 }
 
-Result<std::vector<ResultMap::Ref>> ResultMap::sorted() const {
+Result<std::vector<ResultMap::Ref>> ResultMap::sorted(const std::function<void()>& pulse) const {
+    constexpr std::uint64_t kPulseEvery = 1U << 20U;
+    std::uint64_t steps = 0;
+    const auto step = [&] {
+        if (++steps % kPulseEvery == 0) {
+            pulse();
+        }
+    };
     std::vector<Ref> refs;
     // A damaged table may claim any number of keys.
     refs.reserve(std::min(view_.size(), view_.slots()));
     for (std::uint64_t slot = 0; slot < view_.slots(); ++slot) {
+        step();
         auto item = view_.at(slot);
         if (!item) {
             return std::move(item).error();
@@ -91,7 +99,8 @@ Result<std::vector<ResultMap::Ref>> ResultMap::sorted() const {
     }
     // Every entry has just been read without error, so it can be again.
     const auto key = [this](const Ref& ref) { return view_.at(ref.slot).value().key; };
-    std::ranges::sort(refs, [&key](const Ref& a, const Ref& b) {
+    std::ranges::sort(refs, [&](const Ref& a, const Ref& b) {
+        step();
         return a.prefix != b.prefix ? a.prefix < b.prefix : key(a) < key(b);
     });
     return refs;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -44,9 +45,9 @@ class ResultMap {
         return view_.each(std::forward<Visit>(visit));
     }
     // The same in the order of the keys' bytes. `visit` returns Result<>, and an error ends the walk. Needs
-    // 16 bytes a key on top.
+    // 16 bytes a key on top, and time before the first visit, in which it calls `pulse` now and then.
     template <typename Visit>
-    Result<> each_sorted(Visit&& visit) const;
+    Result<> each_sorted(Visit&& visit, const std::function<void()>& pulse = [] {}) const;
 
  private:
     // Where an entry is, and the first bytes of its key as a number that sorts like them.
@@ -56,7 +57,7 @@ class ResultMap {
     };
     ResultMap(ReadMapping slots, ReadMapping keys, TableView view)
         : slots_(std::move(slots)), keys_(std::move(keys)), view_(view) {}
-    [[nodiscard]] Result<std::vector<Ref>> sorted() const;
+    [[nodiscard]] Result<std::vector<Ref>> sorted(const std::function<void()>& pulse) const;
 
     ReadMapping slots_;
     ReadMapping keys_;
@@ -64,8 +65,8 @@ class ResultMap {
 };
 
 template <typename Visit>
-Result<> ResultMap::each_sorted(Visit&& visit) const {
-    auto order = sorted();
+Result<> ResultMap::each_sorted(Visit&& visit, const std::function<void()>& pulse) const {
+    auto order = sorted(pulse);
     if (!order) {
         return std::move(order).error();
     }

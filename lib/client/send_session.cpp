@@ -198,7 +198,7 @@ Result<> SendSession::Impl::cannot_repeat() {
 void SendSession::Impl::abandon(std::string_view reason) {
     v1::LocalRequest request;
     request.mutable_give_up()->set_reason(std::string(reason));
-    link_.last_words(request);
+    link_.hint(request);
 }
 
 Result<TaskStats> SendSession::Impl::finish() {

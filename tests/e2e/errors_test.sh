@@ -140,17 +140,6 @@ no_agent() {
     pass "no agent"
 }
 
-output_full() {
-    on h3 ask-recv --task full --senders 1 >/dev/full 2>"$scratch/full.err" &
-    receiver=$!
-    background+=("$receiver")
-    on h1 ask-send --task full --to h3 "$scratch/one.tsv" </dev/null
-    exit_of "$receiver"
-    ((code != 0)) || fail "a full disk went unnoticed"
-    grep -q 'standard output' "$scratch/full.err" || fail "a full disk gave: $(cat "$scratch/full.err")"
-    pass "standard output that is full"
-}
-
 # agent_says HOST TEXT: in its log.
 agent_says() {
     lab_do log "$1" | grep -qF -- "$2"
@@ -286,7 +275,6 @@ too_many_senders
 agent_killed
 no_agent
 deadline_too_short
-output_full
 other_port
 agent_reloads
 socket_group

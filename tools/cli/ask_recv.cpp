@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-recv: opens a task and prints its result.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -13,9 +15,9 @@
 #include "lib/text/stats_json.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/output.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
-#include "tools/cli/stats_file.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/swap_flag.h"
 
@@ -37,6 +39,10 @@ struct Flags {
     bool require_region = false;
     std::string policy = "auto";
     bool allow_incomplete = false;
+    std::string output = "-";
+    bool again = false;
+
+    [[nodiscard]] bool to_stdout() const { return output == "-"; }
 };
 
 const std::map<std::string, client::TaskPolicy> kPolicies{{"auto", client::TaskPolicy::kAuto},
@@ -45,8 +51,11 @@ const std::map<std::string, client::TaskPolicy> kPolicies{{"auto", client::TaskP
 
 void add_flags(CLI::App& app, Flags& flags) {
     add_common_flags(app, flags.common);
+    app.add_option("--output", flags.output,
+                   "write the result there: whole and on disk, or not at all; -: standard output")
+        ->type_name("FILE")
+        ->capture_default_str();
     app.add_option("--senders", flags.senders, "how many sends make the task whole")
-        ->required()
         ->check(CLI::Range(1U, 65535U))
         ->type_name("N");
     app.add_option("--op", flags.op, "how values of equal keys are combined: sum, count, min or max")
@@ -80,6 +89,24 @@ void add_flags(CLI::App& app, Flags& flags) {
         "--allow-incomplete", flags.allow_incomplete,
         "go on without senders that die: the result then lacks an unknown part of theirs, and the exit "
         "code is 20");
+    CLI::Option* const again =
+        app.add_flag("--again", flags.again,
+                     "take a result of this task that is kept here because its ask-recv did not take it");
+    for (CLI::Option* const option : app.get_options()) {
+        const std::string name = option->get_name();
+        if (name != "--help" && name != "--task" && name != "--deadline" && name != "--stats" &&
+            name != "--agent" && name != "--output" && name != "--again" && name != "--version") {
+            again->excludes(option);
+        }
+    }
+    app.callback([&app, &flags] {
+        if (!flags.again && app.count("--senders") == 0) {
+            throw CLI::RequiredError("--senders");
+        }
+        if (!flags.to_stdout() && flags.output == flags.common.stats_file) {
+            throw CLI::ValidationError("--output", "--stats names the same file");
+        }
+    });
     app.footer(
         "Prints key<TAB>value lines, sorted by the keys' bytes, once every sender has finished. Exit codes "
         "and "
@@ -90,7 +117,8 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     client::ReceiveOptions options;
     options.agent = flags.common.agent;
     options.task = flags.common.task;
-    options.senders = flags.senders;
+    options.again = flags.again;
+    options.senders = flags.again ? 1 : flags.senders;
     options.op = client::parse_task_op(flags.op).value_or(client::TaskOp::kSum);
     options.deadline = flags.common.deadline();
     options.aggregators = flags.aggregators;
@@ -113,7 +141,7 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
 }
 
 struct Received {
-    client::ReceiveInfo info;
+    client::ReceiveSession session;
     client::ReceiveResult result;
 };
 
@@ -139,12 +167,13 @@ Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress
     if (!info.note.empty()) {
         progress.note(info.note);
     }
-    progress.show("open, waiting for " + std::to_string(flags.senders) + " sender(s)");
+    progress.show(flags.again ? "taking the result of task " + flags.common.task
+                              : "open, waiting for " + std::to_string(flags.senders) + " sender(s)");
     auto result = session->wait();
     if (!result) {
         return std::move(result).error();
     }
-    return Received{session->info(), *std::move(result)};
+    return Received{*std::move(session), *std::move(result)};
 }
 
 // Said even into a pipe: whoever asked for it must be able to tell it from a whole result.
@@ -154,29 +183,69 @@ void tell_missing(const client::ReceiveReport& report) {
     }
 }
 
-Result<> print(const client::ResultMap& table) {
-    LineWriter out(STDOUT_FILENO);
-    auto printed =
-        table.each_sorted([&out](std::string_view key, std::int64_t value) { return out.line(key, value); });
-    return printed ? out.flush() : std::move(printed);
+// Where the result goes.
+struct Destination {
+    int fd = STDOUT_FILENO;
+    OutputFile* file = nullptr;         // null: standard output
+    const StopSignals* stop = nullptr;  // ends the writing; null: the signals end the process
+};
+
+// Some file systems tell only then that there is no room.
+Result<> close_copy(int fd) {
+    const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return copy < 0 || ::close(copy) != 0 ? Error::from_errno(errno, "close") : Result<>();
 }
 
-int finish(const Flags& flags, const Received& received, StatsFile& stats_file) {
+// Returns once every byte was accepted, and a file has its name.
+Result<> put(Received& received, const Destination& to) {
+    client::ReceiveSession& session = received.session;
+    LineWriter out(to.fd, [&]() -> Result<> {
+        session.taking();
+        return to.stop != nullptr && to.stop->raised() ? Error(Errc::kAborted, "interrupted") : Result<>();
+    });
+    ASK_PASS(received.result.table.each_sorted(
+        [&out](std::string_view key, std::int64_t value) { return out.line(key, value); },
+        [&session] { session.taking(); }));
+    ASK_PASS(out.flush());
+    return to.file != nullptr ? to.file->finish(true) : close_copy(to.fd);
+}
+
+// The senders wait for somebody who takes it.
+int not_taken(const Flags& flags, const Received& received, const Error& error) {
+    const auto kept_for = received.result.report.kept_for.count();
+    const std::string where = flags.to_stdout() ? "standard output: " : "output file " + flags.output + ": ";
+    const bool named = error.text().starts_with("output file ");
+    std::fprintf(stderr, "%s: %s%s: the result of task %s is not taken, ", kName, named ? "" : where.c_str(),
+                 error.text().c_str(), flags.common.task.c_str());
+    if (kept_for > 0) {
+        std::fprintf(stderr, "and kept for %lld s: ask-recv --task %s --again takes it\n",
+                     static_cast<long long>(kept_for), flags.common.task.c_str());
+    } else {
+        std::fprintf(stderr, "and lost, because this host's agent keeps none (keep_result_seconds)\n");
+    }
+    // Whoever reads has had enough (`| head`), as with any filter.
+    return error.sys_errno() == EPIPE       ? kExitBrokenPipe
+           : error.code() == Errc::kAborted ? kExitInterrupted
+                                            : static_cast<int>(error.code());
+}
+
+int finish(const Flags& flags, Received& received, const Destination& to, OutputFile& stats_file) {
     const client::ReceiveResult& result = received.result;
     tell_missing(result.report);
+    if (auto done = put(received, to); !done) {
+        return not_taken(flags, received, done.error());
+    }
+    if (auto confirmed = received.session.confirm(); !confirmed) {
+        // It is all here, whatever they say.
+        std::fprintf(stderr, "%s: warning: the result is whole, but its senders may report failure: %s\n",
+                     kName, confirmed.error().text().c_str());
+    }
     int code = result.report.missing.empty() ? 0 : kExitIncomplete;
     if (!flags.common.stats_file.empty()) {
-        const std::string json = receive_stats_json(received.info, result.report);
+        const std::string json = receive_stats_json(received.session.info(), result.report);
         if (auto written = stats_file.write(json); !written) {
-            // The senders have been told that the result is there: it is printed all the same.
             code = fail(kName, written.error());
         }
-    }
-    if (auto printed = print(result.table); !printed) {
-        // Whoever reads has had enough (`| head`), as with any filter.
-        return printed.error().sys_errno() == EPIPE
-                   ? kExitBrokenPipe
-                   : fail(kName, std::move(printed).error().with_context("standard output"));
     }
     return code;
 }
@@ -191,24 +260,32 @@ int run(const Flags& flags) {
     if (!signals) {
         return fail(kName, signals.error());
     }
-    auto stats_file = StatsFile::create(flags.common.stats_file);
+    auto stats_file = OutputFile::create("statistics file", flags.common.stats_file);
     if (!stats_file) {
         return fail(kName, stats_file.error());
+    }
+    auto output = OutputFile::create("output file", flags.to_stdout() ? "" : flags.output);
+    if (!output) {
+        return fail(kName, output.error());
     }
     ProgressLine progress(kName);
     auto result = receive(flags, signals->fd(), progress);
     progress.clear();
     if (!result && signals->raised()) {
-        std::fprintf(stderr, "%s: interrupted: task %s is torn down on all hosts\n", kName,
-                     flags.common.task.c_str());
+        const std::string left = flags.again ? "the result of task " + flags.common.task + " stays kept"
+                                             : "task " + flags.common.task + " is torn down on all hosts";
+        std::fprintf(stderr, "%s: interrupted: %s\n", kName, left.c_str());
         return kExitInterrupted;
     }
     if (!result) {
         return fail(kName, result.error());
     }
-    // The task is over: there is nothing left to tear down, and a stuck reader must not hold us.
+    if (output->replaces()) {
+        return finish(flags, *result, {output->fd(), &*output, &*signals}, *stats_file);
+    }
+    // There is nothing left to tear down, and a stuck reader must not hold us.
     signals->unblock();
-    return finish(flags, *result, *stats_file);
+    return finish(flags, *result, {flags.to_stdout() ? STDOUT_FILENO : output->fd()}, *stats_file);
 }
 
 }  // namespace

@@ -13,10 +13,10 @@
 #include "lib/text/stats_json.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/input.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
 #include "tools/cli/sampling.h"
-#include "tools/cli/stats_file.h"
 #include "tools/cli/stop_signals.h"
 
 namespace ask::cli {
@@ -133,7 +133,7 @@ int run(const Flags& flags) {
     if (!signals) {
         return fail(kName, signals.error());
     }
-    auto stats_file = StatsFile::create(flags.common.stats_file);
+    auto stats_file = OutputFile::create("statistics file", flags.common.stats_file);
     if (!stats_file) {
         return fail(kName, stats_file.error());
     }

@@ -42,6 +42,13 @@ std::string waits_for(const v1::AgentTask& task) {
             task.ended_seconds_ago() > 0 ? " since " + duration_text(task.ended_seconds_ago()) : "";
         return "nothing: it is " + task.state() + since;
     }
+    if (task.state().starts_with("kept until ")) {
+        return "somebody to take its result: ask-recv --task " + task.id() + " --again on that host";
+    }
+    if (task.state().starts_with("computed")) {
+        return task.role() == "sender" ? "the receiver " + task.peer() + " to take the result"
+                                       : "its application to take the result";
+    }
     if (task.role() == "sender") {
         return "its own input, then the receiver " + task.peer() + " to commit";
     }

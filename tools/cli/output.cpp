@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include "lib/text/escape.h"
 
@@ -14,14 +16,20 @@ namespace ask::cli {
 namespace {
 
 constexpr std::size_t kFlushAt = 1U << 20;
+// At once, where somebody wants to hear of it: a slow reader of a pipe is to be told from one that is stuck.
+constexpr std::size_t kHeardPiece = 1U << 16;
 
 }  // namespace
 
-Result<> write_all(int fd, std::string_view bytes) {
+Result<> write_all(int fd, std::string_view bytes, const OnWritten& on_written) {
+    const std::size_t most = on_written ? kHeardPiece : bytes.size();
     while (!bytes.empty()) {
-        const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+        const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), most));
         if (written > 0) {
             bytes.remove_prefix(static_cast<std::size_t>(written));
+            if (on_written) {
+                ASK_PASS(on_written());
+            }
             continue;
         }
         const int err = written == 0 ? ENOSPC : errno;
@@ -36,7 +44,7 @@ Result<> write_all(int fd, std::string_view bytes) {
     return {};
 }
 
-LineWriter::LineWriter(int fd) : fd_(fd) {
+LineWriter::LineWriter(int fd, OnWritten on_written) : fd_(fd), on_written_(std::move(on_written)) {
     buffer_.reserve(kFlushAt + kFlushAt / 4);
 }
 
@@ -51,7 +59,7 @@ Result<> LineWriter::line(std::string_view key, std::int64_t value) {
 }
 
 Result<> LineWriter::flush() {
-    auto written = write_all(fd_, buffer_);
+    auto written = write_all(fd_, buffer_, on_written_);
     buffer_.clear();
     return written;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,18 +12,22 @@
 
 namespace ask::cli {
 
+// Called whenever a descriptor has taken something; an error ends the writing.
+using OnWritten = std::function<Result<>()>;
+
 // Writes all of `bytes`, however many calls it takes.
-Result<> write_all(int fd, std::string_view bytes);
+Result<> write_all(int fd, std::string_view bytes, const OnWritten& on_written = {});
 
 class LineWriter {
  public:
-    explicit LineWriter(int fd);
+    explicit LineWriter(int fd, OnWritten on_written = {});
     // Adds `key<TAB>value`, the key escaped. Fails when the descriptor cannot take what has gathered.
     Result<> line(std::string_view key, std::int64_t value);
     Result<> flush();
 
  private:
     int fd_;
+    OnWritten on_written_;
     std::string buffer_;
 };
 

@@ -18,11 +18,11 @@ namespace {
 
 constexpr std::size_t kMiB = 1U << 20U;
 
-std::span<const std::byte> map_readonly(const UniqueFd& fd) {
+std::span<const std::byte> map_readonly(const SharedBlock& block) {
     struct stat info{};
-    REQUIRE(::fstat(fd.get(), &info) == 0);
+    REQUIRE(::fstat(block.fd(), &info) == 0);
     const auto size = static_cast<std::size_t>(info.st_size);
-    void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, block.fd(), 0);
     REQUIRE(base != MAP_FAILED);
     return {static_cast<const std::byte*>(base), size};
 }
@@ -44,11 +44,12 @@ TEST_CASE("a table is handed over as it stands, sealed, and paid back") {
     CHECK(budget.used() > 0);
     auto& memory = static_cast<MemfdTableMemory&>(table->memory());
     CHECK(budget.used() == memory.bytes());
-    auto fds = memory.take_sealed();
-    REQUIRE(fds.ok());
-    CHECK(budget.used() == 0);
+    auto sealed = memory.take_sealed();
+    REQUIRE(sealed.ok());
+    // Whoever has it pays for it.
+    CHECK(budget.used() > 0);
 
-    auto view = TableView::open(map_readonly(fds->first), map_readonly(fds->second));
+    auto view = TableView::open(map_readonly(sealed->slots), map_readonly(sealed->keys));
     REQUIRE_MESSAGE(view.ok(), view.error().text());
     CHECK(view->size() == expected.size());
     std::size_t same = 0;
@@ -58,10 +59,12 @@ TEST_CASE("a table is handed over as it stands, sealed, and paid back") {
     });
     CHECK(walked.ok());
     CHECK(same == expected.size());
-    for (const UniqueFd* fd : {&fds->first, &fds->second}) {
-        CHECK(::ftruncate(fd->get(), 0) != 0);
-        CHECK(::mmap(nullptr, 1, PROT_WRITE, MAP_SHARED, fd->get(), 0) == MAP_FAILED);
+    for (const SharedBlock* block : {&sealed->slots, &sealed->keys}) {
+        CHECK(::ftruncate(block->fd(), 0) != 0);
+        CHECK(::mmap(nullptr, 1, PROT_WRITE, MAP_SHARED, block->fd(), 0) == MAP_FAILED);
     }
+    *sealed = SealedTable();
+    CHECK(budget.used() == 0);
 }
 
 TEST_CASE("an empty table can be handed over too") {
@@ -69,9 +72,9 @@ TEST_CASE("an empty table can be handed over too") {
     auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&budget), Op::kMin);
     REQUIRE(table.ok());
     REQUIRE(table->finish().ok());
-    auto fds = static_cast<MemfdTableMemory&>(table->memory()).take_sealed();
-    REQUIRE(fds.ok());
-    const auto view = TableView::open(map_readonly(fds->first), map_readonly(fds->second));
+    auto sealed = static_cast<MemfdTableMemory&>(table->memory()).take_sealed();
+    REQUIRE(sealed.ok());
+    const auto view = TableView::open(map_readonly(sealed->slots), map_readonly(sealed->keys));
     REQUIRE(view.ok());
     CHECK(view->size() == 0);
 }
@@ -105,4 +108,26 @@ TEST_CASE("the budget never goes past its limit") {
     CHECK(budget.reserve(40));
     budget.release(100);
     CHECK(budget.used() == 0);
+}
+
+TEST_CASE("whoever can gives something up for those that need it, and no more than that") {
+    MemoryBudget budget(100);
+    int given = 0;
+    budget.set_reclaim([&] {
+        if (given == 2) {
+            return false;
+        }
+        ++given;
+        budget.release(30);
+        return true;
+    });
+    REQUIRE(budget.reserve(90));
+    CHECK(given == 0);
+    CHECK(budget.reserve(20));
+    CHECK(given == 1);
+    // Nothing would be enough.
+    CHECK_FALSE(budget.reserve(101));
+    CHECK(given == 1);
+    CHECK_FALSE(budget.reserve(80));
+    CHECK(given == 2);
 }

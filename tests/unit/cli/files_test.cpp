@@ -14,7 +14,7 @@
 
 #include "lib/base/unique_fd.h"
 #include "tools/cli/output.h"
-#include "tools/cli/stats_file.h"
+#include "tools/cli/output_file.h"
 
 namespace ask::cli {
 namespace {
@@ -45,14 +45,14 @@ TEST_CASE("statistics appear whole, under the umask, or leave nothing behind") {
     const TempDir dir;
     const std::string path = dir.path + "/stats.json";
     {
-        auto file = StatsFile::create(path);
+        auto file = OutputFile::create("statistics file", path);
         REQUIRE(file.ok());
         CHECK_FALSE(std::filesystem::exists(path));
     }
     CHECK(dir.files() == 0);
     const mode_t mask = ::umask(027);
     for (const std::string text : {"first", "second"}) {
-        auto file = StatsFile::create(path);
+        auto file = OutputFile::create("statistics file", path);
         REQUIRE(file.ok());
         REQUIRE(file->write(text).ok());
         CHECK(content(path) == text);
@@ -65,13 +65,75 @@ TEST_CASE("statistics appear whole, under the umask, or leave nothing behind") {
 }
 
 TEST_CASE("no statistics file is fine, one that cannot be is an error at once") {
-    auto none = StatsFile::create("");
+    auto none = OutputFile::create("statistics file", "");
     REQUIRE(none.ok());
     CHECK(none->write("x").ok());
-    CHECK(StatsFile::create("/nonexistent/dir/stats.json").error().code() == Errc::kUsage);
-    CHECK(StatsFile::create("/dev/null")->write("x").ok());
+    CHECK(OutputFile::create("statistics file", "/nonexistent/dir/stats.json").error().code() ==
+          Errc::kUsage);
+    CHECK(OutputFile::create("statistics file", "/dev/null")->write("x").ok());
     CHECK(std::filesystem::is_character_file("/dev/null"));
-    CHECK(StatsFile::create("/dev/full")->write("x").error().code() == Errc::kLimit);
+    CHECK(OutputFile::create("statistics file", "/dev/full")->write("x").error().code() == Errc::kLimit);
+}
+
+TEST_CASE("links are followed and stay") {
+    const TempDir dir;
+    REQUIRE(std::filesystem::create_directory(dir.path + "/data"));
+    const std::string target = dir.path + "/data/target";
+    const std::string link = dir.path + "/link";
+    std::filesystem::create_symlink("data/second", link);
+    std::filesystem::create_symlink(target, dir.path + "/data/second");
+    {
+        auto file = OutputFile::create("output file", link);
+        REQUIRE(file.ok());
+        CHECK(file->replaces());
+        // Beside the target, so that a rename is all that is left to do.
+        CHECK(dir.files() == 2);
+        REQUIRE(file->write("through links").ok());
+    }
+    CHECK(content(target) == "through links");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(std::filesystem::is_symlink(dir.path + "/data/second"));
+    CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(target)));
+    auto again = OutputFile::create("output file", link);
+    REQUIRE(again->write("and again").ok());
+    CHECK(content(target) == "and again");
+}
+
+TEST_CASE("what is no regular file is written to, through links too, and never replaced") {
+    const TempDir dir;
+    const std::string link = dir.path + "/link";
+    std::filesystem::create_symlink("/dev/null", link);
+    CHECK(OutputFile::create("output file", link)->write("x").ok());
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(dir.files() == 1);
+    std::filesystem::create_symlink("/dev/full", dir.path + "/full");
+    CHECK(OutputFile::create("output file", dir.path + "/full")->write("x").error().code() == Errc::kLimit);
+    CHECK(OutputFile::create("output file", dir.path).error().code() == Errc::kUsage);
+    std::filesystem::create_symlink(dir.path + "/round", dir.path + "/round");
+    CHECK(OutputFile::create("output file", dir.path + "/round").error().code() == Errc::kUsage);
+    // A device that takes the file's place meanwhile.
+    const std::string path = dir.path + "/file";
+    auto file = OutputFile::create("output file", path);
+    REQUIRE(file.ok());
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK(file->write("x").error().code() == Errc::kExists);
+    CHECK(std::filesystem::is_fifo(path));
+}
+
+TEST_CASE("a descriptor's name is that descriptor's file, not one to replace") {
+    const TempDir dir;
+    const std::string path = dir.path + "/file";
+    UniqueFd mine(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(mine);
+    REQUIRE(::write(mine.get(), "first ", 6) == 6);
+    const std::string link = dir.path + "/stdout";
+    std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(mine.get()), link);
+    auto file = OutputFile::create("statistics file", link);
+    REQUIRE(file.ok());
+    REQUIRE(file->write("second").ok());
+    CHECK(content(path) == "first second");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(dir.files() == 2);
 }
 
 TEST_CASE("lines are escaped and written whole, more than a pipe holds") {

@@ -379,6 +379,87 @@ TEST_CASE("a receive takes the whole table, sorted by the keys' bytes") {
     CHECK(opened.open_receive().aggregators() == 4096);
 }
 
+// An agent that has handed out a result.
+void say_result(LocalSocket& client) {
+    v1::LocalReply ready;
+    ready.mutable_receive_ready();
+    test::say(client, ready);
+    const auto table = test::share_table({{"a", 1}}, kSealed);
+    v1::LocalReply done;
+    done.mutable_done()->set_keep_seconds(60);
+    const std::array<int, 2> fds{table.slots.get(), table.keys.get()};
+    test::say(client, done, fds);
+}
+
+TEST_CASE("a result is confirmed when its application says so, and not before") {
+    SUBCASE("confirmed") {
+        FakeAgent agent([](LocalSocket& client, const v1::LocalRequest&) {
+            say_result(client);
+            CHECK(test::hear(client).has_taking());
+            CHECK(test::hear(client).has_taken());
+            v1::LocalReply confirmed;
+            confirmed.mutable_confirmed();
+            test::say(client, confirmed);
+            CHECK(test::hears_the_end(client));
+        });
+        auto session = ReceiveSession::open(receive_options(agent));
+        REQUIRE(session.ok());
+        auto result = session->wait();
+        REQUIRE(result.ok());
+        CHECK(result->report.kept_for == 60s);
+        // However often, it is not said more than now and then.
+        session->taking();
+        session->taking();
+        CHECK(session->confirm().ok());
+        session = Error(Errc::kAborted, "closed");
+    }
+    SUBCASE("not confirmed") {
+        FakeAgent agent([](LocalSocket& client, const v1::LocalRequest&) {
+            say_result(client);
+            CHECK(test::hears_the_end(client));
+        });
+        auto session = ReceiveSession::open(receive_options(agent));
+        REQUIRE(session.ok());
+        REQUIRE(session->wait().ok());
+        session = Error(Errc::kAborted, "closed");
+    }
+    SUBCASE("too late") {
+        FakeAgent agent([](LocalSocket& client, const v1::LocalRequest&) {
+            say_result(client);
+            test::say_failed(client, Errc::kNotTaken, "kept at h4");
+        });
+        auto session = ReceiveSession::open(receive_options(agent));
+        REQUIRE(session.ok());
+        REQUIRE(session->wait().ok());
+        CHECK(session->confirm().error().code() == Errc::kNotTaken);
+    }
+    SUBCASE("the agent has died") {
+        FakeAgent agent([](LocalSocket& client, const v1::LocalRequest&) { say_result(client); });
+        auto session = ReceiveSession::open(receive_options(agent));
+        REQUIRE(session.ok());
+        REQUIRE(session->wait().ok());
+        CHECK(session->confirm().error().code() == Errc::kUnavailable);
+    }
+}
+
+TEST_CASE("a kept result is asked for by its id alone") {
+    v1::LocalRequest opened;
+    {
+        FakeAgent agent([&opened](LocalSocket& client, const v1::LocalRequest& opening) {
+            opened = opening;
+            say_result(client);
+        });
+        ReceiveOptions options = receive_options(agent);
+        options.again = true;
+        auto session = ReceiveSession::open(options);
+        REQUIRE(session.ok());
+        CHECK(session->wait().ok());
+    }
+    REQUIRE(opened.has_open_again());
+    CHECK(opened.open_again().task_id() == "wordcount");
+    CHECK(opened.open_again().deadline_ms() == 20'000);
+}
+
 TEST_CASE("a table that may still change, or is none, is refused") {
     int seals = kSealed;
     bool break_it = false;
