@@ -26,6 +26,7 @@ Result<GeometryChoice> default_geometry(std::uint32_t payload_limit, const v1::O
     return GeometryChoice{.geometry = *geometry,
                           .slot_map = nullptr,
                           .aggregators = request.aggregators(),
+                          .may_shrink = false,
                           .reason = std::move(reason)};
 }
 
@@ -49,13 +50,16 @@ PlanLimits plan_limits(Agent& agent, const v1::OpenReceive& request, std::uint32
                       .sram_total = 0,
                       .sram_left = 0,
                       .aggregators = request.aggregators(),
-                      .copies = request.has_swap() && !request.swap().off() ? 2U : 1U};
+                      .copies = wants_two_copies(request) ? 2U : 1U,
+                      .geometry = std::nullopt};
     if (agent.switch_client && !request.no_switch()) {
         if (const auto info = agent.switch_client->info(kSwitchWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
             const std::uint64_t left =
                 limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
             limits.sram_left = request.policy() == v1::POLICY_FIRST_COME ? left : without_heats(left);
+            // Whoever fixes how much gets it if it is there.
+            limits.sram_left /= request.aggregators() == 0 ? kPlannedPart : 1;
         }
     }
     return limits;
@@ -74,7 +78,20 @@ std::string describe(const KeySample& sample, const Plan& plan) {
            " full";
 }
 
+bool says_enough(const KeySample& sample) {
+    return sample.tuples() >= kLeastSample || is_whole(sample);
+}
+
 }  // namespace
+
+bool wants_two_copies(const v1::OpenReceive& request) {
+    return (request.has_swap() && !request.swap().off()) || request.allow_incomplete();
+}
+
+bool wants_samples(const Agent& agent, const v1::OpenReceive& request) {
+    return request.auto_geometry() ||
+           (agent.switch_client && !request.no_switch() && request.aggregators() == 0);
+}
 
 Result<GeometryChoice> asked_geometry(const Agent& agent, const v1::OpenReceive& request) {
     if (!request.has_geometry()) {
@@ -98,8 +115,28 @@ Result<GeometryChoice> asked_geometry(const Agent& agent, const v1::OpenReceive&
                                              std::to_string(agent.interface.mtu) +
                                              ": use fewer rows, or raise the MTU");
     }
-    return GeometryChoice{
-        .geometry = *geometry, .slot_map = nullptr, .aggregators = request.aggregators(), .reason = ""};
+    return GeometryChoice{.geometry = *geometry,
+                          .slot_map = nullptr,
+                          .aggregators = request.aggregators(),
+                          .may_shrink = false,
+                          .reason = ""};
+}
+
+Result<GeometryChoice> asked_geometry(Agent& agent, const v1::OpenReceive& request,
+                                      const std::optional<KeySample>& sample) {
+    auto choice = asked_geometry(agent, request);
+    ASK_PASS(choice);
+    if (!sample || !says_enough(*sample)) {
+        return choice;
+    }
+    PlanLimits limits = plan_limits(agent, request, agent.payload_limit);
+    limits.geometry = choice->geometry;
+    // Without a plan the switch chooses.
+    if (const auto plan = plan_task(*sample, limits); plan.ok()) {
+        choice->aggregators = plan->aggregators;
+        choice->may_shrink = true;
+    }
+    return choice;
 }
 
 Result<GeometryChoice> planned_geometry(Agent& agent, const v1::OpenReceive& request,
@@ -108,7 +145,7 @@ Result<GeometryChoice> planned_geometry(Agent& agent, const v1::OpenReceive& req
     if (!sample) {
         return default_geometry(payload_limit, request, "the default: no sender had a sample of its tuples");
     }
-    if (sample->tuples() < kLeastSample) {
+    if (!says_enough(*sample)) {
         return default_geometry(
             payload_limit, request,
             "the default: a sample of " + std::to_string(sample->tuples()) + " tuples says too little");
@@ -122,6 +159,7 @@ Result<GeometryChoice> planned_geometry(Agent& agent, const v1::OpenReceive& req
     return GeometryChoice{.geometry = plan->geometry,
                           .slot_map = std::make_shared<SlotMap>(plan->slot_map),
                           .aggregators = plan->aggregators,
+                          .may_shrink = request.aggregators() == 0,
                           .reason = describe(*sample, *plan)};
 }
 

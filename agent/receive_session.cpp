@@ -32,6 +32,11 @@ bool wants_swaps(const v1::OpenReceive& request) {
     return request.has_swap() && !request.swap().off();
 }
 
+Error no_switch_error() {
+    return {Errc::kUnavailable,
+            "a region is required, but no switch is configured: set `switch` of this agent"};
+}
+
 }  // namespace
 
 ReceiveSession::ReceiveSession(Agent& agent, SessionIo& io, v1::OpenReceive request)
@@ -72,86 +77,8 @@ Result<> ReceiveSession::choose_parameters() {
     ASK_TRY(deadline, "task " + request_.task_id());
     task_->deadline = *deadline;
     task_->mailbox = io_.mailbox();
-    task_->phase = request_.auto_geometry() ? TaskPhase::kPlanning : TaskPhase::kOpening;
+    task_->phase = wants_samples(agent_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
-}
-
-// Until the senders have told enough of their keys, or nobody will.
-Result<> ReceiveSession::await_samples() {
-    Clock::time_point next_tick = Clock::now();
-    for (;;) {
-        const auto due = agent_.registry.with(
-            *task_, [](const ReceiveTask& task) { return task.samples.due(task.senders_expected); });
-        const auto now = Clock::now();
-        if (now >= due) {
-            return {};
-        }
-        if (auto fine = check_senders(); !fine) {
-            return fine;
-        }
-        if (now >= next_tick) {
-            next_tick = now + kSessionTick;
-            show_progress(to_string(TaskPhase::kPlanning));
-        }
-        if (auto fine = wait_and_handle(std::min(next_tick, due)); !fine) {
-            return fine;
-        }
-    }
-}
-
-Result<GeometryChoice> ReceiveSession::plan_geometry() {
-    if (auto told = await_samples(); !told) {
-        return std::move(told).error();
-    }
-    const auto [sample, payload_limit] = agent_.registry.with(*task_, [](const ReceiveTask& task) {
-        return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
-    });
-    auto planned = ask_switch(
-        [&](RpcCancel* /*cancel*/) { return planned_geometry(agent_, request_, sample, payload_limit); });
-    ASK_PASS(planned);
-    return *std::move(planned);
-}
-
-// Once: what is agreed with the first sender holds for the task's life.
-Result<> ReceiveSession::choose_geometry() {
-    const auto choice = request_.auto_geometry() ? plan_geometry() : asked_geometry(agent_, request_);
-    ASK_TRY(choice, "task " + request_.task_id());
-    agent_.registry.with(*task_, [&](ReceiveTask& task) {
-        task.geometry = choice->geometry;
-        task.slot_map = choice->slot_map;
-        task.geometry_reason = choice->reason;
-        task.phase = TaskPhase::kOpening;
-    });
-    aggregators_wanted_ = choice->aggregators;
-    return {};
-}
-
-Result<> ReceiveSession::open() {
-    if (auto chosen = choose_parameters(); !chosen) {
-        return chosen;
-    }
-    if (auto added = agent_.registry.add(task_); !added) {
-        return added;
-    }
-    added_ = true;
-    if (auto chosen = choose_geometry(); !chosen) {
-        return chosen;
-    }
-    if (auto opened = open_on_switch(); !opened) {
-        return opened;
-    }
-    if (auto opened = open_on_workers(); !opened) {
-        return opened;
-    }
-    if (auto started = start_swapper(); !started) {
-        return started;
-    }
-    agent_.registry.opened(*task_);
-    const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
-    spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
-                 task_->senders_expected, to_string(task_->geometry), brackets(task_->geometry_reason),
-                 task_->aggregators, brackets(task_->note));
-    return tell_ready();
 }
 
 template <typename Call>
@@ -189,22 +116,17 @@ Result<std::optional<Error>> ReceiveSession::probe_switch() {
 }
 
 // A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
-Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskRequest& open) {
+template <typename Call>
+auto ReceiveSession::ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, RpcCancel*> {
     const auto begun = Clock::now();
     const auto retry_until = begun + (request_.no_switch() ? kOptionalSwitchRetryFor
                                                            : std::min(kSwitchRetryFor, task_->deadline / 2));
     const auto give_up_at = request_.no_switch() ? retry_until : begun + task_->deadline;
-    perhaps_open_ = true;
     for (;;) {
-        auto asked = ask_switch([&](RpcCancel* cancel) {
-            return agent_.switch_client->open_task(open, at_most(kSwitchWait, give_up_at), cancel);
-        });
+        auto asked =
+            ask_switch([&](RpcCancel* cancel) { return call(at_most(kSwitchWait, give_up_at), cancel); });
         ASK_PASS(asked);
-        if (asked->ok() || !is_transient(asked->error())) {
-            perhaps_open_ = false;
-            return *std::move(asked);
-        }
-        if (Clock::now() >= retry_until) {
+        if (asked->ok() || !is_transient(asked->error()) || Clock::now() >= retry_until) {
             return *std::move(asked);
         }
         tell_waiting(true);
@@ -212,11 +134,116 @@ Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskR
     }
 }
 
+// Until the senders have told enough of their keys, or nobody will.
+Result<> ReceiveSession::await_samples() {
+    Clock::time_point next_tick = Clock::now();
+    for (;;) {
+        const auto due = agent_.registry.with(
+            *task_, [](const ReceiveTask& task) { return task.samples.due(task.senders_expected); });
+        const auto now = Clock::now();
+        if (now >= due) {
+            return {};
+        }
+        if (auto fine = check_senders(); !fine) {
+            return fine;
+        }
+        if (now >= next_tick) {
+            next_tick = now + kSessionTick;
+            show_progress(to_string(TaskPhase::kPlanning));
+        }
+        if (auto fine = wait_and_handle(std::min(next_tick, due)); !fine) {
+            return fine;
+        }
+    }
+}
+
+// A switch that is away, or none where one is required, is said at once, not when the first sender comes.
+Result<> ReceiveSession::check_switch() {
+    if (!agent_.switch_client || request_.no_switch()) {
+        return agent_.switch_client || !request_.require_region() ? Result<>() : no_switch_error();
+    }
+    auto info = ask_until_reached([&](milliseconds wait, RpcCancel* cancel) {
+        return agent_.switch_client->info(wait, cancel);
+    });
+    return info ? Result<>() : std::move(info).error();
+}
+
+Result<GeometryChoice> ReceiveSession::plan_geometry() {
+    ASK_PASS(check_switch());
+    v1::LocalReply reply;
+    reply.mutable_receive_accepted();
+    ASK_PASS(io_.reply(reply));
+    if (auto told = await_samples(); !told) {
+        return std::move(told).error();
+    }
+    const auto [sample, payload_limit] = agent_.registry.with(*task_, [](const ReceiveTask& task) {
+        return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
+    });
+    auto planned = ask_switch([&](RpcCancel* /*cancel*/) {
+        return request_.auto_geometry() ? planned_geometry(agent_, request_, sample, payload_limit)
+                                        : asked_geometry(agent_, request_, sample);
+    });
+    ASK_PASS(planned);
+    return *std::move(planned);
+}
+
+// Once: what is agreed with the first sender holds for the task's life.
+Result<> ReceiveSession::choose_geometry() {
+    const auto choice = wants_samples(agent_, request_) ? plan_geometry() : asked_geometry(agent_, request_);
+    ASK_TRY(choice, "task " + request_.task_id());
+    agent_.registry.with(*task_, [&](ReceiveTask& task) {
+        task.geometry = choice->geometry;
+        task.slot_map = choice->slot_map;
+        task.geometry_reason = choice->reason;
+        task.phase = TaskPhase::kOpening;
+    });
+    aggregators_wanted_ = choice->aggregators;
+    may_shrink_ = choice->may_shrink;
+    return {};
+}
+
+Result<> ReceiveSession::open() {
+    if (auto chosen = choose_parameters(); !chosen) {
+        return chosen;
+    }
+    if (auto added = agent_.registry.add(task_); !added) {
+        return added;
+    }
+    added_ = true;
+    if (auto chosen = choose_geometry(); !chosen) {
+        return chosen;
+    }
+    if (auto opened = open_on_switch(); !opened) {
+        return opened;
+    }
+    if (auto opened = open_on_workers(); !opened) {
+        return opened;
+    }
+    if (auto started = start_swapper(); !started) {
+        return started;
+    }
+    agent_.registry.opened(*task_);
+    const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
+    spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
+                 task_->senders_expected, to_string(task_->geometry), brackets(task_->geometry_reason),
+                 task_->aggregators, brackets(task_->note));
+    return tell_ready();
+}
+
+Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskRequest& open) {
+    perhaps_open_ = true;
+    auto reply = ask_until_reached([&](milliseconds wait, RpcCancel* cancel) {
+        return agent_.switch_client->open_task(open, wait, cancel);
+    });
+    // It has answered, and says whether it is; else nobody knows.
+    perhaps_open_ = !reply && (is_transient(reply.error()) || reply.error().code() == Errc::kAborted);
+    return reply;
+}
+
 Result<> ReceiveSession::open_on_switch() {
     if (!agent_.switch_client) {
         if (request_.require_region()) {
-            return Error(Errc::kUnavailable,
-                         "a region is required, but no switch is configured: set `switch` of this agent");
+            return no_switch_error();
         }
         task_->note = "no switch is configured";
         return {};
@@ -227,7 +254,8 @@ Result<> ReceiveSession::open_on_switch() {
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
     open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
     open.set_aggregators(aggregators_wanted_);
-    open.set_copies(request_.no_switch() ? 0 : wants_swaps(request_) || request_.allow_incomplete() ? 2 : 1);
+    open.set_may_shrink(may_shrink_);
+    open.set_copies(request_.no_switch() ? 0 : wants_two_copies(request_) ? 2 : 1);
     open.set_require_region(request_.require_region());
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
@@ -253,6 +281,10 @@ Result<> ReceiveSession::open_on_switch() {
     task_->note = clean_text(reply->no_region_reason());
     if (request_.no_switch()) {
         task_->note = "opened with --no-switch";
+    } else if (task_->aggregators == 0) {
+        agent_.counters.add(AgentCounter::k_tasks_without_region);
+        spdlog::warn("task {}: no memory on {}, everything is added up here: {}", task_->id,
+                     agent_.switch_client->name(), task_->note);
     }
     return {};
 }
@@ -307,6 +339,7 @@ Result<> ReceiveSession::tell_ready() {
     ready_.set_note(task_->note);
     ready_.set_geometry_reason(task_->geometry_reason);
     v1::LocalReply reply;
+    ready_.set_no_memory(task_->switch_client && task_->aggregators == 0 && !request_.no_switch());
     *reply.mutable_receive_ready() = ready_;
     return io_.reply(reply);
 }

@@ -42,7 +42,11 @@ class ReceiveSession {
     void tell_waiting(bool waiting);
     // Whether the task's switch answers; what it says if not.
     Result<std::optional<Error>> probe_switch();
+    // Asks again while the switch cannot be reached, for some time: `call(wait, RpcCancel*)`.
+    template <typename Call>
+    auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, RpcCancel*>;
     Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
+    Result<> check_switch();
     Result<> open_on_switch();
     Result<> open_on_workers();
     Result<> start_swapper();
@@ -103,6 +107,7 @@ class ReceiveSession {
     bool told_waiting_ = false;
     bool perhaps_open_ = false;  // at the switch, which has not said so
     std::uint32_t aggregators_wanted_ = 0;
+    bool may_shrink_ = false;                 // fewer will do
     std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
     std::unique_ptr<Swapper> swapper_;
     std::uint64_t epoch_ = 0;                            // of the last fetch

@@ -20,7 +20,7 @@ class SampleBox {
  public:
     // After the first sample, for those of the other senders.
     static constexpr milliseconds kGather{100};
-    // After the first sender, for anybody's sample: its absence costs no more.
+    // After the first sender, for a sample of those that have not asked yet: its absence costs no more.
     static constexpr milliseconds kGiveUp{1000};
 
     // A sender has asked for the task, perhaps again. `payload_limit` 0: not said.
@@ -28,6 +28,9 @@ class SampleBox {
              std::uint32_t senders, Clock::time_point now) {
         if (!first_asked_) {
             first_asked_ = now;
+        }
+        if (asked_.size() < senders && std::ranges::find(asked_, sender) == asked_.end()) {
+            asked_.push_back(sender);
         }
         if (payload_limit != 0) {
             payload_limit_ = std::min(payload_limit_, std::max(payload_limit, kLeastPayload));
@@ -48,10 +51,11 @@ class SampleBox {
         if (!first_asked_) {
             return Clock::time_point::max();
         }
-        if (sampled_.empty()) {
-            return *first_asked_ + kGiveUp;
+        // One that asks without a sample has none, and brings none later.
+        if (asked_.size() >= senders) {
+            return *first_asked_;
         }
-        return sampled_.size() >= senders ? first_sampled_ : first_sampled_ + kGather;
+        return sampled_.empty() ? *first_asked_ + kGiveUp : first_sampled_ + kGather;
     }
 
     // All samples as one, their expectation as that of all senders; nothing if there is none.
@@ -72,7 +76,8 @@ class SampleBox {
 
     std::optional<Clock::time_point> first_asked_;
     Clock::time_point first_sampled_;
-    std::vector<std::uint64_t> sampled_;  // senders
+    std::vector<std::uint64_t> asked_;    // senders
+    std::vector<std::uint64_t> sampled_;  // of them
     KeySample sum_;
     std::uint32_t payload_limit_ = std::numeric_limits<std::uint32_t>::max();
 };

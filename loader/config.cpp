@@ -57,7 +57,7 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
     table.integer("max_flows", &config->max_flows, 1, 1 << 20, "Flows (a task on a channel) at a time");
     table.integer("max_tasks", &config->max_tasks, 1, 4096, "Tasks at a time");
     table.integer("aggregators", &config->aggregators, 1, ASK_MAX_AGGREGATORS,
-                  "Aggregators of an AA, where a task does not say");
+                  "Aggregators of an AA, at most, where a task does not say");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,
                   "A task that its receiver does not renew for so long is taken back");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");

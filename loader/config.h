@@ -27,7 +27,7 @@ struct SwitchConfig {
     std::uint32_t max_channels = 256;
     std::uint32_t max_flows = 1024;
     std::uint32_t max_tasks = 64;
-    std::uint32_t aggregators = 32768;  // per AA, where a task does not say
+    std::uint32_t aggregators = 32768;  // per AA, at most, where a task does not say
     std::uint32_t lease_seconds = 30;
     std::string log_level = "info";
     bool unload = false;

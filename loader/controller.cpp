@@ -199,6 +199,7 @@ Result<ControllerReport> Controller::report() const {
     const std::lock_guard lock(mutex_);
     ControllerReport report{.swaps = swaps_,
                             .swap_grace_periods = copy_barrier_.grace_periods(),
+                            .tasks_without_region = tasks_without_region_,
                             .sram_total_bytes = sram_.total(),
                             .sram_used_bytes = sram_.used(),
                             .channels_max = channel_pool_.size(),

@@ -40,7 +40,7 @@ namespace ask {
 struct ControllerLimits {
     std::uint64_t sram_bytes = 0;  // per pipeline
     bool allow_over_budget = false;
-    std::uint32_t aggregators = 32768;  // of an AA, where a task does not say
+    std::uint32_t aggregators = 32768;  // of an AA, at most, where a task does not say
     std::chrono::seconds lease{30};
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
@@ -51,7 +51,8 @@ struct TaskRequest {
     std::uint64_t instance = 0;
     Geometry geometry;
     Op op = Op::kSum;
-    std::uint32_t aggregators = 0;  // per AA; 0: default
+    std::uint32_t aggregators = 0;  // per AA; 0: by what is free
+    bool may_shrink = false;        // fewer will do
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
     std::optional<ask_policy> policy;  // unset: the switch's choice
@@ -104,8 +105,9 @@ struct TaskReport {
 };
 
 struct ControllerReport {
-    std::uint64_t swaps = 0;               // since this daemon started, all tasks
-    std::uint64_t swap_grace_periods = 0;  // of those, that waited for an RCU grace period
+    std::uint64_t swaps = 0;                 // since this daemon started, all tasks
+    std::uint64_t swap_grace_periods = 0;    // of those, that waited for an RCU grace period
+    std::uint64_t tasks_without_region = 0;  // since this daemon started, that wanted one
     std::uint64_t sram_total_bytes = 0;
     std::uint64_t sram_used_bytes = 0;
     std::uint32_t channels_max = 0;
@@ -236,6 +238,8 @@ class Controller {
         std::string no_region_reason;
     };
     [[nodiscard]] ask_policy choose_policy(const TaskRequest& request) const;
+    [[nodiscard]] Result<> check_region(const TaskRequest& request, const Plan& plan) const;
+    [[nodiscard]] std::uint32_t choose_aggregators(const TaskRequest& request, ask_policy policy) const;
     Result<Plan> plan_region(const TaskRequest& request) const;
     Result<std::optional<TaskGrant>> find_open(Lock& lock, const TaskRequest& request);
     Result<> build_task(std::uint64_t instance, Task& task) const;
@@ -300,6 +304,7 @@ class Controller {
     std::map<std::uint64_t, Task> tasks_;
     Garbage garbage_;
     std::uint64_t swaps_ = 0;
+    std::uint64_t tasks_without_region_ = 0;
     bool stopping_ = false;
     std::thread reclaimer_;
 };

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include <spdlog/spdlog.h>
@@ -54,15 +55,23 @@ Result<> check_request(const TaskRequest& request) {
     return {};
 }
 
-// Aggregators of the whole region.
+// Aggregators of the whole region's map, a few more than it has: a copy that is one short of a power of two
+// only because its AAs do not divide it is rounded up, so that such regions share a program whatever their
+// geometry.
 std::uint32_t words_of(const ask_task& entry) {
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
-    return entry.sets * entry.copies * entry.aggregators * geometry.aas();
+    const std::uint32_t copy = entry.aggregators * geometry.aas();
+    const std::uint32_t rounded = std::bit_ceil(copy);
+    return entry.sets * entry.copies * (rounded - copy < geometry.aas() ? rounded : copy);
 }
 
 bool same_request(const ask_task& entry, const TaskRequest& request) {
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
     return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op);
+}
+
+std::uint64_t heats_of(const TaskRequest& request, std::uint32_t aggregators, ask_policy policy) {
+    return policy == ASK_POLICY_REPLACE ? heat_bytes(request.geometry, aggregators / request.copies) : 0;
 }
 
 template <std::size_t N>
@@ -94,6 +103,44 @@ TaskGrant Controller::grant_of(const Task& task) {
             .policy = static_cast<ask_policy>(task.entry.policy)};
 }
 
+Result<> Controller::check_region(const TaskRequest& request, const Plan& plan) const {
+    const std::uint32_t sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
+    constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
+    if (Wide{sets} * request.geometry.aas() * plan.aggregators > kMaxWords) {
+        return Error(Errc::kLimit, "the region has more than 2^31 aggregators");
+    }
+    if (limits_.allow_over_budget) {
+        return {};
+    }
+    return sram_.check(request.geometry, plan.aggregators, heats_of(request, plan.aggregators, plan.policy));
+}
+
+// As many as the task insists on. Else at most its wish, or the default, halved until it is no more than its
+// part of what is free: somebody else will come. If nothing is small enough for that, the least there is.
+std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_policy policy) const {
+    const Geometry& geometry = request.geometry;
+    const auto whole_copies = [&](std::uint32_t aggregators) {
+        return std::max(aggregators - aggregators % request.copies, request.copies);
+    };
+    const bool by_default = request.aggregators == 0;
+    const std::uint32_t wish = whole_copies(by_default ? limits_.aggregators : request.aggregators);
+    if ((!by_default && !request.may_shrink) || limits_.allow_over_budget) {
+        return wish;
+    }
+    const std::uint64_t part = sram_.left() / (by_default ? kDefaultPart : kPlannedPart);
+    const auto small_enough = [&](std::uint32_t aggregators) {
+        const std::uint64_t heats = heats_of(request, aggregators, policy);
+        return region_bytes(geometry, aggregators) + heats <= part &&
+               sram_.check(geometry, aggregators, heats).ok();
+    };
+    std::uint32_t aggregators = wish;
+    std::uint64_t words = std::bit_floor(std::uint64_t{wish} * geometry.aas());
+    for (; !small_enough(aggregators) && words >= kLeastRegionWords; words /= 2) {
+        aggregators = whole_copies(aggregators_within(geometry, request.copies, words));
+    }
+    return aggregators;
+}
+
 Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) const {
     Plan plan;
     if (request.copies == 0) {
@@ -103,30 +150,17 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
         }
         return plan;
     }
-    std::uint32_t aggregators = request.aggregators == 0 ? limits_.aggregators : request.aggregators;
-    aggregators = std::max(aggregators - aggregators % request.copies, request.copies);
-    const std::uint32_t sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
-    const Wide words = Wide{sets} * request.geometry.aas() * aggregators;
-    constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
-    auto fits = words > kMaxWords ? Result<>(Error(Errc::kLimit, "the region has more than 2^31 aggregators"))
-                                  : Result<>();
     plan.policy = choose_policy(request);
-    const std::uint64_t heats =
-        plan.policy == ASK_POLICY_REPLACE ? heat_bytes(request.geometry, aggregators / request.copies) : 0;
-    if (fits.ok() && !limits_.allow_over_budget) {
-        fits = sram_.check(request.geometry, aggregators, heats);
-    }
+    plan.aggregators = choose_aggregators(request, plan.policy);
+    plan.copies = request.copies;
+    auto fits = check_region(request, plan);
     if (fits.ok()) {
-        plan.aggregators = aggregators;
-        plan.copies = request.copies;
         return plan;
     }
     if (request.require_region) {
         return std::move(fits).error().with_context("task " + request.id);
     }
-    plan.policy = ASK_POLICY_FIRST_COME;
-    plan.no_region_reason = fits.error().text();
-    return plan;
+    return Plan{.no_region_reason = fits.error().text()};
 }
 
 // The grant, if the instance is open. Nothing: neither instance nor id is in use. Waits for tasks on their
@@ -217,6 +251,11 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     settled_.notify_all();
+    if (request.copies != 0 && task.entry.copies == 0) {
+        ++tasks_without_region_;
+        spdlog::warn("task {} of {} gets no region, its receiver adds up everything: {}", request.id,
+                     request.receiver, task.no_region_reason);
+    }
     spdlog::info(
         "task {} opened for {}: geometry {}, {}", request.id, request.receiver, to_string(request.geometry),
         task.entry.copies == 0

@@ -111,6 +111,10 @@ class SwitchMetrics : public prometheus::Collectable {
             families.push_back(counter("ask_switch_swaps_total",
                                        "Shadow-copy swaps of all tasks since this daemon started",
                                        report->swaps));
+            families.push_back(
+                counter("ask_switch_tasks_without_region_total",
+                        "Tasks that wanted memory here and got none, since this daemon started",
+                        report->tasks_without_region));
             families.push_back(counter("ask_switch_swap_grace_periods_total",
                                        "Swaps that had to wait for an RCU grace period",
                                        report->swap_grace_periods));

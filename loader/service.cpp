@@ -236,6 +236,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
                                               .geometry = *geometry,
                                               .op = *op,
                                               .aggregators = request->aggregators(),
+                                              .may_shrink = request->may_shrink(),
                                               .copies = request->copies(),
                                               .require_region = request->require_region(),
                                               .policy = *policy,

@@ -28,11 +28,10 @@ Result<> SramBudget::check(const Geometry& geometry, std::uint32_t aggregators, 
                                        std::to_string(kStages) + ": ask for fewer aggregators or slots");
     }
     const std::uint64_t bytes = region_bytes(geometry, aggregators) + heats;
-    const std::uint64_t left = total_ - std::min(total_, used_);
-    if (bytes > left) {
+    if (bytes > left()) {
         return Error(Errc::kLimit,
                      "the region takes " + std::to_string(bytes / 1024) + " KiB of SRAM, " +
-                         std::to_string(left / 1024) + " of " + std::to_string(total_ / 1024) +
+                         std::to_string(left() / 1024) + " of " + std::to_string(total_ / 1024) +
                          " KiB are left: wait for other tasks, ask for fewer aggregators, or raise sram_kib");
     }
     return {};

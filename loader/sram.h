@@ -4,6 +4,7 @@
 // 5).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -23,6 +24,7 @@ class SramBudget {
 
     [[nodiscard]] std::uint64_t total() const { return total_; }
     [[nodiscard]] std::uint64_t used() const { return used_; }
+    [[nodiscard]] std::uint64_t left() const { return total_ - std::min(total_, used_); }
     // Whether a region fits beside what is in use, with `heats` bytes more: in bytes, each AA in a stage, all
     // AAs in the stages. The error names the limit.
     [[nodiscard]] Result<> check(const Geometry& geometry, std::uint32_t aggregators,

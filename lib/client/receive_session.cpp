@@ -38,8 +38,8 @@ Result<> check(const ReceiveOptions& options) {
     if (options.swap && (options.swap->interval < 0 || options.swap->interval > kLongestSwapInterval)) {
         return Error(Errc::kUsage, task + "a swap interval must be from 1 ms to an hour");
     }
-    if (options.geometry && options.auto_geometry) {
-        return Error(Errc::kUsage, task + "a geometry is given and to be chosen: which?");
+    if (options.geometry && options.default_geometry) {
+        return Error(Errc::kUsage, task + "a geometry is given and the default is wanted: which?");
     }
     if (options.allow_incomplete && options.policy == TaskPolicy::kReplace) {
         // Packets of a sender that dies may carry others' tuples there.
@@ -83,7 +83,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.set_no_switch(options.no_switch);
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
-    open.set_auto_geometry(options.auto_geometry);
+    open.set_auto_geometry(!options.geometry && !options.default_geometry);
     open.set_can_repeat(run < kMostRuns && !options.require_region);
     open.set_allow_incomplete(options.allow_incomplete);
     return request;
@@ -98,6 +98,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.geometry.rows = static_cast<std::uint8_t>(ready.geometry().rows());
     info.aggregators = ready.aggregators();
     info.note = ready.note();
+    info.no_memory = ready.no_memory();
     info.geometry_reason = ready.geometry_reason();
     return info;
 }
@@ -149,12 +150,14 @@ class ReceiveSession::Impl {
  private:
     Result<ReceiveResult> wait_for_run();
     Result<> run_again(const Error& why);
+    Result<> note_ready(const v1::LocalReply& reply);
 
     ReceiveOptions options_;
     std::uint32_t run_ = 1;
     std::optional<AgentLink> link_;
     ReceiveInfo info_;
     std::chrono::steady_clock::time_point next_sign_;
+    bool ready_ = false;  // what the run got is in info_
 };
 
 Result<> ReceiveSession::Impl::open() {
@@ -169,11 +172,20 @@ Result<> ReceiveSession::Impl::open() {
     ASK_PASS(link);
     auto reply = link->next();
     ASK_PASS(reply);
-    if (reply->kind_case() != v1::LocalReply::kReceiveReady) {
-        return link->unexpected("an open task");
-    }
-    info_ = info_from_proto(reply->receive_ready());
     link_ = *std::move(link);
+    ready_ = false;
+    return reply->kind_case() == v1::LocalReply::kReceiveAccepted ? Result<>() : note_ready(*reply);
+}
+
+Result<> ReceiveSession::Impl::note_ready(const v1::LocalReply& reply) {
+    if (reply.kind_case() != v1::LocalReply::kReceiveReady) {
+        return link_->unexpected("an open task");
+    }
+    ready_ = true;
+    info_ = info_from_proto(reply.receive_ready());
+    if (options_.on_open) {
+        options_.on_open(info_);
+    }
     return {};
 }
 
@@ -194,8 +206,7 @@ Result<> ReceiveSession::Impl::run_again(const Error& why) {
     ++run_;
     options_.no_switch = true;
     options_.swap.reset();
-    if (options_.auto_geometry) {
-        options_.auto_geometry = false;
+    if (!options_.default_geometry && ready_) {
         options_.geometry = info_.geometry;
     }
     return open();
@@ -205,6 +216,11 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
     std::vector<UniqueFd> fds;
     auto reply = link_->next(&fds);
     ASK_PASS(reply);
+    if (!ready_) {
+        ASK_PASS(note_ready(*reply));
+        reply = link_->next(&fds);
+        ASK_PASS(reply);
+    }
     if (reply->kind_case() != v1::LocalReply::kDone || fds.size() != kTableFds) {
         return link_->unexpected("a result");
     }

@@ -28,6 +28,16 @@
 
 namespace ask::client {
 
+// What the task got when it was opened.
+struct ReceiveInfo {
+    std::uint64_t instance = 0;  // of the task, as the wire carries it; 0: not open yet
+    Geometry geometry;
+    std::uint32_t aggregators = 0;  // per AA on the switch; 0: no region
+    std::string note;               // why there is no region, else empty
+    bool no_memory = false;         // there is none because the switch had no memory for one
+    std::string geometry_reason;    // why this geometry, if it was the agent's choice
+};
+
 struct ReceiveOptions {
     std::string agent;          // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string task;           // id, not in use on this host or its switch
@@ -36,9 +46,10 @@ struct ReceiveOptions {
     TaskOp op = TaskOp::kSum;
     // For senders to join, and without progress of any of them afterwards.
     std::chrono::milliseconds deadline{30'000};
-    std::optional<Geometry> geometry;  // unset: the agent's default, or
-    bool auto_geometry = false;        // its choice by the senders' samples, once the first asks for the task
-    std::uint32_t aggregators = 0;     // per AA on the switch; 0: its default
+    // Unset: the agent's choice by the senders' samples, once they ask for the task, or
+    std::optional<Geometry> geometry;
+    bool default_geometry = false;     // the paper's, with as many rows as the MTU allows
+    std::uint32_t aggregators = 0;     // per AA on the switch; 0: by the samples, or the switch's choice
     std::optional<SwapSettings> swap;  // shadow copies, and when they are swapped; unset: none
     bool no_switch = false;            // aggregate at the receiver only
     bool require_region = false;       // fail rather than go without memory on the switch
@@ -48,18 +59,10 @@ struct ReceiveOptions {
     bool allow_incomplete = false;
     int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
+    std::function<void(const ReceiveInfo&)> on_open;       // what each run got; within open() or wait()
     // The switch has lost what it had aggregated, and the task begins again on this host only, as another
     // instance; within wait().
     std::function<void(const Error& why)> on_run_again;
-};
-
-// What the task got when it was opened.
-struct ReceiveInfo {
-    std::uint64_t instance = 0;  // of the task, as the wire carries it
-    Geometry geometry;
-    std::uint32_t aggregators = 0;  // per AA on the switch; 0: no region
-    std::string note;               // why there is no region, else empty
-    std::string geometry_reason;    // why this geometry, if it was the agent's choice
 };
 
 // Who is not, or not wholly, in an incomplete result.
@@ -90,15 +93,15 @@ struct ReceiveResult {
 // Not thread-safe.
 class ReceiveSession {
  public:
-    // Returns once senders may join; with auto_geometry, once the first of them has asked. kUsage: a bad id
-    // or number. kExists: the id is in use. kUnavailable: no agent, or no switch. kLimit: no region although
-    // one is required.
+    // Returns once senders may ask for the task. kUsage: a bad id or number. kExists: the id is in use.
+    // kUnavailable: no agent. Of the switch, if nothing has to be chosen by samples, and from wait()
+    // otherwise: kUnavailable, or kLimit: no region although one is required.
     static Result<ReceiveSession> open(ReceiveOptions options);
     ReceiveSession(ReceiveSession&&) noexcept;
     ReceiveSession& operator=(ReceiveSession&&) noexcept;
     ~ReceiveSession();
 
-    // Of the run under way.
+    // Of the run under way; empty until its geometry and memory are chosen (on_open).
     [[nodiscard]] const ReceiveInfo& info() const;
     // Waits until every sender has finished. kDeadline: names who is missing. kAborted: names who gave up.
     // kOverflow: names the key whose value leaves int64. kSwitchLost: the switch lost what it had, and a

@@ -31,6 +31,22 @@ inline constexpr std::uint32_t kArraysPerStage = 4;
     return std::uint64_t{ASK_WINDOW} * geometry.rows * (1 + geometry.aas()) * sizeof(std::uint64_t);
 }
 
+// Of what is free a task whose memory was planned from a sample gets at most a half, and one of which nothing
+// is known an eighth: whoever comes later wants some, too.
+inline constexpr std::uint64_t kPlannedPart = 2;
+inline constexpr std::uint64_t kDefaultPart = 8;
+// Words of the smallest region that is worth its trouble.
+inline constexpr std::uint32_t kLeastRegionWords = 1U << 11U;
+
+// Aggregators an AA, both copies, of a region that has as near to `words` as its AAs and copies allow, not
+// more; 0: it cannot have any. Sizes that nobody insists on are powers of two of words, since the switch has
+// a program for each of a few sizes (docs/decisions/0008-a-program-a-size.md).
+[[nodiscard]] constexpr std::uint32_t aggregators_within(const Geometry& geometry, std::uint32_t copies,
+                                                         std::uint64_t words) {
+    const auto in_a_copy = words / geometry.aas() / copies;
+    return static_cast<std::uint32_t>(std::min(in_a_copy * copies, std::uint64_t{ASK_MAX_AGGREGATORS}));
+}
+
 // Most aggregators an AA, both copies, of a region in a pipeline of `total` bytes of which `left` are free:
 // each AA in one stage, all AAs in the stages. 0: the geometry's AAs do not fit.
 [[nodiscard]] constexpr std::uint32_t most_aggregators(const Geometry& geometry, std::uint64_t total,

@@ -2,6 +2,7 @@
 #include "lib/plan/key_loss.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace ask {
@@ -41,23 +42,38 @@ Growth fit(const KeyCounts& counts) {
 
 // A key that comes after D(t) others finds its aggregator taken with probability q = 1 - exp(-x D(t)/D(T));
 // the tuples that come after t and whose keys were not seen before t are (T-t) rate(t). Integrated by parts.
-double integrate(const Growth& growth, double total, double x) {
-    constexpr int kSteps = 128;
-    const double all = growth.distinct(total);
-    const double factor = std::pow(total, 1.0 / kSteps);
-    double lost = 0;
-    double before = 0;  // q
-    double t = 1;
-    for (int i = 0; i < kSteps; ++i) {
-        const double next = t * factor;
-        const double q = -std::expm1(-x * growth.distinct(next) / all);
-        const double middle = std::sqrt(t * next);
-        lost += (q - before) * (1 - middle / total) * growth.rate(middle);
-        before = q;
-        t = next;
+class Integral {
+ public:
+    Integral(const Growth& growth, double total) {
+        const double all = growth.distinct(total);
+        const double factor = std::pow(total, 1.0 / kSteps);
+        double t = 1;
+        for (Step& step : steps_) {
+            const double next = t * factor;
+            const double middle = std::sqrt(t * next);
+            step = {growth.distinct(next) / all, (1 - middle / total) * growth.rate(middle)};
+            t = next;
+        }
     }
-    return lost;
-}
+    [[nodiscard]] double at(double x) const {
+        double lost = 0;
+        double before = 0;  // q
+        for (const Step& step : steps_) {
+            const double q = -std::expm1(-x * step.keys);
+            lost += (q - before) * step.rest;
+            before = q;
+        }
+        return lost;
+    }
+
+ private:
+    static constexpr int kSteps = 128;
+    struct Step {
+        double keys = 0;  // D(t)/D(T) at the step's end
+        double rest = 0;  // (T-t) rate(t) / T in its middle
+    };
+    std::array<Step, kSteps> steps_{};
+};
 
 }  // namespace
 
@@ -69,9 +85,10 @@ KeyLoss::KeyLoss(const KeyCounts& counts, double total) {
     const double end = std::max({total, counts.all, 2.0});
     share_ = growth.p;
     distinct_ = growth.distinct(end);
+    const Integral integral(growth, end);
     for (std::size_t i = 0; i < table_.size(); ++i) {
         const double x = std::exp2(kLeast + static_cast<double>(i) / kPerOctave);
-        table_[i] = std::clamp(integrate(growth, end, x), 0.0, share_);
+        table_[i] = std::clamp(integral.at(x), 0.0, share_);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -22,7 +23,10 @@ constexpr double kUnknownLength = 1U << 24;
 // of frequent keys to take their part of the others, whose aggregators would be crowded otherwise.
 constexpr double kFillTarget = 0.9;
 // The most that a region may take of the switch's memory, and halves of it.
-constexpr unsigned kHalvings = 8;
+constexpr unsigned kHalvings = 10;
+// Places for keys that a task can make use of, for each that it has, and at least half of it: fewer than one
+// key in fifteen then finds its place taken, and others can use more of them better.
+constexpr double kPlacesPerKey = 16;
 // Bytes of records in a LONG packet, and of a record without its key.
 constexpr double kLongRoom = 1400;
 constexpr double kRecordBytes = 10;
@@ -40,10 +44,16 @@ class KeyClass {
                 share_ += share;
             }
         }
+        order_ = heaviest_first(tuples_);
     }
     [[nodiscard]] double share() const { return share_; }
+    [[nodiscard]] double distinct() const { return loss_.distinct(); }
     [[nodiscard]] SlotShares assign(unsigned first, unsigned slots, double limit) const {
-        return share_slots(tuples_, first, slots, limit);
+        return share_slots(tuples_, order_, first, slots, limit);
+    }
+    // What the fullest of so many slots has at least of all tuples.
+    [[nodiscard]] double largest(unsigned slots) const {
+        return slots == 0 ? 0 : std::max(tuples_[order_[0]], share_ / slots);
     }
     // Share of all tuples that find their aggregator taken.
     [[nodiscard]] double collisions(const SlotShares& shares, unsigned slots, double aggregators) const {
@@ -67,6 +77,7 @@ class KeyClass {
     }
 
     std::array<double, SlotMap::kBuckets> tuples_{};
+    BucketOrder order_{};
     double share_ = 0;
     KeyLoss loss_;
 };
@@ -82,6 +93,8 @@ class Planner {
     [[nodiscard]] PlanEstimate estimate(const Geometry& geometry, double data, double fill,
                                         double collisions) const;
     [[nodiscard]] std::uint32_t most_for(const Geometry& geometry) const;
+    [[nodiscard]] bool can_win(const Geometry& geometry, const KeyClass& short_keys,
+                               const KeyClass& medium_keys) const;
 
     const PlanLimits& limits_;
     double total_;
@@ -161,8 +174,17 @@ void Planner::try_assignment(const Geometry& geometry, const KeyClass& short_key
     const double fill = data / geometry.slots() / std::max(shorts.largest, mediums.largest);
     const std::uint32_t most = most_for(geometry);
     const bool free_choice = limits_.sram_total > 0 && limits_.aggregators == 0;
-    for (unsigned halved = 0; halved < (free_choice ? kHalvings : 1U) && most >> halved > 0; ++halved) {
-        const std::uint32_t aggregators = most >> halved;
+    const double keys = std::min(short_keys.distinct() + medium_keys.distinct(), double{1ULL << 40U});
+    const double places = kPlacesPerKey * limits_.copies * keys;
+    const auto wanted = static_cast<std::uint64_t>(places / geometry.slots() * geometry.aas());
+    const std::uint64_t words = std::min(std::bit_floor(std::uint64_t{most} * geometry.aas()),
+                                         std::max(std::bit_floor(wanted), std::uint64_t{kLeastRegionWords}));
+    for (unsigned halved = 0; halved < (free_choice ? kHalvings : 1U); ++halved) {
+        const std::uint32_t aggregators =
+            free_choice ? aggregators_within(geometry, limits_.copies, words >> halved) : most;
+        if (aggregators == 0 || (halved > 0 && words >> halved < kLeastRegionWords)) {
+            break;
+        }
         const double in_a_copy = static_cast<double>(aggregators) / limits_.copies;
         const double lost = limits_.sram_total == 0 && limits_.aggregators == 0
                                 ? 0
@@ -191,17 +213,47 @@ void Planner::try_row(Geometry geometry) {
     const KeyClass& medium_keys = geometry.groups == 0       ? none_
                                   : geometry.short_slots > 0 ? medium_[geometry.m - 1U]
                                                              : any_[geometry.m - 1U];
-    // Slots of a class that no key is of, or no slots for one that has keys, are never the best.
     if (short_keys.share() + medium_keys.share() <= 0) {
         return;
     }
+    if (limits_.geometry) {
+        try_assignment(*limits_.geometry, short_keys, medium_keys);
+        return;
+    }
+    // Slots of a class that no key is of are never the best.
+    if ((geometry.short_slots > 0 && short_keys.share() <= 0) ||
+        (geometry.groups > 0 && medium_keys.share() <= 0)) {
+        return;
+    }
     geometry.rows = static_cast<std::uint8_t>(most_rows(geometry, limits_.payload_limit));
-    if (geometry.rows > 0) {
+    if (geometry.rows > 0 && can_win(geometry, short_keys, medium_keys)) {
         try_assignment(geometry, short_keys, medium_keys);
     }
 }
 
+// Whether it would be the best so far if no keys collided and slots were as full as can be. Most would not,
+// and assigning buckets is what planning takes its time for.
+bool Planner::can_win(const Geometry& geometry, const KeyClass& short_keys,
+                      const KeyClass& medium_keys) const {
+    if (!best_) {
+        return true;
+    }
+    const double data = short_keys.share() + medium_keys.share();
+    const double largest =
+        std::max(short_keys.largest(geometry.short_slots), medium_keys.largest(geometry.groups));
+    return estimate(geometry, data, data / geometry.slots() / largest, 0).cost() < best_->estimate.cost();
+}
+
 Result<Plan> Planner::best() {
+    if (limits_.geometry) {
+        try_row(*limits_.geometry);
+        return best_ ? Result<Plan>(*best_)
+                     : Error(Errc::kLimit, "no key fits a slot of " + to_string(*limits_.geometry) +
+                                               ", or no memory is left on the switch");
+    }
+    if (any_.back().share() <= 0) {
+        return Error(Errc::kLimit, "no key fits any slot");
+    }
     for (unsigned shorts = 0; shorts <= ASK_MAX_SLOTS; ++shorts) {
         for (unsigned groups = 0; shorts + groups <= ASK_MAX_SLOTS; ++groups) {
             // Groups of one array are short slots by another name.
@@ -227,7 +279,7 @@ Result<Plan> plan_task(const KeySample& sample, const PlanLimits& limits) {
     if (auto valid = validate(sample); !valid) {
         return std::move(valid).error();
     }
-    if (sample.tuples() < kLeastSample) {
+    if (sample.tuples() < kLeastSample && !is_whole(sample)) {
         return Error(Errc::kInput, "a sample of " + std::to_string(sample.tuples()) +
                                        " tuples says too little, it takes " + std::to_string(kLeastSample));
     }

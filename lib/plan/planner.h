@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "lib/core/slot_map.h"
 #include "lib/core/types.h"
@@ -18,6 +19,7 @@ struct PlanLimits {
     std::uint64_t sram_left = 0;         // of them, not in use
     std::uint32_t aggregators = 0;       // per AA, if that is decided already
     std::uint32_t copies = 1;            // that share a region's aggregators
+    std::optional<Geometry> geometry;    // if that is decided already, with its rows
 };
 
 // What a plan promises, as shares of the input's tuples.
@@ -46,9 +48,13 @@ struct Plan {
 
 // Fewer tuples say too little about the rest of an input.
 inline constexpr std::uint64_t kLeastSample = 512;
+// Whether there is no rest: the sample is the whole input.
+[[nodiscard]] inline bool is_whole(const KeySample& sample) {
+    return sample.expected != 0 && sample.expected <= sample.tuples();
+}
 
-// The best of all geometries that the limits allow. The sample must be valid and have kLeastSample tuples.
-// kLimit: no geometry fits.
+// The best of all geometries that the limits allow. The sample must be valid, and have kLeastSample tuples or
+// be whole. kLimit: no geometry fits.
 Result<Plan> plan_task(const KeySample& sample, const PlanLimits& limits);
 
 }  // namespace ask

@@ -30,15 +30,19 @@ unsigned choose(std::span<const double> load, std::span<const unsigned> buckets,
 
 }  // namespace
 
-SlotShares share_slots(const std::array<double, SlotMap::kBuckets>& tuples, unsigned first, unsigned slots,
-                       double limit) {
-    std::array<unsigned, SlotMap::kBuckets> order{};
-    std::iota(order.begin(), order.end(), 0U);
-    // The heaviest first, while there is room for them; of equals in a fixed order, so that plans can be
-    // repeated.
+BucketOrder heaviest_first(const std::array<double, SlotMap::kBuckets>& tuples) {
+    static_assert(SlotMap::kBuckets <= 256, "a bucket's number fits a byte");
+    BucketOrder order{};
+    std::iota(order.begin(), order.end(), std::uint8_t{0});
     std::ranges::stable_sort(order, [&](unsigned a, unsigned b) { return tuples[a] > tuples[b]; });
+    return order;
+}
+
+SlotShares share_slots(const std::array<double, SlotMap::kBuckets>& tuples, const BucketOrder& order,
+                       unsigned first, unsigned slots, double limit) {
     SlotShares shares;
     std::array<double, ASK_MAX_SLOTS> load{};
+    // The heaviest first, while there is room for them.
     for (const unsigned bucket : order) {
         const unsigned slot = choose(std::span(load).first(slots), shares.buckets, tuples[bucket], limit);
         load[slot] += tuples[bucket];

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "lib/core/slot_map.h"
 
@@ -18,9 +19,17 @@ struct SlotShares {
     double largest = 0;                             // of the slots' tuples
 };
 
+// Buckets, the one with the most tuples first; of equals in a fixed order, so that plans can be repeated.
+using BucketOrder = std::array<std::uint8_t, SlotMap::kBuckets>;
+[[nodiscard]] BucketOrder heaviest_first(const std::array<double, SlotMap::kBuckets>& tuples);
+
 // Assigns buckets, which have these tuples, to `slots` slots from number `first` on. Above `limit` a slot
 // gets only what fits no other.
-[[nodiscard]] SlotShares share_slots(const std::array<double, SlotMap::kBuckets>& tuples, unsigned first,
-                                     unsigned slots, double limit);
+[[nodiscard]] SlotShares share_slots(const std::array<double, SlotMap::kBuckets>& tuples,
+                                     const BucketOrder& order, unsigned first, unsigned slots, double limit);
+[[nodiscard]] inline SlotShares share_slots(const std::array<double, SlotMap::kBuckets>& tuples,
+                                            unsigned first, unsigned slots, double limit) {
+    return share_slots(tuples, heaviest_first(tuples), first, slots, limit);
+}
 
 }  // namespace ask

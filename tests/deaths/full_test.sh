@@ -14,7 +14,8 @@ limit() {
 
 # fails ID CODE TEXT: a task of that id cannot be received.
 fails() {
-    spawn "$scratch/$1" h3 ask-recv --task "$1" --senders 1 --deadline 5 </dev/null
+    spawn "$scratch/$1" h3 ask-recv --task "$1" --senders 1 --geometry default --aggregators 64 \
+        --deadline 5 </dev/null
     ends_in 20 "$spawned"
     expect "$scratch/$1" "$2" "$3" "$spawned"
 }
@@ -63,7 +64,8 @@ memory_full() {
     limit h3 as "$((used + (2 << 20))):"
     # The first of them may find what earlier threads have left; then there is nothing.
     for i in {1..8}; do
-        spawn "$scratch/memory$i" h3 ask-recv --task "memory$i" --senders 1 --deadline 3 </dev/null
+        spawn "$scratch/memory$i" h3 ask-recv --task "memory$i" --senders 1 --deadline 3 \
+            --geometry default --aggregators 64 </dev/null
         receivers+=("$spawned")
     done
     ends_in 20 "${receivers[@]}"

@@ -141,7 +141,7 @@ bpffs_unmounted() {
     stream_task unmount unmount 10000
     umount --lazy "$ASK_LAB_DIR/$name/bpf/sw"
     # Tasks that are there go on; new ones need pins.
-    spawn "$scratch/new" h3 ask-recv --task new --senders 1 --deadline 5 </dev/null
+    spawn "$scratch/new" h3 ask-recv --task new --senders 1 --deadline 5 --geometry default --aggregators 64 </dev/null
     ends_in 15 "$spawned"
     expect "$scratch/new" 4 'task new: .*/tasks/new: No such file' "$spawned"
     finish_stream unmount

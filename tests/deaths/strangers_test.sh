@@ -73,7 +73,7 @@ dropped() {
 # The stranger as an honest sender, so that it is known to be able to; then it goes on when the task is over.
 joins_twice() {
     local first before
-    receive twice-recv twice --senders 2
+    receive twice-recv twice --senders 2 --geometry default --aggregators 1024
     wait_for 10 opened h3 twice
     look_up twice
     refused FAILED_PRECONDITION 'not registered' "$receiver_agent" Agent/Join \
@@ -139,7 +139,7 @@ sends_for_a_task_that_is_over() {
 # It joins and is never heard of again; as long as it is, it may yet finish.
 never_finishes() {
     local before
-    DEADLINE=3 receive never-recv never --senders 1
+    DEADLINE=3 receive never-recv never --senders 1 --geometry default --aggregators 1024
     wait_for 10 opened h3 never
     look_up never
     call "$switch" Switch/RegisterChannel "$(channel 3)" >/dev/null
@@ -160,7 +160,7 @@ never_finishes() {
 # On two hosts; on one host it is their agent that refuses (tests/e2e/errors_test.sh).
 two_receivers() {
     SEED=53 stream_task two two 10000
-    spawn "$scratch/second" h1 ask-recv --task two --senders 1 </dev/null
+    spawn "$scratch/second" h1 ask-recv --task two --senders 1 --geometry default --aggregators 64 </dev/null
     expect "$scratch/second" 5 'task id two is in use on this switch by receiver 198.18.3.2:4791' "$spawned"
     feed 10001 30000
     exec 9>&-
@@ -188,7 +188,7 @@ agent_restarted() {
     feed 10001 30000
     exec 9>&-
     exact life2
-    receive former former --senders 1
+    receive former former --senders 1 --geometry default --aggregators 1024
     wait_for 10 opened h3 former
     look_up former
     refused FAILED_PRECONDITION 'is registered with incarnation' "$receiver_agent" Agent/Join \

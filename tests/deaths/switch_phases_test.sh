@@ -80,7 +80,7 @@ during_set_up() {
 # opening HOST [SECONDS]: a receiver there has been opening its task for so long.
 opening() {
     on "$1" askctl tasks --json | jq -e --argjson age "${2:-0}" \
-        'any(.[]; .role == "receiver" and .state == "opening" and .age_seconds >= $age)' >/dev/null
+        'any(.[]; .role == "receiver" and (.state | test("opening|geometry")) and .age_seconds >= $age)' >/dev/null
 }
 
 # As long as a service manager may take for a successor.

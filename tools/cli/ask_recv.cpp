@@ -13,6 +13,7 @@
 #include "lib/base/standard_fds.h"
 #include "lib/client/receive_session.h"
 #include "lib/text/stats_json.h"
+#include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
@@ -32,7 +33,7 @@ struct Flags {
     CommonFlags common;
     std::uint32_t senders = 0;
     std::string op = "sum";
-    std::string geometry;
+    std::string geometry = "auto";
     std::uint32_t aggregators = 0;
     std::string swap = "off";
     bool no_switch = false;
@@ -65,10 +66,11 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option(
            "--geometry", flags.geometry,
            "SHORT+GROUPSxM[*ROWS]: slots of a packet's row, e.g. 16+8x2*4; auto: chosen by samples of "
-           "the senders' keys (default: the agent's)")
-        ->type_name("G");
+           "the senders' keys; default: the paper's, 16+8x2")
+        ->type_name("G")
+        ->capture_default_str();
     app.add_option("--aggregators", flags.aggregators,
-                   "aggregators per array on the switch (default: the switch's)")
+                   "aggregators per array on the switch (default: by the samples, and by what is free there)")
         ->check(CLI::Range(1U, ASK_MAX_AGGREGATORS))
         ->type_name("N");
     app.add_option(
@@ -129,8 +131,8 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.require_region = flags.require_region;
     options.policy = kPolicies.at(flags.policy);
     options.allow_incomplete = flags.allow_incomplete;
-    options.auto_geometry = flags.geometry == "auto";
-    if (!flags.geometry.empty() && !options.auto_geometry) {
+    options.default_geometry = flags.geometry == "default";
+    if (flags.geometry != "auto" && !options.default_geometry) {
         auto geometry = parse_geometry(flags.geometry, kUsualPayload);
         if (!geometry) {
             return Error(Errc::kUsage, "--geometry: " + geometry.error().text());
@@ -138,6 +140,23 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
         options.geometry = *geometry;
     }
     return options;
+}
+
+// That the switch has no memory for the task is said even into a pipe: it is slower then, for no other
+// visible reason.
+void tell_opened(const client::ReceiveInfo& info, ProgressLine& progress) {
+    if (!info.geometry_reason.empty()) {
+        progress.note("geometry " + to_string(info.geometry) + ", " + info.geometry_reason);
+    }
+    if (info.no_memory) {
+        progress.say("no memory on the switch, everything is added up here: " + info.note);
+    } else if (!info.note.empty()) {
+        progress.note(info.note);
+    }
+}
+
+TaskSetup setup_of(const client::ReceiveInfo& info) {
+    return {info.geometry.max_slot_key(), info.aggregators, info.note, !info.geometry_reason.empty()};
 }
 
 struct Received {
@@ -156,16 +175,10 @@ Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress
         progress.show(describe_receive(now, flags.senders, gained));
     };
     options->on_run_again = [&progress](const Error& why) { progress.note(why.text()); };
+    options->on_open = [&progress](const client::ReceiveInfo& info) { tell_opened(info, progress); };
     auto session = client::ReceiveSession::open(*std::move(options));
     if (!session) {
         return std::move(session).error();
-    }
-    const client::ReceiveInfo& info = session->info();
-    if (!info.geometry_reason.empty()) {
-        progress.note("geometry " + to_string(info.geometry) + ", " + info.geometry_reason);
-    }
-    if (!info.note.empty()) {
-        progress.note(info.note);
     }
     progress.show(flags.again ? "taking the result of task " + flags.common.task
                               : "open, waiting for " + std::to_string(flags.senders) + " sender(s)");
@@ -229,7 +242,8 @@ int not_taken(const Flags& flags, const Received& received, const Error& error) 
                                             : static_cast<int>(error.code());
 }
 
-int finish(const Flags& flags, Received& received, const Destination& to, OutputFile& stats_file) {
+int finish(const Flags& flags, Received& received, const Destination& to, OutputFile& stats_file,
+           ProgressLine& progress) {
     const client::ReceiveResult& result = received.result;
     tell_missing(result.report);
     if (auto done = put(received, to); !done) {
@@ -247,11 +261,14 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
             code = fail(kName, written.error());
         }
     }
+    if (!flags.again) {
+        progress.say(receive_summary(flags.common.task, result.report.stats, setup_of(received.session.info())));
+    }
     return code;
 }
 
 int run(const Flags& flags) {
-    if (!is_writable(STDOUT_FILENO)) {
+    if (flags.to_stdout() && !is_writable(STDOUT_FILENO)) {
         return fail(kName, Error(Errc::kUsage,
                                  "standard output is closed, so the result has nowhere to go: "
                                  "redirect it to a file"));
@@ -268,7 +285,7 @@ int run(const Flags& flags) {
     if (!output) {
         return fail(kName, output.error());
     }
-    ProgressLine progress(kName);
+    ProgressLine progress(kName, flags.common.quiet);
     auto result = receive(flags, signals->fd(), progress);
     progress.clear();
     if (!result && signals->raised()) {
@@ -281,11 +298,12 @@ int run(const Flags& flags) {
         return fail(kName, result.error());
     }
     if (output->replaces()) {
-        return finish(flags, *result, {output->fd(), &*output, &*signals}, *stats_file);
+        return finish(flags, *result, {output->fd(), &*output, &*signals}, *stats_file, progress);
     }
     // There is nothing left to tear down, and a stuck reader must not hold us.
     signals->unblock();
-    return finish(flags, *result, {flags.to_stdout() ? STDOUT_FILENO : output->fd()}, *stats_file);
+    return finish(flags, *result, {flags.to_stdout() ? STDOUT_FILENO : output->fd()}, *stats_file,
+                  progress);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "lib/base/standard_fds.h"
 #include "lib/client/send_session.h"
 #include "lib/text/stats_json.h"
+#include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/input.h"
 #include "tools/cli/output_file.h"
@@ -137,7 +138,7 @@ int run(const Flags& flags) {
     if (!stats_file) {
         return fail(kName, stats_file.error());
     }
-    ProgressLine progress(kName);
+    ProgressLine progress(kName, flags.common.quiet);
     auto sent = send_all(flags, signals->fd(), progress);
     progress.clear();
     if (!sent && signals->raised()) {
@@ -150,6 +151,7 @@ int run(const Flags& flags) {
     if (auto written = stats_file->write(send_stats_json(sent->stats, sent->runs)); !written) {
         return fail(kName, written.error());
     }
+    progress.say(send_summary(flags.common.task, sent->stats));
     return 0;
 }
 

@@ -32,6 +32,8 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
         ->type_name("SECONDS")
         ->capture_default_str();
     app.add_option("--stats", flags.stats_file, "write statistics to this file, as JSON")->type_name("FILE");
+    app.add_flag("--quiet", flags.quiet,
+                 "say nothing on standard error but errors, and what is missing from a result");
     app.add_option("--agent", flags.agent,
                    "socket of this host's agent (default: $ASK_AGENT, else /run/ask/agent.sock)")
         ->type_name("PATH");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/client/convert.h"
+#include "tools/cli/causes.h"
 #include "tools/cli/names.h"
 #include "tools/cli/table.h"
 
@@ -108,11 +109,11 @@ struct Line {
 
 // While the task runs, the receiver's and the switch's parts may be ahead of the sender's: shares are of what
 // has been accounted for.
-std::vector<Line> lines_of(const client::TaskStats& stats) {
+std::vector<Line> lines_of(const client::TaskStats& stats, const TaskSetup& setup) {
     const client::ReceiverTuples& receiver = stats.tuples_receiver;
     const std::uint64_t settled = stats.tuples_switch + receiver.total();
     const std::uint64_t sent = std::max(stats.tuples_sent, settled);
-    return {
+    std::vector<Line> lines{
         {"handed in by senders", stats.tuples_in, 0, ""},
         {"merged by senders", stats.tuples_merged, stats.tuples_in, "equal keys met before they were packed"},
         {"sent", stats.tuples_sent, stats.tuples_in, ""},
@@ -120,19 +121,30 @@ std::vector<Line> lines_of(const client::TaskStats& stats) {
         {"  evicted again", stats.tuples_evicted, sent,
          "a hotter key took the aggregator; what it held went on to the receiver"},
         {"left to the receiver", receiver.total(), sent, ""},
-        {"  collision", receiver.collision, sent, "another key held the aggregator: more --aggregators help"},
-        {"  long", receiver.long_key, sent,
-         "key too long, empty or with a zero byte, or value outside int32: a --geometry with a larger m "
-         "takes longer keys"},
-        {"  overflow", receiver.overflow, sent, "the sum would have left int32 on the switch"},
-        {"  contention", receiver.contention, sent, "several CPUs of the switch were at one aggregator"},
-        {"  no region", receiver.no_region, sent, "no switch, or no memory on it for this task"},
     };
+    for (const Cause& cause : causes_of(stats, setup)) {
+        lines.push_back({"  " + cause.name, cause.tuples, sent,
+                         cause.why + (cause.advice.empty() ? "" : ": " + cause.advice)});
+    }
+    return lines;
 }
 
-std::string tuples_part(const v1::FlowStats& stats) {
+std::uint32_t longest_key(const v1::Geometry& geometry) {
+    const std::uint32_t words = geometry.groups() > 0 ? geometry.m() : geometry.short_slots() > 0 ? 1 : 0;
+    return words * ASK_KPART_BYTES;
+}
+
+TaskSetup setup_of(const v1::AgentTask& task) {
+    return {longest_key(task.geometry()), task.aggregators(), task.note(), !task.geometry_reason().empty()};
+}
+
+TaskSetup setup_of(const v1::SwitchTask& task) {
+    return {longest_key(task.geometry()), task.aggregators(), "", false};
+}
+
+std::string tuples_part(const v1::FlowStats& stats, const TaskSetup& setup) {
     Table table({{"Tuples"}, {"", Align::kRight}, {"", Align::kRight}, {""}});
-    for (const Line& line : lines_of(client::stats_from_proto(stats))) {
+    for (const Line& line : lines_of(client::stats_from_proto(stats), setup)) {
         table.add({line.what, grouped(line.tuples), line.of == 0 ? "" : percent(line.tuples, line.of),
                    line.tuples == 0 ? "" : line.why});
     }
@@ -201,9 +213,9 @@ v1::FlowStats stats_of(const v1::AgentTask& task, const v1::SwitchTask* on_switc
     return task.role() == "sender" ? task.stats() : with_switch_part(task.stats(), on_switch);
 }
 
-Json tuples_json(const v1::FlowStats& stats) {
+Json tuples_json(const v1::FlowStats& stats, const TaskSetup& setup) {
     Json list = Json::array();
-    for (const Line& line : lines_of(client::stats_from_proto(stats))) {
+    for (const Line& line : lines_of(client::stats_from_proto(stats), setup)) {
         const auto name = line.what.find_first_not_of(' ');
         list.push_back({{"what", line.what.substr(name)}, {"tuples", line.tuples}, {"why", line.why}});
     }
@@ -220,10 +232,11 @@ Result<std::string> explain_task(const std::string& id, const TaskSources& sourc
         text += agent_part(*task);
         text +=
             task == found->here.front() && found->on_switch != nullptr ? switch_part(*found->on_switch) : "";
-        text += tuples_part(stats_of(*task, found->on_switch));
+        text += tuples_part(stats_of(*task, found->on_switch), setup_of(*task));
     }
     if (found->here.empty()) {
-        text += switch_part(*found->on_switch) + tuples_part(found->on_switch->stats());
+        text += switch_part(*found->on_switch) +
+                tuples_part(found->on_switch->stats(), setup_of(*found->on_switch));
     }
     if (!sources.switch_trouble.empty()) {
         text += "The switch could not be asked: " + sources.switch_trouble + ".\n";
@@ -239,12 +252,12 @@ Result<Json> explain_task_json(const std::string& id, const TaskSources& sources
     for (const v1::AgentTask* const task : found->here) {
         Json entry = to_json(*task);
         entry["waits_for"] = waits_for(*task);
-        entry["tuples"] = tuples_json(stats_of(*task, found->on_switch));
+        entry["tuples"] = tuples_json(stats_of(*task, found->on_switch), setup_of(*task));
         json["here"].push_back(std::move(entry));
     }
     if (found->on_switch != nullptr) {
         json["switch"] = to_json(*found->on_switch);
-        json["switch"]["tuples"] = tuples_json(found->on_switch->stats());
+        json["switch"]["tuples"] = tuples_json(found->on_switch->stats(), setup_of(*found->on_switch));
     }
     return json;
 }

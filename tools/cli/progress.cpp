@@ -22,8 +22,8 @@ std::size_t terminal_columns() {
 
 }  // namespace
 
-ProgressLine::ProgressLine(std::string prefix)
-    : prefix_(std::move(prefix)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(std::string prefix, bool quiet)
+    : prefix_(std::move(prefix)), terminal_(!quiet && ::isatty(STDERR_FILENO) == 1), quiet_(quiet) {}
 
 void ProgressLine::show(const std::string& text) {
     if (!terminal_) {
@@ -38,6 +38,12 @@ void ProgressLine::show(const std::string& text) {
 
 void ProgressLine::note(const std::string& text) {
     if (terminal_) {
+        say(text);
+    }
+}
+
+void ProgressLine::say(const std::string& text) {
+    if (!quiet_) {
         clear();
         std::fprintf(stderr, "%s: %s\n", prefix_.c_str(), escaped(text).c_str());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line on the terminal that is written over as a task goes on; nothing anywhere else.
+// What a command says on standard error: one line on a terminal that is written over as a task goes on, and
+// what stays.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace ask::cli {
 
 class ProgressLine {
  public:
-    // Shows something only if standard error is a terminal.
-    explicit ProgressLine(std::string prefix);
+    // Shows something only if standard error is a terminal; `quiet`: nothing at all.
+    ProgressLine(std::string prefix, bool quiet);
     ProgressLine(const ProgressLine&) = delete;
     ProgressLine& operator=(const ProgressLine&) = delete;
     ~ProgressLine() { clear(); }
@@ -22,12 +23,15 @@ class ProgressLine {
     void show(const std::string& text);
     // Says something that stays, again only on a terminal.
     void note(const std::string& text);
+    // Says something that stays, also where standard error is no terminal.
+    void say(const std::string& text);
     // Takes the line away, for what comes next to start at its place.
     void clear();
 
  private:
     std::string prefix_;
     bool terminal_;
+    bool quiet_;
     bool shown_ = false;
 };
 

@@ -149,8 +149,12 @@ Result<> read_head(Input& input, int stop_fd, Clock::time_point until) {
 struct Inputs {
     std::vector<Stretch> stretches;
     std::uint64_t bytes = 0;     // of all stretches
-    bool all_regular = true;     // then these are all bytes there are
+    bool others = false;         // besides, and besides the first file
     std::optional<Input> first;  // the first file, if it is not regular
+    // Of all files; 0: nobody knows. A pipe that has ended is known as well as a file.
+    [[nodiscard]] std::uint64_t all_bytes() const {
+        return others || (first && !first->ended) ? 0 : bytes + (first ? first->head.size() : 0);
+    }
 };
 
 Result<Inputs> open_inputs(const std::vector<std::string>& files) {
@@ -158,7 +162,7 @@ Result<Inputs> open_inputs(const std::vector<std::string>& files) {
     for (std::size_t i = 0; i < files.size(); ++i) {
         struct stat info{};
         if (i > 0 && ::stat(files[i].c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) {
-            inputs.all_regular = false;  // its writer would lose its reader if this look were all
+            inputs.others = true;  // its writer would lose its reader if this look were all
             continue;
         }
         auto input = open_input(files[i]);
@@ -166,7 +170,7 @@ Result<Inputs> open_inputs(const std::vector<std::string>& files) {
             return std::move(input).error();
         }
         if (!input->regular()) {
-            inputs.all_regular = false;
+            inputs.others = inputs.others || i > 0;
             if (i == 0) {
                 inputs.first = *std::move(input);
             }
@@ -193,11 +197,12 @@ Result<Sampled> sample_inputs(const std::vector<std::string>& files, LineForm fo
         }
         sampler.take(inputs->first->head, true, inputs->first->ended, KeySampler::kMaxTuples);
     }
+    const std::uint64_t all_bytes = inputs->all_bytes();
     const std::uint64_t pieces = std::clamp(inputs->bytes / kPieceBytes, std::uint64_t{1}, kMostPieces);
     for (std::uint64_t piece = 0; piece < pieces && inputs->bytes > 0; ++piece) {
         take_piece(inputs->stretches, inputs->bytes / pieces * piece, sampler);
     }
-    return Sampled{sampler.finish(inputs->all_regular ? inputs->bytes : 0), std::move(inputs->first)};
+    return Sampled{sampler.finish(all_bytes), std::move(inputs->first)};
 }
 
 }  // namespace ask::cli

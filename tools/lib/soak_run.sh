@@ -284,7 +284,7 @@ finish_tasks() {
 
 node_idle() {
     soak_lab exec "$1" -- askctl tasks --json 2>/dev/null |
-        jq -e 'all(.[]; .state == "committed" or .state == "failed")' >/dev/null
+        jq -e 'all(.[]; .state == "committed" or .state == "failed" or (.state | startswith("kept until ")))' >/dev/null
 }
 
 wait_idle() {

@@ -192,6 +192,43 @@ TEST_CASE("regions are granted against the SRAM budget") {
     CHECK(reply.aggregators() == 32768);
 }
 
+TEST_CASE("who does not insist on a size gets a part of what is free, so that others get some") {
+    Daemon daemon("--sram-kib 20480");
+    ask::v1::OpenTaskReply reply;
+    // Nothing is known of these: an eighth, and so on.
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+        auto request = task_request("unknown" + std::to_string(i), i);
+        request.set_aggregators(0);
+        must(daemon.open_task(request, &reply));
+        CHECK(reply.aggregators() > 0);
+        CHECK(reply.aggregators() <= 8192);
+    }
+    // And these would like more than there is: half of it.
+    for (std::uint64_t i = 11; i <= 20; ++i) {
+        auto request = task_request("planned" + std::to_string(i), i);
+        request.set_aggregators(32768);
+        request.set_may_shrink(true);
+        must(daemon.open_task(request, &reply));
+        CHECK(reply.aggregators() > 0);
+        CHECK(reply.aggregators() < 32768);
+    }
+    const ask::v1::SwitchStatus status = daemon.status();
+    CHECK(status.tasks_size() == 20);
+    CHECK(status.sram_used_bytes() <= status.sram_total_bytes());
+    auto small = task_request("small", 21);
+    small.set_aggregators(100);
+    small.set_may_shrink(true);
+    must(daemon.close_task(1));
+    must(daemon.open_task(small, &reply));
+    CHECK(reply.aggregators() == 100);
+    CHECK(daemon.log().find("gets no region") == std::string::npos);
+    auto insists = task_request("insists", 22);
+    insists.set_aggregators(32768);
+    must(daemon.open_task(insists, &reply));
+    CHECK(reply.aggregators() == 0);
+    CHECK(daemon.log().find("task insists of 198.18.2.2:4791 gets no region") != std::string::npos);
+}
+
 TEST_CASE("many callers at once leave nothing behind") {
     Daemon daemon("--max-channels 4 --max-flows 4 --max-tasks 4");
     constexpr std::uint32_t kCallers = 8;

@@ -15,11 +15,11 @@ using namespace ask::test;
 
 namespace {
 
-constexpr std::size_t kMiB = 1U << 20U;
+constexpr std::size_t kOneMiB = 1U << 20U;
 
-struct Fixture {
+struct KeptFixture {
     AgentCounters counters;
-    MemoryBudget budget{64 * kMiB};
+    MemoryBudget budget{64 * kOneMiB};
     KeptResults kept{std::chrono::seconds(3600), &counters};
 
     std::shared_ptr<KeptResult> result(const std::string& id, std::uint64_t instance = 1) {
@@ -43,7 +43,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("a kept result is handed out once, and gone when it was taken") {
-    Fixture fixture;
+    KeptFixture fixture;
     fixture.result("a", 1);
     const auto newer = fixture.result("a", 2);
     REQUIRE(fixture.kept.describe().size() == 2);
@@ -67,7 +67,7 @@ TEST_CASE("a kept result is handed out once, and gone when it was taken") {
 }
 
 TEST_CASE("whoever takes a result hears of it in its session's mailbox") {
-    Fixture fixture;
+    KeptFixture fixture;
     const auto result = fixture.result("a");
     const auto mailbox = result->mailbox;
     REQUIRE(fixture.kept.hand_out("a").ok());
@@ -76,7 +76,7 @@ TEST_CASE("whoever takes a result hears of it in its session's mailbox") {
 }
 
 TEST_CASE("a result that --again did not take is there for the next") {
-    Fixture fixture;
+    KeptFixture fixture;
     const auto result = fixture.result("a");
     REQUIRE(fixture.kept.hand_out("a").ok());
     fixture.kept.put_back(result);
@@ -88,7 +88,7 @@ TEST_CASE("a result that --again did not take is there for the next") {
 }
 
 TEST_CASE("kept results are bounded in number: the oldest that nobody waits for goes") {
-    Fixture fixture;
+    KeptFixture fixture;
     const auto waited_for = fixture.result("first");
     const auto told = fixture.result("told");
     static_cast<void>(fixture.kept.stop_waiting(*told));
@@ -108,7 +108,7 @@ TEST_CASE("kept results are bounded in number: the oldest that nobody waits for 
 
 TEST_CASE(
     "memory goes to tasks before results that nobody waits for, and never one that is waited for or taken") {
-    Fixture fixture;
+    KeptFixture fixture;
     const auto waited_for = fixture.result("waited-for");
     const auto taken = fixture.result("taken");
     static_cast<void>(fixture.kept.stop_waiting(*taken));

@@ -25,11 +25,25 @@ TEST_CASE("a task waits for its senders' samples, not long for the others once t
     CHECK(box.due(2) == now + SampleBox::kGiveUp);
     CHECK_FALSE(box.sum(2));
     const KeySample told = sample(100);
-    box.add(2, &told, 0, 2, now + milliseconds(5));
-    CHECK(box.due(2) == now + milliseconds(5) + SampleBox::kGather);
-    box.add(1, &told, 0, 2, now + milliseconds(9));
-    CHECK(box.due(2) <= now + milliseconds(9));
-    CHECK(box.sum(2)->tuples() == 4);
+    box.add(2, &told, 0, 3, now + milliseconds(5));
+    CHECK(box.due(3) == now + milliseconds(5) + SampleBox::kGather);
+    box.add(3, &told, 0, 3, now + milliseconds(9));
+    CHECK(box.due(3) <= now + milliseconds(9));
+    CHECK(box.sum(3)->tuples() == 4);
+}
+
+TEST_CASE("whoever asks without a sample has none: nobody waits for it") {
+    const auto now = Clock::now();
+    SampleBox box;
+    box.add(1, nullptr, 0, 1, now);
+    CHECK(box.due(1) == now);
+    SampleBox two;
+    two.add(1, nullptr, 0, 2, now);
+    two.add(1, nullptr, 0, 2, now + milliseconds(1));
+    CHECK(two.due(2) == now + SampleBox::kGiveUp);
+    const KeySample told = sample(100);
+    two.add(2, &told, 0, 2, now + milliseconds(2));
+    CHECK(two.due(2) <= now + milliseconds(2));
 }
 
 TEST_CASE("a sender's sample counts once, and no more of them than the task has senders") {

@@ -141,6 +141,7 @@ TEST_CASE("a pipe that has ended is sampled at once, with its last line") {
     CHECK(sampled->sample->tuples() == 2);
     REQUIRE(sampled->first);
     CHECK(sampled->first->ended);
+    CHECK(sampled->sample->expected == 2);
     CHECK(sampled->first->head == "a\nb");
 }
 

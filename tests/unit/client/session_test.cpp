@@ -458,6 +458,44 @@ TEST_CASE("a kept result is asked for by its id alone") {
     REQUIRE(opened.has_open_again());
     CHECK(opened.open_again().task_id() == "wordcount");
     CHECK(opened.open_again().deadline_ms() == 20'000);
+TEST_CASE("a receive is open before it is known what it gets, and that is said once it is") {
+    v1::LocalRequest opened;
+    bool geometry_given = false;
+    SUBCASE("by default") {}
+    SUBCASE("the default geometry") {
+        geometry_given = true;
+    }
+    std::uint64_t told = 0;
+    {
+        FakeAgent agent([&](LocalSocket& client, const v1::LocalRequest& opening) {
+            opened = opening;
+            v1::LocalReply accepted;
+            accepted.mutable_receive_accepted();
+            test::say(client, accepted);
+            test::say_progress(client, 1);
+            v1::LocalReply ready;
+            ready.mutable_receive_ready()->set_instance(9);
+            ready.mutable_receive_ready()->set_no_memory(true);
+            test::say(client, ready);
+            const auto table = test::share_table({{"a", 1}}, kSealed);
+            v1::LocalReply done;
+            done.mutable_done();
+            const std::array<int, 2> fds{table.slots.get(), table.keys.get()};
+            test::say(client, done, fds);
+        });
+        ReceiveOptions options = receive_options(agent);
+        options.default_geometry = geometry_given;
+        options.on_open = [&told](const ReceiveInfo& info) { told = info.instance; };
+        auto session = ReceiveSession::open(options);
+        REQUIRE(session.ok());
+        CHECK(session->info().instance == 0);
+        CHECK(told == 0);
+        REQUIRE(session->wait().ok());
+        CHECK(session->info().no_memory);
+        CHECK(told == 9);
+    }
+    CHECK(opened.open_receive().auto_geometry() == !geometry_given);
+    CHECK_FALSE(opened.open_receive().has_geometry());
 }
 
 TEST_CASE("a table that may still change, or is none, is refused") {

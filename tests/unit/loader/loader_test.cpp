@@ -87,6 +87,21 @@ TEST_CASE("an AA must fit a stage, and all AAs the stages") {
     CHECK(refusal(budget, kPaper, 81921).find("32 stages, there are 16") != std::string::npos);
 }
 
+TEST_CASE("regions of whatever geometry come near a few sizes") {
+    for (const std::uint32_t copies : {1U, 2U}) {
+        for (std::uint8_t groups = 0; groups < 12; ++groups) {
+            const Geometry geometry{5, groups, static_cast<std::uint8_t>(groups == 0 ? 0 : 3), 1};
+            const std::uint32_t aggregators = ask::aggregators_within(geometry, copies, 1U << 20U);
+            const std::uint32_t words = aggregators * geometry.aas();
+            CHECK(aggregators % copies == 0);
+            CHECK(words <= 1U << 20U);
+            CHECK((1U << 20U) - words < geometry.aas() * copies);
+        }
+    }
+    CHECK(ask::aggregators_within(kPaper, 1, 1U << 20U) == 32768);
+    CHECK(ask::aggregators_within(kPaper, 1, 31) == 0);
+}
+
 TEST_CASE("a budget that is overdrawn has nothing left") {
     SramBudget budget(1024 * kKib);
     budget.take(2048 * kKib);

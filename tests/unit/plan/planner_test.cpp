@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/planner.h"
 
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,51 @@ TEST_CASE("without a switch only packets count") {
     CHECK(plan->aggregators == 0);
     CHECK(plan->estimate.collisions == 0);
     CHECK(plan->estimate.slots_filled > 0.8);
+}
+
+TEST_CASE(
+    "a region is a power of two of words, less what its AAs do not divide, and no more than its keys need") {
+    std::mt19937_64 random(2);
+    for (const unsigned keys : {50U, 5'000U, 200'000U}) {
+        CAPTURE(keys);
+        const auto next = [&] { return "10.0." + std::to_string(random() % keys); };
+        const auto plan = plan_task(sample_of(next, 60'000, 1'000'000), limits());
+        REQUIRE(plan.ok());
+        check_allowed(*plan, limits());
+        const std::uint32_t words = plan->aggregators * plan->geometry.aas();
+        CHECK(std::bit_ceil(words) - words < plan->geometry.aas());
+        CHECK(words >= kLeastRegionWords - plan->geometry.aas());
+        // Sixteen places for each key, of up to four words.
+        CHECK(words <= std::max(16 * 4 * keys * 5 / 4, kLeastRegionWords));
+        // Uniform keys that fit: nine in ten are added up, whoever comes first.
+        CHECK(plan->estimate.collisions < (keys < 10'000 ? 0.07 : 0.35));
+    }
+}
+
+TEST_CASE("a geometry that is decided already gets memory for the keys that fit it") {
+    std::mt19937_64 random(2);
+    const auto next = [&] { return std::to_string(random() % 2000); };
+    PlanLimits fixed = limits();
+    fixed.geometry = Geometry{};
+    const auto plan = plan_task(sample_of(next, 20'000, 1'000'000), fixed);
+    REQUIRE(plan.ok());
+    CHECK(plan->geometry == Geometry{});
+    CHECK(plan->aggregators > 0);
+    CHECK(plan->aggregators < 4096);
+    const auto long_keys = [&] { return "as long as no slot " + next(); };
+    const auto none = plan_task(sample_of(long_keys, 20'000, 1'000'000), fixed);
+    REQUIRE_FALSE(none.ok());
+    CHECK(none.error().text().find("no key fits") != std::string::npos);
+}
+
+TEST_CASE("a whole input is planned for, however small") {
+    std::mt19937_64 random(2);
+    const auto next = [&] { return "192.168.0." + std::to_string(random() % 9); };
+    const auto plan = plan_task(sample_of(next, 20, 20), limits());
+    REQUIRE(plan.ok());
+    CHECK(plan->estimate.too_long == 0);
+    CHECK(region_bytes(plan->geometry, plan->aggregators) < kMiB / 4);
+    CHECK(plan_task(sample_of(next, 20, 21), limits()).error().code() == Errc::kInput);
 }
 
 TEST_CASE("a plan is the same every time, and of too little there is none") {
