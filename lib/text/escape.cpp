@@ -7,6 +7,9 @@
 namespace ask {
 namespace {
 
+// As much of a piece of text as an error shows.
+constexpr std::size_t kShown = 40;
+
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 constexpr std::array<bool, 256> make_special() {
@@ -117,6 +120,12 @@ std::string escaped(std::string_view bytes) {
     std::string out;
     append_escaped(out, bytes);
     return out;
+}
+
+std::string shown(std::string_view text) {
+    std::string out = "'";
+    append_escaped(out, text.substr(0, kShown));
+    return out + (text.size() > kShown ? "...'" : "'");
 }
 
 std::optional<std::size_t> append_unescaped(std::string& out, std::string_view text) {

@@ -14,6 +14,8 @@ namespace ask {
 // Appends `bytes` with control bytes, 0x7f and backslash escaped; everything else, UTF-8 included, as it is.
 void append_escaped(std::string& out, std::string_view bytes);
 [[nodiscard]] std::string escaped(std::string_view bytes);
+// As errors show a piece of text: escaped, between quotes, and no more of it than fits a line.
+[[nodiscard]] std::string shown(std::string_view text);
 
 // Appends the bytes that `text` stands for; raw control bytes stand for themselves. Returns the offset of the
 // first backslash that starts no escape, if any; `out` is half-written then.

@@ -6,23 +6,11 @@
 
 #include "lib/abi/consts.h"
 #include "lib/core/bytes.h"
+#include "lib/text/decimal.h"
 #include "lib/text/escape.h"
 
 namespace ask {
 namespace {
-
-// Every byte of a key may be written as \xHH; a TAB and a value with room to spare follow.
-constexpr std::size_t kMaxLine = std::size_t{4} * ASK_MAX_KEY + 256;
-// As much of a bad value as an error shows.
-constexpr std::size_t kShown = 40;
-
-constexpr std::string_view kLimits = "from -9223372036854775808 to 9223372036854775807";
-
-std::string shown(std::string_view text) {
-    std::string out = "'";
-    append_escaped(out, text.substr(0, kShown));
-    return out + (text.size() > kShown ? "...'" : "'");
-}
 
 constexpr std::uint64_t kNewlines = 0x0a0a0a0a0a0a0a0aU;
 constexpr std::uint64_t kBackslashes = 0x5c5c5c5c5c5c5c5cU;
@@ -83,34 +71,16 @@ Block look_at(const char* text) {
     return block;
 }
 
-bool all_digits(std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 }  // namespace
 
-Result<std::int64_t> parse_int64(std::string_view text) {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end) {
-        return value;
-    }
-    if (text.empty()) {
-        return Error(Errc::kInput, "the value is empty");
-    }
-    if (text.back() == '\r') {
-        return Error(Errc::kInput, "the value ends in a carriage return: convert CRLF line ends first, " +
-                                       std::string("e.g. with tr -d '\\r'"));
-    }
-    if (all_digits(text.front() == '-' ? text.substr(1) : text)) {
-        return Error(Errc::kInput,
-                     "value " + shown(text) + " is out of range: values go " + std::string(kLimits));
-    }
-    return Error(Errc::kInput, "value " + shown(text) + " is not a decimal integer");
-}
-
-LineParser::LineParser(std::string name, LineForm form) : name_(std::move(name)), form_(form) {}
+LineParser::LineParser(std::string name, LineRules rules, BadLines* bad)
+    : name_(std::move(name)),
+      form_(rules.form),
+      plain_(rules.plain()),
+      blocks_(plain_ && form_ == LineForm::kKey),
+      max_line_(rules.max_line()),
+      reader_(std::move(rules)),
+      bad_(bad) {}
 
 Error LineParser::error_at(std::size_t offset, const std::string& what) const {
     return {Errc::kInput,
@@ -118,11 +88,20 @@ Error LineParser::error_at(std::size_t offset, const std::string& what) const {
 }
 
 Result<> LineParser::keep(std::string_view start) {
-    if (kept_.size() + start.size() > kMaxLine) {
-        return error_at(kMaxLine, "the line is longer than any key (" + std::to_string(ASK_MAX_KEY) +
-                                      " bytes) and value can be");
+    if (kept_.size() + start.size() > max_line_) {
+        kept_.clear();
+        return error_at(max_line_, "the line is longer than " + std::to_string(max_line_) + " bytes");
     }
     kept_.append(start);
+    return {};
+}
+
+Result<> LineParser::forgive(Result<> taken) {
+    if (taken.ok() || bad_ == nullptr) {
+        return taken;
+    }
+    ASK_PASS(bad_->skip(taken.error()));
+    ++line_;
     return {};
 }
 
@@ -131,14 +110,12 @@ Result<std::string_view> LineParser::key_of(std::string_view text, bool escaped)
     if (escaped) {
         unescaped_.clear();
         if (const auto bad = append_unescaped(unescaped_, text)) {
-            return error_at(*bad,
-                            shown(text.substr(*bad, 4)) + R"( is no escape: use \\ \t \n \r \0 or \xHH)");
+            return error_at(*bad, bad_escape(text.substr(*bad)));
         }
         key = unescaped_;
     }
     if (key.size() > ASK_MAX_KEY) {
-        return error_at(0, "the key has " + std::to_string(key.size()) + " bytes; the limit is " +
-                               std::to_string(ASK_MAX_KEY));
+        return error_at(0, key_too_long(key.size()));
     }
     return key;
 }
@@ -163,12 +140,17 @@ Result<std::string_view> LineParser::split(std::string_view text, std::int64_t& 
 }
 
 Result<> LineParser::take(std::string_view text, bool escaped, const char* end) {
+    if (!plain_) {
+        return take_by_rules(text, end);
+    }
     std::string_view key_text = text;
     std::int64_t value = 1;
     if (form_ == LineForm::kKeyValue) {
         auto before_tab = split(text, value);
         ASK_PASS(before_tab);
         key_text = *before_tab;
+    } else if (text.ends_with('\r')) {
+        return error_at(text.size() - 1, kCarriageReturn);
     }
     if (!escaped && key_text.size() <= ASK_MAX_KEY) {
         batch_[count_] = Tuple(key_text, value, end);
@@ -182,15 +164,27 @@ Result<> LineParser::take(std::string_view text, bool escaped, const char* end) 
     return {};
 }
 
+Result<> LineParser::take_by_rules(std::string_view text, const char* end) {
+    LineTuple tuple;
+    if (const auto bad = reader_.read(text, tuple)) {
+        return error_at(bad->offset, bad->what);
+    }
+    alone_ = tuple.key_in_reader;
+    batch_[count_] = alone_ ? Tuple(tuple.key, tuple.value) : Tuple(tuple.key, tuple.value, end);
+    ++count_;
+    ++line_;
+    return {};
+}
+
 Result<> LineParser::take_kept() {
     kept_done_ = true;
-    return take(kept_, kept_.find('\\') != std::string::npos, kept_.data() + kept_.size());
+    return forgive(take(kept_, kept_.find('\\') != std::string::npos, kept_.data() + kept_.size()));
 }
 
 // Short keys without escapes, as most are: the lines that end within the first block, all at once. False if
-// there are no such.
+// there are no such, or one that take() has to refuse.
 bool LineParser::take_block(std::string_view& piece) {
-    if (form_ != LineForm::kKey || piece.size() < kBlock) {
+    if (!blocks_ || piece.size() < kBlock) {
         return false;
     }
     Block block = look_at(piece.data());
@@ -199,14 +193,29 @@ bool LineParser::take_block(std::string_view& piece) {
     }
     const char* const end = piece.data() + piece.size();
     const char* start = piece.data();
+    const std::size_t before = count_;
+    bool carriage_return = false;
     for (; block.newlines != 0; block.newlines &= block.newlines - 1) {
         const char* const stop = piece.data() + std::countr_zero(block.newlines);
+        // Of an empty line, its newline is looked at.
+        carriage_return |= stop[-(stop != start)] == '\r';
         batch_[count_++] = Tuple({start, static_cast<std::size_t>(stop - start)}, 1, end);
-        ++line_;
         start = stop + 1;
     }
+    if (carriage_return) {
+        count_ = before;
+        return false;
+    }
+    line_ += count_ - before;
     piece.remove_prefix(static_cast<std::size_t>(start - piece.data()));
     return true;
+}
+
+// What is left of a line that was too long to be kept.
+void LineParser::skip_rest(std::string_view& piece) {
+    const std::size_t end = piece.find('\n');
+    skipping_ = end == std::string_view::npos;
+    piece.remove_prefix(skipping_ ? piece.size() : end + 1);
 }
 
 Result<> LineParser::fill(std::string_view& piece) {
@@ -215,21 +224,30 @@ Result<> LineParser::fill(std::string_view& piece) {
     }
     const char* const end = piece.data() + piece.size();
     while (!piece.empty() && count_ + kBlock <= kBatch) {
+        if (skipping_) {
+            skip_rest(piece);
+            continue;
+        }
         if (kept_.empty() && take_block(piece)) {
             continue;
         }
         const Line line = find_line(piece);
         if (line.length == piece.size()) {
-            return keep(std::exchange(piece, {}));
+            auto kept = keep(std::exchange(piece, {}));
+            skipping_ = !kept.ok();
+            return forgive(std::move(kept));
         }
         const std::string_view text = piece.substr(0, line.length);
         piece.remove_prefix(line.length + 1);
         if (!kept_.empty()) {
-            ASK_PASS(keep(text));
-            return take_kept();
+            auto kept = keep(text);
+            return kept.ok() ? take_kept() : forgive(std::move(kept));
         }
-        ASK_PASS(take(text, line.escaped, end));
-        if (line.escaped) {
+        if (auto taken = take(text, line.escaped, end); !taken.ok()) {
+            ASK_PASS(forgive(std::move(taken)));
+            continue;
+        }
+        if (plain_ ? line.escaped : std::exchange(alone_, false)) {
             break;  // there is room for one key without its escapes
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads tuples out of text lines, `key<TAB>value` or, for counting, a key a line (docs/commands.md). Bytes go
-// in as they come from a file; nothing here does I/O, and no line costs an allocation.
+// Reads tuples out of text lines, `key<TAB>value` or, for counting, a key a line, or by other rules
+// (docs/commands.md). Bytes go in as they come from a file; nothing here does I/O, and no line costs an
+// allocation.
 #pragma once
 
 #include <array>
@@ -14,23 +15,17 @@
 
 #include "lib/base/result.h"
 #include "lib/core/tuple.h"
+#include "lib/text/bad_lines.h"
+#include "lib/text/line_rules.h"
 
 namespace ask {
-
-// Parses a whole decimal integer, `-?[0-9]+`, within int64. The error says what is wrong with it.
-Result<std::int64_t> parse_int64(std::string_view text);
-
-enum class LineForm : std::uint8_t {
-    kKeyValue,  // key, one TAB, value
-    kKey,       // the whole line is the key; its value is 1
-};
 
 // One input, fed piece by piece. Errors (kInput) start with "NAME:LINE:COLUMN: "; lines and columns count
 // from 1, columns in bytes.
 class LineParser {
  public:
-    // `name` is what errors call the input.
-    LineParser(std::string name, LineForm form);
+    // `name` is what errors call the input. Malformed lines that `bad` skips are no errors.
+    LineParser(std::string name, LineRules rules, BadLines* bad = nullptr);
 
     // Takes the next piece of the input and calls `sink(std::span<const Tuple>)`, which returns Result<>, for
     // its lines, several at a time and in order. Ends at the first error, the sink's included; what came
@@ -52,12 +47,16 @@ class LineParser {
     // The line `text` (without newline), number line_ + 1, into batch_. `escaped`: it has a backslash. `end`:
     // of what can be read behind it.
     Result<> take(std::string_view text, bool escaped, const char* end);
+    Result<> take_by_rules(std::string_view text, const char* end);
     Result<> take_kept();
     bool take_block(std::string_view& piece);
+    void skip_rest(std::string_view& piece);
     [[nodiscard]] Result<std::string_view> key_of(std::string_view text, bool escaped);
     Result<std::string_view> split(std::string_view text, std::int64_t& value);
     // Keeps the start of a line whose end has not come.
     Result<> keep(std::string_view start);
+    // What has become of a line: its error, unless that is skipped.
+    Result<> forgive(Result<> taken);
     [[nodiscard]] Error error_at(std::size_t offset, const std::string& what) const;
 
     template <typename Sink>
@@ -71,6 +70,13 @@ class LineParser {
 
     std::string name_;
     LineForm form_;
+    bool plain_;   // an ordinary form; else `reader_` reads the lines
+    bool blocks_;  // of several keys are looked at together
+    std::size_t max_line_;
+    LineReader reader_;
+    BadLines* bad_;
+    bool alone_ = false;      // the key of the reader's last line lies in the reader, which has room for one
+    bool skipping_ = false;   // the rest of a line that was skipped is still to come
     std::uint64_t line_ = 0;  // lines done
     std::string kept_;        // start of the line under way
     bool kept_done_ = false;  // it has been taken: its bytes are needed no longer than the batch

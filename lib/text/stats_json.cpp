@@ -41,10 +41,11 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
-std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs) {
+std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs, std::uint64_t lines_skipped) {
     Json json;
     put_stats(json, stats);
     json["runs"] = runs;
+    json["lines_skipped"] = lines_skipped;
     return dump(json);
 }
 

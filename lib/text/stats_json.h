@@ -13,8 +13,9 @@
 namespace ask {
 
 // A JSON object, indented, ending in a newline. `runs`: how often everything was sent; more than once if a
-// switch lost what it had.
-[[nodiscard]] std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs);
+// switch lost what it had. `lines_skipped`: malformed ones.
+[[nodiscard]] std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs,
+                                          std::uint64_t lines_skipped);
 // `info`: what the task got when it was opened, last.
 [[nodiscard]] std::string receive_stats_json(const client::ReceiveInfo& info,
                                              const client::ReceiveReport& report);

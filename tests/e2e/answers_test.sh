@@ -110,6 +110,32 @@ odd_inputs() {
     pass "odd inputs"
 }
 
+# Columns with decimals and CRLF, in gzip from a file and in zstd through a pipe; a malformed line is skipped.
+foreign_inputs() {
+    local -r dir=$scratch/foreign
+    local -ra columns=(--crlf --delimiter ',' --key '2,1' --value 3 --scale 2 --skip-bad 1)
+    mkdir -p "$dir"
+    printf 'x,b\\,1.5\r\nx,a,-0.25\r\nx\r\n' | gzip >"$dir/log.gz"
+    printf 'x,b\\,2\r\n' | gzip >>"$dir/log.gz"
+    { printf 'x,a,0.5\n' | zstd -q && printf 'y,a,90071992547409.93' | zstd -q; } >"$dir/log.zst"
+    spawn "$dir/recv" h4 ask-recv --task foreign --senders 2 --scale 2 </dev/null
+    local -r receiver=$spawned
+    spawn "$dir/send1" h1 ask-send --task foreign --to h4 --stats "$dir/send1.json" "${columns[@]}" "$dir/log.gz" </dev/null
+    local -r sender=$spawned
+    on h2 ask-send --task foreign --to h4 --stats "$dir/send2.json" "${columns[@]}" < <(cat "$dir/log.zst")
+    exit_of "$sender"
+    ((code == 0)) || fail "foreign: ask-send ended with $code: $(cat "$dir/send1.err")"
+    exit_of "$receiver"
+    ((code == 0)) || fail "foreign: ask-recv ended with $code: $(cat "$dir/recv.err")"
+    [[ $(cat "$dir/recv.out") == $'a,x\t0.25\na,y\t90071992547409.93\nb\\\\,x\t3.50' ]] ||
+        fail "foreign: got $(cat "$dir/recv.out")"
+    [[ $(cat "$dir/send1.err") == *"skipped: $dir/log.gz:3:2: the line has 1 column"*"skipped 1 malformed"* ]] ||
+        fail "foreign: ask-send says of the skipped line: $(cat "$dir/send1.err")"
+    jq -es '.[0].lines_skipped == 1 and .[0].tuples_in == 3 and .[1].lines_skipped == 0' "$dir"/send[12].json >/dev/null ||
+        fail "foreign: unlikely statistics: $(cat "$dir"/send[12].json)"
+    pass "columns, decimals, CRLF, gzip and zstd"
+}
+
 printf '%s\n' "$@" >"$scratch/switch.toml"
 lab_up --hosts 5 --config-switch "$scratch/switch.toml"
 each_input both_ways
@@ -120,4 +146,5 @@ own_host
 own_host_between
 geometries
 odd_inputs
+foreign_inputs
 wait_for 10 no_tasks h1 h2 h3 h4 h5 sw

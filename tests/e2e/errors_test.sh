@@ -39,6 +39,33 @@ bad_lines() {
     pass "a malformed line takes the task back"
 }
 
+# bad_input NAME TEXT FLAG... : a send of $scratch/NAME to a task of its own ends with 3 and says TEXT.
+bad_input() {
+    local -r file=$1 text=$2
+    shift 2
+    receive "bad-$file-recv" "bad-${file%.*}" --senders 1
+    spawn "$scratch/bad-$file" h1 ask-send --task "bad-${file%.*}" --to h3 "$@" "$scratch/$file" </dev/null
+    expect "$scratch/bad-$file" 3 "$text" "$spawned"
+    kill -INT "$receiver" 2>/dev/null || true
+    exit_of "$receiver"
+    ((code == 11 || code == 130)) || fail "$file: the receiver ended with $code: $(cat "$scratch/bad-$file-recv.err")"
+}
+
+bad_inputs() {
+    printf 'the\nthe\r\n' >"$scratch/crlf.txt"
+    bad_input crlf.txt 'crlf.txt:2:4: .*--crlf' --count
+    # Its first half is sent before the rest is missed.
+    seq 100000 | gzip | head -c 100000 >"$scratch/cut.gz"
+    bad_input cut.gz 'cut.gz: is cut short: its gzip data ends at byte 100000' --count
+    printf '\xfd7zXZ\0rest' >"$scratch/words.xz"
+    bad_input words.xz 'words.xz: is xz data.*xz -dc' --count
+    printf 'a\0b\n' >"$scratch/zero.bin"
+    bad_input zero.bin 'zero.bin: is no text: its byte 2 is zero' --count
+    spawn "$scratch/nokey" h1 ask-send --task t --to h3 --key 1 /dev/null </dev/null
+    expect "$scratch/nokey" 2 '--key needs --value' "$spawned"
+    pass "inputs that are not what they seem"
+}
+
 overflow() {
     printf 'fits\t1\nfar\\x01\t9223372036854775807\nfar\\x01\t1\n' >"$scratch/overflow.tsv"
     receive overflow-recv overflow --senders 1
@@ -266,6 +293,7 @@ lab_up --hosts 3
 unknown_task
 id_in_use
 bad_lines
+bad_inputs
 overflow
 sender_killed
 receiver_interrupted

@@ -12,6 +12,7 @@
 
 #include "lib/base/standard_fds.h"
 #include "lib/client/receive_session.h"
+#include "lib/text/decimal.h"
 #include "lib/text/stats_json.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
@@ -33,6 +34,7 @@ struct Flags {
     CommonFlags common;
     std::uint32_t senders = 0;
     std::string op = "sum";
+    unsigned scale = 0;
     std::string geometry = "auto";
     std::uint32_t aggregators = 0;
     std::string swap = "off";
@@ -62,6 +64,11 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option("--op", flags.op, "how values of equal keys are combined: sum, count, min or max")
         ->check(CLI::IsMember({"sum", "count", "min", "max"}))
         ->type_name("OP")
+        ->capture_default_str();
+    app.add_option("--scale", flags.scale,
+                   "print values divided by 10^K, with K decimals, for senders with the same --scale")
+        ->check(CLI::Range(0U, kMaxScale))
+        ->type_name("K")
         ->capture_default_str();
     app.add_option(
            "--geometry", flags.geometry,
@@ -116,6 +123,9 @@ void add_flags(CLI::App& app, Flags& flags) {
 }
 
 Result<client::ReceiveOptions> options_from(const Flags& flags) {
+    if (flags.op == "count" && flags.scale > 0) {
+        return Error(Errc::kUsage, "--scale is for values, and --op count has none: leave out one of them");
+    }
     client::ReceiveOptions options;
     options.agent = flags.common.agent;
     options.task = flags.common.task;
@@ -210,9 +220,9 @@ Result<> close_copy(int fd) {
 }
 
 // Returns once every byte was accepted, and a file has its name.
-Result<> put(Received& received, const Destination& to) {
+Result<> put(Received& received, const Destination& to, unsigned scale) {
     client::ReceiveSession& session = received.session;
-    LineWriter out(to.fd, [&]() -> Result<> {
+    LineWriter out(to.fd, scale, [&]() -> Result<> {
         session.taking();
         return to.stop != nullptr && to.stop->raised() ? Error(Errc::kAborted, "interrupted") : Result<>();
     });
@@ -246,7 +256,7 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
            ProgressLine& progress) {
     const client::ReceiveResult& result = received.result;
     tell_missing(result.report);
-    if (auto done = put(received, to); !done) {
+    if (auto done = put(received, to, flags.scale); !done) {
         return not_taken(flags, received, done.error());
     }
     if (auto confirmed = received.session.confirm(); !confirmed) {

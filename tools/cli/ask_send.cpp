@@ -14,6 +14,7 @@
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/input.h"
+#include "tools/cli/line_flags.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
@@ -32,7 +33,7 @@ constexpr std::uint32_t kMostRuns = 4;
 struct Flags {
     CommonFlags common;
     std::string to;
-    bool count = false;
+    LineFlags lines;
     std::optional<std::uint32_t> merge_window;
     std::size_t spool_mib = 64;
     std::vector<std::string> files;
@@ -46,7 +47,7 @@ void add_flags(CLI::App& app, Flags& flags) {
                    "than at 4791")
         ->required()
         ->type_name("HOST[:PORT]");
-    app.add_flag("--count", flags.count, "every line is a key, counted as 1");
+    add_line_flags(app, flags.lines);
     app.add_option("--merge-window", flags.merge_window,
                    "hold back this many tuples to merge equal keys; 0: none (default: the agent's)")
         ->check(CLI::Range(0U, 1U << 20))
@@ -59,7 +60,9 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("MIB")
         ->capture_default_str();
     app.add_option("FILE", flags.files,
-                   "lines of key<TAB>value; - is standard input, which is also the default");
+                   "lines of key<TAB>value, or as the flags say, gzip and zstd decompressed; - is standard "
+                   "input, which is "
+                   "also the default");
     app.footer(
         "Keys are written with \\\\ \\t \\n \\r \\0 and \\xHH for bytes that do not show. Exit codes and "
         "more: "
@@ -76,7 +79,7 @@ Result<client::TaskStats> send_once(const Flags& flags, const std::optional<KeyS
         .merge_window = flags.merge_window,
         .deadline = flags.common.deadline(),
         .sample = sample,
-        .as_count = flags.count,
+        .as_count = flags.lines.count,
         .can_repeat = inputs.can_repeat(),
         .cancel_fd = stop_fd,
         .on_progress =
@@ -98,16 +101,30 @@ struct Sent {
     std::uint32_t runs = 1;
 };
 
-Result<Sent> send_all(const Flags& flags, int stop_fd, ProgressLine& progress) {
-    if (auto readable = check_readable(flags.files); !readable) {
+// Also in a pipe: whoever allows lines to be skipped must see that some were.
+void show_skipped(const std::string& error, ProgressLine& progress) {
+    progress.clear();
+    std::fprintf(stderr, "%s: skipped: %s\n", kName, error.c_str());
+}
+
+void tell_skipped(const BadLines& bad) {
+    if (bad.skipped() > 0) {
+        std::fprintf(stderr, "%s: skipped %llu malformed line(s) in all\n", kName,
+                     static_cast<unsigned long long>(bad.skipped()));
+    }
+}
+
+Result<Sent> send_all(const Flags& flags, int stop_fd, BadLines& bad, ProgressLine& progress) {
+    auto rules = input_rules(flags.lines);
+    ASK_PASS(rules);
+    if (auto readable = check_readable(flags.files, rules->content); !readable) {
         return std::move(readable).error();
     }
-    const LineForm form = flags.count ? LineForm::kKey : LineForm::kKeyValue;
-    auto sampled = sample_inputs(flags.files, form, stop_fd, kSamplePatience);
+    auto sampled = sample_inputs(flags.files, *rules, stop_fd, kSamplePatience);
     if (!sampled) {
         return std::move(sampled).error();
     }
-    SendInputs inputs(flags.files, form, flags.spool_mib << 20U);
+    SendInputs inputs(flags.files, *rules, bad, flags.spool_mib << 20U);
     if (sampled->first) {
         inputs.begin_with(*std::move(sampled->first));
     }
@@ -139,8 +156,11 @@ int run(const Flags& flags) {
         return fail(kName, stats_file.error());
     }
     ProgressLine progress(kName, flags.common.quiet);
-    auto sent = send_all(flags, signals->fd(), progress);
+    BadLines bad(flags.lines.skip_bad,
+                 [&progress](const std::string& error) { show_skipped(error, progress); });
+    auto sent = send_all(flags, signals->fd(), bad, progress);
     progress.clear();
+    tell_skipped(bad);
     if (!sent && signals->raised()) {
         std::fprintf(stderr, "%s: interrupted: task %s is torn down\n", kName, flags.common.task.c_str());
         return kExitInterrupted;
@@ -148,7 +168,7 @@ int run(const Flags& flags) {
     if (!sent) {
         return fail(kName, sent.error());
     }
-    if (auto written = stats_file->write(send_stats_json(sent->stats, sent->runs)); !written) {
+    if (auto written = stats_file->write(send_stats_json(sent->stats, sent->runs, bad.skipped())); !written) {
         return fail(kName, written.error());
     }
     progress.say(send_summary(flags.common.task, sent->stats));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 
@@ -29,6 +30,17 @@ std::optional<double> regular_size(const std::string& file) {
 
 bool is_regular_file(const std::string& file) {
     return regular_size(file).has_value();
+}
+
+// Of a regular file; what comes through a pipe comes but once.
+Result<> check_start(const Input& input, const ContentRules& content) {
+    if (!input.regular()) {
+        return {};
+    }
+    std::array<char, 4096> start;
+    const ssize_t count = ::pread(input.fd, start.data(), start.size(), input.start);
+    const std::string_view bytes(start.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    return TextStream(input.name, content).feed(bytes, [](std::string_view) { return Result<>(); });
 }
 
 bool readable_now(int fd) {
@@ -71,23 +83,25 @@ Result<> check_stop(int stop_fd) {
     return readable_now(stop_fd) ? Result<>(Error(Errc::kAborted, "interrupted")) : Result<>();
 }
 
-Result<> check_readable(const std::vector<std::string>& files) {
+Result<> check_readable(const std::vector<std::string>& files, const ContentRules& content) {
     for (const std::string& file : files) {
         // A named pipe's writer would lose its reader when this look at it ends.
         struct stat info{};
         if (!is_stdin(file) && ::stat(file.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) {
             continue;
         }
-        if (auto input = open_input(file); !input) {
-            return std::move(input).error();
-        }
+        auto input = open_input(file);
+        ASK_PASS(input);
+        ASK_PASS(check_start(*input, content));
     }
     return {};
 }
 
-SendInputs::SendInputs(std::vector<std::string> files, LineForm form, std::size_t spool_bytes)
+SendInputs::SendInputs(std::vector<std::string> files, InputRules rules, BadLines& bad,
+                       std::size_t spool_bytes)
     : files_(std::move(files)),
-      form_(form),
+      rules_(std::move(rules)),
+      bad_(bad),
       room_(spool_bytes),
       can_repeat_(spool_bytes > 0 || std::ranges::all_of(files_, is_regular_file)),
       inputs_(files_.size()) {}
@@ -97,6 +111,7 @@ void SendInputs::begin_with(Input first) {
 }
 
 Result<> SendInputs::send(client::SendSession& session, int stop_fd) {
+    bad_.begin();
     for (std::size_t i = 0; i < files_.size(); ++i) {
         current_ = i;
         ASK_PASS(open(i));
@@ -165,9 +180,15 @@ Result<> SendInputs::keep(client::SendSession& session, Input& input, std::strin
 }
 
 Result<> SendInputs::send_input(client::SendSession& session, Input& input, int stop_fd) {
-    LineParser parser(input.name, form_);
-    const auto sink = [&session](std::span<const Tuple> tuples) { return session.send(tuples); };
-    ASK_PASS(parser.feed(input.head, sink));
+    LineParser parser(input.name, rules_.lines, &bad_);
+    TextStream text(input.name, rules_.content);
+    const auto tuples = [&session](std::span<const Tuple> some) { return session.send(some); };
+    // A little that was read may be much text.
+    const TextSink lines = [&](std::string_view piece) -> Result<> {
+        ASK_PASS(check_stop(stop_fd));
+        return parser.feed(piece, tuples);
+    };
+    ASK_PASS(text.feed(input.head, lines));
     if (!can_repeat_) {
         input.head = std::string();
     }
@@ -185,10 +206,11 @@ Result<> SendInputs::send_input(client::SendSession& session, Input& input, int 
         if (count > 0) {
             const std::string_view bytes(buffer.get(), static_cast<std::size_t>(count));
             ASK_PASS(keep(session, input, bytes));
-            ASK_PASS(parser.feed(bytes, sink));
+            ASK_PASS(text.feed(bytes, lines));
         }
     }
-    return parser.finish(sink);
+    ASK_PASS(text.finish(lines));
+    return parser.finish(tuples);
 }
 
 }  // namespace ask::cli

@@ -13,8 +13,15 @@
 #include "lib/base/unique_fd.h"
 #include "lib/client/send_session.h"
 #include "lib/text/line_parser.h"
+#include "tools/cli/text_stream.h"
 
 namespace ask::cli {
+
+// What the bytes of inputs are, and their lines.
+struct InputRules {
+    ContentRules content;
+    LineRules lines;
+};
 
 // An input, opened; standard input ("-") is only borrowed.
 struct Input {
@@ -22,14 +29,15 @@ struct Input {
     UniqueFd owned;
     int fd = -1;
     off_t start = 0;     // of a regular file, where reading began
-    std::string head;    // of others, what has been read and comes first in the next sending
+    std::string head;    // of others, the bytes that have been read and come first in the next sending
     bool ended = false;  // fd has no more
     [[nodiscard]] bool regular() const;
 };
 
 Result<Input> open_input(const std::string& file);
-// Opens every file before the first tuple goes out, so that a typing error costs nothing.
-Result<> check_readable(const std::vector<std::string>& files);
+// Opens every file, and looks at the start of those that are no pipes, before the first tuple goes out, so
+// that a typing error costs nothing.
+Result<> check_readable(const std::vector<std::string>& files, const ContentRules& content);
 // kAborted if `stop_fd` is readable.
 Result<> check_stop(int stop_fd);
 
@@ -37,7 +45,8 @@ Result<> check_stop(int stop_fd);
 // is kept, up to `spool_bytes` of all of them together.
 class SendInputs {
  public:
-    SendInputs(std::vector<std::string> files, LineForm form, std::size_t spool_bytes);
+    // `bad`: which malformed lines are skipped.
+    SendInputs(std::vector<std::string> files, InputRules rules, BadLines& bad, std::size_t spool_bytes);
     // The first of them, opened and perhaps begun to be read.
     void begin_with(Input first);
     // False for good once more has come through pipes than is kept.
@@ -54,7 +63,8 @@ class SendInputs {
     Result<> keep(client::SendSession& session, Input& input, std::string_view bytes);
 
     std::vector<std::string> files_;
-    LineForm form_;
+    InputRules rules_;
+    BadLines& bad_;
     std::size_t room_;
     bool can_repeat_;
     std::vector<std::optional<Input>> inputs_;  // by file; none: not opened yet

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <utility>
 
+#include "lib/text/decimal.h"
 #include "lib/text/escape.h"
 
 namespace ask::cli {
@@ -44,16 +45,21 @@ Result<> write_all(int fd, std::string_view bytes, const OnWritten& on_written) 
     return {};
 }
 
-LineWriter::LineWriter(int fd, OnWritten on_written) : fd_(fd), on_written_(std::move(on_written)) {
+LineWriter::LineWriter(int fd, unsigned scale, OnWritten on_written)
+    : fd_(fd), scale_(scale), on_written_(std::move(on_written)) {
     buffer_.reserve(kFlushAt + kFlushAt / 4);
 }
 
 Result<> LineWriter::line(std::string_view key, std::int64_t value) {
     append_escaped(buffer_, key);
-    std::array<char, 24> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
     buffer_ += '\t';
-    buffer_.append(digits.data(), end);
+    if (scale_ == 0) {
+        std::array<char, 24> digits{};
+        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+        buffer_.append(digits.data(), end);
+    } else {
+        append_scaled(buffer_, value, scale_);
+    }
     buffer_ += '\n';
     return buffer_.size() < kFlushAt ? Result<>() : flush();
 }

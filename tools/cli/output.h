@@ -20,13 +20,15 @@ Result<> write_all(int fd, std::string_view bytes, const OnWritten& on_written =
 
 class LineWriter {
  public:
-    explicit LineWriter(int fd, OnWritten on_written = {});
+    // `scale`: values are printed divided by 10^scale, with just so many decimals.
+    explicit LineWriter(int fd, unsigned scale = 0, OnWritten on_written = {});
     // Adds `key<TAB>value`, the key escaped. Fails when the descriptor cannot take what has gathered.
     Result<> line(std::string_view key, std::int64_t value);
     Result<> flush();
 
  private:
     int fd_;
+    unsigned scale_;
     OnWritten on_written_;
     std::string buffer_;
 };

@@ -19,10 +19,11 @@ struct Sampled {
     std::optional<Input> first;       // the first file, opened, if something of it has been read
 };
 
-// Files are looked into in many places, since texts change as they go on. Of a pipe or terminal that comes
-// first, what arrives within `patience` counts, at most 256 KiB, and is kept in `first`. Malformed lines are
-// passed over: sending finds them. kAborted: `stop_fd` is readable.
-Result<Sampled> sample_inputs(const std::vector<std::string>& files, LineForm form, int stop_fd,
+// Files are looked into in many places, since texts change as they go on; only at their start if they are
+// compressed. Of a pipe or terminal that comes first, what arrives within `patience` counts, at most 256 KiB,
+// and is kept in `first`. Malformed lines, and damaged data, are passed over: sending finds them. kAborted:
+// `stop_fd` is readable.
+Result<Sampled> sample_inputs(const std::vector<std::string>& files, const InputRules& rules, int stop_fd,
                               std::chrono::milliseconds patience);
 
 }  // namespace ask::cli

@@ -162,6 +162,20 @@ TEST_CASE("lines are escaped and written whole, more than a pipe holds") {
     CHECK(got == want);
 }
 
+TEST_CASE("values are printed with as many decimals as asked for") {
+    std::array<int, 2> fds{-1, -1};
+    REQUIRE(::pipe2(fds.data(), O_CLOEXEC) == 0);
+    const UniqueFd read_end(fds[0]);
+    const UniqueFd write_end(fds[1]);
+    LineWriter writer(write_end.get(), 2);
+    REQUIRE(writer.line("a", 1234).ok());
+    REQUIRE(writer.line("b", -5).ok());
+    REQUIRE(writer.flush().ok());
+    std::array<char, 64> buffer{};
+    const ssize_t count = ::read(read_end.get(), buffer.data(), buffer.size());
+    CHECK(std::string(buffer.data(), static_cast<std::size_t>(count)) == "a\t12.34\nb\t-0.05\n");
+}
+
 TEST_CASE("a full disk is an error") {
     const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
     REQUIRE(full);

@@ -12,6 +12,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/cli/compressed.h"
+
 namespace ask::cli {
 namespace {
 
@@ -53,7 +55,7 @@ struct Fixture {
     }
     Result<Sampled> sample(const std::vector<std::string>& files, LineForm form = LineForm::kKey,
                            std::chrono::milliseconds patience = kPatience) const {
-        return sample_inputs(files, form, stop.read.get(), patience);
+        return sample_inputs(files, {.content = {}, .lines = form}, stop.read.get(), patience);
     }
 
     std::string dir;
@@ -106,6 +108,37 @@ TEST_CASE("large files are looked into in many places, and their length is fores
     CHECK(sample.groups[1].all_tuples() > 0.3 * static_cast<double>(sample.tuples()));
     CHECK(sample.expected > 300'000);
     CHECK(sample.expected < 450'000);
+}
+
+TEST_CASE("compressed files are sampled at their start, and the length of their text is foreseen") {
+    const Fixture fixture;
+    const auto whole = fixture.sample({fixture.file("a.gz", gzipped("x\nabcde\nx\ny"))});
+    REQUIRE(whole.ok());
+    REQUIRE(whole->sample);
+    CHECK(whole->sample->tuples() == 4);
+    CHECK(whole->sample->groups[1].distinct == 1);
+    CHECK(whole->sample->expected == 4);
+    std::string text;
+    for (unsigned i = 0; i < 1'000'000; ++i) {
+        text += std::to_string(i * 2'654'435'761U) + "\n";
+    }
+    const auto large =
+        fixture.sample({fixture.file("b.gz", gzipped(text)), fixture.file("c", lines("abc", 250'000))});
+    REQUIRE(large.ok());
+    REQUIRE(large->sample);
+    CHECK(large->sample->groups[0].all_tuples() > 1000);
+    CHECK(large->sample->expected > 900'000);
+    CHECK(large->sample->expected < 1'800'000);
+}
+
+TEST_CASE("what came through a pipe compressed is sampled as text, and kept as it came") {
+    Fixture fixture;
+    const std::string bytes = gzipped(lines("word", 100));
+    const auto sampled = fixture.sample({fixture.fifo(bytes)}, LineForm::kKey, std::chrono::milliseconds(0));
+    REQUIRE(sampled.ok());
+    REQUIRE(sampled->sample);
+    CHECK(sampled->sample->tuples() == 100);
+    CHECK(sampled->first->head == bytes);
 }
 
 TEST_CASE("what came through a pipe is kept for the send") {
