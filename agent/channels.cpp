@@ -21,41 +21,75 @@ Result<ChannelLease> Channels::create_locked() {
     if (!added->ok()) {
         return std::move(*added).error();
     }
-    channels_.push_back(Entry{lease, true});
+    channels_.push_back(Entry{.lease = lease, .in_use = true, .served = {}});
     return lease;
+}
+
+bool Channels::Entry::has_served(std::uint64_t instance) const {
+    return std::ranges::find(served, instance) != served.end();
+}
+
+void Channels::remember(Entry& entry, std::uint64_t instance) {
+    if (entry.has_served(instance)) {
+        return;
+    }
+    entry.served.push_back(instance);
+    if (entry.served.size() > kRemembered) {
+        entry.served.pop_front();
+    }
 }
 
 // A switch drops packets that a registered channel sends for a task that is not open there, so such a channel
 // is the last choice for a task without a switch.
-Channels::Entry* Channels::find_idle_locked(bool at_switch) {
+Channels::Entry* Channels::find_idle_locked(const ChannelWish& wish) {
     Entry* any = nullptr;
     for (Entry& entry : channels_) {
-        if (entry.in_use) {
+        if (entry.in_use || entry.has_served(wish.instance)) {
             continue;
         }
-        if ((entry.lease.registered.switch_id != 0) == at_switch) {
+        if ((entry.lease.registered.switch_id != 0) == wish.at_switch) {
             return &entry;
         }
         any = &entry;
     }
     const bool may_create = channels_.size() < limit_;
-    return at_switch || !may_create ? any : nullptr;
+    return wish.at_switch || !may_create ? any : nullptr;
 }
 
-Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mailbox>& mailbox,
-                                                      bool at_switch) {
-    const std::lock_guard lock(mutex_);
+Result<> Channels::check_worth_waiting_locked(std::uint64_t instance) const {
+    if (!std::ranges::all_of(channels_, [&](const Entry& entry) { return entry.has_served(instance); })) {
+        return {};
+    }
+    return Error(Errc::kLimit, "all " + std::to_string(limit_) +
+                                   " channels of this host serve other sends of this task, and each of them "
+                                   "needs one of its own: raise max_channels in agentd.toml (at most " +
+                                   std::to_string(ASK_MAX_CHANNELS_PER_HOST) + "), or send from more hosts");
+}
+
+// For who waits already: the channel that was set aside, if one was.
+Result<std::optional<ChannelLease>> Channels::take_granted_locked(const std::shared_ptr<Mailbox>& mailbox) {
     const auto waiter = std::ranges::find(waiters_, mailbox, &Waiter::mailbox);
-    if (waiter != waiters_.end()) {
-        if (!waiter->granted) {
-            return std::optional<ChannelLease>();
-        }
+    if (waiter->granted) {
         const Entry& granted = channels_[*waiter->granted];
         waiters_.erase(waiter);
         return std::optional(granted.lease);
     }
-    if (Entry* const idle = find_idle_locked(at_switch); idle != nullptr) {
+    if (auto worth = check_worth_waiting_locked(waiter->instance); !worth) {
+        waiters_.erase(waiter);
+        return std::move(worth).error();
+    }
+    return std::optional<ChannelLease>();
+}
+
+Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mailbox>& mailbox,
+                                                      const ChannelWish& wish) {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(waiters_, mailbox, &Waiter::mailbox) != waiters_.end()) {
+        return take_granted_locked(mailbox);
+    }
+    if (Entry* const idle = find_idle_locked(wish); idle != nullptr) {
         idle->in_use = true;
+        remember(*idle, wish.instance);
         return std::optional(idle->lease);
     }
     if (channels_.size() < limit_) {
@@ -63,10 +97,24 @@ Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mail
         if (!created) {
             return std::move(created).error();
         }
+        remember(channels_.back(), wish.instance);
         return std::optional(std::move(*created));
     }
-    waiters_.push_back({mailbox, std::nullopt});
+    if (auto worth = check_worth_waiting_locked(wish.instance); !worth) {
+        return std::move(worth).error();
+    }
+    waiters_.push_back({.mailbox = mailbox, .instance = wish.instance, .granted = std::nullopt});
     return std::optional<ChannelLease>();
+}
+
+bool Channels::serve(ChannelId channel, std::uint64_t instance) {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = channels_[static_cast<std::size_t>(channel.port - ASK_CHANNEL_PORT_BASE)];
+    if (entry.has_served(instance)) {
+        return false;
+    }
+    remember(entry, instance);
+    return true;
 }
 
 void Channels::withdraw(const std::shared_ptr<Mailbox>& mailbox) {
@@ -90,13 +138,16 @@ void Channels::withdraw(const std::shared_ptr<Mailbox>& mailbox) {
 void Channels::release(ChannelLease lease) {
     const std::lock_guard lock(mutex_);
     const auto index = static_cast<std::size_t>(lease.id.port - ASK_CHANNEL_PORT_BASE);
-    channels_[index].lease = std::move(lease);
-    const auto next =
-        std::ranges::find_if(waiters_, [](const Waiter& waiter) { return !waiter.granted.has_value(); });
+    Entry& entry = channels_[index];
+    entry.lease = std::move(lease);
+    const auto next = std::ranges::find_if(waiters_, [&](const Waiter& waiter) {
+        return !waiter.granted.has_value() && !entry.has_served(waiter.instance);
+    });
     if (next == waiters_.end()) {
-        channels_[index].in_use = false;
+        entry.in_use = false;
         return;
     }
+    remember(entry, next->instance);
     next->granted = index;
     next->mailbox->post(SessionEvent::Kind::kChannelFree);
 }

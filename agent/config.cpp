@@ -60,7 +60,7 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
 void declare_limits(ConfigTable& table, AgentConfig& config) {
     table.integer("workers", &config.workers, 1, 64, "threads that send and receive packets");
     table.integer("max_channels", &config.max_channels, 1, ASK_MAX_CHANNELS_PER_HOST,
-                  "sends that may run at once; more wait");
+                  "channels that may be made; a task's sends need one each, other tasks' wait for one");
     table.integer("max_sessions", &config.max_sessions, 1, 4096, "applications that may be connected");
     table.integer("window", &config.window, 1, ASK_WINDOW, "most packets in flight per channel");
     table.integer("initial_window", &config.initial_window, 1, ASK_WINDOW,

@@ -25,8 +25,8 @@ struct AgentConfig {
     std::string address;         // empty: first IPv4 address of the interface
     std::string switch_address;  // key `switch`; empty: none
     unsigned workers = 1;
-    unsigned max_channels = 16;
-    unsigned max_sessions = 256;
+    unsigned max_channels = 256;
+    unsigned max_sessions = 512;
     std::string xdp_mode = "native";
     std::string bind_mode = "auto";
     std::uint32_t window = ASK_WINDOW;

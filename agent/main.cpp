@@ -2,10 +2,13 @@
 //
 // ask-agentd: set-up, life and orderly end of a host's agent.
 #include <grp.h>
+#include <sys/resource.h>
 
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -44,6 +47,18 @@ Result<> make_socket_directory(const std::string& socket) {
         return Error(Errc::kDenied, "make directory " + directory.string() + ": " + error.message());
     }
     return {};
+}
+
+// Each application takes half a dozen descriptors, and the usual soft limit is 1024, for programs that still
+// use select().
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+            spdlog::warn("the limit of descriptors stays as it is: {}", std::strerror(errno));
+        }
+    }
 }
 
 // How the agent was started, and what it runs with.
@@ -165,6 +180,7 @@ std::string summary_of(const Agent& agent) {
 }
 
 Result<> run(Setup& setup) {
+    raise_descriptor_limit();
     auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP});
     ASK_PASS(signals);
     const auto group = socket_group(setup.config.socket_group);

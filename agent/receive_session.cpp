@@ -12,6 +12,7 @@
 #include "agent/convert.h"
 #include "agent/patience.h"
 #include "lib/core/fetch_codec.h"
+#include "lib/core/limits.h"
 
 namespace ask {
 namespace {
@@ -26,7 +27,6 @@ constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kWatchEvery{1000};
 constexpr milliseconds kProbeWait{1000};
 constexpr milliseconds kFinalStatsWait{2000};
-constexpr std::uint32_t kMaxSenders = 4096;
 
 bool wants_swaps(const v1::OpenReceive& request) {
     return request.has_swap() && !request.swap().off();

@@ -223,11 +223,18 @@ Result<> SendSession::check_offer(const v1::TaskOffer& offer) const {
     return {};
 }
 
+// One that has not served this instance of the task. That of the last try may serve another one.
 Result<> SendSession::get_channel() {
+    const std::uint64_t instance = offer_.instance();
+    if (lease_ && lease_instance_ != instance && !agent_.channels.serve(lease_->id, instance)) {
+        put_channel_back(true);
+    }
+    lease_instance_ = instance;
     while (!lease_) {
-        auto lease = agent_.channels.acquire(io_.mailbox(), offer_.mark().switch_id() != 0 && !local_);
+        auto lease = agent_.channels.acquire(
+            io_.mailbox(), {.instance = instance, .at_switch = offer_.mark().switch_id() != 0 && !local_});
         if (!lease) {
-            return std::move(lease).error();
+            return std::move(lease).error().with_context("task " + request_.task_id());
         }
         lease_ = std::move(*lease);
         if (lease_) {
@@ -273,8 +280,8 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
     }
     SwitchClient client(agent_.rpc, offer.switch_address());
     auto asked = ask([&](RpcCancel* cancel) {
-        return client.register_channel(lease_->id, lease_->incarnation, at_most(kCallWait, give_up_at_),
-                                       cancel);
+        return client.register_channel(lease_->id, lease_->incarnation, lease_->registered_as,
+                                       at_most(kCallWait, give_up_at_), cancel);
     });
     ASK_PASS(asked);
     const auto& registered = *asked;
@@ -359,8 +366,11 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     if (code == Errc::kUnsupported || code == Errc::kUnknown) {
         lease_->registered_as = 0;
     }
-    // kUnknown: the task ended and may be opened again, or the switch lost the channel; kExists: the task
-    // that used this channel before is about to end there.
+    if (code == Errc::kExists) {
+        // Another sender of the task has been on this channel, perhaps in a former life of this agent.
+        put_channel_back(true);
+    }
+    // kUnknown: the task ended and may be opened again, or the switch lost the channel.
     retry = joined_ || code == Errc::kUnsupported || code == Errc::kUnknown || code == Errc::kExists;
     return std::move(reply);
 }
@@ -459,6 +469,9 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
 }
 
 StreamState SendSession::stream_state() const {
+    if (!lease_) {
+        return {};
+    }
     const std::uint16_t port = lease_->id.port;
     const auto state =
         agent_.workers.owner(lease_->id).call([port](WorkerCore& core) { return core.stream_state(port); });
@@ -538,6 +551,8 @@ void SendSession::note_fin_acked() {
     }
     fin_acked_ = true;
     streaming_ = false;
+    // Nothing of this task is under way: the channel may serve others until the result is there.
+    put_channel_back(stats.ok());
     renew_->cancel();
     next_renew_ = Clock::now();
 }

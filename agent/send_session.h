@@ -88,7 +88,8 @@ class SendSession {
 
     v1::TaskOffer offer_;
     std::optional<ChannelLease> lease_;
-    bool can_repeat_;  // the application could send everything once more
+    std::uint64_t lease_instance_ = 0;  // that the channel was taken for
+    bool can_repeat_;                   // the application could send everything once more
     bool joined_ = false;
     bool streaming_ = false;
     bool finished_ = false;  // the application has handed in everything

@@ -13,6 +13,10 @@ namespace {
 // no SRAM budget grants it.
 constexpr std::size_t kMaxStaged = std::size_t{4} << 30U;
 
+// A switch that has another incarnation than was believed says which; it changes again only if a request of
+// the past comes just then.
+constexpr unsigned kMostRegisterTries = 4;
+
 Error explain(Error error, const std::string& address) {
     if (error.code() == Errc::kUnavailable) {
         return {Errc::kUnavailable, "switch " + address +
@@ -76,16 +80,31 @@ Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, millise
     return mark_from_proto(reply->mark());
 }
 
-Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
+// Whoever has the channel may replace what the switch has; a request of its past, which nobody waits for any
+// more, may not (design: compare and set).
+Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation,
+                                            std::uint32_t replaces, milliseconds wait,
                                             RpcCancel* cancel) {
     v1::RegisterChannelRequest request;
     *request.mutable_channel() = channel_to_proto(channel);
     request.set_incarnation(incarnation);
-    auto reply = call(&v1::Switch::Stub::RegisterChannel, request, wait, cancel);
-    if (!reply) {
-        return std::move(reply).error();
+    request.set_replaces(replaces);
+    for (unsigned attempt = 1;; ++attempt) {
+        RpcCall call(channels_, wait, cancel);
+        v1::RegisterChannelReply reply;
+        const grpc::Status status = call.verdict(stub_->RegisterChannel(&call.context(), request, &reply));
+        if (status.ok()) {
+            return mark_from_proto(reply.mark());
+        }
+        v1::RegisterChannelRefusal refusal;
+        const bool told =
+            status.error_code() == grpc::StatusCode::FAILED_PRECONDITION && !status.error_details().empty() &&
+            refusal.ParseFromString(status.error_details()) && refusal.incarnation() != request.replaces();
+        if (!told || attempt == kMostRegisterTries) {
+            return explain(from_status(status, name()), address_);
+        }
+        request.set_replaces(refusal.incarnation());
     }
-    return mark_from_proto(reply->mark());
 }
 
 Result<> SwitchClient::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,

@@ -53,8 +53,10 @@ class SwitchClient {
                                         RpcCancel* cancel = nullptr);
     Result<> close_task(std::uint64_t instance, milliseconds wait);
     Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait);
-    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
-                                  RpcCancel* cancel = nullptr);
+    // `replaces`: the incarnation that is registered as far as the caller knows, 0 for none. If the switch
+    // has another, it is asked again with that.
+    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, std::uint32_t replaces,
+                                  milliseconds wait, RpcCancel* cancel = nullptr);
     Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
                                 RpcCancel* cancel = nullptr);
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances, milliseconds wait);

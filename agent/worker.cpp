@@ -93,22 +93,38 @@ bool WorkerCore::hand_over(ChannelId channel, std::span<const std::byte> payload
     return true;
 }
 
+// Also of what a packet claims: a port that is no channel's is nobody's.
 WorkerCore::Stream* WorkerCore::find(std::uint16_t port) const {
-    for (const auto& stream : streams_) {
-        if (stream->channel.id().port == port) {
-            return stream.get();
-        }
-    }
-    return nullptr;
+    const std::size_t number = std::size_t{port} - ASK_CHANNEL_PORT_BASE;
+    return number < streams_.size() ? streams_[number].get() : nullptr;
 }
 
 Result<> WorkerCore::add_channel(std::uint16_t port, std::uint32_t incarnation) {
+    const std::size_t number = std::size_t{port} - ASK_CHANNEL_PORT_BASE;
+    if (number >= ASK_MAX_CHANNELS_PER_HOST) {
+        return Error(Errc::kInternal, "channel " + std::to_string(port) + ": no channel's port");
+    }
     if (find(port) != nullptr) {
         return Error(Errc::kExists, "channel " + std::to_string(port));
     }
-    streams_.push_back(
-        std::make_unique<Stream>(SenderChannel({options_.own_address, port}, incarnation, options_.sender)));
+    streams_.resize(std::max(streams_.size(), number + 1));
+    streams_[number] =
+        std::make_unique<Stream>(SenderChannel({options_.own_address, port}, incarnation, options_.sender));
     return {};
+}
+
+// In the loop from now on.
+void WorkerCore::wake_stream(Stream& stream, std::shared_ptr<Mailbox> mailbox) {
+    if (!stream.mailbox) {
+        active_.push_back(&stream);
+    }
+    stream.mailbox = std::move(mailbox);
+}
+
+void WorkerCore::put_to_rest(Stream& stream) {
+    drop_ring(stream);
+    stream.mailbox.reset();
+    std::erase(active_, &stream);
 }
 
 Result<> WorkerCore::begin(StreamStart start) {
@@ -130,7 +146,7 @@ Result<> WorkerCore::begin(StreamStart start) {
     stream->counts = start.counts;
     stream->merged = 0;
     stream->finish_wanted = stream->finish_called = stream->fin_reported = false;
-    stream->mailbox = std::move(start.mailbox);
+    wake_stream(*stream, std::move(start.mailbox));
     return {};
 }
 
@@ -160,8 +176,7 @@ SenderStats WorkerCore::end(std::uint16_t port) {
     if (stream == nullptr) {
         return {};
     }
-    drop_ring(*stream);
-    stream->mailbox.reset();
+    put_to_rest(*stream);
     SenderStats stats = stream->channel.end();
     stats.tuples_merged = stream->merged;
     return stats;
@@ -172,8 +187,7 @@ SenderStats WorkerCore::abandon(std::uint16_t port, std::uint32_t new_incarnatio
     if (stream == nullptr) {
         return {};
     }
-    drop_ring(*stream);
-    stream->mailbox.reset();
+    put_to_rest(*stream);
     return stream->channel.abandon(new_incarnation);
 }
 
@@ -403,10 +417,7 @@ void WorkerCore::deliver_local(std::span<const std::byte> payload, Ports ports) 
 
 bool WorkerCore::pump() {
     bool any = false;
-    for (const auto& stream : streams_) {
-        if (!stream->mailbox) {
-            continue;
-        }
+    for (Stream* const stream : active_) {
         any = serve(*stream) || any;
         if (stream->channel.fin_acked() && !stream->fin_reported) {
             stream->fin_reported = true;
@@ -519,7 +530,7 @@ bool WorkerCore::kick() {
 }
 
 bool WorkerCore::arm() {
-    for (const auto& stream : streams_) {
+    for (Stream* const stream : active_) {
         if (stream->ring && stream->channel.has_room() && stream->ring->arm()) {
             return false;
         }
@@ -529,10 +540,8 @@ bool WorkerCore::arm() {
 
 Nanos WorkerCore::deadline() const {
     Nanos first = kNever;
-    for (const auto& stream : streams_) {
-        if (stream->mailbox) {
-            first = std::min(first, stream->channel.deadline());
-        }
+    for (const Stream* const stream : active_) {
+        first = std::min(first, stream->channel.deadline());
     }
     return first;
 }

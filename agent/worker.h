@@ -132,6 +132,8 @@ class WorkerCore {
     bool send_local(Stream& stream, Nanos now);
     Stream* find(std::uint16_t port) const;
     void drop_ring(Stream& stream) const;
+    void wake_stream(Stream& stream, std::shared_ptr<Mailbox> mailbox);
+    void put_to_rest(Stream& stream);
     // Gives the packet to the worker that owns its channel; false if that is this one.
     bool hand_over(ChannelId channel, std::span<const std::byte> payload, const UdpAddresses& addresses,
                    bool ecn_ce, bool local);
@@ -141,7 +143,8 @@ class WorkerCore {
     std::vector<XskSocket> sockets_;
     std::size_t senders_;  // how many of them send: the first ones
     UniqueFd epoll_;
-    std::vector<std::unique_ptr<Stream>> streams_;
+    std::vector<std::unique_ptr<Stream>> streams_;  // by number; null: not this worker's
+    std::vector<Stream*> active_;                   // those with a task: idle ones cost a packet nothing
     Receiver receiver_;
     std::unordered_map<std::uint64_t, Task> tasks_;
     std::array<std::byte, sizeof(ask_hdr)> ack_{};

@@ -24,7 +24,7 @@ struct SwitchConfig {
     std::string swap_barrier = "auto";
     std::uint32_t sram_kib = 20480;  // per pipeline: 16 stages of 1280 KiB
     bool allow_over_budget = false;
-    std::uint32_t max_channels = 256;
+    std::uint32_t max_channels = 1024;
     std::uint32_t max_flows = 1024;
     std::uint32_t max_tasks = 64;
     std::uint32_t aggregators = 32768;  // per AA, at most, where a task does not say

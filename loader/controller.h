@@ -131,8 +131,14 @@ class Controller {
 
     [[nodiscard]] Mark mark() const;
 
-    // Returns the port that the host is behind.
-    Result<std::string> register_channel(const ChannelId& channel, std::uint32_t incarnation);
+    struct Registration {
+        std::string port;               // that the host is behind
+        std::uint32_t incarnation = 0;  // registered now
+    };
+    // In place of `replaces` (0: of none). If another is registered, changes nothing and returns that one;
+    // but `incarnation` itself may be registered already.
+    Result<Registration> register_channel(const ChannelId& channel, std::uint32_t incarnation,
+                                          std::uint32_t replaces);
     Result<> unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
     Result<TaskGrant> open_task(const TaskRequest& request);
     Result<> join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
@@ -177,6 +183,7 @@ class Controller {
     struct Flow {
         std::uint32_t index = 0;
         std::uint64_t sram = 0;  // bytes taken from the budget
+        bool cut = false;        // its channel is gone: what it counted stays until its task closes
     };
     struct Task {
         enum class State { kOpening, kOpen, kClosing };
@@ -220,10 +227,11 @@ class Controller {
     Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
                            std::uint32_t ifindex) const;
     Result<> drop_channel(const ChannelId& channel);
-    Result<> drop_flows_of_channel(const ChannelId& channel);
+    Result<> cut_flows_of_channel(const ChannelId& channel);
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
     void evict_idle_channel();
+    void evict_cut_flow();
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
     Result<bool> is_joined(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,

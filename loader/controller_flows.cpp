@@ -73,29 +73,31 @@ Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel
     return {};
 }
 
-Result<std::string> Controller::register_channel(const ChannelId& channel, std::uint32_t incarnation) {
+Result<Controller::Registration> Controller::register_channel(const ChannelId& channel,
+                                                              std::uint32_t incarnation,
+                                                              std::uint32_t replaces) {
     ASK_PASS(check_channel(channel, incarnation));
     const auto port = ports_.route_to(channel.host);
     ASK_TRY(port, "register " + channel_name(channel));
 
     Lock lock(mutex_);
-    const auto is_registered = [&]() -> Result<bool> {
+    // Nothing: it may be done.
+    const auto settled = [&]() -> Result<std::optional<Registration>> {
         const auto it = channels_.find(channel);
-        if (it == channels_.end() || it->second.incarnation != incarnation) {
-            return false;
+        const std::uint32_t current = it == channels_.end() ? 0 : it->second.incarnation;
+        if (current != incarnation) {
+            return current == replaces ? std::optional<Registration>() : Registration{port->name, current};
         }
         if (it->second.ifindex != port->ifindex) {
             return Error(Errc::kUnsupported, channel_name(channel) + " is now behind port " + port->name +
                                                  ", where it is not registered: take a new incarnation");
         }
-        return true;
+        return std::optional(Registration{port->name, current});
     };
-    auto registered = is_registered();
-    if (!registered.ok()) {
-        return std::move(registered).error();
-    }
+    auto registered = settled();
+    ASK_PASS(registered);
     if (*registered) {
-        return port->name;
+        return **registered;
     }
     if (!channel_pool_.has_free() && !channel_pool_.has_retired()) {
         evict_idle_channel();
@@ -106,7 +108,7 @@ Result<std::string> Controller::register_channel(const ChannelId& channel, std::
                                        " channels of the switch are in use: raise its max_channels");
     }
     // take() may have let another request in.
-    registered = is_registered();
+    registered = settled();
     auto written = !registered.ok() || *registered
                        ? Result<>()
                        : write_channel(*index, channel, incarnation, port->ifindex);
@@ -121,13 +123,14 @@ Result<std::string> Controller::register_channel(const ChannelId& channel, std::
         if (!written.ok()) {
             return std::move(written).error();
         }
-        return registered.ok() ? Result<std::string>(port->name) : std::move(registered).error();
+        ASK_PASS(registered);
+        return **registered;
     }
     channels_[channel] = {*index, incarnation, port->ifindex, Clock::now()};
     sram_.take(channel_bytes());
     spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
                  port->name);
-    return port->name;
+    return Registration{port->name, incarnation};
 }
 
 Result<> Controller::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
@@ -147,7 +150,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
     if (it == channels_.end()) {
         return {};
     }
-    ASK_TRY(drop_flows_of_channel(channel), channel_name(channel));
+    ASK_TRY(cut_flows_of_channel(channel), channel_name(channel));
     ASK_TRY(plane_.maps().channel_ids.erase(channel_key(channel)), channel_name(channel));
     channel_pool_.retire(it->second.index);
     sram_.give_back(channel_bytes());
@@ -171,15 +174,14 @@ Result<> Controller::drop_flow(const FlowKey& key) {
     return {};
 }
 
-Result<> Controller::drop_flows_of_channel(const ChannelId& channel) {
-    std::vector<FlowKey> keys;
-    for (const auto& [key, flow] : flows_) {
-        if (key.second == channel) {
-            keys.push_back(key);
+// A sender gives its channel back once its FIN is acknowledged, and the channel may go, or be registered
+// anew, while the task still runs: nothing leads to its flow any more, but what that counted is the task's.
+Result<> Controller::cut_flows_of_channel(const ChannelId& channel) {
+    for (auto& [key, flow] : flows_) {
+        if (key.second == channel && !flow.cut) {
+            ASK_PASS(plane_.maps().flow_ids.erase(flow_key(key.first, key.second)));
+            flow.cut = true;
         }
-    }
-    for (const FlowKey& key : keys) {
-        ASK_PASS(drop_flow(key));
     }
     return {};
 }
@@ -197,7 +199,9 @@ Result<> Controller::drop_flows_of_task(std::uint64_t instance) {
 void Controller::evict_idle_channel() {
     std::set<ChannelId> busy;
     for (const auto& [key, flow] : flows_) {
-        busy.insert(key.second);
+        if (!flow.cut) {
+            busy.insert(key.second);
+        }
     }
     const ChannelId* oldest = nullptr;
     Clock::time_point since = Clock::now() - limits_.lease;
@@ -219,6 +223,17 @@ void Controller::evict_idle_channel() {
     }
 }
 
+// What flows counted whose channels are gone is worth less than another flow.
+void Controller::evict_cut_flow() {
+    const auto cut = std::ranges::find_if(flows_, [](const auto& item) { return item.second.cut; });
+    if (cut == flows_.end()) {
+        return;
+    }
+    if (const auto dropped = drop_flow(FlowKey(cut->first)); !dropped.ok()) {
+        spdlog::error("cannot make room for a flow: {}", dropped.error().text());
+    }
+}
+
 // True: joined under this key already. False: may join. An error says why it may not.
 Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& channel,
                                    std::uint32_t incarnation, const ask_check_key& key) const {
@@ -237,7 +252,7 @@ Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& chan
                                              hex(incarnation));
     }
     const auto flow = flows_.find({instance, channel});
-    if (flow == flows_.end()) {
+    if (flow == flows_.end() || flow->second.cut) {
         return false;
     }
     const auto entry = plane_.maps().flows.find(flow->second.index);
@@ -292,6 +307,10 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
                          std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +
                          port->name + " has " + std::to_string(port->mtu) + ": use fewer rows, or raise it");
     }
+    if (flows_.contains(key)) {
+        // Cut: its sender tries again under another incarnation, and has sent nothing under the last.
+        ASK_PASS(drop_flow(key));
+    }
     entry.task_instance = htobe64(key.first);
     entry.channel = registered.index;
     entry.task = task.index;
@@ -312,6 +331,9 @@ Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel,
     auto joined = is_joined(instance, channel, incarnation, entry.key);
     if (!joined.ok() || *joined) {
         return joined.ok() ? Result<>() : Result<>(std::move(joined).error());
+    }
+    if (!flow_pool_.has_free() && !flow_pool_.has_retired()) {
+        evict_cut_flow();
     }
     const auto index = take(lock, flow_pool_);
     if (!index) {

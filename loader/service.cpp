@@ -139,6 +139,20 @@ grpc::Status given_up() {
     return {grpc::StatusCode::CANCELLED, "its caller has given it up"};
 }
 
+// By name for people, and in the details for who tries again.
+grpc::Status refuse_registration(const v1::RegisterChannelRequest& request, std::uint32_t current) {
+    const auto incarnation = [](std::uint32_t value) {
+        return value == 0 ? std::string("no incarnation") : fmt::format("incarnation {:08x}", value);
+    };
+    v1::RegisterChannelRefusal refusal;
+    refusal.set_incarnation(current);
+    return {grpc::StatusCode::FAILED_PRECONDITION,
+            "the channel is registered with " + incarnation(current) + ", not with " +
+                incarnation(request.replaces()) + ", which " + incarnation(request.incarnation()) +
+                " was to replace",
+            refusal.SerializeAsString()};
+}
+
 grpc::Status cancelled() {
     return {grpc::StatusCode::CANCELLED, "the fetch was cancelled, or its reader went away"};
 }
@@ -194,12 +208,15 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* /*context*/,
     if (!channel.ok()) {
         return to_status(channel.error());
     }
-    auto port = controller_.register_channel(*channel, request->incarnation());
-    if (!port.ok()) {
-        return to_status(port.error());
+    const auto done = controller_.register_channel(*channel, request->incarnation(), request->replaces());
+    if (!done.ok()) {
+        return to_status(done.error());
+    }
+    if (done->incarnation != request->incarnation()) {
+        return refuse_registration(*request, done->incarnation);
     }
     fill_mark(reply->mutable_mark());
-    reply->set_port(*port);
+    reply->set_port(done->port);
     return grpc::Status::OK;
 }
 

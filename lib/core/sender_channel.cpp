@@ -386,6 +386,8 @@ const SenderStats& SenderChannel::Impl::stats() {
 void SenderChannel::Impl::end_task() {
     packer_.reset();
     key_.reset();
+    // Of the hundreds of channels that a host may have, few have a task.
+    store_ = {};
     finished_ = fin_sent_ = fin_acked_ = false;
 }
 

@@ -19,7 +19,7 @@ struct PlanLimits {
     std::uint64_t sram_left = 0;         // of them, not in use
     std::uint32_t aggregators = 0;       // per AA, if that is decided already
     std::uint32_t copies = 1;            // that share a region's aggregators
-    std::optional<Geometry> geometry;    // if that is decided already, with its rows
+    std::optional<Geometry> geometry{};  // if that is decided already, with its rows
 };
 
 // What a plan promises, as shares of the input's tuples.

@@ -126,7 +126,9 @@ sends_for_a_task_that_is_over() {
         fail "a task that is over is said to be running"
     refused 'ABORTED|NOT_FOUND' . "$receiver_agent" Agent/Join "$(join_as 77 1)"
     # The channel is free for another life, in which the old one's packets are nobody's.
-    call "$switch" Switch/RegisterChannel "$(channel 2)" >/dev/null
+    refused FAILED_PRECONDITION 'registered with incarnation 00000001, not with no incarnation' \
+        "$switch" Switch/RegisterChannel "$(channel 2)"
+    call "$switch" Switch/RegisterChannel "$(channel 2 | jq -c '.replaces = 1')" >/dev/null
     dropped bad_incarnation packet data 3
     feed 10001 30000
     exec 9>&-

@@ -64,6 +64,29 @@ during_fetch() {
     nothing_left "killed while a task's copy is being fetched"
 }
 
+# Stopped for longer than a lease, with nobody able to renew it meanwhile: the task is not the worse for it.
+stopped_for_longer_than_a_lease() {
+    DEADLINE=60 stream_task long long 10000
+    lab_do kill sw -STOP
+    sleep $((lease + 3))
+    feed 10001 20000
+    wait_for 20 sent_at_least 20000 h2
+    lab_do kill sw -CONT
+    # Not before it has looked at its leases, and heard the receiver.
+    wait_for 20 renewed long
+    feed 20001 30000
+    exec 9>&-
+    exact long
+    jq -e '.tuples_switch > 0.5 * .tuples_sent' "$scratch/long-recv.json" >/dev/null ||
+        fail "its region was not used: $(cat "$scratch/long-recv.json")"
+    nothing_left "stopped for longer than a lease while a task streams"
+}
+
+renewed() {
+    on sw askctl tasks --json |
+        jq -e --arg id "$1" --argjson lease "$lease" 'any(.[]; .id == $id and .lease_left_seconds > $lease - 1)' >/dev/null
+}
+
 # Stopped, it takes the request for a new task and does not answer; then it dies.
 during_set_up() {
     lab_do kill sw -STOP
@@ -105,6 +128,7 @@ away_at_set_up() {
 deaths_lab --hosts 3 --config-switch "$scratch/slow.toml"
 for phase in flipped passed confirmed; do in_phase "$phase"; done
 during_fetch
+stopped_for_longer_than_a_lease
 during_set_up
 away_at_set_up
 still_works

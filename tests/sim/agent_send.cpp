@@ -164,20 +164,23 @@ Job<Result<bool>> Agent::register_channel(Sending& sending) {
         channel.data.abandon(world_.draw_u32());
     }
     Controller& server = switchd(offer.switch_number);
-    std::function<Job<Result<Mark>>()> enter = [&server, id = channel.data.id(),
-                                                as = channel.data.incarnation()] {
-        return server.register_channel(id, as);
-    };
-    const Result<Mark> mark = co_await call<Mark>(world_, server.process, kCallWait, std::move(enter));
-    if (!mark.ok()) {
-        world_.note("agent %u: register: %s", host_, mark.error().text().c_str());
-        co_return is_transient(mark.error()) ? Result<bool>(false) : Result<bool>(mark.error());
+    using Registration = Controller::Registration;
+    std::function<Job<Result<Registration>>()> enter =
+        [&server, id = channel.data.id(), as = channel.data.incarnation(), replaces = channel.registered_as] {
+            return server.register_channel(id, as, replaces);
+        };
+    const Result<Registration> done =
+        co_await call<Registration>(world_, server.process, kCallWait, std::move(enter));
+    if (!done.ok()) {
+        world_.note("agent %u: register: %s", host_, done.error().text().c_str());
+        co_return is_transient(done.error()) ? Result<bool>(false) : Result<bool>(done.error());
     }
-    channel.registered = *mark;
+    channel.registered = done->first;
     channel.switch_number = offer.switch_number;
-    channel.registered_as = channel.data.incarnation();
-    // Otherwise the switch was restarted after the task had been opened there: the offer is out of date.
-    co_return *mark == offer.mark;
+    channel.registered_as = done->second;
+    // Otherwise it is tried again, in place of what the switch has; or the switch was restarted after the
+    // task had been opened there, and the offer is out of date.
+    co_return done->second == channel.data.incarnation() && done->first == offer.mark;
 }
 
 Job<Result<Done>> Agent::stream(Sending& sending) {

@@ -304,23 +304,26 @@ Job<> Controller::drop_channel(ChannelId channel) {
     co_return Done{};
 }
 
-Job<Result<Mark>> Controller::register_channel(ChannelId channel, std::uint32_t incarnation) {
+Job<Result<Controller::Registration>> Controller::register_channel(ChannelId channel,
+                                                                   std::uint32_t incarnation,
+                                                                   std::uint32_t replaces) {
     co_await ready();
     AsyncMutex::Lock lock = co_await memory_->mutex.lock(world_.clock);
     const auto registered = [&] {
         const auto it = memory_->channels.find(channel);
-        return it != memory_->channels.end() && it->second.incarnation == incarnation;
+        return it == memory_->channels.end() ? 0U : it->second.incarnation;
     };
-    if (registered()) {
-        co_return plane_.mark();
+    const auto settled = [&] { return registered() == incarnation || registered() != replaces; };
+    if (settled()) {
+        co_return Registration{plane_.mark(), registered()};
     }
     const std::optional<std::uint32_t> index = co_await take(memory_->channel_pool, lock);
     if (!index) {
         co_return Error(Errc::kLimit, "all channels of the switch are in use");
     }
-    if (registered()) {
+    if (settled()) {
         memory_->channel_pool.put_back(*index);
-        co_return plane_.mark();
+        co_return Registration{plane_.mark(), registered()};
     }
     sim_plane& maps = plane_.maps();
     const std::uint32_t at = network_.switch_of(host_of(channel.host));
@@ -338,7 +341,7 @@ Job<Result<Mark>> Controller::register_channel(ChannelId channel, std::uint32_t 
     sim_ids_set(&maps.channel_ids, &id, sizeof(id), *index);
     memory_->channels[channel] = {*index, incarnation};
     co_await step("registered a channel");
-    co_return plane_.mark();
+    co_return Registration{plane_.mark(), incarnation};
 }
 
 Job<Result<Done>> Controller::unregister_channel(ChannelId channel, std::uint32_t incarnation) {

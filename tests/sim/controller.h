@@ -61,7 +61,10 @@ class Controller {
     void kill();
 
     // The control interface; to be called through call().
-    Job<Result<Mark>> register_channel(ChannelId channel, std::uint32_t incarnation);
+    // The incarnation that is registered now: another than the one asked for if `replaces` is not it.
+    using Registration = std::pair<Mark, std::uint32_t>;
+    Job<Result<Registration>> register_channel(ChannelId channel, std::uint32_t incarnation,
+                                               std::uint32_t replaces);
     Job<Result<Done>> unregister_channel(ChannelId channel, std::uint32_t incarnation);
     Job<Result<Grant>> open_task(OpenRequest request);
     Job<Result<Mark>> join_flow(std::uint64_t instance, ChannelId channel, std::uint32_t incarnation,

@@ -12,6 +12,7 @@
 
 #include "lib/base/standard_fds.h"
 #include "lib/client/receive_session.h"
+#include "lib/core/limits.h"
 #include "lib/text/decimal.h"
 #include "lib/text/stats_json.h"
 #include "tools/cli/causes.h"
@@ -59,7 +60,7 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("FILE")
         ->capture_default_str();
     app.add_option("--senders", flags.senders, "how many sends make the task whole")
-        ->check(CLI::Range(1U, 65535U))
+        ->check(CLI::Range(1U, kMaxSenders))
         ->type_name("N");
     app.add_option("--op", flags.op, "how values of equal keys are combined: sum, count, min or max")
         ->check(CLI::IsMember({"sum", "count", "min", "max"}))

@@ -99,11 +99,12 @@ std::string Daemon::log() const {
 }
 
 grpc::Status Daemon::register_channel(const ChannelId& channel, std::uint32_t incarnation,
-                                      v1::RegisterChannelReply* reply) {
+                                      v1::RegisterChannelReply* reply, std::uint32_t replaces) {
     v1::RegisterChannelRequest request;
     v1::RegisterChannelReply ignored;
     set_channel(channel, request.mutable_channel());
     request.set_incarnation(incarnation);
+    request.set_replaces(replaces);
     return stub_->RegisterChannel(context().get(), request, reply == nullptr ? &ignored : reply);
 }
 

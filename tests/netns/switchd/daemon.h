@@ -41,7 +41,7 @@ class Daemon {
 
     // Calls with a deadline; each returns the status and leaves the reply in `*reply`, if given.
     grpc::Status register_channel(const ChannelId& channel, std::uint32_t incarnation,
-                                  v1::RegisterChannelReply* reply = nullptr);
+                                  v1::RegisterChannelReply* reply = nullptr, std::uint32_t replaces = 0);
     grpc::Status unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
     grpc::Status open_task(const v1::OpenTaskRequest& request, v1::OpenTaskReply* reply = nullptr);
     grpc::Status join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,

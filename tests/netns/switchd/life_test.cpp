@@ -183,7 +183,7 @@ TEST_CASE("a new incarnation of a channel has seen nothing, and the old one is n
     Daemon daemon;
     set_up_task(daemon);
     CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_TX);
-    must(daemon.register_channel(kChannel, kIncarnation + 1));
+    must(daemon.register_channel(kChannel, kIncarnation + 1, nullptr, kIncarnation));
     CHECK(send_through_switch(tuple(2, "word", 1), "p1") == XDP_DROP);
     CHECK(counter(daemon.status(), "bad_incarnation") == 1);
     must(daemon.join_flow(kInstance, kChannel, kIncarnation + 1, kSecret));
@@ -194,6 +194,29 @@ TEST_CASE("a new incarnation of a channel has seen nothing, and the old one is n
     // The old incarnation's owner, late.
     must(daemon.unregister_channel(kChannel, kIncarnation));
     CHECK(daemon.status().channels_size() == 1);
+}
+
+// The simulator runs a model of the daemon, so that it could not find this.
+TEST_CASE("a registration of a channel's past that comes late overwrites nothing") {
+    Daemon daemon;
+    const auto refused_with = [&](std::uint32_t incarnation, std::uint32_t replaces) {
+        const auto status = daemon.register_channel(kChannel, incarnation, nullptr, replaces);
+        REQUIRE(status.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
+        ask::v1::RegisterChannelRefusal refusal;
+        REQUIRE(refusal.ParseFromString(status.error_details()));
+        return refusal.incarnation();
+    };
+    must(daemon.register_channel(kChannel, 1));
+    must(daemon.register_channel(kChannel, 2, nullptr, 1));
+    // Again, and late.
+    must(daemon.register_channel(kChannel, 2, nullptr, 1));
+    CHECK(refused_with(1, 0) == 2);
+    must(daemon.register_channel(kChannel, 3, nullptr, 2));
+    CHECK(refused_with(2, 1) == 3);
+    CHECK(daemon.status().channels(0).incarnation() == 3);
+    must(daemon.unregister_channel(kChannel, 3));
+    CHECK(refused_with(3, 2) == 0);
+    CHECK(daemon.status().channels_size() == 0);
 }
 
 // With room for one channel the second one has the first one's place in every array.

@@ -11,8 +11,11 @@ using namespace ask::test;
 
 namespace {
 
-ChannelLease must_get(Channels& channels, bool at_switch = false) {
-    auto lease = channels.acquire(std::make_shared<Mailbox>(), at_switch);
+// For a task of its own, unless it is told for which.
+ChannelLease must_get(Channels& channels, bool at_switch = false, std::uint64_t instance = 0) {
+    static std::uint64_t next = 1000;
+    auto lease = channels.acquire(std::make_shared<Mailbox>(),
+                                  {.instance = instance == 0 ? ++next : instance, .at_switch = at_switch});
     REQUIRE(lease.ok());
     REQUIRE(lease->has_value());
     return std::move(**lease);
@@ -38,13 +41,13 @@ TEST_CASE("who waits longest gets the next channel") {
     ChannelLease only = must_get(channels);
     const auto early = std::make_shared<Mailbox>();
     const auto late = std::make_shared<Mailbox>();
-    CHECK_FALSE(channels.acquire(early, false)->has_value());
-    CHECK_FALSE(channels.acquire(late, false)->has_value());
+    CHECK_FALSE(channels.acquire(early, {.instance = 1})->has_value());
+    CHECK_FALSE(channels.acquire(late, {.instance = 2})->has_value());
     channels.release(only);
     CHECK(late->take().empty());
     await(*early, SessionEvent::Kind::kChannelFree);
-    CHECK_FALSE(channels.acquire(late, false)->has_value());
-    auto granted = channels.acquire(early, false);
+    CHECK_FALSE(channels.acquire(late, {.instance = 2})->has_value());
+    auto granted = channels.acquire(early, {.instance = 1});
     REQUIRE(granted->has_value());
     // Whoever gives up does not keep a channel from the next.
     channels.release(**granted);
@@ -84,4 +87,58 @@ TEST_CASE("a channel in use is not taken for left over, whatever the pool knows 
     CHECK(left_over(own, {kHost, 49153}, 8) == LeftOver::kNo);
     CHECK(left_over(own, {kHost, 49153}, 99) == LeftOver::kYes);
     CHECK(left_over(own, {kHost, 49154}, 7) == LeftOver::kYes);
+}
+
+// Switch and receiver know a sender of a task by its channel. The simulator has a pool of its own, whose
+// channels stay with a send until its end: it could not find that a task cannot have more senders than that
+// has channels.
+TEST_CASE("of one task's sends each gets a channel of its own, also once another has given its back") {
+    LocalAgent agent(1);
+    Channels channels(&agent.workers, kHost, 3);
+    const ChannelLease first = must_get(channels, false, 7);
+    channels.release(first);
+    const ChannelLease second = must_get(channels, false, 7);
+    CHECK(second.id != first.id);
+    // Another task may have the one that is idle.
+    const ChannelLease other = must_get(channels, false, 8);
+    CHECK(other.id == first.id);
+    const ChannelLease third = must_get(channels, false, 7);
+    CHECK(third.id != first.id);
+    CHECK(third.id != second.id);
+}
+
+TEST_CASE("a send whose task has had all channels is refused at once, and who waits for nothing too") {
+    LocalAgent agent(1);
+    Channels channels(&agent.workers, kHost, 2);
+    const ChannelLease one = must_get(channels, false, 7);
+    const ChannelLease two = must_get(channels, false, 8);
+    // The second channel may become free, for one of the two.
+    const auto early = std::make_shared<Mailbox>();
+    const auto late = std::make_shared<Mailbox>();
+    CHECK_FALSE(channels.acquire(early, {.instance = 7})->has_value());
+    CHECK_FALSE(channels.acquire(late, {.instance = 7})->has_value());
+    // This one is no use to them.
+    channels.release(one);
+    CHECK(early->take().empty());
+    CHECK_FALSE(channels.acquire(early, {.instance = 7})->has_value());
+    channels.release(two);
+    await(*early, SessionEvent::Kind::kChannelFree);
+    CHECK((*channels.acquire(early, {.instance = 7}))->id == two.id);
+    const auto refused = channels.acquire(late, {.instance = 7});
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kLimit);
+    CHECK(refused.error().text().find("max_channels") != std::string::npos);
+    // Anew, as well.
+    CHECK_FALSE(channels.acquire(late, {.instance = 7}).ok());
+    CHECK(must_get(channels, false, 9).id == one.id);
+}
+
+TEST_CASE("a channel that is kept for another instance of the task must not have served that") {
+    LocalAgent agent(1);
+    Channels channels(&agent.workers, kHost, 1);
+    channels.release(must_get(channels, false, 7));
+    const ChannelLease lease = must_get(channels, false, 8);
+    CHECK(channels.serve(lease.id, 9));
+    CHECK_FALSE(channels.serve(lease.id, 9));
+    CHECK_FALSE(channels.serve(lease.id, 7));
 }

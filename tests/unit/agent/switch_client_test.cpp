@@ -27,6 +27,7 @@ namespace {
 constexpr Mark kOpenedOn{.switch_id = 9, .incarnation = 5};
 constexpr std::uint64_t kCopied = 11;
 constexpr std::uint64_t kEpochAsked = 3;
+constexpr milliseconds kLongEnough{20000};
 
 v1::FetchChunk chunk_of(const std::vector<std::pair<std::string, std::int64_t>>& tuples) {
     v1::FetchChunk chunk;
@@ -75,6 +76,41 @@ class ScriptedSwitch final : public v1::Switch::Service {
     const std::vector<v1::FetchChunk> chunks_;
     const grpc::Status status_;
     const milliseconds pace_;
+    int port_ = 0;
+    std::unique_ptr<grpc::Server> server_;
+};
+
+// Has one channel; `busy` requests of others come in between.
+class RegisteringSwitch final : public v1::Switch::Service {
+ public:
+    RegisteringSwitch(std::uint32_t registered, unsigned busy) : registered_(registered), busy_(busy) {
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+        builder.RegisterService(this);
+        server_ = builder.BuildAndStart();
+        REQUIRE(server_ != nullptr);
+    }
+    grpc::Status RegisterChannel(grpc::ServerContext* /*context*/, const v1::RegisterChannelRequest* request,
+                                 v1::RegisterChannelReply* reply) override {
+        if (busy_ > 0) {
+            --busy_;
+            ++registered_;
+        }
+        if (request->replaces() != registered_) {
+            v1::RegisterChannelRefusal refusal;
+            refusal.set_incarnation(registered_);
+            return {grpc::StatusCode::FAILED_PRECONDITION, "another one", refusal.SerializeAsString()};
+        }
+        registered_ = request->incarnation();
+        *reply->mutable_mark() = mark_to_proto(kOpenedOn);
+        return grpc::Status::OK;
+    }
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+    [[nodiscard]] std::uint32_t registered() const { return registered_; }
+
+ private:
+    std::uint32_t registered_;
+    unsigned busy_;
     int port_ = 0;
     std::unique_ptr<grpc::Server> server_;
 };
@@ -162,6 +198,22 @@ TEST_CASE("a copy of another switch, or of another incarnation of it, is nobody'
     another.mutable_mark()->set_switch_id(kOpenedOn.switch_id + 1);
     CHECK(refused_copy({another}) == Errc::kSwitchLost);
     CHECK(refused_copy({}, {grpc::StatusCode::NOT_FOUND, "no such task"}) == Errc::kSwitchLost);
+}
+
+TEST_CASE("a channel is registered in place of what the switch has, however often it must be told") {
+    constexpr ChannelId kOwn{.host = kHost, .port = ASK_CHANNEL_PORT_BASE};
+    RpcChannels channels;
+    RegisteringSwitch of_before(77, 0);
+    const auto told = SwitchClient(channels, of_before.address()).register_channel(kOwn, 5, 0, kLongEnough);
+    REQUIRE_MESSAGE(told.ok(), told.error().text());
+    CHECK(*told == kOpenedOn);
+    CHECK(of_before.registered() == 5);
+    // Not for ever.
+    RegisteringSwitch restless(10, 100);
+    const auto refused = SwitchClient(channels, restless.address()).register_channel(kOwn, 5, 0, kLongEnough);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kUnsupported);
+    CHECK(restless.registered() < 20);
 }
 
 TEST_CASE("a renewal tells whose switch has lost them: by instance, and all by its incarnation") {
