@@ -12,9 +12,7 @@
 namespace ask {
 
 AgainSession::AgainSession(Agent& agent, SessionIo& io, v1::OpenAgain request)
-    : agent_(agent),
-      io_(io),
-      request_(std::move(request)) {}
+    : agent_(agent), io_(io), request_(std::move(request)) {}
 
 void AgainSession::run() {
     if (auto result = run_within_limits([this] { return run_steps(); }); !result) {

@@ -206,6 +206,12 @@ void add_switch_part(v1::FlowStats& stats, const v1::FlowStats& from) {
     stats.set_tuples_evicted(stats.tuples_evicted() + from.tuples_evicted());
 }
 
+bool has_switch_part(const v1::FlowStats& stats) {
+    return stats.tuples_switch() + stats.tuples_collision() + stats.tuples_overflow() +
+               stats.tuples_contention() + stats.tuples_no_region() + stats.tuples_evicted() >
+           0;
+}
+
 void set_receiver_part(v1::FlowStats& stats, const FlowRxStats& receiver) {
     stats.set_tuples_long(receiver.tuples_long);
     stats.set_tuples_data(receiver.tuples_data);

@@ -39,6 +39,8 @@ Result<CheckSecret> secret_from_bytes(std::string_view bytes);
 void set_sender_part(v1::FlowStats& stats, const SenderStats& sender);
 void copy_sender_part(v1::FlowStats& stats, const v1::FlowStats& from);
 void add_switch_part(v1::FlowStats& stats, const v1::FlowStats& from);
+// Whether a switch has counted anything in it.
+[[nodiscard]] bool has_switch_part(const v1::FlowStats& stats);
 void set_receiver_part(v1::FlowStats& stats, const FlowRxStats& receiver);
 // Adds every field.
 void add_stats(v1::FlowStats& sum, const v1::FlowStats& stats);

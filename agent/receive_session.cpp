@@ -162,9 +162,8 @@ Result<> ReceiveSession::check_switch() {
     if (!agent_.switch_client || request_.no_switch()) {
         return agent_.switch_client || !request_.require_region() ? Result<>() : no_switch_error();
     }
-    auto info = ask_until_reached([&](milliseconds wait, RpcCancel* cancel) {
-        return agent_.switch_client->info(wait, cancel);
-    });
+    auto info = ask_until_reached(
+        [&](milliseconds wait, RpcCancel* cancel) { return agent_.switch_client->info(wait, cancel); });
     return info ? Result<>() : std::move(info).error();
 }
 
@@ -562,7 +561,7 @@ void ReceiveSession::show_progress(const std::string& state) {
             finished += sender.fin ? 1 : 0;
             add_stats(*progress.mutable_stats(), sender.stats);
         }
-        if (progress.stats().tuples_switch() == 0) {
+        if (!has_switch_part(progress.stats())) {
             add_switch_part(*progress.mutable_stats(), task.switch_part);
         }
         progress.set_senders_joined(joined);

@@ -437,7 +437,7 @@ Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
     TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
     // Whoever is not here has left.
     if (entry != nullptr) {
-        entry->left = clean_name(request.reason());
+        entry->left = clean_text(request.reason());
         entry->knows_outcome = true;
         task->mailbox->post(SessionEvent::Kind::kChanged);
         changed_.notify_all();
@@ -489,7 +489,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         }
         add_stats(*entry.mutable_stats(), sender.stats);
     }
-    if (entry.stats().tuples_switch() == 0) {
+    if (!has_switch_part(entry.stats())) {
         add_switch_part(*entry.mutable_stats(), task.switch_part);
     }
     entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task.opened).count());

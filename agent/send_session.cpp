@@ -618,8 +618,8 @@ Result<> SendSession::tick() {
 void SendSession::show_progress() {
     v1::Progress progress;
     set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
-    progress.set_state(computed_           ? "computed, waiting until " + peer_ + " takes it"
-                       : fin_acked_        ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
+    progress.set_state(computed_    ? "computed, waiting until " + peer_ + " takes it"
+                       : fin_acked_ ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
                        : !trouble_.empty() ? trouble_
                        : finished_         ? "draining"
                                            : "streaming");
@@ -634,7 +634,8 @@ void SendSession::describe(const std::string& state) {
 
 v1::AgentTask SendSession::description(const std::string& state) const {
     v1::AgentTask task;
-    task.set_id(request_.task_id());
+    // It may be no valid one.
+    task.set_id(clean_name(request_.task_id()));
     task.set_instance(offer_.instance());
     task.set_role("sender");
     task.set_state(state);
@@ -676,7 +677,7 @@ Result<> SendSession::report_done() {
 }
 
 void SendSession::give_up(const Error& error) {
-    spdlog::warn("task {}: send to {} failed: {}", request_.task_id(),
+    spdlog::warn("task {}: send to {} failed: {}", clean_name(request_.task_id()),
                  peer_.empty() ? clean_name(request_.to()) : peer_, error.text());
     io_.fail(error);
     if (renew_) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "agent/convert.h"
+
 namespace ask {
 namespace {
 
@@ -60,7 +62,7 @@ Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until, bool for_room) 
             return Error(Errc::kAborted, "its application ended early");
         }
         if (*received == LocalIo::kDone && request.has_give_up()) {
-            return Error(Errc::kAborted, request.give_up().reason().substr(0, kLongestReason));
+            return Error(Errc::kAborted, clean_text(request.give_up().reason().substr(0, kLongestReason)));
         }
         if (*received == LocalIo::kDone) {
             wake.request = std::move(request);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/switch_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "agent/convert.h"
@@ -83,23 +84,24 @@ Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, millise
 // Whoever has the channel may replace what the switch has; a request of its past, which nobody waits for any
 // more, may not (design: compare and set).
 Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation,
-                                            std::uint32_t replaces, milliseconds wait,
-                                            RpcCancel* cancel) {
+                                            std::uint32_t replaces, milliseconds wait, RpcCancel* cancel) {
     v1::RegisterChannelRequest request;
     *request.mutable_channel() = channel_to_proto(channel);
     request.set_incarnation(incarnation);
     request.set_replaces(replaces);
+    const auto until = Clock::now() + wait;
     for (unsigned attempt = 1;; ++attempt) {
-        RpcCall call(channels_, wait, cancel);
+        const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+        RpcCall call(channels_, std::max(left, milliseconds(1)), cancel);
         v1::RegisterChannelReply reply;
         const grpc::Status status = call.verdict(stub_->RegisterChannel(&call.context(), request, &reply));
         if (status.ok()) {
             return mark_from_proto(reply.mark());
         }
         v1::RegisterChannelRefusal refusal;
-        const bool told =
-            status.error_code() == grpc::StatusCode::FAILED_PRECONDITION && !status.error_details().empty() &&
-            refusal.ParseFromString(status.error_details()) && refusal.incarnation() != request.replaces();
+        const bool told = status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
+                          refusal.ParseFromString(status.error_details()) && refusal.told() &&
+                          refusal.incarnation() != request.replaces();
         if (!told || attempt == kMostRegisterTries) {
             return explain(from_status(status, name()), address_);
         }

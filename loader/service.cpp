@@ -146,6 +146,7 @@ grpc::Status refuse_registration(const v1::RegisterChannelRequest& request, std:
     };
     v1::RegisterChannelRefusal refusal;
     refusal.set_incarnation(current);
+    refusal.set_told(true);
     return {grpc::StatusCode::FAILED_PRECONDITION,
             "the channel is registered with " + incarnation(current) + ", not with " +
                 incarnation(request.replaces()) + ", which " + incarnation(request.incarnation()) +
@@ -336,7 +337,9 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
             v1::FetchChunk chunk;
             const auto filled = walker.fill(*chunk.mutable_entries(), kChunkBytes);
             if (!filled.ok()) {
-                return to_status(filled.error());
+                // What is confirmed and blanked meanwhile may look like nothing that a sender writes.
+                const auto same = controller_.end_fetch(request->instance(), *source);
+                return to_status(same.ok() ? filled.error() : same.error());
             }
             more = *filled;
             if (context->IsCancelled() || (!chunk.entries().empty() && !writer->Write(chunk))) {

@@ -64,7 +64,8 @@ Rig::~Rig() {
 }
 
 Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const CheckSecret& secret) {
-    const auto registered = client_->register_channel(kChannel, ++incarnation_, kWait);
+    const std::uint32_t replaces = incarnation_++;
+    const auto registered = client_->register_channel(kChannel, incarnation_, replaces, kWait);
     ASK_PASS(registered);
     auto opened = client_->open_task(request, kWait);
     ASK_PASS(opened);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/hotkeys/trial.h"
 
+#include <fcntl.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -233,6 +234,7 @@ Result<> Run::start_swapper() {
                                                           .instance = instance_,
                                                           .mark = mark_,
                                                           .client = rig_.client(),
+                                                          .standstill = kFetchWait,
                                                           .settings = {},
                                                           .places = trial_.aggregators / 2,
                                                           .arrivals = arrivals_,
@@ -405,9 +407,10 @@ Result<> Run::collect() {
 
 Result<> Run::check_answer() {
     ASK_PASS(table_->finish());
-    auto fds = static_cast<MemfdTableMemory&>(table_->memory()).take_sealed();
-    ASK_PASS(fds);
-    const auto answer = client::ResultMap::open(std::move(fds->first), std::move(fds->second));
+    auto sealed = static_cast<MemfdTableMemory&>(table_->memory()).take_sealed();
+    ASK_PASS(sealed);
+    const auto answer = client::ResultMap::open(UniqueFd(::fcntl(sealed->slots.fd(), F_DUPFD_CLOEXEC, 0)),
+                                                UniqueFd(::fcntl(sealed->keys.fd(), F_DUPFD_CLOEXEC, 0)));
     ASK_PASS(answer);
     std::vector<std::uint64_t> wanted = stream_.counts();
     ASK_PASS(answer->each_sorted([&wanted](std::string_view key, std::int64_t value) -> Result<> {

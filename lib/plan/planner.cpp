@@ -5,9 +5,11 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/core/sram.h"
 #include "lib/plan/key_loss.h"
@@ -89,6 +91,8 @@ class Planner {
 
  private:
     void try_row(Geometry geometry);
+    void try_rows();
+    void trim_memory();
     void try_assignment(const Geometry& geometry, const KeyClass& short_keys, const KeyClass& medium_keys);
     [[nodiscard]] PlanEstimate estimate(const Geometry& geometry, double data, double fill,
                                         double collisions) const;
@@ -105,7 +109,9 @@ class Planner {
     KeyClass short_;                          // keys of one word
     std::array<KeyClass, ASK_MAX_M> medium_;  // [m-1]: of 2 to m words
     std::array<KeyClass, ASK_MAX_M> any_;     // [m-1]: of 1 to m words, where there are no short slots
+    std::uint64_t most_words_ = std::numeric_limits<std::uint64_t>::max();
     std::optional<Plan> best_;
+    double best_keys_ = 0;  // that its slots take
 };
 
 double input_length(const KeySample& sample) {
@@ -174,11 +180,7 @@ void Planner::try_assignment(const Geometry& geometry, const KeyClass& short_key
     const double fill = data / geometry.slots() / std::max(shorts.largest, mediums.largest);
     const std::uint32_t most = most_for(geometry);
     const bool free_choice = limits_.sram_total > 0 && limits_.aggregators == 0;
-    const double keys = std::min(short_keys.distinct() + medium_keys.distinct(), double{1ULL << 40U});
-    const double places = kPlacesPerKey * limits_.copies * keys;
-    const auto wanted = static_cast<std::uint64_t>(places / geometry.slots() * geometry.aas());
-    const std::uint64_t words = std::min(std::bit_floor(std::uint64_t{most} * geometry.aas()),
-                                         std::max(std::bit_floor(wanted), std::uint64_t{kLeastRegionWords}));
+    const std::uint64_t words = std::min(std::bit_floor(std::uint64_t{most} * geometry.aas()), most_words_);
     for (unsigned halved = 0; halved < (free_choice ? kHalvings : 1U); ++halved) {
         const std::uint32_t aggregators =
             free_choice ? aggregators_within(geometry, limits_.copies, words >> halved) : most;
@@ -200,6 +202,7 @@ void Planner::try_assignment(const Geometry& geometry, const KeyClass& short_key
                          .aggregators = free_choice ? aggregators : limits_.aggregators,
                          .slot_map = {.short_slot = shorts.slot, .medium_slot = mediums.slot},
                          .estimate = now};
+            best_keys_ = short_keys.distinct() + medium_keys.distinct();
         }
     }
 }
@@ -244,16 +247,7 @@ bool Planner::can_win(const Geometry& geometry, const KeyClass& short_keys,
     return estimate(geometry, data, data / geometry.slots() / largest, 0).cost() < best_->estimate.cost();
 }
 
-Result<Plan> Planner::best() {
-    if (limits_.geometry) {
-        try_row(*limits_.geometry);
-        return best_ ? Result<Plan>(*best_)
-                     : Error(Errc::kLimit, "no key fits a slot of " + to_string(*limits_.geometry) +
-                                               ", or no memory is left on the switch");
-    }
-    if (any_.back().share() <= 0) {
-        return Error(Errc::kLimit, "no key fits any slot");
-    }
+void Planner::try_rows() {
     for (unsigned shorts = 0; shorts <= ASK_MAX_SLOTS; ++shorts) {
         for (unsigned groups = 0; shorts + groups <= ASK_MAX_SLOTS; ++groups) {
             // Groups of one array are short slots by another name.
@@ -265,10 +259,42 @@ Result<Plan> Planner::best() {
             }
         }
     }
+}
+
+// The geometry is chosen as if all that is free were this task's. Chosen with what its keys need it would be
+// the one whose region happens to be rounded least.
+void Planner::trim_memory() {
+    const Geometry geometry = best_->geometry;
+    const double a_place = static_cast<double>(geometry.aas()) / geometry.slots();  // words
+    const double enough = kPlacesPerKey * limits_.copies * best_keys_ * a_place;
+    const std::uint64_t words = std::bit_ceil(std::uint64_t{best_->aggregators} * geometry.aas());
+    most_words_ = words;
+    while (most_words_ > kLeastRegionWords && static_cast<double>(most_words_) > enough) {
+        most_words_ /= 2;
+    }
+    if (most_words_ < words) {
+        const std::optional<Plan> untrimmed = std::exchange(best_, std::nullopt);
+        try_row(geometry);
+        best_ = best_ ? best_ : untrimmed;
+    }
+}
+
+Result<Plan> Planner::best() {
+    if (limits_.geometry) {
+        try_row(*limits_.geometry);
+    } else {
+        try_rows();
+    }
+    if (!best_ && any_.back().share() <= 0) {
+        return Error(Errc::kLimit, "no key fits any slot");
+    }
     if (!best_) {
-        return Error(Errc::kLimit, "no geometry fits " + std::to_string(limits_.payload_limit) +
+        return Error(Errc::kLimit, "no geometry fits the keys, " + std::to_string(limits_.payload_limit) +
                                        " bytes of payload and " + std::to_string(limits_.sram_left / 1024) +
                                        " KiB of the switch's memory");
+    }
+    if (limits_.sram_total > 0 && limits_.aggregators == 0) {
+        trim_memory();
     }
     return *best_;
 }

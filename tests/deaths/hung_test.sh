@@ -51,7 +51,7 @@ at_open() {
 
 # Two senders on one host: a channel that the switch knows, and one that it has to be told of.
 at_join() {
-    receive join-recv hungjoin --senders 2
+    receive join-recv hungjoin --senders 2 --geometry default --aggregators 1024
     wait_for 10 in_state hungjoin "waiting for senders"
     hang
     local -a senders=()

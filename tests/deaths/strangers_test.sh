@@ -33,7 +33,7 @@ channel() {
 
 # look_up ID: $offer is what the receiver's agent says of the task.
 look_up() {
-    offer=$(call "$receiver_agent" Agent/Lookup "{\"task_id\": \"$1\"}")
+    offer=$(call "$receiver_agent" Agent/Lookup "{\"task_id\": \"$1\", \"wait_ms\": 2000}")
 }
 
 # join_as SENDER INCARNATION: the order to join the task of $offer.

@@ -55,7 +55,8 @@ bad_inputs() {
     printf 'the\nthe\r\n' >"$scratch/crlf.txt"
     bad_input crlf.txt 'crlf.txt:2:4: .*--crlf' --count
     # Its first half is sent before the rest is missed.
-    seq 100000 | gzip | head -c 100000 >"$scratch/cut.gz"
+    seq 100000 | gzip >"$scratch/whole.gz"
+    head -c 100000 "$scratch/whole.gz" >"$scratch/cut.gz"
     bad_input cut.gz 'cut.gz: is cut short: its gzip data ends at byte 100000' --count
     printf '\xfd7zXZ\0rest' >"$scratch/words.xz"
     bad_input words.xz 'words.xz: is xz data.*xz -dc' --count
@@ -184,7 +185,7 @@ other_port() {
     lab_do restart h2
     agent_says h2 'control port 5791: who sends here says --to h2:5791' || fail "the ready line does not name the port"
     [[ $(on h2 askctl status --json | jq .control_port) == 5791 ]] || fail "status does not name the port"
-    spawn "$scratch/port-recv" h2 ask-recv --task port --senders 3 --deadline 20 </dev/null
+    spawn "$scratch/port-recv" h2 ask-recv --task port --senders 3 --deadline 20 --geometry default --aggregators 1024 </dev/null
     receiver=$spawned
     # The switch is told where the receiver is.
     wait_for 10 switch_knows port 198.18.2.2:5791

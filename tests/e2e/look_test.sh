@@ -38,6 +38,9 @@ while_it_runs() {
     code=0
     timeout --signal=INT 2 "$lab" exec --name "$name" h3 -- askctl tasks --watch 0.2 >"$scratch/watch" || code=$?
     ((code == 124 || code == 130)) || fail "askctl tasks --watch ended with $code"
+    code=0
+    timeout 10 "$build/bin/askctl" tasks --watch nan 2>"$scratch/nan.err" || code=$?
+    ((code == 2)) || fail "askctl tasks --watch nan ended with $code"
     (($(grep -c '^live ' "$scratch/watch") > 2)) || fail "--watch looked less than three times"
     pass "a look every so often"
 
@@ -59,6 +62,24 @@ afterwards() {
     pass "a task that has ended is still shown"
 }
 
+# On a terminal, also once all of it is read.
+how_much_is_read() {
+    receive share share --senders 2
+    hold share h2 share
+    printf 'a\t1\n' >"$scratch/share.tsv"
+    spawn "$scratch/terminal" h1 script -qec "ask-send --task share --to h3 $scratch/share.tsv" /dev/null
+    local -r first=$spawned
+    wait_for 20 grep -q 'waiting for the result, .* % read' "$scratch/terminal.out"
+    grep -q 'waiting for the result, 100 % read' "$scratch/terminal.out" ||
+        fail "not all is read: $(tail -c 300 "$scratch/terminal.out")"
+    exec 9>&-
+    exit_of "$first"
+    ((code == 0)) || fail "ask-send on a terminal ended with $code: $(cat "$scratch/terminal.out")"
+    exit_of "$receiver"
+    ((code == 0)) || fail "ask-recv ended with $code: $(cat "$scratch/share.err")"
+    pass "how much of a file is read"
+}
+
 # The receiver's user learns what the sender's user does.
 why_a_sender_gave_up() {
     receive bad bad --senders 1
@@ -67,6 +88,14 @@ why_a_sender_gave_up() {
     expect "$scratch/bad-send" 3 'bad.tsv:2:[0-9]+: no TAB' "$spawned"
     expect "$scratch/bad" 11 'sender h1 .*gave up: .*bad.tsv:2:[0-9]+: no TAB' "$receiver"
     on h3 askctl task explain bad | grep -q 'What went wrong: .*no TAB' || fail "explain does not say what went wrong"
+    # A file's name is any bytes, and long.
+    local -r odd=$scratch/$(printf 'x%.0s' {1..150})$'\xff.tsv'
+    cp "$scratch/bad.tsv" "$odd"
+    receive odd odd --senders 1
+    spawn "$scratch/odd-send" h1 ask-send --task odd --to h3 "$odd"
+    expect "$scratch/odd-send" 3 'tsv:2:[0-9]+: no TAB' "$spawned"
+    ! grep -q protobuf "$scratch/odd-send.err" || fail "ask-send lets protobuf speak: $(cat "$scratch/odd-send.err")"
+    expect "$scratch/odd" 11 'sender h1 .*gave up: .*[?]\.tsv:2:[0-9]+: no TAB' "$receiver"
     pass "a receiver is told why its sender gave up"
 }
 
@@ -103,6 +132,7 @@ not_from_elsewhere() {
 lab_up --hosts 3
 while_it_runs
 afterwards
+how_much_is_read
 why_a_sender_gave_up
 cancelled
 not_from_elsewhere

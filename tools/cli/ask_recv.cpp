@@ -273,7 +273,8 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
         }
     }
     if (!flags.again) {
-        progress.say(receive_summary(flags.common.task, result.report.stats, setup_of(received.session.info())));
+        progress.say(
+            receive_summary(flags.common.task, result.report.stats, setup_of(received.session.info())));
     }
     return code;
 }
@@ -313,8 +314,7 @@ int run(const Flags& flags) {
     }
     // There is nothing left to tear down, and a stuck reader must not hold us.
     signals->unblock();
-    return finish(flags, *result, {flags.to_stdout() ? STDOUT_FILENO : output->fd()}, *stats_file,
-                  progress);
+    return finish(flags, *result, {flags.to_stdout() ? STDOUT_FILENO : output->fd()}, *stats_file, progress);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -208,12 +209,18 @@ int counters(const Flags& flags) {
     });
 }
 
+// CLI11 finds "nan" to be in every range.
+std::string refuse_nan(const std::string& text) {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
+}
+
 void add_watch(CLI::App* command, Flags& flags) {
     command
         ->add_option("--watch", flags.watch, "look again every SECONDS (1 if it is not said), until Ctrl-C")
         ->expected(0, 1)
         ->default_str("1")
         ->check(CLI::Range(0.1, 3600.0))
+        ->check(refuse_nan)
         ->type_name("[SECONDS]");
 }
 

@@ -22,6 +22,8 @@ namespace ask::cli {
 namespace {
 
 constexpr std::chrono::seconds kAnswer{5};
+// A status lists tasks by the thousand, with the names of all their senders: more than gRPC's 4 MiB.
+constexpr int kLongestAnswer = 1 << 28;
 
 void limit(grpc::ClientContext& context) {
     context.set_deadline(gpr_time_from_seconds(kAnswer.count(), GPR_TIMESPAN));
@@ -47,14 +49,19 @@ Error explain(const grpc::Status& status, const std::string& who, const std::str
     }
 }
 
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kLongestAnswer);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
 // unix:PATH takes absolute and relative paths.
 std::unique_ptr<v1::Agent::Stub> agent_stub(const std::string& socket) {
-    return v1::Agent::NewStub(
-        grpc::CreateChannel("unix:" + socket + ".ctl", grpc::InsecureChannelCredentials()));
+    return v1::Agent::NewStub(channel_to("unix:" + socket + ".ctl"));
 }
 
 std::unique_ptr<v1::Switch::Stub> switch_stub(const std::string& address) {
-    return v1::Switch::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    return v1::Switch::NewStub(channel_to(address));
 }
 
 Error explain_agent(const grpc::Status& status, const std::string& socket) {

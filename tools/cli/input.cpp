@@ -121,6 +121,7 @@ Result<> SendInputs::send(client::SendSession& session, int stop_fd) {
             inputs_[i].reset();
         }
     }
+    current_ = files_.size();
     return {};
 }
 

@@ -14,6 +14,29 @@ std::int64_t combined(v1::Operator op, std::int64_t a, std::int64_t b) {
     return op == v1::OPERATOR_MIN ? std::min(a, b) : op == v1::OPERATOR_MAX ? std::max(a, b) : a + b;
 }
 
+bool is_high(char c) {
+    return static_cast<unsigned char>(c) >= 0x80;
+}
+
+// As text(), but JSON has no bytes: where they are no UTF-8, they are escaped, so that keys stay apart and
+// can be sent again.
+std::string json_key(std::string_view key) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const std::string text = escaped(key);
+    // What JSON cannot carry is left out of this.
+    if (std::ranges::none_of(text, is_high) ||
+        Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore)) == text) {
+        return text;
+    }
+    std::string bytes;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        bytes +=
+            is_high(c) ? std::string("\\x") + kDigits[byte >> 4U] + kDigits[byte & 15U] : std::string(1, c);
+    }
+    return bytes;
+}
+
 }  // namespace
 
 Result<> RegionDump::add(std::string_view entries) {
@@ -56,7 +79,7 @@ std::string RegionDump::text(std::size_t top) const {
 Json RegionDump::json(std::size_t top) const {
     Json list = Json::array();
     for (const auto& [key, value] : rows(top)) {
-        list.push_back({{"key", escaped(key)}, {"value", value}});
+        list.push_back({{"key", json_key(key)}, {"value", value}});
     }
     return list;
 }

@@ -3,6 +3,7 @@
 // What askctl prints about agents and switches. Text only: no I/O.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "proto/agent.pb.h"
@@ -27,10 +28,20 @@ template <typename Status>
     json.erase("counters");
     return json;
 }
+// A task whose end not all of its senders know yet is in both lists; of sends to one task each is another.
+inline void remove_ended(Json& tasks, const Json& ended) {
+    const auto over = [&ended](const Json& task) {
+        return task["role"] == "receiver" && std::ranges::any_of(ended, [&task](const Json& other) {
+                   return other["role"] == "receiver" && other["instance"] == task["instance"];
+               });
+    };
+    tasks.erase(std::remove_if(tasks.begin(), tasks.end(), over), tasks.end());
+}
 template <typename Status>
 [[nodiscard]] Json tasks_json(const Status& status, bool all) {
     Json json = to_json(status);
     if (all && json.contains("ended")) {
+        remove_ended(json["tasks"], json["ended"]);
         for (Json& task : json["ended"]) {
             json["tasks"].push_back(std::move(task));
         }

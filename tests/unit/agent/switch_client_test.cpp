@@ -99,6 +99,7 @@ class RegisteringSwitch final : public v1::Switch::Service {
         if (request->replaces() != registered_) {
             v1::RegisterChannelRefusal refusal;
             refusal.set_incarnation(registered_);
+            refusal.set_told(true);
             return {grpc::StatusCode::FAILED_PRECONDITION, "another one", refusal.SerializeAsString()};
         }
         registered_ = request->incarnation();

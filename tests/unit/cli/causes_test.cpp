@@ -41,13 +41,13 @@ TEST_CASE("a task's last line says how much the switch did") {
 TEST_CASE("each cause has the change that would help") {
     CHECK(says(said({.collision = 300}), "another key held the aggregator: more --aggregators than 1024"));
     CHECK(says(said({.long_key = 300}),
-              "key too long, empty or with a zero byte, or value outside int32: --geometry auto"));
+               "key too long, empty or with a zero byte, or value outside int32: --geometry auto"));
     CHECK(says(said({.contention = 300}), "several CPUs of the switch were at one aggregator: ask-switchd"));
     CHECK(says(said({.no_region = 300}), "the switch was off their path: make the senders' routes"));
     const TaskSetup none{
         .longest_key = 8, .aggregators = 0, .note = "4 KiB are left: raise sram_kib", .planned = false};
-    CHECK(
-        says(said({.no_region = 800}, none), "no memory on it for this task: 4 KiB are left: raise sram_kib"));
+    CHECK(says(said({.no_region = 800}, none),
+               "no memory on it for this task: 4 KiB are left: raise sram_kib"));
 }
 
 TEST_CASE("what nothing would help, or hardly, gets no advice") {

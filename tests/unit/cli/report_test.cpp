@@ -121,8 +121,14 @@ TEST_CASE("a status names what is wrong in capitals") {
     REQUIRE(tasks_json(agent, true).size() == 1);
     CHECK(tasks_json(agent, true)[0]["id"] == "yesterdays");
     // One that not every sender has been told of is in both lists, and is shown once.
+    ended.set_role("receiver");
     *agent.add_tasks() = ended;
     CHECK(contains(tasks_text(agent, false), "no tasks"));
+    CHECK(tasks_json(agent, true).size() == 1);
+    // A host may have ended one send to a task while another goes on.
+    agent.mutable_ended(0)->set_role("sender");
+    agent.mutable_tasks(0)->set_role("sender");
+    CHECK(tasks_json(agent, true).size() == 2);
     v1::SwitchStatus on_switch;
     on_switch.add_ports()->set_name("p1");
     CHECK(contains(status_text(on_switch), "MISSING"));
@@ -162,6 +168,16 @@ TEST_CASE("a region's dump: equal keys combined, by key or the largest first") {
     CHECK(sum.text(0) == "a\\t\t7\nb\t3\n");
     CHECK(sum.text(1) == "a\\t\t7\n");
     CHECK(sum.json(5)[1]["value"] == 3);
+    RegionDump bytes(v1::OPERATOR_SUM);
+    std::string odd;
+    append_entry(odd, "a\xff\t", 1);
+    append_entry(odd, "a\xfe", 2);
+    append_entry(odd, "\xc3\xa4", 3);
+    REQUIRE(bytes.add(odd).ok());
+    CHECK(
+        Json::parse(dump(bytes.json(0))) ==
+        Json::parse(
+            R"([{"key": "a\\xfe", "value": 2}, {"key": "a\\xff\\t", "value": 1}, {"key": "ä", "value": 3}])"));
     RegionDump smallest(v1::OPERATOR_MIN);
     REQUIRE(smallest.add(entries).ok());
     CHECK(smallest.text(0) == "a\\t\t7\nb\t-2\n");

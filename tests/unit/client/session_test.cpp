@@ -458,6 +458,8 @@ TEST_CASE("a kept result is asked for by its id alone") {
     REQUIRE(opened.has_open_again());
     CHECK(opened.open_again().task_id() == "wordcount");
     CHECK(opened.open_again().deadline_ms() == 20'000);
+}
+
 TEST_CASE("a receive is open before it is known what it gets, and that is said once it is") {
     v1::LocalRequest opened;
     bool geometry_given = false;
