@@ -3,9 +3,11 @@
 // How the last tasks of this agent ended, for status only.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -31,10 +33,9 @@ class History {
         const std::lock_guard lock(mutex_);
         std::vector<v1::AgentTask> all;
         all.reserve(ended_.size());
-        for (auto entry = ended_.rbegin(); entry != ended_.rend(); ++entry) {
-            all.push_back(entry->second);
-            all.back().set_ended_seconds_ago(
-                std::chrono::duration<double>(Clock::now() - entry->first).count());
+        for (const auto& [ended, task] : std::ranges::reverse_view(ended_)) {
+            all.push_back(task);
+            all.back().set_ended_seconds_ago(std::chrono::duration<double>(Clock::now() - ended).count());
         }
         return all;
     }

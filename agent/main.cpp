@@ -8,7 +8,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -56,7 +55,7 @@ void raise_descriptor_limit() {
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-            spdlog::warn("the limit of descriptors stays as it is: {}", std::strerror(errno));
+            spdlog::warn("{}", Error::from_errno(errno, "the limit of descriptors stays as it is").text());
         }
     }
 }

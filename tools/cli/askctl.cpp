@@ -130,20 +130,26 @@ int explain(const Flags& flags) {
     return text ? print(*text) : fail(kName, text.error());
 }
 
+Result<v1::SwitchTask> find_on_switch(const std::string& address, const std::string& id) {
+    const auto status = switch_status(address);
+    ASK_PASS(status);
+    const auto task = std::ranges::find(status->tasks(), id, &v1::SwitchTask::id);
+    if (task == status->tasks().end()) {
+        return Error(Errc::kUnknown, "no task " + id + " on the switch at " + address +
+                                         ": what it had of one that ended went to the receiver");
+    }
+    if (task->aggregators() == 0) {
+        return Error(Errc::kUnknown, "task " + id + " has no memory on the switch at " + address);
+    }
+    return *task;
+}
+
 // The copy of that epoch may be closed while it is on its way: then there is another to look at.
 Result<RegionDump> read_task(const std::string& address, const std::string& id) {
     constexpr int kTries = 3;
     for (int tries = 1;; ++tries) {
-        const auto status = switch_status(address);
-        ASK_PASS(status);
-        const auto task = std::ranges::find(status->tasks(), id, &v1::SwitchTask::id);
-        if (task == status->tasks().end()) {
-            return Error(Errc::kUnknown, "no task " + id + " on the switch at " + address +
-                                             ": what it had of one that ended went to the receiver");
-        }
-        if (task->aggregators() == 0) {
-            return Error(Errc::kUnknown, "task " + id + " has no memory on the switch at " + address);
-        }
+        const auto task = find_on_switch(address, id);
+        ASK_PASS(task);
         RegionDump dump(task->op());
         auto read =
             read_region(address, *task, [&dump](std::string_view entries) { return dump.add(entries); });

@@ -21,8 +21,7 @@ std::string collision_advice(const TaskSetup& setup) {
 }
 
 Cause long_keys(std::uint64_t tuples, const TaskSetup& setup) {
-    const bool longer_slots =
-        !setup.planned && (setup.longest_key == 0 || setup.longest_key < kLongestSlotKey);
+    const bool longer_slots = !setup.planned && setup.longest_key < kLongestSlotKey;
     return {"long", tuples, "key too long, empty or with a zero byte, or value outside int32",
             longer_slots ? "--geometry auto, or one with a larger m, takes longer keys" : ""};
 }

@@ -39,9 +39,9 @@ std::string unfinished(const v1::AgentTask& task) {
 
 std::string waits_for(const v1::AgentTask& task) {
     if (task.state() == "committed" || task.state() == "failed") {
-        const std::string since =
-            task.ended_seconds_ago() > 0 ? " since " + duration_text(task.ended_seconds_ago()) : "";
-        return "nothing: it is " + task.state() + since;
+        const std::string ago =
+            task.ended_seconds_ago() > 0 ? ", " + duration_text(task.ended_seconds_ago()) + " ago" : "";
+        return "nothing: it " + std::string(task.state() == "failed" ? "has " : "is ") + task.state() + ago;
     }
     if (task.state().starts_with("kept until ")) {
         return "somebody to take its result: ask-recv --task " + task.id() + " --again on that host";

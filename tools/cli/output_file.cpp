@@ -64,7 +64,7 @@ Result<Target> follow(std::string path) {
             return Error::from_errno(errno, path);
         }
         const std::string next(text.data(), static_cast<std::size_t>(length));
-        path = next.starts_with('/') ? next : directory_of(path) + "/" + next;
+        path = next.starts_with('/') ? next : directory_of(path).append("/").append(next);
     }
     return Error::from_errno(ELOOP, path);
 }

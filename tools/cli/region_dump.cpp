@@ -22,7 +22,7 @@ bool is_high(char c) {
 // can be sent again.
 std::string json_key(std::string_view key) {
     constexpr std::string_view kDigits = "0123456789abcdef";
-    const std::string text = escaped(key);
+    std::string text = escaped(key);
     // What JSON cannot carry is left out of this.
     if (std::ranges::none_of(text, is_high) ||
         Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore)) == text) {
