@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of what checks the documents, by mistakes planted in some; of the tree's links; and that the table of exit codes
-# is that of the code: check_test.sh links|blocks|codes
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|blocks
 
 set -euo pipefail
 
@@ -45,16 +44,6 @@ test_links() {
     finds './bad.md:2: ../../etc/passwd leads nowhere' "$here/check_links" "$scratch"
     printf '[anchor](docs/a.md#two)\n' >"$scratch/bad.md"
     finds 'has no heading for #two' "$here/check_links" "$scratch"
-}
-
-# What a command ends with is a number of Errc, or one of its own. kRunAgain is between agents and clients.
-test_codes() {
-    local -r root=$here/../..
-    sed -nE '/^enum class Errc/,/^}/ { /kRunAgain/d; s/^ +k[A-Za-z]+ = ([0-9]+),.*/\1/p }' "$root/lib/base/result.h" | sort >"$scratch/known"
-    sed -nE '/^## Exit codes/,$ s/^\| ([0-9]+) \|.*/\1/p' "$root/docs/commands.md" | sort >"$scratch/told"
-    (($(wc -l <"$scratch/known") > 10)) || fail "finds no numbers in lib/base/result.h"
-    comm -3 "$scratch/known" <(grep -vxE '0|20|130|141' "$scratch/told") >"$scratch/differ"
-    [[ ! -s $scratch/differ ]] || fail "the code ends with (left), docs/commands.md tells of (right): $(<"$scratch/differ")"
 }
 
 # document LINE... : one of these lines.
@@ -119,6 +108,6 @@ until_true() {
     done
 }
 
-[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|blocks|codes" >&2 && exit 2; }
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|blocks" >&2 && exit 2; }
 "test_$1"
 echo "ok $1"

@@ -44,6 +44,8 @@ bad_input() {
     local -r file=$1 text=$2
     shift 2
     receive "bad-$file-recv" "bad-${file%.*}" --senders 1
+    # A signal before its command runs would be lost.
+    wait_for 20 opened h3 "bad-${file%.*}"
     spawn "$scratch/bad-$file" h1 ask-send --task "bad-${file%.*}" --to h3 "$@" "$scratch/$file" </dev/null
     expect "$scratch/bad-$file" 3 "$text" "$spawned"
     kill -INT "$receiver" 2>/dev/null || true
