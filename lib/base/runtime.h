@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads, locks, time and chance, as the control plane sees them: it names none of the standard library's.
+// The simulator compiles the same sources against a header of this name that puts fibers and its own clock
+// in their place (tests/sim/shadow).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace ask {
+
+using Clock = std::chrono::steady_clock;
+using Mutex = std::mutex;
+using Lock = std::unique_lock<Mutex>;
+using Guard = std::lock_guard<Mutex>;
+using CondVar = std::condition_variable;
+using Thread = std::thread;
+
+}  // namespace ask
