@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|blocks
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|blocks
 
 set -euo pipefail
 
@@ -44,6 +44,22 @@ test_links() {
     finds './bad.md:2: ../../etc/passwd leads nowhere' "$here/check_links" "$scratch"
     printf '[anchor](docs/a.md#two)\n' >"$scratch/bad.md"
     finds 'has no heading for #two' "$here/check_links" "$scratch"
+}
+
+test_index() {
+    "$here/check_index" "$here/../.." || fail "the index lacks something (above)"
+    mkdir -p "$scratch/docs/decisions"
+    printf '# A\n' >"$scratch/docs/a.md"
+    printf '# 1. One\n\nStatus: in force; see [2](0002-two.md).\n' >"$scratch/docs/decisions/0001-one.md"
+    local -r one='| [1. One](decisions/0001-one.md) | in force; see [2](decisions/0002-two.md) |'
+    printf '[a](a.md)\n%s\n' "$one" >"$scratch/docs/README.md"
+    "$here/check_index" "$scratch" || fail "a whole index is said to lack something"
+    printf '%s\n' "$one" >"$scratch/docs/README.md"
+    finds 'has no: ](a.md)' "$here/check_index" "$scratch"
+    printf '[a](a.md)\n%s\n' "${one/in force/tried}" >"$scratch/docs/README.md"
+    finds "has no: $one" "$here/check_index" "$scratch"
+    printf '# 1. One\n' >"$scratch/docs/decisions/0001-one.md"
+    finds 'decisions/0001-one.md has no "# N. Title" or no "Status: ...."' "$here/check_index" "$scratch"
 }
 
 # document LINE... : one of these lines.
@@ -108,6 +124,6 @@ until_true() {
     done
 }
 
-[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|blocks" >&2 && exit 2; }
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|blocks" >&2 && exit 2; }
 "test_$1"
 echo "ok $1"
