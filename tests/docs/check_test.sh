@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|blocks
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|blocks
 
 set -euo pipefail
 
@@ -60,6 +60,34 @@ test_index() {
     finds "has no: $one" "$here/check_index" "$scratch"
     printf '# 1. One\n' >"$scratch/docs/decisions/0001-one.md"
     finds 'decisions/0001-one.md has no "# N. Title" or no "Status: ...."' "$here/check_index" "$scratch"
+}
+
+# of_build COMMIT > FIGURES
+of_build() {
+    printf '{"machine": {"commit": "%s"}, "points": [{"tuples_a_packet": 1, "share_paper": 0.5, "share_header": 0.25,
+             "share_measured": 0.25, "packets_a_second": 1e6, "tuples_a_second": 2e6}]}' "$1"
+}
+
+test_figures() {
+    local -r tool=$here/../../tools/bench-docs table='| 1 | 50.0 % | 25.0 % | 25.0 % | 1.00 | 2.00 |'
+    "$tool" --check || fail "a table of the documents is not what its figures make (above)"
+    mkdir -p "$scratch/docs/figures"
+    of_build 1a2b >"$scratch/docs/figures/one.json"
+    printf '# A\n<!-- table one goodput -->\nold\n<!-- end of table -->\nafter\n' >"$scratch/docs/a.md"
+    finds 'docs/a.md: a table is not what docs/figures makes of it' "$tool" --check --root "$scratch"
+    "$tool" --root "$scratch" 2>/dev/null || fail "does not write a table"
+    grep -qF -- "$table" "$scratch/docs/a.md" || fail "writes another table: $(<"$scratch/docs/a.md")"
+    grep -qx after "$scratch/docs/a.md" || fail "loses what follows a table"
+    ! grep -qx old "$scratch/docs/a.md" || fail "keeps an old table"
+    "$tool" --check --root "$scratch" || fail "finds fault with its own table"
+    of_build 3c4d >"$scratch/docs/figures/two.json"
+    finds 'figures of several builds (1a2b 3c4d)' "$tool" --check --root "$scratch"
+    of_build 1a2b-dirty >"$scratch/docs/figures/one.json"
+    rm "$scratch/docs/figures/two.json"
+    finds 'is of a tree with changes' "$tool" --check --root "$scratch"
+    printf '<!-- table two goodput -->\n<!-- end of table -->\n' >"$scratch/docs/a.md"
+    rm "$scratch/docs/figures/one.json"
+    finds 'no docs/figures/two.json' "$tool" --check --root "$scratch"
 }
 
 # document LINE... : one of these lines.
@@ -124,6 +152,6 @@ until_true() {
     done
 }
 
-[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|blocks" >&2 && exit 2; }
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|figures|blocks" >&2 && exit 2; }
 "test_$1"
 echo "ok $1"
