@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include <spdlog/fmt/fmt.h>
+
 #include "lib/core/fetch_codec.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
