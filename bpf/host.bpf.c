@@ -4,7 +4,7 @@
  * queue that they came in on, everything else to the stack. What a packet says is
  * the agent's to check; here only addresses and ports count.
  */
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* The host's own address, network order: packets to others are passed on. */

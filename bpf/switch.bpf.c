@@ -4,16 +4,16 @@
  * design sections 4 and 5). This file is the dispatcher by packet type; each mode has
  * a file of its own.
  */
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/counters.bpf.h"
-#include "bpf/data_program.bpf.h"
-#include "bpf/dedupe.bpf.h"
-#include "bpf/flow.bpf.h"
-#include "bpf/forward.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/parse.bpf.h"
-#include "bpf/passing.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/counters.bpf.h"
+#include "bpf/tuples/program.bpf.h"
+#include "bpf/engine/dedupe.bpf.h"
+#include "bpf/engine/flow.bpf.h"
+#include "bpf/engine/forward.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/parse.bpf.h"
+#include "bpf/tuples/passing.bpf.h"
 
 /* What takes DATA that has been proved, by ask_task.program: here the one for regions of any
  * size, and those for one size from the loader. */
@@ -23,7 +23,7 @@ struct {
 	__uint(key_size, sizeof(__u32));
 	__array(values, int(struct xdp_md *));
 } data_programs SEC(".maps") = {
-	.values = {[0] = ask_data},
+	.values = {[0] = ask_tuples},
 };
 
 /* Goes on in data program number `program`. A call for each, since the kernel makes a jump of one
@@ -36,7 +36,7 @@ static __always_inline int enter_data_program(struct xdp_md *ctx, __u32 program)
 #pragma clang loop unroll(full)
 	for (i = 0; i < ASK_DATA_PROGRAMS; i++) {
 		if (program == i)
-			ask_tail_call(ctx, &data_programs, i, ask_data);
+			ask_tail_call(ctx, &data_programs, i, ask_tuples);
 	}
 	return leave_abort(ASK_CNT_abort_state);
 }

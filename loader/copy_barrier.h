@@ -14,9 +14,9 @@
 
 namespace ask {
 
-// Reads each CPU's presence word (bpf/presence.bpf.h) and waits for those that are inside: microseconds. A
-// CPU that does not come out in time, e.g. because the hypervisor has taken it away, is waited for by an RCU
-// grace period instead, which is exact on its own.
+// Reads each CPU's presence word (bpf/engine/presence.bpf.h) and waits for those that are inside:
+// microseconds. A CPU that does not come out in time, e.g. because the hypervisor has taken it away, is
+// waited for by an RCU grace period instead, which is exact on its own.
 class CopyBarrier {
  public:
     // How long presence words are watched before the grace period. 0: never.

@@ -17,7 +17,7 @@
 
 namespace ask {
 
-// The program's maps (bpf/maps.bpf.h), as user space uses them.
+// The program's maps (bpf/engine/maps.bpf.h), as user space uses them.
 struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_meta> meta;
     bpf::PerCpuArray<std::uint64_t> counters;

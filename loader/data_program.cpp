@@ -7,14 +7,14 @@
 
 #include <bpf/libbpf.h>
 
-#include "data.skel.h"
 #include "lib/bpf/object.h"
 #include "lib/daemon/log.h"
+#include "tuples.skel.h"
 
 namespace ask {
 namespace {
 
-using Skeleton = bpf::Skeleton<data_bpf>;
+using Skeleton = bpf::Skeleton<tuples_bpf>;
 
 // The end of what the verifier said is where it says why.
 constexpr std::size_t kLogTail = 400;
@@ -46,7 +46,7 @@ Result<UniqueFd> keep(int fd) {
 }  // namespace
 
 Result<DataProgram> load_data_program(const ask_meta& meta, int region, const MapFinder& find_map) {
-    auto skeleton = Skeleton::open("data");
+    auto skeleton = Skeleton::open("tuples");
     ASK_PASS(skeleton);
     auto& opened = *skeleton;
     opened->rodata->ask_memory = meta.memory;
@@ -68,7 +68,7 @@ Result<DataProgram> load_data_program(const ask_meta& meta, int region, const Ma
         return Error::from_errno(
             -error, "the kernel refused it: " + text.substr(text.size() - std::min(text.size(), kLogTail)));
     }
-    auto program = keep(bpf_program__fd(opened->progs.ask_data));
+    auto program = keep(bpf_program__fd(opened->progs.ask_tuples));
     ASK_PASS(program);
     auto regions = keep(bpf_map__fd(opened->maps.regions));
     ASK_PASS(regions);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that takes DATA for regions of one size (bpf/data_program.bpf.h). Its map of regions holds inner
-// maps of that size alone, and so the kernel inlines its look-ups of aggregators, which are calls otherwise:
-// half of what a packet costs (docs/decisions/0008).
+// A program that takes DATA for regions of one size (bpf/tuples/program.bpf.h). Its map of regions holds
+// inner maps of that size alone, and so the kernel inlines its look-ups of aggregators, which are calls
+// otherwise: half of what a packet costs (docs/decisions/0008).
 #pragma once
 
 #include <cstdint>

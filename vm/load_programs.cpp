@@ -134,7 +134,7 @@ bool load_host(const Form& form) {
 }
 
 bool load(const Form& form) {
-    if (form.program == "ask_switch" || form.program == "ask_data") {
+    if (form.program == "ask_switch" || form.program == "ask_tuples") {
         return load_switch(form);
     }
     if (form.program == "ask_host") {

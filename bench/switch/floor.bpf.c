@@ -4,13 +4,13 @@
 // packet of short slots needs when every tuple finds its key, and no decision. Geometry is fixed, loops are
 // unrolled, nothing is compared. It answers the same packets in the same maps as the switch program, so that
 // its cost is a floor.
-#include "bpf/aggregator.bpf.h"
-#include "bpf/check.bpf.h"
-#include "bpf/config.bpf.h"
-#include "bpf/dedupe.bpf.h"
-#include "bpf/flow.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/reply.bpf.h"
+#include "bpf/engine/answer.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/config.bpf.h"
+#include "bpf/engine/dedupe.bpf.h"
+#include "bpf/engine/flow.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/tuples/word.bpf.h"
 
 #define FLOOR_SLOTS 32u
 

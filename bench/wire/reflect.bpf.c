@@ -4,10 +4,10 @@
 // sender believes: the flow's key is looked up, addresses and ports change places, the header is sealed anew
 // and the rows are cut off. Nothing is verified, deduped or aggregated. Whatever else comes is the switch
 // program's.
-#include "bpf/check.bpf.h"
-#include "bpf/counters.bpf.h"
-#include "bpf/flow.bpf.h"
-#include "bpf/reply.bpf.h"
+#include "bpf/engine/answer.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/counters.bpf.h"
+#include "bpf/engine/flow.bpf.h"
 
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);

@@ -3,7 +3,7 @@
  * The microsecond barrier of a swap: a word per CPU says whether a run of the switch program is under way there;
  * after the flip, the flipper waits until every CPU has been outside once.
  *
- * Code: bpf/presence.bpf.h, loader/copy_barrier.cpp, flip() and blank() in loader/controller_swap.cpp.
+ * Code: bpf/engine/presence.bpf.h, loader/copy_barrier.cpp, flip() and blank() in loader/controller_swap.cpp.
  *
  * Memory: -DTSO: x86. Each CPU has a first-in first-out store buffer and sees its own stores in it; atomics drain it.
  * -DWEAK: stores to different places leave the buffer in any order, and a load may be served early, down to the last

@@ -3,7 +3,7 @@
  * New, seen or stale, and what is sent on for a packet that was seen: a channel's packets, their duplicates and
  * delayed duplicates on several CPUs at once.
  *
- * Code: bpf/dedupe.bpf.h, record_state() and restore_state() in bpf/data.bpf.h, the window of
+ * Code: bpf/engine/dedupe.bpf.h, record_state() and restore_state() in bpf/tuples/data.bpf.h, the window of
  * lib/core/sender_channel.cpp, the dedupe of lib/core/receiver.cpp.
  *
  * The network may lose, repeat and delay without bound: a CPU takes any packet that was ever sent, at any time; the

@@ -3,7 +3,7 @@
  * Replacement: a packet takes an aggregator from a colder key and carries the evicted tuple on, in its own slot. What
  * it carries is kept, so that a repeated packet leaves with the same, and nothing is lost or doubled.
  *
- * Code: bpf/replace.bpf.h, bpf/carried.bpf.h, record_state(), restore_state() and handle_data() in bpf/data.bpf.h.
+ * Code: bpf/tuples/replace.bpf.h, bpf/tuples/carried.bpf.h, record_state(), restore_state() and handle_data() in bpf/tuples/data.bpf.h.
  *
  * The network loses, repeats and delays without bound, as in dedupe.pml. What a packet does to an aggregator is
  * anybody's guess: take it (blank), add to it, replace what it holds, or leave it. A tuple, added to or not, is the

@@ -3,7 +3,7 @@
  * The shadow-copy swap, from flip to blanking, while packets pass, requests are repeated or come late, replies are
  * lost, and ask-switchd dies at any point.
  *
- * Code: loader/controller_swap.cpp, open_copy() and aggregate_packet() in bpf/data.bpf.h, and what the receiver's
+ * Code: loader/controller_swap.cpp, open_copy() and aggregate_packet() in bpf/tuples/data.bpf.h, and what the receiver's
  * agent does with a copy: stage its stream, merge it whole, confirm.
  *
  * What outlives ask-switchd: the task's word (epoch and phase), the copy index, the aggregators. Its threads

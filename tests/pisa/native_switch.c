@@ -10,7 +10,7 @@
 #define ask_dedupe unused_dedupe
 #define ask_switch_id unused_switch_id
 #define ask_mark_incarnation unused_mark_incarnation
-#include "bpf/config.bpf.h"
+#include "bpf/engine/config.bpf.h"
 #undef ask_memory
 #undef ask_dedupe
 #undef ask_switch_id

@@ -20,7 +20,7 @@ using namespace ask::test;
 
 namespace {
 
-// As bpf/compat.bpf.h numbers them.
+// As bpf/engine/compat.bpf.h numbers them.
 enum Array : std::uint32_t { kDedupe, kMaxSeq, kCopy, kAa, kPktState, kHeat, kCarried };
 
 constexpr Ports kPorts{.in = 11, .out = 12, .side = 13};

@@ -10,7 +10,7 @@
 #define ask_dedupe unused_dedupe
 #define ask_switch_id unused_switch_id
 #define ask_mark_incarnation unused_mark_incarnation
-#include "bpf/config.bpf.h"
+#include "bpf/engine/config.bpf.h"
 #undef ask_memory
 #undef ask_dedupe
 #undef ask_switch_id
@@ -24,7 +24,7 @@ static struct sim_cpu* here;
 #define ask_switch_id here->plane->switch_id
 #define ask_mark_incarnation here->plane->mark_incarnation
 
-#include "bpf/maps.bpf.h"
+#include "bpf/engine/maps.bpf.h"
 
 ASK_STATIC_ASSERT(sizeof(struct ask_phv) <= SIM_PHV_WORDS * sizeof(__u64), "the packet vector fits");
 

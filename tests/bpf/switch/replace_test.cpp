@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The policy of replacing: who takes whose aggregator, what travels on in the packet, and that a
-// retransmission leaves as the packet did (bpf/replace.bpf.h, bpf/carried.bpf.h).
+// retransmission leaves as the packet did (bpf/tuples/replace.bpf.h, bpf/tuples/carried.bpf.h).
 #include <limits>
 #include <span>
 

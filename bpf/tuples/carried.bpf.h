@@ -11,10 +11,10 @@
  */
 #pragma once
 
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* Moves the words of a slot, `words` from AA `aa` on: out of the frame, or back into it. */

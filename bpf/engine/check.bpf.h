@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 #include "lib/abi/check.h"
 
 /* Offsets of rows are bounded by this mask for the verifier; larger than any frame

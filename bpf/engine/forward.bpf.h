@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/counters.bpf.h"
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/counters.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 
 #define ASK_AF_INET 2
 

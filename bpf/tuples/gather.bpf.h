@@ -10,10 +10,10 @@
  */
 #pragma once
 
-#include "bpf/aggregator.bpf.h"
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/maps.bpf.h"
+#include "bpf/tuples/word.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/maps.bpf.h"
 #include "lib/abi/map_types.h"
 
 static __always_inline __u32 count_bits(__u32 word)

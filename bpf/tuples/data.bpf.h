@@ -5,19 +5,19 @@
  */
 #pragma once
 
-#include "bpf/aggregate.bpf.h"
-#include "bpf/carried.bpf.h"
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/dedupe.bpf.h"
-#include "bpf/flow.bpf.h"
-#include "bpf/forward.bpf.h"
-#include "bpf/gather.bpf.h"
-#include "bpf/presence.bpf.h"
-#include "bpf/replace.bpf.h"
-#include "bpf/reply.bpf.h"
+#include "bpf/tuples/row.bpf.h"
+#include "bpf/tuples/carried.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/dedupe.bpf.h"
+#include "bpf/engine/flow.bpf.h"
+#include "bpf/engine/forward.bpf.h"
+#include "bpf/tuples/gather.bpf.h"
+#include "bpf/engine/presence.bpf.h"
+#include "bpf/tuples/replace.bpf.h"
+#include "bpf/engine/answer.bpf.h"
 
-/* Whether colliding tuples may take aggregators (bpf/replace.bpf.h). */
+/* Whether colliding tuples may take aggregators (bpf/tuples/replace.bpf.h). */
 static __always_inline bool is_replacing(const struct ask_task *task)
 {
 	return task->policy == ASK_POLICY_REPLACE && task->copies;

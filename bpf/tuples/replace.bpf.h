@@ -2,17 +2,17 @@
 /*
  * The policy of replacing (ASK_POLICY_REPLACE): who collides with a key that has gone cold
  * takes its aggregator, and the evicted tuple takes the slot. Whoever receives the packet
- * adds it up as any other, so the answer is the same; bpf/carried.bpf.h sees to
+ * adds it up as any other, so the answer is the same; bpf/tuples/carried.bpf.h sees to
  * retransmissions. lib/abi/consts.h has the rule and what it was chosen from.
  */
 #pragma once
 
-#include "bpf/aggregate.bpf.h"
-#include "bpf/aggregator.bpf.h"
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/config.bpf.h"
-#include "bpf/maps.bpf.h"
+#include "bpf/tuples/row.bpf.h"
+#include "bpf/tuples/word.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/config.bpf.h"
+#include "bpf/engine/maps.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* The heat of an aggregator, or of a group, whose first AA is `aa`. */

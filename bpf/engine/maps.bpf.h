@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
+#include "bpf/engine/compat.bpf.h"
 #include "lib/abi/map_types.h"
 
 #define ASK_DEFAULT_CHANNELS 256

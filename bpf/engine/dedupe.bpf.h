@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/config.bpf.h"
-#include "bpf/maps.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/config.bpf.h"
+#include "bpf/engine/maps.bpf.h"
 #include "lib/abi/map_types.h"
 
 enum ask_verdict {

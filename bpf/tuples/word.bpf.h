@@ -2,15 +2,15 @@
 /*
  * Offering a slot to its aggregators (ASK sections 3.2.1 and 3.2.3, design section 5): a
  * short one to one AA, a medium one to those of its group. Who comes first keeps the place;
- * bpf/replace.bpf.h has the other policy.
+ * bpf/tuples/replace.bpf.h has the other policy.
  */
 #pragma once
 
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/config.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/operators.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/config.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/tuples/operators.bpf.h"
 #include "lib/abi/hash.h"
 #include "lib/abi/map_types.h"
 

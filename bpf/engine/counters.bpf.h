@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/maps.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/maps.bpf.h"
 
 static __always_inline void count(__u32 reason)
 {

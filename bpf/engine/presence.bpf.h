@@ -11,8 +11,8 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/maps.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/maps.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* NULL if the CPU has no word, which cannot be: there is one per possible CPU. */

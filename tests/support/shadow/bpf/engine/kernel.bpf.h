@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for kernel and libbpf when the switch program is compiled natively (ASK_NATIVE_BPF, see
- * bpf/compat.bpf.h): helpers become functions of tests/pisa/native_switch.c, which keeps maps in plain memory
- * and records every access, or of tests/sim/switch_program.c, which lets other CPUs run in between.
+ * Stands in for kernel and libbpf when the switch program is compiled natively: the folder that this lies in
+ * goes in front of the include path. Helpers become functions of tests/pisa/native_switch.c, which keeps maps
+ * in plain memory and records every access, or of tests/sim/switch_program.c, which lets other CPUs run in
+ * between.
  */
 #pragma once
 

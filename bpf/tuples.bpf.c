@@ -3,6 +3,6 @@
  * The program for DATA alone. The loader makes one of it for each size of region, on the
  * dispatcher's maps but for `regions`.
  */
-#include "bpf/data_program.bpf.h"
+#include "bpf/tuples/program.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -4,11 +4,11 @@
  */
 #pragma once
 
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/config.bpf.h"
-#include "bpf/counters.bpf.h"
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/config.bpf.h"
+#include "bpf/engine/counters.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 
 static __always_inline void turn_round(const struct ask_frame *frame)
 {

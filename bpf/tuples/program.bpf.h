@@ -7,15 +7,15 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/counters.bpf.h"
-#include "bpf/data.bpf.h"
-#include "bpf/flow.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/counters.bpf.h"
+#include "bpf/tuples/data.bpf.h"
+#include "bpf/engine/flow.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 
 SEC("xdp")
-int ask_data(struct xdp_md *ctx)
+int ask_tuples(struct xdp_md *ctx)
 {
 	struct ask_phv *phv = find_phv();
 	struct ask_claim claim = {};

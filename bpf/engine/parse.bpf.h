@@ -10,7 +10,7 @@
 #include <linux/ip.h>
 #include <linux/udp.h>
 
-#include "bpf/compat.bpf.h"
+#include "bpf/engine/compat.bpf.h"
 #include "lib/abi/wire.h"
 
 #define ASK_L4_OFFSET (sizeof(struct ethhdr) + sizeof(struct iphdr))

@@ -5,10 +5,10 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
-#include "bpf/counters.bpf.h"
-#include "bpf/maps.bpf.h"
-#include "bpf/parse.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/counters.bpf.h"
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/parse.bpf.h"
 
 /* What is known of a packet's flow. */
 struct ask_claim {

@@ -6,11 +6,11 @@
  */
 #pragma once
 
-#include "bpf/check.bpf.h"
-#include "bpf/compat.bpf.h"
-#include "bpf/dedupe.bpf.h"
-#include "bpf/flow.bpf.h"
-#include "bpf/forward.bpf.h"
+#include "bpf/engine/check.bpf.h"
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/dedupe.bpf.h"
+#include "bpf/engine/flow.bpf.h"
+#include "bpf/engine/forward.bpf.h"
 
 static __always_inline int handle_passing(struct xdp_md *ctx, const struct ask_frame *frame,
 					  const struct ask_claim *claim, bool is_new)

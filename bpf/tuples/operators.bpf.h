@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "bpf/compat.bpf.h"
+#include "bpf/engine/compat.bpf.h"
 #include "lib/abi/wire.h"
 
 /* Makes of a value half what it becomes; false: a sum would leave int32, and nothing changes. */

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * What the sources need from compiler and libbpf, in one place, so that the same
- * sources also compile natively (tests/pisa, the simulator) against a stand-in.
+ * What the sources need from kernel and libbpf, in one place. A native build (tests/pisa, the
+ * simulator) puts a folder in front of the include path, which has a header of this name.
  */
 #pragma once
-
-#include <stdbool.h>
-
-#ifdef ASK_NATIVE_BPF
-#include "tests/support/native_bpf.h"
-#else
 
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -38,21 +32,3 @@
 
 /* One access to a register array: a hook for the native build, nothing here. */
 #define ask_touch(array, number, index) ((void)(array), (void)(number), (void)(index))
-
-#endif
-
-#define ask_likely(x) __builtin_expect(!!(x), 1)
-
-#define ASK_READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-#define ASK_WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
-
-/* Register arrays, as the native build counts their accesses. */
-enum ask_array {
-	ASK_ARRAY_DEDUPE,    /* seen: one per channel */
-	ASK_ARRAY_MAX_SEQ,   /* compact only */
-	ASK_ARRAY_COPY,	     /* the task's copy index */
-	ASK_ARRAY_AA,	     /* number: which AA */
-	ASK_ARRAY_PKT_STATE, /* number: which row */
-	ASK_ARRAY_HEAT,	     /* number: which AA; tasks that replace only, as the next */
-	ASK_ARRAY_CARRIED,   /* number: which row */
-};

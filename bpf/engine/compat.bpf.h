@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * What the sources need from the compiler, on top of what kernel and libbpf give
+ * (bpf/engine/kernel.bpf.h).
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "bpf/engine/kernel.bpf.h"
+
+#define ask_likely(x) __builtin_expect(!!(x), 1)
+
+#define ASK_READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define ASK_WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
+
+/* Register arrays, as the native build counts their accesses. */
+enum ask_array {
+	ASK_ARRAY_DEDUPE,    /* seen: one per channel */
+	ASK_ARRAY_MAX_SEQ,   /* compact only */
+	ASK_ARRAY_COPY,	     /* the task's copy index */
+	ASK_ARRAY_AA,	     /* number: which AA */
+	ASK_ARRAY_PKT_STATE, /* number: which row */
+	ASK_ARRAY_HEAT,	     /* number: which AA; tasks that replace only, as the next */
+	ASK_ARRAY_CARRIED,   /* number: which row */
+};
