@@ -9,9 +9,9 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/core/combiner.h"
 #include "lib/daemon/log.h"
 #include "lib/net/frame.h"
+#include "lib/tuples/combiner.h"
 
 namespace ask {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lib/base/result.h"
-#include "lib/core/sender_channel.h"
 #include "lib/daemon/config.h"
+#include "lib/engine/sender_channel.h"
 
 namespace ask {
 

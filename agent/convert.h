@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "lib/core/receiver.h"
-#include "lib/core/sender_channel.h"
-#include "lib/core/types.h"
-#include "lib/plan/key_sample.h"
+#include "lib/engine/receiver.h"
+#include "lib/engine/sender_channel.h"
+#include "lib/tuples/fit/key_sample.h"
+#include "lib/tuples/types.h"
 #include "proto/common.pb.h"
 
 namespace ask {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the agent itself counts, beside the core's receiver (lib/core/receiver.h), the sockets
+// What the agent itself counts, beside the core's receiver (lib/engine/receiver.h), the sockets
 // (lib/xsk/xsk_socket.h) and the steering program (lib/abi/counters.def).
 #pragma once
 

@@ -8,8 +8,8 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
-#include "lib/core/sram.h"
-#include "lib/plan/planner.h"
+#include "lib/tuples/fit/planner.h"
+#include "lib/tuples/sram.h"
 
 namespace ask {
 namespace {
@@ -37,7 +37,7 @@ std::string rows_to_be_chosen(const Geometry& geometry) {
 }
 
 // What is left for aggregators if every eight of them have a word of heats beside them, as in a task that may
-// replace cold keys (lib/core/sram.h).
+// replace cold keys (lib/tuples/sram.h).
 std::uint64_t without_heats(std::uint64_t bytes) {
     constexpr std::uint64_t kEight = 8 * sizeof(ask_aggregator);
     return bytes / (kEight + sizeof(ask_heats)) * kEight;

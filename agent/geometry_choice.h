@@ -9,8 +9,8 @@
 #include <string>
 
 #include "agent/agent.h"
-#include "lib/core/slot_map.h"
-#include "lib/plan/key_sample.h"
+#include "lib/tuples/fit/key_sample.h"
+#include "lib/tuples/slot_map.h"
 #include "proto/local.pb.h"
 
 namespace ask {

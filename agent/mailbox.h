@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/event_fd.h"
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 
 namespace ask {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "lib/base/unique_fd.h"
-#include "lib/core/result_table.h"
+#include "lib/tuples/result_table.h"
 
 namespace ask {
 

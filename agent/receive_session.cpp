@@ -11,8 +11,8 @@
 #include "agent/beside.h"
 #include "agent/convert.h"
 #include "agent/patience.h"
-#include "lib/core/fetch_codec.h"
-#include "lib/core/limits.h"
+#include "lib/engine/limits.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {

@@ -21,7 +21,7 @@
 #include "agent/sample_box.h"
 #include "agent/switch_client.h"
 #include "agent/workers.h"
-#include "lib/core/slot_map.h"
+#include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
 
 namespace ask {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/rpc.h"
-#include "lib/plan/key_sample.h"
+#include "lib/tuples/fit/key_sample.h"
 
 namespace ask {
 

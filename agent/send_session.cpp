@@ -10,7 +10,7 @@
 #include "agent/beside.h"
 #include "agent/convert.h"
 #include "agent/patience.h"
-#include "lib/core/slot_map.h"
+#include "lib/tuples/slot_map.h"
 
 namespace ask {
 namespace {

@@ -9,7 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/patience.h"
-#include "lib/core/fetch_codec.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {

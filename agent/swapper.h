@@ -18,8 +18,8 @@
 #include "agent/rpc.h"
 #include "agent/switch_client.h"
 #include "agent/task_arrivals.h"
-#include "lib/core/result_table.h"
-#include "lib/core/swap_policy.h"
+#include "lib/tuples/result_table.h"
+#include "lib/tuples/swap_policy.h"
 
 namespace ask {
 

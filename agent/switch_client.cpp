@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "agent/convert.h"
-#include "lib/core/fetch_codec.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "agent/rpc.h"
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 #include "proto/switch.grpc.pb.h"
 
 namespace ask {
 
 // A task's copy as it came, whole and checked, and what the switch counted.
 struct FetchedCopy {
-    std::vector<std::string> chunks;  // lib/core/fetch_codec.h
+    std::vector<std::string> chunks;  // lib/tuples/fetch_codec.h
     std::uint64_t count = 0;
     std::vector<v1::FetchFlow> flows;
     // By the switch, since the task began.

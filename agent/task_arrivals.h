@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "agent/event_fd.h"
-#include "lib/core/receiver.h"
-#include "lib/core/swap_policy.h"
+#include "lib/engine/receiver.h"
+#include "lib/tuples/swap_policy.h"
 
 namespace ask {
 

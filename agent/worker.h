@@ -27,8 +27,8 @@
 #include "agent/packet_inbox.h"
 #include "agent/task_arrivals.h"
 #include "lib/client/tuple_ring.h"
-#include "lib/core/receiver.h"
-#include "lib/core/sender_channel.h"
+#include "lib/engine/receiver.h"
+#include "lib/engine/sender_channel.h"
 #include "lib/net/frame.h"
 #include "lib/xsk/xsk_socket.h"
 

@@ -14,7 +14,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/bpf/map.h"
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 
 namespace ask {
 

@@ -8,9 +8,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "lib/core/fetch_codec.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
+#include "lib/tuples/fetch_codec.h"
 #include "loader/counter_names.h"
 
 namespace ask {

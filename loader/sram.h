@@ -9,8 +9,8 @@
 #include <string>
 
 #include "lib/base/result.h"
-#include "lib/core/sram.h"
-#include "lib/core/types.h"
+#include "lib/tuples/sram.h"
+#include "lib/tuples/types.h"
 
 namespace ask {
 

@@ -14,9 +14,9 @@
 #include <CLI/CLI.hpp>
 
 #include "lib/abi/hash.h"
+#include "lib/base/bytes.h"
 #include "lib/client/send_session.h"
-#include "lib/core/bytes.h"
-#include "lib/core/placement.h"
+#include "lib/tuples/key_hash.h"
 
 namespace {
 

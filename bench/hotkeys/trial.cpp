@@ -20,11 +20,11 @@
 #include "agent/memfd_table.h"
 #include "agent/swapper.h"
 #include "lib/client/result_map.h"
-#include "lib/core/fetch_codec.h"
-#include "lib/core/packer.h"
-#include "lib/core/packet.h"
-#include "lib/core/receiver.h"
+#include "lib/engine/packet.h"
+#include "lib/engine/receiver.h"
 #include "lib/net/frame.h"
+#include "lib/tuples/fetch_codec.h"
+#include "lib/tuples/packer.h"
 
 namespace ask::bench {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "bench/switch/case.h"
 #include "lib/base/unique_fd.h"
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 
 struct switch_bpf;  // NOLINT(readability-identifier-naming): bpftool names it
 struct floor_bpf;   // NOLINT(readability-identifier-naming): likewise

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/abi/consts.h"
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 
 namespace ask::bench {
 

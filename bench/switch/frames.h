@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/switch/case.h"
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 
 namespace ask::bench {
 

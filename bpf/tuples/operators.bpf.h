@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Operators, each by name, in one place. They agree with ask::apply() in lib/core.
+ * Operators, each by name, in one place. They agree with ask::apply() in lib/tuples.
  */
 #pragma once
 

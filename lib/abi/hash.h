@@ -2,7 +2,7 @@
 /*
  * Which aggregator of its AA a key uses: hash(key) reduced to n. Computed by the
  * switch alone, over kParts as they lie in memory. The sender's choice of a slot
- * uses a second, independent hash (lib/core/placement.h), or all keys of a slot
+ * uses a second, independent hash (lib/tuples/key_hash.h), or all keys of a slot
  * would crowd into a part of their AA (ASK section 3.2.2).
  */
 #pragma once

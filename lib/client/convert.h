@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/client/task.h"
-#include "lib/plan/key_sample.h"
+#include "lib/tuples/fit/key_sample.h"
 #include "proto/common.pb.h"
 
 namespace ask::client {

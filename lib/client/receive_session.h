@@ -23,8 +23,8 @@
 #include "lib/base/result.h"
 #include "lib/client/result_map.h"
 #include "lib/client/task.h"
-#include "lib/core/swap_policy.h"
-#include "lib/core/types.h"
+#include "lib/tuples/swap_policy.h"
+#include "lib/tuples/types.h"
 
 namespace ask::client {
 

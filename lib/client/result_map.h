@@ -13,7 +13,7 @@
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
-#include "lib/core/result_table.h"
+#include "lib/tuples/result_table.h"
 
 namespace ask::client {
 

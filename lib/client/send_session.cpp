@@ -11,7 +11,7 @@
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
 #include "lib/client/tuple_ring.h"
-#include "lib/core/combiner.h"
+#include "lib/tuples/combiner.h"
 
 namespace ask::client {
 namespace {

@@ -21,8 +21,8 @@
 
 #include "lib/base/result.h"
 #include "lib/client/task.h"
-#include "lib/core/tuple.h"
-#include "lib/plan/key_sample.h"
+#include "lib/tuples/fit/key_sample.h"
+#include "lib/tuples/tuple.h"
 
 namespace ask::client {
 
@@ -30,8 +30,8 @@ struct SendOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string task{};   // id, as the receiver opened it
     std::string to{};     // the receiver's host: a name its agent knows or can resolve, or an IPv4 address
-    // Tuples held back, here, to merge equal keys before they travel (lib/core/combiner.h), to 2^20; 0: none.
-    // Unset: the agent's default.
+    // Tuples held back, here, to merge equal keys before they travel (lib/tuples/combiner.h), to 2^20; 0:
+    // none. Unset: the agent's default.
     std::optional<std::uint32_t> merge_window{};
     // For finding host and task, and without progress afterwards.
     std::chrono::milliseconds deadline{30'000};

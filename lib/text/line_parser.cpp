@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "lib/abi/consts.h"
-#include "lib/core/bytes.h"
+#include "lib/base/bytes.h"
 #include "lib/text/decimal.h"
 #include "lib/text/escape.h"
 

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "lib/base/result.h"
-#include "lib/core/tuple.h"
 #include "lib/text/bad_lines.h"
 #include "lib/text/line_rules.h"
+#include "lib/tuples/tuple.h"
 
 namespace ask {
 

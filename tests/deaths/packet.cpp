@@ -6,7 +6,7 @@
 //   type             "data" (one tuple in slot 0 of one row), "fin"
 //   instance, incarnation, seq, secret (hexadecimal, 16 bytes), mark ([switch, incarnation])
 //   key, value       of the tuple; a key of up to 4 bytes
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -8,9 +8,9 @@
 
 #include "agent/convert.h"
 #include "lib/client/convert.h"
-#include "lib/core/fetch_codec.h"
-#include "lib/core/slot_map.h"
-#include "lib/plan/planner.h"
+#include "lib/tuples/fetch_codec.h"
+#include "lib/tuples/fit/planner.h"
+#include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
 #include "proto/local.pb.h"
 #include "proto/switch.pb.h"

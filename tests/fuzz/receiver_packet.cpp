@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "lib/core/bytes.h"
-#include "lib/core/receiver.h"
+#include "lib/base/bytes.h"
+#include "lib/engine/receiver.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ask::fuzz {

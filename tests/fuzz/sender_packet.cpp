@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/sender_channel.h"
+#include "lib/engine/sender_channel.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ask::fuzz {

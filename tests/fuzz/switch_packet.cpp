@@ -2,8 +2,8 @@
 //
 // Frames into the natively compiled switch program: sealed packets whose fields the input chooses, packets
 // damaged after they were sealed, and any bytes. One counter each, none that cannot happen; what is not
-// proven changes no memory; what the check lets through, lib/core lets through; a repeat aggregates nothing;
-// and of the values of a new packet each is in the region or in what leaves the switch.
+// proven changes no memory; what the check lets through, lib/engine lets through; a repeat aggregates
+// nothing; and of the values of a new packet each is in the region or in what leaves the switch.
 #include <linux/bpf.h>
 
 #include <array>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/bytes.h"
-#include "lib/core/packet.h"
+#include "lib/base/bytes.h"
+#include "lib/engine/packet.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/pisa/native_harness.h"
 
@@ -455,7 +455,7 @@ class World {
         // No sender's last row is empty. The switch does not look: it is as if its tuples were all
         // aggregated.
         const bool as_sent = !ends_in_empty_row(frame);
-        require(!as_sent || verifies(frame), "what the switch lets in, lib/core verifies");
+        require(!as_sent || verifies(frame), "what the switch lets in, lib/engine verifies");
         if (run.action == XDP_DROP) {
             return;
         }

@@ -4,7 +4,7 @@
  * delayed duplicates on several CPUs at once.
  *
  * Code: bpf/engine/dedupe.bpf.h, record_state() and restore_state() in bpf/tuples/data.bpf.h, the window of
- * lib/core/sender_channel.cpp, the dedupe of lib/core/receiver.cpp.
+ * lib/engine/sender_channel.cpp, the dedupe of lib/engine/receiver.cpp.
  *
  * The network may lose, repeat and delay without bound: a CPU takes any packet that was ever sent, at any time; the
  * receiver any that was ever forwarded; the sender any ACK that was ever given. The window has W places, and a seq is

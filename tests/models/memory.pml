@@ -3,7 +3,7 @@
  * The two ways to keep aggregators exact, with keys of one word and of two.
  *
  * Code: update_plain(), ask_update_shared(), offer_short() and ask_offer_medium() in bpf/, change_places() and
- * change_group() in bpf/tuples/replace.bpf.h, CopyWalker in lib/core/fetch_codec.cpp.
+ * change_group() in bpf/tuples/replace.bpf.h, CopyWalker in lib/tuples/fetch_codec.cpp.
  *
  * -DSHARED: all writers have one register set and change a word by compare-and-swap, TRIES times at most.
  * -DPIPELINES: a set per CPU, changed by load and store; writers on one CPU come one after the other.

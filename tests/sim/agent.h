@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask-agentd, thin: channels, the receiving end and the sessions, as agent/*.cpp run them around lib/core,
-// with one worker. Times are a tenth of the daemon's.
+// ask-agentd, thin: channels, the receiving end and the sessions, as agent/*.cpp run them around lib/engine
+// and lib/tuples, with one worker. Times are a tenth of the daemon's.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/receiver.h"
-#include "lib/core/result_table.h"
-#include "lib/core/sender_channel.h"
-#include "lib/core/swap_policy.h"
+#include "lib/engine/receiver.h"
+#include "lib/engine/sender_channel.h"
+#include "lib/tuples/result_table.h"
+#include "lib/tuples/swap_policy.h"
 #include "tests/sim/controller.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/core/fetch_codec.h"
+#include "lib/tuples/fetch_codec.h"
 #include "tests/sim/agent.h"
 
 namespace ask::sim {

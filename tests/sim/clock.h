@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 
 namespace ask::sim {
 

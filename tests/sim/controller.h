@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/core/fetch_codec.h"
-#include "lib/core/types.h"
+#include "lib/tuples/fetch_codec.h"
+#include "lib/tuples/types.h"
 #include "loader/index_pool.h"
 #include "tests/sim/data_plane.h"
 #include "tests/sim/world.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "lib/core/key_text.h"
+#include "lib/tuples/key_text.h"
 
 namespace ask::sim {
 

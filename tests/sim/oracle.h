@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/core/result_table.h"
+#include "lib/tuples/result_table.h"
 #include "tests/sim/world.h"
 
 namespace ask::sim {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 
 namespace ask::sim {
 

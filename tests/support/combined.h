@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/core/combiner.h"
+#include "lib/tuples/combiner.h"
 
 namespace ask::test {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 
 namespace ask::test {
 

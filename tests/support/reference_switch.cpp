@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 #include "lib/abi/hash.h"
-#include "lib/core/bytes.h"
-#include "lib/core/fetch_codec.h"
-#include "lib/core/placement.h"
+#include "lib/base/bytes.h"
+#include "lib/tuples/fetch_codec.h"
+#include "lib/tuples/key_hash.h"
 
 namespace ask::test {
 

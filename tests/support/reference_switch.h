@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/abi/map_types.h"
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 
 namespace ask::test {
 
@@ -35,7 +35,7 @@ class ReferenceSwitch {
     void add_flow(const FlowParams& params, std::uint32_t aggregators,
                   ask_policy policy = ASK_POLICY_FIRST_COME);
     Outcome on_packet(std::span<const std::byte> payload, ask::Ports ports);
-    // Entries of a task's region, encoded as lib/core/fetch_codec.h says.
+    // Entries of a task's region, encoded as lib/tuples/fetch_codec.h says.
     [[nodiscard]] std::string fetch(std::uint64_t instance) const;
     [[nodiscard]] std::uint64_t tuples_aggregated() const { return tuples_aggregated_; }
     [[nodiscard]] std::uint64_t tuples_evicted() const { return tuples_evicted_; }

@@ -12,7 +12,7 @@
 
 #include "lib/base/standard_fds.h"
 #include "lib/client/receive_session.h"
-#include "lib/core/limits.h"
+#include "lib/engine/limits.h"
 #include "lib/text/decimal.h"
 #include "lib/text/stats_json.h"
 #include "tools/cli/causes.h"

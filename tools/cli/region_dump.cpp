@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "lib/core/fetch_codec.h"
 #include "lib/text/escape.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask::cli {
 namespace {

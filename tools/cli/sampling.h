@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/plan/key_sample.h"
+#include "lib/tuples/fit/key_sample.h"
 #include "tools/cli/input.h"
 
 namespace ask::cli {

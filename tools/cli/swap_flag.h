@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/base/result.h"
-#include "lib/core/swap_policy.h"
+#include "lib/tuples/swap_policy.h"
 
 namespace ask::cli {
 

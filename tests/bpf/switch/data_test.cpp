@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/hash.h"
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 #include "tests/bpf/switch/harness.h"
 
 using namespace ask;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests' own packets against what they stand in for: SipHash's published value, and lib/core.
-#include "lib/core/packet.h"
+// The tests' own packets against what they stand in for: SipHash's published value, and lib/engine.
+#include "lib/engine/packet.h"
 
 #include <random>
 #include <span>

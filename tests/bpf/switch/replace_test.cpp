@@ -8,7 +8,7 @@
 #include <bpf/bpf.h>
 #include <doctest/doctest.h>
 
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 #include "tests/bpf/switch/harness.h"
 
 using namespace ask;

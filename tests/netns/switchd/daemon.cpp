@@ -14,7 +14,7 @@
 #include <doctest/doctest.h>
 #include <grpcpp/create_channel.h>
 
-#include "lib/core/fetch_codec.h"
+#include "lib/tuples/fetch_codec.h"
 #include "tests/support/patience.h"
 
 namespace ask::test {

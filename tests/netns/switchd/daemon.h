@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/netns/switchd/environment.h"
 

@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/bpf/object.h"
-#include "lib/core/packet.h"
+#include "lib/engine/packet.h"
 #include "lib/net/frame.h"
 #include "tests/netns/switchd/environment.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/base/unique_fd.h"
-#include "lib/core/types.h"
+#include "lib/tuples/types.h"
 
 namespace ask::test {
 

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "lib/core/sram.h"
+#include "lib/tuples/sram.h"
 #include "tests/netns/switchd/daemon.h"
 #include "tests/netns/switchd/one_flow.h"
 #include "tests/netns/switchd/packet.h"

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "lib/core/result_table.h"
+#include "lib/tuples/result_table.h"
 
 using namespace ask;
 

@@ -15,7 +15,7 @@
 
 #include "agent/convert.h"
 #include "agent/switch_keeper.h"
-#include "lib/core/fetch_codec.h"
+#include "lib/tuples/fetch_codec.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 

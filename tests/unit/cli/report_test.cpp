@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "lib/core/fetch_codec.h"
+#include "lib/tuples/fetch_codec.h"
 #include "proto/agent.pb.h"
 #include "tools/cli/names.h"
 #include "tools/cli/progress.h"

@@ -12,7 +12,7 @@
 
 #include "lib/client/local_socket.h"
 #include "lib/client/tuple_ring.h"
-#include "lib/core/result_table.h"
+#include "lib/tuples/result_table.h"
 #include "proto/local.pb.h"
 
 namespace ask::test {

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/engine/packet.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lib/base/bytes.h"
+
+namespace ask {
+
+namespace {
+
+constexpr std::size_t kHeaderBytes = sizeof(ask_hdr);
+constexpr std::size_t kCheckOffset = offsetof(ask_hdr, check);
+static_assert(kCheckOffset == ASK_CHECK_HEAD_WORDS * 4);
+
+// What the check hashes: where the rows lie and how long they are.
+struct CheckedRows {
+    const std::byte* bitmaps = nullptr;
+    unsigned bitmap_count = 0;
+    const std::byte* words = nullptr;
+    std::size_t word_count = 0;
+    std::size_t row_words = 1;
+};
+
+std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t offset) {
+    return std::to_integer<std::uint8_t>(bytes[offset]);
+}
+
+// Geometry limits of a packet whose rows are counted by its own field.
+bool geometry_fits(const Header& header) {
+    const Geometry& geometry = header.geometry;
+    const unsigned least_m = geometry.groups == 0 ? 0 : (geometry.short_slots > 0 ? 2 : 1);
+    const unsigned most_m = geometry.groups == 0 ? 0 : ASK_MAX_M;
+    if (geometry.slots() == 0 || geometry.slots() > ASK_MAX_SLOTS || geometry.m < least_m ||
+        geometry.m > most_m || geometry.aas() > ASK_MAX_AAS) {
+        return false;
+    }
+    if (header.type != ASK_DATA) {
+        return header.rows == 0;
+    }
+    return header.rows >= 1 && header.rows <= ASK_MAX_ROWS &&
+           geometry.slots() * header.rows <= ASK_MAX_TUPLES;
+}
+
+// Rows that a DATA packet carries: up to the last whose bitmap is not 0 (lib/abi/wire.h).
+unsigned rows_present(const std::byte* bitmaps, unsigned count) {
+    while (count > 0 && load_raw<std::uint32_t>(bitmaps + std::size_t{4} * (count - 1)) == 0) {
+        --count;
+    }
+    return count;
+}
+
+std::size_t bitmap_bytes(const Header& header) {
+    return std::size_t{4} * header.rows;
+}
+
+Header read_header(std::span<const std::byte> payload) {
+    const std::byte* at = payload.data();
+    Header header;
+    header.type = byte_at(payload, offsetof(ask_hdr, type));
+    header.flags = byte_at(payload, offsetof(ask_hdr, flags));
+    header.rows = byte_at(payload, offsetof(ask_hdr, rows));
+    header.geometry = {.short_slots = byte_at(payload, offsetof(ask_hdr, short_slots)),
+                       .groups = byte_at(payload, offsetof(ask_hdr, groups)),
+                       .m = byte_at(payload, offsetof(ask_hdr, m)),
+                       .rows = 0};
+    header.op = static_cast<Op>(byte_at(payload, offsetof(ask_hdr, op)));
+    header.instance = load_be<std::uint64_t>(at + offsetof(ask_hdr, task));
+    header.channel = {.host = load_be<std::uint32_t>(at + offsetof(ask_hdr, host)),
+                      .port = load_be<std::uint16_t>(at + offsetof(ask_hdr, port))};
+    header.mark = {.switch_id = load_be<std::uint16_t>(at + offsetof(ask_hdr, mark_switch)),
+                   .incarnation = load_be<std::uint32_t>(at + offsetof(ask_hdr, mark_incarnation))};
+    header.incarnation = load_be<std::uint32_t>(at + offsetof(ask_hdr, incarnation));
+    header.seq = load_be<std::uint64_t>(at + offsetof(ask_hdr, seq));
+    return header;
+}
+
+// The payload has a whole header, and the header's geometry is within its limits.
+bool length_fits(const Header& header, std::span<const std::byte> payload) {
+    const std::size_t left = payload.size() - kHeaderBytes;
+    switch (header.type) {
+        case ASK_DATA: {
+            if (left < bitmap_bytes(header)) {
+                return false;
+            }
+            const unsigned present = rows_present(payload.data() + kHeaderBytes, header.rows);
+            return present > 0 &&
+                   left == bitmap_bytes(header) + std::size_t{present} * header.geometry.row_bytes();
+        }
+        case ASK_LONG:
+            return left >= sizeof(ask_long_hdr) && left % 8 == 0;
+        default:
+            return left == 0;
+    }
+}
+
+bool known_op(Op op) {
+    return op == Op::kSum || op == Op::kMin || op == Op::kMax;
+}
+
+// Fills `view` except its spans; nullopt when all is well.
+std::optional<ParseError> read_fields(std::span<const std::byte> payload, PacketView& view) {
+    if (payload.size() < kHeaderBytes) {
+        return ParseError::kTooShort;
+    }
+    if (byte_at(payload, offsetof(ask_hdr, version)) != ASK_WIRE_VERSION) {
+        return ParseError::kVersion;
+    }
+    view.header = read_header(payload);
+    if (view.header.type < ASK_DATA || view.header.type > ASK_FIN) {
+        return ParseError::kType;
+    }
+    if (!known_op(view.header.op)) {
+        return ParseError::kOp;
+    }
+    if (!geometry_fits(view.header)) {
+        return ParseError::kGeometry;
+    }
+    if (payload.size() > ASK_MAX_PAYLOAD || !length_fits(view.header, payload)) {
+        return ParseError::kLength;
+    }
+    const std::uint64_t allowed = (std::uint64_t{1} << view.header.geometry.slots()) - 1;
+    for (unsigned row = 0; row < view.header.rows; ++row) {
+        view.bitmap[row] = load_be<std::uint32_t>(payload.data() + kHeaderBytes + std::size_t{4} * row);
+        if ((view.bitmap[row] & ~allowed) != 0) {
+            return ParseError::kGeometry;
+        }
+    }
+    return std::nullopt;
+}
+
+// Finds the rows by the header's own fields. False if the payload is too short for them or
+// has more words than the check covers: such a packet never verifies.
+bool find_rows(std::span<const std::byte> payload, CheckedRows& rows) {
+    if (payload.size() < kHeaderBytes) {
+        return false;
+    }
+    const std::byte* after = payload.data() + kHeaderBytes;
+    const std::size_t left = payload.size() - kHeaderBytes;
+    const Header header = read_header(payload);
+    if (header.type == ASK_DATA) {
+        if (header.rows > ASK_MAX_ROWS || header.geometry.aas() > ASK_MAX_AAS ||
+            !length_fits(header, payload)) {
+            return false;
+        }
+        rows.bitmaps = after;
+        rows.bitmap_count = header.rows;
+        rows.words = after + bitmap_bytes(header);
+        rows.row_words = std::max(1U, header.geometry.aas());
+        rows.word_count = (left - bitmap_bytes(header)) / 8;
+        return true;
+    }
+    rows.words = after;
+    rows.word_count = left / 8;
+    rows.row_words = ASK_LONG_ROW_WORDS;
+    return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_ROWS;
+}
+
+// NH over `count` words of a row. Four sums, so that the additions do not wait for each other.
+std::uint64_t nh_row(const std::uint32_t* nh, const std::byte* words, std::size_t count) {
+    const auto one = [nh, words](std::size_t i) {
+        const auto word = load_raw<std::uint64_t>(words + 8 * i);
+        return ask_check_nh(nh[2 * i], nh[2 * i + 1], static_cast<std::uint32_t>(word),
+                            static_cast<std::uint32_t>(word >> 32));
+    };
+    std::uint64_t sum[4] = {0, 0, 0, 0};
+    std::size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        sum[0] += one(i);
+        sum[1] += one(i + 1);
+        sum[2] += one(i + 2);
+        sum[3] += one(i + 3);
+    }
+    for (; i < count; ++i) {
+        sum[0] += one(i);
+    }
+    return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+}  // namespace
+
+std::optional<PacketView> parse_packet(std::span<const std::byte> payload, ParseError* error) {
+    PacketView view;
+    if (const auto wrong = read_fields(payload, view)) {
+        if (error != nullptr) {
+            *error = *wrong;
+        }
+        return std::nullopt;
+    }
+    view.payload = payload;
+    view.body = payload.subspan(kHeaderBytes + bitmap_bytes(view.header));
+    return view;
+}
+
+std::size_t write_header(std::span<std::byte> out, const Header& header,
+                         std::span<const std::uint32_t> bitmaps) {
+    ask_hdr raw{};
+    raw.version = ASK_WIRE_VERSION;
+    raw.type = header.type;
+    raw.flags = header.flags;
+    raw.rows = header.rows;
+    raw.short_slots = header.geometry.short_slots;
+    raw.groups = header.geometry.groups;
+    raw.m = header.geometry.m;
+    raw.op = static_cast<std::uint8_t>(header.op);
+    raw.task = swap_bytes(header.instance);
+    raw.host = swap_bytes(header.channel.host);
+    raw.port = swap_bytes(header.channel.port);
+    raw.mark_switch = swap_bytes(header.mark.switch_id);
+    raw.incarnation = swap_bytes(header.incarnation);
+    raw.mark_incarnation = swap_bytes(header.mark.incarnation);
+    raw.seq = swap_bytes(std::uint64_t{header.seq});
+    std::memcpy(out.data(), &raw, sizeof(raw));
+    for (std::size_t row = 0; row < header.rows; ++row) {
+        store_be(out.data() + kHeaderBytes + 4 * row, row < bitmaps.size() ? bitmaps[row] : 0U);
+    }
+    return kHeaderBytes + bitmap_bytes(header);
+}
+
+CheckKey::CheckKey(const CheckSecret& secret) : key_() {
+    const __u64 words[2] = {secret[0], secret[1]};
+    ask_check_expand(words, &key_);
+}
+
+std::optional<std::uint64_t> CheckKey::compute(std::span<const std::byte> payload, Ports ports) const {
+    CheckedRows rows;
+    if (!find_rows(payload, rows)) {
+        return std::nullopt;
+    }
+    std::uint32_t head[ASK_CHECK_HEAD_WORDS];
+    std::memcpy(head, payload.data(), sizeof(head));
+    std::uint64_t sum =
+        ask_check_head(&key_, head, ask_check_ports(swap_bytes(ports.source), swap_bytes(ports.dest)));
+    for (unsigned i = 0; i < rows.bitmap_count; ++i) {
+        sum +=
+            key_.head[ASK_CHECK_BITMAP_WORD + i] * load_raw<std::uint32_t>(rows.bitmaps + std::size_t{4} * i);
+    }
+    std::size_t done = 0;
+    for (std::size_t row = 0; done < rows.word_count; ++row) {
+        const std::size_t count = std::min(rows.row_words, rows.word_count - done);
+        sum += key_.row[row] * nh_row(key_.nh, rows.words + done * 8, count);
+        done += count;
+    }
+    return ask_check_close(&key_, sum);
+}
+
+void CheckKey::seal(std::span<std::byte> payload, Ports ports) const {
+    if (const auto check = compute(payload, ports)) {
+        store_be(payload.data() + kCheckOffset, *check);
+    }
+}
+
+bool CheckKey::verify(std::span<const std::byte> payload, Ports ports) const {
+    const auto expected = compute(payload, ports);
+    return expected && *expected == load_be<std::uint64_t>(payload.data() + kCheckOffset);
+}
+
+std::size_t write_ack(std::span<std::byte> out, const Header& header, Ports ports, Mark mark, bool ecn_echo,
+                      const CheckKey& key) {
+    Header ack = header;
+    ack.type = ASK_ACK;
+    ack.flags = ecn_echo ? ASK_F_ECE : 0;
+    ack.rows = 0;
+    ack.mark = mark;
+    const std::size_t bytes = write_header(out, ack, {});
+    key.seal(out.first(bytes), {.source = ports.dest, .dest = ports.source});
+    return bytes;
+}
+
+}  // namespace ask

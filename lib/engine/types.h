@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Vocabulary of both ends of a flow. They do no I/O, read no clock and start no thread: bytes and
+// time go in, bytes and deadlines come out.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "lib/abi/consts.h"
+#include "lib/abi/wire.h"
+#include "lib/base/result.h"
+
+namespace ask {
+
+// Monotonic time in nanoseconds, whatever its zero.
+using Nanos = std::int64_t;
+inline constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
+inline constexpr Nanos kMicrosecond = 1'000;
+inline constexpr Nanos kMillisecond = 1'000'000;
+inline constexpr Nanos kSecond = 1'000'000'000;
+
+// A channel's name on the wire: IPv4 address (host byte order) and UDP port of its host.
+struct ChannelId {
+    std::uint32_t host = 0;
+    std::uint16_t port = 0;
+    auto operator<=>(const ChannelId&) const = default;
+};
+
+// The switch (and its incarnation) that aggregates a flow; switch_id 0 means none.
+struct Mark {
+    std::uint16_t switch_id = 0;
+    std::uint32_t incarnation = 0;
+    auto operator<=>(const Mark&) const = default;
+};
+
+// 128-bit secret of a flow's check, expanded by ask_check_expand().
+using CheckSecret = std::array<std::uint64_t, 2>;
+
+struct ChannelIdHash {
+    std::size_t operator()(const ChannelId& id) const {
+        std::uint64_t x = (std::uint64_t{id.host} << 16) ^ id.port;
+        x ^= x >> 33;
+        x *= 0xff51afd7ed558ccdULL;
+        x ^= x >> 33;
+        return x;
+    }
+};
+
+}  // namespace ask

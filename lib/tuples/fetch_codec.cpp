@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/tuples/fetch_codec.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/tuples/key_hash.h"
+#include "lib/tuples/slot_codec.h"
+
+namespace ask {
+
+namespace {
+
+constexpr int kVarintBytes = 10;
+
+void append_varint(std::string& out, std::uint64_t value) {
+    while (value >= 0x80) {
+        out += static_cast<char>(static_cast<unsigned char>(value | 0x80));
+        value >>= 7;
+    }
+    out += static_cast<char>(static_cast<unsigned char>(value));
+}
+
+// Takes a varint off the front of `rest`; nullopt if it is cut short or wider than 64 bits.
+std::optional<std::uint64_t> take_varint(std::string_view& rest) {
+    std::uint64_t value = 0;
+    for (int i = 0; i < kVarintBytes; ++i) {
+        if (static_cast<std::size_t>(i) >= rest.size()) {
+            return std::nullopt;
+        }
+        const auto byte = static_cast<unsigned char>(rest[static_cast<std::size_t>(i)]);
+        if (i == kVarintBytes - 1 && byte > 1) {
+            return std::nullopt;
+        }
+        value |= std::uint64_t{byte & 0x7fU} << (7 * i);
+        if (byte < 0x80) {
+            rest.remove_prefix(static_cast<std::size_t>(i) + 1);
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+std::uint64_t zigzag(std::int64_t value) {
+    return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+
+std::int64_t unzigzag(std::uint64_t value) {
+    return static_cast<std::int64_t>((value >> 1) ^ (~(value & 1) + 1));
+}
+
+using SlotWords = CopyWalker::SlotWords;
+
+bool same_key(const SlotWords& a, const SlotWords& b, unsigned aas) {
+    for (unsigned word = 0; word < aas; ++word) {
+        const std::size_t at = std::size_t{word} * ASK_SLOT_BYTES;
+        if (std::memcmp(a.bytes.data() + at, b.bytes.data() + at, ASK_KPART_BYTES) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Adds a set's words to those collected so far: equal keys become one.
+void combine(std::vector<SlotWords>& found, const SlotWords& next, unsigned aas, Op op) {
+    const auto same = std::find_if(found.begin(), found.end(),
+                                   [&](const SlotWords& old) { return same_key(old, next, aas); });
+    if (same == found.end()) {
+        found.push_back(next);
+    } else {
+        same->value = static_cast<std::int64_t>(apply(op, same->value, next.value));
+    }
+}
+
+}  // namespace
+
+void append_entry(std::string& out, std::string_view key, std::int64_t value) {
+    append_varint(out, key.size());
+    out.append(key);
+    append_varint(out, zigzag(value));
+}
+
+Result<EntryReader::Entry> EntryReader::next() {
+    std::string_view rest = rest_;
+    const auto size = take_varint(rest);
+    if (!size) {
+        return Error(Errc::kInput, "fetched entry: its key length is cut short or malformed");
+    }
+    if (*size > ASK_MAX_KEY) {
+        return Error(Errc::kInput, "fetched entry: key of " + std::to_string(*size) +
+                                       " bytes, the limit is " + std::to_string(ASK_MAX_KEY));
+    }
+    if (*size > rest.size()) {
+        return Error(Errc::kInput, "fetched entry: key of " + std::to_string(*size) + " bytes, only " +
+                                       std::to_string(rest.size()) + " are left");
+    }
+    const std::string_view key = rest.substr(0, *size);
+    rest.remove_prefix(*size);
+    const auto value = take_varint(rest);
+    if (!value) {
+        return Error(Errc::kInput, "fetched entry: its value is cut short or malformed");
+    }
+    rest_ = rest;
+    return Entry{.key = key, .value = unzigzag(*value)};
+}
+
+CopyWalker::CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout)
+    : region_(region), layout_(layout) {}
+
+Result<> CopyWalker::check_layout() const {
+    const Geometry& geometry = layout_.geometry;
+    if (geometry.slots() == 0 || geometry.slots() > ASK_MAX_SLOTS || geometry.m > ASK_MAX_M ||
+        layout_.copy >= layout_.copies || layout_.aggregators > ASK_MAX_AGGREGATORS) {
+        return Error(Errc::kInternal, "region of geometry " + to_string(geometry) + ": no valid layout");
+    }
+    const Wide needed = Wide{layout_.sets} * layout_.copies * geometry.aas() * layout_.aggregators;
+    if (needed > Wide{region_.size()}) {
+        return Error(Errc::kInternal,
+                     "region has " + std::to_string(region_.size()) +
+                         " aggregators, fewer than its layout of " + std::to_string(layout_.sets) +
+                         " sets x " + std::to_string(layout_.copies) + " copies x " +
+                         std::to_string(geometry.aas()) + " arrays x " + std::to_string(layout_.aggregators));
+    }
+    return {};
+}
+
+void CopyWalker::collect(std::uint32_t aa, unsigned aas) {
+    found_.clear();
+    const Geometry& geometry = layout_.geometry;
+    for (std::uint32_t set = 0; set < layout_.sets; ++set) {
+        const std::size_t first =
+            ((std::size_t{set} * layout_.copies + layout_.copy) * geometry.aas() + aa) * layout_.aggregators +
+            index_;
+        const std::size_t last = first + std::size_t{aas - 1} * layout_.aggregators;
+        if (load_raw<std::uint32_t>(&region_[last].kpart) == 0) {
+            continue;
+        }
+        SlotWords words;
+        for (unsigned word = 0; word < aas; ++word) {
+            std::memcpy(words.bytes.data() + std::size_t{word} * ASK_SLOT_BYTES,
+                        &region_[first + std::size_t{word} * layout_.aggregators], ASK_SLOT_BYTES);
+        }
+        words.value = region_[last].vpart;
+        combine(found_, words, aas, layout_.op);
+    }
+}
+
+Result<bool> CopyWalker::fill(std::string& out, std::size_t soft_limit) {
+    if (auto fits = check_layout(); !fits) {
+        return std::move(fits).error();
+    }
+    const std::uint32_t slots = layout_.geometry.slots();
+    for (; slot_ < slots; ++slot_, index_ = 0) {
+        const std::uint32_t aa = slot_first_aa(slot_, layout_.geometry);
+        const unsigned aas = slot_aas(slot_, layout_.geometry);
+        for (; index_ < layout_.aggregators; ++index_) {
+            collect(aa, aas);
+            for (const SlotWords& words : found_) {
+                char key[kMaxSlotKey];
+                const std::size_t size = decode_kparts(words.bytes.data(), aas, key);
+                if (size == 0) {
+                    return Error(Errc::kInternal, "aggregator array " + std::to_string(aa) + ", index " +
+                                                      std::to_string(index_) +
+                                                      ": holds words that no sender writes");
+                }
+                append_entry(out, {key, size}, words.value);
+                ++count_;
+            }
+            if (!found_.empty() && out.size() >= soft_limit) {
+                ++index_;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+}  // namespace ask

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/tuples/packer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "lib/tuples/held_tuples.h"
+#include "lib/tuples/key_hash.h"
+#include "lib/tuples/slot_codec.h"
+
+namespace ask {
+
+namespace {
+
+// Long keys wait for company, but not with more than this many bytes.
+constexpr std::uint32_t kLongKeyBytes = std::uint32_t{1} << 20;
+// Of the held tuples, LONG ones may be at most one in so many before they leave.
+constexpr std::uint32_t kLongShare = 4;
+
+}  // namespace
+
+class Packer::Impl {
+ public:
+    explicit Impl(const PackerConfig& config);
+
+    [[nodiscard]] bool has_room() const {
+        return held_.size() < held_.capacity() && held_.ring().can_hold(ASK_MAX_KEY);
+    }
+    void add(std::string_view key, std::int64_t value);
+    void finish() { finished_ = true; }
+    [[nodiscard]] bool has_body() const { return finished_ ? held_.size() > 0 : !has_room() || long_due(); }
+    [[nodiscard]] bool empty() const { return finished_ && held_.size() == 0; }
+    std::optional<PacketBody> next(std::span<std::byte> out);
+    [[nodiscard]] const PackerStats& stats() const { return stats_; }
+
+ private:
+    static constexpr std::uint8_t kLong = HeldTuples::kLongQueue;
+
+    [[nodiscard]] std::uint8_t queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const;
+    [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
+    [[nodiscard]] bool long_due() const;
+    [[nodiscard]] bool long_next(std::uint32_t data_tuples) const;
+    [[nodiscard]] std::uint32_t sendable_data() const;
+    std::optional<PacketBody> next_data(std::span<std::byte> out);
+    std::optional<PacketBody> next_long(std::span<std::byte> out);
+    PacketBody write_records(std::span<std::byte> out);
+    PacketBody write_piece(std::span<std::byte> out);
+
+    PackerConfig config_;
+    std::uint32_t rows_;       // of a packet: the geometry's, or fewer if the payload is short
+    std::uint32_t long_room_;  // bytes of records in a LONG packet
+    HeldTuples held_;
+    std::uint64_t long_bytes_ = 0;  // of records waiting
+    std::uint32_t pieces_ = 0;      // of the first LONG key while it is cut; 0: none is
+    std::uint32_t piece_ = 0;       // the next one
+    bool finished_ = false;
+    PackerStats stats_;
+};
+
+Packer::Impl::Impl(const PackerConfig& config) : config_(config), held_(std::max(1U, config.hold)) {
+    const std::uint32_t body =
+        std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
+    rows_ = std::min<std::uint32_t>(config.geometry.rows, body / (4 + config.geometry.row_bytes()));
+    long_room_ = body / 8 * 8 - std::uint32_t{sizeof(ask_long_hdr)};
+}
+
+std::uint8_t Packer::Impl::queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const {
+    const SlotMap* const map = config_.slot_map.get();
+    switch (form_of(key, value, config_.geometry)) {
+        case Form::kShort:
+            return map != nullptr ? map->short_slot[SlotMap::bucket_of(hash)]
+                                  : static_cast<std::uint8_t>(short_slot_of(hash, config_.geometry));
+        case Form::kMedium:
+            return map != nullptr ? map->medium_slot[SlotMap::bucket_of(hash)]
+                                  : static_cast<std::uint8_t>(medium_slot_of(hash, config_.geometry));
+        case Form::kLong:
+            break;
+    }
+    return kLong;
+}
+
+void Packer::Impl::add(std::string_view key, std::int64_t value) {
+    ++stats_.tuples_in;
+    const bool fits = key.size() <= SmallKey::kBytes;
+    const SmallKey small = fits ? SmallKey::of(key) : SmallKey{};
+    const std::uint64_t hash = fits ? key_hash(small, key.size()) : key_hash(key);
+    const std::uint8_t queue = queue_of(key, value, hash);
+    if (queue == kLong) {
+        long_bytes_ += ASK_LONG_RECORD_BYTES + key.size();
+    }
+    held_.push(queue, key, small, value);
+}
+
+bool Packer::Impl::long_due() const {
+    return pieces_ > 0 || (long_fills() && (held_.queued(kLong) > held_.capacity() / kLongShare ||
+                                            held_.ring().used() > kLongKeyBytes));
+}
+
+std::uint32_t Packer::Impl::sendable_data() const {
+    std::uint32_t tuples = 0;
+    for (unsigned slot = 0; slot < config_.geometry.slots(); ++slot) {
+        tuples += std::min(rows_, held_.queued(static_cast<std::uint8_t>(slot)));
+    }
+    return tuples;
+}
+
+// Whether the next body is LONG: because it must be, or because DATA would be emptier.
+bool Packer::Impl::long_next(std::uint32_t data_tuples) const {
+    if (pieces_ > 0 || data_tuples == 0) {
+        return true;
+    }
+    if (finished_) {
+        return false;
+    }
+    const bool data_sparse = 2 * data_tuples < config_.geometry.slots() * rows_;
+    return long_due() || !held_.ring().can_hold(ASK_MAX_KEY) || (data_sparse && long_fills());
+}
+
+std::optional<PacketBody> Packer::Impl::next(std::span<std::byte> out) {
+    if (!has_body()) {
+        return std::nullopt;
+    }
+    return long_next(sendable_data()) ? next_long(out) : next_data(out);
+}
+
+std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
+    const Geometry& geometry = config_.geometry;
+    PacketBody body;
+    for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
+        const auto queued = std::min(rows_, held_.queued(static_cast<std::uint8_t>(slot)));
+        body.rows = std::max(body.rows, static_cast<std::uint8_t>(queued));
+        held_.prefetch(static_cast<std::uint8_t>(slot));
+    }
+    body.bytes = std::size_t{body.rows} * geometry.row_bytes();
+    if (out.size() < body.bytes) {
+        return std::nullopt;
+    }
+    std::fill_n(out.begin(), body.bytes, std::byte{0});
+    std::uint32_t tuples = 0;
+    for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
+        const auto queue = static_cast<std::uint8_t>(slot);
+        const std::size_t offset = std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
+        const std::uint32_t take = std::min(rows_, held_.queued(queue));
+        for (std::uint32_t row = 0; row < take; ++row) {
+            const HeldTuple& tuple = held_.front(queue);
+            encode_slot(out.data() + row * geometry.row_bytes() + offset, slot_aas(slot, geometry),
+                        held_.key_of(tuple).data(), tuple.key_len, static_cast<std::int32_t>(tuple.value));
+            held_.pop(queue);
+            body.bitmap[row] |= 1U << slot;
+        }
+        tuples += take;
+    }
+    stats_.slots_filled += tuples;
+    ++stats_.bodies[tuples];
+    stats_.slots_offered += std::uint64_t{geometry.slots()} * geometry.rows;
+    return body;
+}
+
+std::optional<PacketBody> Packer::Impl::next_long(std::span<std::byte> out) {
+    if (out.size() < sizeof(ask_long_hdr) + long_room_) {
+        return std::nullopt;
+    }
+    if (pieces_ == 0) {
+        const HeldTuple& first = held_.front(kLong);
+        if (ASK_LONG_RECORD_BYTES + first.key_len <= long_room_) {
+            return write_records(out);
+        }
+        const std::uint32_t unit = long_room_ - ASK_LONG_PIECE_BYTES;
+        pieces_ = (first.key_len + unit - 1) / unit;
+        piece_ = 0;
+    }
+    return write_piece(out);
+}
+
+namespace {
+
+// Ends a LONG body of `used` bytes: its header, and zeros up to a multiple of 8.
+PacketBody close_long(std::span<std::byte> out, std::size_t used, std::uint16_t count, std::uint32_t piece,
+                      std::uint32_t pieces) {
+    store_be(out.data() + offsetof(ask_long_hdr, count), count);
+    store_be(out.data() + offsetof(ask_long_hdr, piece), static_cast<std::uint16_t>(piece));
+    store_be(out.data() + offsetof(ask_long_hdr, pieces), static_cast<std::uint16_t>(pieces));
+    store_be(out.data() + offsetof(ask_long_hdr, reserved), std::uint16_t{0});
+    PacketBody body;
+    body.type = ASK_LONG;
+    body.bytes = (used + 7) / 8 * 8;
+    std::fill(out.begin() + static_cast<std::ptrdiff_t>(used),
+              out.begin() + static_cast<std::ptrdiff_t>(body.bytes), std::byte{0});
+    return body;
+}
+
+}  // namespace
+
+PacketBody Packer::Impl::write_records(std::span<std::byte> out) {
+    std::size_t used = sizeof(ask_long_hdr);
+    std::uint16_t count = 0;
+    const std::size_t end = sizeof(ask_long_hdr) + long_room_;
+    while (held_.queued(kLong) > 0) {
+        const HeldTuple& tuple = held_.front(kLong);
+        if (used + ASK_LONG_RECORD_BYTES + tuple.key_len > end) {
+            break;
+        }
+        const std::string_view key = held_.key_of(tuple);
+        store_be(out.data() + used, static_cast<std::uint64_t>(tuple.value));
+        store_be(out.data() + used + 8, tuple.key_len);
+        std::memcpy(out.data() + used + ASK_LONG_RECORD_BYTES, key.data(), key.size());
+        used += ASK_LONG_RECORD_BYTES + key.size();
+        long_bytes_ -= ASK_LONG_RECORD_BYTES + key.size();
+        held_.pop(kLong);
+        ++count;
+    }
+    stats_.tuples_long += count;
+    return close_long(out, used, count, 0, 0);
+}
+
+PacketBody Packer::Impl::write_piece(std::span<std::byte> out) {
+    const HeldTuple& tuple = held_.front(kLong);
+    const std::uint32_t unit = long_room_ - ASK_LONG_PIECE_BYTES;
+    const std::uint32_t offset = piece_ * unit;
+    const std::string_view part = held_.key_of(tuple).substr(offset, unit);
+    std::byte* const record = out.data() + sizeof(ask_long_hdr);
+    store_be(record, static_cast<std::uint64_t>(tuple.value));
+    store_be(record + 8, tuple.key_len);
+    store_be(record + 10, static_cast<std::uint16_t>(offset));
+    store_be(record + 12, static_cast<std::uint16_t>(part.size()));
+    std::memcpy(record + ASK_LONG_PIECE_BYTES, part.data(), part.size());
+    const std::size_t used = sizeof(ask_long_hdr) + ASK_LONG_PIECE_BYTES + part.size();
+    const PacketBody body = close_long(out, used, 1, piece_, pieces_);
+    if (++piece_ == pieces_) {
+        long_bytes_ -= ASK_LONG_RECORD_BYTES + tuple.key_len;
+        held_.pop(kLong);
+        ++stats_.tuples_long;
+        pieces_ = 0;
+    }
+    return body;
+}
+
+Packer::Packer(const PackerConfig& config) : impl_(std::make_unique<Impl>(config)) {}
+Packer::~Packer() = default;
+Packer::Packer(Packer&&) noexcept = default;
+Packer& Packer::operator=(Packer&&) noexcept = default;
+
+bool Packer::has_room() const {
+    return impl_->has_room();
+}
+void Packer::add(std::string_view key, std::int64_t value) {
+    impl_->add(key, value);
+}
+void Packer::finish() {
+    impl_->finish();
+}
+bool Packer::has_body() const {
+    return impl_->has_body();
+}
+bool Packer::empty() const {
+    return impl_->empty();
+}
+std::optional<PacketBody> Packer::next(std::span<std::byte> out) {
+    return impl_->next(out);
+}
+const PackerStats& Packer::stats() const {
+    return impl_->stats();
+}
+
+}  // namespace ask

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/tuples/result_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "lib/base/bytes.h"
+#include "lib/tuples/key_hash.h"
+#include "lib/tuples/key_text.h"
+
+namespace ask {
+
+namespace {
+
+constexpr std::uint64_t kFirstSlots = 1024;
+constexpr std::size_t kFirstKeyBytes = std::size_t{64} << 10;
+// The stored part of a hash also says where an entry belongs, so growth reads no keys.
+constexpr std::uint64_t kMaxSlots = std::uint64_t{1} << 31;
+
+// Entries that a table of `slots` takes before it grows: 11/16 keeps probes short.
+constexpr std::uint64_t room_of(std::uint64_t slots) {
+    return slots / 16 * 11;
+}
+
+// memcmp() is a call; most keys are short, and two loads that overlap cover up to 16 bytes.
+bool same_bytes(const char* a, const char* b, std::size_t size) {
+    if (size > 16) {
+        return std::memcmp(a, b, size) == 0;
+    }
+    const auto differ = [&]<typename Word>(Word) {
+        const std::size_t last = size - sizeof(Word);
+        return (load_raw<Word>(a) ^ load_raw<Word>(b)) |
+               (load_raw<Word>(a + last) ^ load_raw<Word>(b + last));
+    };
+    if (size >= 8) {
+        return differ(std::uint64_t{}) == 0;
+    }
+    if (size >= 4) {
+        return differ(std::uint32_t{}) == 0;
+    }
+    return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
+}
+
+constexpr std::uint32_t tag_of(std::uint64_t hash) {
+    return static_cast<std::uint32_t>(hash) | TableEntry::kUsedBit;
+}
+
+Wide value_of(const TableEntry& entry) {
+    return static_cast<Wide>(detail::U128{entry.value_hi} << 64 | entry.value_lo);
+}
+
+void set_value(TableEntry& entry, Wide value) {
+    const auto bits = static_cast<detail::U128>(value);
+    entry.value_lo = static_cast<std::uint64_t>(bits);
+    entry.value_hi = static_cast<std::uint64_t>(bits >> 64);
+}
+
+bool fits_int64(Wide value) {
+    return value >= std::numeric_limits<std::int64_t>::min() &&
+           value <= std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
+
+// Invariant: count_ <= room_of(slots), so that every probe ends at a blank entry.
+class ResultTable::Impl {
+ public:
+    Impl(std::unique_ptr<TableMemory> memory, Op op) : memory_(std::move(memory)), op_(op) {}
+
+    Result<> allocate(std::uint64_t slots);
+    Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
+    void prefetch(std::uint64_t hash) const { __builtin_prefetch(&entries_[tag_of(hash) & mask_]); }
+    void prefetch_key(std::uint64_t hash) const {
+        const TableEntry& entry = entries_[tag_of(hash) & mask_];
+        if (entry.hash_used == tag_of(hash)) {
+            __builtin_prefetch(key_data_ + entry.key_offset);
+        }
+    }
+    [[nodiscard]] bool contains(std::uint64_t hash, std::string_view key) const {
+        return probe(tag_of(hash), key)->hash_used != 0;
+    }
+    void add(std::uint64_t hash, std::string_view key, Wide value);
+    Result<> merge(const Impl& other);
+    Result<> finish();
+
+    [[nodiscard]] std::uint64_t size() const { return count_; }
+    [[nodiscard]] TableMemory& memory() { return *memory_; }
+
+ private:
+    [[nodiscard]] std::uint64_t slots() const { return mask_ + 1; }
+    [[nodiscard]] std::string_view key_of(const TableEntry& entry) const {
+        return {key_data_ + entry.key_offset, entry.key_len};
+    }
+    // The entry of `key`, or the blank one where it belongs.
+    [[nodiscard]] TableEntry* probe(std::uint32_t tag, std::string_view key) const;
+    Result<> grow_slots(std::uint64_t keys);
+    Result<> grow_keys(std::size_t bytes);
+    void write_header(bool finished);
+
+    std::unique_ptr<TableMemory> memory_;
+    Op op_;
+    TableHeader* header_ = nullptr;
+    TableEntry* entries_ = nullptr;
+    std::uint64_t mask_ = 0;
+    std::uint64_t count_ = 0;
+    char* key_data_ = nullptr;
+    std::size_t key_room_ = 0;
+    std::size_t key_used_ = 0;
+    bool finished_ = false;
+};
+
+Result<> ResultTable::Impl::allocate(std::uint64_t slots) {
+    auto block = memory_->allocate_slots(sizeof(TableHeader) + slots * sizeof(TableEntry));
+    if (!block) {
+        return std::move(block).error();
+    }
+    header_ = reinterpret_cast<TableHeader*>(block->data());
+    entries_ = reinterpret_cast<TableEntry*>(block->data() + sizeof(TableHeader));
+    mask_ = slots - 1;
+    write_header(false);
+    return {};
+}
+
+void ResultTable::Impl::write_header(bool finished) {
+    finished_ = finished;
+    *header_ = TableHeader{.magic = TableHeader::kMagic,
+                           .slots = slots(),
+                           .keys = count_,
+                           .key_bytes = key_used_,
+                           .finished = finished ? 1U : 0U,
+                           .reserved = {}};
+}
+
+TableEntry* ResultTable::Impl::probe(std::uint32_t tag, std::string_view key) const {
+    for (std::uint64_t i = tag & mask_;; i = (i + 1) & mask_) {
+        TableEntry& entry = entries_[i];
+        if (entry.hash_used == 0 || (entry.hash_used == tag && entry.key_len == key.size() &&
+                                     same_bytes(key_data_ + entry.key_offset, key.data(), key.size()))) {
+            return &entry;
+        }
+    }
+}
+
+Result<> ResultTable::Impl::grow_slots(std::uint64_t keys) {
+    const TableEntry* const old = entries_;
+    const std::uint64_t old_slots = slots();
+    std::uint64_t wanted = old_slots;
+    while (room_of(wanted) < keys && wanted < kMaxSlots) {
+        wanted *= 2;
+    }
+    if (room_of(wanted) < keys) {
+        return Error(Errc::kLimit,
+                     "result table: more than " + std::to_string(room_of(kMaxSlots)) + " distinct keys");
+    }
+    if (auto grown = allocate(wanted); !grown) {
+        return std::move(grown).error().with_context("result table of " + std::to_string(count_) + " keys");
+    }
+    for (std::uint64_t i = 0; i < old_slots; ++i) {
+        if (old[i].hash_used != 0) {
+            std::uint64_t to = old[i].hash_used & mask_;
+            while (entries_[to].hash_used != 0) {
+                to = (to + 1) & mask_;
+            }
+            entries_[to] = old[i];
+        }
+    }
+    memory_->release_old_slots();
+    return {};
+}
+
+Result<> ResultTable::Impl::grow_keys(std::size_t bytes) {
+    auto heap = memory_->grow_keys(std::max({bytes, 2 * key_room_, kFirstKeyBytes}));
+    if (!heap) {
+        // Near the limit: no more than what is needed.
+        heap = memory_->grow_keys(bytes);
+    }
+    if (!heap) {
+        return std::move(heap).error().with_context("result table of " + std::to_string(count_) + " keys");
+    }
+    key_data_ = reinterpret_cast<char*>(heap->data());
+    key_room_ = heap->size();
+    return {};
+}
+
+Result<> ResultTable::Impl::reserve(std::uint64_t keys, std::size_t key_bytes) {
+    if (key_bytes > key_room_ - key_used_) {
+        if (auto grown = grow_keys(key_used_ + key_bytes); !grown) {
+            return grown;
+        }
+    }
+    if (count_ + keys > room_of(slots())) {
+        return grow_slots(count_ + keys);
+    }
+    return {};
+}
+
+void ResultTable::Impl::add(std::uint64_t hash, std::string_view key, Wide value) {
+    if (finished_) {
+        write_header(false);
+    }
+    const std::uint32_t tag = tag_of(hash);
+    TableEntry* const entry = probe(tag, key);
+    if (entry->hash_used != 0) {
+        set_value(*entry, apply(op_, value_of(*entry), value));
+        return;
+    }
+    std::copy(key.begin(), key.end(), key_data_ + key_used_);
+    entry->key_offset = key_used_;
+    entry->key_len = static_cast<std::uint32_t>(key.size());
+    entry->hash_used = tag;
+    set_value(*entry, value);
+    key_used_ += key.size();
+    ++count_;
+}
+
+Result<> ResultTable::Impl::merge(const Impl& other) {
+    if (other.op_ != op_) {
+        return Error(Errc::kInternal, "result table: merging tables of different operators");
+    }
+    // Room for all of it beforehand: a merge is whole or not at all.
+    if (!reserve(other.count_, other.key_used_)) {
+        std::uint64_t keys = 0;
+        std::size_t bytes = 0;
+        for (std::uint64_t i = 0; i < other.slots(); ++i) {
+            const TableEntry& entry = other.entries_[i];
+            const std::string_view key = other.key_of(entry);
+            if (entry.hash_used != 0 && probe(entry.hash_used, key)->hash_used == 0) {
+                ++keys;
+                bytes += key.size();
+            }
+        }
+        if (auto room = reserve(keys, bytes); !room) {
+            return room;
+        }
+    }
+    for (std::uint64_t i = 0; i < other.slots(); ++i) {
+        const TableEntry& entry = other.entries_[i];
+        if (entry.hash_used != 0) {
+            add(entry.hash_used, other.key_of(entry), value_of(entry));
+        }
+    }
+    return {};
+}
+
+Result<> ResultTable::Impl::finish() {
+    // Of several keys that overflow the smallest is named, so that the error does not depend
+    // on the order of arrival.
+    std::optional<std::string_view> worst;
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+        const TableEntry& entry = entries_[i];
+        if (entry.hash_used != 0 && !fits_int64(value_of(entry))) {
+            worst = worst ? std::min(*worst, key_of(entry)) : key_of(entry);
+        }
+    }
+    if (worst) {
+        return Error(Errc::kOverflow, "key " + quote_key(*worst) +
+                                          ": its sum does not fit a signed 64-bit integer; "
+                                          "sum smaller values or split the task");
+    }
+    write_header(true);
+    return {};
+}
+
+Result<ResultTable> ResultTable::create(std::unique_ptr<TableMemory> memory, Op op) {
+    auto impl = std::make_unique<Impl>(std::move(memory), op);
+    if (auto first = impl->allocate(kFirstSlots); !first) {
+        return std::move(first).error().with_context("first block of a result table");
+    }
+    return ResultTable(std::move(impl));
+}
+
+ResultTable::ResultTable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ResultTable::ResultTable(ResultTable&&) noexcept = default;
+ResultTable& ResultTable::operator=(ResultTable&&) noexcept = default;
+ResultTable::~ResultTable() = default;
+
+Result<> ResultTable::add(std::string_view key, Wide value) {
+    const std::uint64_t hash = key_hash(key);
+    if (!impl_->reserve(1, key.size()) && !impl_->contains(hash, key)) {
+        return Error(Errc::kLimit, "key " + quote_key(key) + ": no memory left for the result table of " +
+                                       std::to_string(size()) + " keys; raise the task's memory limit");
+    }
+    impl_->add(hash, key, value);
+    return {};
+}
+
+Result<> ResultTable::reserve(std::uint64_t keys, std::size_t key_bytes) {
+    return impl_->reserve(keys, key_bytes);
+}
+void ResultTable::prefetch(std::uint64_t hash) const {
+    impl_->prefetch(hash);
+}
+void ResultTable::prefetch_key(std::uint64_t hash) const {
+    impl_->prefetch_key(hash);
+}
+bool ResultTable::contains(std::uint64_t hash, std::string_view key) const {
+    return impl_->contains(hash, key);
+}
+void ResultTable::add_reserved(std::uint64_t hash, std::string_view key, Wide value) {
+    impl_->add(hash, key, value);
+}
+
+Result<> ResultTable::merge(const ResultTable& other) {
+    return impl_->merge(*other.impl_);
+}
+Result<> ResultTable::finish() {
+    return impl_->finish();
+}
+std::uint64_t ResultTable::size() const {
+    return impl_->size();
+}
+TableMemory& ResultTable::memory() {
+    return impl_->memory();
+}
+
+}  // namespace ask

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A task's table at the receiver (design section 7): open addressing over memory that the
+// caller provides, so that the agent can keep it in shared memory and hand it to the
+// application as it stands. Values are 128 bits while the task runs and are checked against
+// int64 once, at the end, so overflow does not depend on order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "lib/tuples/types.h"
+
+namespace ask {
+
+// Where a table lives. Both calls may fail (memory limit, disk or shared memory full).
+class TableMemory {
+ public:
+    virtual ~TableMemory() = default;
+    // A fresh zeroed block for the slots, aligned to 64 bytes or to malloc's, replacing the former one, which
+    // stays valid until release_old_slots().
+    virtual Result<std::span<std::byte>> allocate_slots(std::size_t bytes) = 0;
+    virtual void release_old_slots() = 0;
+    // Makes the key heap at least `bytes` long; contents stay, the address may change.
+    virtual Result<std::span<std::byte>> grow_keys(std::size_t bytes) = 0;
+};
+
+// TableMemory on the heap, for tests, the simulator and merging.
+std::unique_ptr<TableMemory> make_heap_memory(std::size_t limit_bytes = SIZE_MAX);
+
+// Layout of the slot block, read by the application: header, then `slots` entries.
+struct TableHeader {
+    static constexpr std::uint64_t kMagic = 0x31454c4241545341ULL;  // "ASTABLE1"
+    std::uint64_t magic;
+    std::uint64_t slots;      // a power of two
+    std::uint64_t keys;       // entries in use
+    std::uint64_t key_bytes;  // used part of the key heap
+    std::uint64_t finished;   // 1 once every value fits int64
+    std::uint64_t reserved[3];
+};
+struct TableEntry {
+    static constexpr std::uint32_t kUsedBit = 1U << 31;
+    std::uint64_t key_offset;  // into the key heap
+    std::uint32_t key_len;
+    std::uint32_t hash_used;  // kUsedBit: in use; the rest: of the key's hash
+    std::uint64_t value_lo;   // two's complement 128 bits
+    std::uint64_t value_hi;
+};
+static_assert(sizeof(TableHeader) == 64 && sizeof(TableEntry) == 32);
+
+class ResultTable {
+ public:
+    // Fails if the first block cannot be had.
+    static Result<ResultTable> create(std::unique_ptr<TableMemory> memory, Op op);
+    ResultTable(ResultTable&&) noexcept;
+    ResultTable& operator=(ResultTable&&) noexcept;
+    ~ResultTable();
+
+    // Adds a tuple. kLimit when memory is full; the table is unchanged then.
+    Result<> add(std::string_view key, Wide value);
+    // Adds all tuples of another table of the same operator. kLimit when memory is full;
+    // this table is unchanged then.
+    Result<> merge(const ResultTable& other);
+
+    // In steps, for a packet whose tuples go in all together or not at all: make room for so
+    // many new keys, then add without the chance of failure. `hash` is key_hash(key).
+    Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
+    // Hide the cache misses of a later add: first of its entry, then, that being there, of its key.
+    void prefetch(std::uint64_t hash) const;
+    void prefetch_key(std::uint64_t hash) const;
+    [[nodiscard]] bool contains(std::uint64_t hash, std::string_view key) const;
+    void add_reserved(std::uint64_t hash, std::string_view key, Wide value);
+
+    // Checks every value against int64 and marks the table finished (a later add unmarks it).
+    // kOverflow names the key (escaped, at most 64 bytes of it), the smallest if several.
+    Result<> finish();
+    [[nodiscard]] std::uint64_t size() const;
+    [[nodiscard]] TableMemory& memory();
+
+ private:
+    class Impl;
+    explicit ResultTable(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+// Read side: checks header, sizes and every offset of an entry before use, so a damaged or
+// hostile table gives errors, not crashes. Borrowed memory.
+class TableView {
+ public:
+    static Result<TableView> open(std::span<const std::byte> slots, std::span<const std::byte> keys);
+    [[nodiscard]] std::uint64_t size() const;
+    // Calls visit(key, value) for each entry in table order; kInput if an entry is damaged.
+    template <typename Visit>
+    Result<> each(Visit&& visit) const;
+    [[nodiscard]] std::uint64_t slots() const { return slot_count_; }
+    // Entry `i` of slots(), if in use. Damaged: error.
+    struct Item {
+        bool used = false;
+        std::string_view key;
+        std::int64_t value = 0;
+    };
+    [[nodiscard]] Result<Item> at(std::uint64_t i) const;
+
+ private:
+    std::span<const std::byte> entries_;
+    std::span<const std::byte> keys_;
+    std::uint64_t slot_count_ = 0;
+    std::uint64_t used_ = 0;
+};
+
+template <typename Visit>
+Result<> TableView::each(Visit&& visit) const {
+    for (std::uint64_t i = 0; i < slot_count_; ++i) {
+        auto item = at(i);
+        if (!item) {
+            return std::move(item).error();
+        }
+        if (item->used) {
+            visit(item->key, item->value);
+        }
+    }
+    return {};
+}
+
+}  // namespace ask

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/tuples/fit/key_sample.h"
+
+#include <limits>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "lib/tuples/key_hash.h"
+
+namespace ask {
+namespace {
+
+TEST_CASE("a sample counts keys by the words they take, and tells which occurred once") {
+    KeySampler sampler;
+    for (const char* key :
+         {"a", "b", "a", "abcd", "abcde", "twelve bytes", "thirteen byte", "sixteen bytes ok"}) {
+        sampler.add(key, 1);
+    }
+    sampler.add("", 1);
+    sampler.add("seventeen bytes k", 1);
+    sampler.add(std::string("z\0", 2), 1);
+    sampler.add("b", std::numeric_limits<std::int64_t>::max());
+    CHECK(sampler.tuples() == 12);
+    const KeySample sample = sampler.finish(1000);
+    CHECK(validate(sample).ok());
+    CHECK(sample.tuples() == 12);
+    CHECK(sample.expected == 1000);
+    CHECK(sample.groups[0].all_tuples() == 4);
+    CHECK(sample.groups[0].distinct == 3);
+    CHECK(sample.groups[0].once == 2);
+    CHECK(sample.groups[0].tuples[SlotMap::bucket_of(key_hash("a"))] >= 2);
+    CHECK(sample.groups[1].all_tuples() == 1);
+    CHECK(sample.groups[2].all_tuples() == 1);
+    CHECK(sample.groups[3].distinct == 2);
+    CHECK(sample.long_tuples == 4);
+    CHECK(sample.long_bytes == 17 + 2 + 1);
+}
+
+TEST_CASE("a sampler stops at its limit") {
+    KeySampler sampler;
+    for (std::uint32_t i = 0; i < KeySampler::kMaxTuples + 100; ++i) {
+        sampler.add(std::to_string(i), 1);
+    }
+    CHECK(sampler.full());
+    CHECK(sampler.finish(0).tuples() == KeySampler::kMaxTuples);
+}
+
+TEST_CASE("samples add up, and an unknown length stays unknown") {
+    KeySampler first;
+    first.add("a", 1);
+    KeySampler second;
+    second.add("a", 1);
+    second.add("a very long key indeed", 1);
+    KeySample sum;
+    add_sample(sum, first.finish(10));
+    CHECK(sum.expected == 10);
+    const KeySample other = second.finish(30);
+    add_sample(sum, other);
+    CHECK(sum.tuples() == 3);
+    CHECK(sum.groups[0].distinct == 2);
+    CHECK(sum.long_tuples == 1);
+    CHECK(sum.expected == 40);
+    KeySample unknown = other;
+    unknown.expected = 0;
+    add_sample(sum, unknown);
+    CHECK(sum.expected == 0);
+    add_sample(sum, other);
+    CHECK(sum.expected == 0);
+}
+
+TEST_CASE("a sample that cannot be is refused") {
+    KeySampler sampler;
+    sampler.add("a", 1);
+    sampler.add("b", 1);
+    const KeySample good = sampler.finish(0);
+    const auto refused = [&](auto change) {
+        KeySample sample = good;
+        change(sample);
+        const auto valid = validate(sample);
+        return !valid.ok() && valid.error().code() == Errc::kInput;
+    };
+    CHECK_FALSE(refused([](KeySample&) {}));
+    CHECK(refused([](KeySample& sample) { sample = KeySample(); }));
+    CHECK(refused([](KeySample& sample) { sample.groups[0].once = 3; }));
+    CHECK(refused([](KeySample& sample) { sample.groups[0].distinct = 3; }));
+    CHECK(refused([](KeySample& sample) { sample.groups[0].distinct = sample.groups[0].once = 0; }));
+    CHECK(refused([](KeySample& sample) { sample.groups[2].distinct = 1; }));
+    CHECK(refused([](KeySample& sample) { sample.groups[1].tuples[9] = ~std::uint64_t{0}; }));
+    CHECK(refused([](KeySample& sample) { sample.long_tuples = kMaxSampleCount + 1; }));
+    CHECK(refused([](KeySample& sample) { sample.expected = kMaxSampleCount + 1; }));
+    // Counts that wrap when they are added up.
+    CHECK(refused([](KeySample& sample) {
+        sample.groups[0].tuples.fill(0);
+        sample.groups[0].tuples[0] = sample.groups[0].tuples[1] = std::uint64_t{1} << 63;
+        sample.groups[0].tuples[2] = 2;
+    }));
+}
+
+}  // namespace
+}  // namespace ask
