@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DATA: what is aggregated, what is left, and what the switch answers (design section 5, steps 3 to 5).
+#include <algorithm>
 #include <limits>
 #include <span>
 
