@@ -8,9 +8,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "agent/beside.h"
 #include "agent/convert.h"
-#include "agent/patience.h"
+#include "lib/control/member/beside.h"
+#include "lib/control/member/patience.h"
 #include "lib/engine/limits.h"
 #include "lib/tuples/fetch_codec.h"
 
@@ -82,7 +82,7 @@ Result<> ReceiveSession::choose_parameters() {
 }
 
 template <typename Call>
-auto ReceiveSession::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>> {
+auto ReceiveSession::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
     auto answer = run_beside(
         io_.mailbox(), std::move(call), [this](Clock::time_point until) { return wait_and_handle(until); },
         [this] { tell_waiting(true); });
@@ -109,7 +109,7 @@ Result<std::optional<Error>> ReceiveSession::probe_switch() {
         return std::optional<Error>();
     }
     const milliseconds wait = std::min(kProbeWait, task_->deadline / 2);
-    auto info = ask_switch([&](RpcCancel* cancel) { return task_->switch_client->info(wait, cancel); });
+    auto info = ask_switch([&](CallCancel* cancel) { return task_->switch_client->info(wait, cancel); });
     ASK_PASS(info);
     const bool away = !info->ok() && is_transient(info->error());
     return away ? std::optional<Error>(info->error()) : std::nullopt;
@@ -117,14 +117,14 @@ Result<std::optional<Error>> ReceiveSession::probe_switch() {
 
 // A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
 template <typename Call>
-auto ReceiveSession::ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, RpcCancel*> {
+auto ReceiveSession::ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*> {
     const auto begun = Clock::now();
     const auto retry_until = begun + (request_.no_switch() ? kOptionalSwitchRetryFor
                                                            : std::min(kSwitchRetryFor, task_->deadline / 2));
     const auto give_up_at = request_.no_switch() ? retry_until : begun + task_->deadline;
     for (;;) {
         auto asked =
-            ask_switch([&](RpcCancel* cancel) { return call(at_most(kSwitchWait, give_up_at), cancel); });
+            ask_switch([&](CallCancel* cancel) { return call(at_most(kSwitchWait, give_up_at), cancel); });
         ASK_PASS(asked);
         if (asked->ok() || !is_transient(asked->error()) || Clock::now() >= retry_until) {
             return *std::move(asked);
@@ -163,7 +163,7 @@ Result<> ReceiveSession::check_switch() {
         return agent_.switch_client || !request_.require_region() ? Result<>() : no_switch_error();
     }
     auto info = ask_until_reached(
-        [&](milliseconds wait, RpcCancel* cancel) { return agent_.switch_client->info(wait, cancel); });
+        [&](milliseconds wait, CallCancel* cancel) { return agent_.switch_client->info(wait, cancel); });
     return info ? Result<>() : std::move(info).error();
 }
 
@@ -178,7 +178,7 @@ Result<GeometryChoice> ReceiveSession::plan_geometry() {
     const auto [sample, payload_limit] = agent_.registry.with(*task_, [](const ReceiveTask& task) {
         return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
     });
-    auto planned = ask_switch([&](RpcCancel* /*cancel*/) {
+    auto planned = ask_switch([&](CallCancel* /*cancel*/) {
         return request_.auto_geometry() ? planned_geometry(agent_, request_, sample, payload_limit)
                                         : asked_geometry(agent_, request_, sample);
     });
@@ -231,7 +231,7 @@ Result<> ReceiveSession::open() {
 
 Result<v1::OpenTaskReply> ReceiveSession::ask_switch_to_open(const v1::OpenTaskRequest& open) {
     perhaps_open_ = true;
-    auto reply = ask_until_reached([&](milliseconds wait, RpcCancel* cancel) {
+    auto reply = ask_until_reached([&](milliseconds wait, CallCancel* cancel) {
         return agent_.switch_client->open_task(open, wait, cancel);
     });
     // It has answered, and says whether it is; else nobody knows.
@@ -631,7 +631,7 @@ Result<FetchedCopy> ReceiveSession::fetch_until_deadline() {
                                    [](const TaskSender& sender) { return bool(sender.missing); });
     });
     for (;;) {
-        auto asked = ask_switch([&](RpcCancel* cancel) {
+        auto asked = ask_switch([&](CallCancel* cancel) {
             return task_->switch_client->fetch_copy({.instance = task_->instance,
                                                      .mark = task_->mark,
                                                      .epoch = epoch_,
