@@ -11,11 +11,13 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "agent/agent.h"
 #include "agent/geometry_choice.h"
 #include "agent/hand_over.h"
 #include "agent/session_io.h"
+#include "lib/control/member/beside.h"
 #include "lib/control/member/mark_watch.h"
 #include "lib/control/member/swapper.h"
 
@@ -116,5 +118,16 @@ class ReceiveSession {
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken
     Clock::time_point next_watch_ = Clock::now();
 };
+
+template <typename Call>
+auto ReceiveSession::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
+    auto answer = run_beside(
+        io_.mailbox(), std::move(call), [this](Clock::time_point until) { return wait_and_handle(until); },
+        [this] { tell_waiting(true); });
+    if (answer.ok() && answer->ok()) {
+        tell_waiting(false);
+    }
+    return answer;
+}
 
 }  // namespace ask
