@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "agent/rpc.h"
 #include "lib/control/member/peer_port.h"
@@ -30,6 +31,7 @@ class RenewCall final : public Renewal {
 
  private:
     void end();
+
     // Owned by the call and by gRPC together, since gRPC may answer after the session has ended.
     struct Call {
         grpc::ClientContext context;
