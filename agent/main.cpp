@@ -156,7 +156,8 @@ void unregister_channels(Agent& agent) {
             continue;
         }
         const auto client = agent.switch_at(entry.lease.switch_address);
-        if (auto gone = client.unregister_channel(entry.lease.id, entry.lease.registered_as, kUnregisterWait);
+        if (auto gone =
+                client->unregister_channel(entry.lease.id, entry.lease.registered_as, kUnregisterWait);
             !gone) {
             spdlog::warn("{}", gone.error().text());
             if (gone.error().code() == Errc::kUnavailable || gone.error().code() == Errc::kDeadline) {

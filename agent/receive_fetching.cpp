@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/convert.h"
 #include "agent/receive_session.h"
 #include "lib/control/member/patience.h"
 #include "lib/tuples/fetch_codec.h"

@@ -131,7 +131,7 @@ Result<> SessionServer::start_locked(LocalSocket& socket) {
     return {};
 }
 
-void SessionServer::serve(LocalSocket socket, const std::shared_ptr<Mailbox>& mailbox) {
+void SessionServer::serve(LocalSocket socket, const std::shared_ptr<PolledMailbox>& mailbox) {
     SessionIo io(std::move(socket), mailbox, &agent_.counters);
     auto request = io.first_request(kFirstRequestWait);
     if (!request) {

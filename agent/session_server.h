@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "agent/agent.h"
+#include "agent/polled_mailbox.h"
 #include "lib/client/local_socket.h"
 
 namespace ask {
@@ -39,7 +40,7 @@ class SessionServer {
     void accept_loop();
     void accept_one();
     Result<> start_locked(LocalSocket& socket);
-    void serve(LocalSocket socket, const std::shared_ptr<Mailbox>& mailbox);
+    void serve(LocalSocket socket, const std::shared_ptr<PolledMailbox>& mailbox);
     // Joins the threads of sessions that have ended. Under mutex_.
     void reap_locked();
 
