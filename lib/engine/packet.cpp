@@ -154,7 +154,7 @@ bool find_rows(std::span<const std::byte> payload, CheckedRows& rows) {
     rows.words = after;
     rows.word_count = left / 8;
     rows.row_words = ASK_LONG_ROW_WORDS;
-    return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_ROWS;
+    return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_LINES;
 }
 
 // NH over `count` words of a row. Four sums, so that the additions do not wait for each other.
@@ -233,13 +233,13 @@ std::optional<std::uint64_t> CheckKey::compute(std::span<const std::byte> payloa
     std::uint64_t sum =
         ask_check_head(&key_, head, ask_check_ports(swap_bytes(ports.source), swap_bytes(ports.dest)));
     for (unsigned i = 0; i < rows.bitmap_count; ++i) {
-        sum +=
-            key_.head[ASK_CHECK_BITMAP_WORD + i] * load_raw<std::uint32_t>(rows.bitmaps + std::size_t{4} * i);
+        sum += key_.head[ASK_CHECK_EXTENSION_WORD + i] *
+               load_raw<std::uint32_t>(rows.bitmaps + std::size_t{4} * i);
     }
     std::size_t done = 0;
     for (std::size_t row = 0; done < rows.word_count; ++row) {
         const std::size_t count = std::min(rows.row_words, rows.word_count - done);
-        sum += key_.row[row] * nh_row(key_.nh, rows.words + done * 8, count);
+        sum += key_.line[row] * nh_row(key_.nh, rows.words + done * 8, count);
         done += count;
     }
     return ask_check_close(&key_, sum);

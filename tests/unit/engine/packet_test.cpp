@@ -156,9 +156,9 @@ std::uint64_t plain_check(const ask_check_key& key, const std::vector<std::byte>
     for (std::size_t word = 0; first + 8 * word < payload.size(); ++word) {
         const std::size_t row = word / row_words;
         const std::size_t at = word % row_words;
-        sum += key.row[row] * ask_check_nh(key.nh[2 * at], key.nh[2 * at + 1],
-                                           static_cast<std::uint32_t>(u32(first + 8 * word)),
-                                           static_cast<std::uint32_t>(u32(first + 8 * word + 4)));
+        sum += key.line[row] * ask_check_nh(key.nh[2 * at], key.nh[2 * at + 1],
+                                            static_cast<std::uint32_t>(u32(first + 8 * word)),
+                                            static_cast<std::uint32_t>(u32(first + 8 * word + 4)));
     }
     return ask_siphash_u64(key.sip[0], key.sip[1], sum);
 }
