@@ -191,7 +191,7 @@ Job<> Agent::keeper() {
 
 // Channels of a former life.
 Job<bool> Agent::clear_left_over() {
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     using List = std::vector<std::pair<ChannelId, std::uint32_t>>;
     const std::uint32_t address = address_of(host_);
     std::function<Job<Result<List>>()> list = [&server, address] { return server.channels_of(address); };
@@ -225,7 +225,7 @@ Job<> Agent::renew_tasks() {
         }
     }
     for (const TaskPtr& task : tasks) {
-        Controller& server = switchd(own_switch());
+        SwitchDaemon& server = switchd(own_switch());
         using Reply = std::pair<Mark, bool>;
         std::function<Job<Result<Reply>>()> renew = [&server, instance = task->instance] {
             return server.renew(instance);

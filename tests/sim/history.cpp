@@ -62,6 +62,7 @@ std::string frame_text(const Frame& frame) {
 
 History::History(const Plan& plan, std::uint64_t seed, bool traced)
     : seed_(seed), world_(plan, seed, traced), network_(world_), oracle_(world_) {
+    set_world(&world_);
     build();
 }
 
@@ -71,9 +72,9 @@ History::~History() {
     for (auto& agent : agents_) {
         agent->process.kill();
     }
-    for (auto& switchd : switchds_) {
-        switchd->process.kill();
-    }
+    // Their threads end while the world they live in is still there.
+    switchds_.clear();
+    set_world(nullptr);
 }
 
 void History::build() {
@@ -81,7 +82,7 @@ void History::build() {
     steps_to_death_.assign(plan.switches, 0);
     for (std::uint32_t i = 0; i < plan.switches; ++i) {
         planes_.push_back(std::make_unique<DataPlane>(world_, network_, i));
-        switchds_.push_back(std::make_unique<Controller>(world_, *planes_[i], network_, i,
+        switchds_.push_back(std::make_unique<SwitchDaemon>(world_, *planes_[i], network_, i,
                                                          [this, i] { return dies_at_step(i); }));
         switchds_[i]->start();
     }
@@ -319,7 +320,7 @@ void History::fire(std::uint64_t argument) {
 
 // Whoever was told of nothing is left waiting for nothing, and nothing is left lying about.
 void History::check_end() {
-    const Nanos settled = world_.clock.now() + 3 * Controller::kLease;
+    const Nanos settled = world_.clock.now() + 3 * SwitchDaemon::kLease;
     while (world_.failure.empty() && world_.clock.now() < settled && world_.clock.step()) {
     }
     for (auto& agent : agents_) {
