@@ -233,6 +233,10 @@ Job<> Agent::renew_tasks() {
         const Result<Reply> reply = co_await call<Reply>(world_, server.process, kKeepWait, std::move(renew));
         if (reply.ok() && (!reply->second || reply->first != task->mark) &&
             task->outcome == Outcome::kRunning) {
+            if (world_.plan.keeps_tasks() && tasks_.contains(task->instance)) {
+                world_.fail(Promise::kTask,
+                            "task " + task->id + ": its switch took it back, though it was renewed");
+            }
             task->error.emplace(Errc::kAborted, "the switch was restarted and no longer has the task");
             task->changed.notify(world_.clock);
         }

@@ -22,6 +22,7 @@ constexpr Nanos kLongestCalls = 5 * kSecond;
 constexpr std::uint64_t kMostEvents = 50'000'000;
 constexpr Nanos kShortestRestart = 200 * kMicrosecond;
 constexpr Nanos kLongestCut = 300 * kMillisecond;
+constexpr Nanos kLongestStop = 3 * SwitchDaemon::kLease;
 
 const char* type_name(std::uint8_t type) {
     constexpr const char* kNames[] = {"?", "DATA", "LONG", "ACK", "FIN"};
@@ -226,7 +227,7 @@ Job<> History::strikes() {
     const Plan& plan = world_.plan;
     std::vector<std::uint32_t> kinds;
     const std::uint32_t counts[] = {plan.switchd_deaths, plan.reboots, plan.sender_deaths,
-                                    plan.receiver_deaths, plan.partitions};
+                                    plan.receiver_deaths, plan.partitions, plan.switchd_stops};
     for (std::uint32_t kind = 0; kind < std::size(counts); ++kind) {
         kinds.insert(kinds.end(), counts[kind], kind);
     }
@@ -259,6 +260,12 @@ void History::strike(std::uint32_t kind) {
             break;
         case 3:
             kill_agent(some_task_host(true));
+            break;
+        case 5:
+            if (switchds_[number]->process.up()) {
+                switchds_[number]->stop();
+                later(std::min(some_time(world_.control, 10, 24), kLongestStop), Act::kWakeSwitchd, number);
+            }
             break;
         default: {
             const std::uint32_t host = some_task_host(world_.control.below(2) == 0);
@@ -308,6 +315,9 @@ void History::fire(std::uint64_t argument) {
         case Act::kStartSwitchd:
             switchds_[number]->start();
             break;
+        case Act::kWakeSwitchd:
+            switchds_[number]->go_on();
+            break;
         case Act::kStartAgent:
             agents_[number]->start();
             break;
@@ -320,7 +330,7 @@ void History::fire(std::uint64_t argument) {
 
 // Whoever was told of nothing is left waiting for nothing, and nothing is left lying about.
 void History::check_end() {
-    const Nanos settled = world_.clock.now() + 3 * SwitchDaemon::kLease;
+    const Nanos settled = world_.clock.now() + kLongestStop + 3 * SwitchDaemon::kLease;
     while (world_.failure.empty() && world_.clock.now() < settled && world_.clock.step()) {
     }
     for (auto& agent : agents_) {

@@ -47,7 +47,7 @@ class History final : public Handler {
         std::uint32_t sending = 0;
         Signal changed;
     };
-    enum class Act : std::uint8_t { kKillSwitchd, kStartSwitchd, kStartAgent, kJoinLink };
+    enum class Act : std::uint8_t { kKillSwitchd, kStartSwitchd, kWakeSwitchd, kStartAgent, kJoinLink };
 
     void build();
     Job<> receiver_apps(std::uint32_t receiver);
