@@ -264,7 +264,11 @@ void History::strike(std::uint32_t kind) {
         case 5:
             if (switchds_[number]->process.up()) {
                 switchds_[number]->stop();
-                later(std::min(some_time(world_.control, 10, 24), kLongestStop), Act::kWakeSwitchd, number);
+                // Each second time longer than a lease.
+                later(world_.control.below(2) == 0
+                          ? some_time(world_.control, 10, 18)
+                          : static_cast<Nanos>(world_.control.between(SwitchDaemon::kLease, kLongestStop)),
+                      Act::kWakeSwitchd, number);
             }
             break;
         default: {

@@ -73,8 +73,8 @@ void SwitchDaemon::life() {
     controller_ = controller->get();
     serving_.notify(world_.clock);
     for (;;) {
-        park(nullptr, world_.clock.now() + kTick);
         controller_->expire_leases();
+        park(nullptr, world_.clock.now() + kTick);
     }
 }
 
