@@ -15,9 +15,9 @@
 #include "lib/engine/sender_channel.h"
 #include "lib/tuples/result_table.h"
 #include "lib/tuples/swap_policy.h"
-#include "tests/sim/controller.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/switchd.h"
 #include "tests/sim/world.h"
 
 namespace ask::sim {
@@ -28,7 +28,7 @@ struct Parts {
     World& world;
     Network& network;
     Oracle& oracle;
-    std::vector<std::unique_ptr<Controller>>& switchds;
+    std::vector<std::unique_ptr<SwitchDaemon>>& switchds;
     std::vector<std::unique_ptr<Agent>>& agents;
 };
 
@@ -139,7 +139,7 @@ class Agent final : public Handler {
     using TaskPtr = std::shared_ptr<ReceiveTask>;
 
     [[nodiscard]] std::uint32_t own_switch() const { return network_.switch_of(host_); }
-    [[nodiscard]] Controller& switchd(std::uint32_t number) { return *parts_.switchds[number]; }
+    [[nodiscard]] SwitchDaemon& switchd(std::uint32_t number) { return *parts_.switchds[number]; }
     [[nodiscard]] Nanos deadline() const { return Nanos{world_.plan.deadline} * kMillisecond; }
     void send_payload(std::uint32_t to, Ports ports, std::span<const std::byte> payload);
     void pump(std::size_t channel);
