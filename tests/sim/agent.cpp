@@ -99,7 +99,7 @@ void Agent::receive(FramePtr frame) {
             note(verdict);
         } else if (const std::size_t i = ports.dest - std::size_t{ASK_CHANNEL_PORT_BASE};
                    i < channels_.size()) {
-            SenderChannel& data = channels_[i]->data;
+            test::TupleChannel& data = channels_[i]->data;
             const std::uint64_t acked = acknowledged(data);
             data.on_packet(world_.clock.now(), parsed->payload, ports);
             if (acknowledged(data) > acked) {

@@ -247,7 +247,7 @@ void Agent::note(const RxVerdict& verdict) {
     if (verdict.counter == ReceiverCounter::k_accepted_data) {
         task->arrivals.span += verdict.advance;
         ++task->arrivals.packets;
-        task->arrivals.tuples += verdict.tuples;
+        task->arrivals.tuples += verdict.items;
         task->arrived.notify(world_.clock);
     }
     if (verdict.fin) {
@@ -426,7 +426,10 @@ Result<> Agent::set_up(ReceiveTask& task, const FlowParams& flow) {
     if (task.outcome != Outcome::kRunning) {
         return Error(Errc::kAborted, "the task has ended");
     }
-    return receiver_->join(flow, task.table.get());
+    if (!task.sink) {
+        task.sink.emplace(flow.geometry, flow.op, *task.table);
+    }
+    return receiver_->join(flow, &*task.sink);
 }
 
 Job<Result<Outcome>> Agent::renew(std::uint64_t instance, std::uint64_t sender) {
