@@ -7,7 +7,7 @@
 
 #include "agent/convert.h"
 #include "agent/hand_over.h"
-#include "agent/patience.h"
+#include "lib/control/member/patience.h"
 
 namespace ask {
 

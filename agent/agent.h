@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,12 +16,13 @@
 #include "agent/history.h"
 #include "agent/host_link.h"
 #include "agent/kept_results.h"
-#include "agent/left_open.h"
 #include "agent/memfd_table.h"
+#include "agent/peer_client.h"
 #include "agent/registry.h"
 #include "agent/rpc.h"
 #include "agent/switch_client.h"
 #include "agent/workers.h"
+#include "lib/control/member/left_open.h"
 
 namespace ask {
 
@@ -36,7 +36,7 @@ class SendList {
     };
     // Tells the sessions that send to a task of that id to end; how many.
     std::uint32_t cancel(const std::string& id) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         std::uint32_t told = 0;
         for (const auto& [sender, entry] : tasks_) {
             if (entry.task.id() == id) {
@@ -47,15 +47,15 @@ class SendList {
         return told;
     }
     void put(std::uint64_t sender, Entry entry) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         tasks_[sender] = std::move(entry);
     }
     void remove(std::uint64_t sender) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         tasks_.erase(sender);
     }
     [[nodiscard]] std::vector<Entry> list() const {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         std::vector<Entry> all;
         all.reserve(tasks_.size());
         for (const auto& [sender, entry] : tasks_) {
@@ -65,7 +65,7 @@ class SendList {
     }
 
  private:
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     std::map<std::uint64_t, Entry> tasks_;
 };
 
@@ -91,7 +91,16 @@ struct Agent {
     History history;
     LeftOpen left_open;
     RpcChannels rpc;
-    std::shared_ptr<SwitchClient> switch_client;  // null: none configured
+    std::shared_ptr<SwitchPort> switch_client;  // null: none configured
+
+    // One that a task names, for one use.
+    [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& its_address) {
+        return std::make_unique<SwitchClient>(rpc, its_address);
+    }
+    // The agent there, which errors name as `name`.
+    [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& its_address, const std::string& name) {
+        return std::make_unique<PeerClient>(rpc, its_address, name);
+    }
 
     // Where other agents reach this one: "198.18.2.2:4791".
     [[nodiscard]] std::string control_address() const {

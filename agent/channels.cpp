@@ -83,7 +83,7 @@ Result<std::optional<ChannelLease>> Channels::take_granted_locked(const std::sha
 
 Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mailbox>& mailbox,
                                                       const ChannelWish& wish) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     if (std::ranges::find(waiters_, mailbox, &Waiter::mailbox) != waiters_.end()) {
         return take_granted_locked(mailbox);
     }
@@ -108,7 +108,7 @@ Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mail
 }
 
 bool Channels::serve(ChannelId channel, std::uint64_t instance) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     Entry& entry = channels_[static_cast<std::size_t>(channel.port - ASK_CHANNEL_PORT_BASE)];
     if (entry.has_served(instance)) {
         return false;
@@ -120,7 +120,7 @@ bool Channels::serve(ChannelId channel, std::uint64_t instance) {
 void Channels::withdraw(const std::shared_ptr<Mailbox>& mailbox) {
     std::optional<ChannelLease> granted;
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         const auto waiter = std::ranges::find(waiters_, mailbox, &Waiter::mailbox);
         if (waiter == waiters_.end()) {
             return;
@@ -136,7 +136,7 @@ void Channels::withdraw(const std::shared_ptr<Mailbox>& mailbox) {
 }
 
 void Channels::release(ChannelLease lease) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto index = static_cast<std::size_t>(lease.id.port - ASK_CHANNEL_PORT_BASE);
     Entry& entry = channels_[index];
     entry.lease = std::move(lease);
@@ -153,7 +153,7 @@ void Channels::release(ChannelLease lease) {
 }
 
 void Channels::forget_registration(ChannelId channel, std::uint32_t registered_as) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     for (Entry& entry : channels_) {
         if (entry.lease.id == channel && !entry.in_use && entry.lease.is_left_over() &&
             entry.lease.registered_as == registered_as) {
@@ -163,7 +163,7 @@ void Channels::forget_registration(ChannelId channel, std::uint32_t registered_a
 }
 
 std::vector<Channels::Entry> Channels::list() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return channels_;
 }
 

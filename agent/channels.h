@@ -7,13 +7,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "agent/mailbox.h"
 #include "agent/workers.h"
+#include "lib/control/member/mailbox.h"
 
 namespace ask {
 
@@ -92,7 +91,7 @@ class Channels {
     Workers* const workers_;
     const std::uint32_t own_address_;
     const unsigned limit_;
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     std::vector<Entry> channels_;  // under mutex_, as all below
     std::deque<Waiter> waiters_;
 };

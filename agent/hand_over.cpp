@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "agent/patience.h"
+#include "lib/control/member/patience.h"
 
 namespace ask {
 namespace {

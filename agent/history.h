@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <ranges>
 #include <utility>
 #include <vector>
@@ -22,7 +21,7 @@ class History {
     explicit History(std::size_t limit) : limit_(limit) {}
 
     void add(v1::AgentTask task) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         ended_.emplace_back(Clock::now(), std::move(task));
         while (ended_.size() > limit_) {
             ended_.pop_front();
@@ -30,7 +29,7 @@ class History {
     }
     // The latest first.
     [[nodiscard]] std::vector<v1::AgentTask> list() const {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         std::vector<v1::AgentTask> all;
         all.reserve(ended_.size());
         for (const auto& [ended, task] : std::ranges::reverse_view(ended_)) {
@@ -42,7 +41,7 @@ class History {
 
  private:
     const std::size_t limit_;
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     std::deque<std::pair<Clock::time_point, v1::AgentTask>> ended_;
 };
 

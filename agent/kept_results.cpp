@@ -34,7 +34,7 @@ void KeptResults::drop_locked(List::iterator at, KeptResult::State as) {
 }
 
 void KeptResults::keep(const std::shared_ptr<KeptResult>& result) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     forget_old_locked();
     result->until = Clock::now() + keep_;
     result->until_text = wall_clock_text(keep_);
@@ -59,19 +59,19 @@ void KeptResults::keep(const std::shared_ptr<KeptResult>& result) {
 }
 
 KeptResults::Look KeptResults::look(const KeptResult& result) const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return {result.state, result.last_sign};
 }
 
 KeptResult::State KeptResults::stop_waiting(KeptResult& result) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     result.senders_wait = false;
     result.mailbox = nullptr;
     return result.state;
 }
 
 Result<std::shared_ptr<KeptResult>> KeptResults::hand_out(const std::string& id) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     forget_old_locked();
     const auto newest = std::find_if(results_.rbegin(), results_.rend(),
                                      [&](const auto& result) { return result->id() == id; });
@@ -87,12 +87,12 @@ Result<std::shared_ptr<KeptResult>> KeptResults::hand_out(const std::string& id)
 }
 
 void KeptResults::taking(KeptResult& result) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     result.last_sign = Clock::now();
 }
 
 bool KeptResults::taken(const std::shared_ptr<KeptResult>& result) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     if (const auto at = std::ranges::find(results_, result); at != results_.end()) {
         drop_locked(at, KeptResult::State::kTaken);
     }
@@ -100,14 +100,14 @@ bool KeptResults::taken(const std::shared_ptr<KeptResult>& result) {
 }
 
 void KeptResults::put_back(const std::shared_ptr<KeptResult>& result) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     if (result->state == KeptResult::State::kHandedOut) {
         result->state = KeptResult::State::kKept;
     }
 }
 
 void KeptResults::forget_old() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     forget_old_locked();
 }
 
@@ -125,7 +125,7 @@ void KeptResults::forget_old_locked() {
 }
 
 void KeptResults::clear() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     while (!results_.empty()) {
         spdlog::warn("task {}: its result was kept, and is lost, because this agent stops",
                      results_.front()->id());
@@ -134,7 +134,7 @@ void KeptResults::clear() {
 }
 
 bool KeptResults::make_room() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto oldest = std::ranges::find_if(results_, [](const auto& result) { return may_go(*result); });
     if (oldest == results_.end()) {
         return false;
@@ -157,7 +157,7 @@ std::string KeptResults::list_locked() const {
 }
 
 std::vector<v1::AgentTask> KeptResults::describe() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     std::vector<v1::AgentTask> list;
     list.reserve(results_.size());
     for (const auto& result : results_) {

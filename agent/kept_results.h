@@ -9,14 +9,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "agent/counters.h"
-#include "agent/mailbox.h"
 #include "agent/memfd_table.h"
 #include "agent/rpc.h"
+#include "lib/control/member/mailbox.h"
 #include "proto/agent.pb.h"
 #include "proto/local.pb.h"
 
@@ -94,7 +93,7 @@ class KeptResults {
 
     const std::chrono::seconds keep_;
     AgentCounters* const counters_;
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     List results_;  // oldest first
 };
 

@@ -155,7 +155,7 @@ void unregister_channels(Agent& agent) {
         if (entry.lease.registered.switch_id == 0) {
             continue;
         }
-        SwitchClient client(agent.rpc, entry.lease.switch_address);
+        const auto client = agent.switch_at(entry.lease.switch_address);
         if (auto gone = client.unregister_channel(entry.lease.id, entry.lease.registered_as, kUnregisterWait);
             !gone) {
             spdlog::warn("{}", gone.error().text());

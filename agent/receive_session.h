@@ -11,13 +11,15 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "agent/agent.h"
 #include "agent/geometry_choice.h"
 #include "agent/hand_over.h"
-#include "agent/mark_watch.h"
 #include "agent/session_io.h"
-#include "agent/swapper.h"
+#include "lib/control/member/beside.h"
+#include "lib/control/member/mark_watch.h"
+#include "lib/control/member/swapper.h"
 
 namespace ask {
 
@@ -34,17 +36,17 @@ class ReceiveSession {
     Result<> choose_geometry();
     Result<GeometryChoice> plan_geometry();
     Result<> await_samples();
-    // Runs `call(RpcCancel*)`, which waits for the switch, while the session serves its application; whoever
+    // Runs `call(CallCancel*)`, which waits for the switch, while the session serves its application; whoever
     // asks is told that it waits. Fails if the session is to end; else the call's own result is inside.
     template <typename Call>
-    auto ask_switch(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>>;
+    auto ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
     // That the task waits for the switch, to whoever asks after it.
     void tell_waiting(bool waiting);
     // Whether the task's switch answers; what it says if not.
     Result<std::optional<Error>> probe_switch();
-    // Asks again while the switch cannot be reached, for some time: `call(wait, RpcCancel*)`.
+    // Asks again while the switch cannot be reached, for some time: `call(wait, CallCancel*)`.
     template <typename Call>
-    auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, RpcCancel*>;
+    auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
     Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
     Result<> check_switch();
     Result<> open_on_switch();
@@ -116,5 +118,16 @@ class ReceiveSession {
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken
     Clock::time_point next_watch_ = Clock::now();
 };
+
+template <typename Call>
+auto ReceiveSession::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
+    auto answer = run_beside(
+        io_.mailbox(), std::move(call), [this](Clock::time_point until) { return wait_and_handle(until); },
+        [this] { tell_waiting(true); });
+    if (answer.ok() && answer->ok()) {
+        tell_waiting(false);
+    }
+    return answer;
+}
 
 }  // namespace ask

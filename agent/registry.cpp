@@ -9,8 +9,8 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/convert.h"
-#include "agent/patience.h"
 #include "lib/abi/check.h"
+#include "lib/control/member/patience.h"
 
 namespace ask {
 namespace {
@@ -71,7 +71,7 @@ TaskSender* TaskRegistry::sender_of(ReceiveTask& task, std::uint64_t sender) {
 
 Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         forget_old_locked();
         if (!live_.try_emplace(task->id, task).second) {
             return Error(Errc::kExists, "task " + task->id +
@@ -87,7 +87,7 @@ Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
 
 void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         task->phase =
             outcome.state() == v1::Outcome::STATE_COMMITTED ? TaskPhase::kCommitted : TaskPhase::kFailed;
         task->outcome = std::move(outcome);
@@ -108,30 +108,30 @@ void TaskRegistry::free_id_locked(const ReceiveTask& task) {
 }
 
 void TaskRegistry::free_id(const std::shared_ptr<ReceiveTask>& task) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     free_id_locked(*task);
 }
 
 bool TaskRegistry::is_live(const std::string& id) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return live_.contains(id);
 }
 
 void TaskRegistry::computed(ReceiveTask& task) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     task.phase = TaskPhase::kComputed;
     task.outcome.set_computed(true);
 }
 
 void TaskRegistry::set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     if (TaskSender* const entry = sender_of(task, sender); entry != nullptr) {
         entry->trouble = std::move(trouble);
     }
 }
 
 void TaskRegistry::set_trouble(ReceiveTask& task, std::string trouble) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     task.trouble = std::move(trouble);
 }
 
@@ -161,7 +161,7 @@ void TaskRegistry::wait_until_told(Clock::time_point deadline) {
 
 void TaskRegistry::stop() {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         stop_ = true;
     }
     changed_.notify_all();
@@ -169,7 +169,7 @@ void TaskRegistry::stop() {
 
 void TaskRegistry::opened(ReceiveTask& task) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         task.phase = TaskPhase::kWaiting;
     }
     changed_.notify_all();
@@ -432,7 +432,7 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
 }
 
 Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto task = find_locked(request.instance());
     TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
     // Whoever is not here has left.
@@ -446,7 +446,7 @@ Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
 }
 
 std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     forget_old_locked();
     std::vector<std::shared_ptr<ReceiveTask>> tasks;
     for (const auto& [id, task] : live_) {
@@ -459,7 +459,7 @@ std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
 }
 
 bool TaskRegistry::cancel(const std::string& id) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto task = live_.find(id);
     if (task == live_.end()) {
         return false;
@@ -469,7 +469,7 @@ bool TaskRegistry::cancel(const std::string& id) {
 }
 
 void TaskRegistry::note_switch_part(ReceiveTask& task, const v1::FlowStats& stats) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     task.switch_part.Clear();
     add_switch_part(task.switch_part, stats);
 }
@@ -514,7 +514,7 @@ std::vector<v1::AgentTask> TaskRegistry::describe() {
     for (const v1::AgentTask& task : list) {
         kept.insert(task.instance());
     }
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     forget_old_locked();
     for (const auto& [instance, task] : by_instance_) {
         if (!kept.contains(instance)) {
@@ -525,7 +525,7 @@ std::vector<v1::AgentTask> TaskRegistry::describe() {
 }
 
 v1::AgentTask TaskRegistry::describe(const ReceiveTask& task) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return describe_locked(task);
 }
 

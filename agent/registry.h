@@ -5,22 +5,21 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/kept_results.h"
-#include "agent/mailbox.h"
 #include "agent/rpc.h"
 #include "agent/sample_box.h"
-#include "agent/switch_client.h"
 #include "agent/workers.h"
+#include "lib/base/runtime.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/switch_port.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
 
@@ -67,8 +66,8 @@ struct ReceiveTask {
     std::string geometry_reason;
     std::uint32_t senders_expected = 1;
     milliseconds deadline{30000};
-    Mark mark;                                    // of the switch it is open on; 0: none
-    std::shared_ptr<SwitchClient> switch_client;  // null: none
+    Mark mark;                                  // of the switch it is open on; 0: none
+    std::shared_ptr<SwitchPort> switch_client;  // null: none
     std::uint32_t aggregators = 0;
     std::string note;
     std::shared_ptr<Mailbox> mailbox;
@@ -105,7 +104,7 @@ class TaskRegistry {
     // Runs `change` on the task under the registry's mutex.
     template <typename Change>
     auto with(ReceiveTask& task, Change change) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         return change(task);
     }
     // What its next Renew tells that sender; empty: nothing.
@@ -144,7 +143,6 @@ class TaskRegistry {
 
  private:
     static v1::AgentTask describe_locked(const ReceiveTask& task);
-    using Lock = std::unique_lock<std::mutex>;
     // When a call is answered at the latest that may be held back for so long.
     static Clock::time_point held_until(std::uint32_t wait_ms);
     // Holds a call back until `done`, or until then; not at all if too many are.
@@ -164,9 +162,8 @@ class TaskRegistry {
     const Options options_;
     Workers* const workers_;
     AgentCounters* const counters_;
-    std::mutex mutex_;
-    std::condition_variable
-        changed_;  // an outcome, a task opened, a finished Join, a Renew answered, or stop
+    Mutex mutex_;
+    CondVar changed_;  // an outcome, a task opened, a finished Join, a Renew answered, or stop
     std::map<std::string, std::shared_ptr<ReceiveTask>> live_;
     std::map<std::uint64_t, std::shared_ptr<ReceiveTask>> by_instance_;
     unsigned waits_ = 0;

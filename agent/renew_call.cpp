@@ -19,14 +19,14 @@ void RenewCall::start(const v1::RenewRequest& request) {
     stub_->async()->Renew(&call->context, &call->request, &call->reply,
                           [call, mailbox = mailbox_](grpc::Status status) {
                               {
-                                  const std::lock_guard lock(call->mutex);
+                                  const Guard lock(call->mutex);
                                   call->status = std::move(status);
                               }
                               mailbox->post(SessionEvent::Kind::kRenewed);
                           });
 }
 
-void RenewCall::cancel() {
+void RenewCall::end() {
     if (call_) {
         call_->context.TryCancel();
     }
@@ -37,7 +37,7 @@ std::optional<Result<v1::Outcome>> RenewCall::take() {
     if (!done) {
         return std::nullopt;
     }
-    const std::lock_guard lock(done->mutex);
+    const Guard lock(done->mutex);
     if (!done->status) {
         return std::nullopt;
     }

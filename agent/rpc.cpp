@@ -53,7 +53,7 @@ RpcChannels::RpcChannels() : watch_([this] { end_overdue_calls(); }) {}
 
 RpcChannels::~RpcChannels() {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         stop_ = true;
     }
     stopping_.notify_all();
@@ -61,7 +61,7 @@ RpcChannels::~RpcChannels() {
 }
 
 void RpcChannels::end_overdue_calls() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (!stopping_.wait_for(lock, kLookEvery, [this] { return stop_; })) {
         for (const auto& [context, deadline] : calls_) {
             if (Clock::now() > deadline) {
@@ -72,7 +72,7 @@ void RpcChannels::end_overdue_calls() {
 }
 
 std::shared_ptr<grpc::Channel> RpcChannels::get(const std::string& address) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     auto& channel = channels_[address];
     if (!channel) {
         channel = make_rpc_channel(address);
@@ -81,43 +81,31 @@ std::shared_ptr<grpc::Channel> RpcChannels::get(const std::string& address) {
 }
 
 void RpcChannels::cancel_calls() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     for (const auto& [context, deadline] : calls_) {
         context->TryCancel();
     }
 }
 
-void RpcCancel::cancel() {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    if (call_ != nullptr) {
-        call_->TryCancel();
-    }
-}
-
-RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel, RpcWait kind)
-    : channels_(channels), cancel_(cancel), wait_(wait), deadline_(Clock::now() + wait) {
+RpcCall::RpcCall(RpcChannels& channels, milliseconds wait, CallCancel* cancel, RpcWait kind)
+    : channels_(channels),
+      wait_(wait),
+      deadline_(Clock::now() + wait),
+      cancel_(cancel, [this] { context_.TryCancel(); }) {
     // The end of a stream that is under way is not known to gRPC; of other calls it is the first to know.
     const bool whole = kind == RpcWait::kWhole;
     if (whole) {
         set_deadline(context_, wait);
     }
     {
-        const std::lock_guard lock(channels_.mutex_);
+        const Guard lock(channels_.mutex_);
         channels_.calls_.emplace(&context_, whole ? deadline_ + kLookEvery : deadline_);
-    }
-    if (cancel_ != nullptr) {
-        const std::lock_guard lock(cancel_->mutex_);
-        cancel_->call_ = &context_;
-        if (cancel_->cancelled_) {
-            context_.TryCancel();
-        }
     }
 }
 
 void RpcCall::next_part() {
     deadline_ = Clock::now() + wait_;
-    const std::lock_guard lock(channels_.mutex_);
+    const Guard lock(channels_.mutex_);
     channels_.calls_[&context_] = deadline_;
 }
 
@@ -127,11 +115,7 @@ grpc::Status RpcCall::verdict(const grpc::Status& status) const {
 }
 
 RpcCall::~RpcCall() {
-    if (cancel_ != nullptr) {
-        const std::lock_guard lock(cancel_->mutex_);
-        cancel_->call_ = nullptr;
-    }
-    const std::lock_guard lock(channels_.mutex_);
+    const Guard lock(channels_.mutex_);
     channels_.calls_.erase(&context_);
 }
 

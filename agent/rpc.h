@@ -5,24 +5,22 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include <grpc/support/time.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
 #include "lib/base/result.h"
+#include "lib/base/runtime.h"
+#include "lib/control/member/call_cancel.h"
 #include "lib/daemon/grpc_status.h"
 
 namespace ask {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // 64 random bits from the kernel, never 0.
@@ -47,24 +45,12 @@ class RpcChannels {
     friend class RpcCall;
     void end_overdue_calls();
 
-    std::mutex mutex_;
-    std::condition_variable stopping_;
+    Mutex mutex_;
+    CondVar stopping_;
     bool stop_ = false;
     std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
     std::map<grpc::ClientContext*, Clock::time_point> calls_;  // and when each is ended from here
-    std::thread watch_;
-};
-
-// Ends the call that is under way with it, and every later one, from another thread.
-class RpcCancel {
- public:
-    void cancel();
-
- private:
-    friend class RpcCall;
-    std::mutex mutex_;
-    bool cancelled_ = false;
-    grpc::ClientContext* call_ = nullptr;
+    Thread watch_;
 };
 
 // What a call's time is for: its whole answer, or each part of a stream, which may be long.
@@ -73,7 +59,7 @@ enum class RpcWait : std::uint8_t { kWhole, kEachPart };
 // The context of one call, known to `channels` while it lives, and to `cancel` if there is one.
 class RpcCall {
  public:
-    RpcCall(RpcChannels& channels, milliseconds wait, RpcCancel* cancel = nullptr,
+    RpcCall(RpcChannels& channels, milliseconds wait, CallCancel* cancel = nullptr,
             RpcWait kind = RpcWait::kWhole);
     ~RpcCall();
     RpcCall(const RpcCall&) = delete;
@@ -87,10 +73,10 @@ class RpcCall {
 
  private:
     RpcChannels& channels_;
-    RpcCancel* const cancel_;
     const milliseconds wait_;
     Clock::time_point deadline_;
     grpc::ClientContext context_;
+    CancelScope cancel_;  // after what it ends
 };
 
 // A new channel, not connected yet.
@@ -107,7 +93,7 @@ template <typename Stub, typename Request, typename Reply>
 Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
                        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                        const Request& request, milliseconds wait, const std::string& peer,
-                       RpcCancel* cancel = nullptr) {
+                       CallCancel* cancel = nullptr) {
     RpcCall call(channels, wait, cancel);
     Reply reply;
     const grpc::Status status = call.verdict((stub.*method)(&call.context(), request, &reply));

@@ -7,9 +7,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "agent/beside.h"
 #include "agent/convert.h"
-#include "agent/patience.h"
+#include "lib/control/member/beside.h"
+#include "lib/control/member/patience.h"
 #include "lib/tuples/slot_map.h"
 
 namespace ask {
@@ -77,7 +77,7 @@ Result<> SendSession::run_steps() {
 }
 
 Result<> SendSession::find_receiver() {
-    auto resolved = ask([&](RpcCancel* /*cancel*/) { return agent_.hosts.resolve(request_.to()); });
+    auto resolved = ask([&](CallCancel* /*cancel*/) { return agent_.hosts.resolve(request_.to()); });
     ASK_PASS(resolved);
     auto& host = *resolved;
     ASK_PASS(host);
@@ -86,9 +86,8 @@ Result<> SendSession::find_receiver() {
     const std::string dotted = format_ipv4(peer_address_);
     peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
     peer_control_ = dotted + ":" + std::to_string(host->port);
-    rpc_ = agent_.rpc.get(peer_control_);
-    stub_ = v1::Agent::NewStub(rpc_);
-    renew_ = std::make_unique<RenewCall>(stub_.get(), io_.mailbox(), "receiver " + peer_);
+    receiver_ = agent_.peer_at(peer_control_, peer_);
+    renew_ = receiver_->renewal(io_.mailbox());
     return {};
 }
 
@@ -110,7 +109,7 @@ void SendSession::show_waiting() {
 }
 
 template <typename Call>
-auto SendSession::ask(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>> {
+auto SendSession::ask(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
     return run_beside(
         io_.mailbox(), std::move(call), [this](Clock::time_point until) { return listen(until); },
         [this] { show_waiting(); });
@@ -175,9 +174,8 @@ Result<v1::TaskOffer> SendSession::look_up(bool& retry) {
     request.set_payload_limit(agent_.payload_limit);
     const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());
     request.set_wait_ms(static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), kLookupHold).count()));
-    auto asked = ask([&](RpcCancel* cancel) {
-        return call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Lookup, request,
-                        at_most(kCallWait, give_up_at_ + kAnswerGrace), "agent on " + peer_, cancel);
+    auto asked = ask([&](CallCancel* cancel) {
+        return receiver_->look_up(request, at_most(kCallWait, give_up_at_ + kAnswerGrace), cancel);
     });
     ASK_PASS(asked);
     auto& offer = *asked;
@@ -278,10 +276,10 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
     if (auto fresh = start_afresh(); !fresh) {
         return fresh;
     }
-    SwitchClient client(agent_.rpc, offer.switch_address());
-    auto asked = ask([&](RpcCancel* cancel) {
-        return client.register_channel(lease_->id, lease_->incarnation, lease_->registered_as,
-                                       at_most(kCallWait, give_up_at_), cancel);
+    const auto client = agent_.switch_at(offer.switch_address());
+    auto asked = ask([&](CallCancel* cancel) {
+        return client->register_channel(lease_->id, lease_->incarnation, lease_->registered_as,
+                                        at_most(kCallWait, give_up_at_), cancel);
     });
     ASK_PASS(asked);
     const auto& registered = *asked;
@@ -297,7 +295,7 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
     if (*registered != mark) {
         // The receiver finds out by itself; until then its offer is out of date.
         retry = true;
-        return Error(Errc::kAborted, client.name() + " was restarted after the task had been opened there");
+        return Error(Errc::kAborted, client->name() + " was restarted after the task had been opened there");
     }
     return {};
 }
@@ -305,7 +303,7 @@ Result<> SendSession::register_channel(const v1::TaskOffer& offer, bool& retry) 
 // Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
 // on the way: worth some patience. One that stays away drops nothing but what is sent its way.
 Result<> SendSession::leave_switch(bool& retry) {
-    auto asked = ask([&](RpcCancel* cancel) { return unregister(cancel); });
+    auto asked = ask([&](CallCancel* cancel) { return unregister(cancel); });
     ASK_PASS(asked);
     const auto& gone = *asked;
     if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
@@ -351,10 +349,8 @@ Result<v1::JoinReply> SendSession::call_join(const v1::TaskOffer& offer, bool& r
     request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
     // From here on the receiver may know of us, even if its answer gets lost.
     joined_ = true;
-    auto asked = ask([&](RpcCancel* cancel) {
-        return call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Join, request, wait + kAnswerGrace,
-                        "receiver " + peer_, cancel);
-    });
+    auto asked =
+        ask([&](CallCancel* cancel) { return receiver_->join(request, wait + kAnswerGrace, cancel); });
     ASK_PASS(asked);
     auto& reply = *asked;
     if (reply.ok()) {
@@ -695,18 +691,17 @@ void SendSession::leave(const std::string& reason) {
     request.set_instance(offer_.instance());
     request.set_sender(sender_);
     request.set_reason(reason);
-    const auto left =
-        call_rpc(agent_.rpc, *stub_, &v1::Agent::Stub::Leave, request, kGoodbyeWait, "receiver " + peer_);
+    const auto left = receiver_->leave(request, kGoodbyeWait);
     if (!left.ok()) {
         // It finds out by our silence.
         spdlog::warn("task {}: {}", request_.task_id(), left.error().text());
     }
 }
 
-Result<> SendSession::unregister(RpcCancel* cancel) {
-    SwitchClient client(agent_.rpc, lease_->switch_address);
+Result<> SendSession::unregister(CallCancel* cancel) {
+    const auto client = agent_.switch_at(lease_->switch_address);
     const std::uint32_t as = lease_->registered_as != 0 ? lease_->registered_as : lease_->incarnation;
-    auto gone = client.unregister_channel(lease_->id, as, kGoodbyeWait, cancel);
+    auto gone = client->unregister_channel(lease_->id, as, kGoodbyeWait, cancel);
     if (!gone) {
         spdlog::warn("channel {}: {}", lease_->id.port, gone.error().text());
         return gone;

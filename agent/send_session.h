@@ -11,9 +11,9 @@
 #include <type_traits>
 
 #include "agent/agent.h"
-#include "agent/renew_call.h"
 #include "agent/session_io.h"
-#include "proto/agent.grpc.pb.h"
+#include "lib/control/member/peer_port.h"
+#include "proto/agent.pb.h"
 
 namespace ask {
 
@@ -52,10 +52,10 @@ class SendSession {
     void describe(const std::string& state);
     [[nodiscard]] v1::AgentTask description(const std::string& state) const;
     [[nodiscard]] StreamState stream_state() const;
-    // Runs `call(RpcCancel*)`, which waits for somebody else, while the session listens. Fails if the session
-    // is to end; else the call's own result is inside.
+    // Runs `call(CallCancel*)`, which waits for somebody else, while the session listens. Fails if the
+    // session is to end; else the call's own result is inside.
     template <typename Call>
-    auto ask(Call call) -> Result<std::invoke_result_t<Call&, RpcCancel*>>;
+    auto ask(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
     // Until something happens, before the stream is ready; fails if the application or the daemon ends
     // meanwhile.
     Result<> listen(Clock::time_point until);
@@ -67,7 +67,7 @@ class SendSession {
     void give_up(const Error& error);
     void put_channel_back(bool clean);
     void leave(const std::string& reason);
-    Result<> unregister(RpcCancel* cancel = nullptr);
+    Result<> unregister(CallCancel* cancel = nullptr);
 
     Agent& agent_;
     SessionIo& io_;
@@ -82,9 +82,8 @@ class SendSession {
     std::string peer_;          // "h4 (198.18.4.2)"
     std::string peer_control_;  // "198.18.4.2:4791"
     bool local_ = false;
-    std::shared_ptr<grpc::Channel> rpc_;
-    std::unique_ptr<v1::Agent::Stub> stub_;
-    std::unique_ptr<RenewCall> renew_;
+    std::unique_ptr<PeerPort> receiver_;
+    std::unique_ptr<Renewal> renew_;  // of receiver_
 
     v1::TaskOffer offer_;
     std::optional<ChannelLease> lease_;

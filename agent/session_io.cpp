@@ -72,9 +72,7 @@ Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until, bool for_room) 
 }
 
 void SessionIo::wait_mailbox(Clock::time_point until) const {
-    pollfd entry{.fd = mailbox_->fd(), .events = POLLIN, .revents = 0};
-    const auto left = std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds(0));
-    ::poll(&entry, 1, static_cast<int>(left.count()));
+    mailbox_->wait(until);
 }
 
 void SessionIo::wait_without_application(Clock::time_point until) {

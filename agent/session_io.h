@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/counters.h"
-#include "agent/mailbox.h"
+#include "agent/polled_mailbox.h"
 #include "agent/rpc.h"
 #include "lib/client/local_socket.h"
 #include "proto/local.pb.h"
@@ -21,7 +21,7 @@ namespace ask {
 
 class SessionIo {
  public:
-    SessionIo(LocalSocket socket, std::shared_ptr<Mailbox> mailbox, AgentCounters* counters)
+    SessionIo(LocalSocket socket, std::shared_ptr<PolledMailbox> mailbox, AgentCounters* counters)
         : socket_(std::move(socket)), mailbox_(std::move(mailbox)), counters_(counters) {}
 
     struct Wake {
@@ -49,7 +49,7 @@ class SessionIo {
     // The same for an application that may never read again: not waiting.
     void fail_at_once(const Error& error);
 
-    [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+    [[nodiscard]] std::shared_ptr<Mailbox> mailbox() const { return mailbox_; }
     [[nodiscard]] bool application_gone() const { return application_gone_; }
     // A wait has ended because the daemon does.
     [[nodiscard]] bool stopping() const { return stopping_; }
@@ -60,7 +60,7 @@ class SessionIo {
     bool note_stop(const std::vector<SessionEvent>& events);
 
     LocalSocket socket_;
-    std::shared_ptr<Mailbox> mailbox_;
+    std::shared_ptr<PolledMailbox> mailbox_;
     AgentCounters* counters_;
     bool application_gone_ = false;
     bool stopping_ = false;

@@ -97,7 +97,8 @@ void SessionServer::accept_one() {
     }
     if (auto started = start_locked(*socket); !started) {
         agent_.counters.add(AgentCounter::k_refused_sessions);
-        SessionIo(std::move(*socket), std::make_shared<Mailbox>(), &agent_.counters).fail(started.error());
+        SessionIo(std::move(*socket), std::make_shared<PolledMailbox>(), &agent_.counters)
+            .fail(started.error());
     }
 }
 

@@ -31,7 +31,7 @@ class SessionServer {
 
  private:
     struct Session {
-        std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
+        std::shared_ptr<PolledMailbox> mailbox = std::make_shared<PolledMailbox>();
         std::atomic<bool> ended{false};
         std::thread thread;
     };

@@ -45,7 +45,7 @@ Error explain_loss(Error error, const std::string& address) {
 template <typename Request, typename Reply>
 Result<Reply> SwitchClient::call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
-                                 const Request& request, milliseconds wait, RpcCancel* cancel) {
+                                 const Request& request, milliseconds wait, CallCancel* cancel) {
     auto reply = call_rpc(channels_, *stub_, method, request, wait, name(), cancel);
     if (!reply) {
         return explain(std::move(reply).error(), address_);
@@ -53,7 +53,7 @@ Result<Reply> SwitchClient::call(grpc::Status (v1::Switch::Stub::*method)(grpc::
     return reply;
 }
 
-Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait, RpcCancel* cancel) {
+Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait, CallCancel* cancel) {
     return call(&v1::Switch::Stub::GetInfo, v1::GetSwitchInfoRequest(), wait, cancel);
 }
 
@@ -62,7 +62,7 @@ Result<v1::SwitchStatus> SwitchClient::status(milliseconds wait) {
 }
 
 Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait,
-                                                  RpcCancel* cancel) {
+                                                  CallCancel* cancel) {
     return call(&v1::Switch::Stub::OpenTask, request, wait, cancel);
 }
 
@@ -84,7 +84,7 @@ Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, millise
 // Whoever has the channel may replace what the switch has; a request of its past, which nobody waits for any
 // more, may not (design: compare and set).
 Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation,
-                                            std::uint32_t replaces, milliseconds wait, RpcCancel* cancel) {
+                                            std::uint32_t replaces, milliseconds wait, CallCancel* cancel) {
     v1::RegisterChannelRequest request;
     *request.mutable_channel() = channel_to_proto(channel);
     request.set_incarnation(incarnation);
@@ -110,7 +110,7 @@ Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t inc
 }
 
 Result<> SwitchClient::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
-                                          RpcCancel* cancel) {
+                                          CallCancel* cancel) {
     v1::UnregisterChannelRequest request;
     *request.mutable_channel() = channel_to_proto(channel);
     request.set_incarnation(incarnation);
@@ -126,7 +126,7 @@ Result<v1::RenewTasksReply> SwitchClient::renew_tasks(const std::vector<std::uin
 }
 
 Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
-                                    RpcCancel* cancel) {
+                                    CallCancel* cancel) {
     v1::ConfirmCopyRequest request;
     request.set_instance(instance);
     request.set_epoch(epoch);
@@ -134,7 +134,7 @@ Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch,
     return reply ? Result<>() : explain_loss(std::move(reply).error(), address_);
 }
 
-Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, RpcCancel* cancel) {
+Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
     RpcCall call(channels_, order.wait, cancel, RpcWait::kEachPart);
     grpc::ClientContext& context = call.context();
     v1::FetchCopyRequest request;

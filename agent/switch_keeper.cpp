@@ -44,13 +44,13 @@ LeftOver left_over(const std::vector<Channels::Entry>& own, ChannelId id, std::u
 
 SwitchKeeper::SwitchKeeper(Agent& agent) : agent_(agent) {
     if (agent_.switch_client) {
-        thread_ = std::thread([this] { loop(); });
+        thread_ = Thread([this] { loop(); });
     }
 }
 
 SwitchKeeper::~SwitchKeeper() {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         stop_ = true;
     }
     stopping_.notify_all();
@@ -61,7 +61,7 @@ SwitchKeeper::~SwitchKeeper() {
 
 void SwitchKeeper::loop() {
     bool clear = clear_left_over();
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
         lock.unlock();
         clear = clear || clear_left_over();
@@ -91,8 +91,8 @@ void SwitchKeeper::take_back_one() {
     if (left == own.end()) {
         return;
     }
-    SwitchClient client(agent_.rpc, left->lease.switch_address);
-    if (client.unregister_channel(left->lease.id, left->lease.registered_as, kWait).ok()) {
+    const auto client = agent_.switch_at(left->lease.switch_address);
+    if (client->unregister_channel(left->lease.id, left->lease.registered_as, kWait).ok()) {
         agent_.channels.forget_registration(left->lease.id, left->lease.registered_as);
     }
 }

@@ -4,12 +4,9 @@
 // thread of its own.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "agent/agent.h"
@@ -49,10 +46,10 @@ class SwitchKeeper {
     bool clear_left_over();
 
     Agent& agent_;
-    std::mutex mutex_;
-    std::condition_variable stopping_;
+    Mutex mutex_;
+    CondVar stopping_;
     bool stop_ = false;  // under mutex_
-    std::thread thread_;
+    Thread thread_;
 };
 
 }  // namespace ask

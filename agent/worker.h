@@ -24,10 +24,10 @@
 
 #include "agent/counters.h"
 #include "agent/event_fd.h"
-#include "agent/mailbox.h"
 #include "agent/packet_inbox.h"
-#include "agent/task_arrivals.h"
 #include "lib/client/tuple_ring.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/task_arrivals.h"
 #include "lib/engine/receiver.h"
 #include "lib/net/frame.h"
 #include "lib/tuples/sender.h"

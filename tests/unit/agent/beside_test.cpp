@@ -2,7 +2,7 @@
 //
 // Calls beside a session: it hears what comes meanwhile, and ends what nobody answers. And tasks that are
 // left open.
-#include "agent/beside.h"
+#include "lib/control/member/beside.h"
 
 #include <memory>
 #include <new>
@@ -12,9 +12,9 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
-#include "agent/left_open.h"
 #include "agent/session_io.h"
 #include "agent/switch_client.h"
+#include "lib/control/member/left_open.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 
@@ -48,9 +48,7 @@ class HangingSwitch final : public v1::Switch::Service {
 };
 
 Result<> wait_for_mailbox(Mailbox& mailbox, Clock::time_point until) {
-    pollfd entry{.fd = mailbox.fd(), .events = POLLIN, .revents = 0};
-    const auto left = std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds(0));
-    ::poll(&entry, 1, static_cast<int>(left.count()));
+    mailbox.wait(until);
     for (const SessionEvent& event : mailbox.take()) {
         if (event.kind == SessionEvent::Kind::kStop) {
             return stopping_error();
@@ -65,7 +63,7 @@ TEST_CASE("a call beside a session gives its answer, or its error") {
     const auto mailbox = std::make_shared<Mailbox>();
     const auto listen = [&](Clock::time_point until) { return wait_for_mailbox(*mailbox, until); };
     const auto run = [&](Result<int> answer) {
-        return run_beside(mailbox, [answer](RpcCancel* /*cancel*/) { return answer; }, listen, [] {});
+        return run_beside(mailbox, [answer](CallCancel* /*cancel*/) { return answer; }, listen, [] {});
     };
     const auto seven = run(7);
     REQUIRE((seven.ok() && seven->ok()));
@@ -74,7 +72,7 @@ TEST_CASE("a call beside a session gives its answer, or its error") {
     REQUIRE(refused.ok());
     CHECK(refused->error().code() == Errc::kLimit);
     // What it throws comes to the session, which knows what to do about it.
-    const auto throwing = [](RpcCancel* /*cancel*/) -> Result<int> { throw std::bad_alloc(); };
+    const auto throwing = [](CallCancel* /*cancel*/) -> Result<int> { throw std::bad_alloc(); };
     CHECK_THROWS_AS(static_cast<void>(run_beside(mailbox, throwing, listen, [] {})), std::bad_alloc);
 }
 
@@ -86,7 +84,7 @@ TEST_CASE(
     const auto mailbox = std::make_shared<Mailbox>();
     int shown = 0;
     const auto answer = run_beside(
-        mailbox, [&](RpcCancel* cancel) { return client.info(std::chrono::hours(24), cancel); },
+        mailbox, [&](CallCancel* cancel) { return client.info(std::chrono::hours(24), cancel); },
         [&](Clock::time_point until) { return wait_for_mailbox(*mailbox, until); },
         [&] {
             ++shown;

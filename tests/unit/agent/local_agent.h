@@ -14,9 +14,9 @@
 
 #include <doctest/doctest.h>
 
-#include "agent/mailbox.h"
 #include "agent/workers.h"
 #include "lib/client/tuple_ring.h"
+#include "lib/control/member/mailbox.h"
 
 namespace ask::test {
 
@@ -35,8 +35,7 @@ struct LocalAgent {
 inline SessionEvent await(Mailbox& mailbox, SessionEvent::Kind kind) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline) {
-        pollfd entry{.fd = mailbox.fd(), .events = POLLIN, .revents = 0};
-        ::poll(&entry, 1, 1000);
+        mailbox.wait(deadline);
         for (SessionEvent& event : mailbox.take()) {
             if (event.kind == kind) {
                 return event;

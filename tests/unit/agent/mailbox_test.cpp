@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/mailbox.h"
-
 #include <poll.h>
 
 #include <thread>
 
 #include <doctest/doctest.h>
 
+#include "agent/polled_mailbox.h"
+
 using namespace ask;
 
 namespace {
 
-bool readable(const Mailbox& mailbox) {
+bool readable(const PolledMailbox& mailbox) {
     pollfd entry{.fd = mailbox.fd(), .events = POLLIN, .revents = 0};
     return ::poll(&entry, 1, 0) == 1;
 }
@@ -19,7 +19,7 @@ bool readable(const Mailbox& mailbox) {
 }  // namespace
 
 TEST_CASE("what is posted is taken once, in order") {
-    Mailbox mailbox;
+    PolledMailbox mailbox;
     CHECK_FALSE(readable(mailbox));
     mailbox.post(SessionEvent::Kind::kRenewed);
     mailbox.post(SessionEvent::Kind::kFinAcked);
@@ -33,7 +33,7 @@ TEST_CASE("what is posted is taken once, in order") {
 }
 
 TEST_CASE("an event that waits already is not posted again, but every FIN is") {
-    Mailbox mailbox;
+    PolledMailbox mailbox;
     for (int i = 0; i < 1000; ++i) {
         mailbox.post(SessionEvent::Kind::kChanged);
     }
@@ -45,7 +45,7 @@ TEST_CASE("an event that waits already is not posted again, but every FIN is") {
 }
 
 TEST_CASE("a sleeping session is woken from another thread") {
-    Mailbox mailbox;
+    PolledMailbox mailbox;
     std::thread poster([&] { mailbox.post(SessionEvent::Kind::kStop); });
     pollfd entry{.fd = mailbox.fd(), .events = POLLIN, .revents = 0};
     constexpr int kDeadlineMs = 10000;

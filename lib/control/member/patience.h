@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <string>
 
-#include "agent/rpc.h"
 #include "lib/base/result.h"
+#include "lib/base/runtime.h"
 
 namespace ask {
+
+using std::chrono::milliseconds;
 
 // How often a session looks after itself.
 inline constexpr milliseconds kSessionTick{500};

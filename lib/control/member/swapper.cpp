@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/swapper.h"
-
-#include <poll.h>
+#include "lib/control/member/swapper.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
-#include "agent/patience.h"
+#include "lib/control/member/patience.h"
 #include "lib/tuples/fetch_codec.h"
 
 namespace ask {
@@ -22,12 +20,10 @@ Nanos since_start(Clock::time_point now) {
     return std::chrono::nanoseconds(now.time_since_epoch()).count();
 }
 
-// Rounded up, so that what was waited for has come.
-int poll_timeout(Nanos now, Nanos until) {
-    if (until == kNever) {
-        return -1;
-    }
-    return static_cast<int>(std::clamp<Nanos>((until - now) / kMillisecond + 1, 0, 3'600'000));
+// Or a while from now: whoever waits looks again.
+Clock::time_point point_of(Nanos time) {
+    constexpr std::chrono::hours kLongest{1};
+    return std::min(Clock::time_point(std::chrono::nanoseconds(time)), Clock::now() + kLongest);
 }
 
 // The controller is away, slow or busy: it may be back.
@@ -42,7 +38,7 @@ Swapper::Swapper(Options options, ResultTable table)
     : options_(std::move(options)),
       table_(std::move(table)),
       policy_(options_.settings, options_.places, since_start(Clock::now())),
-      thread_(&Swapper::run, this) {}
+      thread_([this] { run(); }) {}
 
 Swapper::~Swapper() {
     abandon_ = true;
@@ -56,7 +52,7 @@ Swapper::~Swapper() {
 
 void Swapper::finish(Clock::time_point deadline) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         deadline_ = deadline;
     }
     finish_ = true;
@@ -99,9 +95,7 @@ bool Swapper::wait_for_turn() {
         }
         const SwapPolicy::Alarm alarm = policy_.alarm();
         options_.arrivals->set_alarm(alarm.packets, alarm.tuples);
-        pollfd woken{options_.arrivals->event().fd(), POLLIN, 0};
-        ::poll(&woken, 1, poll_timeout(now, alarm.at));
-        options_.arrivals->event().drain();
+        options_.arrivals->wait(point_of(alarm.at));
     }
     return false;
 }
@@ -134,7 +128,7 @@ Result<> Swapper::swap() {
 }
 
 Clock::time_point Swapper::deadline() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return deadline_;
 }
 
@@ -164,9 +158,7 @@ Result<> Swapper::pause_before_retry(const char* what) {
         return Error(Errc::kDeadline, options_.client->name() + " did not " + what +
                                           " the task's copies in time: start ask-switchd there");
     }
-    pollfd woken{options_.arrivals->event().fd(), POLLIN, 0};
-    ::poll(&woken, 1, static_cast<int>(kRetryAfter.count()));
-    options_.arrivals->event().drain();
+    options_.arrivals->wait(Clock::now() + kRetryAfter);
     return {};
 }
 

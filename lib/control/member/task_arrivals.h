@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "agent/event_fd.h"
+#include "lib/base/runtime.h"
 #include "lib/engine/receiver.h"
 #include "lib/tuples/swap_policy.h"
 
@@ -24,20 +24,31 @@ class TaskArrivals {
             // Once until it is set again.
             alarm_packets_ = kNone;
             alarm_tuples_ = kNone;
-            wake_.notify();
+            wake();
         }
     }
 
-    // By the swapper. Readable once one of the totals is reached, which may be at once.
+    // By the swapper: it is woken once one of the totals is reached, which may be at once.
     void set_alarm(std::uint64_t packets, std::uint64_t tuples) {
         alarm_packets_ = packets;
         alarm_tuples_ = tuples;
         if (packets_.load() >= packets || tuples_.load() >= tuples) {
-            wake_.notify();
+            wake();
         }
     }
-    void wake() const { wake_.notify(); }
-    [[nodiscard]] const EventFd& event() const { return wake_; }
+    void wake() {
+        {
+            const Guard lock(mutex_);
+            woken_ = true;
+        }
+        wakes_.notify_all();
+    }
+    // Until it is woken, or has been since it waited last, or until then.
+    void wait(Clock::time_point until) {
+        Lock lock(mutex_);
+        wakes_.wait_until(lock, until, [this] { return woken_; });
+        woken_ = false;
+    }
     [[nodiscard]] SwapArrivals totals() const {
         return {.packets = packets_.load(),
                 .tuples = tuples_.load(),
@@ -52,7 +63,9 @@ class TaskArrivals {
     std::atomic<std::uint64_t> span_{0};
     std::atomic<std::uint64_t> alarm_packets_{kNone};
     std::atomic<std::uint64_t> alarm_tuples_{kNone};
-    EventFd wake_;
+    Mutex mutex_;
+    CondVar wakes_;
+    bool woken_ = false;  // under mutex_
 };
 
 }  // namespace ask

@@ -4,16 +4,16 @@
 // and to the daemon, shows that it is alive, and ends the call when it is to end itself.
 #pragma once
 
-#include <chrono>
-#include <future>
+#include <exception>
 #include <memory>
-#include <thread>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
-#include "agent/mailbox.h"
-#include "agent/patience.h"
-#include "agent/rpc.h"
+#include "lib/base/runtime.h"
+#include "lib/control/member/call_cancel.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/patience.h"
 
 namespace ask {
 
@@ -21,15 +21,10 @@ namespace ask {
 template <typename Call>
 class CallBeside {
  public:
-    using Answer = std::invoke_result_t<Call&, RpcCancel*>;
+    using Answer = std::invoke_result_t<Call&, CallCancel*>;
 
     CallBeside(std::shared_ptr<Mailbox> mailbox, Call call)
-        : task_([this, call = std::move(call)]() mutable { return call(&cancel_); }),
-          answer_(task_.get_future()),
-          thread_([this, mailbox = std::move(mailbox)] {
-              task_();
-              mailbox->post(SessionEvent::Kind::kAnswered);
-          }) {}
+        : mailbox_(std::move(mailbox)), call_(std::move(call)), thread_([this] { run(); }) {}
     ~CallBeside() {
         cancel_.cancel();
         thread_.join();
@@ -38,21 +33,44 @@ class CallBeside {
     CallBeside& operator=(const CallBeside&) = delete;
 
     [[nodiscard]] bool answered() const {
-        return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+        const Guard lock(mutex_);
+        return ended_;
     }
     // Once answered(). Throws what the call has thrown.
-    Answer take() { return answer_.get(); }
+    Answer take() {
+        if (thrown_) {
+            std::rethrow_exception(thrown_);
+        }
+        return *std::move(answer_);
+    }
 
  private:
-    RpcCancel cancel_;
-    std::packaged_task<Answer()> task_;
-    std::future<Answer> answer_;
-    std::thread thread_;
+    void run() {
+        try {
+            answer_.emplace(call_(&cancel_));
+        } catch (...) {
+            thrown_ = std::current_exception();
+        }
+        {
+            const Guard lock(mutex_);
+            ended_ = true;
+        }
+        mailbox_->post(SessionEvent::Kind::kAnswered);
+    }
+
+    const std::shared_ptr<Mailbox> mailbox_;
+    Call call_;
+    CallCancel cancel_;
+    std::optional<Answer> answer_;  // the thread's until it has ended, as is the next
+    std::exception_ptr thrown_;
+    mutable Mutex mutex_;
+    bool ended_ = false;  // under mutex_
+    Thread thread_;       // last: it uses all of these
 };
 
-// Runs `call(RpcCancel*)` to its end. Meanwhile `listen(until)` waits until something happens, or until then,
-// and takes it in; `still_waiting()` is called every kSessionTick. If listening fails the call is cancelled,
-// and that is the error; else the call's own result is inside.
+// Runs `call(CallCancel*)` to its end. Meanwhile `listen(until)` waits until something happens, or until
+// then, and takes it in; `still_waiting()` is called every kSessionTick. If listening fails the call is
+// cancelled, and that is the error; else the call's own result is inside.
 template <typename Call, typename Listen, typename StillWaiting>
 auto run_beside(std::shared_ptr<Mailbox> mailbox, Call call, Listen listen, StillWaiting still_waiting)
     -> Result<typename CallBeside<Call>::Answer> {

@@ -4,13 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "agent/event_fd.h"
+#include "lib/base/runtime.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
@@ -38,9 +37,14 @@ struct SessionEvent {
 // and the others come once per flow or per task.
 class Mailbox {
  public:
+    Mailbox() = default;
+    virtual ~Mailbox() = default;
+    Mailbox(const Mailbox&) = delete;
+    Mailbox& operator=(const Mailbox&) = delete;
+
     void post(SessionEvent event) {
         {
-            const std::lock_guard lock(mutex_);
+            const Guard lock(mutex_);
             if (event.kind != SessionEvent::Kind::kFin) {
                 for (const SessionEvent& waiting : events_) {
                     if (waiting.kind == event.kind) {
@@ -50,21 +54,29 @@ class Mailbox {
             }
             events_.push_back(std::move(event));
         }
-        wake_.notify();
+        posted_.notify_all();
+        wake();
     }
     void post(SessionEvent::Kind kind) { post(SessionEvent{kind, {}, {}}); }
 
     [[nodiscard]] std::vector<SessionEvent> take() {
-        wake_.drain();
-        const std::lock_guard lock(mutex_);
+        calm();
+        const Guard lock(mutex_);
         return std::exchange(events_, {});
     }
-    // Readable while there is something to take.
-    [[nodiscard]] int fd() const { return wake_.fd(); }
+    // Until there is something to take, or until then.
+    void wait(Clock::time_point until) {
+        Lock lock(mutex_);
+        posted_.wait_until(lock, until, [this] { return !events_.empty(); });
+    }
 
  private:
-    EventFd wake_;
-    std::mutex mutex_;
+    // For who waits for other things as well: something has come, and something is about to be taken.
+    virtual void wake() {}
+    virtual void calm() {}
+
+    Mutex mutex_;
+    CondVar posted_;
     std::vector<SessionEvent> events_;
 };
 

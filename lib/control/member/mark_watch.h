@@ -7,11 +7,13 @@
 #include <chrono>
 #include <cstdint>
 
+#include "lib/base/runtime.h"
+
 namespace ask {
 
 class MarkWatch {
  public:
-    using Time = std::chrono::steady_clock::time_point;
+    using Time = Clock::time_point;
 
     // Both count from the flow's start: packets that came the right way, and those without the joined mark.
     void note(Time now, std::uint64_t good, std::uint64_t bad) {

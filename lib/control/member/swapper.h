@@ -8,16 +8,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 
-#include "agent/mailbox.h"
-#include "agent/memfd_table.h"
-#include "agent/rpc.h"
-#include "agent/switch_client.h"
-#include "agent/task_arrivals.h"
+#include "lib/base/runtime.h"
+#include "lib/control/member/call_cancel.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/switch_port.h"
+#include "lib/control/member/task_arrivals.h"
 #include "lib/tuples/result_table.h"
 #include "lib/tuples/swap_policy.h"
 
@@ -29,7 +26,7 @@ class Swapper {
         std::string id;  // of the task
         std::uint64_t instance = 0;
         Mark mark;
-        std::shared_ptr<SwitchClient> client;
+        std::shared_ptr<SwitchPort> client;
         milliseconds standstill{0};  // longest that it may take to answer
         SwapSettings settings;
         std::uint64_t places = 0;  // aggregators of a copy
@@ -93,11 +90,11 @@ class Swapper {
     std::atomic<bool> finish_{false};
     std::atomic<bool> abandon_{false};
     std::atomic<bool> ended_{false};
-    std::mutex mutex_;
+    Mutex mutex_;
     Clock::time_point deadline_ = Clock::time_point::max();  // under mutex_
-    RpcCancel cancel_;
+    CallCancel cancel_;
     Result<> result_;  // of the thread, once joined
-    std::thread thread_;
+    Thread thread_;
 };
 
 }  // namespace ask

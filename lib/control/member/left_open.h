@@ -11,21 +11,22 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
-#include <mutex>
 #include <vector>
+
+#include "lib/base/runtime.h"
 
 namespace ask {
 
 class LeftOpen {
  public:
-    using Time = std::chrono::steady_clock::time_point;
+    using Time = Clock::time_point;
     // After these, what is left is the leases' to take back.
     static constexpr std::size_t kMost = 1024;
     static constexpr std::chrono::minutes kFor{10};
 
     // false: another one, the oldest, had to make room.
     bool add(std::uint64_t instance, Time now) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         const bool room = entries_.size() < kMost;
         if (!room) {
             entries_.pop_front();
@@ -34,11 +35,11 @@ class LeftOpen {
         return room;
     }
     void remove(std::uint64_t instance) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         std::erase_if(entries_, [&](const Entry& entry) { return entry.instance == instance; });
     }
     [[nodiscard]] std::vector<std::uint64_t> list(Time now) {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         std::erase_if(entries_, [&](const Entry& entry) { return entry.forget_at <= now; });
         std::vector<std::uint64_t> all;
         all.reserve(entries_.size());
@@ -51,7 +52,7 @@ class LeftOpen {
         std::uint64_t instance = 0;
         Time forget_at;
     };
-    std::mutex mutex_;
+    Mutex mutex_;
     std::deque<Entry> entries_;  // under mutex_; oldest first
 };
 

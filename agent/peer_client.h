@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls to a receiver's agent, by gRPC.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "agent/rpc.h"
+#include "lib/control/member/peer_port.h"
+#include "proto/agent.grpc.pb.h"
+
+namespace ask {
+
+class PeerClient final : public PeerPort {
+ public:
+    // `name` is for errors.
+    PeerClient(RpcChannels& channels, const std::string& address, std::string name);
+
+    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request, milliseconds wait,
+                                  CallCancel* cancel) override;
+    Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds wait,
+                               CallCancel* cancel) override;
+    Result<> leave(const v1::LeaveRequest& request, milliseconds wait) override;
+    std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override;
+
+ private:
+    RpcChannels& channels_;  // outlives this
+    const std::string name_;
+    std::unique_ptr<v1::Agent::Stub> stub_;
+};
+
+}  // namespace ask

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A switch's controller, as the members of its tasks see it. Every call ends within its `wait`, or when it is
+// cancelled, and its error names the switch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/control/member/call_cancel.h"
+#include "lib/control/member/patience.h"
+#include "lib/tuples/types.h"
+#include "proto/switch.pb.h"
+
+namespace ask {
+
+// A task's copy as it came, whole and checked, and what the switch counted.
+struct FetchedCopy {
+    std::vector<std::string> chunks;  // lib/tuples/fetch_codec.h
+    std::uint64_t count = 0;
+    std::vector<v1::FetchFlow> flows;
+    // By the switch, since the task began.
+    [[nodiscard]] std::uint64_t tuples_aggregated() const {
+        std::uint64_t sum = 0;
+        for (const v1::FetchFlow& flow : flows) {
+            sum += flow.stats().tuples_switch();
+        }
+        return sum;
+    }
+};
+
+struct FetchOrder {
+    std::uint64_t instance = 0;
+    Mark mark;  // that the task was opened with
+    std::uint64_t epoch = 0;
+    bool close = false;    // swaps first
+    milliseconds wait{0};  // longest time in which nothing of it comes
+};
+
+// Thread-safe.
+class SwitchPort {
+ public:
+    SwitchPort() = default;
+    virtual ~SwitchPort() = default;
+    SwitchPort(const SwitchPort&) = delete;
+    SwitchPort& operator=(const SwitchPort&) = delete;
+
+    [[nodiscard]] virtual const std::string& address() const = 0;
+    [[nodiscard]] std::string name() const { return "switch " + address(); }
+
+    virtual Result<v1::SwitchInfo> info(milliseconds wait, CallCancel* cancel = nullptr) = 0;
+    virtual Result<v1::SwitchStatus> status(milliseconds wait) = 0;
+    virtual Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait,
+                                                CallCancel* cancel = nullptr) = 0;
+    virtual Result<> close_task(std::uint64_t instance, milliseconds wait) = 0;
+    virtual Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) = 0;
+    // `replaces`: the incarnation that is registered as far as the caller knows, 0 for none. If the switch
+    // has another, it is asked again with that.
+    virtual Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation,
+                                          std::uint32_t replaces, milliseconds wait,
+                                          CallCancel* cancel = nullptr) = 0;
+    virtual Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
+                                        CallCancel* cancel = nullptr) = 0;
+    virtual Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,
+                                                    milliseconds wait) = 0;
+    // Stages the whole copy. kSwitchLost: it is another incarnation's than `mark`. kInput: what came is not
+    // what its end says it is.
+    virtual Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel = nullptr) = 0;
+    // The copy of a closed epoch has been merged.
+    virtual Result<> confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
+                                  CallCancel* cancel = nullptr) = 0;
+};
+
+}  // namespace ask
