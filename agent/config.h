@@ -9,7 +9,7 @@
 
 #include "lib/base/result.h"
 #include "lib/daemon/config.h"
-#include "lib/engine/sender_channel.h"
+#include "lib/tuples/sender.h"
 
 namespace ask {
 

@@ -213,8 +213,8 @@ bool has_switch_part(const v1::FlowStats& stats) {
 }
 
 void set_receiver_part(v1::FlowStats& stats, const FlowRxStats& receiver) {
-    stats.set_tuples_long(receiver.tuples_long);
-    stats.set_tuples_data(receiver.tuples_data);
+    stats.set_tuples_long(receiver.items_long);
+    stats.set_tuples_data(receiver.items_data);
     stats.set_packets_received(receiver.packets_accepted);
     stats.set_packets_duplicate(receiver.packets_duplicate);
 }

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "lib/engine/receiver.h"
-#include "lib/engine/sender_channel.h"
 #include "lib/tuples/fit/key_sample.h"
+#include "lib/tuples/sender.h"
 #include "lib/tuples/types.h"
 #include "proto/common.pb.h"
 

@@ -43,9 +43,11 @@ std::optional<ChannelId> claimed_channel(std::span<const std::byte> payload) {
 }  // namespace
 
 struct WorkerCore::Stream {
-    explicit Stream(SenderChannel of) : channel(std::move(of)) {}
+    Stream(ChannelId id, std::uint32_t incarnation, const SenderConfig& config)
+        : channel(id, incarnation, config) {}
 
     SenderChannel channel;
+    std::optional<Packer> packer;  // what the channel sends, while it has a task
     UdpAddresses addresses;
     bool local = false;
     bool counts = false;
@@ -109,7 +111,7 @@ Result<> WorkerCore::add_channel(std::uint16_t port, std::uint32_t incarnation) 
     }
     streams_.resize(std::max(streams_.size(), number + 1));
     streams_[number] =
-        std::make_unique<Stream>(SenderChannel({options_.own_address, port}, incarnation, options_.sender));
+        std::make_unique<Stream>(ChannelId{options_.own_address, port}, incarnation, options_.sender);
     return {};
 }
 
@@ -127,6 +129,20 @@ void WorkerCore::put_to_rest(Stream& stream) {
     std::erase(active_, &stream);
 }
 
+Result<> WorkerCore::begin_channel(Stream& stream, const FlowParams& flow) const {
+    if (stream.packer) {
+        return stream.channel.begin(flow, *stream.packer, now_ns());  // says which task it still serves
+    }
+    const PackerConfig packing = packer_config(flow, options_.sender);
+    ASK_TRY(check(packing), "task instance " + std::to_string(flow.instance));
+    stream.packer.emplace(packing);
+    auto begun = stream.channel.begin(flow, *stream.packer, now_ns());
+    if (!begun) {
+        stream.packer.reset();
+    }
+    return begun;
+}
+
 Result<> WorkerCore::begin(StreamStart start) {
     Stream* const stream = find(start.flow.channel.port);
     if (stream == nullptr) {
@@ -135,7 +151,7 @@ Result<> WorkerCore::begin(StreamStart start) {
     // Edge-triggered: while the channel has no room the event stays unread.
     ASK_TRY(watch(start.ring->data_event(), EPOLLIN | EPOLLET), "tuple ring");
     stream->ring = std::move(start.ring);
-    if (auto begun = stream->channel.begin(start.flow, 0, now_ns()); !begun) {
+    if (auto begun = begin_channel(*stream, start.flow); !begun) {
         drop_ring(*stream);
         return begun;
     }
@@ -171,15 +187,21 @@ void WorkerCore::drop_ring(Stream& stream) const {
     }
 }
 
+SenderStats WorkerCore::stats_of(const Stream& stream) {
+    return {stream.channel.stats(), stream.packer ? stream.packer->stats() : PackerStats{},
+            stream.ring ? stream.ring->merged() : stream.merged};
+}
+
 SenderStats WorkerCore::end(std::uint16_t port) {
     Stream* const stream = find(port);
     if (stream == nullptr) {
         return {};
     }
     put_to_rest(*stream);
-    SenderStats stats = stream->channel.end();
-    stats.tuples_merged = stream->merged;
-    return stats;
+    const SenderStats last = stats_of(*stream);
+    stream->channel.end();
+    stream->packer.reset();
+    return last;
 }
 
 SenderStats WorkerCore::abandon(std::uint16_t port, std::uint32_t new_incarnation) {
@@ -188,15 +210,17 @@ SenderStats WorkerCore::abandon(std::uint16_t port, std::uint32_t new_incarnatio
         return {};
     }
     put_to_rest(*stream);
-    return stream->channel.abandon(new_incarnation);
+    const SenderStats last = stats_of(*stream);
+    stream->channel.abandon(new_incarnation);
+    stream->packer.reset();
+    return last;
 }
 
 StreamState WorkerCore::stream_state(std::uint16_t port) const {
     StreamState state;
     if (const Stream* const stream = find(port); stream != nullptr) {
         const SenderChannel& channel = stream->channel;
-        state.stats = channel.stats();
-        state.stats.tuples_merged = stream->ring ? stream->ring->merged() : stream->merged;
+        state.stats = stats_of(*stream);
         state.next_seq = channel.next_seq();
         state.incarnation = channel.incarnation();
         state.in_flight = channel.in_flight();
@@ -219,7 +243,7 @@ Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::s
         return Error(Errc::kExists, "task instance is open on this worker");
     }
     at->second =
-        Task{std::make_unique<ResultTable>(std::move(table)), std::move(mailbox), std::move(arrivals)};
+        Task{std::make_unique<ResultTable>(std::move(table)), {}, std::move(mailbox), std::move(arrivals)};
     return {};
 }
 
@@ -228,7 +252,12 @@ Result<> WorkerCore::join(const FlowParams& flow) {
     if (task == tasks_.end()) {
         return Error(Errc::kUnknown, "the task has ended");
     }
-    return receiver_.join(flow, task->second.table.get());
+    ASK_PASS(validate(flow.geometry));
+    std::optional<TableSink>& sink = task->second.sink;
+    if (!sink) {
+        sink.emplace(flow.geometry, flow.op, *task->second.table);
+    }
+    return receiver_.join(flow, &*sink);
 }
 
 std::unique_ptr<ResultTable> WorkerCore::close_task(std::uint64_t instance, bool failed) {
@@ -451,7 +480,7 @@ bool WorkerCore::pull_tuples(Stream& stream) {
     std::int64_t value = 0;
     std::size_t n = 0;
     bool empty = false;
-    while (n < kTupleBatch && stream.channel.has_room()) {
+    while (n < kTupleBatch && stream.packer->has_room()) {
         auto more = stream.ring->peek(key, value);
         if (more.ok() && *more && stream.counts && value < 1) {
             more =
@@ -466,7 +495,7 @@ bool WorkerCore::pull_tuples(Stream& stream) {
             empty = true;
             break;
         }
-        stream.channel.offer(key, value);
+        stream.packer->add(key, value);
         stream.ring->pop();
         ++n;
     }
@@ -531,7 +560,7 @@ bool WorkerCore::kick() {
 
 bool WorkerCore::arm() {
     for (Stream* const stream : active_) {
-        if (stream->ring && stream->channel.has_room() && stream->ring->arm()) {
+        if (stream->ring && stream->packer->has_room() && stream->ring->arm()) {
             return false;
         }
     }

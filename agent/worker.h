@@ -14,6 +14,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,8 +29,9 @@
 #include "lib/control/member/mailbox.h"
 #include "lib/control/member/task_arrivals.h"
 #include "lib/engine/receiver.h"
-#include "lib/engine/sender_channel.h"
 #include "lib/net/frame.h"
+#include "lib/tuples/sender.h"
+#include "lib/tuples/table_sink.h"
 #include "lib/xsk/xsk_socket.h"
 
 namespace ask {
@@ -111,6 +113,7 @@ class WorkerCore {
     struct Stream;
     struct Task {
         std::unique_ptr<ResultTable> table;
+        std::optional<TableSink> sink;  // once a flow has joined
         std::shared_ptr<Mailbox> mailbox;
         std::shared_ptr<TaskArrivals> arrivals;  // null: nobody watches them
     };
@@ -131,7 +134,9 @@ class WorkerCore {
     bool send_remote(Stream& stream, Nanos now);
     bool send_local(Stream& stream, Nanos now);
     Stream* find(std::uint16_t port) const;
+    Result<> begin_channel(Stream& stream, const FlowParams& flow) const;
     void drop_ring(Stream& stream) const;
+    static SenderStats stats_of(const Stream& stream);
     void wake_stream(Stream& stream, std::shared_ptr<Mailbox> mailbox);
     void put_to_rest(Stream& stream);
     // Gives the packet to the worker that owns its channel; false if that is this one.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# bpf_object(<name> <source.bpf.c> [DEPENDS <file>...] [DEFINES <NAME=VALUE>...])
+# bpf_object(<name> <source.bpf.c> [DEPENDS <file>...] [DEFINES <NAME=VALUE>...] [SHADOW <folder>...])
+#
+# A folder of SHADOW goes in front of the include path: its headers stand for those of the tree of the same name.
 #
 # Compiles the source for the BPF target, links it with `bpftool gen object` (which drops DWARF and keeps
 # BTF) to <build>/bpf/<name>.bpf.o, and generates <build>/bpf/<name>.skel.h. The INTERFACE target
@@ -41,7 +43,7 @@ set(ASK_BPF_FLAGS
 set(ask_gen_skeleton "\"$1\" gen skeleton \"$2\" name \"$3\" > \"$4.tmp\" && mv \"$4.tmp\" \"$4\"")
 
 function(bpf_object name source)
-    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "DEPENDS;DEFINES")
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "DEPENDS;DEFINES;SHADOW")
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "bpf_object(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -53,11 +55,12 @@ function(bpf_object name source)
     set(object ${dir}/${name}.bpf.o)
     set(skeleton ${dir}/${name}.skel.h)
     list(TRANSFORM arg_DEFINES PREPEND -D)
+    list(TRANSFORM arg_SHADOW PREPEND -I${CMAKE_CURRENT_SOURCE_DIR}/)
 
     add_custom_command(
         OUTPUT ${raw}
         COMMAND ${ASK_BPF_CLANG} ${ASK_BPF_FLAGS} ${arg_DEFINES} -idirafter ${ASK_BPF_ASM_INCLUDE}
-                -I${PROJECT_SOURCE_DIR} -MD -MF ${raw}.d -MT ${raw} -c ${source} -o ${raw}
+                ${arg_SHADOW} -I${PROJECT_SOURCE_DIR} -MD -MF ${raw}.d -MT ${raw} -c ${source} -o ${raw}
         DEPENDS ${source} ${arg_DEPENDS}
         DEPFILE ${raw}.d
         COMMENT "BPF object ${name}"

@@ -19,8 +19,9 @@
 #include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
 #include "loader/config.h"
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 #include "loader/data_plane.h"
+#include "loader/kernel_store.h"
 #include "loader/metrics.h"
 #include "loader/pin_dir.h"
 #include "loader/ports.h"
@@ -155,7 +156,9 @@ Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, S
 Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane, const PortTable& ports,
                         SignalEvents& signals, Outcome* outcome) {
     const SwitchConfig& config = setup.config;
-    const auto controller = Controller::create(plane, pins, ports, limits_of(config));
+    const auto store = make_kernel_store(plane, pins, ports);
+    ASK_PASS(store);
+    const auto controller = Controller::create(**store, limits_of(config));
     ASK_PASS(controller);
     SwitchService service(**controller, plane, pins, ports);
     const auto server = start_server(config, service);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/base/result.h"
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 
 namespace prometheus {
 class Exposer;

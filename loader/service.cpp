@@ -8,9 +8,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "lib/control/switch/fetch.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
-#include "lib/tuples/fetch_codec.h"
 #include "loader/counter_names.h"
 
 namespace ask {
@@ -325,39 +325,25 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
     if (!pass.ok()) {
         return to_status(pass.error());
     }
-    const auto source = request->close() ? controller_.close_epoch(request->instance(), request->epoch())
-                                         : controller_.begin_fetch(request->instance(), request->epoch());
-    if (!source.ok()) {
-        return to_status(source.error());
+    const auto write = [&](std::string entries) {
+        v1::FetchChunk chunk;
+        chunk.set_entries(std::move(entries));
+        return !context->IsCancelled() && writer->Write(chunk);
+    };
+    const auto end = fetch_copy(
+        controller_, {.instance = request->instance(), .epoch = request->epoch(), .close = request->close()},
+        kChunkBytes, write);
+    if (!end.ok()) {
+        return to_status(end.error());
+    }
+    if (!*end) {
+        return cancelled();
     }
     v1::FetchChunk last;
     last.set_last(true);
-    last.set_epoch(source->epoch);
-    if (source->region != nullptr) {
-        CopyWalker walker(source->region->span(), source->layout);
-        for (bool more = true; more;) {
-            v1::FetchChunk chunk;
-            const auto filled = walker.fill(*chunk.mutable_entries(), kChunkBytes);
-            if (!filled.ok()) {
-                // What is confirmed and blanked meanwhile may look like nothing that a sender writes.
-                const auto same = controller_.end_fetch(request->instance(), *source);
-                return to_status(same.ok() ? filled.error() : same.error());
-            }
-            more = *filled;
-            if (context->IsCancelled() || (!chunk.entries().empty() && !writer->Write(chunk))) {
-                return cancelled();
-            }
-        }
-        last.set_count(walker.count());
-    }
-    if (const auto same = controller_.end_fetch(request->instance(), *source); !same.ok()) {
-        return to_status(same.error());
-    }
-    const auto flows = controller_.flow_reports(request->instance());
-    if (!flows.ok()) {
-        return to_status(flows.error());
-    }
-    for (const FlowReport& flow : *flows) {
+    last.set_epoch((*end)->epoch);
+    last.set_count((*end)->count);
+    for (const FlowReport& flow : (*end)->flows) {
         write_flow(flow, last.add_flows());
     }
     fill_mark(last.mutable_mark());

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 #include "loader/ports.h"
 #include "proto/switch.grpc.pb.h"
 

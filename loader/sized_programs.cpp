@@ -29,7 +29,7 @@ std::pair<std::uint8_t, std::uint32_t> read_name(std::string_view name) {
     const char* const end = name.data() + name.size();
     const auto first = std::from_chars(name.data() + kPrefix.size(), end, number);
     if (first.ec != std::errc() || first.ptr == end || *first.ptr != '_' || number == 0 ||
-        number >= ASK_DATA_PROGRAMS) {
+        number >= ASK_SERVICE_PROGRAMS) {
         return {};
     }
     const auto second = std::from_chars(first.ptr + 1, end, aggregators);
@@ -84,7 +84,7 @@ std::uint8_t SizedPrograms::take(std::uint32_t aggregators) {
         spdlog::warn(
             "all {} programs for regions of one size are in use: a region of {} aggregators will "
             "take the slower one for any size",
-            ASK_DATA_PROGRAMS - 1, aggregators);
+            ASK_SERVICE_PROGRAMS - 1, aggregators);
         return 0;
     }
     Slot& slot = slots_[number];
@@ -104,7 +104,7 @@ std::uint8_t SizedPrograms::take(std::uint32_t aggregators) {
 // Its own, else a free one, else the one that has been without users for longest; 0: none.
 std::uint8_t SizedPrograms::choose_slot(std::uint32_t aggregators) const {
     std::uint8_t best = 0;
-    for (std::uint8_t number = 1; number < ASK_DATA_PROGRAMS; ++number) {
+    for (std::uint8_t number = 1; number < ASK_SERVICE_PROGRAMS; ++number) {
         const Slot& slot = slots_[number];
         if (slot.aggregators == aggregators) {
             return number;
@@ -155,7 +155,7 @@ bool SizedPrograms::adopt_user(std::uint8_t number) {
     if (number == 0) {
         return true;
     }
-    if (number >= ASK_DATA_PROGRAMS || slots_[number].aggregators == 0) {
+    if (number >= ASK_SERVICE_PROGRAMS || slots_[number].aggregators == 0) {
         return false;
     }
     slots_[number].users++;
@@ -174,7 +174,8 @@ const SizedPrograms::Regions* SizedPrograms::regions(std::uint8_t number) const 
     if (number == 0) {
         return &plane_.maps().regions;
     }
-    return number < ASK_DATA_PROGRAMS && slots_[number].aggregators != 0 ? &slots_[number].regions : nullptr;
+    return number < ASK_SERVICE_PROGRAMS && slots_[number].aggregators != 0 ? &slots_[number].regions
+                                                                            : nullptr;
 }
 
 Result<UniqueFd> SizedPrograms::create_region(std::uint8_t number, std::uint32_t aggregators) const {

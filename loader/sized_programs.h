@@ -58,8 +58,8 @@ class SizedPrograms {
 
     const DataPlane& plane_;
     const PinDir& pins_;
-    mutable std::mutex mutex_;                   // everything below
-    std::array<Slot, ASK_DATA_PROGRAMS> slots_;  // the first is never used
+    mutable std::mutex mutex_;                      // everything below
+    std::array<Slot, ASK_SERVICE_PROGRAMS> slots_;  // the first is never used
     std::uint64_t opened_ = 0;
 };
 

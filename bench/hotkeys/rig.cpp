@@ -8,6 +8,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include "loader/kernel_store.h"
+
 namespace ask::bench {
 namespace {
 
@@ -30,7 +32,10 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     auto ports = PortTable::attach(config, rig->pins_, rig->plane_);
     ASK_PASS(ports);
     rig->ports_ = std::move(*ports);
-    auto controller = Controller::create(rig->plane_, rig->pins_, rig->ports_,
+    auto store = make_kernel_store(rig->plane_, rig->pins_, rig->ports_);
+    ASK_PASS(store);
+    rig->store_ = std::move(*store);
+    auto controller = Controller::create(*rig->store_,
                                          {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
                                           .allow_over_budget = false,
                                           .lease = std::chrono::seconds(3600),

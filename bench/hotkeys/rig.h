@@ -14,7 +14,7 @@
 #include "agent/rpc.h"
 #include "agent/switch_client.h"
 #include "bench/feeder/feeder.h"
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 #include "loader/service.h"
 #include "proto/common.pb.h"
 
@@ -50,6 +50,7 @@ class Rig {
     PinDir pins_;
     DataPlane plane_;
     PortTable ports_;
+    std::unique_ptr<SwitchStore> store_;
     std::unique_ptr<Controller> controller_;
     std::unique_ptr<SwitchService> service_;
     std::unique_ptr<grpc::Server> server_;

@@ -25,6 +25,7 @@
 #include "lib/net/frame.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/packer.h"
+#include "lib/tuples/table_sink.h"
 
 namespace ask::bench {
 namespace {
@@ -180,6 +181,7 @@ class Run {
     Receiver receiver_;
     MemoryBudget budget_{std::size_t{1} << 30U};
     std::optional<ResultTable> table_;
+    std::optional<TableSink> sink_;
     std::shared_ptr<TaskArrivals> arrivals_ = std::make_shared<TaskArrivals>();
     std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
     std::unique_ptr<Swapper> swapper_;
@@ -212,15 +214,14 @@ Result<> Run::open() {
     auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&budget_), Op::kSum);
     ASK_PASS(table);
     table_ = std::move(*table);
+    sink_.emplace(geometry_, Op::kSum, *table_);
     ASK_PASS(receiver_.join({.instance = instance_,
                              .channel = kChannel,
                              .incarnation = rig_.incarnation(),
                              .secret = kSecret,
                              .mark = mark_,
-                             .op = Op::kSum,
-                             .geometry = geometry_,
                              .first_seq = 1},
-                            &*table_));
+                            &*sink_));
     const auto report = rig_.report();
     ASK_PASS(report);
     base_grace_periods_ = report->swap_grace_periods;
@@ -277,14 +278,11 @@ void Run::add_frame(const PacketBody& body) {
     if (head != full) {
         std::memmove(&frame_[kFrameHeaderBytes + head], &frame_[kFrameHeaderBytes + full], body.bytes);
     }
-    Geometry geometry = geometry_;
-    geometry.rows = 0;
     write_header(payload,
                  {.type = body.type,
                   .flags = 0,
                   .rows = body.rows,
-                  .op = Op::kSum,
-                  .geometry = geometry,
+                  .format = format_of(geometry_, Op::kSum),
                   .instance = instance_,
                   .channel = kChannel,
                   .incarnation = rig_.incarnation(),

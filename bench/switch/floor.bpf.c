@@ -40,8 +40,8 @@ static __always_inline __u64 sum_packet(const struct ask_frame* frame, const str
 
 #pragma unroll
     for (__u32 r = 0; r < rows; r++) {
-        sum += key->head[ASK_CHECK_BITMAP_WORD + r] * bitmaps[r];
-        sum += key->row[r] * sum_row(key, words + r * FLOOR_SLOTS * 2, FLOOR_SLOTS);
+        sum += key->head[ASK_CHECK_EXTENSION_WORD + r] * bitmaps[r];
+        sum += key->line[r] * sum_row(key, words + r * FLOOR_SLOTS * 2, FLOOR_SLOTS);
     }
     return ask_siphash_u64(key->sip[0], key->sip[1], sum);
 }
@@ -104,9 +104,9 @@ static __always_inline int answer(struct xdp_md* ctx, const __u32 rows) {
     __u32 set = 0;
     __u64 seq;
 
-    if (!parse_udp(ctx, &frame) || !frame.hdr || frame.data + ASK_BITMAP_OFFSET + bytes > frame.end)
+    if (!parse_udp(ctx, &frame) || !frame.hdr || frame.data + ASK_BODY_OFFSET + bytes > frame.end)
         return XDP_ABORTED;
-    bitmaps = frame.data + ASK_BITMAP_OFFSET;
+    bitmaps = frame.data + ASK_BODY_OFFSET;
     find_flow(frame.hdr, &claim);
     if (!claim.flow || !claim.task || !claim.channel || !find_state(&claim, &state))
         return XDP_ABORTED;

@@ -58,7 +58,7 @@ std::span<const std::byte> FrameMaker::next() {
     Header header;
     header.type = ASK_DATA;
     header.rows = what_.geometry.rows;
-    header.geometry = what_.geometry;
+    header.format = format_of(what_.geometry, Op::kSum);
     header.instance = kInstance;
     header.channel = {.host = kHost, .port = port_};
     header.incarnation = kIncarnation;

@@ -26,7 +26,7 @@ static __always_inline int reflect(struct xdp_md* ctx, struct ask_frame* frame,
     frame->hdr->type = ASK_ACK;
     frame->hdr->rows = 0;
     frame->hdr->check = close_check(key, sum_head(frame, key));
-    if (bpf_xdp_adjust_tail(ctx, (int)((long)(frame->data + ASK_BITMAP_OFFSET) - (long)frame->end)))
+    if (bpf_xdp_adjust_tail(ctx, (int)((long)(frame->data + ASK_BODY_OFFSET) - (long)frame->end)))
         return leave_abort(ASK_CNT_abort_resize);
     count(ASK_CNT_ack_new);
     return XDP_TX;

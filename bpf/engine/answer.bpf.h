@@ -37,7 +37,7 @@ static __always_inline void write_mark(struct ask_hdr *hdr)
 	hdr->mark_incarnation = bpf_htonl(ask_mark_incarnation);
 }
 
-/* The first word of an ACK's header but for the geometry: no rows. */
+/* The first word of an ACK's header: nothing follows it. */
 static __always_inline void write_ack_front(struct ask_hdr *hdr, __u8 flags)
 {
 	*(__be32 *)(void *)hdr = bpf_htonl(ASK_WIRE_VERSION << 24 | ASK_ACK << 16 |
@@ -67,7 +67,7 @@ static __always_inline int leave_ack(struct xdp_md *ctx, struct ask_frame *frame
 	write_mark(frame->hdr);
 	frame->hdr->check = close_check(key, sum_head(frame, key));
 	if (bpf_xdp_adjust_tail(ctx,
-				(int)((long)(frame->data + ASK_BITMAP_OFFSET) - (long)frame->end)))
+				(int)((long)(frame->data + ASK_BODY_OFFSET) - (long)frame->end)))
 		return leave_abort(ASK_CNT_abort_resize);
 	count(reason);
 	return XDP_TX;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * The keyed check over a frame (lib/abi/check.h). What verification learns is kept,
- * so that re-sealing after aggregation reads no row again.
+ * The keyed check over a frame (lib/abi/check.h), whatever its words mean. What verification
+ * learns is kept, so that re-sealing reads no line again.
  */
 #pragma once
 
 #include "bpf/engine/compat.bpf.h"
-#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/packet.bpf.h"
 #include "bpf/engine/parse.bpf.h"
 #include "lib/abi/check.h"
 
-/* Offsets of rows are bounded by this mask for the verifier; larger than any frame
+/* Offsets in a frame are bounded by this mask for the verifier; larger than any frame
  * that native XDP without fragments delivers. */
 #define ASK_OFFSET_MASK 0xfffu
 
@@ -24,7 +24,7 @@ static __always_inline __u64 sum_word(const __u32 *key, const __u32 *word)
  * NH over `words` 8-byte words at frame offset `offset`, under the flow's key. Words
  * beyond the frame end the sum: the caller has checked the length, so that never
  * happens. Eight at a time share a bounds check. A global function, so that the verifier
- * looks at a row once.
+ * looks at a line once.
  */
 __noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *keys, __u32 offset,
 			       __u32 words)
@@ -40,7 +40,7 @@ __noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *k
 		return 0;
 	key = keys->nh;
 #pragma clang loop unroll(disable)
-	for (w = 0; w + 8 <= ASK_MAX_AAS; w += 8, word += 16, key += 16) {
+	for (w = 0; w + 8 <= ASK_MAX_LINE_WORDS; w += 8, word += 16, key += 16) {
 		__u32 j;
 
 		if (w + 8 > words || (const void *)(word + 16) > end)
@@ -53,7 +53,7 @@ __noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *k
 		}
 	}
 #pragma clang loop unroll(disable)
-	for (; w < ASK_MAX_AAS; w++, word += 2, key += 2) {
+	for (; w < ASK_MAX_LINE_WORDS; w++, word += 2, key += 2) {
 		if (w >= words || (const void *)(word + 2) > end)
 			break;
 		sum += sum_word(key, word);
@@ -61,51 +61,47 @@ __noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *k
 	return sum;
 }
 
-/* Frame offset of a row of the packet. */
-static __always_inline __u32 row_offset(const struct ask_phv *phv, __u32 r)
+/*
+ * Sum of a body of `words` words, line by line. The sums of the first ASK_KEPT_SUMS lines stay in
+ * the packet's vector. A global function, with registers of its own: the dispatcher has none left.
+ */
+__noinline __u64 ask_sum_body(struct xdp_md *ctx, const struct ask_check_key *key,
+			      struct ask_packet *packet, __u32 words)
 {
-	return ASK_BITMAP_OFFSET + ASK_ROWS(phv) * (__u32)sizeof(__be32) +
-	       r * ASK_AAS(phv) * ASK_SLOT_BYTES;
-}
-
-/* Sums of all rows, kept in `phv`; returns their total. */
-static __always_inline __u64 sum_rows(struct xdp_md *ctx, const struct ask_check_key *key,
-				      struct ask_phv *phv)
-{
-	__u32 offset = row_offset(phv, 0);
 	__u64 total = 0;
-	__u32 r;
+	__u32 offset, i;
 
+	if (!key || !packet)
+		return 0;
+	offset = ASK_BODY_OFFSET + packet->extensions * (__u32)sizeof(__be32);
 #pragma clang loop unroll(disable)
-	for (r = 0; r < ASK_MAX_ROWS; r++) {
-		if (r >= ASK_ROWS(phv))
+	for (i = 0; i < ASK_MAX_CHECK_LINES; i++) {
+		const __u32 line_words = ASK_READ_ONCE(packet->line_words);
+		const __u32 now = words < line_words ? words : line_words;
+		__u64 sum;
+
+		if (!words)
 			break;
-		phv->sums[r] = key->row[r] * ask_sum_words(ctx, key, offset, ASK_AAS(phv));
-		total += phv->sums[r];
-		offset += ASK_AAS(phv) * ASK_SLOT_BYTES;
+		sum = key->line[i] * ask_sum_words(ctx, key, offset, now);
+		if (i < ASK_KEPT_SUMS)
+			packet->sums[i] = sum;
+		total += sum;
+		words -= now;
+		offset += now * (__u32)sizeof(__u64);
 	}
 	return total;
 }
 
-/* Sum of a LONG packet's payload, in rows of ASK_LONG_ROW_WORDS words. */
-static __always_inline __u64 sum_long(struct xdp_md *ctx, const struct ask_check_key *key,
-				      __u32 words)
+/* Whether the check has a key for each word behind the header, of which there are `bytes`, in the
+ * way that a service has laid them out. */
+static __always_inline bool has_keys(const struct ask_packet *packet, __u32 bytes)
 {
-	__u64 total = 0;
-	__u32 r;
+	const __u32 front = packet->extensions * (__u32)sizeof(__be32);
 
-#pragma clang loop unroll(disable)
-	for (r = 0; r < ASK_MAX_CHECK_ROWS; r++) {
-		const __u32 done = r * ASK_LONG_ROW_WORDS;
-		const __u32 left = words - done;
-
-		if (words <= done)
-			break;
-		total += key->row[r] *
-			 ask_sum_words(ctx, key, ASK_BITMAP_OFFSET + done * ASK_SLOT_BYTES,
-				       left < ASK_LONG_ROW_WORDS ? left : ASK_LONG_ROW_WORDS);
-	}
-	return total;
+	return packet->extensions <= ASK_MAX_EXTENSION &&
+	       packet->line_words <= ASK_MAX_LINE_WORDS && front <= bytes &&
+	       (bytes - front) % sizeof(__u64) == 0 &&
+	       (bytes - front) / sizeof(__u64) <= packet->line_words * ASK_MAX_CHECK_LINES;
 }
 
 /* Sum of ports and header as they stand in the frame. */
@@ -116,58 +112,27 @@ static __always_inline __u64 sum_head(const struct ask_frame *frame,
 			      ask_check_ports(frame->udp->source, frame->udp->dest));
 }
 
-static __always_inline struct ask_phv *find_phv(void)
+/* Takes a packet's extension words into its vector; returns their part of the sum. */
+__noinline __u64 ask_read_extension(struct xdp_md *ctx, const struct ask_check_key *key,
+				    struct ask_packet *packet)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&packet_vector, &zero);
-}
-
-/* Takes the bitmaps of a packet's rows into its vector; returns their part of the sum. */
-__noinline __u64 ask_read_bitmaps(struct xdp_md *ctx, const struct ask_check_key *key,
-				  struct ask_phv *phv)
-{
-	const __u32 *bitmap = (const __u32 *)((const char *)(long)ctx->data + ASK_BITMAP_OFFSET);
+	const __u32 *word = (const __u32 *)((const char *)(long)ctx->data + ASK_BODY_OFFSET);
 	const void *end = (const void *)(long)ctx->data_end;
 	__u32 bits = 0;
 	__u64 sum = 0;
-	__u32 r;
+	__u32 i;
 
-	if (!key || !phv)
+	if (!key || !packet)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (r = 0; r < ASK_MAX_ROWS; r++) {
-		if (r >= ASK_ROWS(phv) || (const void *)(bitmap + r + 1) > end)
+	for (i = 0; i < ASK_MAX_EXTENSION; i++) {
+		if (i >= ASK_READ_ONCE(packet->extensions) || (const void *)(word + i + 1) > end)
 			break;
-		phv->left[r] = bpf_ntohl(bitmap[r]);
-		bits |= bitmap[r];
-		sum += key->head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
+		packet->extension[i] = bpf_ntohl(word[i]);
+		bits |= word[i];
+		sum += key->head[ASK_CHECK_EXTENSION_WORD + i] * word[i];
 	}
-	phv->bits = bpf_ntohl(bits);
-	return sum;
-}
-
-/* Writes what is left back into the packet; returns the part of the sum that bitmaps and
- * the rows still present have. */
-__noinline __u64 ask_write_bitmaps(struct xdp_md *ctx, const struct ask_check_key *key,
-				   const struct ask_phv *phv)
-{
-	__u32 *bitmap = (__u32 *)((char *)(long)ctx->data + ASK_BITMAP_OFFSET);
-	const void *end = (const void *)(long)ctx->data_end;
-	__u64 sum = 0;
-	__u32 r;
-
-	if (!key || !phv)
-		return 0;
-#pragma clang loop unroll(disable)
-	for (r = 0; r < ASK_MAX_ROWS; r++) {
-		if (r >= ASK_ROWS(phv) || (const void *)(bitmap + r + 1) > end)
-			break;
-		bitmap[r] = bpf_htonl(phv->left[r]);
-		sum += key->head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r];
-		if (r < ASK_PRESENT(phv))
-			sum += phv->sums[r];
-	}
+	packet->bits = bpf_ntohl(bits);
 	return sum;
 }
 

@@ -16,11 +16,7 @@
 
 /* Register arrays, as the native build counts their accesses. */
 enum ask_array {
-	ASK_ARRAY_DEDUPE,    /* seen: one per channel */
-	ASK_ARRAY_MAX_SEQ,   /* compact only */
-	ASK_ARRAY_COPY,	     /* the task's copy index */
-	ASK_ARRAY_AA,	     /* number: which AA */
-	ASK_ARRAY_PKT_STATE, /* number: which row */
-	ASK_ARRAY_HEAT,	     /* number: which AA; tasks that replace only, as the next */
-	ASK_ARRAY_CARRIED,   /* number: which row */
+	ASK_ARRAY_DEDUPE,  /* seen: one per channel */
+	ASK_ARRAY_MAX_SEQ, /* compact only */
+	ASK_ARRAY_SERVICE, /* the first of the service's */
 };

@@ -9,8 +9,6 @@
 
 #include "lib/abi/consts.h"
 
-/* enum ask_memory: how aggregators are kept exact. */
-const volatile __u32 ask_memory = ASK_MEMORY_PIPELINES;
 /* enum ask_dedupe: how new, seen and stale are told apart. */
 const volatile __u32 ask_dedupe = ASK_DEDUPE_TAGGED;
 /* The mark that this switch writes into what it forwards. */

@@ -81,14 +81,9 @@ static __always_inline __u32 check_channel(const struct xdp_md *ctx, const struc
 	return 0;
 }
 
-/* Whether the header fits the task: geometry, operator, mark, seq. */
-static __always_inline __u32 check_header(const struct ask_hdr *hdr, const struct ask_task *task)
+/* What a sender's header has in any service: no mark yet, and a seq. */
+static __always_inline __u32 check_header(const struct ask_hdr *hdr)
 {
-	if (hdr->type != ASK_DATA && hdr->type != ASK_LONG && hdr->type != ASK_FIN)
-		return ASK_CNT_bad_type;
-	if (hdr->short_slots != task->short_slots || hdr->groups != task->groups ||
-	    hdr->m != task->m || hdr->op != task->op || hdr->rows > task->rows)
-		return ASK_CNT_bad_geometry;
 	if (hdr->mark_switch || hdr->mark_incarnation)
 		return ASK_CNT_bad_mark;
 	if (!hdr->seq)
@@ -110,27 +105,4 @@ static __always_inline __u32 payload_bytes(const struct ask_frame *frame)
 	if (ASK_L4_OFFSET + udp_len > (__u32)((long)frame->end - (long)frame->data))
 		return 0;
 	return udp_len - sizeof(struct udphdr);
-}
-
-/* Whether the length is exactly what type, rows and geometry ask for. */
-static __always_inline bool length_fits(const struct ask_hdr *hdr, const struct ask_task *task,
-					__u32 payload)
-{
-	const __u32 aas = task->short_slots + (__u32)task->groups * task->m;
-	const __u32 rest = payload - sizeof(struct ask_hdr);
-
-	if (hdr->type == ASK_DATA)
-		return hdr->rows > 0 && rest == hdr->rows * (sizeof(__be32) + aas * ASK_SLOT_BYTES);
-	if (hdr->rows)
-		return false;
-	if (hdr->type == ASK_FIN)
-		return rest == 0;
-	return rest >= sizeof(struct ask_long_hdr) && rest % ASK_SLOT_BYTES == 0;
-}
-
-/* Whether no bitmap has a bit beyond the geometry's slots. Nothing feeds on such a bit: it
- * would come out cleared, as if a tuple had been aggregated. */
-static __always_inline bool bitmaps_fit(const struct ask_phv *phv, const struct ask_task *task)
-{
-	return !((__u64)phv->bits >> (task->short_slots + task->groups));
 }

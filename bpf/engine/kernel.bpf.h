@@ -27,8 +27,9 @@
 	} while (0)
 
 /* Goes on in the program at `index`, a constant, and does not come back; comes back if there is
- * none. The native build has one program, `native`. */
-#define ask_tail_call(ctx, programs, index, native) bpf_tail_call_static(ctx, programs, index)
+ * none. The native build calls `native`. */
+#define ask_tail_call(ctx, programs, index, native) \
+	((void)(native), bpf_tail_call_static(ctx, programs, index))
 
 /* One access to a register array: a hook for the native build, nothing here. */
 #define ask_touch(array, number, index) ((void)(array), (void)(number), (void)(index))

@@ -15,7 +15,7 @@
 
 #define ASK_L4_OFFSET (sizeof(struct ethhdr) + sizeof(struct iphdr))
 #define ASK_HDR_OFFSET (ASK_L4_OFFSET + sizeof(struct udphdr))
-#define ASK_BITMAP_OFFSET (ASK_HDR_OFFSET + sizeof(struct ask_hdr))
+#define ASK_BODY_OFFSET (ASK_HDR_OFFSET + sizeof(struct ask_hdr))
 
 #define ASK_IP_MF_OFFSET 0x3fff /* more fragments, or not the first */
 #define ASK_IP_ECN_MASK 3u
@@ -45,7 +45,7 @@ static __always_inline bool find_headers(struct xdp_md *ctx, struct ask_frame *f
 	frame->eth = data;
 	frame->ip = data + sizeof(*frame->eth);
 	frame->udp = data + ASK_L4_OFFSET;
-	frame->hdr = data + ASK_BITMAP_OFFSET <= end ? data + ASK_HDR_OFFSET : NULL;
+	frame->hdr = data + ASK_BODY_OFFSET <= end ? data + ASK_HDR_OFFSET : NULL;
 	return true;
 }
 

@@ -5,7 +5,7 @@
  * grace period. Only packets of tasks with two copies pay for it.
  *
  * Entering is ordered before the read of the copy index, leaving after the last store to
- * an aggregator. So whoever flips the index, then finds a CPU's word at rest or moved
+ * the copy. So whoever flips the index, then finds a CPU's word at rest or moved
  * on, knows that every program there that read the old index has done all its stores
  * (tests/models).
  */

@@ -13,8 +13,9 @@
 
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
-#include "bpf/engine/maps.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* Moves the words of a slot, `words` from AA `aa` on: out of the frame, or back into it. */
@@ -108,7 +109,7 @@ static __always_inline void renew_sum(struct xdp_md *ctx, __u32 r, const struct 
 	/* Linux 6.1 forgets the bound of what has been on the stack, and clang knows it. */
 	ask_opaque(r);
 	r %= ASK_MAX_ROWS;
-	phv->sums[r] = row->flow->key.row[r] *
+	phv->sums[r] = row->flow->key.line[r] *
 		       ask_sum_words(ctx, &row->flow->key, row->offset, ASK_AAS(phv));
 }
 

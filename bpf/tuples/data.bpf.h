@@ -5,17 +5,18 @@
  */
 #pragma once
 
-#include "bpf/tuples/row.bpf.h"
-#include "bpf/tuples/carried.bpf.h"
+#include "bpf/engine/answer.bpf.h"
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/dedupe.bpf.h"
 #include "bpf/engine/flow.bpf.h"
 #include "bpf/engine/forward.bpf.h"
-#include "bpf/tuples/gather.bpf.h"
 #include "bpf/engine/presence.bpf.h"
+#include "bpf/tuples/carried.bpf.h"
+#include "bpf/tuples/gather.bpf.h"
 #include "bpf/tuples/replace.bpf.h"
-#include "bpf/engine/answer.bpf.h"
+#include "bpf/tuples/row.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
 
 /* Whether colliding tuples may take aggregators (bpf/tuples/replace.bpf.h). */
 static __always_inline bool is_replacing(const struct ask_task *task)
@@ -195,6 +196,30 @@ static __always_inline __u32 present_rows(struct ask_phv *phv)
 			phv->present = r + 1;
 	}
 	return ASK_PRESENT(phv);
+}
+
+/* Writes what is left back into the packet; returns the part of the sum that bitmaps and
+ * the rows still present have. */
+__noinline __u64 ask_write_bitmaps(struct xdp_md *ctx, const struct ask_check_key *key,
+				   const struct ask_phv *phv)
+{
+	__u32 *bitmap = (__u32 *)((char *)(long)ctx->data + ASK_BODY_OFFSET);
+	const void *end = (const void *)(long)ctx->data_end;
+	__u64 sum = 0;
+	__u32 r;
+
+	if (!key || !phv)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (r = 0; r < ASK_MAX_ROWS; r++) {
+		if (r >= ASK_ROWS(phv) || (const void *)(bitmap + r + 1) > end)
+			break;
+		bitmap[r] = bpf_htonl(phv->left[r]);
+		sum += key->head[ASK_CHECK_EXTENSION_WORD + r] * bitmap[r];
+		if (r < ASK_PRESENT(phv))
+			sum += phv->sums[r];
+	}
+	return sum;
 }
 
 /* Leaves with what is left, in as few rows as can be, marked. */

@@ -10,10 +10,11 @@
  */
 #pragma once
 
-#include "bpf/tuples/word.bpf.h"
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
-#include "bpf/engine/maps.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
+#include "bpf/tuples/word.bpf.h"
 #include "lib/abi/map_types.h"
 
 static __always_inline __u32 count_bits(__u32 word)
@@ -111,9 +112,9 @@ __noinline int ask_gather_rows(struct xdp_md *ctx, __u32 flow_index)
 		if (to + 1 >= ASK_PRESENT(phv))
 			break;
 		if (fill_row(ctx, flow->task, phv, to))
-			phv->sums[to] = flow->key.row[to] * ask_sum_words(ctx, &flow->key,
-									  row_offset(phv, to),
-									  ASK_AAS(phv));
+			phv->sums[to] = flow->key.line[to] * ask_sum_words(ctx, &flow->key,
+									   row_offset(phv, to),
+									   ASK_AAS(phv));
 	}
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * The program that takes a DATA packet over once the dispatcher (bpf/switch.bpf.c) has proved
+ * The program that takes a packet of tuples over once the dispatcher (bpf/switch.bpf.c) has proved
  * it and knows whether it is new. A program of its own for three reasons: there can be one for
  * each size of region, in which look-ups are inlined; the verifier's budget is for each
  * program; and so is the stack.
@@ -9,10 +9,11 @@
 
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/counters.bpf.h"
-#include "bpf/tuples/data.bpf.h"
 #include "bpf/engine/flow.bpf.h"
-#include "bpf/engine/maps.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "bpf/tuples/data.bpf.h"
+#include "bpf/tuples/long.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
 
 SEC("xdp")
 int ask_tuples(struct xdp_md *ctx)
@@ -26,5 +27,7 @@ int ask_tuples(struct xdp_md *ctx)
 	claim_flow(phv->flow, &claim);
 	if (!claim.flow || !claim.task)
 		return leave_abort(ASK_CNT_abort_state);
+	if (frame.hdr->type == ASK_LONG)
+		return ask_forward_long(ctx);
 	return handle_data(ctx, &frame, &claim, phv->is_new, phv);
 }

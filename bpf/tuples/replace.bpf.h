@@ -7,12 +7,13 @@
  */
 #pragma once
 
-#include "bpf/tuples/row.bpf.h"
-#include "bpf/tuples/word.bpf.h"
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
-#include "bpf/engine/config.bpf.h"
-#include "bpf/engine/maps.bpf.h"
+#include "bpf/tuples/config.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
+#include "bpf/tuples/row.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
+#include "bpf/tuples/word.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* The heat of an aggregator, or of a group, whose first AA is `aa`. */

@@ -8,11 +8,12 @@
  */
 #pragma once
 
-#include "bpf/tuples/word.bpf.h"
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
-#include "bpf/engine/config.bpf.h"
-#include "bpf/engine/maps.bpf.h"
+#include "bpf/tuples/config.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
+#include "bpf/tuples/word.bpf.h"
 #include "lib/abi/map_types.h"
 
 /* Adds a slot to those of the row that this became of, but for hits. In memory, of which the

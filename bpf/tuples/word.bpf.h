@@ -8,9 +8,10 @@
 
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
-#include "bpf/engine/config.bpf.h"
-#include "bpf/engine/maps.bpf.h"
+#include "bpf/tuples/config.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
 #include "bpf/tuples/operators.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
 #include "lib/abi/hash.h"
 #include "lib/abi/map_types.h"
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
  * The keyed check of a packet, per channel and task instance: a universal hash
- * of ports, header, bitmaps and rows, closed by SipHash-2-4.
+ * of ports, header, extension words and body, closed by SipHash-2-4. A service says
+ * how many extension words there are, of 32 bits, and into lines of how many 8-byte
+ * words the body falls; the last may be shorter. A row of DATA is a line, its bitmap
+ * an extension word.
  *
- *   body   = sum over rows r of row[r] * NH(nh, words of row r)     mod 2^64
+ *   body   = sum over lines r of line[r] * NH(nh, words of line r)  mod 2^64
  *   head   = sum over 32-bit words i of head[i] * word i            mod 2^64
  *   check  = SipHash-2-4(sip, head + body)
  *
- * NH is (a + k) * (b + k') summed over the row's 8-byte words (a, b), the
+ * NH is (a + k) * (b + k') summed over the line's 8-byte words (a, b), the
  * additions mod 2^32 (Black et al., UMAC, section 4); the head is a multilinear
- * hash. Because the body is a plain sum of rows, a switch that changes bitmaps
- * or cuts trailing rows re-seals without reading the other rows again. Two different
+ * hash. Because the body is a plain sum of lines, a switch that changes extension
+ * words or cuts trailing lines re-seals without reading the other lines again. Two different
  * packets of one flow pass as each other with probability at most 2^-31 per
  * attempt (NH 2^-32, multilinear 2^-33 with 32-bit words and 64-bit keys);
  * the sum is never seen outside SipHash.
@@ -29,7 +32,7 @@
 
 #define ASK_CHECK_HEAD_WORDS 10u /* 40 bytes of ask_hdr before the check */
 #define ASK_CHECK_PORTS_WORD 10u
-#define ASK_CHECK_BITMAP_WORD 11u
+#define ASK_CHECK_EXTENSION_WORD 11u
 
 #if defined(__bpf__) || defined(ASK_NATIVE_BPF)
 #define ASK_ABI_INLINE static __attribute__((always_inline)) inline
@@ -40,9 +43,9 @@
 /* Expanded from a 128-bit secret by ask_check_expand(). */
 struct ask_check_key {
 	__u64 sip[2];
-	__u64 head[20];		       /* 10 header words, ports, 8 bitmaps */
-	__u64 row[ASK_MAX_CHECK_ROWS]; /* odd */
-	__u32 nh[2 * ASK_MAX_AAS];     /* pairs, one per 8-byte word of a row */
+	__u64 head[20];			  /* 10 header words, ports, 8 extension words */
+	__u64 line[ASK_MAX_CHECK_LINES];  /* odd */
+	__u32 nh[2 * ASK_MAX_LINE_WORDS]; /* pairs, one per 8-byte word of a line */
 };
 
 #define ASK_ROTL64(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
@@ -90,7 +93,7 @@ ASK_ABI_INLINE __u64 ask_siphash_u64(__u64 k0, __u64 k1, __u64 word)
 	return v0 ^ v1 ^ v2 ^ v3;
 }
 
-/* One 8-byte word of a row: `a` its first 4 bytes, `b` its last 4. */
+/* One 8-byte word of a line: `a` its first 4 bytes, `b` its last 4. */
 ASK_ABI_INLINE __u64 ask_check_nh(__u32 k0, __u32 k1, __u32 a, __u32 b)
 {
 	return (__u64)(__u32)(a + k0) * (__u64)(__u32)(b + k1);
@@ -103,9 +106,9 @@ ASK_ABI_INLINE __u32 ask_check_ports(__u16 source_be, __u16 dest_be)
 }
 
 /*
- * Sum over ports and the first 40 bytes of the header (`words`). Bitmaps are
- * added by the caller: key->head[ASK_CHECK_BITMAP_WORD + r] * bitmap[r], with
- * bitmap[r] as it stands in the packet (network order).
+ * Sum over ports and the first 40 bytes of the header (`words`). Extension words are
+ * added by the caller: key->head[ASK_CHECK_EXTENSION_WORD + i] * word[i], with
+ * word[i] as it stands in the packet (network order).
  */
 ASK_ABI_INLINE __u64 ask_check_head(const struct ask_check_key *key, const __u32 *words,
 				    __u32 ports)
@@ -140,9 +143,9 @@ static inline void ask_check_expand(const __u64 secret[2], struct ask_check_key 
 	key->sip[1] = ask_siphash_u64(secret[0], secret[1], counter++);
 	for (__u32 i = 0; i < 20; i++)
 		key->head[i] = ask_siphash_u64(secret[0], secret[1], counter++);
-	for (__u32 i = 0; i < ASK_MAX_CHECK_ROWS; i++)
-		key->row[i] = ask_siphash_u64(secret[0], secret[1], counter++) | 1;
-	for (__u32 i = 0; i < ASK_MAX_AAS; i++) {
+	for (__u32 i = 0; i < ASK_MAX_CHECK_LINES; i++)
+		key->line[i] = ask_siphash_u64(secret[0], secret[1], counter++) | 1;
+	for (__u32 i = 0; i < ASK_MAX_LINE_WORDS; i++) {
 		const __u64 pair = ask_siphash_u64(secret[0], secret[1], counter++);
 
 		key->nh[2 * i] = (__u32)pair;

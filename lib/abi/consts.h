@@ -42,9 +42,14 @@
 /* Longest UDP payload of any ASK packet: what native XDP without fragments
  * can carry (MTU 3506). */
 #define ASK_MAX_PAYLOAD 3478u
-/* Words (8 bytes) that the check treats as one row of a LONG packet. */
+/* Words (8 bytes) that are a line of a LONG packet. */
 #define ASK_LONG_ROW_WORDS 32u
-#define ASK_MAX_CHECK_ROWS 16u
+
+/* The keyed check (lib/abi/check.h) has keys for so many 32-bit words between header and body, and
+ * for a body of so many lines of so many 8-byte words. */
+#define ASK_MAX_EXTENSION 8u
+#define ASK_MAX_CHECK_LINES 16u
+#define ASK_MAX_LINE_WORDS 64u
 
 /* kPart of a medium word that is all padding: bytes 00 00 00 01, which no
  * medium key can contain because keys with a zero byte travel LONG. */
@@ -68,8 +73,10 @@ enum ask_policy {
 	ASK_POLICY_REPLACE = 1,	   /* a hotter key takes a colder one's place */
 };
 
-/* Programs that take DATA: one for regions of any size, the others for one size each. */
-#define ASK_DATA_PROGRAMS 16u
+/* Services of a switch: ask_task.service. Each has so many programs that take its packets, of which
+ * the first is always there; the tuples' others are for regions of one size each. */
+#define ASK_SERVICE_TUPLES 0u
+#define ASK_SERVICE_PROGRAMS 16u
 
 /*
  * ASK_POLICY_REPLACE: an aggregator is as hot as its key was busy lately. Taken, its heat is

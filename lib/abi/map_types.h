@@ -100,8 +100,8 @@ struct ask_task {
 	__u8 rows;    /* most rows a packet may have */
 	__u8 op;      /* enum ask_op */
 	__u8 policy;  /* enum ask_policy */
-	__u8 program; /* which of `data_programs` takes its DATA */
-	__u8 pad;
+	__u8 program; /* which of its service's in `data_programs` takes its packets */
+	__u8 service; /* ASK_SERVICE_* */
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_task) == 40, "ask_task has no holes");

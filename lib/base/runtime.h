@@ -19,4 +19,9 @@ using Guard = std::lock_guard<Mutex>;
 using CondVar = std::condition_variable;
 using Thread = std::thread;
 
+// Lets others run, for somebody who waits for a thing that takes microseconds.
+inline void yield_thread() {
+    std::this_thread::yield();
+}
+
 }  // namespace ask

@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "lib/tuples/types.h"
+#include "lib/engine/types.h"
 
 namespace ask {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/tuples/types.h"
+#include "lib/engine/types.h"
 
 namespace ask {
 

@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kHeaderBytes = sizeof(ask_hdr);
 constexpr std::size_t kCheckOffset = offsetof(ask_hdr, check);
 static_assert(kCheckOffset == ASK_CHECK_HEAD_WORDS * 4);
+constexpr std::size_t kFormatOffset = offsetof(ask_hdr, short_slots);
+static_assert(offsetof(ask_hdr, op) == kFormatOffset + offsetof(ask_format, op));
 
 // What the check hashes: where the rows lie and how long they are.
 struct CheckedRows {
@@ -27,20 +29,10 @@ std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t offset) {
     return std::to_integer<std::uint8_t>(bytes[offset]);
 }
 
-// Geometry limits of a packet whose rows are counted by its own field.
-bool geometry_fits(const Header& header) {
-    const Geometry& geometry = header.geometry;
-    const unsigned least_m = geometry.groups == 0 ? 0 : (geometry.short_slots > 0 ? 2 : 1);
-    const unsigned most_m = geometry.groups == 0 ? 0 : ASK_MAX_M;
-    if (geometry.slots() == 0 || geometry.slots() > ASK_MAX_SLOTS || geometry.m < least_m ||
-        geometry.m > most_m || geometry.aas() > ASK_MAX_AAS) {
-        return false;
-    }
-    if (header.type != ASK_DATA) {
-        return header.rows == 0;
-    }
-    return header.rows >= 1 && header.rows <= ASK_MAX_ROWS &&
-           geometry.slots() * header.rows <= ASK_MAX_TUPLES;
+// What lib/abi/format.h says of a packet whose rows are counted by its own field.
+bool format_fits(const Header& header) {
+    const bool rows_fit = header.type == ASK_DATA ? header.rows >= 1 : header.rows == 0;
+    return rows_fit && ask_format_fits(header.format, header.rows) != 0;
 }
 
 // Rows that a DATA packet carries: up to the last whose bitmap is not 0 (lib/abi/wire.h).
@@ -49,6 +41,10 @@ unsigned rows_present(const std::byte* bitmaps, unsigned count) {
         --count;
     }
     return count;
+}
+
+std::size_t row_bytes(const Header& header) {
+    return std::size_t{8} * ask_format_row_words(header.format);
 }
 
 std::size_t bitmap_bytes(const Header& header) {
@@ -61,11 +57,7 @@ Header read_header(std::span<const std::byte> payload) {
     header.type = byte_at(payload, offsetof(ask_hdr, type));
     header.flags = byte_at(payload, offsetof(ask_hdr, flags));
     header.rows = byte_at(payload, offsetof(ask_hdr, rows));
-    header.geometry = {.short_slots = byte_at(payload, offsetof(ask_hdr, short_slots)),
-                       .groups = byte_at(payload, offsetof(ask_hdr, groups)),
-                       .m = byte_at(payload, offsetof(ask_hdr, m)),
-                       .rows = 0};
-    header.op = static_cast<Op>(byte_at(payload, offsetof(ask_hdr, op)));
+    std::memcpy(&header.format, at + kFormatOffset, sizeof(header.format));
     header.instance = load_be<std::uint64_t>(at + offsetof(ask_hdr, task));
     header.channel = {.host = load_be<std::uint32_t>(at + offsetof(ask_hdr, host)),
                       .port = load_be<std::uint16_t>(at + offsetof(ask_hdr, port))};
@@ -76,7 +68,7 @@ Header read_header(std::span<const std::byte> payload) {
     return header;
 }
 
-// The payload has a whole header, and the header's geometry is within its limits.
+// The payload has a whole header, and the header's format is within its limits.
 bool length_fits(const Header& header, std::span<const std::byte> payload) {
     const std::size_t left = payload.size() - kHeaderBytes;
     switch (header.type) {
@@ -85,18 +77,13 @@ bool length_fits(const Header& header, std::span<const std::byte> payload) {
                 return false;
             }
             const unsigned present = rows_present(payload.data() + kHeaderBytes, header.rows);
-            return present > 0 &&
-                   left == bitmap_bytes(header) + std::size_t{present} * header.geometry.row_bytes();
+            return present > 0 && left == bitmap_bytes(header) + present * row_bytes(header);
         }
         case ASK_LONG:
             return left >= sizeof(ask_long_hdr) && left % 8 == 0;
         default:
             return left == 0;
     }
-}
-
-bool known_op(Op op) {
-    return op == Op::kSum || op == Op::kMin || op == Op::kMax;
 }
 
 // Fills `view` except its spans; nullopt when all is well.
@@ -111,20 +98,17 @@ std::optional<ParseError> read_fields(std::span<const std::byte> payload, Packet
     if (view.header.type < ASK_DATA || view.header.type > ASK_FIN) {
         return ParseError::kType;
     }
-    if (!known_op(view.header.op)) {
-        return ParseError::kOp;
-    }
-    if (!geometry_fits(view.header)) {
-        return ParseError::kGeometry;
+    if (!format_fits(view.header)) {
+        return ParseError::kFormat;
     }
     if (payload.size() > ASK_MAX_PAYLOAD || !length_fits(view.header, payload)) {
         return ParseError::kLength;
     }
-    const std::uint64_t allowed = (std::uint64_t{1} << view.header.geometry.slots()) - 1;
+    const std::uint64_t allowed = (std::uint64_t{1} << ask_format_bits(view.header.format)) - 1;
     for (unsigned row = 0; row < view.header.rows; ++row) {
         view.bitmap[row] = load_be<std::uint32_t>(payload.data() + kHeaderBytes + std::size_t{4} * row);
         if ((view.bitmap[row] & ~allowed) != 0) {
-            return ParseError::kGeometry;
+            return ParseError::kFormat;
         }
     }
     return std::nullopt;
@@ -140,21 +124,21 @@ bool find_rows(std::span<const std::byte> payload, CheckedRows& rows) {
     const std::size_t left = payload.size() - kHeaderBytes;
     const Header header = read_header(payload);
     if (header.type == ASK_DATA) {
-        if (header.rows > ASK_MAX_ROWS || header.geometry.aas() > ASK_MAX_AAS ||
+        if (header.rows > ASK_MAX_ROWS || ask_format_row_words(header.format) > ASK_MAX_AAS ||
             !length_fits(header, payload)) {
             return false;
         }
         rows.bitmaps = after;
         rows.bitmap_count = header.rows;
         rows.words = after + bitmap_bytes(header);
-        rows.row_words = std::max(1U, header.geometry.aas());
+        rows.row_words = std::max(1U, ask_format_row_words(header.format));
         rows.word_count = (left - bitmap_bytes(header)) / 8;
         return true;
     }
     rows.words = after;
     rows.word_count = left / 8;
     rows.row_words = ASK_LONG_ROW_WORDS;
-    return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_ROWS;
+    return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_LINES;
 }
 
 // NH over `count` words of a row. Four sums, so that the additions do not wait for each other.
@@ -200,10 +184,6 @@ std::size_t write_header(std::span<std::byte> out, const Header& header,
     raw.type = header.type;
     raw.flags = header.flags;
     raw.rows = header.rows;
-    raw.short_slots = header.geometry.short_slots;
-    raw.groups = header.geometry.groups;
-    raw.m = header.geometry.m;
-    raw.op = static_cast<std::uint8_t>(header.op);
     raw.task = swap_bytes(header.instance);
     raw.host = swap_bytes(header.channel.host);
     raw.port = swap_bytes(header.channel.port);
@@ -212,6 +192,7 @@ std::size_t write_header(std::span<std::byte> out, const Header& header,
     raw.mark_incarnation = swap_bytes(header.mark.incarnation);
     raw.seq = swap_bytes(std::uint64_t{header.seq});
     std::memcpy(out.data(), &raw, sizeof(raw));
+    std::memcpy(out.data() + kFormatOffset, &header.format, sizeof(header.format));
     for (std::size_t row = 0; row < header.rows; ++row) {
         store_be(out.data() + kHeaderBytes + 4 * row, row < bitmaps.size() ? bitmaps[row] : 0U);
     }
@@ -233,13 +214,13 @@ std::optional<std::uint64_t> CheckKey::compute(std::span<const std::byte> payloa
     std::uint64_t sum =
         ask_check_head(&key_, head, ask_check_ports(swap_bytes(ports.source), swap_bytes(ports.dest)));
     for (unsigned i = 0; i < rows.bitmap_count; ++i) {
-        sum +=
-            key_.head[ASK_CHECK_BITMAP_WORD + i] * load_raw<std::uint32_t>(rows.bitmaps + std::size_t{4} * i);
+        sum += key_.head[ASK_CHECK_EXTENSION_WORD + i] *
+               load_raw<std::uint32_t>(rows.bitmaps + std::size_t{4} * i);
     }
     std::size_t done = 0;
     for (std::size_t row = 0; done < rows.word_count; ++row) {
         const std::size_t count = std::min(rows.row_words, rows.word_count - done);
-        sum += key_.row[row] * nh_row(key_.nh, rows.words + done * 8, count);
+        sum += key_.line[row] * nh_row(key_.nh, rows.words + done * 8, count);
         done += count;
     }
     return ask_check_close(&key_, sum);

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "lib/abi/check.h"
-#include "lib/tuples/types.h"
+#include "lib/engine/types.h"
 
 namespace ask {
 
@@ -26,9 +26,8 @@ struct Ports {
 struct Header {
     std::uint8_t type = 0;
     std::uint8_t flags = 0;
-    std::uint8_t rows = 0;
-    Op op = Op::kSum;
-    Geometry geometry;  // geometry.rows is not on the wire: left 0
+    std::uint8_t rows = 0;  // bitmaps that follow
+    Format format{};        // the service's own
     std::uint64_t instance = 0;
     ChannelId channel;
     std::uint32_t incarnation = 0;
@@ -37,11 +36,11 @@ struct Header {
 };
 
 // Why a payload is not a well-formed ASK packet.
-enum class ParseError : std::uint8_t { kTooShort, kVersion, kType, kOp, kGeometry, kLength };
+enum class ParseError : std::uint8_t { kTooShort, kVersion, kType, kFormat, kLength };
 
-// A well-formed packet within a UDP payload: lengths, type, version, operator and geometry limits
-// are checked, nothing else (not the check). A DATA packet has header.rows bitmaps but carries only
-// the rows up to the last one whose bitmap is not 0 (lib/abi/wire.h, "present"): the switch cuts
+// A well-formed packet within a UDP payload: lengths, type, version and the limits of
+// lib/abi/format.h are checked, nothing else (not the check). A DATA packet has header.rows bitmaps but
+// carries only the rows up to the last one whose bitmap is not 0 (lib/abi/wire.h, "present"): the switch cuts
 // trailing rows that became empty. At least one row is present. Borrowed: lives as long as the payload.
 struct PacketView {
     Header header;

@@ -8,9 +8,11 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "lib/abi/consts.h"
+#include "lib/abi/format.h"
 #include "lib/abi/wire.h"
 #include "lib/base/result.h"
 
@@ -39,6 +41,28 @@ struct Mark {
 
 // 128-bit secret of a flow's check, expanded by ask_check_expand().
 using CheckSecret = std::array<std::uint64_t, 2>;
+
+// What the service says of a packet in its header: the same in all of a flow.
+using Format = ask_format;
+[[nodiscard]] inline bool same_format(Format a, Format b) {
+    return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+// What both ends of a flow (a task instance on a channel) agreed on when it was joined, whatever it carries.
+struct FlowTerms {
+    std::uint64_t instance = 0;
+    ChannelId channel;
+    std::uint32_t incarnation = 0;
+    CheckSecret secret{};
+    Mark mark;
+    std::uint64_t first_seq = 1;
+};
+
+// What of a flow's packets the service decides, at either end.
+struct BodyTerms {
+    Format format{};
+    std::uint8_t rows = 0;  // most of a packet
+};
 
 struct ChannelIdHash {
     std::size_t operator()(const ChannelId& id) const {

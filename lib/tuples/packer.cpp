@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string>
 
-#include "lib/tuples/held_tuples.h"
 #include "lib/tuples/key_hash.h"
 #include "lib/tuples/slot_codec.h"
 
@@ -17,55 +17,36 @@ namespace {
 constexpr std::uint32_t kLongKeyBytes = std::uint32_t{1} << 20;
 // Of the held tuples, LONG ones may be at most one in so many before they leave.
 constexpr std::uint32_t kLongShare = 4;
+constexpr std::uint32_t kMaxHold = std::uint32_t{1} << 22;
+// Header, LONG header and the smallest piece of a key.
+constexpr std::uint32_t kLeastPayload = sizeof(ask_hdr) + sizeof(ask_long_hdr) + ASK_LONG_RECORD_BYTES + 16;
 
 }  // namespace
 
-class Packer::Impl {
- public:
-    explicit Impl(const PackerConfig& config);
-
-    [[nodiscard]] bool has_room() const {
-        return held_.size() < held_.capacity() && held_.ring().can_hold(ASK_MAX_KEY);
+Result<> check(const PackerConfig& config) {
+    ASK_PASS(validate(config.geometry));
+    const unsigned needed = std::max(config.geometry.payload_bytes(config.geometry.rows), kLeastPayload);
+    if (needed > config.payload_limit) {
+        return Error(Errc::kUnsupported, "packets of " + std::to_string(needed) +
+                                             " bytes of UDP payload do not fit the limit of " +
+                                             std::to_string(config.payload_limit) +
+                                             "; raise the MTU or take fewer rows");
     }
-    void add(std::string_view key, std::int64_t value);
-    void finish() { finished_ = true; }
-    [[nodiscard]] bool has_body() const { return finished_ ? held_.size() > 0 : !has_room() || long_due(); }
-    [[nodiscard]] bool empty() const { return finished_ && held_.size() == 0; }
-    std::optional<PacketBody> next(std::span<std::byte> out);
-    [[nodiscard]] const PackerStats& stats() const { return stats_; }
+    if (config.hold > kMaxHold) {
+        return Error(Errc::kUsage, "hold " + std::to_string(config.hold) + ", the limit is " +
+                                       std::to_string(kMaxHold) + " tuples");
+    }
+    return {};
+}
 
- private:
-    static constexpr std::uint8_t kLong = HeldTuples::kLongQueue;
-
-    [[nodiscard]] std::uint8_t queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const;
-    [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
-    [[nodiscard]] bool long_due() const;
-    [[nodiscard]] bool long_next(std::uint32_t data_tuples) const;
-    [[nodiscard]] std::uint32_t sendable_data() const;
-    std::optional<PacketBody> next_data(std::span<std::byte> out);
-    std::optional<PacketBody> next_long(std::span<std::byte> out);
-    PacketBody write_records(std::span<std::byte> out);
-    PacketBody write_piece(std::span<std::byte> out);
-
-    PackerConfig config_;
-    std::uint32_t rows_;       // of a packet: the geometry's, or fewer if the payload is short
-    std::uint32_t long_room_;  // bytes of records in a LONG packet
-    HeldTuples held_;
-    std::uint64_t long_bytes_ = 0;  // of records waiting
-    std::uint32_t pieces_ = 0;      // of the first LONG key while it is cut; 0: none is
-    std::uint32_t piece_ = 0;       // the next one
-    bool finished_ = false;
-    PackerStats stats_;
-};
-
-Packer::Impl::Impl(const PackerConfig& config) : config_(config), held_(std::max(1U, config.hold)) {
+Packer::Packer(const PackerConfig& config) : config_(config), held_(std::max(1U, config.hold)) {
     const std::uint32_t body =
         std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
     rows_ = std::min<std::uint32_t>(config.geometry.rows, body / (4 + config.geometry.row_bytes()));
     long_room_ = body / 8 * 8 - std::uint32_t{sizeof(ask_long_hdr)};
 }
 
-std::uint8_t Packer::Impl::queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const {
+std::uint8_t Packer::queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const {
     const SlotMap* const map = config_.slot_map.get();
     switch (form_of(key, value, config_.geometry)) {
         case Form::kShort:
@@ -80,7 +61,7 @@ std::uint8_t Packer::Impl::queue_of(std::string_view key, std::int64_t value, st
     return kLong;
 }
 
-void Packer::Impl::add(std::string_view key, std::int64_t value) {
+void Packer::add(std::string_view key, std::int64_t value) {
     ++stats_.tuples_in;
     const bool fits = key.size() <= SmallKey::kBytes;
     const SmallKey small = fits ? SmallKey::of(key) : SmallKey{};
@@ -92,12 +73,12 @@ void Packer::Impl::add(std::string_view key, std::int64_t value) {
     held_.push(queue, key, small, value);
 }
 
-bool Packer::Impl::long_due() const {
+bool Packer::long_due() const {
     return pieces_ > 0 || (long_fills() && (held_.queued(kLong) > held_.capacity() / kLongShare ||
                                             held_.ring().used() > kLongKeyBytes));
 }
 
-std::uint32_t Packer::Impl::sendable_data() const {
+std::uint32_t Packer::sendable_data() const {
     std::uint32_t tuples = 0;
     for (unsigned slot = 0; slot < config_.geometry.slots(); ++slot) {
         tuples += std::min(rows_, held_.queued(static_cast<std::uint8_t>(slot)));
@@ -106,7 +87,7 @@ std::uint32_t Packer::Impl::sendable_data() const {
 }
 
 // Whether the next body is LONG: because it must be, or because DATA would be emptier.
-bool Packer::Impl::long_next(std::uint32_t data_tuples) const {
+bool Packer::long_next(std::uint32_t data_tuples) const {
     if (pieces_ > 0 || data_tuples == 0) {
         return true;
     }
@@ -117,14 +98,14 @@ bool Packer::Impl::long_next(std::uint32_t data_tuples) const {
     return long_due() || !held_.ring().can_hold(ASK_MAX_KEY) || (data_sparse && long_fills());
 }
 
-std::optional<PacketBody> Packer::Impl::next(std::span<std::byte> out) {
+std::optional<PacketBody> Packer::next(std::span<std::byte> out) {
     if (!has_body()) {
         return std::nullopt;
     }
     return long_next(sendable_data()) ? next_long(out) : next_data(out);
 }
 
-std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
+std::optional<PacketBody> Packer::next_data(std::span<std::byte> out) {
     const Geometry& geometry = config_.geometry;
     PacketBody body;
     for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
@@ -157,7 +138,7 @@ std::optional<PacketBody> Packer::Impl::next_data(std::span<std::byte> out) {
     return body;
 }
 
-std::optional<PacketBody> Packer::Impl::next_long(std::span<std::byte> out) {
+std::optional<PacketBody> Packer::next_long(std::span<std::byte> out) {
     if (out.size() < sizeof(ask_long_hdr) + long_room_) {
         return std::nullopt;
     }
@@ -192,7 +173,7 @@ PacketBody close_long(std::span<std::byte> out, std::size_t used, std::uint16_t 
 
 }  // namespace
 
-PacketBody Packer::Impl::write_records(std::span<std::byte> out) {
+PacketBody Packer::write_records(std::span<std::byte> out) {
     std::size_t used = sizeof(ask_long_hdr);
     std::uint16_t count = 0;
     const std::size_t end = sizeof(ask_long_hdr) + long_room_;
@@ -214,7 +195,7 @@ PacketBody Packer::Impl::write_records(std::span<std::byte> out) {
     return close_long(out, used, count, 0, 0);
 }
 
-PacketBody Packer::Impl::write_piece(std::span<std::byte> out) {
+PacketBody Packer::write_piece(std::span<std::byte> out) {
     const HeldTuple& tuple = held_.front(kLong);
     const std::uint32_t unit = long_room_ - ASK_LONG_PIECE_BYTES;
     const std::uint32_t offset = piece_ * unit;
@@ -234,33 +215,6 @@ PacketBody Packer::Impl::write_piece(std::span<std::byte> out) {
         pieces_ = 0;
     }
     return body;
-}
-
-Packer::Packer(const PackerConfig& config) : impl_(std::make_unique<Impl>(config)) {}
-Packer::~Packer() = default;
-Packer::Packer(Packer&&) noexcept = default;
-Packer& Packer::operator=(Packer&&) noexcept = default;
-
-bool Packer::has_room() const {
-    return impl_->has_room();
-}
-void Packer::add(std::string_view key, std::int64_t value) {
-    impl_->add(key, value);
-}
-void Packer::finish() {
-    impl_->finish();
-}
-bool Packer::has_body() const {
-    return impl_->has_body();
-}
-bool Packer::empty() const {
-    return impl_->empty();
-}
-std::optional<PacketBody> Packer::next(std::span<std::byte> out) {
-    return impl_->next(out);
-}
-const PackerStats& Packer::stats() const {
-    return impl_->stats();
 }
 
 }  // namespace ask

@@ -12,6 +12,8 @@
 #include <span>
 #include <string_view>
 
+#include "lib/engine/packet_source.h"
+#include "lib/tuples/held_tuples.h"
 #include "lib/tuples/slot_map.h"
 #include "lib/tuples/types.h"
 
@@ -30,6 +32,7 @@ std::optional<std::size_t> decode_slot_key(std::span<const std::byte> slot, std:
 
 struct PackerConfig {
     Geometry geometry;
+    Op op = Op::kSum;  // for the packets to say
     // Tuples held back at most: more of them fill packets better.
     std::uint32_t hold = 4096;
     // Longest UDP payload, bytes: MTU - 28, at least one row or one LONG record of 16 bytes.
@@ -46,40 +49,59 @@ struct PackerStats {
     std::array<std::uint64_t, ASK_MAX_TUPLES + 1> bodies{};  // DATA bodies by how many tuples they carry
 };
 
-// One body, ready for a header.
-struct PacketBody {
-    std::uint8_t type = ASK_DATA;  // or ASK_LONG
-    std::uint8_t rows = 0;
-    std::array<std::uint32_t, ASK_MAX_ROWS> bitmap{};
-    std::size_t bytes = 0;  // written to the caller's buffer
-};
+// kUnsupported: not a row, or not a piece of a key, fits the payload; kUsage: more held than anybody needs;
+// or what is wrong with the geometry.
+Result<> check(const PackerConfig& config);
 
 // One task on one channel. Bounded: at most `hold` tuples and 4 MiB of key bytes wait. The
-// configuration must be valid: a geometry of which at least one row fits, hold at least 1.
-class Packer {
+// configuration must be valid: check(), with at least one row that fits.
+class Packer final : public PacketSource {
  public:
     explicit Packer(const PackerConfig& config);
-    ~Packer();
-    Packer(Packer&&) noexcept;
-    Packer& operator=(Packer&&) noexcept;
 
     // Whether add() may be called: false while the held tuples fill the window.
-    [[nodiscard]] bool has_room() const;
+    [[nodiscard]] bool has_room() const {
+        return held_.size() < held_.capacity() && held_.ring().can_hold(ASK_MAX_KEY);
+    }
     // Takes a tuple. Needs has_room(); key.size() <= ASK_MAX_KEY.
     void add(std::string_view key, std::int64_t value);
-    // No more tuples: what is held goes out as fast as packets are asked for.
-    void finish();
-    [[nodiscard]] bool has_body() const;  // whether next() would return a body
-    [[nodiscard]] bool empty() const;     // finished and nothing held
-    // Writes the next body (rows, or LONG header and records) into `out`, which has room for
-    // payload_limit - 48 - 4 x rows bytes. A key longer than a packet comes as consecutive
-    // bodies, which must get consecutive seqs.
-    std::optional<PacketBody> next(std::span<std::byte> out);
-    [[nodiscard]] const PackerStats& stats() const;
+    [[nodiscard]] const PackerStats& stats() const { return stats_; }
+
+    [[nodiscard]] BodyTerms terms() const override {
+        return {.format = format_of(config_.geometry, config_.op), .rows = config_.geometry.rows};
+    }
+    void finish() override { finished_ = true; }
+    [[nodiscard]] bool has_body() const override {
+        return finished_ ? held_.size() > 0 : !has_room() || long_due();
+    }
+    [[nodiscard]] bool empty() const override { return finished_ && held_.size() == 0; }
+    // A body is rows, or LONG header and records. A key longer than a packet comes as consecutive bodies,
+    // which must get consecutive seqs.
+    std::optional<PacketBody> next(std::span<std::byte> out) override;
+    void answered(std::uint64_t, std::span<const std::byte>) override {}  // answers bring no tuples
 
  private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    static constexpr std::uint8_t kLong = HeldTuples::kLongQueue;
+
+    [[nodiscard]] std::uint8_t queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const;
+    [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
+    [[nodiscard]] bool long_due() const;
+    [[nodiscard]] bool long_next(std::uint32_t data_tuples) const;
+    [[nodiscard]] std::uint32_t sendable_data() const;
+    std::optional<PacketBody> next_data(std::span<std::byte> out);
+    std::optional<PacketBody> next_long(std::span<std::byte> out);
+    PacketBody write_records(std::span<std::byte> out);
+    PacketBody write_piece(std::span<std::byte> out);
+
+    PackerConfig config_;
+    std::uint32_t rows_;       // of a packet: the geometry's, or fewer if the payload is short
+    std::uint32_t long_room_;  // bytes of records in a LONG packet
+    HeldTuples held_;
+    std::uint64_t long_bytes_ = 0;  // of records waiting
+    std::uint32_t pieces_ = 0;      // of the first LONG key while it is cut; 0: none is
+    std::uint32_t piece_ = 0;       // the next one
+    bool finished_ = false;
+    PackerStats stats_;
 };
 
 }  // namespace ask

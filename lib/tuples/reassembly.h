@@ -19,6 +19,7 @@ namespace ask {
 struct LongTuple {
     std::string_view key;  // borrowed from the packet
     std::int64_t value = 0;
+    [[nodiscard]] std::string_view text() const { return key; }
 };
 
 struct LongPiece {

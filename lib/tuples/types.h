@@ -66,17 +66,26 @@ std::string to_string(const Geometry& geometry);
 
 struct SlotMap;  // lib/tuples/slot_map.h
 
-// What both ends of a flow (a task instance on a channel) agreed on when it was joined.
-struct FlowParams {
-    std::uint64_t instance = 0;
-    ChannelId channel;
-    std::uint32_t incarnation = 0;
-    CheckSecret secret{};
-    Mark mark;
+// A flow of tuples: what its sender, its receiver and the switch agreed on.
+struct FlowParams : FlowTerms {
     Op op = Op::kSum;
     Geometry geometry;
-    std::uint64_t first_seq = 1;
     std::shared_ptr<const SlotMap> slot_map{};  // the sender's alone; null: by hash
 };
+
+// As packets say it.
+[[nodiscard]] constexpr Format format_of(const Geometry& geometry, Op op) {
+    return {.short_slots = geometry.short_slots,
+            .groups = geometry.groups,
+            .m = geometry.m,
+            .op = static_cast<std::uint8_t>(op)};
+}
+// Without rows, which are each packet's own.
+[[nodiscard]] constexpr Geometry geometry_of(Format format) {
+    return {.short_slots = format.short_slots, .groups = format.groups, .m = format.m, .rows = 0};
+}
+[[nodiscard]] constexpr Op op_of(Format format) {
+    return static_cast<Op>(format.op);
+}
 
 }  // namespace ask

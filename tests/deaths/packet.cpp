@@ -59,8 +59,7 @@ std::vector<std::byte> build(const json& order, const sockaddr_in& from, const s
     Header header;
     header.type = data ? ASK_DATA : ASK_FIN;
     header.rows = data ? 1 : 0;
-    header.op = Op::kSum;
-    header.geometry = kGeometry;
+    header.format = format_of(kGeometry, Op::kSum);
     header.instance = std::stoull(order.at("instance").get<std::string>());
     header.channel = {ntohl(channel.sin_addr.s_addr), ntohs(channel.sin_port)};
     header.incarnation = order.at("incarnation");

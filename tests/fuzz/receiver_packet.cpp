@@ -6,11 +6,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "lib/base/bytes.h"
 #include "lib/engine/receiver.h"
+#include "lib/tuples/table_sink.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ask::fuzz {
@@ -87,7 +89,8 @@ class World {
             tables_.push_back(*ResultTable::create(std::move(memory), Op::kSum));
         }
         for (unsigned flow = 0; flow < 2; ++flow) {
-            require(receiver_.join(params_[flow], &tables_[flow]).ok(), "flows can join");
+            sinks_.emplace_back(params_[flow].geometry, params_[flow].op, tables_[flow]);
+            require(receiver_.join(params_[flow], &sinks_[flow]).ok(), "flows can join");
         }
         see_tables();
     }
@@ -98,8 +101,7 @@ class World {
         Header header{.type = static_cast<std::uint8_t>(1 + input.below(4)),
                       .flags = 0,
                       .rows = 0,
-                      .op = params.op,
-                      .geometry = params.geometry,
+                      .format = format_of(params.geometry, params.op),
                       .instance = params.instance,
                       .channel = params.channel,
                       .incarnation = params.incarnation,
@@ -156,16 +158,16 @@ class World {
                     header.rows = small;
                     break;
                 case 3:
-                    header.op = static_cast<Op>(small);
+                    header.format.op = small;
                     break;
                 case 4:
-                    header.geometry.short_slots = small;
+                    header.format.short_slots = small;
                     break;
                 case 5:
-                    header.geometry.groups = small;
+                    header.format.groups = small;
                     break;
                 case 6:
-                    header.geometry.m = small;
+                    header.format.m = small;
                     break;
                 case 7:
                     header.instance = value;
@@ -198,7 +200,7 @@ class World {
             while (present > 0 && bitmaps[present - 1] == 0) {
                 --present;
             }
-            bytes = present * header.geometry.row_bytes();
+            bytes = present * geometry_of(header.format).row_bytes();
         } else if (header.type == ASK_LONG) {
             bytes = std::size_t{8} * (1 + input.take<std::uint8_t>() % 64);
         }
@@ -230,8 +232,8 @@ class World {
         for (unsigned flow = 0; flow < 2; ++flow) {
             const FlowRxStats s = receiver_.flow_stats(params_[flow].instance, params_[flow].channel);
             const std::array<std::uint64_t, 6> one{s.packets_accepted, s.packets_duplicate,
-                                                   s.packets_bad_mark, s.tuples_data,
-                                                   s.tuples_long,      s.last_seq};
+                                                   s.packets_bad_mark, s.items_data,
+                                                   s.items_long,       s.last_seq};
             std::ranges::copy(one, all.begin() + std::ptrdiff_t{6} * flow);
         }
         return all;
@@ -286,7 +288,7 @@ class World {
         const Header header = parse_packet(packet.payload)->header;
         const FlowParams& agreed = params_[verdict.instance == params_[0].instance ? 0 : 1];
         require(header.instance == agreed.instance && header.channel == agreed.channel &&
-                    header.incarnation == agreed.incarnation && header.op == agreed.op,
+                    header.incarnation == agreed.incarnation && op_of(header.format) == agreed.op,
                 "what is acknowledged is of a flow that has joined");
         require(header.seq >= agreed.first_seq, "what is acknowledged is within its task's interval");
         require(header.mark == (header.type == ASK_DATA ? agreed.mark : Mark{}),
@@ -314,7 +316,7 @@ class World {
                 ++tuples;
             }
         }
-        require(verdict.tuples == tuples, "the verdict says how many tuples there were");
+        require(verdict.items == tuples, "the verdict says how many tuples there were");
         require(memories_[flow]->total() == totals_[flow] + sum,
                 "the table has grown by the packet's values");
         require(memories_[1 - flow]->total() == totals_[1 - flow], "the other task's table has not");
@@ -325,6 +327,7 @@ class World {
     std::array<SeenMemory*, 2> memories_{};
     std::array<Wide, 2> totals_{};
     std::vector<ResultTable> tables_;
+    std::deque<TableSink> sinks_;
     Receiver receiver_;
 };
 

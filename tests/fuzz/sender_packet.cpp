@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/engine/sender_channel.h"
+#include "lib/tuples/sender.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/tuple_channel.h"
 
 namespace ask::fuzz {
 namespace {
@@ -147,8 +148,7 @@ class World {
         Header header{.type = ASK_ACK,
                       .flags = input.take<std::uint8_t>(),
                       .rows = 0,
-                      .op = params_.op,
-                      .geometry = params_.geometry,
+                      .format = format_of(params_.geometry, params_.op),
                       .instance = params_.instance,
                       .channel = params_.channel,
                       .incarnation = params_.incarnation,
@@ -211,7 +211,7 @@ class World {
         }
     }
 
-    SenderChannel channel_;
+    test::TupleChannel channel_;
     CheckKey key_;
     FlowParams params_;
     std::vector<std::vector<std::byte>> sent_;

@@ -11,6 +11,7 @@
 #define ask_switch_id unused_switch_id
 #define ask_mark_incarnation unused_mark_incarnation
 #include "bpf/engine/config.bpf.h"
+#include "bpf/tuples/config.bpf.h"
 #undef ask_memory
 #undef ask_dedupe
 #undef ask_switch_id

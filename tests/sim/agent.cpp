@@ -99,7 +99,7 @@ void Agent::receive(FramePtr frame) {
             note(verdict);
         } else if (const std::size_t i = ports.dest - std::size_t{ASK_CHANNEL_PORT_BASE};
                    i < channels_.size()) {
-            SenderChannel& data = channels_[i]->data;
+            test::TupleChannel& data = channels_[i]->data;
             const std::uint64_t acked = acknowledged(data);
             data.on_packet(world_.clock.now(), parsed->payload, ports);
             if (acknowledged(data) > acked) {
@@ -191,7 +191,7 @@ Job<> Agent::keeper() {
 
 // Channels of a former life.
 Job<bool> Agent::clear_left_over() {
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     using List = std::vector<std::pair<ChannelId, std::uint32_t>>;
     const std::uint32_t address = address_of(host_);
     std::function<Job<Result<List>>()> list = [&server, address] { return server.channels_of(address); };
@@ -225,7 +225,7 @@ Job<> Agent::renew_tasks() {
         }
     }
     for (const TaskPtr& task : tasks) {
-        Controller& server = switchd(own_switch());
+        SwitchDaemon& server = switchd(own_switch());
         using Reply = std::pair<Mark, bool>;
         std::function<Job<Result<Reply>>()> renew = [&server, instance = task->instance] {
             return server.renew(instance);
@@ -233,6 +233,10 @@ Job<> Agent::renew_tasks() {
         const Result<Reply> reply = co_await call<Reply>(world_, server.process, kKeepWait, std::move(renew));
         if (reply.ok() && (!reply->second || reply->first != task->mark) &&
             task->outcome == Outcome::kRunning) {
+            if (world_.plan.keeps_tasks() && tasks_.contains(task->instance)) {
+                world_.fail(Promise::kTask,
+                            "task " + task->id + ": its switch took it back, though it was renewed");
+            }
             task->error.emplace(Errc::kAborted, "the switch was restarted and no longer has the task");
             task->changed.notify(world_.clock);
         }

@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "lib/engine/receiver.h"
-#include "lib/engine/sender_channel.h"
 #include "lib/tuples/result_table.h"
 #include "lib/tuples/swap_policy.h"
-#include "tests/sim/controller.h"
+#include "lib/tuples/table_sink.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/switchd.h"
 #include "tests/sim/world.h"
+#include "tests/support/tuple_channel.h"
 
 namespace ask::sim {
 
@@ -28,7 +29,7 @@ struct Parts {
     World& world;
     Network& network;
     Oracle& oracle;
-    std::vector<std::unique_ptr<Controller>>& switchds;
+    std::vector<std::unique_ptr<SwitchDaemon>>& switchds;
     std::vector<std::unique_ptr<Agent>>& agents;
 };
 
@@ -56,7 +57,8 @@ struct ReceiveTask {
     Outcome outcome = Outcome::kRunning;
     std::vector<TaskSender> senders;
     std::unique_ptr<ResultTable> table;
-    std::optional<Error> error;  // that ends the task
+    std::optional<TableSink> sink;  // once a sender has joined
+    std::optional<Error> error;     // that ends the task
     Signal changed;
     // Swaps.
     SwapArrivals arrivals;
@@ -86,7 +88,7 @@ struct JoinRequest {
 struct Channel {
     Channel(ChannelId id, std::uint32_t incarnation, const SenderConfig& config)
         : data(id, incarnation, config) {}
-    SenderChannel data;
+    test::TupleChannel data;
     Mark registered;
     std::uint32_t switch_number = 0;
     std::uint32_t registered_as = 0;
@@ -139,7 +141,7 @@ class Agent final : public Handler {
     using TaskPtr = std::shared_ptr<ReceiveTask>;
 
     [[nodiscard]] std::uint32_t own_switch() const { return network_.switch_of(host_); }
-    [[nodiscard]] Controller& switchd(std::uint32_t number) { return *parts_.switchds[number]; }
+    [[nodiscard]] SwitchDaemon& switchd(std::uint32_t number) { return *parts_.switchds[number]; }
     [[nodiscard]] Nanos deadline() const { return Nanos{world_.plan.deadline} * kMillisecond; }
     void send_payload(std::uint32_t to, Ports ports, std::span<const std::byte> payload);
     void pump(std::size_t channel);

@@ -85,7 +85,7 @@ Job<Result<Done>> Agent::open_on_switch(TaskPtr task) {
                         .aggregators = plan.aggregators,
                         .copies = plan.copies,
                         .policy = plan.policy};
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     const Nanos retry_until = world_.clock.now() + kOpenRetryFor;
     for (;;) {
         std::function<Job<Result<Grant>>()> open = [&server, request] { return server.open_task(request); };
@@ -185,7 +185,7 @@ Job<Result<Done>> Agent::commit(TaskPtr task) {
 }
 
 Job<Result<Done>> Agent::fetch_last(TaskPtr task) {
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     const Nanos give_up_at = world_.clock.now() + deadline();
     for (;;) {
         std::function<Job<Result<Copy>>()> fetch = [&server, instance = task->instance, epoch = task->epoch] {
@@ -220,7 +220,7 @@ Job<Result<Done>> Agent::fetch_last(TaskPtr task) {
 }
 
 Job<> Agent::close_on_switch(std::uint64_t instance) {
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     std::function<Job<Result<Done>>()> close = [&server, instance] { return server.close_task(instance); };
     const Result<Done> closed = co_await call<Done>(world_, server.process, kSwitchWait, std::move(close));
     if (!closed.ok()) {
@@ -247,7 +247,7 @@ void Agent::note(const RxVerdict& verdict) {
     if (verdict.counter == ReceiverCounter::k_accepted_data) {
         task->arrivals.span += verdict.advance;
         ++task->arrivals.packets;
-        task->arrivals.tuples += verdict.tuples;
+        task->arrivals.tuples += verdict.items;
         task->arrived.notify(world_.clock);
     }
     if (verdict.fin) {
@@ -278,7 +278,7 @@ Job<> Agent::swapper(TaskPtr task) {
 }
 
 Job<Result<Done>> Agent::swap(TaskPtr task, SwapPolicy& policy) {
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     const auto may_pass = [](const Error& error) {
         return is_transient(error) || error.code() == Errc::kLimit;
     };
@@ -396,7 +396,7 @@ Job<Result<FlowParams>> Agent::join(JoinRequest request) {
     }
     task->senders.push_back({.sender = request.sender, .flow = flow, .last_heard = world_.clock.now()});
     // Switch first: a packet must not reach the receiver before the switch knows the flow.
-    Controller& server = switchd(own_switch());
+    SwitchDaemon& server = switchd(own_switch());
     std::function<Job<Result<Mark>>()> join_flow = [&server, flow] {
         return server.join_flow(flow.instance, flow.channel, flow.incarnation, flow.secret);
     };
@@ -426,7 +426,10 @@ Result<> Agent::set_up(ReceiveTask& task, const FlowParams& flow) {
     if (task.outcome != Outcome::kRunning) {
         return Error(Errc::kAborted, "the task has ended");
     }
-    return receiver_->join(flow, task.table.get());
+    if (!task.sink) {
+        task.sink.emplace(flow.geometry, flow.op, *task.table);
+    }
+    return receiver_->join(flow, &*task.sink);
 }
 
 Job<Result<Outcome>> Agent::renew(std::uint64_t instance, std::uint64_t sender) {

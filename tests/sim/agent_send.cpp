@@ -163,8 +163,8 @@ Job<Result<bool>> Agent::register_channel(Sending& sending) {
         // The switch starts with what it knows of seq 1.
         channel.data.abandon(world_.draw_u32());
     }
-    Controller& server = switchd(offer.switch_number);
-    using Registration = Controller::Registration;
+    SwitchDaemon& server = switchd(offer.switch_number);
+    using Registration = SwitchDaemon::Registration;
     std::function<Job<Result<Registration>>()> enter =
         [&server, id = channel.data.id(), as = channel.data.incarnation(), replaces = channel.registered_as] {
             return server.register_channel(id, as, replaces);
@@ -235,7 +235,7 @@ Job<Result<Done>> Agent::stream(Sending& sending) {
 
 Job<> Agent::unregister(std::size_t i) {
     Channel& channel = *channels_[i];
-    Controller& server = switchd(channel.switch_number);
+    SwitchDaemon& server = switchd(channel.switch_number);
     const std::uint32_t as = channel.registered_as != 0 ? channel.registered_as : channel.data.incarnation();
     std::function<Job<Result<Done>>()> leave = [&server, id = channel.data.id(), as] {
         return server.unregister_channel(id, as);

@@ -108,7 +108,10 @@ void DataPlane::load() {
     regions_.assign(kTasks, {});
     heats_.assign(kTasks, {});
     carried_.assign(flows, {});
-    carried.assign(flows, {});
+    regions.assign(kTasks, nullptr);
+    heats.assign(kTasks, nullptr);
+    carried.assign(flows, nullptr);
+    dying.clear();
     pins.clear();
     plane_ = {.memory = world_.plan.memory,
               .dedupe_way = world_.plan.dedupe,
@@ -301,6 +304,20 @@ std::uint64_t DataPlane::counter(unsigned which) const {
         sum += counters_[cpu * ASK_CNT_COUNT + which];
     }
     return sum;
+}
+
+std::string DataPlane::left_over() const {
+    const auto held = [](const OwnMapPtr& map) { return map != nullptr; };
+    if (std::ranges::any_of(regions, held) || std::ranges::any_of(heats, held) ||
+        std::ranges::any_of(carried, held)) {
+        return "a region, heats or what a flow carried are left over";
+    }
+    if (std::ranges::any_of(tasks_, [](const ask_task& task) { return task.instance != 0; }) ||
+        std::ranges::any_of(flows_, [](const ask_flow& flow) { return flow.task_instance != 0; }) ||
+        std::ranges::any_of(flow_id_memory_, [](const sim_id& id) { return id.state == SIM_ID_USED; })) {
+        return "entries of tasks or flows are left over";
+    }
+    return "";
 }
 
 void DataPlane::check_counters() {

@@ -7,26 +7,18 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/control/switch/store.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/network.h"
 #include "tests/sim/switch_program.h"
 #include "tests/sim/world.h"
 
 namespace ask::sim {
-
-// A task's maps, pinned under its id: what a successor of the daemon finds.
-struct PinnedTask {
-    std::string id;
-    std::uint64_t instance = 0;
-    std::uint32_t index = 0;
-    bool whole = false;  // meta is pinned, which is done last and undone first
-    std::vector<__u64> region;
-    std::vector<__u64> heats;
-};
 
 class DataPlane final : public Handler {
  public:
@@ -48,9 +40,15 @@ class DataPlane final : public Handler {
     [[nodiscard]] Mark mark() const {
         return {static_cast<std::uint16_t>(plane_.switch_id), plane_.mark_incarnation};
     }
-    // Memory of inner maps, kept until their grace period is over.
-    std::vector<std::unique_ptr<PinnedTask>> pins;
-    std::vector<std::vector<__u64>> carried;  // by flow
+    // What is pinned, by task: what a successor of the daemon finds.
+    std::map<std::string, std::map<TaskPin, OwnMapPtr>> pins;
+    // The maps in their places, by index; and those that were taken out, until a grace period is over.
+    std::vector<OwnMapPtr> regions;
+    std::vector<OwnMapPtr> heats;
+    std::vector<OwnMapPtr> carried;
+    std::vector<OwnMapPtr> dying;
+    // What of tasks and flows is still in the maps; empty: nothing.
+    [[nodiscard]] std::string left_over() const;
     [[nodiscard]] std::uint64_t counter(unsigned which) const;
     // Exactly one way out for each run, and none that cannot be.
     void check_counters();

@@ -22,6 +22,7 @@ constexpr Nanos kLongestCalls = 5 * kSecond;
 constexpr std::uint64_t kMostEvents = 50'000'000;
 constexpr Nanos kShortestRestart = 200 * kMicrosecond;
 constexpr Nanos kLongestCut = 300 * kMillisecond;
+constexpr Nanos kLongestStop = 3 * SwitchDaemon::kLease;
 
 const char* type_name(std::uint8_t type) {
     constexpr const char* kNames[] = {"?", "DATA", "LONG", "ACK", "FIN"};
@@ -62,6 +63,7 @@ std::string frame_text(const Frame& frame) {
 
 History::History(const Plan& plan, std::uint64_t seed, bool traced)
     : seed_(seed), world_(plan, seed, traced), network_(world_), oracle_(world_) {
+    set_world(&world_);
     build();
 }
 
@@ -71,9 +73,9 @@ History::~History() {
     for (auto& agent : agents_) {
         agent->process.kill();
     }
-    for (auto& switchd : switchds_) {
-        switchd->process.kill();
-    }
+    // Their threads end while the world they live in is still there.
+    switchds_.clear();
+    set_world(nullptr);
 }
 
 void History::build() {
@@ -81,7 +83,7 @@ void History::build() {
     steps_to_death_.assign(plan.switches, 0);
     for (std::uint32_t i = 0; i < plan.switches; ++i) {
         planes_.push_back(std::make_unique<DataPlane>(world_, network_, i));
-        switchds_.push_back(std::make_unique<Controller>(world_, *planes_[i], network_, i,
+        switchds_.push_back(std::make_unique<SwitchDaemon>(world_, *planes_[i], network_, i,
                                                          [this, i] { return dies_at_step(i); }));
         switchds_[i]->start();
     }
@@ -225,7 +227,7 @@ Job<> History::strikes() {
     const Plan& plan = world_.plan;
     std::vector<std::uint32_t> kinds;
     const std::uint32_t counts[] = {plan.switchd_deaths, plan.reboots, plan.sender_deaths,
-                                    plan.receiver_deaths, plan.partitions};
+                                    plan.receiver_deaths, plan.partitions, plan.switchd_stops};
     for (std::uint32_t kind = 0; kind < std::size(counts); ++kind) {
         kinds.insert(kinds.end(), counts[kind], kind);
     }
@@ -258,6 +260,16 @@ void History::strike(std::uint32_t kind) {
             break;
         case 3:
             kill_agent(some_task_host(true));
+            break;
+        case 5:
+            if (switchds_[number]->process.up()) {
+                switchds_[number]->stop();
+                // Each second time longer than a lease.
+                later(world_.control.below(2) == 0
+                          ? some_time(world_.control, 10, 18)
+                          : static_cast<Nanos>(world_.control.between(SwitchDaemon::kLease, kLongestStop)),
+                      Act::kWakeSwitchd, number);
+            }
             break;
         default: {
             const std::uint32_t host = some_task_host(world_.control.below(2) == 0);
@@ -307,6 +319,9 @@ void History::fire(std::uint64_t argument) {
         case Act::kStartSwitchd:
             switchds_[number]->start();
             break;
+        case Act::kWakeSwitchd:
+            switchds_[number]->go_on();
+            break;
         case Act::kStartAgent:
             agents_[number]->start();
             break;
@@ -319,7 +334,7 @@ void History::fire(std::uint64_t argument) {
 
 // Whoever was told of nothing is left waiting for nothing, and nothing is left lying about.
 void History::check_end() {
-    const Nanos settled = world_.clock.now() + 3 * Controller::kLease;
+    const Nanos settled = world_.clock.now() + kLongestStop + 3 * SwitchDaemon::kLease;
     while (world_.failure.empty() && world_.clock.now() < settled && world_.clock.step()) {
     }
     for (auto& agent : agents_) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/sim/agent.h"
-#include "tests/sim/controller.h"
+#include "tests/sim/switchd.h"
 #include "tests/sim/data_plane.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
@@ -47,7 +47,7 @@ class History final : public Handler {
         std::uint32_t sending = 0;
         Signal changed;
     };
-    enum class Act : std::uint8_t { kKillSwitchd, kStartSwitchd, kStartAgent, kJoinLink };
+    enum class Act : std::uint8_t { kKillSwitchd, kStartSwitchd, kWakeSwitchd, kStartAgent, kJoinLink };
 
     void build();
     Job<> receiver_apps(std::uint32_t receiver);
@@ -71,7 +71,7 @@ class History final : public Handler {
     Network network_;
     Oracle oracle_;
     std::vector<std::unique_ptr<DataPlane>> planes_;
-    std::vector<std::unique_ptr<Controller>> switchds_;
+    std::vector<std::unique_ptr<SwitchDaemon>> switchds_;
     std::vector<std::unique_ptr<Agent>> agents_;
     std::vector<std::uint32_t> steps_to_death_;  // of each switchd; 0: none planned
     Process apps_;

@@ -138,6 +138,9 @@ class Signal {
         std::optional<Clock::Token> token_;
     };
     [[nodiscard]] Wait wait_until(Clock& clock, Nanos until) { return {*this, clock, until}; }
+    // By whoever waits otherwise.
+    void add(Clock::Token token) { waiters_.push_back(token); }
+    void remove(Clock::Token token) { std::erase(waiters_, token); }
 
  private:
     std::vector<Clock::Token> waiters_;

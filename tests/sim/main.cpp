@@ -8,12 +8,19 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
 #include "tests/sim/history.h"
 #include "tests/sim/shrink.h"
+#include "tests/sim/threads.h"
 
 namespace {
 
@@ -113,6 +120,15 @@ Result<Plan> plan_of(const Options& options, std::uint64_t seed) {
     return plan;
 }
 
+// What the daemons log, among the lines of the history.
+class LogSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+    void sink_it_(const spdlog::details::log_msg& line) override {
+        std::printf("%12.3f us    log: %.*s\n", static_cast<double>(sim_now()) / kMicrosecond,
+                    static_cast<int>(line.payload.size()), line.payload.data());
+    }
+    void flush_() override {}
+};
+
 int replay(const Options& options) {
     const auto plan = plan_of(options, options.seed);
     if (!plan.ok()) {
@@ -124,6 +140,7 @@ int replay(const Options& options) {
     if (options.plan) {
         return 0;
     }
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<LogSink>()));
     const Verdict verdict = History(*plan, options.seed, true).run();
     std::printf("\n%s\n", verdict.failure.empty() ? "all promises held" : verdict.failure.c_str());
     return verdict.failure.empty() ? 0 : 1;
@@ -200,5 +217,9 @@ int main(int argc, char** argv) {
     if (!options) {
         return 2;
     }
-    return options->replay || options->plan ? replay(*options) : run(*options);
+    if (options->replay || options->plan) {
+        return replay(*options);
+    }
+    spdlog::set_level(spdlog::level::off);
+    return run(*options);
 }

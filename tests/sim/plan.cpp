@@ -144,6 +144,10 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     plan.merge = rare(random, 2) ? 1 : 0;
     plan.hold = pick(random, {1, 4, 16, 64});
     plan.pace = pick(random, {0, 20, 500});
+    plan.switchd_stops = rare(random, 8) ? range(random, 1, 2) : 0;
+    if (plan.switchd_stops > 0) {
+        plan.deadline = 20'000;  // longer than a stop, so that tasks outlive it
+    }
     return plan;
 }
 

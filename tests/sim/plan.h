@@ -56,6 +56,7 @@ namespace ask::sim {
     X(call_delay, "most delay of a control call, us")                                     \
     X(partitions, "cuts of a host's link, shorter than the deadline")                     \
     X(switchd_deaths, "kill -9 and restart of ask-switchd, between any two of its steps") \
+    X(switchd_stops, "times that ask-switchd is stopped, up to several leases")           \
     X(reboots, "reboots of a switch: its maps are gone")                                  \
     X(sender_deaths, "deaths of a sender's agent")                                        \
     X(receiver_deaths, "deaths of a receiver's agent")                                    \
@@ -75,7 +76,11 @@ struct Plan {
     [[nodiscard]] bool merges_twice() const { return broken == 1 || (broken == 3 && tuples <= 10); }
     [[nodiscard]] bool waits_for_ever() const { return broken == 2 || (broken == 3 && tuples > 10); }
     // Whether something dies, so that tasks may fail.
-    [[nodiscard]] bool deadly() const { return reboots + sender_deaths + receiver_deaths > 0; }
+    [[nodiscard]] bool deadly() const {
+        return switchd_stops + reboots + sender_deaths + receiver_deaths > 0;
+    }
+    // Whether a switch must still have what its receiver renews.
+    [[nodiscard]] bool keeps_tasks() const { return reboots + receiver_deaths + call_loss == 0; }
 };
 
 enum class Size : std::uint8_t { kTiny, kSmall, kLarge };

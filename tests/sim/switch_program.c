@@ -11,6 +11,7 @@
 #define ask_switch_id unused_switch_id
 #define ask_mark_incarnation unused_mark_incarnation
 #include "bpf/engine/config.bpf.h"
+#include "bpf/tuples/config.bpf.h"
 #undef ask_memory
 #undef ask_dedupe
 #undef ask_switch_id
@@ -24,9 +25,17 @@ static struct sim_cpu* here;
 #define ask_switch_id here->plane->switch_id
 #define ask_mark_incarnation here->plane->mark_incarnation
 
-#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/kernel.bpf.h"
 
-ASK_STATIC_ASSERT(sizeof(struct ask_phv) <= SIM_PHV_WORDS * sizeof(__u64), "the packet vector fits");
+static inline __attribute__((always_inline)) void* sim_lookup(const void* map, const void* key);
+#undef bpf_map_lookup_elem
+#define bpf_map_lookup_elem(map, key) sim_lookup(map, key)
+
+#include "bpf/engine/maps.bpf.h"
+#include "bpf/engine/packet.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
+
+ASK_STATIC_ASSERT(sizeof(struct ask_packet) <= SIM_PHV_WORDS * sizeof(__u64), "the packet vector fits");
 
 static inline void pause_before(const char* what) {
     if (here->countdown && --here->countdown == 0) {
@@ -104,9 +113,6 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
         return index < inner->count ? &inner->words[index] : NULL;
     }
 }
-
-#undef bpf_map_lookup_elem
-#define bpf_map_lookup_elem(map, key) sim_lookup(map, key)
 
 #include "bpf/switch.bpf.c"
 

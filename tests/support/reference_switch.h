@@ -16,6 +16,7 @@
 
 #include "lib/abi/map_types.h"
 #include "lib/engine/packet.h"
+#include "lib/tuples/types.h"
 
 namespace ask::test {
 

@@ -19,7 +19,7 @@ class TaskArrivals {
     void note(const RxVerdict& verdict) {
         span_.fetch_add(verdict.advance, std::memory_order_relaxed);
         const std::uint64_t packets = packets_.fetch_add(1) + 1;
-        const std::uint64_t tuples = tuples_.fetch_add(verdict.tuples) + verdict.tuples;
+        const std::uint64_t tuples = tuples_.fetch_add(verdict.items) + verdict.items;
         if (packets >= alarm_packets_.load() || tuples >= alarm_tuples_.load()) {
             // Once until it is set again.
             alarm_packets_ = kNone;

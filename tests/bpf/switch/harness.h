@@ -11,9 +11,12 @@
 #include <linux/bpf.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <bpf/libbpf.h>
 
 #include "lib/abi/map_types.h"
 #include "lib/abi/wire.h"
@@ -77,6 +80,7 @@ struct TaskSpec {
     std::uint32_t copy = 0;
     std::uint8_t policy = ASK_POLICY_FIRST_COME;
     bool sized = false;  // its DATA is for a program loaded for its region's size
+    std::uint8_t service = ASK_SERVICE_TUPLES;
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };
@@ -135,7 +139,6 @@ class Switch {
     explicit Switch(Way way, TableSizes sizes = {});
     // The one of this way, loaded once per process, blank again at each call.
     static Switch& get(Way way);
-    ~Switch();
     Switch(const Switch&) = delete;
     Switch& operator=(const Switch&) = delete;
 
@@ -209,6 +212,8 @@ class Switch {
     [[nodiscard]] int map(const char* name) const;
     [[nodiscard]] int program() const { return program_; }
     [[nodiscard]] int program(const char* name) const;
+    // An entry of a map of devices.
+    [[nodiscard]] bpf_devmap_val device(std::uint32_t port) const;
     [[nodiscard]] const TaskSpec& task(std::uint32_t index) const { return tasks_[index].spec; }
 
  private:
@@ -219,7 +224,8 @@ class Switch {
 
     Way way_;
     TableSizes sizes_;
-    void* skeleton_ = nullptr;  // struct switch_bpf
+    bpf_object* object_ = nullptr;
+    std::shared_ptr<void> skeleton_;
     int program_ = -1;
     std::vector<ChannelSpec> channels_;
     std::vector<RegisteredTask> tasks_;

@@ -197,7 +197,7 @@ Bytes Packet::payload() const {
         append(out, row);
     }
     append(out, body);
-    const unsigned row_words = type == 1 ? aas() : 32;
+    const unsigned row_words = type == 2 ? 32 : aas();
     const std::uint64_t sealed =
         check.value_or(slow_check(secret, source_port, dest_port, out, static_cast<unsigned>(bitmaps.size()),
                                   row_words == 0 ? 1 : row_words));

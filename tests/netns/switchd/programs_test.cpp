@@ -25,7 +25,7 @@ using ask::test::must_run;
 using ask::test::send_one;
 using ask::test::task_request;
 
-constexpr unsigned kSized = ASK_DATA_PROGRAMS - 1;
+constexpr unsigned kSized = ASK_SERVICE_PROGRAMS - 1;
 
 // Places of programs for one size that are pinned.
 unsigned sized_programs() {

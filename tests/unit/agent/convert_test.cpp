@@ -110,7 +110,7 @@ TEST_CASE("each part of the statistics leaves the others alone") {
     sender.tuples_merged = 3;
     set_sender_part(stats, sender);
     FlowRxStats receiver;
-    receiver.tuples_data = 4;
+    receiver.items_data = 4;
     set_receiver_part(stats, receiver);
     v1::FlowStats of_switch;
     of_switch.set_tuples_switch(2);

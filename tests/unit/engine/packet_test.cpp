@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/base/bytes.h"
+#include "lib/tuples/types.h"
 
 namespace ask {
 namespace {
@@ -19,8 +20,7 @@ Header some_header(std::uint8_t type, std::uint8_t rows = 0) {
     Header header;
     header.type = type;
     header.rows = rows;
-    header.op = Op::kMax;
-    header.geometry = {.short_slots = 3, .groups = 2, .m = 3, .rows = 0};
+    header.format = {.short_slots = 3, .groups = 2, .m = 3, .op = ASK_OP_MAX};
     header.instance = 0x1122334455667788;
     header.channel = {.host = 0xc6120003, .port = 49153};
     header.incarnation = 0xa1b2c3d4;
@@ -32,12 +32,13 @@ Header some_header(std::uint8_t type, std::uint8_t rows = 0) {
 // A DATA packet of random rows; the bitmaps decide how many of them it carries.
 std::vector<std::byte> data_packet(std::vector<std::uint32_t> bitmaps, std::size_t present, unsigned seed) {
     const Header header = some_header(ASK_DATA, static_cast<std::uint8_t>(bitmaps.size()));
-    std::vector<std::byte> payload(header.geometry.payload_bytes(header.rows));
+    const Geometry geometry = geometry_of(header.format);
+    std::vector<std::byte> payload(geometry.payload_bytes(header.rows));
     const std::size_t head = write_header(payload, header, bitmaps);
     std::mt19937 random(seed);
     std::generate(payload.begin() + static_cast<std::ptrdiff_t>(head), payload.end(),
                   [&] { return static_cast<std::byte>(random()); });
-    payload.resize(head + present * header.geometry.row_bytes());
+    payload.resize(head + present * geometry.row_bytes());
     return payload;
 }
 
@@ -54,8 +55,7 @@ TEST_CASE("a header reads back as written") {
     const Header wrote = some_header(ASK_DATA, 3);
     CHECK(view->header.type == wrote.type);
     CHECK(view->header.rows == 3);
-    CHECK(view->header.op == wrote.op);
-    CHECK(view->header.geometry == wrote.geometry);
+    CHECK(same_format(view->header.format, wrote.format));
     CHECK(view->header.instance == wrote.instance);
     CHECK(view->header.channel == wrote.channel);
     CHECK(view->header.incarnation == wrote.incarnation);
@@ -100,17 +100,17 @@ TEST_CASE("what is not well-formed is refused with its reason") {
     CHECK(with(0, 0xA0) == ParseError::kVersion);
     CHECK(with(1, 0) == ParseError::kType);
     CHECK(with(1, 5) == ParseError::kType);
-    CHECK(with(7, 0) == ParseError::kOp);
-    CHECK(with(7, 4) == ParseError::kOp);
-    CHECK(with(3, 0) == ParseError::kGeometry);
-    CHECK(with(3, 9) == ParseError::kGeometry);
-    CHECK(with(4, 33) == ParseError::kGeometry);
-    CHECK(with(6, 5) == ParseError::kGeometry);
-    CHECK(with(6, 1) == ParseError::kGeometry);
-    CHECK(with(5, 0) == ParseError::kGeometry);
+    CHECK(with(7, 0) == ParseError::kFormat);
+    CHECK(with(7, 4) == ParseError::kFormat);
+    CHECK(with(3, 0) == ParseError::kFormat);
+    CHECK(with(3, 9) == ParseError::kFormat);
+    CHECK(with(4, 33) == ParseError::kFormat);
+    CHECK(with(6, 5) == ParseError::kFormat);
+    CHECK(with(6, 1) == ParseError::kFormat);
+    CHECK(with(5, 0) == ParseError::kFormat);
     CHECK(with(6, 2) == ParseError::kLength);
     // A bit of a slot that the geometry does not have.
-    CHECK(with(51, 0x20) == ParseError::kGeometry);
+    CHECK(with(51, 0x20) == ParseError::kFormat);
     for (std::size_t size = 0; size < good.size(); ++size) {
         const auto error = error_of({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)});
         CHECK(error == (size < 48 ? ParseError::kTooShort : ParseError::kLength));
@@ -156,9 +156,9 @@ std::uint64_t plain_check(const ask_check_key& key, const std::vector<std::byte>
     for (std::size_t word = 0; first + 8 * word < payload.size(); ++word) {
         const std::size_t row = word / row_words;
         const std::size_t at = word % row_words;
-        sum += key.row[row] * ask_check_nh(key.nh[2 * at], key.nh[2 * at + 1],
-                                           static_cast<std::uint32_t>(u32(first + 8 * word)),
-                                           static_cast<std::uint32_t>(u32(first + 8 * word + 4)));
+        sum += key.line[row] * ask_check_nh(key.nh[2 * at], key.nh[2 * at + 1],
+                                            static_cast<std::uint32_t>(u32(first + 8 * word)),
+                                            static_cast<std::uint32_t>(u32(first + 8 * word + 4)));
     }
     return ask_siphash_u64(key.sip[0], key.sip[1], sum);
 }

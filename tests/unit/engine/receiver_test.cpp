@@ -15,6 +15,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/tuples/slot_codec.h"
+#include "lib/tuples/table_sink.h"
 
 namespace ask {
 namespace {
@@ -62,14 +63,14 @@ struct Fixture {
         auto memory = std::make_unique<StubbornMemory>();
         stubborn = memory.get();
         table.emplace(ResultTable::create(std::move(memory), params.op).value());
-        REQUIRE(receiver.join(params, &*table).ok());
+        sink.emplace(params.geometry, params.op, *table);
+        REQUIRE(receiver.join(params, &*sink).ok());
     }
 
     [[nodiscard]] Header header(std::uint8_t type, std::uint64_t seq) const {
         Header h;
         h.type = type;
-        h.op = params.op;
-        h.geometry = params.geometry;
+        h.format = format_of(params.geometry, params.op);
         h.instance = params.instance;
         h.channel = params.channel;
         h.incarnation = params.incarnation;
@@ -168,6 +169,7 @@ struct Fixture {
     FlowParams params;
     StubbornMemory* stubborn = nullptr;
     std::optional<ResultTable> table;
+    std::optional<TableSink> sink;
     Receiver receiver;
     RxVerdict verdict;
 };
@@ -182,7 +184,7 @@ TEST_CASE("a packet counts once and is acknowledged each time") {
     CHECK(f.acked());
     CHECK(f.give(f.data(11, "a", 1, "b", 1), kPorts, true) == Counter::k_accepted_data);
     CHECK(f.table->size() == 3);
-    CHECK(f.stats().tuples_data == 4);
+    CHECK(f.stats().items_data == 4);
     CHECK(f.stats().packets_accepted == 2);
     CHECK(f.stats().packets_duplicate == 1);
 }
@@ -195,7 +197,7 @@ TEST_CASE("gaps are normal, and what the window has left behind is stale") {
     // Same places, a window or more earlier.
     CHECK(f.give(f.data(1'000'010 - ASK_WINDOW, "a", 1, "b", 1)) == Counter::k_stale);
     CHECK_FALSE(f.acked());
-    CHECK(f.stats().tuples_data == 6);
+    CHECK(f.stats().items_data == 6);
 }
 
 TEST_CASE("rows that the switch cut are not looked for") {
@@ -220,10 +222,10 @@ TEST_CASE("every refusal has its counter, none is acknowledged, nothing changes"
         Header h = f.header(ASK_DATA, 10);
         h.rows = 1;
         change(h);
-        std::vector<std::byte> rows(std::size_t{h.rows} * h.geometry.row_bytes());
+        std::vector<std::byte> rows(h.rows * geometry_of(h.format).row_bytes());
         std::vector<std::uint32_t> bitmaps(h.rows, 1);
         for (std::size_t row = 0; row < h.rows; ++row) {
-            put(rows.data() + row * h.geometry.row_bytes(), 1, "k", 1);
+            put(rows.data() + row * geometry_of(h.format).row_bytes(), 1, "k", 1);
         }
         return f.seal(h, bitmaps, rows);
     };
@@ -246,8 +248,8 @@ TEST_CASE("every refusal has its counter, none is acknowledged, nothing changes"
     Header marked = f.header(ASK_FIN, 10);
     marked.mark = kMark;
     refused(f.seal(marked, {}, {}), Counter::k_bad_mark);
-    refused(changed([](Header& h) { h.op = Op::kMin; }), Counter::k_bad_geometry);
-    refused(changed([](Header& h) { h.geometry.short_slots = 3; }), Counter::k_bad_geometry);
+    refused(changed([](Header& h) { h.format.op = ASK_OP_MIN; }), Counter::k_bad_geometry);
+    refused(changed([](Header& h) { h.format.short_slots = 3; }), Counter::k_bad_geometry);
     refused(changed([](Header& h) { h.rows = 3; }), Counter::k_bad_geometry);
     refused(changed([](Header& h) { h.seq = 9; }), Counter::k_bad_seq);
     refused(changed([](Header& h) { h.seq = 0; }), Counter::k_bad_seq);
@@ -276,7 +278,7 @@ TEST_CASE("LONG records carry any key and any int64") {
     CHECK(f.give(packet) == Counter::k_accepted_long);
     CHECK(f.give(packet) == Counter::k_duplicate);
     CHECK(f.table->size() == tuples.size());
-    CHECK(f.stats().tuples_long == tuples.size());
+    CHECK(f.stats().items_long == tuples.size());
 }
 
 TEST_CASE("LONG packets with one wrong byte in their structure change nothing") {
@@ -325,7 +327,7 @@ TEST_CASE("pieces of a key arrive in any order and count as one tuple") {
     }
     CHECK(f.table->size() == 1);
     CHECK(f.table->contains(0, "") == false);
-    CHECK(f.stats().tuples_long == 1);
+    CHECK(f.stats().items_long == 1);
 }
 
 TEST_CASE("pieces that cannot belong to a key are refused") {
@@ -412,7 +414,7 @@ TEST_CASE("FIN closes the interval; what comes again is acknowledged and adds no
     CHECK(f.give(f.data(15, "a", 1, "b", 1)) == Counter::k_bad_seq);
     // Acknowledged by the switch, since the FIN left: it must not count again.
     CHECK(f.give(f.data(13, "a", 1, "b", 1)) == Counter::k_duplicate);
-    CHECK(f.stats().tuples_data == 2);
+    CHECK(f.stats().items_data == 2);
     f.receiver.end_task(5, false);
     CHECK(f.give(f.fin(14)) == Counter::k_ended);
     CHECK(f.acked());
@@ -437,16 +439,18 @@ TEST_CASE("packets of a failed task, or of a flow without FIN, are not acknowled
 
 TEST_CASE("joining again on the same terms is fine, on others it is not") {
     Fixture f;
-    CHECK(f.receiver.join(f.params, &*f.table).ok());
+    CHECK(f.receiver.join(f.params, &*f.sink).ok());
     FlowParams other = f.params;
-    other.op = Op::kMax;
-    CHECK(f.receiver.join(other, &*f.table).error().code() == Errc::kExists);
+    TableSink largest(other.geometry, Op::kMax, *f.table);
+    CHECK(f.receiver.join(other, &largest).error().code() == Errc::kExists);
+    other.mark.incarnation += 1;
+    CHECK(f.receiver.join(other, &*f.sink).error().code() == Errc::kExists);
     // The channel serves one open flow.
-    CHECK(f.receiver.join(some_params(6), &*f.table).error().code() == Errc::kExists);
+    CHECK(f.receiver.join(some_params(6), &*f.sink).error().code() == Errc::kExists);
     CHECK(f.give(f.fin(14)) == Counter::k_accepted_fin);
     FlowParams next = some_params(6);
     next.first_seq = 15;
-    CHECK(f.receiver.join(next, &*f.table).ok());
+    CHECK(f.receiver.join(next, &*f.sink).ok());
     // What the channel's former task left behind still tells old from new.
     f.params = next;
     CHECK(f.give(f.data(14, "a", 1, "b", 1)) == Counter::k_bad_seq);
@@ -461,11 +465,11 @@ TEST_CASE("another incarnation starts afresh and ends the former one's flow") {
     FlowParams fresh = some_params(6);
     fresh.incarnation = 78;
     fresh.first_seq = 1;
-    CHECK(f.receiver.join(fresh, &*f.table).ok());
+    CHECK(f.receiver.join(fresh, &*f.sink).ok());
     const auto late = f.data(501, "a", 1, "b", 1);
     CHECK(f.give(late) == Counter::k_unknown_flow);
     // A late repetition of the old join revives nothing.
-    CHECK(f.receiver.join(old, &*f.table).ok());
+    CHECK(f.receiver.join(old, &*f.sink).ok());
     CHECK(f.give(late) == Counter::k_unknown_flow);
     f.params = fresh;
     CHECK(f.give(f.data(1, "a", 1, "b", 1)) == Counter::k_accepted_data);
@@ -476,18 +480,18 @@ TEST_CASE("flows, channels and memories of ended tasks are bounded") {
     Fixture f(some_params(), {.max_flows = 2, .max_channels = 2});
     FlowParams second = some_params(5);
     second.channel.port = 49201;
-    CHECK(f.receiver.join(second, &*f.table).ok());
+    CHECK(f.receiver.join(second, &*f.sink).ok());
     FlowParams third = second;
     third.channel.port = 49202;
-    CHECK(f.receiver.join(third, &*f.table).error().code() == Errc::kLimit);
+    CHECK(f.receiver.join(third, &*f.sink).error().code() == Errc::kLimit);
     f.receiver.end_task(5, true);
-    CHECK(f.receiver.join(third, &*f.table).ok());
+    CHECK(f.receiver.join(third, &*f.sink).ok());
     f.receiver.end_task(5, true);
     // Ended well: the two latest are remembered.
     for (std::uint64_t instance = 20; instance < 25; ++instance) {
         f.params = some_params(instance);
         f.params.first_seq = instance;
-        REQUIRE(f.receiver.join(f.params, &*f.table).ok());
+        REQUIRE(f.receiver.join(f.params, &*f.sink).ok());
         CHECK(f.give(f.fin(instance)) == Counter::k_accepted_fin);
         f.receiver.end_task(instance, false);
     }

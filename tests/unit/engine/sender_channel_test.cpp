@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/tuple_channel.h"
+
 namespace ask {
 namespace {
 
@@ -53,8 +55,7 @@ struct SenderFixture {
     std::vector<std::byte> ack_of(std::uint64_t seq, Mark mark = {}, bool ecn = false) const {
         Header header;
         header.type = ASK_DATA;
-        header.op = params.op;
-        header.geometry = params.geometry;
+        header.format = format_of(params.geometry, params.op);
         header.instance = params.instance;
         header.channel = kSending;
         header.incarnation = params.incarnation;
@@ -71,7 +72,7 @@ struct SenderFixture {
     static constexpr Ports kBack{.source = ASK_UDP_PORT, .dest = kSending.port};
     SenderConfig config;
     FlowParams params;
-    SenderChannel channel;
+    test::TupleChannel channel;
     Nanos now = kSecond;
     Header last;
 };

@@ -2,7 +2,7 @@
 //
 // The simulator could not find what this is about: its model of the switch's daemon was killed, never
 // stopped.
-#include "loader/lease_clock.h"
+#include "lib/control/switch/lease_clock.h"
 
 #include <doctest/doctest.h>
 

@@ -4,10 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/map_types.h"
+#include "lib/control/switch/index_pool.h"
+#include "lib/control/switch/sram.h"
 #include "loader/config.h"
 #include "loader/counter_names.h"
-#include "loader/index_pool.h"
-#include "loader/sram.h"
 
 namespace {
 

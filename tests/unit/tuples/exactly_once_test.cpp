@@ -4,6 +4,7 @@
 // damage packets: whatever happens, the answer is that of a plain map.
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <random>
@@ -13,12 +14,13 @@
 #include <doctest/doctest.h>
 
 #include "lib/engine/receiver.h"
-#include "lib/engine/sender_channel.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/result_table.h"
+#include "lib/tuples/table_sink.h"
 #include "tests/support/combined.h"
 #include "tests/support/lossy_network.h"
 #include "tests/support/reference_switch.h"
+#include "tests/support/tuple_channel.h"
 
 namespace ask::test {
 namespace {
@@ -97,7 +99,7 @@ class Run {
             REQUIRE(step(fins));
         }
         CHECK(fins == senders_.size());
-        for (SenderChannel& sender : senders_) {
+        for (test::TupleChannel& sender : senders_) {
             check_stats(sender.end());
         }
         if (setup_.with_switch) {
@@ -148,7 +150,7 @@ class Run {
     }
 
     void join(std::size_t i, std::uint64_t instance, ResultTable& table) {
-        SenderChannel& sender = senders_[i];
+        test::TupleChannel& sender = senders_[i];
         FlowParams params;
         params.instance = instance;
         params.channel = sender.id();
@@ -158,14 +160,15 @@ class Run {
         params.geometry = setup_.geometry;
         params.first_seq = sender.next_seq();
         params.mark = setup_.with_switch ? kSwitchMark : Mark{};
-        REQUIRE(receiver_.join(params, &table).ok());
+        TableSink& sink = sinks_.emplace_back(setup_.geometry, setup_.op, table);
+        REQUIRE(receiver_.join(params, &sink).ok());
         if (setup_.with_switch) {
             switch_.add_flow(params, setup_.aggregators, setup_.policy);
         }
         REQUIRE(sender.begin(params, setup_.hold, now_).ok());
     }
 
-    static void offer(SenderChannel& sender, const Tuples& stream, std::size_t& offered) {
+    static void offer(test::TupleChannel& sender, const Tuples& stream, std::size_t& offered) {
         while (offered < stream.size() && sender.has_room()) {
             sender.offer(stream[offered].first, stream[offered].second);
             ++offered;
@@ -175,7 +178,7 @@ class Run {
         }
     }
 
-    void send_due(SenderChannel& sender) {
+    void send_due(test::TupleChannel& sender) {
         std::vector<std::byte> buffer(config().payload_limit);
         while (const std::size_t bytes = sender.next_packet(now_, buffer)) {
             up_.send(now_, {.payload = {buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes)},
@@ -185,14 +188,14 @@ class Run {
 
     [[nodiscard]] bool all_acknowledged() const {
         return std::all_of(senders_.begin(), senders_.end(),
-                           [](const SenderChannel& sender) { return sender.fin_acked(); });
+                           [](const test::TupleChannel& sender) { return sender.fin_acked(); });
     }
 
     // Moves the clock to the next event and handles it. False: nothing could ever happen.
     bool step(std::size_t& fins) {
         Nanos next = std::min(
             {up_.next_arrival(), down_.next_arrival(), acks_up_.next_arrival(), acks_down_.next_arrival()});
-        for (const SenderChannel& sender : senders_) {
+        for (const test::TupleChannel& sender : senders_) {
             next = std::min(next, sender.deadline());
         }
         if (next == kNever || now_ > 1000 * kSecond) {
@@ -209,7 +212,7 @@ class Run {
             acks_down_.send(now_, std::move(*packet));
         }
         while (auto packet = acks_down_.receive(now_)) {
-            for (SenderChannel& sender : senders_) {
+            for (test::TupleChannel& sender : senders_) {
                 sender.on_packet(now_, packet->payload, packet->ports);
             }
         }
@@ -270,13 +273,14 @@ class Run {
 
     Setup setup_;
     Nanos now_ = 0;
-    std::vector<SenderChannel> senders_;
+    std::deque<test::TupleChannel> senders_;
     LossyLink up_;
     LossyLink down_;
     LossyLink acks_up_;
     LossyLink acks_down_;
     ReferenceSwitch switch_;
     Receiver receiver_;
+    std::deque<TableSink> sinks_;
     std::span<std::byte> slots_;
     std::span<std::byte> keys_;
 };

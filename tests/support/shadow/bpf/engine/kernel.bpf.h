@@ -47,7 +47,7 @@ void native_pause(void);
 #define bpf_xdp_adjust_tail(ctx, delta) native_adjust_tail(ctx, delta)
 #define bpf_get_smp_processor_id() native_cpu()
 
-#define ask_tail_call(ctx, programs, index, native) return native(ctx)
+#define ask_tail_call(ctx, programs, index, native) return ((void)(index), native(ctx))
 
 #define ask_opaque(var) ((void)(var))
 #define ask_cas64(ptr, old, val) native_cas(ptr, old, val)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loader/sram.h"
+#include "lib/control/switch/sram.h"
 
 #include <algorithm>
 

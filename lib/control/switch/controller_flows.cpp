@@ -11,7 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/net/address.h"
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 
 namespace ask {
 namespace {
@@ -67,9 +67,9 @@ Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel
     entry.port = htons(channel.port);
     entry.incarnation = htonl(incarnation);
     entry.ifindex = ifindex;
-    ASK_TRY(plane_.maps().dedupe.set(index, kNothingSeen), channel_name(channel));
-    ASK_TRY(plane_.maps().pkt_state.set(index, kNothingLeft), channel_name(channel));
-    ASK_TRY(plane_.maps().channels.set(index, entry), channel_name(channel));
+    ASK_TRY(store_.dedupe().set(index, kNothingSeen), channel_name(channel));
+    ASK_TRY(store_.pkt_state().set(index, kNothingLeft), channel_name(channel));
+    ASK_TRY(store_.channels().set(index, entry), channel_name(channel));
     return {};
 }
 
@@ -77,7 +77,7 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
                                                               std::uint32_t incarnation,
                                                               std::uint32_t replaces) {
     ASK_PASS(check_channel(channel, incarnation));
-    const auto port = ports_.route_to(channel.host);
+    const auto port = store_.route_to(channel.host);
     ASK_TRY(port, "register " + channel_name(channel));
 
     Lock lock(mutex_);
@@ -116,7 +116,7 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
         written = drop_channel(channel);
     }
     if (written.ok() && registered.ok() && !*registered) {
-        written = plane_.maps().channel_ids.set(channel_key(channel), *index);
+        written = store_.channel_ids().set(channel_key(channel), *index);
     }
     if (!registered.ok() || *registered || !written.ok()) {
         channel_pool_.put_back(*index);
@@ -134,7 +134,7 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
 }
 
 Result<> Controller::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto it = channels_.find(channel);
     if (it == channels_.end() || it->second.incarnation != incarnation) {
         return {};
@@ -151,7 +151,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
         return {};
     }
     ASK_TRY(cut_flows_of_channel(channel), channel_name(channel));
-    ASK_TRY(plane_.maps().channel_ids.erase(channel_key(channel)), channel_name(channel));
+    ASK_TRY(store_.channel_ids().erase(channel_key(channel)), channel_name(channel));
     channel_pool_.retire(it->second.index);
     sram_.give_back(channel_bytes());
     garbage_.channels.push_back(it->second.index);
@@ -162,7 +162,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
 
 Result<> Controller::drop_flow(const FlowKey& key) {
     const auto it = flows_.find(key);
-    ASK_TRY(plane_.maps().flow_ids.erase(flow_key(key.first, key.second)), channel_name(key.second));
+    ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
     flow_pool_.retire(it->second.index);
     sram_.give_back(it->second.sram);
     garbage_.flows.push_back(it->second.index);
@@ -179,7 +179,7 @@ Result<> Controller::drop_flow(const FlowKey& key) {
 Result<> Controller::cut_flows_of_channel(const ChannelId& channel) {
     for (auto& [key, flow] : flows_) {
         if (key.second == channel && !flow.cut) {
-            ASK_PASS(plane_.maps().flow_ids.erase(flow_key(key.first, key.second)));
+            ASK_PASS(store_.flow_ids().erase(flow_key(key.first, key.second)));
             flow.cut = true;
         }
     }
@@ -255,7 +255,7 @@ Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& chan
     if (flow == flows_.end() || flow->second.cut) {
         return false;
     }
-    const auto entry = plane_.maps().flows.find(flow->second.index);
+    const auto entry = store_.flows().find(flow->second.index);
     ASK_TRY(entry, channel_name(channel));
     if (!*entry || std::memcmp(&(*entry)->key, &key, sizeof(key)) != 0) {
         return Error(Errc::kExists,
@@ -281,12 +281,12 @@ Result<std::uint64_t> Controller::make_room_to_carry(Lock& lock, std::uint64_t i
     lock.unlock();
     const auto make = [&]() -> Result<> {
         const auto map =
-            plane_.types().create_carried({entry.short_slots, entry.groups, entry.m, entry.rows});
+            store_.create_carried({entry.short_slots, entry.groups, entry.m, entry.rows});
         ASK_PASS(map);
         ask_flow taken{};
         taken.task_instance = entry.instance;
-        ASK_PASS(plane_.maps().flows.set(flow, taken));
-        return plane_.maps().carried.set(flow, static_cast<std::uint32_t>(map->get()));
+        ASK_PASS(store_.flows().set(flow, taken));
+        return store_.carried().put(flow, **map);
     };
     auto made = make();
     lock.lock();
@@ -297,11 +297,11 @@ Result<std::uint64_t> Controller::make_room_to_carry(Lock& lock, std::uint64_t i
 // The flow of a channel and task that are there, in the maps and here.
 Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow entry) {
     const Channel& registered = channels_.at(key.second);
-    const Port* port = ports_.find(registered.ifindex);
+    const auto port = store_.port(registered.ifindex);
     const Task& task = tasks_.at(key.first);
     const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
     constexpr unsigned kHeaders = 28;  // IPv4 and UDP
-    if (port != nullptr && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
+    if (port && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
         return Error(Errc::kUnsupported,
                      "task " + task.id + ": packets of geometry " + to_string(geometry) + " need MTU " +
                          std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +
@@ -314,9 +314,9 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     entry.task_instance = htobe64(key.first);
     entry.channel = registered.index;
     entry.task = task.index;
-    ASK_TRY(plane_.maps().flows.set(flow.index, entry), "join");
-    ASK_TRY(plane_.maps().flow_stats.zero(flow.index), "join");
-    ASK_TRY(plane_.maps().flow_ids.set(flow_key(key.first, key.second), flow.index), "join");
+    ASK_TRY(store_.flows().set(flow.index, entry), "join");
+    ASK_TRY(store_.flow_stats().zero(flow.index), "join");
+    ASK_TRY(store_.flow_ids().set(flow_key(key.first, key.second), flow.index), "join");
     flows_[key] = flow;
     sram_.take(flow.sram);
     return {};

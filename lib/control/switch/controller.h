@@ -8,32 +8,26 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "lib/abi/map_types.h"
 #include "lib/base/result.h"
-#include "lib/bpf/barrier.h"
+#include "lib/base/runtime.h"
+#include "lib/control/switch/copy_barrier.h"
+#include "lib/control/switch/index_pool.h"
+#include "lib/control/switch/lease_clock.h"
+#include "lib/control/switch/sram.h"
+#include "lib/control/switch/store.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/types.h"
-#include "loader/copy_barrier.h"
-#include "loader/data_plane.h"
-#include "loader/index_pool.h"
-#include "loader/lease_clock.h"
-#include "loader/pin_dir.h"
-#include "loader/ports.h"
-#include "loader/sized_programs.h"
-#include "loader/sram.h"
 
 namespace ask {
 
@@ -65,8 +59,6 @@ struct TaskGrant {
     std::string no_region_reason;  // why, if one was asked for
     ask_policy policy = ASK_POLICY_FIRST_COME;
 };
-
-using RegionView = bpf::ArrayView<ask_aggregator>;
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
 struct FetchSource {
@@ -104,6 +96,13 @@ struct TaskReport {
     double lease_left_seconds = 0;
 };
 
+// Of an array map.
+struct IndexUse {
+    std::uint32_t used = 0;
+    std::uint32_t retired = 0;  // not used any more, and waiting for a barrier
+    bool operator==(const IndexUse&) const = default;
+};
+
 struct ControllerReport {
     std::uint64_t swaps = 0;                 // since this daemon started, all tasks
     std::uint64_t swap_grace_periods = 0;    // of those, that waited for an RCU grace period
@@ -111,6 +110,8 @@ struct ControllerReport {
     std::uint64_t sram_total_bytes = 0;
     std::uint64_t sram_used_bytes = 0;
     std::uint32_t channels_max = 0;
+    IndexUse task_indices;
+    IndexUse flow_indices;
     std::vector<ChannelReport> channels;
     std::vector<TaskReport> tasks;
 };
@@ -119,12 +120,10 @@ struct ControllerReport {
 // kPatience.
 class Controller {
  public:
-    using Clock = std::chrono::steady_clock;
     static constexpr std::chrono::seconds kPatience{5};
 
-    // Rebuilds everything from maps and pins. The arguments must outlive it.
-    static Result<std::unique_ptr<Controller>> create(const DataPlane& plane, const PinDir& pins,
-                                                      const PortTable& ports, const ControllerLimits& limits);
+    // Rebuilds everything from maps and pins. `store` must outlive it.
+    static Result<std::unique_ptr<Controller>> create(SwitchStore& store, const ControllerLimits& limits);
     ~Controller();
     Controller(const Controller&) = delete;
     Controller& operator=(const Controller&) = delete;
@@ -171,7 +170,6 @@ class Controller {
     Result<std::vector<std::uint64_t>> counters() const;
 
  private:
-    using Lock = std::unique_lock<std::mutex>;
     using FlowKey = std::pair<std::uint64_t, ChannelId>;
 
     struct Channel {
@@ -193,8 +191,8 @@ class Controller {
         std::uint32_t index = 0;
         ask_task entry{};        // as it stands in the map, but for swap and copy
         std::uint64_t sram = 0;  // bytes taken from the budget
-        UniqueFd region;
-        UniqueFd heats;                          // if it replaces
+        OwnMapPtr region;
+        OwnMapPtr heats;                         // if it replaces
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
@@ -208,16 +206,14 @@ class Controller {
         [[nodiscard]] bool empty() const { return channels.empty() && flows.empty() && tasks.empty(); }
     };
 
-    using TaskTable = bpf::ArrayView<ask_task>;
-    Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
-               const ControllerLimits& limits, std::unique_ptr<const bpf::RcuBarrier> barrier,
-               CopyBarrier copy_barrier, TaskTable task_table, std::unique_ptr<SizedPrograms> programs);
+    Controller(SwitchStore& store, const ControllerLimits& limits);
 
     // Adoption (controller_adopt.cpp).
     Result<> rebuild();
     Result<> adopt_tasks();
     Result<bool> adopt_task_meta(const std::string& id);
     Result<bool> adopt_task_memory(Task& task) const;
+    Result<bool> adopt_own_map(const Task& task, TaskPin pin, const MapPlaces& used, OwnMapPtr& map) const;
     Result<> adopt_channels();
     Result<> adopt_flows();
     Result<> clear_unused_regions();
@@ -267,7 +263,7 @@ class Controller {
     void end_step(Task& task);
     Result<> map_region(Task& task) const;
     Result<FetchSource> source_of(Task& task, std::uint64_t epoch) const;
-    static void blank(const Task& task, std::uint64_t epoch);
+    void blank(const Task& task, std::uint64_t epoch) const;
     void adopt_flips();
     Result<> adopt_swaps();
 
@@ -290,18 +286,13 @@ class Controller {
                      const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const;
     void finish_reclaim(const Garbage& batch);
 
-    const DataPlane& plane_;
-    const PinDir& pins_;
-    const PortTable& ports_;
+    SwitchStore& store_;
     ControllerLimits limits_;  // guarded by mutex_, but for sram_bytes and rcu_only, which stay
-    const std::unique_ptr<const bpf::RcuBarrier> barrier_;
     CopyBarrier copy_barrier_;
-    const TaskTable task_table_;  // map `tasks`: swap and copy change here
-    const std::unique_ptr<SizedPrograms> programs_;
 
-    mutable std::mutex mutex_;         // everything below
-    std::condition_variable settled_;  // a task opened or closed, or indices came back
-    std::condition_variable work_;     // garbage_ or stopping_ changed
+    mutable Mutex mutex_;  // everything below
+    CondVar settled_;      // a task opened or closed, or indices came back
+    CondVar work_;         // garbage_ or stopping_ changed
     IndexPool channel_pool_;
     IndexPool flow_pool_;
     IndexPool task_pool_;
@@ -314,7 +305,7 @@ class Controller {
     std::uint64_t swaps_ = 0;
     std::uint64_t tasks_without_region_ = 0;
     bool stopping_ = false;
-    std::thread reclaimer_;
+    Thread reclaimer_;
 };
 
 }  // namespace ask

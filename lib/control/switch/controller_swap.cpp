@@ -4,12 +4,9 @@
 // blank. A task's swap word holds epoch and phase, and each step is stored there before it is acted on, so
 // that a successor repeats the step it finds. The copy in use follows from the epoch, so that repeating a
 // flip changes nothing.
-#include <atomic>
-#include <cstring>
-
 #include <spdlog/spdlog.h>
 
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 
 namespace ask {
 namespace {
@@ -23,17 +20,15 @@ Error wrong_epoch(const std::string& id, std::uint64_t epoch, std::uint64_t word
 }  // namespace
 
 std::uint64_t Controller::load_swap(const Task& task) const {
-    return std::atomic_ref(task_table_.span()[task.index].swap).load(std::memory_order_acquire);
+    return store_.load_swap(task.index);
 }
 
 void Controller::store_swap(const Task& task, std::uint64_t word) const {
-    std::atomic_ref(task_table_.span()[task.index].swap).store(word, std::memory_order_seq_cst);
+    store_.store_swap(task.index, word);
 }
 
-// Programs that read the index from now on write to the epoch's copy.
 void Controller::flip(const Task& task, std::uint64_t epoch) const {
-    std::atomic_ref(task_table_.span()[task.index].copy)
-        .store(ASK_EPOCH_COPY(epoch), std::memory_order_seq_cst);
+    store_.store_copy(task.index, ASK_EPOCH_COPY(epoch));
 }
 
 // The open task of the instance, once no other thread is in the middle of a step of its swap. The caller
@@ -65,9 +60,9 @@ Result<> Controller::map_region(Task& task) const {
     }
     const std::size_t words = std::size_t{task.entry.sets} * task.entry.copies * task.entry.aggregators *
                               (task.entry.short_slots + std::size_t{task.entry.groups} * task.entry.m);
-    auto view = RegionView::map(task.region.get(), words);
+    auto view = store_.view(*task.region, words);
     ASK_TRY(view, "task " + task.id);
-    task.view = std::make_shared<const RegionView>(std::move(*view));
+    task.view = std::move(*view);
     return {};
 }
 
@@ -136,7 +131,7 @@ Result<FetchSource> Controller::close_epoch(std::uint64_t instance, std::uint64_
 
 // What was read is that copy only if nobody has gone on with the task's swap meanwhile.
 Result<> Controller::end_fetch(std::uint64_t instance, const FetchSource& source) const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto it = tasks_.find(instance);
     if (it == tasks_.end() || it->second.state != Task::State::kOpen ||
         load_swap(it->second) != source.swap_word) {
@@ -147,12 +142,10 @@ Result<> Controller::end_fetch(std::uint64_t instance, const FetchSource& source
 }
 
 // All register sets of the copy. Nobody writes to it: it was closed, and its epoch is over.
-void Controller::blank(const Task& task, std::uint64_t epoch) {
-    const std::span<ask_aggregator> words = task.view->span();
-    const std::size_t copy_words = words.size() / task.entry.sets / task.entry.copies;
+void Controller::blank(const Task& task, std::uint64_t epoch) const {
+    const std::size_t copy_words = task.view->span().size() / task.entry.sets / task.entry.copies;
     for (std::size_t set = 0; set < task.entry.sets; set++) {
-        const std::size_t first = (set * task.entry.copies + ASK_EPOCH_COPY(epoch)) * copy_words;
-        std::memset(&words[first], 0, copy_words * sizeof(ask_aggregator));
+        store_.blank(*task.view, (set * task.entry.copies + ASK_EPOCH_COPY(epoch)) * copy_words, copy_words);
     }
 }
 

@@ -2,7 +2,6 @@
 //
 // Tasks of the controller: regions, leases, fetching.
 #include <endian.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "lib/bpf/object.h"
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 
 namespace ask {
 namespace {
@@ -86,7 +84,7 @@ ask_policy Controller::choose_policy(const TaskRequest& request) const {
     if (request.policy) {
         return *request.policy;
     }
-    return plane_.meta().memory == ASK_MEMORY_PIPELINES ? ASK_POLICY_REPLACE : ASK_POLICY_FIRST_COME;
+    return store_.meta().memory == ASK_MEMORY_PIPELINES ? ASK_POLICY_REPLACE : ASK_POLICY_FIRST_COME;
 }
 
 // What a task takes of a pipeline's SRAM, but for its flows.
@@ -104,7 +102,7 @@ TaskGrant Controller::grant_of(const Task& task) {
 }
 
 Result<> Controller::check_region(const TaskRequest& request, const Plan& plan) const {
-    const std::uint32_t sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
+    const std::uint32_t sets = store_.meta().memory == ASK_MEMORY_PIPELINES ? store_.meta().possible_cpus : 1;
     constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
     if (Wide{sets} * request.geometry.aas() * plan.aggregators > kMaxWords) {
         return Error(Errc::kLimit, "the region has more than 2^31 aggregators");
@@ -227,7 +225,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     task.entry.instance = htobe64(request.instance);
     task.entry.copies = plan->copies;
     task.entry.aggregators = plan->copies == 0 ? 0 : plan->aggregators / plan->copies;
-    task.entry.sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
+    task.entry.sets = store_.meta().memory == ASK_MEMORY_PIPELINES ? store_.meta().possible_cpus : 1;
     task.entry.short_slots = request.geometry.short_slots;
     task.entry.groups = request.geometry.groups;
     task.entry.m = request.geometry.m;
@@ -268,7 +266,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
 
 // The region's map, pinned. Without memory for it the task goes without.
 Result<> Controller::build_region(Task& task) const {
-    auto region = programs_->create_region(task.entry.program, words_of(task.entry));
+    auto region = store_.create_region(task.entry.program, words_of(task.entry));
     if (!region.ok() && region.error().code() == Errc::kLimit) {
         task.no_region_reason = region.error().text();
         task.entry.copies = 0;
@@ -278,14 +276,14 @@ Result<> Controller::build_region(Task& task) const {
     }
     ASK_PASS(region);
     task.region = std::move(*region);
-    return bpf::pin(task.region.get(), pins_.task(task.id) / "region");
+    return store_.pin(task.id, TaskPin::kRegion, *task.region);
 }
 
 // The heats' map, pinned. Without memory for it first come keeps the aggregators.
 Result<> Controller::build_heats(Task& task) const {
     const ask_task& entry = task.entry;
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
-    auto heats = plane_.types().create_heats(entry.sets * geometry.aas() * entry.aggregators);
+    auto heats = store_.create_heats(entry.sets * geometry.aas() * entry.aggregators);
     if (!heats.ok() && heats.error().code() == Errc::kLimit) {
         spdlog::warn("task {}: {}; cold keys are not replaced", task.id, heats.error().text());
         task.entry.policy = ASK_POLICY_FIRST_COME;
@@ -293,32 +291,28 @@ Result<> Controller::build_heats(Task& task) const {
     }
     ASK_PASS(heats);
     task.heats = std::move(*heats);
-    ASK_TRY(plane_.maps().heats.set(task.index, static_cast<std::uint32_t>(task.heats.get())), "heats");
-    return bpf::pin(task.heats.get(), pins_.task(task.id) / "heat");
+    ASK_TRY(store_.heats().put(task.index, *task.heats), "heats");
+    return store_.pin(task.id, TaskPin::kHeats, *task.heats);
 }
 
 // Everything of the task in kernel and pins, meta last. Without the lock: inserting a region waits for a
 // grace period, and nobody else touches a task in kOpening.
 Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
-    const std::filesystem::path directory = pins_.task(task.id);
-    if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
-        return Error::from_errno(errno, "create " + directory.string());
-    }
+    ASK_PASS(store_.make_pins(task.id));
     if (task.entry.copies > 0) {
-        task.entry.program = programs_->take(words_of(task.entry));
+        task.entry.program = store_.take_program(words_of(task.entry));
     }
     // Before anything is put in under this index (erase_task), and again with what became of it.
-    ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
+    ASK_PASS(store_.tasks().set(task.index, task.entry));
     if (task.entry.copies > 0) {
         ASK_PASS(build_region(task));
     }
     if (task.entry.policy == ASK_POLICY_REPLACE) {
         ASK_PASS(build_heats(task));
     }
-    ASK_PASS(plane_.maps().tasks.set(task.index, task.entry));
+    ASK_PASS(store_.tasks().set(task.index, task.entry));
     if (task.entry.copies > 0) {
-        const auto* regions = programs_->regions(task.entry.program);
-        ASK_TRY(regions->set(task.index, static_cast<std::uint32_t>(task.region.get())), "region");
+        ASK_TRY(store_.regions(task.entry.program)->put(task.index, *task.region), "region");
     }
     ask_task_meta meta{};
     meta.instance = htobe64(instance);
@@ -326,13 +320,13 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     meta.region_aggregators = task.entry.aggregators * task.entry.copies;
     copy_text(task.id, meta.id);
     copy_text(task.receiver, meta.receiver);
-    const auto map = plane_.types().create_task_meta(meta);
+    const auto map = store_.create_meta(meta);
     ASK_PASS(map);
-    return bpf::pin(map->get(), directory / "meta");
+    return store_.pin(task.id, TaskPin::kMeta, **map);
 }
 
 std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> instances) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     std::vector<std::uint64_t> unknown;
     for (const std::uint64_t instance : instances) {
         const auto it = tasks_.find(instance);
@@ -348,7 +342,7 @@ std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> inst
 // Under the lock. Afterwards nothing leads to the task; the reclaimer does the rest, or a successor.
 Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
     ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
-    ASK_TRY(bpf::unpin(pins_.task(task.id) / "meta"), "task " + task.id);
+    ASK_TRY(store_.unpin(task.id, TaskPin::kMeta), "task " + task.id);
     retire_task(instance, task);
     return {};
 }
@@ -388,14 +382,14 @@ Result<> Controller::close_task(std::uint64_t instance) {
 }
 
 void Controller::change_limits(const ControllerLimits& limits) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     limits_.allow_over_budget = limits.allow_over_budget;
     limits_.aggregators = limits.aggregators;
     limits_.lease = limits.lease;
 }
 
 void Controller::expire_leases() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     lease_clock_.tick(Clock::now());
     const auto now = lease_now();
     for (auto& [instance, task] : tasks_) {

@@ -65,6 +65,7 @@ class IndexPool {
     // Whether take() has or soon will have one.
     [[nodiscard]] bool has_free() const { return !free_.empty(); }
     [[nodiscard]] bool has_retired() const { return retired_ > 0; }
+    [[nodiscard]] std::uint32_t retired() const { return retired_; }
 
  private:
     std::uint32_t size_;

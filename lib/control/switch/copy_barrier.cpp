@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loader/copy_barrier.h"
+#include "lib/control/switch/copy_barrier.h"
 
-#include <sched.h>
-
-#include <utility>
+#include "lib/base/runtime.h"
 
 namespace ask {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::uint64_t load(const ask_presence& presence) {
     return __atomic_load_n(&presence.word, __ATOMIC_ACQUIRE);
@@ -28,7 +24,7 @@ bool came_out(const ask_presence& presence, Clock::time_point deadline) {
             return false;
         }
         // The CPU may be this one's sibling, or wait for this thread to let it run.
-        ::sched_yield();
+        yield_thread();
         word = load(presence);
     }
     return true;
@@ -36,18 +32,11 @@ bool came_out(const ask_presence& presence, Clock::time_point deadline) {
 
 }  // namespace
 
-Result<CopyBarrier> CopyBarrier::create(int presence, unsigned cpus, const bpf::RcuBarrier& rcu,
-                                        bool rcu_only) {
-    auto words = Words::map(presence, cpus);
-    ASK_TRY(words, "map presence");
-    return CopyBarrier(std::move(*words), rcu, rcu_only);
-}
-
 bool CopyBarrier::all_came_out() const {
     // The flip before the look: a program that this look misses reads the new index.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const auto deadline = Clock::now() + kPatience;
-    for (const ask_presence& presence : words_.span()) {
+    for (const ask_presence& presence : store_.presence()) {
         if (!came_out(presence, deadline)) {
             return false;
         }
@@ -56,12 +45,11 @@ bool CopyBarrier::all_came_out() const {
 }
 
 Result<> CopyBarrier::wait() {
-    waits_.fetch_add(1, std::memory_order_relaxed);
     if (!rcu_only_ && all_came_out()) {
         return {};
     }
     grace_periods_.fetch_add(1, std::memory_order_relaxed);
-    return rcu_.wait();
+    return store_.grace_period();
 }
 
 }  // namespace ask

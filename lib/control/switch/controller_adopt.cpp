@@ -9,8 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "lib/bpf/object.h"
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 
 namespace ask {
 namespace {
@@ -23,20 +22,20 @@ std::string text_of(const char (&field)[N]) {
 }  // namespace
 
 Result<> Controller::rebuild() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     ASK_TRY(adopt_tasks(), "tasks");
     ASK_TRY(adopt_channels(), "channels");
     ASK_TRY(adopt_flows(), "flows");
     adopt_flips();
     // Programs that looked up what has just been undone have ended after this; then all the rest is free.
-    ASK_TRY(barrier_->wait(), "adopt");
+    ASK_TRY(store_.grace_period(), "adopt");
     ASK_TRY(adopt_swaps(), "swaps");
     task_pool_.fill();
     channel_pool_.fill();
     flow_pool_.fill();
     ASK_TRY(clear_unused_regions(), "regions");
     ASK_TRY(clear_unused_carried(), "flows");
-    if (plane_.adopted()) {
+    if (store_.adopted()) {
         spdlog::info("adopted {} tasks, {} channels, {} flows; {} of {} KiB SRAM in use", tasks_.size(),
                      channels_.size(), flows_.size(), sram_.used() / 1024, sram_.total() / 1024);
     }
@@ -44,14 +43,14 @@ Result<> Controller::rebuild() {
 }
 
 Result<> Controller::adopt_tasks() {
-    const auto ids = pins_.task_ids();
+    const auto ids = store_.pinned_tasks();
     ASK_PASS(ids);
     for (const std::string& id : *ids) {
         const auto whole = adopt_task_meta(id);
         ASK_TRY(whole, "task " + id);
         if (!*whole) {
             spdlog::warn("task {}: half made, or half removed; what is left of it is removed", id);
-            ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
+            ASK_TRY(store_.remove_pins(id), "task " + id);
         }
     }
     return {};
@@ -59,19 +58,17 @@ Result<> Controller::adopt_tasks() {
 
 // False: there is no whole task of this id.
 Result<bool> Controller::adopt_task_meta(const std::string& id) {
-    auto fd = bpf::open_pinned(pins_.task(id) / "meta");
-    if (!fd.ok()) {
-        return fd.error().code() == Errc::kUnknown ? Result<bool>(false)
-                                                   : Result<bool>(std::move(fd).error());
+    auto map = store_.open_pin(id, TaskPin::kMeta);
+    if (!map.ok()) {
+        return map.error().code() == Errc::kUnknown ? Result<bool>(false)
+                                                    : Result<bool>(std::move(map).error());
     }
-    auto map = TaskMetaMap::adopt(std::move(*fd), "meta");
-    ASK_PASS(map);
-    const auto meta = map->find(0);
+    const auto meta = store_.read_meta(**map);
     ASK_PASS(meta);
     if (!*meta || text_of((*meta)->id) != id || (*meta)->index >= task_pool_.size()) {
         return false;
     }
-    const auto entry = plane_.maps().tasks.find((*meta)->index);
+    const auto entry = store_.tasks().find((*meta)->index);
     ASK_PASS(entry);
     if (!*entry || (*entry)->instance != (*meta)->instance) {
         return false;
@@ -86,7 +83,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     if (!pinned.ok() || !*pinned) {
         return pinned;
     }
-    if (!task_pool_.adopt(task.index) || !programs_->adopt_user(task.entry.program)) {
+    if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
     task.sram = sram_of(task.entry);
@@ -96,53 +93,56 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     return true;
 }
 
-// False: a pin is missing, or is not that of the map that programs use for the task. The kernel still has the
-// memory, but nobody could fetch it; the receiver is told at its next renewal that the task is gone.
+// False: the pin is missing, or is not that of the map that programs use for the task.
+Result<bool> Controller::adopt_own_map(const Task& task, TaskPin pin, const MapPlaces& used,
+                                       OwnMapPtr& map) const {
+    auto opened = store_.open_pin(task.id, pin);
+    if (!opened.ok()) {
+        return opened.error().code() == Errc::kUnknown ? Result<bool>(false)
+                                                       : Result<bool>(std::move(opened).error());
+    }
+    const auto in_use = used.holds(task.index, **opened);
+    ASK_TRY(in_use, pin_name(pin));
+    if (!*in_use) {
+        spdlog::warn("task {}: its {} is pinned, but is not the one in use", task.id, pin_name(pin));
+        return false;
+    }
+    map = std::move(*opened);
+    return true;
+}
+
+// False: some of it is lost. The kernel still has the memory, but nobody could fetch it; the receiver is told
+// at its next renewal that the task is gone.
 Result<bool> Controller::adopt_task_memory(Task& task) const {
-    const auto open = [&](bool wanted, const char* pin, const auto& used, UniqueFd& fd) -> Result<bool> {
-        if (!wanted) {
-            return true;
-        }
-        auto opened = bpf::open_pinned(pins_.task(task.id) / pin);
-        if (!opened.ok()) {
-            return opened.error().code() == Errc::kUnknown ? Result<bool>(false)
-                                                           : Result<bool>(std::move(opened).error());
-        }
-        const auto pinned = bpf::map_info(opened->get());
-        ASK_TRY(pinned, pin);
-        const auto id = used.find(task.index);
-        ASK_TRY(id, pin);
-        if (*id != pinned->id) {
-            spdlog::warn("task {}: its {} is pinned, but is not the one in use", task.id, pin);
-            return false;
-        }
-        fd = std::move(*opened);
-        return true;
-    };
-    const auto* regions = programs_->regions(task.entry.program);
+    const auto* regions = store_.regions(task.entry.program);
     if (regions == nullptr) {
         spdlog::warn("task {}: the program that it is for is gone", task.id);
         return false;
     }
-    auto region = open(task.entry.copies > 0, "region", *regions, task.region);
-    return region.ok() && *region
-               ? open(task.entry.policy == ASK_POLICY_REPLACE, "heat", plane_.maps().heats, task.heats)
-               : std::move(region);
+    if (task.entry.copies > 0) {
+        auto region = adopt_own_map(task, TaskPin::kRegion, *regions, task.region);
+        if (!region.ok() || !*region) {
+            return region;
+        }
+    }
+    return task.entry.policy == ASK_POLICY_REPLACE
+               ? adopt_own_map(task, TaskPin::kHeats, store_.heats(), task.heats)
+               : Result<bool>(true);
 }
 
 Result<> Controller::adopt_channels() {
-    const auto keys = plane_.maps().channel_ids.keys();
+    const auto keys = store_.channel_ids().keys();
     ASK_PASS(keys);
     for (const ask_channel_id& key : *keys) {
-        const auto index = plane_.maps().channel_ids.find(key);
+        const auto index = store_.channel_ids().find(key);
         ASK_PASS(index);
         const auto entry =
-            *index ? plane_.maps().channels.find(**index) : Result<std::optional<ask_channel>>(std::nullopt);
+            *index ? store_.channels().find(**index) : Result<std::optional<ask_channel>>(std::nullopt);
         ASK_PASS(entry);
         const bool fits = *entry && (*entry)->host == key.host && (*entry)->port == key.port &&
-                          ports_.find((*entry)->ifindex) != nullptr && channel_pool_.adopt(**index);
+                          store_.port((*entry)->ifindex).has_value() && channel_pool_.adopt(**index);
         if (!fits) {
-            ASK_PASS(plane_.maps().channel_ids.erase(key));
+            ASK_PASS(store_.channel_ids().erase(key));
             continue;
         }
         channels_[{ntohl(key.host), ntohs(key.port)}] = {**index, ntohl((*entry)->incarnation),
@@ -153,13 +153,13 @@ Result<> Controller::adopt_channels() {
 }
 
 Result<> Controller::adopt_flows() {
-    const auto keys = plane_.maps().flow_ids.keys();
+    const auto keys = store_.flow_ids().keys();
     ASK_PASS(keys);
     for (const ask_flow_id& key : *keys) {
-        const auto index = plane_.maps().flow_ids.find(key);
+        const auto index = store_.flow_ids().find(key);
         ASK_PASS(index);
         const auto entry =
-            *index ? plane_.maps().flows.find(**index) : Result<std::optional<ask_flow>>(std::nullopt);
+            *index ? store_.flows().find(**index) : Result<std::optional<ask_flow>>(std::nullopt);
         ASK_PASS(entry);
         const ChannelId channel{ntohl(key.host), ntohs(key.port)};
         const auto task = tasks_.find(be64toh(key.task));
@@ -168,7 +168,7 @@ Result<> Controller::adopt_flows() {
                           (*entry)->task_instance == key.task && (*entry)->task == task->second.index &&
                           (*entry)->channel == registered->second.index && flow_pool_.adopt(**index);
         if (!fits) {
-            ASK_PASS(plane_.maps().flow_ids.erase(key));
+            ASK_PASS(store_.flow_ids().erase(key));
             continue;
         }
         flows_[{be64toh(key.task), channel}] = {**index, sram_of_flow(task->second.entry)};
@@ -187,7 +187,7 @@ Result<> Controller::clear_unused_regions() {
         if (used.contains(index)) {
             continue;
         }
-        const auto entry = plane_.maps().tasks.find(index);
+        const auto entry = store_.tasks().find(index);
         ASK_PASS(entry);
         if (*entry && (*entry)->instance != 0) {
             ASK_PASS(erase_task(index));
@@ -206,7 +206,7 @@ Result<> Controller::clear_unused_carried() {
         if (used.contains(index)) {
             continue;
         }
-        const auto entry = plane_.maps().flows.find(index);
+        const auto entry = store_.flows().find(index);
         ASK_PASS(entry);
         if (*entry && (*entry)->task_instance != 0) {
             ASK_PASS(erase_flow(index));

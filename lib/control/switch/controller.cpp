@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Life of the controller, its reclaimer, and what it reports.
-#include "loader/controller.h"
+#include "lib/control/switch/controller.h"
 
 #include <endian.h>
 
@@ -9,51 +9,28 @@
 
 #include <spdlog/spdlog.h>
 
-#include "lib/bpf/object.h"
 
 namespace ask {
 
-Controller::Controller(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
-                       const ControllerLimits& limits, std::unique_ptr<const bpf::RcuBarrier> barrier,
-                       CopyBarrier copy_barrier, TaskTable task_table,
-                       std::unique_ptr<SizedPrograms> programs)
-    : plane_(plane),
-      pins_(pins),
-      ports_(ports),
+Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
+    : store_(store),
       limits_(limits),
-      barrier_(std::move(barrier)),
-      copy_barrier_(std::move(copy_barrier)),
-      task_table_(std::move(task_table)),
-      programs_(std::move(programs)),
-      channel_pool_(plane.meta().max_channels),
-      flow_pool_(plane.meta().max_flows),
-      task_pool_(plane.meta().max_tasks),
+      copy_barrier_(store, limits.rcu_only),
+      channel_pool_(store.meta().max_channels),
+      flow_pool_(store.meta().max_flows),
+      task_pool_(store.meta().max_tasks),
       sram_(limits.sram_bytes) {}
 
-Result<std::unique_ptr<Controller>> Controller::create(const DataPlane& plane, const PinDir& pins,
-                                                       const PortTable& ports,
-                                                       const ControllerLimits& limits) {
-    auto rcu = bpf::RcuBarrier::create();
-    ASK_PASS(rcu);
-    auto barrier = std::make_unique<const bpf::RcuBarrier>(std::move(*rcu));
-    auto copy_barrier = CopyBarrier::create(plane.maps().presence.fd(), plane.meta().possible_cpus, *barrier,
-                                            limits.rcu_only);
-    ASK_PASS(copy_barrier);
-    auto task_table = TaskTable::map(plane.maps().tasks.fd(), plane.meta().max_tasks);
-    ASK_TRY(task_table, "map tasks");
-    auto programs = SizedPrograms::adopt(plane, pins);
-    ASK_PASS(programs);
-    std::unique_ptr<Controller> controller(new Controller(plane, pins, ports, limits, std::move(barrier),
-                                                          std::move(*copy_barrier), std::move(*task_table),
-                                                          std::move(*programs)));
+Result<std::unique_ptr<Controller>> Controller::create(SwitchStore& store, const ControllerLimits& limits) {
+    std::unique_ptr<Controller> controller(new Controller(store, limits));
     ASK_PASS(controller->rebuild());
-    controller->reclaimer_ = std::thread(&Controller::reclaim_loop, controller.get());
+    controller->reclaimer_ = Thread(&Controller::reclaim_loop, controller.get());
     return controller;
 }
 
 Controller::~Controller() {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         stopping_ = true;
     }
     work_.notify_all();
@@ -63,7 +40,7 @@ Controller::~Controller() {
 }
 
 Mark Controller::mark() const {
-    return {static_cast<std::uint16_t>(plane_.meta().switch_id), plane_.meta().incarnation};
+    return {static_cast<std::uint16_t>(store_.meta().switch_id), store_.meta().incarnation};
 }
 
 std::optional<std::uint32_t> Controller::take(Lock& lock, IndexPool& pool) {
@@ -111,32 +88,32 @@ void Controller::reclaim_loop() {
 // whatever comes of it. So what may be in them is read off plain arrays: an entry of `flows` or `tasks` is
 // written before what belongs to it is put in, and blank again once that is out.
 Result<> Controller::erase_flow(std::uint32_t index) const {
-    ASK_PASS(plane_.maps().carried.erase(index));
-    return plane_.maps().flows.set(index, {});
+    ASK_PASS(store_.carried().erase(index));
+    return store_.flows().set(index, {});
 }
 
 Result<> Controller::erase_task(std::uint32_t index) const {
-    const auto entry = plane_.maps().tasks.find(index);
+    const auto entry = store_.tasks().find(index);
     ASK_PASS(entry);
-    if (const auto* regions = programs_->regions(*entry ? (*entry)->program : 0)) {
+    if (const auto* regions = store_.regions(*entry ? (*entry)->program : 0)) {
         ASK_PASS(regions->erase(index));
     }
-    ASK_PASS(plane_.maps().heats.erase(index));
-    return plane_.maps().tasks.set(index, {});
+    ASK_PASS(store_.heats().erase(index));
+    return store_.tasks().set(index, {});
 }
 
 // No hash entry leads to any of these any more; after the barrier no program has one in hand either. May be
 // repeated.
 Result<> Controller::reclaim(const Garbage& batch,
                              const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
-    ASK_TRY(barrier_->wait(), std::to_string(batch.channels.size()) + " channels, " +
+    ASK_TRY(store_.grace_period(), std::to_string(batch.channels.size()) + " channels, " +
                                   std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
         ASK_TRY(erase_flow(index), "flow " + std::to_string(index));
     }
     for (const auto& [id, index] : tasks) {
         ASK_TRY(erase_task(index), "task " + id);
-        ASK_TRY(bpf::unpin_tree(pins_.task(id)), "task " + id);
+        ASK_TRY(store_.remove_pins(id), "task " + id);
     }
     return {};
 }
@@ -152,14 +129,14 @@ void Controller::finish_reclaim(const Garbage& batch) {
         const auto it = tasks_.find(instance);
         task_pool_.reclaim(it->second.index);
         sram_.give_back(it->second.sram);
-        programs_->give_back(it->second.entry.program);
+        store_.give_back_program(it->second.entry.program);
         tasks_.erase(it);
     }
     settled_.notify_all();
 }
 
 Result<ask_flow_stats> Controller::flow_stats(std::uint32_t index) const {
-    const auto parts = plane_.maps().flow_stats.read(index);
+    const auto parts = store_.flow_stats().read(index);
     ASK_TRY(parts, "flow " + std::to_string(index));
     ask_flow_stats sum{};
     for (const ask_flow_stats& part : *parts) {
@@ -179,7 +156,7 @@ Result<ask_flow_stats> Controller::flow_stats(std::uint32_t index) const {
 }
 
 Result<std::vector<FlowReport>> Controller::flow_reports(std::uint64_t instance) const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     std::vector<FlowReport> reports;
     for (auto it = flows_.lower_bound({instance, {}}); it != flows_.end() && it->first.first == instance;
          ++it) {
@@ -191,23 +168,25 @@ Result<std::vector<FlowReport>> Controller::flow_reports(std::uint64_t instance)
 }
 
 SramBudget Controller::sram() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return sram_;
 }
 
 Result<ControllerReport> Controller::report() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     ControllerReport report{.swaps = swaps_,
                             .swap_grace_periods = copy_barrier_.grace_periods(),
                             .tasks_without_region = tasks_without_region_,
                             .sram_total_bytes = sram_.total(),
                             .sram_used_bytes = sram_.used(),
                             .channels_max = channel_pool_.size(),
+                            .task_indices = {task_pool_.used(), task_pool_.retired()},
+                            .flow_indices = {flow_pool_.used(), flow_pool_.retired()},
                             .channels = {},
                             .tasks = {}};
     for (const auto& [id, channel] : channels_) {
-        const Port* port = ports_.find(channel.ifindex);
-        report.channels.push_back({id, channel.incarnation, port == nullptr ? "" : port->name});
+        const auto port = store_.port(channel.ifindex);
+        report.channels.push_back({id, channel.incarnation, port ? port->name : ""});
     }
     for (const auto& [instance, task] : tasks_) {
         if (task.state == Task::State::kOpen) {
@@ -220,7 +199,7 @@ Result<ControllerReport> Controller::report() const {
 }
 
 Result<std::vector<TaskReport>> Controller::report_tasks(std::span<const std::uint64_t> instances) const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     std::vector<TaskReport> reports;
     for (const std::uint64_t instance : instances) {
         const auto task = tasks_.find(instance);
@@ -267,7 +246,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
 Result<std::vector<std::uint64_t>> Controller::counters() const {
     std::vector<std::uint64_t> values;
     for (std::uint32_t counter = 0; counter < ASK_CNT_COUNT; counter++) {
-        const auto parts = plane_.maps().counters.read(counter);
+        const auto parts = store_.counters().read(counter);
         ASK_PASS(parts);
         values.push_back(std::accumulate(parts->begin(), parts->end(), std::uint64_t{0}));
     }

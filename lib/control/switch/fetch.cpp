@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/switch/fetch.h"
+
+#include <utility>
+
+#include "lib/tuples/fetch_codec.h"
+
+namespace ask {
+namespace {
+
+// How many entries; nothing: its reader is gone.
+Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size_t chunk_bytes,
+                                            const std::function<bool(std::string entries)>& write) {
+    if (source.region == nullptr) {
+        return std::optional<std::uint64_t>(0);
+    }
+    CopyWalker walker(source.region->span(), source.layout);
+    for (bool more = true; more;) {
+        std::string entries;
+        const auto filled = walker.fill(entries, chunk_bytes);
+        ASK_PASS(filled);
+        more = *filled;
+        if (!entries.empty() && !write(std::move(entries))) {
+            return std::optional<std::uint64_t>();
+        }
+    }
+    return std::optional(walker.count());
+}
+
+}  // namespace
+
+Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const FetchRequest& request,
+                                           std::size_t chunk_bytes,
+                                           const std::function<bool(std::string entries)>& write) {
+    const auto source = request.close ? controller.close_epoch(request.instance, request.epoch)
+                                      : controller.begin_fetch(request.instance, request.epoch);
+    ASK_PASS(source);
+    auto streamed = stream(*source, chunk_bytes, write);
+    if (streamed.ok() && !*streamed) {
+        return std::optional<FetchEnd>();
+    }
+    // First: what is confirmed and blanked meanwhile may look like nothing that a sender writes.
+    ASK_PASS(controller.end_fetch(request.instance, *source));
+    ASK_PASS(streamed);
+    auto flows = controller.flow_reports(request.instance);
+    ASK_PASS(flows);
+    return std::optional(FetchEnd{.epoch = source->epoch, .count = **streamed, .flows = std::move(*flows)});
+}
+
+}  // namespace ask

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streaming a task's copy to its receiver: in pieces, and known to be that copy only at the end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/control/switch/controller.h"
+
+namespace ask {
+
+struct FetchRequest {
+    std::uint64_t instance = 0;
+    std::uint64_t epoch = 0;
+    bool close = false;  // swaps first
+};
+
+// What only the end of a stream can say.
+struct FetchEnd {
+    std::uint64_t epoch = 0;
+    std::uint64_t count = 0;  // entries
+    std::vector<FlowReport> flows;
+};
+
+// Hands the copy's entries (lib/tuples/fetch_codec.h) to `write`, at most `chunk_bytes` at a time and no
+// empty piece; false from it: nobody reads any more, and nothing comes back. What was written is nothing
+// unless an end comes back. kAborted: the task went on meanwhile.
+Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const FetchRequest& request,
+                                           std::size_t chunk_bytes,
+                                           const std::function<bool(std::string entries)>& write);
+
+}  // namespace ask

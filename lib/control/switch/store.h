@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that a switch's controller does to its switch: maps, pins, programs, barriers. ask-switchd has
+// the kernel behind it (loader/kernel_store.h), the simulator a switch of its own. It decides nothing: order
+// and meaning of the calls are the controller's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/abi/map_types.h"
+#include "lib/base/result.h"
+#include "lib/tuples/types.h"
+
+namespace ask {
+
+// A map of the switch program: an array (keys are indices, nothing is erased) or a hash.
+template <typename K, typename V>
+class SwitchTable {
+ public:
+    SwitchTable() = default;
+    SwitchTable(const SwitchTable&) = delete;
+    SwitchTable& operator=(const SwitchTable&) = delete;
+    virtual ~SwitchTable() = default;
+    [[nodiscard]] virtual Result<std::optional<V>> find(const K& key) const = 0;
+    virtual Result<> set(const K& key, const V& value) const = 0;
+    // A key that is not there is fine.
+    virtual Result<> erase(const K& key) const = 0;
+    [[nodiscard]] virtual Result<std::vector<K>> keys() const = 0;
+};
+
+// A per-CPU array.
+template <typename V>
+class PerCpuTable {
+ public:
+    PerCpuTable() = default;
+    PerCpuTable(const PerCpuTable&) = delete;
+    PerCpuTable& operator=(const PerCpuTable&) = delete;
+    virtual ~PerCpuTable() = default;
+    // One value a CPU.
+    [[nodiscard]] virtual Result<std::vector<V>> read(std::uint32_t index) const = 0;
+    // Only while no program can come to the entry.
+    virtual Result<> zero(std::uint32_t index) const = 0;
+};
+
+// A map of one task's or flow's own: region, heats, what a flow carries, the task's meta. It lives as long as
+// this handle, its pin, or its place in the switch.
+class OwnMap {
+ public:
+    OwnMap() = default;
+    OwnMap(const OwnMap&) = delete;
+    OwnMap& operator=(const OwnMap&) = delete;
+    virtual ~OwnMap() = default;
+};
+using OwnMapPtr = std::shared_ptr<const OwnMap>;
+
+// A map of maps: what is put in is there for programs.
+class MapPlaces {
+ public:
+    MapPlaces() = default;
+    MapPlaces(const MapPlaces&) = delete;
+    MapPlaces& operator=(const MapPlaces&) = delete;
+    virtual ~MapPlaces() = default;
+    // Both wait for a grace period.
+    virtual Result<> put(std::uint32_t index, const OwnMap& map) const = 0;
+    virtual Result<> erase(std::uint32_t index) const = 0;
+    // Whether it is this map that is there.
+    [[nodiscard]] virtual Result<bool> holds(std::uint32_t index, const OwnMap& map) const = 0;
+};
+
+// A region in memory, as long as this lives. Programs write to it.
+class RegionView {
+ public:
+    RegionView() = default;
+    RegionView(const RegionView&) = delete;
+    RegionView& operator=(const RegionView&) = delete;
+    virtual ~RegionView() = default;
+    [[nodiscard]] virtual std::span<ask_aggregator> span() const = 0;
+};
+
+struct SwitchPort {
+    std::string name;
+    std::uint32_t ifindex = 0;
+    std::uint32_t mtu = 0;  // bytes
+};
+
+// What is pinned for a task.
+enum class TaskPin : std::uint8_t { kMeta, kRegion, kHeats };
+
+// Any thread.
+class SwitchStore {
+ public:
+    SwitchStore() = default;
+    SwitchStore(const SwitchStore&) = delete;
+    SwitchStore& operator=(const SwitchStore&) = delete;
+    virtual ~SwitchStore() = default;
+
+    // What the switch was loaded with, and whether by a predecessor.
+    [[nodiscard]] virtual const ask_meta& meta() const = 0;
+    [[nodiscard]] virtual bool adopted() const = 0;
+
+    [[nodiscard]] virtual std::optional<SwitchPort> port(std::uint32_t ifindex) const = 0;
+    // The port behind which an IPv4 address (host byte order) is. kInput: behind none.
+    [[nodiscard]] virtual Result<SwitchPort> route_to(std::uint32_t address) const = 0;
+
+    // lib/abi/map_types.h says what is in which.
+    [[nodiscard]] virtual const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_channel>& channels() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_dedupe_state>& dedupe() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_pkt_state>& pkt_state() const = 0;
+    [[nodiscard]] virtual const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_flow>& flows() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_task>& tasks() const = 0;
+    [[nodiscard]] virtual const PerCpuTable<ask_flow_stats>& flow_stats() const = 0;
+    [[nodiscard]] virtual const PerCpuTable<std::uint64_t>& counters() const = 0;
+
+    // The two words of a task's entry that change while it is open.
+    [[nodiscard]] virtual std::uint64_t load_swap(std::uint32_t task) const = 0;
+    virtual void store_swap(std::uint32_t task, std::uint64_t word) const = 0;
+    // Programs that read the index from now on write to this copy.
+    virtual void store_copy(std::uint32_t task, std::uint32_t copy) const = 0;
+
+    // The program for regions of so many words, with one user more; 0: that for any size.
+    virtual std::uint8_t take_program(std::uint32_t words) = 0;
+    // The same for a program that an adopted task names. False: there is none of that number.
+    virtual bool adopt_program(std::uint8_t number) = 0;
+    virtual void give_back_program(std::uint8_t number) = 0;
+
+    // Regions of a program; null: no program has the number.
+    [[nodiscard]] virtual const MapPlaces* regions(std::uint8_t program) const = 0;
+    [[nodiscard]] virtual const MapPlaces& heats() const = 0;
+    [[nodiscard]] virtual const MapPlaces& carried() const = 0;
+    // Blank ones. kLimit: no memory.
+    virtual Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const = 0;
+    virtual Result<OwnMapPtr> create_heats(std::uint32_t places) const = 0;
+    virtual Result<OwnMapPtr> create_carried(const Geometry& geometry) const = 0;
+    virtual Result<OwnMapPtr> create_meta(const ask_task_meta& meta) const = 0;
+    [[nodiscard]] virtual Result<std::optional<ask_task_meta>> read_meta(const OwnMap& map) const = 0;
+    [[nodiscard]] virtual Result<std::shared_ptr<const RegionView>> view(const OwnMap& region,
+                                                                         std::size_t words) const = 0;
+    // Words `first` to `first + count` of a region that no program writes to.
+    virtual void blank(const RegionView& region, std::size_t first, std::size_t count) const = 0;
+
+    // Pins of tasks, by the users' ids. open_pin(): kUnknown if there is none.
+    [[nodiscard]] virtual Result<std::vector<std::string>> pinned_tasks() const = 0;
+    virtual Result<> make_pins(const std::string& id) const = 0;
+    virtual Result<> pin(const std::string& id, TaskPin what, const OwnMap& map) const = 0;
+    [[nodiscard]] virtual Result<OwnMapPtr> open_pin(const std::string& id, TaskPin what) const = 0;
+    virtual Result<> unpin(const std::string& id, TaskPin what) const = 0;
+    virtual Result<> remove_pins(const std::string& id) const = 0;
+
+    // Returns when every program that ran when it was called has ended.
+    virtual Result<> grace_period() const = 0;
+    // A word a CPU (bpf/presence.bpf.h).
+    [[nodiscard]] virtual std::span<const ask_presence> presence() const = 0;
+};
+
+// The names of pins, for people and files.
+[[nodiscard]] constexpr const char* pin_name(TaskPin what) {
+    switch (what) {
+        case TaskPin::kRegion:
+            return "region";
+        case TaskPin::kHeats:
+            return "heat";
+        case TaskPin::kMeta:
+            break;
+    }
+    return "meta";
+}
+
+}  // namespace ask

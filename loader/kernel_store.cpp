@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/kernel_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "lib/bpf/barrier.h"
+#include "lib/bpf/map.h"
+#include "lib/bpf/object.h"
+#include "loader/sized_programs.h"
+
+namespace ask {
+namespace {
+
+template <typename K, typename V>
+class KernelTable final : public SwitchTable<K, V> {
+ public:
+    explicit KernelTable(const bpf::Map<K, V>& map) : map_(map) {}
+    Result<std::optional<V>> find(const K& key) const override { return map_.find(key); }
+    Result<> set(const K& key, const V& value) const override { return map_.set(key, value); }
+    Result<> erase(const K& key) const override { return map_.erase(key); }
+    Result<std::vector<K>> keys() const override { return map_.keys(); }
+
+ private:
+    const bpf::Map<K, V>& map_;
+};
+
+template <typename V>
+class KernelPerCpu final : public PerCpuTable<V> {
+ public:
+    explicit KernelPerCpu(const bpf::PerCpuArray<V>& map) : map_(map) {}
+    Result<std::vector<V>> read(std::uint32_t index) const override { return map_.read(index); }
+    Result<> zero(std::uint32_t index) const override { return map_.zero(index); }
+
+ private:
+    const bpf::PerCpuArray<V>& map_;
+};
+
+struct KernelMap final : public OwnMap {
+    explicit KernelMap(UniqueFd descriptor) : fd(std::move(descriptor)) {}
+    UniqueFd fd;
+};
+
+int fd_of(const OwnMap& map) {
+    return static_cast<const KernelMap&>(map).fd.get();
+}
+
+Result<UniqueFd> duplicate(int fd) {
+    UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    return copy ? Result<UniqueFd>(std::move(copy)) : Error::from_errno(errno, "duplicate a descriptor");
+}
+
+Result<OwnMapPtr> own(Result<UniqueFd> map) {
+    ASK_PASS(map);
+    return OwnMapPtr(std::make_shared<const KernelMap>(std::move(*map)));
+}
+
+class KernelPlaces final : public MapPlaces {
+ public:
+    using Outer = bpf::Map<std::uint32_t, std::uint32_t>;
+    explicit KernelPlaces(const Outer& outer) : outer_(outer) {}
+    Result<> put(std::uint32_t index, const OwnMap& map) const override {
+        return outer_.set(index, static_cast<std::uint32_t>(fd_of(map)));
+    }
+    Result<> erase(std::uint32_t index) const override { return outer_.erase(index); }
+    // Maps of maps are written as descriptors and read as map ids.
+    Result<bool> holds(std::uint32_t index, const OwnMap& map) const override {
+        const auto info = bpf::map_info(fd_of(map));
+        ASK_PASS(info);
+        const auto id = outer_.find(index);
+        ASK_PASS(id);
+        return *id == info->id;
+    }
+
+ private:
+    const Outer& outer_;
+};
+
+// The places of one data program, which may be loaded only later.
+class RegionPlaces final : public MapPlaces {
+ public:
+    RegionPlaces(const SizedPrograms& programs, std::uint8_t number) : programs_(programs), number_(number) {}
+    Result<> put(std::uint32_t index, const OwnMap& map) const override { return places().put(index, map); }
+    Result<> erase(std::uint32_t index) const override { return places().erase(index); }
+    Result<bool> holds(std::uint32_t index, const OwnMap& map) const override {
+        return places().holds(index, map);
+    }
+
+ private:
+    [[nodiscard]] KernelPlaces places() const { return KernelPlaces(*programs_.regions(number_)); }
+
+    const SizedPrograms& programs_;
+    const std::uint8_t number_;
+};
+
+class KernelView final : public RegionView {
+ public:
+    using View = bpf::ArrayView<ask_aggregator>;
+    explicit KernelView(View view) : view_(std::move(view)) {}
+    [[nodiscard]] std::span<ask_aggregator> span() const override { return view_.span(); }
+
+ private:
+    View view_;
+};
+
+class KernelStore final : public SwitchStore {
+ public:
+    using TaskTable = bpf::ArrayView<ask_task>;
+    using Presence = bpf::ArrayView<const ask_presence>;
+
+    KernelStore(const DataPlane& plane, const PinDir& pins, const PortTable& ports,
+                std::unique_ptr<SizedPrograms> programs, bpf::RcuBarrier barrier, TaskTable task_table,
+                Presence presence)
+        : plane_(plane),
+          pins_(pins),
+          ports_(ports),
+          programs_(std::move(programs)),
+          barrier_(std::move(barrier)),
+          task_table_(std::move(task_table)),
+          presence_(std::move(presence)) {
+        for (unsigned number = 0; number < ASK_DATA_PROGRAMS; ++number) {
+            regions_.emplace_back(*programs_, static_cast<std::uint8_t>(number));
+        }
+    }
+
+    const ask_meta& meta() const override { return plane_.meta(); }
+    bool adopted() const override { return plane_.adopted(); }
+
+    std::optional<SwitchPort> port(std::uint32_t ifindex) const override {
+        const Port* port = ports_.find(ifindex);
+        return port == nullptr ? std::nullopt : std::optional(describe(*port));
+    }
+    Result<SwitchPort> route_to(std::uint32_t address) const override {
+        const auto port = ports_.route_to(address);
+        ASK_PASS(port);
+        return describe(*port);
+    }
+
+    const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const override { return channel_ids_; }
+    const SwitchTable<std::uint32_t, ask_channel>& channels() const override { return channels_; }
+    const SwitchTable<std::uint32_t, ask_dedupe_state>& dedupe() const override { return dedupe_; }
+    const SwitchTable<std::uint32_t, ask_pkt_state>& pkt_state() const override { return pkt_state_; }
+    const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const override { return flow_ids_; }
+    const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
+    const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
+    const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
+    const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
+
+    std::uint64_t load_swap(std::uint32_t task) const override {
+        return std::atomic_ref(task_table_.span()[task].swap).load(std::memory_order_acquire);
+    }
+    void store_swap(std::uint32_t task, std::uint64_t word) const override {
+        std::atomic_ref(task_table_.span()[task].swap).store(word, std::memory_order_seq_cst);
+    }
+    void store_copy(std::uint32_t task, std::uint32_t copy) const override {
+        std::atomic_ref(task_table_.span()[task].copy).store(copy, std::memory_order_seq_cst);
+    }
+
+    std::uint8_t take_program(std::uint32_t words) override { return programs_->take(words); }
+    bool adopt_program(std::uint8_t number) override { return programs_->adopt_user(number); }
+    void give_back_program(std::uint8_t number) override { programs_->give_back(number); }
+
+    const MapPlaces* regions(std::uint8_t program) const override {
+        return programs_->regions(program) == nullptr ? nullptr : &regions_[program];
+    }
+    const MapPlaces& heats() const override { return heats_; }
+    const MapPlaces& carried() const override { return carried_; }
+    Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const override {
+        return own(programs_->create_region(program, words));
+    }
+    Result<OwnMapPtr> create_heats(std::uint32_t places) const override {
+        return own(plane_.types().create_heats(places));
+    }
+    Result<OwnMapPtr> create_carried(const Geometry& geometry) const override {
+        return own(plane_.types().create_carried(geometry));
+    }
+    Result<OwnMapPtr> create_meta(const ask_task_meta& meta) const override {
+        return own(plane_.types().create_task_meta(meta));
+    }
+    Result<std::optional<ask_task_meta>> read_meta(const OwnMap& map) const override {
+        auto fd = duplicate(fd_of(map));
+        ASK_PASS(fd);
+        const auto meta = TaskMetaMap::adopt(std::move(*fd), pin_name(TaskPin::kMeta));
+        ASK_PASS(meta);
+        return meta->find(0);
+    }
+    Result<std::shared_ptr<const RegionView>> view(const OwnMap& region, std::size_t words) const override {
+        auto view = KernelView::View::map(fd_of(region), words);
+        ASK_PASS(view);
+        return std::shared_ptr<const RegionView>(std::make_shared<const KernelView>(std::move(*view)));
+    }
+    void blank(const RegionView& region, std::size_t first, std::size_t count) const override {
+        std::memset(&region.span()[first], 0, count * sizeof(ask_aggregator));
+    }
+
+    Result<std::vector<std::string>> pinned_tasks() const override { return pins_.task_ids(); }
+    Result<> make_pins(const std::string& id) const override {
+        const std::filesystem::path directory = pins_.task(id);
+        if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
+            return Error::from_errno(errno, "create " + directory.string());
+        }
+        return {};
+    }
+    Result<> pin(const std::string& id, TaskPin what, const OwnMap& map) const override {
+        return bpf::pin(fd_of(map), path(id, what));
+    }
+    Result<OwnMapPtr> open_pin(const std::string& id, TaskPin what) const override {
+        return own(bpf::open_pinned(path(id, what)));
+    }
+    Result<> unpin(const std::string& id, TaskPin what) const override { return bpf::unpin(path(id, what)); }
+    Result<> remove_pins(const std::string& id) const override { return bpf::unpin_tree(pins_.task(id)); }
+
+    Result<> grace_period() const override { return barrier_.wait(); }
+    std::span<const ask_presence> presence() const override { return presence_.span(); }
+
+ private:
+    static SwitchPort describe(const Port& port) {
+        return {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu};
+    }
+    [[nodiscard]] std::filesystem::path path(const std::string& id, TaskPin what) const {
+        return pins_.task(id) / pin_name(what);
+    }
+
+    const DataPlane& plane_;
+    const PinDir& pins_;
+    const PortTable& ports_;
+    const std::unique_ptr<SizedPrograms> programs_;
+    const bpf::RcuBarrier barrier_;
+    const TaskTable task_table_;  // map `tasks`: swap and copy change here
+    const Presence presence_;
+
+    const KernelTable<ask_channel_id, std::uint32_t> channel_ids_{plane_.maps().channel_ids};
+    const KernelTable<std::uint32_t, ask_channel> channels_{plane_.maps().channels};
+    const KernelTable<std::uint32_t, ask_dedupe_state> dedupe_{plane_.maps().dedupe};
+    const KernelTable<std::uint32_t, ask_pkt_state> pkt_state_{plane_.maps().pkt_state};
+    const KernelTable<ask_flow_id, std::uint32_t> flow_ids_{plane_.maps().flow_ids};
+    const KernelTable<std::uint32_t, ask_flow> flows_{plane_.maps().flows};
+    const KernelTable<std::uint32_t, ask_task> tasks_{plane_.maps().tasks};
+    const KernelPerCpu<ask_flow_stats> flow_stats_{plane_.maps().flow_stats};
+    const KernelPerCpu<std::uint64_t> counters_{plane_.maps().counters};
+    std::deque<RegionPlaces> regions_;
+    const KernelPlaces heats_{plane_.maps().heats};
+    const KernelPlaces carried_{plane_.maps().carried};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SwitchStore>> make_kernel_store(const DataPlane& plane, const PinDir& pins,
+                                                       const PortTable& ports) {
+    auto barrier = bpf::RcuBarrier::create();
+    ASK_PASS(barrier);
+    auto presence =
+        KernelStore::Presence::map(plane.maps().presence.fd(), plane.meta().possible_cpus);
+    ASK_TRY(presence, "map presence");
+    auto task_table = KernelStore::TaskTable::map(plane.maps().tasks.fd(), plane.meta().max_tasks);
+    ASK_TRY(task_table, "map tasks");
+    auto programs = SizedPrograms::adopt(plane, pins);
+    ASK_PASS(programs);
+    return std::unique_ptr<SwitchStore>(
+        std::make_unique<KernelStore>(plane, pins, ports, std::move(*programs), std::move(*barrier),
+                                      std::move(*task_table), std::move(*presence)));
+}
+
+}  // namespace ask
