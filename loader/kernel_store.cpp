@@ -255,8 +255,7 @@ Result<std::unique_ptr<SwitchStore>> make_kernel_store(const DataPlane& plane, c
                                                        const PortTable& ports) {
     auto barrier = bpf::RcuBarrier::create();
     ASK_PASS(barrier);
-    auto presence =
-        KernelStore::Presence::map(plane.maps().presence.fd(), plane.meta().possible_cpus);
+    auto presence = KernelStore::Presence::map(plane.maps().presence.fd(), plane.meta().possible_cpus);
     ASK_TRY(presence, "map presence");
     auto task_table = KernelStore::TaskTable::map(plane.maps().tasks.fd(), plane.meta().max_tasks);
     ASK_TRY(task_table, "map tasks");

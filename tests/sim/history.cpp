@@ -84,7 +84,7 @@ void History::build() {
     for (std::uint32_t i = 0; i < plan.switches; ++i) {
         planes_.push_back(std::make_unique<DataPlane>(world_, network_, i));
         switchds_.push_back(std::make_unique<SwitchDaemon>(world_, *planes_[i], network_, i,
-                                                         [this, i] { return dies_at_step(i); }));
+                                                           [this, i] { return dies_at_step(i); }));
         switchds_[i]->start();
     }
     const Parts parts{world_, network_, oracle_, switchds_, agents_};
@@ -226,7 +226,7 @@ std::uint32_t History::some_task_host(bool receiver) {
 Job<> History::strikes() {
     const Plan& plan = world_.plan;
     std::vector<std::uint32_t> kinds;
-    const std::uint32_t counts[] = {plan.switchd_deaths, plan.reboots, plan.sender_deaths,
+    const std::uint32_t counts[] = {plan.switchd_deaths,  plan.reboots,    plan.sender_deaths,
                                     plan.receiver_deaths, plan.partitions, plan.switchd_stops};
     for (std::uint32_t kind = 0; kind < std::size(counts); ++kind) {
         kinds.insert(kinds.end(), counts[kind], kind);

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "tests/sim/agent.h"
-#include "tests/sim/switchd.h"
 #include "tests/sim/data_plane.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/plan.h"
+#include "tests/sim/switchd.h"
 #include "tests/sim/world.h"
 
 namespace ask::sim {

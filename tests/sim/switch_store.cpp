@@ -264,7 +264,8 @@ class SimStore final : public SwitchStore {
     std::uint64_t load_swap(std::uint32_t task) const override { return maps_.tasks[task].swap; }
     void store_swap(std::uint32_t task, std::uint64_t word) const override {
         constexpr const char* kNames[] = {"stores that a copy is blank", "stores that an epoch is closed",
-                                          "stores that the barrier is passed", "stores that a copy is confirmed"};
+                                          "stores that the barrier is passed",
+                                          "stores that a copy is confirmed"};
         if (steps_.step(kNames[ASK_SWAP_PHASE(word) % std::size(kNames)])) {
             maps_.tasks[task].swap = word;
         }
@@ -279,7 +280,9 @@ class SimStore final : public SwitchStore {
     std::uint8_t take_program(std::uint32_t /*words*/) override { return 0; }
     bool adopt_program(std::uint8_t number) override { return number == 0; }
     void give_back_program(std::uint8_t /*number*/) override {}
-    const MapPlaces* regions(std::uint8_t program) const override { return program == 0 ? &regions_ : nullptr; }
+    const MapPlaces* regions(std::uint8_t program) const override {
+        return program == 0 ? &regions_ : nullptr;
+    }
     const MapPlaces& heats() const override { return heats_; }
     const MapPlaces& carried() const override { return carried_; }
     Result<OwnMapPtr> create_region(std::uint8_t /*program*/, std::uint32_t words) const override {

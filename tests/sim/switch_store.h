@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A simulated switch as its controller's store. Whatever changes it is a step of its own: others run before, and
-// the daemon may be killed there.
+// A simulated switch as its controller's store. Whatever changes it is a step of its own: others run before,
+// and the daemon may be killed there.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ask::sim {
 
-// To be used by threads of the daemon's process. The arguments must outlive it. `die` is asked before each step:
-// true, and the thread waits there until it is killed.
+// To be used by threads of the daemon's process. The arguments must outlive it. `die` is asked before each
+// step: true, and the thread waits there until it is killed.
 std::unique_ptr<SwitchStore> make_switch_store(World& world, DataPlane& plane, const Network& network,
                                                std::uint32_t number, std::function<bool()> die);
 

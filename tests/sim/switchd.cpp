@@ -59,12 +59,11 @@ void SwitchDaemon::go_on() {
 }
 
 void SwitchDaemon::life() {
-    const auto controller =
-        Controller::create(*store_, {.sram_bytes = 0,
-                                     .allow_over_budget = true,
-                                     .lease = std::chrono::duration_cast<std::chrono::seconds>(
-                                         std::chrono::nanoseconds(kLease)),
-                                     .rcu_only = world_.plan.rcu_only != 0});
+    const auto controller = Controller::create(
+        *store_, {.sram_bytes = 0,
+                  .allow_over_budget = true,
+                  .lease = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(kLease)),
+                  .rcu_only = world_.plan.rcu_only != 0});
     if (!controller.ok()) {
         world_.fail(Promise::kLeft, "switch " + std::to_string(number_) +
                                         ": its daemon cannot adopt: " + controller.error().text());
@@ -106,7 +105,8 @@ Job<Result<T>> SwitchDaemon::serve(std::function<Result<T>(Controller&)> body) {
 Job<Result<SwitchDaemon::Registration>> SwitchDaemon::register_channel(ChannelId channel,
                                                                        std::uint32_t incarnation,
                                                                        std::uint32_t replaces) {
-    std::function<Result<Registration>(Controller&)> body = [=](Controller& controller) -> Result<Registration> {
+    std::function<Result<Registration>(Controller&)> body =
+        [=](Controller& controller) -> Result<Registration> {
         const auto done = controller.register_channel(channel, incarnation, replaces);
         ASK_PASS(done);
         return Registration{controller.mark(), done->incarnation};

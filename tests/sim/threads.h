@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads of simulated processes: sequential code that waits, on fibers and the simulated clock. One of them runs
-// at a time, until it waits; who is woken first goes on first, so that a history repeats.
+// Threads of simulated processes: sequential code that waits, on fibers and the simulated clock. One of them
+// runs at a time, until it waits; who is woken first goes on first, so that a history repeats.
 //
-// A process that is killed ends where its threads wait: Killed is thrown out of each wait, the threads made last
-// first, since they may use what is on the stacks of those that made them. Until a stack is unwound its waits return
-// at once, and whoever acts for the process on the world outside (its store, its calls) looks at unwinding() and
-// does nothing. A process that is stopped keeps its threads where they are until it goes on.
+// A process that is killed ends where its threads wait: Killed is thrown out of each wait, the threads made
+// last first, since they may use what is on the stacks of those that made them. Until a stack is unwound its
+// waits return at once, and whoever acts for the process on the world outside (its store, its calls) looks at
+// unwinding() and does nothing. A process that is stopped keeps its threads where they are until it goes on.
 #pragma once
 
 #include <coroutine>
@@ -46,9 +46,7 @@ class SimThread {
     // A sleeper of the clock that resumes the fiber.
     struct Waker {
         struct promise_type {  // NOLINT(readability-identifier-naming): the language's name
-            Waker get_return_object() {
-                return {std::coroutine_handle<promise_type>::from_promise(*this)};
-            }
+            Waker get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
             std::suspend_never initial_suspend() noexcept { return {}; }
             std::suspend_always final_suspend() noexcept { return {}; }
             void return_void() {}

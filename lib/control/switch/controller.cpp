@@ -9,7 +9,6 @@
 
 #include <spdlog/spdlog.h>
 
-
 namespace ask {
 
 Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
@@ -107,7 +106,7 @@ Result<> Controller::erase_task(std::uint32_t index) const {
 Result<> Controller::reclaim(const Garbage& batch,
                              const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
     ASK_TRY(store_.grace_period(), std::to_string(batch.channels.size()) + " channels, " +
-                                  std::to_string(batch.flows.size()) + " flows");
+                                       std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
         ASK_TRY(erase_flow(index), "flow " + std::to_string(index));
     }

@@ -10,8 +10,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "lib/net/address.h"
 #include "lib/control/switch/controller.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
@@ -280,8 +280,7 @@ Result<std::uint64_t> Controller::make_room_to_carry(Lock& lock, std::uint64_t i
     const ask_task entry = task->second.entry;
     lock.unlock();
     const auto make = [&]() -> Result<> {
-        const auto map =
-            store_.create_carried({entry.short_slots, entry.groups, entry.m, entry.rows});
+        const auto map = store_.create_carried({entry.short_slots, entry.groups, entry.m, entry.rows});
         ASK_PASS(map);
         ask_flow taken{};
         taken.task_instance = entry.instance;
