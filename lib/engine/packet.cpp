@@ -95,10 +95,6 @@ bool length_fits(const Header& header, std::span<const std::byte> payload) {
     }
 }
 
-bool known_op(Op op) {
-    return op == Op::kSum || op == Op::kMin || op == Op::kMax;
-}
-
 // Fills `view` except its spans; nullopt when all is well.
 std::optional<ParseError> read_fields(std::span<const std::byte> payload, PacketView& view) {
     if (payload.size() < kHeaderBytes) {
