@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <grpcpp/resource_quota.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include "agent/convert.h"
@@ -18,6 +17,7 @@
 #include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/listen.h"
+#include "lib/rpc/credentials.h"
 
 namespace ask {
 namespace {
@@ -121,8 +121,8 @@ Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentCo
     quota.SetMaxThreads(static_cast<int>(config.max_sessions) + kSpareThreads);
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port);
-    builder.AddListeningPort("unix:" + control, grpc::InsecureServerCredentials());
+    builder.AddListeningPort(config.listen, rpc_server_credentials(), &port);
+    builder.AddListeningPort("unix:" + control, rpc_server_credentials());
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMaxMessage);
     builder.SetResourceQuota(quota);

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 
+#include "lib/abi/limits.h"
 #include "lib/daemon/log.h"
 #include "lib/net/frame.h"
 #include "lib/tuples/combiner.h"
@@ -61,7 +62,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
     table.integer("workers", &config.workers, 1, 64, "threads that send and receive packets");
     table.integer("max_channels", &config.max_channels, 1, ASK_MAX_CHANNELS_PER_HOST,
                   "channels that may be made; a task's sends need one each, other tasks' wait for one");
-    table.integer("max_sessions", &config.max_sessions, 1, 4096, "applications that may be connected");
+    table.integer("max_sessions", &config.max_sessions, 1, ASK_MAX_SESSIONS,
+                  "applications that may be connected");
     table.integer("window", &config.window, 1, ASK_WINDOW, "most packets in flight per channel");
     table.integer("initial_window", &config.initial_window, 1, ASK_WINDOW,
                   "packets in flight per channel at the start");
@@ -69,14 +71,14 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "shortest retransmission timeout, microseconds");
     table.integer("rto_fixed_us", &config.rto_fixed_us, 0, 1000000,
                   "a retransmission timeout that never changes, microseconds; 0: by what packets take");
-    table.integer("hold", &config.hold, 1, 1 << 20, "tuples held back to fill packets");
+    table.integer("hold", &config.hold, 1, ASK_MAX_HOLD, "tuples held back to fill packets");
     table.integer("merge_window", &config.merge_window, 0, Combiner::kMaxWindow,
                   "tuples that a sending application holds back to merge equal keys; 0: none");
     table.integer("ring_kib", &config.ring_kib, 256, 1 << 20,
                   "shared memory between an application and the agent, KiB; rounded up to a power of two");
     table.integer("table_limit_mib", &config.table_limit_mib, 1, 1 << 30,
                   "what all result tables together may take, MiB");
-    table.integer("deadline_seconds", &config.deadline_seconds, 1, 86400,
+    table.integer("deadline_seconds", &config.deadline_seconds, ASK_MIN_DEADLINE, ASK_MAX_DEADLINE,
                   "how long a task waits for somebody who is silent, unless it says otherwise");
     table.integer("history_tasks", &config.history_tasks, 0, 4096,
                   "tasks that askctl still shows after their end");

@@ -9,8 +9,8 @@
 
 #include "agent/convert.h"
 #include "agent/receive_session.h"
+#include "lib/abi/limits.h"
 #include "lib/control/member/patience.h"
-#include "lib/engine/limits.h"
 
 namespace ask {
 namespace {
@@ -36,8 +36,8 @@ Result<> ReceiveSession::choose_parameters() {
     if (auto valid = check_task_id(request_.task_id()); !valid) {
         return valid;
     }
-    if (request_.senders() == 0 || request_.senders() > kMaxSenders) {
-        return Error(Errc::kUsage, "senders must be from 1 to " + std::to_string(kMaxSenders) + ", not " +
+    if (request_.senders() == 0 || request_.senders() > ASK_MAX_SENDERS) {
+        return Error(Errc::kUsage, "senders must be from 1 to " + std::to_string(ASK_MAX_SENDERS) + ", not " +
                                        std::to_string(request_.senders()));
     }
     const auto wire = wire_op(request_.op());

@@ -6,8 +6,9 @@
 #include <cstdlib>
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+
+#include "lib/rpc/credentials.h"
 
 namespace ask {
 
@@ -39,7 +40,7 @@ std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address) {
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLastRetryMs);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastRetryMs);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    return grpc::CreateCustomChannel(address, rpc_credentials(), arguments);
 }
 
 namespace {

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "lib/abi/consts.h"
+#include "lib/abi/limits.h"
+#include "lib/base/task_id.h"
 #include "lib/daemon/log.h"
 
 namespace ask {
@@ -11,14 +13,7 @@ namespace {
 
 // One component of a path under bpffs, which takes no dots.
 Result<> check_pin_name(std::string_view text) {
-    const auto allowed = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-               c == '-';
-    };
-    if (text.empty() || text.size() > 63 || !std::ranges::all_of(text, allowed)) {
-        return Error(Errc::kUsage, "must be 1 to 63 of A-Z a-z 0-9 _ -");
-    }
-    return {};
+    return is_pin_name(text) ? Result<>() : Error(Errc::kUsage, "must be 1 to 63 of A-Z a-z 0-9 _ -");
 }
 
 Result<> check_absolute_path(std::string_view text) {
@@ -38,7 +33,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
     table.text("listen", &config->listen, "Address of the control interface", check_host_port);
     table.text("metrics", &config->metrics, "Address that serves Prometheus metrics over HTTP; empty: none",
                check_optional_host_port);
-    table.integer("switch_id", &config->switch_id, 1, 65535, "This switch's number in the marks it writes");
+    table.integer("switch_id", &config->switch_id, 1, ASK_MAX_SWITCH_ID,
+                  "This switch's number in the marks it writes");
     table.list("ports", &config->ports, "Interfaces that the switch program is attached to", check_interface);
     table.text("bpffs", &config->bpffs, "Where a bpffs is mounted", check_absolute_path);
     table.text("pin_dir", &config->pin_dir, "Directory of the pins under bpffs", check_pin_name);
@@ -53,9 +49,10 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
     table.integer("sram_kib", &config->sram_kib, 16, 1 << 24,
                   "SRAM budget of a pipeline, KiB, over 16 stages");
     table.boolean("allow_over_budget", &config->allow_over_budget, "Grant regions past the SRAM budget");
-    table.integer("max_channels", &config->max_channels, 1, 65536, "Channels that may be registered");
-    table.integer("max_flows", &config->max_flows, 1, 1 << 20, "Flows (a task on a channel) at a time");
-    table.integer("max_tasks", &config->max_tasks, 1, 4096, "Tasks at a time");
+    table.integer("max_channels", &config->max_channels, 1, ASK_MAX_CHANNELS,
+                  "Channels that may be registered");
+    table.integer("max_flows", &config->max_flows, 1, ASK_MAX_FLOWS, "Flows (a task on a channel) at a time");
+    table.integer("max_tasks", &config->max_tasks, 1, ASK_MAX_TASKS, "Tasks at a time");
     table.integer("aggregators", &config->aggregators, 1, ASK_MAX_AGGREGATORS,
                   "Aggregators of an AA, at most, where a task does not say");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,

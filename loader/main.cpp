@@ -18,6 +18,7 @@
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
+#include "lib/rpc/credentials.h"
 #include "loader/config.h"
 #include "lib/control/switch/controller.h"
 #include "loader/data_plane.h"
@@ -73,7 +74,7 @@ Result<std::unique_ptr<grpc::Server>> start_server(const SwitchConfig& config, S
         .SetMaxReceiveMessageSize(kMaxRequestBytes)
         // Two daemons on one port would each get some of the calls.
         .AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0)
-        .AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port)
+        .AddListeningPort(config.listen, rpc_server_credentials(), &port)
         .RegisterService(&service);
     ASK_PASS(check_listen("listen", config.listen));
     auto server = builder.BuildAndStart();

@@ -65,9 +65,9 @@ MetricFamily tuple_counters(const std::vector<TaskReport>& tasks) {
                         {}};
     for (const TaskReport& task : tasks) {
         const std::pair<const char*, std::uint64_t> parts[] = {
-            {"aggregated", task.stats.tuples_aggregated}, {"collision", task.stats.tuples_collision},
-            {"overflow", task.stats.tuples_overflow},     {"contention", task.stats.tuples_contention},
-            {"no_region", task.stats.tuples_no_region},
+            {"aggregated", task.stats.tuples_aggregated},
+#define ASK_LEFT_STAT(cause, text) {#cause, task.stats.tuples_##cause},
+#include "lib/abi/stats.def"
         };
         for (const auto& [result, value] : parts) {
             ClientMetric metric = labelled({{"task", task.id}, {"result", result}});
@@ -78,18 +78,22 @@ MetricFamily tuple_counters(const std::vector<TaskReport>& tasks) {
     return family;
 }
 
-// Beside them: tuples that were aggregated and left again, to be added up at the receiver.
-MetricFamily evicted_counters(const std::vector<TaskReport>& tasks) {
-    MetricFamily family{"ask_switch_task_tuples_evicted_total",
-                        "Tuples of open tasks that hotter keys took out of aggregators",
-                        MetricType::Counter,
-                        {}};
+MetricFamily task_counter(const std::vector<TaskReport>& tasks, const std::string& name, const char* help,
+                          __u64 ask_flow_stats::* value) {
+    MetricFamily family{"ask_switch_task_" + name + "_total", help, MetricType::Counter, {}};
     for (const TaskReport& task : tasks) {
         ClientMetric metric = labelled({{"task", task.id}});
-        metric.counter.value = static_cast<double>(task.stats.tuples_evicted);
+        metric.counter.value = static_cast<double>(task.stats.*value);
         family.metric.push_back(std::move(metric));
     }
     return family;
+}
+
+// Beside them, what is not one of what became of a tuple.
+void add_task_counters(std::vector<MetricFamily>& families, const std::vector<TaskReport>& tasks) {
+#define ASK_BESIDE_STAT(name, text) \
+    families.push_back(task_counter(tasks, #name, text, &ask_flow_stats::name));
+#include "lib/abi/stats.def"
 }
 
 }  // namespace
@@ -105,7 +109,7 @@ class SwitchMetrics : public prometheus::Collectable {
         }
         if (const auto report = controller_.report(); report.ok()) {
             families.push_back(tuple_counters(report->tasks));
-            families.push_back(evicted_counters(report->tasks));
+            add_task_counters(families, report->tasks);
             families.push_back(
                 gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report->tasks.size())));
             families.push_back(counter("ask_switch_swaps_total",

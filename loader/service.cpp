@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/service.h"
 
-#include <endian.h>
-
-#include <cstring>
 #include <vector>
 
 #include <spdlog/fmt/fmt.h>
@@ -11,6 +8,8 @@
 #include "lib/control/switch/fetch.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
+#include "lib/rpc/flow_stats.h"
+#include "lib/rpc/types.h"
 #include "loader/counter_names.h"
 
 namespace ask {
@@ -19,77 +18,6 @@ namespace {
 constexpr std::size_t kChunkBytes = 256U << 10U;
 // More than any receiver has; keeps one request short.
 constexpr int kMaxRenewals = 65536;
-
-Result<ChannelId> read_channel(const v1::ChannelId& message) {
-    if (message.port() > 0xffffU) {
-        return Error(Errc::kInput, "channel: UDP port " + std::to_string(message.port()) + " is past 65535");
-    }
-    return ChannelId{message.host(), static_cast<std::uint16_t>(message.port())};
-}
-
-void write_channel(const ChannelId& channel, v1::ChannelId* message) {
-    message->set_host(channel.host);
-    message->set_port(channel.port);
-}
-
-// Each field must fit its byte before validate() can judge it.
-Result<Geometry> read_geometry(const v1::Geometry& message) {
-    for (const std::uint32_t field : {message.short_slots(), message.groups(), message.m(), message.rows()}) {
-        if (field > 0xffU) {
-            return Error(Errc::kInput, "geometry: " + std::to_string(field) + " is past every limit");
-        }
-    }
-    return Geometry{static_cast<std::uint8_t>(message.short_slots()),
-                    static_cast<std::uint8_t>(message.groups()), static_cast<std::uint8_t>(message.m()),
-                    static_cast<std::uint8_t>(message.rows())};
-}
-
-Result<Op> read_operator(v1::Operator message) {
-    switch (message) {
-        case v1::OPERATOR_SUM:
-            return Op::kSum;
-        case v1::OPERATOR_MIN:
-            return Op::kMin;
-        case v1::OPERATOR_MAX:
-            return Op::kMax;
-        default:
-            return Error(Errc::kInput, "operator: must be SUM, MIN or MAX (COUNT is SUM of ones)");
-    }
-}
-
-v1::Operator write_operator(Op op) {
-    if (op == Op::kMin) {
-        return v1::OPERATOR_MIN;
-    }
-    return op == Op::kMax ? v1::OPERATOR_MAX : v1::OPERATOR_SUM;
-}
-
-// Unset: the switch's choice.
-Result<std::optional<ask_policy>> read_policy(v1::Policy message) {
-    switch (message) {
-        case v1::POLICY_UNSPECIFIED:
-            return std::optional<ask_policy>();
-        case v1::POLICY_FIRST_COME:
-            return std::optional(ASK_POLICY_FIRST_COME);
-        case v1::POLICY_REPLACE:
-            return std::optional(ASK_POLICY_REPLACE);
-        default:
-            return Error(Errc::kInput, "policy: must be FIRST_COME or REPLACE");
-    }
-}
-
-v1::Policy write_policy(ask_policy policy) {
-    return policy == ASK_POLICY_REPLACE ? v1::POLICY_REPLACE : v1::POLICY_FIRST_COME;
-}
-
-void write_stats(const ask_flow_stats& stats, v1::FlowStats* message) {
-    message->set_tuples_switch(stats.tuples_aggregated);
-    message->set_tuples_collision(stats.tuples_collision);
-    message->set_tuples_overflow(stats.tuples_overflow);
-    message->set_tuples_contention(stats.tuples_contention);
-    message->set_tuples_no_region(stats.tuples_no_region);
-    message->set_tuples_evicted(stats.tuples_evicted);
-}
 
 std::string_view phase_name(std::uint32_t phase) {
     switch (phase) {
@@ -109,26 +37,23 @@ std::string_view phase_name(std::uint32_t phase) {
 void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_id(task.id);
     message->set_instance(task.instance);
-    message->mutable_geometry()->set_short_slots(task.geometry.short_slots);
-    message->mutable_geometry()->set_groups(task.geometry.groups);
-    message->mutable_geometry()->set_m(task.geometry.m);
-    message->mutable_geometry()->set_rows(task.geometry.rows);
-    message->set_op(write_operator(task.op));
+    *message->mutable_geometry() = geometry_to_proto(task.geometry);
+    message->set_op(op_to_proto(task.op));
     message->set_aggregators(task.aggregators);
     message->set_copies(task.copies);
-    message->set_policy(write_policy(task.policy));
+    message->set_policy(policy_to_proto(task.policy));
     message->set_epoch(task.epoch);
     message->set_phase(std::string(phase_name(task.phase)));
     message->set_receiver(task.receiver);
     message->set_flows(task.flows);
     message->set_region_bytes(task.region_bytes);
-    write_stats(task.stats, message->mutable_stats());
+    set_switch_part(*message->mutable_stats(), task.stats);
     message->set_lease_left_seconds(task.lease_left_seconds);
 }
 
 void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
-    write_channel(flow.channel, message->mutable_channel());
-    write_stats(flow.stats, message->mutable_stats());
+    *message->mutable_channel() = channel_to_proto(flow.channel);
+    set_switch_part(*message->mutable_stats(), flow.stats);
 }
 
 // The daemon may have been stopped while the caller's time ran out: what it has given up is not begun any
@@ -188,8 +113,7 @@ void FetchGate::expire() {
 }
 
 void SwitchService::fill_mark(v1::Mark* mark) const {
-    mark->set_switch_id(controller_.mark().switch_id);
-    mark->set_incarnation(controller_.mark().incarnation);
+    *mark = mark_to_proto(controller_.mark());
 }
 
 grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
@@ -207,7 +131,7 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
 grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* /*context*/,
                                             const v1::RegisterChannelRequest* request,
                                             v1::RegisterChannelReply* reply) {
-    const auto channel = read_channel(request->channel());
+    const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
     }
@@ -226,7 +150,7 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* /*context*/,
 grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* /*context*/,
                                               const v1::UnregisterChannelRequest* request,
                                               v1::UnregisterChannelReply* /*reply*/) {
-    const auto channel = read_channel(request->channel());
+    const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
     }
@@ -239,15 +163,15 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (caller_gone(context)) {
         return given_up();
     }
-    const auto geometry = read_geometry(request->geometry());
+    const auto geometry = geometry_fields(request->geometry());
     if (!geometry.ok()) {
         return to_status(geometry.error());
     }
-    const auto op = read_operator(request->op());
+    const auto op = op_from_proto(request->op());
     if (!op.ok()) {
         return to_status(op.error());
     }
-    const auto policy = read_policy(request->policy());
+    const auto policy = policy_from_proto(request->policy());
     if (!policy.ok()) {
         return to_status(policy.error());
     }
@@ -268,7 +192,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     reply->set_aggregators(grant->aggregators);
     reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);
-    reply->set_policy(write_policy(grant->policy));
+    reply->set_policy(policy_to_proto(grant->policy));
     return grpc::Status::OK;
 }
 
@@ -277,20 +201,15 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (caller_gone(context)) {
         return given_up();
     }
-    const auto channel = read_channel(request->channel());
+    const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
     }
-    CheckSecret secret{};
-    if (request->secret().size() != sizeof(secret)) {
-        return to_status(Error(Errc::kInput, "secret: has " + std::to_string(request->secret().size()) +
-                                                 " bytes, not " + std::to_string(sizeof(secret))));
+    const auto secret = secret_from_bytes(request->secret());
+    if (!secret.ok()) {
+        return to_status(secret.error());
     }
-    std::memcpy(secret.data(), request->secret().data(), sizeof(secret));
-    for (std::uint64_t& word : secret) {
-        word = le64toh(word);
-    }
-    const auto done = controller_.join_flow(request->instance(), *channel, request->incarnation(), secret);
+    const auto done = controller_.join_flow(request->instance(), *channel, request->incarnation(), *secret);
     if (!done.ok()) {
         return to_status(done.error());
     }
@@ -312,7 +231,7 @@ grpc::Status SwitchService::RenewTasks(grpc::ServerContext* /*context*/, const v
         for (const TaskReport& report : *reports) {
             v1::TaskPart& part = *reply->add_parts();
             part.set_instance(report.instance);
-            write_stats(report.stats, part.mutable_stats());
+            set_switch_part(*part.mutable_stats(), report.stats);
         }
     }
     fill_mark(reply->mutable_mark());
@@ -394,7 +313,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* /*context*/,
     reply->set_channels_max(report->channels_max);
     for (const ChannelReport& channel : report->channels) {
         v1::SwitchChannel* message = reply->add_channels();
-        write_channel(channel.channel, message->mutable_channel());
+        *message->mutable_channel() = channel_to_proto(channel.channel);
         message->set_incarnation(channel.incarnation);
         message->set_port(channel.port);
     }

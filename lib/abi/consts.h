@@ -67,10 +67,9 @@ enum ask_dedupe {
 	ASK_DEDUPE_COMPACT = 1, /* the paper's one-bit seen and max_seq */
 };
 
-/* Who keeps an aggregator that two keys want; chosen per task. */
 enum ask_policy {
-	ASK_POLICY_FIRST_COME = 0, /* the paper's: whoever came first, until the copy is fetched */
-	ASK_POLICY_REPLACE = 1,	   /* a hotter key takes a colder one's place */
+#define ASK_POLICY(NAME, Name, number, text, meaning) ASK_POLICY_##NAME = (number),
+#include "lib/abi/policies.def"
 };
 
 /* Services of a switch: ask_task.service. Each has so many programs that take its packets, of which

@@ -182,17 +182,11 @@ ASK_ABI_INLINE __u32 ask_carried_words(__u32 rows, __u32 aas)
 
 /* Map `flow_stats`, per CPU: where a flow's packets and tuples went. */
 struct ask_flow_stats {
-	__u64 packets_new;
-	__u64 packets_seen;
-	__u64 packets_acked; /* by the switch, new and seen */
-	__u64 packets_forwarded;
-	__u64 tuples_aggregated;
-	__u64 tuples_collision;
-	__u64 tuples_overflow;
-	__u64 tuples_contention;
-	__u64 tuples_no_region;
-	__u64 tuples_evicted; /* out of an aggregator, and on in the packet that replaced them */
-	__u64 long_packets;   /* LONG packets seen for the first time */
+#define ASK_PROGRAM_STAT(name, text) __u64 name;
+#define ASK_TAKEN_STAT(name, field, text) __u64 name;
+#define ASK_LEFT_STAT(cause, text) __u64 tuples_##cause;
+#define ASK_BESIDE_STAT(name, text) __u64 name;
+#include "lib/abi/stats.def"
 };
 
 /* Map `meta`, one entry: whose pins these are. */

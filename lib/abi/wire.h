@@ -25,11 +25,9 @@ enum ask_type {
 /* ask_hdr.flags */
 #define ASK_F_ECE 0x01u /* in an ACK: the packet it answers had ECN CE set */
 
-/* Operators. COUNT is SUM of ones: the sender's affair. */
 enum ask_op {
-	ASK_OP_SUM = 1,
-	ASK_OP_MIN = 2,
-	ASK_OP_MAX = 3,
+#define ASK_OPERATOR(NAME, Name, number, text) ASK_OP_##NAME = (number),
+#include "lib/abi/operators.def"
 };
 
 struct ask_hdr {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "lib/client/task.h"
-#include "lib/tuples/fit/key_sample.h"
 #include "proto/common.pb.h"
 
 namespace ask::client {
@@ -15,6 +14,5 @@ namespace ask::client {
 [[nodiscard]] v1::Policy policy_to_proto(TaskPolicy policy);
 // kInternal for an operator that does not exist.
 Result<TaskOp> op_from_proto(v1::Operator op);
-[[nodiscard]] v1::KeySample sample_to_proto(const KeySample& sample);
 
 }  // namespace ask::client

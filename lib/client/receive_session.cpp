@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
+#include "lib/rpc/types.h"
 
 namespace ask::client {
 namespace {
@@ -67,11 +69,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.set_op(op_to_proto(options.op));
     open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
     if (options.geometry) {
-        v1::Geometry& geometry = *open.mutable_geometry();
-        geometry.set_short_slots(options.geometry->short_slots);
-        geometry.set_groups(options.geometry->groups);
-        geometry.set_m(options.geometry->m);
-        geometry.set_rows(options.geometry->rows);
+        *open.mutable_geometry() = geometry_to_proto(*options.geometry);
     }
     open.set_aggregators(options.aggregators);
     if (options.swap) {
@@ -92,10 +90,9 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
 ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     ReceiveInfo info;
     info.instance = ready.instance();
-    info.geometry.short_slots = static_cast<std::uint8_t>(ready.geometry().short_slots());
-    info.geometry.groups = static_cast<std::uint8_t>(ready.geometry().groups());
-    info.geometry.m = static_cast<std::uint8_t>(ready.geometry().m());
-    info.geometry.rows = static_cast<std::uint8_t>(ready.geometry().rows());
+    if (const auto geometry = geometry_fields(ready.geometry()); geometry.ok()) {
+        info.geometry = *geometry;
+    }
     info.aggregators = ready.aggregators();
     info.note = ready.note();
     info.no_memory = ready.no_memory();

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "lib/abi/consts.h"
+#include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
 #include "lib/client/tuple_ring.h"
+#include "lib/rpc/types.h"
 #include "lib/tuples/combiner.h"
 
 namespace ask::client {
@@ -22,7 +24,16 @@ constexpr std::uint32_t kPublishEvery = 128;
 constexpr std::size_t kRingFds = 3;
 
 Op combined_by(TaskOp op) {
-    return op == TaskOp::kMin ? Op::kMin : op == TaskOp::kMax ? Op::kMax : Op::kSum;
+    switch (op) {
+#define ASK_OPERATOR(NAME, Name, number, text) \
+    case TaskOp::k##Name:                      \
+        return Op::k##Name;
+#define ASK_OPERATOR_AS(NAME, Name, AS, As, text) \
+    case TaskOp::k##Name:                         \
+        return Op::k##As;
+#include "lib/abi/operators.def"
+    }
+    return Op::kSum;
 }
 
 Result<v1::LocalRequest> open_request(const SendOptions& options) {

@@ -10,37 +10,60 @@ namespace ask::client {
 namespace {
 
 constexpr std::string_view kDefaultAgent = "/run/ask/agent.sock";
-constexpr std::size_t kMaxTaskId = 63;
 
-constexpr std::array<std::pair<TaskOp, std::string_view>, 4> kOps = {{
-    {TaskOp::kSum, "sum"},
-    {TaskOp::kCount, "count"},
-    {TaskOp::kMin, "min"},
-    {TaskOp::kMax, "max"},
-}};
+template <typename Value>
+using Named = std::pair<Value, std::string_view>;
 
-bool is_id_char(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+constexpr auto kOps = std::to_array<Named<TaskOp>>({
+#define ASK_OPERATOR(NAME, Name, number, text) {TaskOp::k##Name, text},
+#define ASK_OPERATOR_AS(NAME, Name, AS, As, text) {TaskOp::k##Name, text},
+#include "lib/abi/operators.def"
+});
+
+constexpr auto kPolicies = std::to_array<Named<TaskPolicy>>({
+    {TaskPolicy::kAuto, "auto"},
+#define ASK_POLICY(NAME, Name, number, text, meaning) {TaskPolicy::k##Name, text},
+#include "lib/abi/policies.def"
+});
+
+template <typename Table>
+std::vector<std::string> names_of(const Table& table) {
+    std::vector<std::string> names;
+    for (const auto& [value, name] : table) {
+        names.emplace_back(name);
+    }
+    return names;
+}
+
+template <typename Table>
+auto find_name(const Table& table, std::string_view name) {
+    const auto found = std::ranges::find(table, name, [](const auto& entry) { return entry.second; });
+    return found == table.end() ? std::nullopt : std::optional(found->first);
 }
 
 }  // namespace
 
+const std::vector<std::string>& task_op_names() {
+    static const std::vector<std::string> kNames = names_of(kOps);
+    return kNames;
+}
+
 std::string_view to_string(TaskOp op) {
-    const auto* const found = std::ranges::find(kOps, op, &std::pair<TaskOp, std::string_view>::first);
+    const auto* const found = std::ranges::find(kOps, op, &Named<TaskOp>::first);
     return found == kOps.end() ? "unknown" : found->second;
 }
 
 std::optional<TaskOp> parse_task_op(std::string_view text) {
-    const auto* const found = std::ranges::find(kOps, text, &std::pair<TaskOp, std::string_view>::second);
-    return found == kOps.end() ? std::nullopt : std::optional(found->first);
+    return find_name(kOps, text);
 }
 
-Result<> check_task_id(std::string_view id) {
-    if (id.empty() || id.size() > kMaxTaskId || !std::ranges::all_of(id, is_id_char)) {
-        return Error(Errc::kUsage, "task id '" + std::string(id.substr(0, 80)) + "' must be 1 to " +
-                                       std::to_string(kMaxTaskId) + " of A-Z a-z 0-9 _ -");
-    }
-    return {};
+const std::vector<std::string>& task_policy_names() {
+    static const std::vector<std::string> kNames = names_of(kPolicies);
+    return kNames;
+}
+
+std::optional<TaskPolicy> parse_task_policy(std::string_view text) {
+    return find_name(kPolicies, text);
 }
 
 std::string agent_socket_path(std::string_view chosen) {

@@ -15,14 +15,16 @@
 namespace ask::client {
 
 // How the values of equal keys are combined. kCount: every tuple counts as 1, whatever its value.
-enum class TaskOp : std::uint8_t { kSum, kCount, kMin, kMax };
+enum class TaskOp : std::uint8_t {
+#define ASK_OPERATOR(NAME, Name, number, text) k##Name,
+#define ASK_OPERATOR_AS(NAME, Name, AS, As, text) k##Name,
+#include "lib/abi/operators.def"
+};
 
 // "sum", "count", "min", "max".
+[[nodiscard]] const std::vector<std::string>& task_op_names();
 [[nodiscard]] std::string_view to_string(TaskOp op);
 [[nodiscard]] std::optional<TaskOp> parse_task_op(std::string_view text);
-
-// An id is 1 to 63 of A-Z a-z 0-9 _ - (it names directories and pins). kUsage otherwise.
-Result<> check_task_id(std::string_view id);
 
 // The agent's socket: `chosen` if not empty, else the environment's ASK_AGENT, else /run/ask/agent.sock. A
 // leading "unix:" is taken off.
@@ -30,38 +32,39 @@ Result<> check_task_id(std::string_view id);
 
 // Who keeps an aggregator of the switch that two keys want.
 enum class TaskPolicy : std::uint8_t {
-    kAuto,       // the switch chooses
-    kFirstCome,  // the paper's: whoever came first
-    kReplace,    // a hotter key takes a colder one's place
+    kAuto,  // the switch chooses
+#define ASK_POLICY(NAME, Name, number, text, meaning) k##Name,
+#include "lib/abi/policies.def"
 };
 
-// Tuples that the switch left to the receiver, by the reason it had.
+// "auto", "first-come", "replace".
+[[nodiscard]] const std::vector<std::string>& task_policy_names();
+[[nodiscard]] std::optional<TaskPolicy> parse_task_policy(std::string_view text);
+
+// Tuples that the switch left to the receiver, by the reason it had. The names are the list's
+// (lib/abi/stats.def), which has their texts: collision, overflow, contention, no_region.
 struct ReceiverTuples {
-    std::uint64_t collision = 0;   // another key held the aggregator
-    std::uint64_t long_key = 0;    // key or value fits no slot
-    std::uint64_t overflow = 0;    // the sum would have left int32
-    std::uint64_t contention = 0;  // several CPUs at one aggregator
-    std::uint64_t no_region = 0;   // no switch, or one without a region for the task
+#define ASK_LEFT_STAT(cause, text) std::uint64_t cause = 0;
+#include "lib/abi/stats.def"
+    std::uint64_t long_key = 0;  // key or value fits no slot
     [[nodiscard]] std::uint64_t total() const {
-        return collision + long_key + overflow + contention + no_region;
+        return long_key
+#define ASK_LEFT_STAT(cause, text) +cause
+#include "lib/abi/stats.def"
+            ;
     }
 };
 
 // Where a send's or a task's tuples went. After success: tuples_in = tuples_merged + tuples_sent, and
-// tuples_sent = tuples_switch + tuples_receiver.total().
+// tuples_sent = tuples_switch + tuples_receiver.total(). From the same list: tuples_in, tuples_merged,
+// tuples_sent, tuples_switch, tuples_evicted, packets_sent, packets_acked_by_switch, slots_filled,
+// slots_offered, retransmissions.
 struct TaskStats {
-    std::uint64_t tuples_in = 0;      // handed in
-    std::uint64_t tuples_merged = 0;  // joined with an equal key by the sender, before packing
-    std::uint64_t tuples_sent = 0;
-    std::uint64_t tuples_switch = 0;  // aggregated on the switch
-    // Partial results that hotter keys took out of aggregators, and that went on to the receiver.
-    std::uint64_t tuples_evicted = 0;
+#define ASK_SENDER_STAT(name, text) std::uint64_t name = 0;
+#define ASK_TAKEN_STAT(name, field, text) std::uint64_t field = 0;
+#define ASK_BESIDE_STAT(name, text) std::uint64_t name = 0;
+#include "lib/abi/stats.def"
     ReceiverTuples tuples_receiver;
-    std::uint64_t packets_sent = 0;  // first transmissions
-    std::uint64_t packets_acked_by_switch = 0;
-    std::uint64_t retransmissions = 0;
-    std::uint64_t slots_filled = 0;
-    std::uint64_t slots_offered = 0;               // slots x rows of all DATA packets
     std::vector<std::uint64_t> packets_by_tuples;  // DATA packets that carry 0, 1, 2 ... tuples
     double seconds = 0;
 };

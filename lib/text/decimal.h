@@ -7,11 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "lib/abi/limits.h"
 #include "lib/base/result.h"
 
 namespace ask {
 
-inline constexpr unsigned kMaxScale = 18;  // 10^18 is the largest power of ten within int64
+inline constexpr unsigned kMaxScale = ASK_MAX_SCALE;
 
 // Parses a whole decimal integer, `-?[0-9]+`, within int64. The error says what is wrong with it.
 Result<std::int64_t> parse_int64(std::string_view text);

@@ -13,7 +13,20 @@
 
 namespace ask {
 
-enum class Op : std::uint8_t { kSum = ASK_OP_SUM, kMin = ASK_OP_MIN, kMax = ASK_OP_MAX };
+enum class Op : std::uint8_t {
+#define ASK_OPERATOR(NAME, Name, number, text) k##Name = ASK_OP_##NAME,
+#include "lib/abi/operators.def"
+};
+
+// Whether there is such an operator: packets and messages may hold any number.
+[[nodiscard]] constexpr bool known_op(Op op) {
+    switch (op) {
+#define ASK_OPERATOR(NAME, Name, number, text) case Op::k##Name:
+#include "lib/abi/operators.def"
+        return true;
+    }
+    return false;
+}
 
 // Wide enough that no sum of int64 tuples wraps before the final check.
 __extension__ using Wide = __int128;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|blocks
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|lists|blocks
 
 set -euo pipefail
 
@@ -44,6 +44,22 @@ test_links() {
     finds './bad.md:2: ../../etc/passwd leads nowhere' "$here/check_links" "$scratch"
     printf '[anchor](docs/a.md#two)\n' >"$scratch/bad.md"
     finds 'has no heading for #two' "$here/check_links" "$scratch"
+}
+
+# shellcheck disable=SC2016  # backticks of Markdown
+test_lists() {
+    "$here/check_lists" "$here/../.." || fail "documents and lists differ (above)"
+    mkdir "$scratch/tree"
+    (cd "$here/../.." && cp -r --parents docs/*.md lib/abi tools/cli/cli.cpp loader/config.cpp proto "$scratch/tree")
+    sed -i 's/^ASK_LEFT_STAT(overflow/ASK_LEFT_STAT(busy, "somebody was busy")\n&/; s/tuples handed in/tuples given/' \
+        "$scratch/tree/lib/abi/stats.def"
+    finds 'has no row: | `.busy` | somebody was busy |' "$here/check_lists" "$scratch/tree"
+    finds 'has no row: | `tuples_in` | tuples given |' "$here/check_lists" "$scratch/tree"
+    "$here/check_lists" --fix "$scratch/tree" || fail "cannot write the rows"
+    grep -A1 -F '| `.collision` |' "$scratch/tree/docs/commands.md" | grep -qF '| `.busy` | somebody was busy |' ||
+        fail "a new row is not behind the one before it"
+    sed -i 's/^#define ASK_MAX_SENDERS .*/#define ASK_MAX_SENDERS 77u/' "$scratch/tree/lib/abi/limits.h"
+    finds 'should say "1 to 77 "' "$here/check_lists" "$scratch/tree"
 }
 
 test_index() {
@@ -152,6 +168,6 @@ until_true() {
     done
 }
 
-[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|figures|blocks" >&2 && exit 2; }
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|figures|lists|blocks" >&2 && exit 2; }
 "test_$1"
 echo "ok $1"

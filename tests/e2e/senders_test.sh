@@ -141,7 +141,7 @@ gone() {
 
 # The flag, its documents and the agents agree.
 limit_of_senders() {
-    local -r limit=$(sed -n 's/.*kMaxSenders = \([0-9]*\);.*/\1/p' "$root/lib/engine/limits.h")
+    local -r limit=$(sed -nE 's/^#define ASK_MAX_SENDERS ([0-9]+)u?.*/\1/p' "$root/lib/abi/limits.h")
     local at
     grep -q "how many sends make the task whole, 1 to $limit " "$root/docs/commands.md" ||
         fail "docs/commands.md has another limit of --senders than $limit"

@@ -91,7 +91,7 @@ void check_sample(const v1::KeySample& message, std::uint32_t payload_limit) {
     if (!sample) {
         return;
     }
-    const auto again = sample_from_proto(client::sample_to_proto(*sample));
+    const auto again = sample_from_proto(sample_to_proto(*sample));
     require(again.ok() && *again == *sample, "a sample is the same there and back");
     KeySample twice = *sample;
     add_sample(twice, *sample);

@@ -7,20 +7,19 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <string>
 
+#include "lib/abi/limits.h"
 #include "lib/base/standard_fds.h"
 #include "lib/client/receive_session.h"
-#include "lib/engine/limits.h"
 #include "lib/text/decimal.h"
-#include "lib/text/stats_json.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
+#include "tools/cli/stats_json.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/swap_flag.h"
 
@@ -49,10 +48,6 @@ struct Flags {
     [[nodiscard]] bool to_stdout() const { return output == "-"; }
 };
 
-const std::map<std::string, client::TaskPolicy> kPolicies{{"auto", client::TaskPolicy::kAuto},
-                                                          {"first-come", client::TaskPolicy::kFirstCome},
-                                                          {"replace", client::TaskPolicy::kReplace}};
-
 void add_flags(CLI::App& app, Flags& flags) {
     add_common_flags(app, flags.common);
     app.add_option("--output", flags.output,
@@ -60,10 +55,10 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("FILE")
         ->capture_default_str();
     app.add_option("--senders", flags.senders, "how many sends make the task whole")
-        ->check(CLI::Range(1U, kMaxSenders))
+        ->check(CLI::Range(1U, ASK_MAX_SENDERS))
         ->type_name("N");
     app.add_option("--op", flags.op, "how values of equal keys are combined: sum, count, min or max")
-        ->check(CLI::IsMember({"sum", "count", "min", "max"}))
+        ->check(CLI::IsMember(client::task_op_names()))
         ->type_name("OP")
         ->capture_default_str();
     app.add_option("--scale", flags.scale,
@@ -92,7 +87,7 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option("--policy", flags.policy,
                    "who keeps an aggregator that two keys want: first-come, replace (a hotter key takes a "
                    "colder one's place) or auto")
-        ->check(CLI::IsMember(kPolicies))
+        ->check(CLI::IsMember(client::task_policy_names()))
         ->type_name("P")
         ->capture_default_str();
     app.add_flag(
@@ -140,7 +135,7 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.swap = *swap;
     options.no_switch = flags.no_switch;
     options.require_region = flags.require_region;
-    options.policy = kPolicies.at(flags.policy);
+    options.policy = client::parse_task_policy(flags.policy).value_or(client::TaskPolicy::kAuto);
     options.allow_incomplete = flags.allow_incomplete;
     options.default_geometry = flags.geometry == "default";
     if (flags.geometry != "auto" && !options.default_geometry) {

@@ -10,7 +10,6 @@
 
 #include "lib/base/standard_fds.h"
 #include "lib/client/send_session.h"
-#include "lib/text/stats_json.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/input.h"
@@ -19,6 +18,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
 #include "tools/cli/sampling.h"
+#include "tools/cli/stats_json.h"
 #include "tools/cli/stop_signals.h"
 
 namespace ask::cli {

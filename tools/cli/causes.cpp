@@ -26,12 +26,19 @@ Cause long_keys(std::uint64_t tuples, const TaskSetup& setup) {
             longer_slots ? "--geometry auto, or one with a larger m, takes longer keys" : ""};
 }
 
-Cause no_region(std::uint64_t tuples, const TaskSetup& setup) {
-    if (setup.aggregators > 0) {
-        return {"no region", tuples, "the switch was off their path",
-                "make the senders' routes to the receiver lead through it"};
+// What is known of a cause besides what the list says.
+void advise(Cause& cause, const TaskSetup& setup) {
+    if (cause.name == "collision") {
+        cause.advice = collision_advice(setup);
+    } else if (cause.name == "contention") {
+        cause.advice = "ask-switchd with memory = \"pipelines\"";
+    } else if (cause.name == "no_region") {
+        const bool off_path = setup.aggregators > 0;
+        cause.name = "no region";
+        cause.why =
+            off_path ? "the switch was off their path" : "no switch, or no memory on it for this task";
+        cause.advice = off_path ? "make the senders' routes to the receiver lead through it" : setup.note;
     }
-    return {"no region", tuples, "no switch, or no memory on it for this task", setup.note};
 }
 
 // The cause of most tuples that something can be done about.
@@ -60,15 +67,14 @@ std::string summary(const std::string& task, const client::TaskStats& stats, con
 }  // namespace
 
 std::vector<Cause> causes_of(const client::TaskStats& stats, const TaskSetup& setup) {
-    const client::ReceiverTuples& receiver = stats.tuples_receiver;
-    return {
-        {"collision", receiver.collision, "another key held the aggregator", collision_advice(setup)},
-        long_keys(receiver.long_key, setup),
-        {"overflow", receiver.overflow, "the sum would have left int32 on the switch", ""},
-        {"contention", receiver.contention, "several CPUs of the switch were at one aggregator",
-         "ask-switchd with memory = \"pipelines\""},
-        no_region(receiver.no_region, setup),
-    };
+    std::vector<Cause> causes;
+#define ASK_LEFT_STAT(cause, text) causes.push_back({#cause, stats.tuples_receiver.cause, text, ""});
+#include "lib/abi/stats.def"
+    causes.insert(causes.begin() + 1, long_keys(stats.tuples_receiver.long_key, setup));
+    for (Cause& cause : causes) {
+        advise(cause, setup);
+    }
+    return causes;
 }
 
 std::string receive_summary(const std::string& task, const client::TaskStats& stats, const TaskSetup& setup) {

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "lib/abi/limits.h"
+
 namespace ask::cli {
 
 int parse(CLI::App& app, int argc, char** argv) {
@@ -28,7 +30,7 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
         ->type_name("ID");
     app.add_option("--deadline", flags.deadline_seconds,
                    "fail when something does not happen, or nothing moves on, for this long")
-        ->check(CLI::Range(1.0, 86400.0))
+        ->check(CLI::Range(double{ASK_MIN_DEADLINE}, double{ASK_MAX_DEADLINE}))
         ->type_name("SECONDS")
         ->capture_default_str();
     app.add_option("--stats", flags.stats_file, "write statistics to this file, as JSON")->type_name("FILE");

@@ -15,6 +15,7 @@
 
 #include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/rpc/credentials.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
 
@@ -52,7 +53,7 @@ Error explain(const grpc::Status& status, const std::string& who, const std::str
 std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kLongestAnswer);
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    return grpc::CreateCustomChannel(address, rpc_credentials(), arguments);
 }
 
 // unix:PATH takes absolute and relative paths.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/client/convert.h"
+#include "lib/rpc/flow_stats.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/names.h"
 #include "tools/cli/table.h"
@@ -163,13 +164,7 @@ v1::FlowStats with_switch_part(v1::FlowStats stats, const v1::SwitchTask* on_swi
     if (on_switch == nullptr || stats.tuples_switch() != 0) {
         return stats;
     }
-    const v1::FlowStats& from = on_switch->stats();
-    stats.set_tuples_switch(from.tuples_switch());
-    stats.set_tuples_collision(from.tuples_collision());
-    stats.set_tuples_overflow(from.tuples_overflow());
-    stats.set_tuples_contention(from.tuples_contention());
-    stats.set_tuples_no_region(from.tuples_no_region());
-    stats.set_tuples_evicted(from.tuples_evicted());
+    copy_switch_part(stats, on_switch->stats());
     return stats;
 }
 

@@ -6,13 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "lib/abi/limits.h"
 #include "lib/text/decimal.h"
 #include "lib/text/escape.h"
 
 namespace ask::cli {
 namespace {
 
-constexpr std::uint32_t kMaxColumn = 65535;
+constexpr std::uint32_t kMaxColumn = ASK_MAX_COLUMN;
 constexpr std::size_t kMaxKeyColumns = 16;
 constexpr std::uint64_t kMostSkipped = std::uint64_t{1} << 62U;
 

@@ -42,7 +42,14 @@ std::string enum_text(const google::protobuf::EnumValueDescriptor& value) {
 }
 
 std::string policy_text(v1::Policy policy) {
-    return policy == v1::POLICY_REPLACE ? "replace" : "first-come";
+    switch (policy) {
+#define ASK_POLICY(NAME, Name, number, text, meaning) \
+    case v1::POLICY_##NAME:                           \
+        return text;
+#include "lib/abi/policies.def"
+        default:
+            return "first-come";
+    }
 }
 
 std::string op_text(v1::Operator op) {

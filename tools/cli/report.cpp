@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 
+#include "lib/rpc/flow_stats.h"
 #include "tools/cli/names.h"
 #include "tools/cli/table.h"
 
@@ -154,15 +155,12 @@ std::string tasks_text(const v1::SwitchStatus& status, bool /*all*/) {
                  {"RECEIVER"}});
     for (const v1::SwitchTask& task : status.tasks()) {
         const v1::FlowStats& stats = task.stats();
-        const std::uint64_t left = stats.tuples_collision() + stats.tuples_overflow() +
-                                   stats.tuples_contention() + stats.tuples_no_region() +
-                                   stats.tuples_evicted();
         table.add({task.id(), op_text(task.op()), geometry_text(task.geometry()),
                    task.aggregators() == 0 ? "none" : policy_text(task.policy()),
                    task.aggregators() == 0 ? "none" : grouped(task.aggregators()),
                    bytes_text(task.region_bytes()), std::to_string(task.flows()),
-                   grouped(stats.tuples_switch()), grouped(left), duration_text(task.lease_left_seconds()),
-                   task.receiver()});
+                   grouped(stats.tuples_switch()), grouped(tuples_sent_on(stats)),
+                   duration_text(task.lease_left_seconds()), task.receiver()});
     }
     return table.empty() ? "no tasks\n" : table.text();
 }

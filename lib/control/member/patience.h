@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/abi/limits.h"
 #include "lib/base/result.h"
 #include "lib/base/runtime.h"
 
@@ -31,8 +32,8 @@ inline constexpr milliseconds kSessionTick{500};
 // Of a task: what the application asks for (0: the agent's own), from a second, in which agents hear of each
 // other several times, to a day.
 [[nodiscard]] inline Result<milliseconds> task_deadline(std::uint32_t asked_ms, unsigned own_seconds) {
-    constexpr milliseconds kShortest{1000};
-    constexpr milliseconds kLongest{86400000};
+    constexpr milliseconds kShortest{ASK_MIN_DEADLINE * 1000};
+    constexpr milliseconds kLongest{ASK_MAX_DEADLINE * 1000};
     const milliseconds wanted = asked_ms == 0 ? milliseconds(own_seconds * 1000LL) : milliseconds(asked_ms);
     if (wanted < kShortest || wanted > kLongest) {
         return Error(Errc::kUsage,

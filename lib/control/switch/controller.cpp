@@ -9,6 +9,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/tuples/switch_counts.h"
+
 namespace ask {
 
 Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
@@ -139,17 +141,7 @@ Result<ask_flow_stats> Controller::flow_stats(std::uint32_t index) const {
     ASK_TRY(parts, "flow " + std::to_string(index));
     ask_flow_stats sum{};
     for (const ask_flow_stats& part : *parts) {
-        sum.packets_new += part.packets_new;
-        sum.packets_seen += part.packets_seen;
-        sum.packets_acked += part.packets_acked;
-        sum.packets_forwarded += part.packets_forwarded;
-        sum.tuples_aggregated += part.tuples_aggregated;
-        sum.tuples_collision += part.tuples_collision;
-        sum.tuples_overflow += part.tuples_overflow;
-        sum.tuples_contention += part.tuples_contention;
-        sum.tuples_no_region += part.tuples_no_region;
-        sum.tuples_evicted += part.tuples_evicted;
-        sum.long_packets += part.long_packets;
+        add(sum, part);
     }
     return sum;
 }
@@ -232,12 +224,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
         const auto stats = flow_stats(it->second.index);
         ASK_PASS(stats);
         out.flows++;
-        out.stats.tuples_aggregated += stats->tuples_aggregated;
-        out.stats.tuples_collision += stats->tuples_collision;
-        out.stats.tuples_overflow += stats->tuples_overflow;
-        out.stats.tuples_contention += stats->tuples_contention;
-        out.stats.tuples_no_region += stats->tuples_no_region;
-        out.stats.tuples_evicted += stats->tuples_evicted;
+        add(out.stats, *stats);
     }
     return out;
 }

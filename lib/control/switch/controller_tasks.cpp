@@ -9,20 +9,15 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
 
 namespace ask {
 namespace {
 
 Result<> check_text(const TaskRequest& request) {
-    const auto allowed = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-               c == '-';
-    };
-    if (request.id.empty() || request.id.size() >= sizeof(ask_task_meta::id) ||
-        !std::ranges::all_of(request.id, allowed)) {
-        return Error(Errc::kInput, "a task id is 1 to 63 of A-Z a-z 0-9 _ -");
-    }
+    static_assert(sizeof(ask_task_meta::id) == ASK_MAX_TASK_ID + 1);
+    ASK_PASS(check_task_id(request.id));
     const auto printable = [](char c) { return c > ' ' && c <= '~'; };
     if (request.receiver.size() >= sizeof(ask_task_meta::receiver) ||
         !std::ranges::all_of(request.receiver, printable)) {

@@ -157,7 +157,7 @@ TEST_CASE("a key sample comes out as it went in, and one that cannot be is refus
         sampler.add(key, 1);
     }
     const KeySample sample = sampler.finish(77);
-    const v1::KeySample good = client::sample_to_proto(sample);
+    const v1::KeySample good = sample_to_proto(sample);
     const auto back = sample_from_proto(good);
     REQUIRE(back.ok());
     CHECK(*back == sample);

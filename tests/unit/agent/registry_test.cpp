@@ -251,7 +251,7 @@ TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answe
     request.set_payload_limit(1400);
     KeySampler sampler;
     sampler.add("word", 1);
-    *request.mutable_sample() = client::sample_to_proto(sampler.finish(9));
+    *request.mutable_sample() = sample_to_proto(sampler.finish(9));
     // Not held back: nobody said for how long.
     CHECK(fixture.registry.look_up(request).error().code() == Errc::kUnknown);
     await(*task->mailbox, SessionEvent::Kind::kChanged);

@@ -10,7 +10,7 @@
 #include "lib/client/receive_session.h"
 #include "lib/client/task.h"
 
-namespace ask {
+namespace ask::cli {
 
 // A JSON object, indented, ending in a newline. `runs`: how often everything was sent; more than once if a
 // switch lost what it had. `lines_skipped`: malformed ones.
@@ -20,4 +20,4 @@ namespace ask {
 [[nodiscard]] std::string receive_stats_json(const client::ReceiveInfo& info,
                                              const client::ReceiveReport& report);
 
-}  // namespace ask
+}  // namespace ask::cli

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/text/stats_json.h"
+#include "tools/cli/stats_json.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-namespace ask {
+#include "lib/client/convert.h"
+#include "lib/rpc/flow_stats.h"
+
+namespace ask::cli {
 namespace {
 
 client::TaskStats sample() {
@@ -14,7 +17,7 @@ client::TaskStats sample() {
     stats.tuples_sent = 80;
     stats.tuples_switch = 65;
     stats.tuples_evicted = 7;
-    stats.tuples_receiver = {.collision = 5, .long_key = 4, .overflow = 3, .contention = 2, .no_region = 1};
+    stats.tuples_receiver = {.collision = 5, .overflow = 3, .contention = 2, .no_region = 1, .long_key = 4};
     stats.packets_sent = 9;
     stats.packets_acked_by_switch = 6;
     stats.retransmissions = 1;
@@ -33,6 +36,26 @@ TEST_CASE("statistics carry every key under its documented name") {
         "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,
         "slots_filled_ratio": 0.5, "packets_by_tuples": [0, 2, 7],
         "retransmissions": 1, "seconds": 0.25, "runs": 1, "lines_skipped": 7})"));
+}
+
+TEST_CASE("whatever the list says that a switch counts comes out under its name, once") {
+    ask_flow_stats counted{};
+    std::uint64_t next = 1;
+#define ASK_TAKEN_STAT(name, field, text) counted.name = next++;
+#define ASK_LEFT_STAT(cause, text) counted.tuples_##cause = next++;
+#define ASK_BESIDE_STAT(name, text) counted.name = next++;
+#include "lib/abi/stats.def"
+    v1::FlowStats told;
+    set_switch_part(told, counted);
+    v1::FlowStats twice;
+    add_stats(twice, told);
+    add_switch_part(twice, told);
+    copy_switch_part(told, twice);
+    const auto json = nlohmann::json::parse(send_stats_json(client::stats_from_proto(told), 1, 0));
+#define ASK_TAKEN_STAT(name, field, text) CHECK(json[#field] == 2 * counted.name);
+#define ASK_LEFT_STAT(cause, text) CHECK(json["tuples_receiver"][#cause] == 2 * counted.tuples_##cause);
+#define ASK_BESIDE_STAT(name, text) CHECK(json[#name] == 2 * counted.name);
+#include "lib/abi/stats.def"
 }
 
 TEST_CASE("a receiver's statistics list the senders") {
@@ -65,4 +88,4 @@ TEST_CASE("a receiver's statistics list the senders") {
 }
 
 }  // namespace
-}  // namespace ask
+}  // namespace ask::cli

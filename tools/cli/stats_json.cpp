@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/text/stats_json.h"
+#include "tools/cli/stats_json.h"
 
 #include <nlohmann/json.hpp>
 
-namespace ask {
+namespace ask::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -14,23 +14,23 @@ double filled_ratio(const client::TaskStats& stats) {
                : static_cast<double>(stats.slots_filled) / static_cast<double>(stats.slots_offered);
 }
 
+// "tuples_receiver", with the sum first.
+Json& left_of(Json& json, const client::ReceiverTuples& tuples) {
+    Json& left = json["tuples_receiver"];
+    if (left.is_null()) {
+        left = {{"total", tuples.total()}, {"long", tuples.long_key}};
+    }
+    return left;
+}
+
 void put_stats(Json& json, const client::TaskStats& stats) {
-    const client::ReceiverTuples& receiver = stats.tuples_receiver;
-    json["tuples_in"] = stats.tuples_in;
-    json["tuples_merged"] = stats.tuples_merged;
-    json["tuples_sent"] = stats.tuples_sent;
-    json["tuples_switch"] = stats.tuples_switch;
-    json["tuples_evicted"] = stats.tuples_evicted;
-    json["tuples_receiver"] = {{"total", receiver.total()},         {"collision", receiver.collision},
-                               {"long", receiver.long_key},         {"overflow", receiver.overflow},
-                               {"contention", receiver.contention}, {"no_region", receiver.no_region}};
-    json["packets_sent"] = stats.packets_sent;
-    json["packets_acked_by_switch"] = stats.packets_acked_by_switch;
-    json["slots_filled"] = stats.slots_filled;
-    json["slots_offered"] = stats.slots_offered;
+#define ASK_SENDER_STAT(name, text) json[#name] = stats.name;
+#define ASK_TAKEN_STAT(name, field, text) json[#field] = stats.field;
+#define ASK_LEFT_STAT(cause, text) left_of(json, stats.tuples_receiver)[#cause] = stats.tuples_receiver.cause;
+#define ASK_BESIDE_STAT(name, text) json[#name] = stats.name;
+#include "lib/abi/stats.def"
     json["slots_filled_ratio"] = filled_ratio(stats);
     json["packets_by_tuples"] = stats.packets_by_tuples;
-    json["retransmissions"] = stats.retransmissions;
     json["seconds"] = stats.seconds;
 }
 
@@ -74,4 +74,4 @@ std::string receive_stats_json(const client::ReceiveInfo& info, const client::Re
     return dump(json);
 }
 
-}  // namespace ask
+}  // namespace ask::cli
