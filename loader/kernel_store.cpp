@@ -124,7 +124,7 @@ class KernelStore final : public SwitchStore {
           barrier_(std::move(barrier)),
           task_table_(std::move(task_table)),
           presence_(std::move(presence)) {
-        for (unsigned number = 0; number < ASK_DATA_PROGRAMS; ++number) {
+        for (unsigned number = 0; number < ASK_SERVICE_PROGRAMS; ++number) {
             regions_.emplace_back(*programs_, static_cast<std::uint8_t>(number));
         }
     }
