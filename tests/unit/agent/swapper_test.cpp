@@ -146,7 +146,7 @@ struct Bench {
     // As many tuples as make a swap due.
     void arrive() const {
         RxVerdict verdict;
-        verdict.tuples = kSwapAfter;
+        verdict.items = kSwapAfter;
         arrivals->note(verdict);
     }
     void await_swaps(std::uint64_t count) const {
