@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "agent/convert.h"
-#include "agent/mailbox.h"
 #include "agent/memfd_table.h"
-#include "agent/swapper.h"
 #include "lib/client/result_map.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/swapper.h"
 #include "lib/engine/packet.h"
 #include "lib/engine/receiver.h"
 #include "lib/net/frame.h"
