@@ -15,6 +15,8 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/fuzz/fuzz.h"
@@ -158,27 +160,46 @@ void run(const Bytes& bytes) {
     current = nullptr;
 }
 
-std::vector<Bytes> read_corpus(const std::filesystem::path& path) {
-    std::vector<std::filesystem::path> files;
-    if (std::filesystem::is_directory(path)) {
-        for (const auto& entry : std::filesystem::directory_iterator(path)) {
-            files.push_back(entry.path());
-        }
-    } else if (std::filesystem::exists(path)) {
-        files.push_back(path);
-    }
-    std::ranges::sort(files);
-    std::vector<Bytes> corpus;
-    for (const auto& file : files) {
-        std::ifstream in(file, std::ios::binary);
-        corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-    }
-    return corpus;
+bool parse_number(std::string_view text, std::uint64_t& value, int base = 10) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    return error == std::errc() && end == text.data() + text.size();
 }
 
-bool parse_number(std::string_view text, std::uint64_t& value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
+// The files of an archive as tools/fuzz makes them (ustar: a block of header, then the bytes in whole
+// blocks). Nothing if it is damaged.
+std::vector<Bytes> read_archive(const Bytes& archive) {
+    constexpr std::size_t kBlock = 512;
+    constexpr std::size_t kSizeAt = 124;
+    constexpr std::size_t kSizeDigits = 11;
+    std::vector<Bytes> files;
+    std::size_t at = 0;
+    // A block of zeros ends it.
+    while (at + kBlock <= archive.size() && archive[at] != 0) {
+        const std::string digits(archive.begin() + static_cast<std::ptrdiff_t>(at + kSizeAt),
+                                 archive.begin() + static_cast<std::ptrdiff_t>(at + kSizeAt + kSizeDigits));
+        std::uint64_t size = 0;
+        at += kBlock;
+        if (!parse_number(digits, size, 8) || size > archive.size() - at) {
+            return {};
+        }
+        const auto from = archive.begin() + static_cast<std::ptrdiff_t>(at);
+        files.emplace_back(from, from + static_cast<std::ptrdiff_t>(size));
+        at += (size + kBlock - 1) / kBlock * kBlock;
+    }
+    return files;
+}
+
+// Of an archive, or one input.
+std::vector<Bytes> read_corpus(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) {
+        return {};
+    }
+    Bytes bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    if (path.extension() == ".tar") {
+        return read_archive(bytes);
+    }
+    return {std::move(bytes)};
 }
 
 }  // namespace
@@ -189,7 +210,7 @@ int main(int argc, char** argv) {
     std::uint64_t runs = 0;
     std::uint64_t seed = 0;
     if (args.size() != 4 || !parse_number(args[2], runs) || !parse_number(args[3], seed)) {
-        std::fprintf(stderr, "Usage: %s CORPUS|INPUT RUNS SEED\n", name.c_str());
+        std::fprintf(stderr, "Usage: %s CORPUS.tar|INPUT RUNS SEED\n", name.c_str());
         return 2;
     }
     const std::vector<Bytes> corpus = read_corpus(args[1]);
