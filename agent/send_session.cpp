@@ -434,15 +434,15 @@ Result<> SendSession::begin_stream(const v1::JoinReply& reply) {
     lease_->bypassed = local_ && lease_->registered.switch_id != 0;
 
     StreamStart start;
-    start.flow = {.instance = offer_.instance(),
-                  .channel = lease_->id,
-                  .incarnation = lease_->incarnation,
-                  .secret = *secret,
-                  .mark = *mark,
-                  .op = *op,
-                  .geometry = *geometry,
-                  .first_seq = stream_state().next_seq,
-                  .slot_map = std::move(slot_map)};
+    start.flow = {{.instance = offer_.instance(),
+                   .channel = lease_->id,
+                   .incarnation = lease_->incarnation,
+                   .secret = *secret,
+                   .mark = *mark,
+                   .first_seq = stream_state().next_seq},
+                  *op,
+                  *geometry,
+                  std::move(slot_map)};
     start.counts = request_.as_count() || reply.op() == v1::OPERATOR_COUNT;
     start.local = local_;
     start.addresses = path->addresses;

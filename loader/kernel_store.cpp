@@ -132,11 +132,11 @@ class KernelStore final : public SwitchStore {
     const ask_meta& meta() const override { return plane_.meta(); }
     bool adopted() const override { return plane_.adopted(); }
 
-    std::optional<SwitchPort> port(std::uint32_t ifindex) const override {
+    std::optional<AttachedPort> port(std::uint32_t ifindex) const override {
         const Port* port = ports_.find(ifindex);
         return port == nullptr ? std::nullopt : std::optional(describe(*port));
     }
-    Result<SwitchPort> route_to(std::uint32_t address) const override {
+    Result<AttachedPort> route_to(std::uint32_t address) const override {
         const auto port = ports_.route_to(address);
         ASK_PASS(port);
         return describe(*port);
@@ -220,7 +220,7 @@ class KernelStore final : public SwitchStore {
     std::span<const ask_presence> presence() const override { return presence_.span(); }
 
  private:
-    static SwitchPort describe(const Port& port) {
+    static AttachedPort describe(const Port& port) {
         return {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu};
     }
     [[nodiscard]] std::filesystem::path path(const std::string& id, TaskPin what) const {

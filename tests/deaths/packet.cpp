@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/unique_fd.h"
+#include "lib/tuples/types.h"
 
 namespace {
 

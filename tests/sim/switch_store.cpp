@@ -244,8 +244,8 @@ class SimStore final : public SwitchStore {
     const ask_meta& meta() const override { return meta_; }
     bool adopted() const override { return true; }
 
-    std::optional<SwitchPort> port(std::uint32_t ifindex) const override { return describe(ifindex); }
-    Result<SwitchPort> route_to(std::uint32_t address) const override {
+    std::optional<AttachedPort> port(std::uint32_t ifindex) const override { return describe(ifindex); }
+    Result<AttachedPort> route_to(std::uint32_t address) const override {
         const std::uint32_t host = host_of(address);
         const std::uint32_t at = network_.switch_of(host);
         return describe(at == number_ ? port_to_host(host) : port_to_switch(at));
@@ -370,7 +370,7 @@ class SimStore final : public SwitchStore {
     std::span<const ask_presence> presence() const override { return {maps_.presence, maps_.cpus}; }
 
  private:
-    static SwitchPort describe(std::uint32_t ifindex) {
+    static AttachedPort describe(std::uint32_t ifindex) {
         return {.name = "p" + std::to_string(ifindex), .ifindex = ifindex, .mtu = kMtu};
     }
 

@@ -82,7 +82,7 @@ class RegionView {
     [[nodiscard]] virtual std::span<ask_aggregator> span() const = 0;
 };
 
-struct SwitchPort {
+struct AttachedPort {
     std::string name;
     std::uint32_t ifindex = 0;
     std::uint32_t mtu = 0;  // bytes
@@ -103,9 +103,9 @@ class SwitchStore {
     [[nodiscard]] virtual const ask_meta& meta() const = 0;
     [[nodiscard]] virtual bool adopted() const = 0;
 
-    [[nodiscard]] virtual std::optional<SwitchPort> port(std::uint32_t ifindex) const = 0;
+    [[nodiscard]] virtual std::optional<AttachedPort> port(std::uint32_t ifindex) const = 0;
     // The port behind which an IPv4 address (host byte order) is. kInput: behind none.
-    [[nodiscard]] virtual Result<SwitchPort> route_to(std::uint32_t address) const = 0;
+    [[nodiscard]] virtual Result<AttachedPort> route_to(std::uint32_t address) const = 0;
 
     // lib/abi/map_types.h says what is in which.
     [[nodiscard]] virtual const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const = 0;

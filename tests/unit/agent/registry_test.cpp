@@ -15,6 +15,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "agent/convert.h"
+#include "agent/switch_client.h"
 #include "lib/client/convert.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
