@@ -13,6 +13,7 @@
 
 #include "lib/base/standard_fds.h"
 #include "lib/bpf/kernel.h"
+#include "lib/control/switch/controller.h"
 #include "lib/daemon/config.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
@@ -20,7 +21,6 @@
 #include "lib/daemon/service.h"
 #include "lib/rpc/credentials.h"
 #include "loader/config.h"
-#include "lib/control/switch/controller.h"
 #include "loader/data_plane.h"
 #include "loader/kernel_store.h"
 #include "loader/metrics.h"

@@ -35,11 +35,10 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     auto store = make_kernel_store(rig->plane_, rig->pins_, rig->ports_);
     ASK_PASS(store);
     rig->store_ = std::move(*store);
-    auto controller = Controller::create(*rig->store_,
-                                         {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
-                                          .allow_over_budget = false,
-                                          .lease = std::chrono::seconds(3600),
-                                          .rcu_only = swap_barrier == "rcu"});
+    auto controller = Controller::create(*rig->store_, {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
+                                                        .allow_over_budget = false,
+                                                        .lease = std::chrono::seconds(3600),
+                                                        .rcu_only = swap_barrier == "rcu"});
     ASK_PASS(controller);
     rig->controller_ = std::move(*controller);
     rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
