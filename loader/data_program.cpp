@@ -14,12 +14,12 @@
 namespace ask {
 namespace {
 
-using Skeleton = bpf::Skeleton<tuples_bpf>;
+using TuplesSkeleton = bpf::Skeleton<tuples_bpf>;
 
 // The end of what the verifier said is where it says why.
 constexpr std::size_t kLogTail = 400;
 
-Result<> share_maps(const Skeleton& skeleton, const MapFinder& find_map) {
+Result<> share_maps(const TuplesSkeleton& skeleton, const MapFinder& find_map) {
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, skeleton.object()) {
         const std::string name = bpf_map__name(map);
@@ -46,7 +46,7 @@ Result<UniqueFd> keep(int fd) {
 }  // namespace
 
 Result<DataProgram> load_data_program(const ask_meta& meta, int region, const MapFinder& find_map) {
-    auto skeleton = Skeleton::open("tuples");
+    auto skeleton = TuplesSkeleton::open("tuples");
     ASK_PASS(skeleton);
     auto& opened = *skeleton;
     opened->rodata->ask_memory = meta.memory;
