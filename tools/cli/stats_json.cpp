@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/cli/to_json.h"
+
 namespace ask::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double filled_ratio(const client::TaskStats& stats) {
     return stats.slots_offered == 0
@@ -32,11 +32,6 @@ void put_stats(Json& json, const client::TaskStats& stats) {
     json["slots_filled_ratio"] = filled_ratio(stats);
     json["packets_by_tuples"] = stats.packets_by_tuples;
     json["seconds"] = stats.seconds;
-}
-
-// Names come from other hosts and may be any bytes.
-std::string dump(const Json& json) {
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -24,15 +24,15 @@ using namespace ask::test;
 
 namespace {
 
-constexpr std::uint64_t kInstance = 77;
+constexpr std::uint64_t kSwapped = 77;
 constexpr std::uint64_t kSwapAfter = 10;  // tuples
 
 // Only what the swapper calls does anything.
-class ScriptedSwitch final : public SwitchPort {
+class SteppedSwitch final : public SwitchPort {
  public:
     using Fetch = std::function<Result<FetchedCopy>(unsigned call, CallCancel* cancel)>;
     using Confirm = std::function<Result<>(unsigned call)>;
-    ScriptedSwitch(Fetch fetch, Confirm confirm) : fetch_(std::move(fetch)), confirm_(std::move(confirm)) {}
+    SteppedSwitch(Fetch fetch, Confirm confirm) : fetch_(std::move(fetch)), confirm_(std::move(confirm)) {}
 
     [[nodiscard]] const std::string& address() const override { return address_; }
     Result<v1::SwitchInfo> info(milliseconds /*wait*/, CallCancel* /*cancel*/) override { return none(); }
@@ -131,10 +131,10 @@ std::map<std::string, std::int64_t> sums_in(ResultTable& table, const Blocks& bl
 }
 
 struct Bench {
-    explicit Bench(std::shared_ptr<ScriptedSwitch> scripted)
+    explicit Bench(std::shared_ptr<SteppedSwitch> scripted)
         : at(std::move(scripted)),
           swapper(std::make_unique<Swapper>(Swapper::Options{.id = "t",
-                                                             .instance = kInstance,
+                                                             .instance = kSwapped,
                                                              .mark = {},
                                                              .client = at,
                                                              .standstill = milliseconds(10000),
@@ -157,7 +157,7 @@ struct Bench {
         REQUIRE(swapper->swaps() == count);
     }
 
-    std::shared_ptr<ScriptedSwitch> at;
+    std::shared_ptr<SteppedSwitch> at;
     std::shared_ptr<Blocks> blocks = std::make_shared<Blocks>();
     std::shared_ptr<TaskArrivals> arrivals = std::make_shared<TaskArrivals>();
     std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
@@ -168,7 +168,7 @@ struct Bench {
 
 TEST_CASE("a copy is merged once, though fetching and confirming it took several tries") {
     const Error away(Errc::kUnavailable, "away");
-    const auto scripted = std::make_shared<ScriptedSwitch>(
+    const auto scripted = std::make_shared<SteppedSwitch>(
         [&](unsigned call, CallCancel* /*cancel*/) -> Result<FetchedCopy> {
             return call == 1 ? Result<FetchedCopy>(away) : copy_of("key", 5);
         },
@@ -193,7 +193,7 @@ TEST_CASE("a copy is merged once, though fetching and confirming it took several
 }
 
 TEST_CASE("what the switch has lost is told to the session, and ends the swaps") {
-    const auto scripted = std::make_shared<ScriptedSwitch>(
+    const auto scripted = std::make_shared<SteppedSwitch>(
         [](unsigned /*call*/, CallCancel* /*cancel*/) -> Result<FetchedCopy> {
             return Error(Errc::kSwitchLost, "restarted");
         },
@@ -215,7 +215,7 @@ TEST_CASE("a session that ends does not wait for a switch that hangs") {
         bool over = false;
     };
     const auto hang = std::make_shared<Hang>();
-    const auto scripted = std::make_shared<ScriptedSwitch>(
+    const auto scripted = std::make_shared<SteppedSwitch>(
         [hang](unsigned /*call*/, CallCancel* cancel) -> Result<FetchedCopy> {
             const CancelScope scope(cancel, [hang] {
                 const Guard lock(hang->mutex);
