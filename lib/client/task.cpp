@@ -29,6 +29,7 @@ constexpr auto kPolicies = std::to_array<Named<TaskPolicy>>({
 template <typename Table>
 std::vector<std::string> names_of(const Table& table) {
     std::vector<std::string> names;
+    names.reserve(table.size());
     for (const auto& [value, name] : table) {
         names.emplace_back(name);
     }

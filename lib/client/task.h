@@ -48,10 +48,10 @@ struct ReceiverTuples {
 #include "lib/abi/stats.def"
     std::uint64_t long_key = 0;  // key or value fits no slot
     [[nodiscard]] std::uint64_t total() const {
-        return long_key
-#define ASK_LEFT_STAT(cause, text) +cause
+        std::uint64_t sum = long_key;
+#define ASK_LEFT_STAT(cause, text) sum += (cause);
 #include "lib/abi/stats.def"
-            ;
+        return sum;
     }
 };
 

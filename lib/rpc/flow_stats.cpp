@@ -53,18 +53,18 @@ void add_switch_part(v1::FlowStats& sum, const v1::FlowStats& stats) {
 }
 
 bool has_switch_part(const v1::FlowStats& stats) {
-    return tuples_sent_on(stats)
-#define ASK_TAKEN_STAT(name, field, text) +stats.field()
+    std::uint64_t sum = tuples_sent_on(stats);
+#define ASK_TAKEN_STAT(name, field, text) sum += stats.field();
 #include "lib/abi/stats.def"
-           > 0;
+    return sum > 0;
 }
 
 std::uint64_t tuples_sent_on(const v1::FlowStats& stats) {
-    return 0
-#define ASK_LEFT_STAT(cause, text) +stats.tuples_##cause()
-#define ASK_BESIDE_STAT(name, text) +stats.name()
+    std::uint64_t sum = 0;
+#define ASK_LEFT_STAT(cause, text) sum += stats.tuples_##cause();
+#define ASK_BESIDE_STAT(name, text) sum += stats.name();
 #include "lib/abi/stats.def"
-        ;
+    return sum;
 }
 
 void add_stats(v1::FlowStats& sum, const v1::FlowStats& stats) {
