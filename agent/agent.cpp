@@ -1,37 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.h"
 
+#include <memory>
 #include <utility>
 
+#include "agent/switch_client.h"
+
 namespace ask {
+namespace {
+
+MemberOptions member_options(const AgentConfig& config, const HostLink& link) {
+    return {.name = config.name,
+            .address = link.address,
+            .control_address = format_ipv4(link.address) + ":" + std::to_string(config.control_port()),
+            .interface = link.interface.name,
+            .mtu = link.interface.mtu,
+            .payload_limit = config.sender_config(link.interface.mtu).payload_limit,
+            .max_channels = config.max_channels,
+            .max_sessions = config.max_sessions,
+            .deadline_seconds = config.deadline_seconds,
+            .ring_kib = config.ring_kib,
+            .merge_window = config.merge_window,
+            .keep_results = std::chrono::seconds(config.keep_result_seconds),
+            .history_tasks = config.history_tasks};
+}
+
+std::shared_ptr<SwitchPort> own_switch(const AgentConfig& config, RpcChannels& rpc) {
+    return config.switch_address.empty() ? nullptr
+                                         : std::make_shared<SwitchClient>(rpc, config.switch_address);
+}
+
+}  // namespace
 
 Agent::Agent(AgentConfig configuration, HostLink link)
     : config(std::move(configuration)),
       interface(link.interface),
-      address(link.address),
       control_port(config.control_port()),
       bind_mode(link.bind_mode),
-      payload_limit(config.sender_config(link.interface.mtu).payload_limit),
-      hosts(config.hosts),
       program(std::move(link.program)),
-      budget(std::size_t{config.table_limit_mib} << 20U),
-      kept(std::chrono::seconds(config.keep_result_seconds), &counters),
+      tables(std::size_t{config.table_limit_mib} << 20U),
+      network(link.interface, link.address, config.hosts, rpc),
       workers({.workers = config.workers,
                .own_address = link.address,
                .sender = config.sender_config(link.interface.mtu)},
               std::move(link.sockets)),
-      channels(&workers, link.address, config.max_channels),
-      registry({.host_name = config.name,
-                .own_address = link.address,
-                .lease = std::chrono::seconds(config.deadline_seconds),
-                .max_waits = config.max_sessions,
-                .kept = &kept},
-               &workers, &counters),
-      history(config.history_tasks) {
-    budget.set_reclaim([this] { return kept.make_room(); });
-    if (!config.switch_address.empty()) {
-        switch_client = std::make_shared<SwitchClient>(rpc, config.switch_address);
-    }
+      member(member_options(config, link), {.workers = workers,
+                                            .network = network,
+                                            .tables = tables,
+                                            .counters = counters,
+                                            .own_switch = own_switch(config, rpc)}) {
+    tables.budget().set_reclaim([this] { return member.kept.make_room(); });
 }
 
 }  // namespace ask

@@ -12,9 +12,9 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
-#include "agent/convert.h"
 #include "agent/status.h"
 #include "lib/client/local_socket.h"
+#include "lib/control/member/convert.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/listen.h"
 #include "lib/rpc/credentials.h"
@@ -68,22 +68,22 @@ Result<> clear_stale_socket(const std::string& path) {
 
 grpc::Status AgentService::Lookup(grpc::ServerContext* /*context*/, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
-    return answer(agent_.registry.look_up(*request), reply);
+    return answer(agent_.member.registry.look_up(*request), reply);
 }
 
 grpc::Status AgentService::Join(grpc::ServerContext* /*context*/, const v1::JoinRequest* request,
                                 v1::JoinReply* reply) {
-    return answer(agent_.registry.join(*request), reply);
+    return answer(agent_.member.registry.join(*request), reply);
 }
 
 grpc::Status AgentService::Renew(grpc::ServerContext* /*context*/, const v1::RenewRequest* request,
                                  v1::Outcome* reply) {
-    return answer(agent_.registry.renew(*request), reply);
+    return answer(agent_.member.registry.renew(*request), reply);
 }
 
 grpc::Status AgentService::Leave(grpc::ServerContext* /*context*/, const v1::LeaveRequest* request,
                                  v1::LeaveReply* /*reply*/) {
-    const auto left = agent_.registry.leave(*request);
+    const auto left = agent_.member.registry.leave(*request);
     return left.ok() ? grpc::Status::OK : to_status(left.error());
 }
 
@@ -103,8 +103,8 @@ grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::Ca
     if (auto valid = check_task_id(request->task_id()); !valid) {
         return to_status(valid.error());
     }
-    reply->set_receives(agent_.registry.cancel(request->task_id()) ? 1 : 0);
-    reply->set_sends(agent_.sends.cancel(request->task_id()));
+    reply->set_receives(agent_.member.registry.cancel(request->task_id()) ? 1 : 0);
+    reply->set_sends(agent_.member.sends.cancel(request->task_id()));
     if (reply->receives() + reply->sends() == 0) {
         return to_status(Error(Errc::kUnknown, "no task " + request->task_id() + " is under way on " +
                                                    agent_.config.name + ": askctl tasks lists what is"));

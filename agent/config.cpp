@@ -11,7 +11,9 @@
 
 #include "lib/abi/limits.h"
 #include "lib/daemon/log.h"
+#include "lib/net/address.h"
 #include "lib/net/frame.h"
+#include "lib/rpc/ports.h"
 #include "lib/tuples/combiner.h"
 
 namespace ask {

@@ -13,9 +13,6 @@
 
 namespace ask {
 
-// Where an agent listens for other agents, unless it is told otherwise.
-inline constexpr std::uint16_t kControlPort = 4791;
-
 struct AgentConfig {
     std::string name;  // default: host name
     std::string listen = "0.0.0.0:4791";

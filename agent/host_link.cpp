@@ -11,7 +11,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "agent/convert.h"
+#include "lib/control/member/convert.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/config.h"
-#include "agent/rpc.h"
+#include "lib/control/member/network_port.h"
 #include "lib/net/frame.h"
 #include "lib/net/netlink.h"
 #include "lib/xsk/host_program.h"
@@ -31,12 +31,6 @@ struct HostLink {
     static Result<HostLink> open(const AgentConfig& config);
 };
 
-// How a receiver is reached.
-struct Path {
-    bool local = false;  // it is this host
-    UdpAddresses addresses;
-};
-
 // Finds the way to `dest` from `address` on `interface`: route, then the next hop's Ethernet address, which
 // is asked for until `deadline`.
 Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, std::uint32_t dest,
@@ -44,12 +38,6 @@ Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, st
 
 // Whether an address is one of this host's own.
 [[nodiscard]] bool is_own_address(std::uint32_t address);
-
-// Where the agent of a host is.
-struct HostAddress {
-    std::uint32_t address = 0;
-    std::uint16_t port = kControlPort;
-};
 
 // What other hosts are called: the table [hosts], which may change while the agent runs. Thread-safe.
 class HostNames {

@@ -23,11 +23,12 @@
 #include "agent/agent_service.h"
 #include "agent/session_server.h"
 #include "agent/status.h"
-#include "agent/switch_keeper.h"
 #include "lib/base/standard_fds.h"
+#include "lib/control/member/switch_keeper.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
@@ -111,7 +112,7 @@ void reload(Setup& setup, Agent& agent) {
     if (!take_reload(read, now, {"log_level", "hosts"}, &setup.snapshot)) {
         return;
     }
-    agent.hosts.set(fresh.hosts);
+    agent.network.set_hosts(fresh.hosts);
     if (const auto set = set_log_level(fresh.log_level); !set.ok()) {
         spdlog::error("SIGHUP: {}", set.error().text());
     }
@@ -143,7 +144,7 @@ Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent) {
             spdlog::info("signal {}: stopping", **signal);
             return {};
         }
-        agent.kept.forget_old();
+        agent.member.kept.forget_old();
         if (watched && workers_answer(agent.workers)) {
             notify_watchdog();
         }
@@ -151,11 +152,11 @@ Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent) {
 }
 
 void unregister_channels(Agent& agent) {
-    for (const Channels::Entry& entry : agent.channels.list()) {
+    for (const Channels::Entry& entry : agent.member.channels.list()) {
         if (entry.lease.registered.switch_id == 0) {
             continue;
         }
-        const auto client = agent.switch_at(entry.lease.switch_address);
+        const auto client = agent.network.switch_at(entry.lease.switch_address);
         if (auto gone =
                 client->unregister_channel(entry.lease.id, entry.lease.registered_as, kUnregisterWait);
             !gone) {
@@ -169,9 +170,10 @@ void unregister_channels(Agent& agent) {
 
 // What people see once everything runs.
 std::string summary_of(const Agent& agent) {
-    std::string text = agent.full_name() + " on " + agent.interface.name + ", XDP " + agent.config.xdp_mode +
-                       ", AF_XDP " + agent.bind_mode + ", " + std::to_string(agent.interface.rx_queues) +
-                       " queues, " + std::to_string(agent.workers.size()) + " workers";
+    std::string text = agent.member.full_name() + " on " + agent.interface.name + ", XDP " +
+                       agent.config.xdp_mode + ", AF_XDP " + agent.bind_mode + ", " +
+                       std::to_string(agent.interface.rx_queues) + " queues, " +
+                       std::to_string(agent.workers.size()) + " workers";
     if (agent.control_port != kControlPort) {
         text += ", control port " + std::to_string(agent.control_port) + ": who sends here says --to " +
                 agent.config.name + ":" + std::to_string(agent.control_port) + ", or has the port in [hosts]";
@@ -210,7 +212,7 @@ Result<> run(Setup& setup) {
     if (auto listening = sessions.start(*group); !listening) {
         return listening;
     }
-    std::optional<SwitchKeeper> keeper(std::in_place, agent);
+    std::optional<SwitchKeeper> keeper(std::in_place, agent.member);
     const std::string summary = summary_of(agent);
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
@@ -219,9 +221,9 @@ Result<> run(Setup& setup) {
     notify_stopping();
     sessions.stop();
     keeper.reset();
-    agent.kept.clear();
-    agent.registry.wait_until_told(Clock::now() + kLastWords);
-    agent.registry.stop();
+    agent.member.kept.clear();
+    agent.member.registry.wait_until_told(Clock::now() + kLastWords);
+    agent.member.registry.stop();
     unregister_channels(agent);
     agent.rpc.cancel_calls();
     (*server)->Shutdown(gpr_time_from_millis(kServerEnd.count(), GPR_TIMESPAN));

@@ -104,7 +104,7 @@ Result<std::span<std::byte>> MemfdTableMemory::grow_keys(std::size_t bytes) {
     return keys_.bytes();
 }
 
-Result<SealedTable> MemfdTableMemory::take_sealed() {
+Result<std::shared_ptr<const SealedTable>> MemfdTableMemory::take_sealed() {
     old_slots_ = {};
     if (keys_.bytes().empty()) {
         // A table without keys still has a heap, an empty one.
@@ -115,7 +115,13 @@ Result<SealedTable> MemfdTableMemory::take_sealed() {
     }
     ASK_PASS(slots_.seal());
     ASK_PASS(keys_.seal());
-    return SealedTable{std::move(slots_), std::move(keys_)};
+    return std::shared_ptr<const SealedTable>(
+        std::make_shared<const MemfdSealed>(std::move(slots_), std::move(keys_)));
+}
+
+Result<std::shared_ptr<const SealedTable>> MemfdTables::seal(ResultTable table) {
+    // Every table of this agent has memory of this kind.
+    return static_cast<MemfdTableMemory&>(table.memory()).take_sealed();
 }
 
 }  // namespace ask

@@ -10,8 +10,10 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "lib/base/unique_fd.h"
+#include "lib/control/member/table_store.h"
 #include "lib/tuples/result_table.h"
 
 namespace ask {
@@ -67,6 +69,7 @@ class SharedBlock {
     // At least so long; contents stay, the address may change. kLimit.
     Result<> grow(std::size_t bytes);
     [[nodiscard]] std::span<std::byte> bytes() const { return {memory_, size_}; }
+    [[nodiscard]] std::size_t size() const { return size_; }
     // Unmaps, and seals against writing, growing and shrinking: only fd() is of use afterwards.
     Result<> seal();
     [[nodiscard]] int fd() const { return fd_.get(); }
@@ -85,10 +88,16 @@ class SharedBlock {
     MemoryBudget* budget_ = nullptr;
 };
 
-// A table that is no longer changed, as applications get it. The memory stays paid for until this goes.
-struct SealedTable {
-    SharedBlock slots;
-    SharedBlock keys;
+// Slots and keys, in this order.
+class MemfdSealed final : public SealedTable {
+ public:
+    MemfdSealed(SharedBlock slots, SharedBlock keys) : slots_(std::move(slots)), keys_(std::move(keys)) {}
+    [[nodiscard]] std::vector<int> descriptors() const override { return {slots_.fd(), keys_.fd()}; }
+    [[nodiscard]] std::size_t bytes() const override { return slots_.size() + keys_.size(); }
+
+ private:
+    const SharedBlock slots_;
+    const SharedBlock keys_;
 };
 
 // Not thread-safe: belongs to whoever owns the table.
@@ -101,15 +110,29 @@ class MemfdTableMemory : public TableMemory {
     void release_old_slots() override { old_slots_ = {}; }
     Result<std::span<std::byte>> grow_keys(std::size_t bytes) override;
 
-    // Slots and keys, for the application. The table is unusable afterwards.
-    Result<SealedTable> take_sealed();
-    [[nodiscard]] std::size_t bytes() const { return slots_.bytes().size() + keys_.bytes().size(); }
+    // For the application. The table is unusable afterwards.
+    Result<std::shared_ptr<const SealedTable>> take_sealed();
 
  private:
     MemoryBudget* budget_;
     SharedBlock slots_;
     SharedBlock old_slots_;
     SharedBlock keys_;
+};
+
+class MemfdTables final : public TableStore {
+ public:
+    // `limit`: what all tables may take together, bytes.
+    explicit MemfdTables(std::size_t limit) : budget_(limit) {}
+    [[nodiscard]] MemoryBudget& budget() { return budget_; }
+
+    [[nodiscard]] std::unique_ptr<TableMemory> make_memory() override {
+        return std::make_unique<MemfdTableMemory>(&budget_);
+    }
+    Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
+
+ private:
+    MemoryBudget budget_;
 };
 
 }  // namespace ask

@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/rpc.h"
 
-#include <sys/random.h>
-
-#include <cstdlib>
-
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "lib/rpc/credentials.h"
 
 namespace ask {
-
-std::uint64_t random_u64() {
-    std::uint64_t value = 0;
-    while (value == 0) {
-        // Cannot fail for so few bytes once the kernel has booted.
-        if (::getrandom(&value, sizeof(value), 0) != static_cast<ssize_t>(sizeof(value))) {
-            std::abort();
-        }
-    }
-    return value;
-}
-
-std::uint32_t random_u32() {
-    std::uint32_t value = 0;
-    while (value == 0) {
-        value = static_cast<std::uint32_t>(random_u64());
-    }
-    return value;
-}
 
 std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address) {
     constexpr int kFirstRetryMs = 50;

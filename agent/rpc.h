@@ -23,10 +23,6 @@ namespace ask {
 
 using std::chrono::milliseconds;
 
-// 64 random bits from the kernel, never 0.
-[[nodiscard]] std::uint64_t random_u64();
-[[nodiscard]] std::uint32_t random_u32();
-
 // gRPC channels by address ("198.18.1.1:4792"), and the calls that are under way. Thread-safe.
 //
 // gRPC's own timers wait for times of day: when the wall clock is set back, they come late by as much, and

@@ -9,10 +9,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include "agent/again_session.h"
-#include "agent/receive_session.h"
-#include "agent/send_session.h"
-#include "agent/session_io.h"
+#include "agent/application_socket.h"
+#include "lib/control/member/session_io.h"
+#include "lib/control/receive/receiving.h"
+#include "lib/control/receive/taking_again.h"
+#include "lib/control/send/sending.h"
 
 namespace ask {
 namespace {
@@ -97,8 +98,8 @@ void SessionServer::accept_one() {
     }
     if (auto started = start_locked(*socket); !started) {
         agent_.counters.add(AgentCounter::k_refused_sessions);
-        SessionIo(std::move(*socket), std::make_shared<PolledMailbox>(), &agent_.counters)
-            .fail(started.error());
+        ApplicationSocket application(std::move(*socket), std::make_shared<PolledMailbox>());
+        SessionIo(application, &agent_.counters).fail(started.error());
     }
 }
 
@@ -132,18 +133,19 @@ Result<> SessionServer::start_locked(LocalSocket& socket) {
 }
 
 void SessionServer::serve(LocalSocket socket, const std::shared_ptr<PolledMailbox>& mailbox) {
-    SessionIo io(std::move(socket), mailbox, &agent_.counters);
-    auto request = io.first_request(kFirstRequestWait);
+    ApplicationSocket application(std::move(socket), mailbox);
+    SessionIo io(application, &agent_.counters);
+    auto request = application.first_request(kFirstRequestWait);
     if (!request) {
         io.fail(request.error());
         return;
     }
     if (request->has_open_send()) {
-        SendSession(agent_, io, request->open_send()).run();
+        Sending(agent_.member, io, request->open_send()).run();
     } else if (request->has_open_receive()) {
-        ReceiveSession(agent_, io, request->open_receive()).run();
+        Receiving(agent_.member, io, request->open_receive()).run();
     } else if (request->has_open_again()) {
-        AgainSession(agent_, io, request->open_again()).run();
+        TakingAgain(agent_.member, io, request->open_again()).run();
     } else {
         io.fail(Error(Errc::kInput, "the first request must open a send or a receive"));
     }

@@ -10,8 +10,8 @@
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 
-#include "agent/convert.h"
 #include "lib/abi/map_types.h"
+#include "lib/control/member/convert.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/version.h"
 
@@ -90,7 +90,7 @@ void add_ack_times(const AckTimes& times, v1::AgentChannel& channel) {
 }
 
 void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::AgentStatus& status) {
-    for (const Channels::Entry& entry : agent.channels.list()) {
+    for (const Channels::Entry& entry : agent.member.channels.list()) {
         const std::uint16_t port = entry.lease.id.port;
         v1::AgentChannel& channel = *status.add_channels();
         *channel.mutable_channel() = channel_to_proto(entry.lease.id);
@@ -161,22 +161,22 @@ v1::AgentStatus agent_status(Agent& agent) {
     status.set_name(agent.config.name);
     status.set_version(std::string(kVersion));
     status.set_interface(agent.interface.name);
-    status.set_address(format_ipv4(agent.address));
+    status.set_address(format_ipv4(agent.member.options.address));
     status.set_control_port(agent.control_port);
     status.set_switch_address(agent.config.switch_address);
-    status.set_switch_reachable(agent.switch_client && agent.switch_client->info(kStatusWait).ok());
+    status.set_switch_reachable(agent.member.own_switch && agent.member.own_switch->info(kStatusWait).ok());
     status.set_xdp_mode(agent.config.xdp_mode);
     status.set_bind_mode(agent.bind_mode);
     status.set_workers(agent.workers.size());
-    const auto sends = agent.sends.list();
+    const auto sends = agent.member.sends.list();
     add_channels(agent, sends, status);
-    for (const v1::AgentTask& task : agent.registry.describe()) {
+    for (const v1::AgentTask& task : agent.member.registry.describe()) {
         *status.add_tasks() = task;
     }
     for (const SendList::Entry& send : sends) {
         *status.add_tasks() = send.task;
     }
-    for (const v1::AgentTask& task : agent.history.list()) {
+    for (const v1::AgentTask& task : agent.member.history.list()) {
         *status.add_ended() = task;
     }
     add_counters(agent, status);

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/convert.h"
+#include "lib/control/member/convert.h"
+#include "lib/rpc/unreachable.h"
 #include "lib/tuples/fetch_codec.h"
 
 namespace ask {

@@ -55,8 +55,10 @@ struct WorkerCore::Stream {
     bool finish_wanted = false;  // the application has written its last tuple
     bool finish_called = false;
     bool fin_reported = false;
-    std::shared_ptr<TupleRingConsumer> ring;
+    std::shared_ptr<RingIntake> intake;  // null: it has no task, or the application has handed in everything
     std::shared_ptr<Mailbox> mailbox;
+
+    [[nodiscard]] TupleRingConsumer* ring() const { return intake ? &intake->ring : nullptr; }
 };
 
 WorkerCore::WorkerCore(Options options, std::vector<XskSocket> sockets)
@@ -149,8 +151,10 @@ Result<> WorkerCore::begin(StreamStart start) {
         return Error(Errc::kInternal, "no channel " + std::to_string(start.flow.channel.port));
     }
     // Edge-triggered: while the channel has no room the event stays unread.
-    ASK_TRY(watch(start.ring->data_event(), EPOLLIN | EPOLLET), "tuple ring");
-    stream->ring = std::move(start.ring);
+    // Every intake of this agent was made by its workers.
+    auto intake = std::static_pointer_cast<RingIntake>(start.intake);
+    ASK_TRY(watch(intake->ring.data_event(), EPOLLIN | EPOLLET), "tuple ring");
+    stream->intake = std::move(intake);
     if (auto begun = begin_channel(*stream, start.flow); !begun) {
         drop_ring(*stream);
         return begun;
@@ -180,16 +184,16 @@ void WorkerCore::finish(std::uint16_t port) {
 }
 
 void WorkerCore::drop_ring(Stream& stream) const {
-    if (stream.ring) {
-        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, stream.ring->data_event(), nullptr);
-        stream.merged = stream.ring->merged();
-        stream.ring.reset();
+    if (const TupleRingConsumer* const ring = stream.ring(); ring != nullptr) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ring->data_event(), nullptr);
+        stream.merged = ring->merged();
+        stream.intake.reset();
     }
 }
 
 SenderStats WorkerCore::stats_of(const Stream& stream) {
     return {stream.channel.stats(), stream.packer ? stream.packer->stats() : PackerStats{},
-            stream.ring ? stream.ring->merged() : stream.merged};
+            stream.intake ? stream.intake->ring.merged() : stream.merged};
 }
 
 SenderStats WorkerCore::end(std::uint16_t port) {
@@ -473,7 +477,8 @@ bool WorkerCore::serve(Stream& stream) {
 
 // Moves tuples from the application's ring into the channel, as many as have room.
 bool WorkerCore::pull_tuples(Stream& stream) {
-    if (!stream.ring) {
+    TupleRingConsumer* const ring = stream.ring();
+    if (ring == nullptr) {
         return false;
     }
     std::string_view key;
@@ -481,7 +486,7 @@ bool WorkerCore::pull_tuples(Stream& stream) {
     std::size_t n = 0;
     bool empty = false;
     while (n < kTupleBatch && stream.packer->has_room()) {
-        auto more = stream.ring->peek(key, value);
+        auto more = ring->peek(key, value);
         if (more.ok() && *more && stream.counts && value < 1) {
             more =
                 Error(Errc::kInput, "tuple ring: a count of " + std::to_string(value) + "; they start at 1");
@@ -496,11 +501,11 @@ bool WorkerCore::pull_tuples(Stream& stream) {
             break;
         }
         stream.packer->add(key, value);
-        stream.ring->pop();
+        ring->pop();
         ++n;
     }
     if (n > 0) {
-        stream.ring->release();
+        ring->release();
     }
     if (empty && stream.finish_wanted && !stream.finish_called) {
         stream.finish_called = true;
@@ -560,7 +565,7 @@ bool WorkerCore::kick() {
 
 bool WorkerCore::arm() {
     for (Stream* const stream : active_) {
-        if (stream->ring && stream->packer->has_room() && stream->ring->arm()) {
+        if (stream->intake && stream->packer->has_room() && stream->intake->ring.arm()) {
             return false;
         }
     }

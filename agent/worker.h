@@ -22,12 +22,13 @@
 #include <utility>
 #include <vector>
 
-#include "agent/counters.h"
 #include "agent/event_fd.h"
 #include "agent/packet_inbox.h"
 #include "lib/client/tuple_ring.h"
+#include "lib/control/member/counters.h"
 #include "lib/control/member/mailbox.h"
-#include "lib/control/member/task_arrivals.h"
+#include "lib/control/member/workers_port.h"
+#include "lib/control/receive/task_arrivals.h"
 #include "lib/engine/receiver.h"
 #include "lib/net/frame.h"
 #include "lib/tuples/sender.h"
@@ -36,24 +37,18 @@
 
 namespace ask {
 
-// What a sending task is about, for the worker that owns its channel.
-struct StreamStart {
-    FlowParams flow;
-    bool counts = false;     // values are counts: 1 or more
-    bool local = false;      // the receiver is on this host
-    UdpAddresses addresses;  // of its packets; ports are the channel's
-    std::shared_ptr<TupleRingConsumer> ring;
-    std::shared_ptr<Mailbox> mailbox;
-};
+class RingIntake final : public TupleIntake {
+ public:
+    explicit RingIntake(TupleRingConsumer of) : ring(std::move(of)), descriptors_(ring.application_fds()) {}
+    [[nodiscard]] std::vector<int> descriptors() const override {
+        return {descriptors_.begin(), descriptors_.end()};
+    }
+    [[nodiscard]] std::size_t bytes() const override { return ring.bytes(); }
 
-struct StreamState {
-    SenderStats stats;
-    std::uint64_t next_seq = 0;
-    std::uint32_t incarnation = 0;
-    std::uint32_t in_flight = 0;
-    double window = 0;
-    Nanos srtt = 0;
-    Nanos since_progress = 0;  // while packets are in flight; else 0
+    TupleRingConsumer ring;  // the worker's, once the stream has begun
+
+ private:
+    const std::array<int, 3> descriptors_;
 };
 
 struct WorkerTotals {

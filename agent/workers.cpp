@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace ask {
+namespace {
+
+// What the command has come to, or why it has not run.
+template <typename Value>
+Result<Value> flat(Result<Result<Value>> answer) {
+    return answer ? *std::move(answer) : Result<Value>(std::move(answer).error());
+}
+
+}  // namespace
 
 Workers::Workers(const Options& options, std::vector<XskSocket> sockets) {
     std::vector<std::vector<XskSocket>> shares(options.workers);
@@ -44,6 +53,69 @@ std::uint64_t Workers::counter(AgentCounter counter) const {
         sum += worker->counters().get(counter);
     }
     return sum;
+}
+
+Result<> Workers::add_channel(ChannelId channel, std::uint32_t incarnation) {
+    return flat(owner(channel).call(
+        [channel, incarnation](WorkerCore& core) { return core.add_channel(channel.port, incarnation); }));
+}
+
+Result<std::shared_ptr<TupleIntake>> Workers::make_intake(std::size_t bytes) {
+    auto ring = TupleRingConsumer::create(bytes);
+    ASK_PASS(ring);
+    return std::shared_ptr<TupleIntake>(std::make_shared<RingIntake>(std::move(*ring)));
+}
+
+Result<> Workers::begin(StreamStart start) {
+    Worker& worker = owner(start.flow.channel);
+    return flat(worker.call(
+        [start = std::move(start)](WorkerCore& core) mutable { return core.begin(std::move(start)); }));
+}
+
+Result<> Workers::set_addresses(ChannelId channel, const UdpAddresses& addresses) {
+    return owner(channel).call(
+        [channel, addresses](WorkerCore& core) { core.set_addresses(channel.port, addresses); });
+}
+
+Result<> Workers::finish(ChannelId channel) {
+    return owner(channel).call([channel](WorkerCore& core) { core.finish(channel.port); });
+}
+
+Result<SenderStats> Workers::end(ChannelId channel) {
+    return owner(channel).call([channel](WorkerCore& core) { return core.end(channel.port); });
+}
+
+Result<SenderStats> Workers::abandon(ChannelId channel, std::uint32_t new_incarnation) {
+    return owner(channel).call(
+        [channel, new_incarnation](WorkerCore& core) { return core.abandon(channel.port, new_incarnation); });
+}
+
+Result<StreamState> Workers::stream_state(ChannelId channel) {
+    return owner(channel).call([channel](WorkerCore& core) { return core.stream_state(channel.port); });
+}
+
+Result<> Workers::open_task(unsigned worker, std::uint64_t instance, ResultTable table,
+                            std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) {
+    const auto shared = std::make_shared<ResultTable>(std::move(table));
+    return flat(at(worker).call(
+        [instance, shared, mailbox = std::move(mailbox), arrivals = std::move(arrivals)](WorkerCore& core) {
+            return core.open_task(instance, std::move(*shared), mailbox, arrivals);
+        }));
+}
+
+Result<> Workers::join(const FlowParams& flow) {
+    return flat(owner(flow.channel).call([flow](WorkerCore& core) { return core.join(flow); }));
+}
+
+Result<std::unique_ptr<ResultTable>> Workers::close_task(unsigned worker, std::uint64_t instance,
+                                                         bool failed) {
+    return at(worker).call(
+        [instance, failed](WorkerCore& core) { return core.close_task(instance, failed); });
+}
+
+Result<FlowRxStats> Workers::flow_stats(std::uint64_t instance, ChannelId channel) {
+    return owner(channel).call(
+        [instance, channel](WorkerCore& core) { return core.flow_stats(instance, channel); });
 }
 
 }  // namespace ask

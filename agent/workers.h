@@ -11,7 +11,7 @@
 
 namespace ask {
 
-class Workers {
+class Workers final : public WorkersPort {
  public:
     struct Options {
         unsigned workers = 1;
@@ -20,16 +20,31 @@ class Workers {
     };
     // Queue q's socket goes to worker q % workers.
     Workers(const Options& options, std::vector<XskSocket> sockets);
-    ~Workers() { stop(); }
+    ~Workers() override { stop(); }
     Workers(const Workers&) = delete;
     Workers& operator=(const Workers&) = delete;
 
     Result<> start();
     void stop();
 
-    [[nodiscard]] unsigned size() const { return static_cast<unsigned>(workers_.size()); }
+    [[nodiscard]] unsigned size() const override { return static_cast<unsigned>(workers_.size()); }
     [[nodiscard]] Worker& at(unsigned index) { return *workers_[index]; }
     [[nodiscard]] Worker& owner(ChannelId channel) { return at(owner_of(channel, size())); }
+    Result<> add_channel(ChannelId channel, std::uint32_t incarnation) override;
+    Result<std::shared_ptr<TupleIntake>> make_intake(std::size_t bytes) override;
+    Result<> begin(StreamStart start) override;
+    Result<> set_addresses(ChannelId channel, const UdpAddresses& addresses) override;
+    Result<> finish(ChannelId channel) override;
+    Result<SenderStats> end(ChannelId channel) override;
+    Result<SenderStats> abandon(ChannelId channel, std::uint32_t new_incarnation) override;
+    Result<StreamState> stream_state(ChannelId channel) override;
+    Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
+                       std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) override;
+    Result<> join(const FlowParams& flow) override;
+    Result<std::unique_ptr<ResultTable>> close_task(unsigned worker, std::uint64_t instance,
+                                                    bool failed) override;
+    Result<FlowRxStats> flow_stats(std::uint64_t instance, ChannelId channel) override;
+
     // Sum over all workers.
     [[nodiscard]] std::uint64_t counter(AgentCounter counter) const;
 

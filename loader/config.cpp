@@ -7,6 +7,7 @@
 #include "lib/abi/limits.h"
 #include "lib/base/task_id.h"
 #include "lib/daemon/log.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "agent/convert.h"
 #include "agent/memfd_table.h"
 #include "lib/client/result_map.h"
+#include "lib/control/member/convert.h"
 #include "lib/control/member/mailbox.h"
-#include "lib/control/member/swapper.h"
+#include "lib/control/receive/swapper.h"
 #include "lib/engine/packet.h"
 #include "lib/engine/receiver.h"
 #include "lib/net/frame.h"
@@ -407,8 +407,9 @@ Result<> Run::check_answer() {
     ASK_PASS(table_->finish());
     auto sealed = static_cast<MemfdTableMemory&>(table_->memory()).take_sealed();
     ASK_PASS(sealed);
-    const auto answer = client::ResultMap::open(UniqueFd(::fcntl(sealed->slots.fd(), F_DUPFD_CLOEXEC, 0)),
-                                                UniqueFd(::fcntl(sealed->keys.fd(), F_DUPFD_CLOEXEC, 0)));
+    const std::vector<int> blocks = (*sealed)->descriptors();
+    const auto answer = client::ResultMap::open(UniqueFd(::fcntl(blocks.at(0), F_DUPFD_CLOEXEC, 0)),
+                                                UniqueFd(::fcntl(blocks.at(1), F_DUPFD_CLOEXEC, 0)));
     ASK_PASS(answer);
     std::vector<std::uint64_t> wanted = stream_.counts();
     ASK_PASS(answer->each_sorted([&wanted](std::string_view key, std::int64_t value) -> Result<> {

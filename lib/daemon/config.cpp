@@ -15,6 +15,7 @@
 #include <toml++/toml.h>
 
 #include "lib/flags/flags.h"
+#include "lib/net/address.h"
 #include "lib/text/suggest.h"
 
 namespace ask {
@@ -374,23 +375,6 @@ ConfigSnapshot ConfigTable::snapshot() const {
         all.values[option.key] = option.show();
     }
     return all;
-}
-
-Result<HostPort> split_host_port(std::string_view text) {
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string_view::npos || colon == 0) {
-        return Error(Errc::kUsage, "must be HOST:PORT");
-    }
-    const auto port = parse_integer(text.substr(colon + 1));
-    if (!port.ok() || *port < 1 || *port > 65535) {
-        return Error(Errc::kUsage, "must be HOST:PORT with a port from 1 to 65535");
-    }
-    return HostPort{std::string(text.substr(0, colon)), static_cast<std::uint16_t>(*port)};
-}
-
-Result<> check_host_port(std::string_view text) {
-    auto parts = split_host_port(text);
-    return parts.ok() ? Result<>() : std::move(parts).error();
 }
 
 Result<> check_ipv4(std::string_view text) {

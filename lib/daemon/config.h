@@ -101,14 +101,7 @@ class ConfigTable {
     std::vector<Option> options_;
 };
 
-// Checks for ConfigTable::text and ::list.
-// HOST:PORT or [V6]:PORT, port 1..65535.
-Result<> check_host_port(std::string_view text);
-struct HostPort {
-    std::string host;
-    std::uint16_t port = 0;
-};
-Result<HostPort> split_host_port(std::string_view text);
+// Checks for ConfigTable::text and ::list; so is check_host_port of lib/net/address.h.
 // Dotted IPv4 address.
 Result<> check_ipv4(std::string_view text);
 // The same, or with a port behind it.

@@ -16,8 +16,4 @@ namespace ask {
 // `peer` names whom the call went to: it is put before the text. `status` must not be OK.
 [[nodiscard]] Error from_status(const grpc::Status& status, std::string_view peer);
 
-// Why nobody answered a call to `address` (HOST:PORT, or unix:PATH), by what gRPC said: in words that tell a
-// name that does not resolve from a port where nobody listens and a host that is silent.
-[[nodiscard]] std::string why_unreachable(const std::string& address, std::string_view said);
-
 }  // namespace ask

@@ -9,6 +9,7 @@
 
 #include "lib/base/unique_fd.h"
 #include "lib/daemon/config.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {

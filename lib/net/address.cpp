@@ -3,7 +3,10 @@
 
 #include <arpa/inet.h>
 
+#include <charconv>
 #include <cstdio>
+#include <system_error>
+#include <utility>
 
 namespace ask {
 
@@ -29,6 +32,25 @@ std::string format_mac(const MacAddress& mac) {
     std::snprintf(text.data(), text.size(), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
                   mac[4], mac[5]);
     return text.data();
+}
+
+Result<HostPort> split_host_port(std::string_view text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos || colon == 0) {
+        return Error(Errc::kUsage, "must be HOST:PORT");
+    }
+    const std::string_view digits = text.substr(colon + 1);
+    std::uint16_t port = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || port == 0) {
+        return Error(Errc::kUsage, "must be HOST:PORT with a port from 1 to 65535");
+    }
+    return HostPort{std::string(text.substr(0, colon)), port};
+}
+
+Result<> check_host_port(std::string_view text) {
+    auto parts = split_host_port(text);
+    return parts.ok() ? Result<>() : std::move(parts).error();
 }
 
 }  // namespace ask

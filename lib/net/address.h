@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/result.h"
+
 namespace ask {
 
 using MacAddress = std::array<std::uint8_t, 6>;
@@ -19,5 +21,13 @@ using MacAddress = std::array<std::uint8_t, 6>;
 [[nodiscard]] std::optional<std::uint32_t> parse_ipv4(std::string_view text);
 // Six hexadecimal bytes with colons.
 [[nodiscard]] std::string format_mac(const MacAddress& mac);
+
+// HOST:PORT or [V6]:PORT, port 1..65535: kUsage.
+struct HostPort {
+    std::string host;
+    std::uint16_t port = 0;
+};
+Result<HostPort> split_host_port(std::string_view text);
+Result<> check_host_port(std::string_view text);
 
 }  // namespace ask

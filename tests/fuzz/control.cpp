@@ -6,8 +6,8 @@
 
 #include <google/protobuf/stubs/logging.h>
 
-#include "agent/convert.h"
 #include "lib/client/convert.h"
+#include "lib/control/member/convert.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/fit/planner.h"
 #include "lib/tuples/slot_map.h"

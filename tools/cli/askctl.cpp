@@ -16,6 +16,7 @@
 #include "lib/base/standard_fds.h"
 #include "lib/client/task.h"
 #include "lib/daemon/config.h"
+#include "lib/net/address.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
 #include "tools/cli/explain.h"

@@ -16,6 +16,7 @@
 #include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/rpc/credentials.h"
+#include "lib/rpc/unreachable.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
 

@@ -12,9 +12,9 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
-#include "agent/session_io.h"
 #include "agent/switch_client.h"
 #include "lib/control/member/left_open.h"
+#include "lib/control/member/session_io.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/channels.h"
+#include "lib/control/member/channels.h"
 
 #include <doctest/doctest.h>
 
-#include "agent/switch_keeper.h"
+#include "lib/control/member/switch_keeper.h"
 #include "tests/unit/agent/local_agent.h"
 
 using namespace ask;

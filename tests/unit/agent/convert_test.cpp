@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/convert.h"
+#include "lib/control/member/convert.h"
 
 #include <string>
 

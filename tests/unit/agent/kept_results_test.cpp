@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/kept_results.h"
+#include "lib/control/receive/kept_results.h"
 
 #include <memory>
 #include <string>
@@ -7,7 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "agent/registry.h"
+#include "agent/memfd_table.h"
+#include "lib/control/receive/registry.h"
 #include "tests/unit/agent/local_agent.h"
 
 using namespace ask;
@@ -19,7 +20,8 @@ constexpr std::size_t kOneMiB = 1U << 20U;
 
 struct KeptFixture {
     AgentCounters counters;
-    MemoryBudget budget{64 * kOneMiB};
+    MemfdTables tables{64 * kOneMiB};
+    MemoryBudget& budget = tables.budget();
     KeptResults kept{std::chrono::seconds(3600), &counters};
 
     std::shared_ptr<KeptResult> result(const std::string& id, std::uint64_t instance = 1) {
@@ -27,11 +29,11 @@ struct KeptFixture {
         made->task.set_id(id);
         made->task.set_instance(instance);
         made->mailbox = std::make_shared<Mailbox>();
-        auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&budget), Op::kSum);
+        auto table = ResultTable::create(tables.make_memory(), Op::kSum);
         REQUIRE(table.ok());
         REQUIRE(table->add("key", 1).ok());
         REQUIRE(table->finish().ok());
-        auto sealed = static_cast<MemfdTableMemory&>(table->memory()).take_sealed();
+        auto sealed = tables.seal(std::move(*table));
         REQUIRE(sealed.ok());
         made->table = std::move(*sealed);
         kept.keep(made);

@@ -46,8 +46,8 @@ inline SessionEvent await(Mailbox& mailbox, SessionEvent::Kind kind) {
     return {};
 }
 
-inline TupleRingProducer producer_of(const TupleRingConsumer& consumer) {
-    const auto fds = consumer.application_fds();
+inline TupleRingProducer producer_of(const TupleIntake& intake) {
+    const auto fds = intake.descriptors();
     auto producer =
         TupleRingProducer::open(UniqueFd(::dup(fds[0])), UniqueFd(::dup(fds[1])), UniqueFd(::dup(fds[2])));
     REQUIRE_MESSAGE(producer.ok(), producer.error().text());

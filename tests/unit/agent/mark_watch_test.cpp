@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The simulator could not find what these tests are about: its model of the agents had no mark check.
-#include "lib/control/member/mark_watch.h"
+#include "lib/control/receive/mark_watch.h"
 
 #include <doctest/doctest.h>
 

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -18,11 +19,11 @@ namespace {
 
 constexpr std::size_t kMiB = 1U << 20U;
 
-std::span<const std::byte> map_readonly(const SharedBlock& block) {
+std::span<const std::byte> map_readonly(int block) {
     struct stat info{};
-    REQUIRE(::fstat(block.fd(), &info) == 0);
+    REQUIRE(::fstat(block, &info) == 0);
     const auto size = static_cast<std::size_t>(info.st_size);
-    void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, block.fd(), 0);
+    void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, block, 0);
     REQUIRE(base != MAP_FAILED);
     return {static_cast<const std::byte*>(base), size};
 }
@@ -41,15 +42,14 @@ TEST_CASE("a table is handed over as it stands, sealed, and paid back") {
         expected[key] += i;
     }
     REQUIRE(table->finish().ok());
-    CHECK(budget.used() > 0);
-    auto& memory = static_cast<MemfdTableMemory&>(table->memory());
-    CHECK(budget.used() == memory.bytes());
-    auto sealed = memory.take_sealed();
+    auto sealed = static_cast<MemfdTableMemory&>(table->memory()).take_sealed();
     REQUIRE(sealed.ok());
     // Whoever has it pays for it.
     CHECK(budget.used() > 0);
+    CHECK(budget.used() == (*sealed)->bytes());
 
-    auto view = TableView::open(map_readonly(sealed->slots), map_readonly(sealed->keys));
+    const std::vector<int> fds = (*sealed)->descriptors();
+    auto view = TableView::open(map_readonly(fds.at(0)), map_readonly(fds.at(1)));
     REQUIRE_MESSAGE(view.ok(), view.error().text());
     CHECK(view->size() == expected.size());
     std::size_t same = 0;
@@ -59,11 +59,11 @@ TEST_CASE("a table is handed over as it stands, sealed, and paid back") {
     });
     CHECK(walked.ok());
     CHECK(same == expected.size());
-    for (const SharedBlock* block : {&sealed->slots, &sealed->keys}) {
-        CHECK(::ftruncate(block->fd(), 0) != 0);
-        CHECK(::mmap(nullptr, 1, PROT_WRITE, MAP_SHARED, block->fd(), 0) == MAP_FAILED);
+    for (const int block : fds) {
+        CHECK(::ftruncate(block, 0) != 0);
+        CHECK(::mmap(nullptr, 1, PROT_WRITE, MAP_SHARED, block, 0) == MAP_FAILED);
     }
-    *sealed = SealedTable();
+    sealed->reset();
     CHECK(budget.used() == 0);
 }
 
@@ -74,7 +74,8 @@ TEST_CASE("an empty table can be handed over too") {
     REQUIRE(table->finish().ok());
     auto sealed = static_cast<MemfdTableMemory&>(table->memory()).take_sealed();
     REQUIRE(sealed.ok());
-    const auto view = TableView::open(map_readonly(sealed->slots), map_readonly(sealed->keys));
+    const std::vector<int> fds = (*sealed)->descriptors();
+    const auto view = TableView::open(map_readonly(fds.at(0)), map_readonly(fds.at(1)));
     REQUIRE(view.ok());
     CHECK(view->size() == 0);
 }

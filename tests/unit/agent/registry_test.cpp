@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/registry.h"
+#include "lib/control/receive/registry.h"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +14,9 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
-#include "agent/convert.h"
 #include "agent/switch_client.h"
 #include "lib/client/convert.h"
+#include "lib/control/member/convert.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 

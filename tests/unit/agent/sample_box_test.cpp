@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/sample_box.h"
+#include "lib/control/receive/sample_box.h"
 
 #include <doctest/doctest.h>
 

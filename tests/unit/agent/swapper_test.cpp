@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The swapper against a switch that is scripted: what has to be right whatever the switch's daemon does.
-#include "lib/control/member/swapper.h"
+#include "lib/control/receive/swapper.h"
 
 #include <functional>
 #include <map>

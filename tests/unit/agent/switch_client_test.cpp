@@ -13,8 +13,8 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
-#include "agent/convert.h"
-#include "agent/switch_keeper.h"
+#include "lib/control/member/convert.h"
+#include "lib/control/member/switch_keeper.h"
 #include "lib/tuples/fetch_codec.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"

@@ -32,11 +32,7 @@ void open_task(Workers& workers, const std::shared_ptr<Mailbox>& mailbox) {
     for (unsigned i = 0; i < workers.size(); ++i) {
         auto table = ResultTable::create(make_heap_memory(), Op::kSum);
         REQUIRE(table.ok());
-        auto shared = std::make_shared<ResultTable>(std::move(*table));
-        const auto opened = workers.at(i).call(
-            [&](WorkerCore& core) { return core.open_task(kInstance, std::move(*shared), mailbox); });
-        REQUIRE(opened.ok());
-        REQUIRE(opened->ok());
+        REQUIRE(workers.open_task(i, kInstance, std::move(*table), mailbox, nullptr).ok());
     }
 }
 
@@ -45,31 +41,24 @@ class Stream {
  public:
     Stream(Workers& workers, std::uint16_t number, bool counts = false) : workers_(workers) {
         channel_ = {kHost, static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + number)};
-        auto ring = TupleRingConsumer::create(256U << 10U);
-        REQUIRE(ring.ok());
-        ring_ = std::make_shared<TupleRingConsumer>(std::move(*ring));
+        const auto intake = workers_.make_intake(256U << 10U);
+        REQUIRE(intake.ok());
+        intake_ = *intake;
         const FlowParams flow = flow_of(channel_);
         StreamStart start;
         start.flow = flow;
         start.local = true;
         start.counts = counts;
-        start.ring = ring_;
+        start.intake = intake_;
         start.mailbox = mailbox_;
-        const auto begun = workers_.owner(channel_).call([&](WorkerCore& core) -> Result<> {
-            if (auto added = core.add_channel(channel_.port, flow.incarnation); !added) {
-                return added;
-            }
-            if (auto joined = core.join(flow); !joined) {
-                return joined;
-            }
-            return core.begin(std::move(start));
-        });
-        REQUIRE(begun.ok());
-        REQUIRE_MESSAGE(begun->ok(), begun->error().text());
+        REQUIRE(workers_.add_channel(channel_, flow.incarnation).ok());
+        REQUIRE(workers_.join(flow).ok());
+        const auto begun = workers_.begin(std::move(start));
+        REQUIRE_MESSAGE(begun.ok(), begun.error().text());
     }
 
     void push(int tuples) {
-        auto producer = producer_of(*ring_);
+        auto producer = producer_of(*intake_);
         for (int i = 0; i < tuples; ++i) {
             const std::string key = "key" + std::to_string(i % 1000);
             while (!producer.try_push(key, i)) {
@@ -93,13 +82,13 @@ class Stream {
         REQUIRE(stats.ok());
         return *stats;
     }
-    [[nodiscard]] const TupleRingConsumer& ring() const { return *ring_; }
+    [[nodiscard]] const TupleIntake& intake() const { return *intake_; }
     [[nodiscard]] Mailbox& mailbox() { return *mailbox_; }
 
  private:
     Workers& workers_;
     ChannelId channel_;
-    std::shared_ptr<TupleRingConsumer> ring_;
+    std::shared_ptr<TupleIntake> intake_;
     std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 };
 
@@ -171,11 +160,11 @@ TEST_CASE("a ring that its application broke ends the send") {
     open_task(agent.workers, std::make_shared<Mailbox>());
     Stream stream(agent.workers, 0);
     auto* const header = static_cast<RingHeader*>(
-        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, stream.ring().application_fds()[0], 0));
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, stream.intake().descriptors()[0], 0));
     REQUIRE(header != MAP_FAILED);
     header->head.store(~std::uint64_t{0} - 7);
     const std::byte wake{1};
-    REQUIRE(::write(stream.ring().application_fds()[1], &wake, 1) == 1);
+    REQUIRE(::write(stream.intake().descriptors()[1], &wake, 1) == 1);
     const SessionEvent broken = await(stream.mailbox(), SessionEvent::Kind::kRingBroken);
     REQUIRE(broken.error.has_value());
     CHECK(broken.error->code() == Errc::kInput);
@@ -198,7 +187,7 @@ TEST_CASE("what the application says that it merged is told beside what it sent"
     open_task(agent.workers, std::make_shared<Mailbox>());
     Stream stream(agent.workers, 0);
     {
-        auto producer = producer_of(stream.ring());
+        auto producer = producer_of(stream.intake());
         producer.set_merged(41);
         REQUIRE(producer.try_push("key", 42));
         producer.publish();

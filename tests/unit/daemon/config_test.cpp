@@ -15,6 +15,8 @@
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/reload.h"
+#include "lib/net/address.h"
+#include "lib/rpc/unreachable.h"
 
 namespace {
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/member/session_io.h"
+
+#include <algorithm>
+
+#include "lib/control/member/convert.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kReplyWait{5000};
+constexpr std::size_t kLongestReason = 512;
+
+v1::LocalReply failed_reply(const Error& error) {
+    v1::LocalReply reply;
+    reply.mutable_failed()->set_code(static_cast<std::int32_t>(error.code()));
+    reply.mutable_failed()->set_error(error.text());
+    return reply;
+}
+
+}  // namespace
+
+Error stopping_error() {
+    return {Errc::kAborted, "its agent is stopping"};
+}
+
+bool SessionIo::note_stop(const std::vector<SessionEvent>& events) {
+    stopping_ = stopping_ ||
+                std::ranges::find(events, SessionEvent::Kind::kStop, &SessionEvent::kind) != events.end();
+    return stopping_;
+}
+
+Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until, bool for_room) {
+    const ApplicationPort::Ready ready = application_.wait(until, for_room);
+    Wake wake;
+    if (ready.mailbox) {
+        wake.events = mailbox_->take();
+        if (note_stop(wake.events)) {
+            return stopping_error();
+        }
+        if (std::ranges::find(wake.events, SessionEvent::Kind::kCancelled, &SessionEvent::kind) !=
+            wake.events.end()) {
+            cancelled_ = true;
+            return Error(Errc::kAborted, "cancelled by askctl task cancel");
+        }
+    }
+    if (ready.application) {
+        v1::LocalRequest request;
+        auto received = application_.try_receive(request);
+        if (!received) {
+            return std::move(received).error();
+        }
+        if (*received == AppIo::kClosed) {
+            application_gone_ = true;
+            return Error(Errc::kAborted, "its application ended early");
+        }
+        if (*received == AppIo::kDone && request.has_give_up()) {
+            return Error(Errc::kAborted, clean_text(request.give_up().reason().substr(0, kLongestReason)));
+        }
+        if (*received == AppIo::kDone) {
+            wake.request = std::move(request);
+        }
+    }
+    return wake;
+}
+
+void SessionIo::wait_mailbox(Clock::time_point until) const {
+    mailbox_->wait(until);
+}
+
+void SessionIo::wait_without_application(Clock::time_point until) {
+    wait_mailbox(until);
+    note_stop(mailbox_->take());
+}
+
+Result<> SessionIo::reply(const v1::LocalReply& message, const Attachment* attachment) {
+    return application_.send(message, attachment, kReplyWait);
+}
+
+Result<bool> SessionIo::try_reply(const v1::LocalReply& message, const Attachment* attachment) {
+    auto sent = application_.try_send(message, attachment);
+    ASK_PASS(sent);
+    if (*sent == AppIo::kClosed) {
+        application_gone_ = true;
+        return Error(Errc::kAborted, "its application ended early");
+    }
+    return *sent == AppIo::kDone;
+}
+
+void SessionIo::progress(const v1::Progress& progress) {
+    v1::LocalReply reply;
+    *reply.mutable_progress() = progress;
+    const auto sent = application_.try_send(reply, nullptr);
+    if (!sent.ok() || *sent != AppIo::kDone) {
+        counters_->add(AgentCounter::k_progress_skipped);
+    }
+}
+
+void SessionIo::fail(const Error& error) {
+    if (!application_gone_) {
+        // If the application has gone meanwhile, nobody is left to tell.
+        [[maybe_unused]] const auto sent = application_.send(failed_reply(error), nullptr, kReplyWait);
+    }
+}
+
+void SessionIo::fail_at_once(const Error& error) {
+    if (!application_gone_) {
+        [[maybe_unused]] const auto sent = application_.try_send(failed_reply(error), nullptr);
+    }
+}
+
+}  // namespace ask

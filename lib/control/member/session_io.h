@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session's two ears: its application and its mailbox.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/control/member/application_port.h"
+#include "lib/control/member/counters.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/patience.h"
+#include "proto/local.pb.h"
+
+namespace ask {
+
+class SessionIo {
+ public:
+    // Both outlive it.
+    SessionIo(ApplicationPort& application, AgentCounters* counters)
+        : application_(application), mailbox_(application.mailbox()), counters_(counters) {}
+
+    struct Wake {
+        std::optional<v1::LocalRequest> request;  // from the application
+        std::vector<SessionEvent> events;         // never kStop or kCancelled: those are errors
+    };
+    // Until something happens, or `until`. kAborted: the application has closed its socket or gives up, an
+    // operator cancels the task, or the daemon ends. kInput: the application sent nonsense.
+    Result<Wake> wait(Clock::time_point until) { return wait(until, false); }
+    // With `for_room`, also until the application may have read something.
+    Result<Wake> wait(Clock::time_point until, bool for_room);
+    // The same, deaf to the application; what has come is left in the mailbox.
+    void wait_mailbox(Clock::time_point until) const;
+    // Until something comes into the mailbox, which is emptied: the application has gone, or is done with.
+    void wait_without_application(Clock::time_point until);
+    // Waits a little for an application that does not read.
+    Result<> reply(const v1::LocalReply& message, const Attachment* attachment = nullptr);
+    // The same without waiting: whether there was room. kAborted: the application has gone.
+    Result<bool> try_reply(const v1::LocalReply& message, const Attachment* attachment = nullptr);
+    // Skipped if the application does not read.
+    void progress(const v1::Progress& progress);
+    void fail(const Error& error);
+    // The same for an application that may never read again: not waiting.
+    void fail_at_once(const Error& error);
+
+    [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+    [[nodiscard]] bool application_gone() const { return application_gone_; }
+    // A wait has ended because the daemon does.
+    [[nodiscard]] bool stopping() const { return stopping_; }
+    // ... or because an operator wants it.
+    [[nodiscard]] bool cancelled() const { return cancelled_; }
+
+ private:
+    bool note_stop(const std::vector<SessionEvent>& events);
+
+    ApplicationPort& application_;
+    const std::shared_ptr<Mailbox> mailbox_;
+    AgentCounters* counters_;
+    bool application_gone_ = false;
+    bool stopping_ = false;
+    bool cancelled_ = false;
+};
+
+// Memory and threads that the standard library could not get: the end of the session that wanted them, not of
+// the agent.
+template <typename Steps>
+Result<> run_within_limits(Steps steps) {
+    try {
+        return steps();
+    } catch (const std::exception& error) {
+        return Error(Errc::kLimit, std::string("the agent is out of memory or threads: ") + error.what());
+    }
+}
+
+// Why a session ends when the daemon does.
+[[nodiscard]] Error stopping_error();
+
+}  // namespace ask

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/member/switch_keeper.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/control/member/convert.h"
+
+namespace ask {
+namespace {
+
+// Several tries within the shortest lease that makes sense at a switch.
+constexpr milliseconds kEvery{2000};
+constexpr milliseconds kWait{1500};
+
+}  // namespace
+
+void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1::RenewTasksReply& reply,
+               const std::string& switch_name) {
+    for (const auto& task : tasks) {
+        const bool unknown = std::ranges::find(reply.unknown(), task->instance) != reply.unknown().end();
+        if (unknown || reply.mark().incarnation() != task->mark.incarnation) {
+            task->mailbox->post(SessionEvent{
+                SessionEvent::Kind::kSwitchLost,
+                {},
+                Error(Errc::kSwitchLost, switch_name + " was restarted and no longer has the task")});
+        }
+    }
+}
+
+LeftOver left_over(const std::vector<Channels::Entry>& own, ChannelId id, std::uint32_t incarnation) {
+    const auto entry =
+        std::ranges::find_if(own, [&](const Channels::Entry& candidate) { return candidate.lease.id == id; });
+    if (entry == own.end()) {
+        return LeftOver::kYes;
+    }
+    if (entry->lease.incarnation == incarnation) {
+        return LeftOver::kNo;
+    }
+    return entry->in_use ? LeftOver::kPerhaps : LeftOver::kYes;
+}
+
+SwitchKeeper::SwitchKeeper(Member& member) : member_(member) {
+    if (member_.own_switch) {
+        thread_ = Thread([this] { loop(); });
+    }
+}
+
+SwitchKeeper::~SwitchKeeper() {
+    {
+        const Guard lock(mutex_);
+        stop_ = true;
+    }
+    stopping_.notify_all();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+void SwitchKeeper::loop() {
+    bool clear = clear_left_over();
+    Lock lock(mutex_);
+    while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
+        lock.unlock();
+        clear = clear || clear_left_over();
+        renew();
+        close_left_open();
+        take_back_one();
+        lock.lock();
+    }
+}
+
+// The first that fails is the last that is tried: the others would not fare better.
+void SwitchKeeper::close_left_open() {
+    for (const std::uint64_t instance : member_.left_open.list(Clock::now())) {
+        if (!member_.own_switch->close_task(instance, kWait).ok()) {
+            return;
+        }
+        member_.left_open.remove(instance);
+    }
+}
+
+// One at a time, so that renewals do not wait for a switch that stays away. Repeating it is harmless: a
+// switch that has the channel under another incarnation, or not at all, changes nothing.
+void SwitchKeeper::take_back_one() {
+    const auto own = member_.channels.list();
+    const auto left = std::ranges::find_if(
+        own, [](const Channels::Entry& entry) { return !entry.in_use && entry.lease.is_left_over(); });
+    if (left == own.end()) {
+        return;
+    }
+    const auto client = member_.network.switch_at(left->lease.switch_address);
+    if (client->unregister_channel(left->lease.id, left->lease.registered_as, kWait).ok()) {
+        member_.channels.forget_registration(left->lease.id, left->lease.registered_as);
+    }
+}
+
+bool SwitchKeeper::clear_left_over() {
+    const auto status = member_.own_switch->status(kWait);
+    if (!status.ok()) {
+        return false;
+    }
+    // Read after the switch's list: whatever of ours is on that is on this too.
+    const auto own = member_.channels.list();
+    bool clear = true;
+    for (const v1::SwitchChannel& channel : status->channels()) {
+        const auto id = channel_from_proto(channel.channel());
+        if (!id.ok() || id->host != member_.options.address) {
+            continue;
+        }
+        switch (left_over(own, *id, channel.incarnation())) {
+            case LeftOver::kNo:
+                break;
+            case LeftOver::kPerhaps:
+                clear = false;
+                break;
+            case LeftOver::kYes:
+                clear =
+                    member_.own_switch->unregister_channel(*id, channel.incarnation(), kWait).ok() && clear;
+                break;
+        }
+    }
+    if (clear) {
+        spdlog::info("{} has nothing that a former agent of this host left there",
+                     member_.own_switch->name());
+    }
+    return clear;
+}
+
+void SwitchKeeper::renew() {
+    const auto tasks = member_.registry.on_switch();
+    if (tasks.empty()) {
+        return;
+    }
+    std::vector<std::uint64_t> instances;
+    instances.reserve(tasks.size());
+    for (const auto& task : tasks) {
+        instances.push_back(task->instance);
+    }
+    const auto reply = member_.own_switch->renew_tasks(instances, kWait);
+    if (!reply.ok()) {
+        // Leases do not run while the switch is down, and traffic does not need it.
+        spdlog::debug("renew tasks: {}", reply.error().text());
+        return;
+    }
+    tell_lost(tasks, *reply, member_.own_switch->name());
+    for (const v1::TaskPart& part : reply->parts()) {
+        const auto task = std::ranges::find_if(
+            tasks, [&](const auto& candidate) { return candidate->instance == part.instance(); });
+        if (task != tasks.end()) {
+            member_.registry.note_switch_part(**task, part.stats());
+        }
+    }
+}
+
+}  // namespace ask

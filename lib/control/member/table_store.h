@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of results, which applications get as it stands. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lib/base/result.h"
+#include "lib/control/member/application_port.h"
+#include "lib/tuples/result_table.h"
+
+namespace ask {
+
+// A table that is no longer changed. The memory stays paid for until this goes.
+class SealedTable : public Attachment {
+ public:
+    [[nodiscard]] virtual std::size_t bytes() const = 0;
+};
+
+class TableStore {
+ public:
+    TableStore() = default;
+    virtual ~TableStore() = default;
+    TableStore(const TableStore&) = delete;
+    TableStore& operator=(const TableStore&) = delete;
+
+    // For one table. What it grows by is refused (kLimit) where all tables together would take too much.
+    [[nodiscard]] virtual std::unique_ptr<TableMemory> make_memory() = 0;
+    // Of a table with memory that was made here.
+    virtual Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) = 0;
+};
+
+}  // namespace ask

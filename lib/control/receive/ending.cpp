@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a receive ends: its result is taken, kept or lost, or it has failed.
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/receive/receiving.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kCloseWait{2000};
+
+}  // namespace
+
+v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
+    v1::Done done;
+    Clock::time_point first_join = Clock::now();
+    member_.registry.with(*task_, [&](const ReceiveTask& task) {
+        for (const TaskSender& sender : task.senders) {
+            first_join = std::min(first_join, sender.joined_at);
+            *done.add_per_sender() = sender.stats;
+            done.add_sender_names(sender.name);
+            add_stats(*done.mutable_stats(), sender.stats);
+            if (sender.missing) {
+                v1::Missing& missing = *done.add_missing();
+                missing.set_name(sender.name);
+                missing.set_senders(1);
+                missing.set_reason(*sender.missing);
+            }
+        }
+        if (task.senders.size() < task.senders_expected) {
+            v1::Missing& missing = *done.add_missing();
+            missing.set_senders(task.senders_expected - static_cast<std::uint32_t>(task.senders.size()));
+            missing.set_reason("did not join within " + seconds_text(task.deadline));
+        }
+    });
+    done.set_seconds(std::chrono::duration<double>(Clock::now() - first_join).count());
+    done.set_result_bytes(bytes);
+    done.set_result_keys(keys);
+    done.set_fetched(fetched_);
+    done.set_swaps(epoch_);
+    return done;
+}
+
+// From here on the result is independent of what it was made from.
+Result<std::shared_ptr<KeptResult>> Receiving::seal(ResultTable table) {
+    const std::uint64_t keys = table.size();
+    auto sealed = member_.tables.seal(std::move(table));
+    ASK_PASS(sealed);
+    auto result = std::make_shared<KeptResult>();
+    result->table = std::move(*sealed);
+    result->done = describe_result(keys, result->table->bytes());
+    result->done.set_keep_seconds(static_cast<std::uint32_t>(member_.kept.time().count()));
+    result->ready = ready_;
+    result->task = member_.registry.describe(*task_);
+    result->mailbox = task_->mailbox;
+    return result;
+}
+
+// Senders succeed when the result was taken, whoever takes it, and not before.
+void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
+    swapper_.reset();
+    const HandedOver handed = hand_over(io_, *result,
+                                        {.deadline = task_->deadline,
+                                         .on_sign = [] {},
+                                         // Nothing that is there is needed any more.
+                                         .on_waiting = [this] { close_on_switch(); }});
+    if (handed == HandedOver::kTaken) {
+        end_taken();
+        confirm_taken(io_);
+    } else if (handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
+               member_.kept.time().count() == 0) {
+        end_lost();
+    } else {
+        member_.kept.keep(result);
+        member_.registry.free_id(task_);
+        close_on_switch();
+        if (handed == HandedOver::kGone) {
+            wait_for_again(*result);
+        }
+        end_kept(*result);
+    }
+    close_on_switch();
+}
+
+// Until an --again has taken it, the time of the senders is over, it is gone, or the daemon ends.
+void Receiving::wait_for_again(const KeptResult& result) {
+    while (!io_.stopping()) {
+        const KeptResults::Look look = member_.kept.look(result);
+        const auto give_up_at = look.last_sign + task_->deadline;
+        if (look.state == KeptResult::State::kTaken || look.state == KeptResult::State::kDropped ||
+            Clock::now() >= give_up_at) {
+            return;
+        }
+        io_.wait_without_application(give_up_at);
+    }
+}
+
+void Receiving::end_taken() {
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_COMMITTED);
+    member_.registry.end(task_, std::move(outcome));
+    member_.history.add(member_.registry.describe(*task_));
+    spdlog::info("task {}: committed", task_->id);
+}
+
+void Receiving::end_kept(KeptResult& result) {
+    const std::string& host = member_.options.name;
+    const std::string not_taken = "task " + task_->id + ": computed, but not taken: ";
+    switch (member_.kept.stop_waiting(result)) {
+        case KeptResult::State::kTaken:
+            return end_taken();
+        case KeptResult::State::kDropped:
+            return end_failed({Errc::kAborted, not_taken + host + " no longer keeps it: run the task again"});
+        case KeptResult::State::kKept:
+        case KeptResult::State::kHandedOut:
+            if (io_.stopping()) {
+                return end_lost();
+            }
+            const Error error(Errc::kNotTaken, not_taken + "kept at " + host + " until " + result.until_text +
+                                                   "; `ask-recv --task " + task_->id +
+                                                   " --again` there takes it");
+            end_failed(error);
+            // One that was suspended may come back.
+            io_.fail_at_once(error);
+    }
+}
+
+// There is no result any more that anybody could take.
+void Receiving::end_lost() {
+    const std::string why = io_.stopping()    ? stopping_error().text()
+                            : io_.cancelled() ? "cancelled by askctl task cancel"
+                                              : "results are not kept (keep_result_seconds = 0)";
+    const Error error(Errc::kAborted, "task " + task_->id + ": computed, but not taken at " +
+                                          member_.options.name + ", and " + why + ": run the task again");
+    end_failed(error);
+    io_.fail_at_once(error);
+}
+
+void Receiving::end_failed(const Error& error) {
+    spdlog::warn("{}", error.text());
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_FAILED);
+    outcome.set_code(static_cast<std::int32_t>(error.code()));
+    outcome.set_error(error.text());
+    member_.registry.end(task_, std::move(outcome));
+    member_.history.add(member_.registry.describe(*task_));
+}
+
+void Receiving::close_on_switch() {
+    if (perhaps_open_) {
+        leave_open();
+    }
+    if (!task_->switch_client || closed_on_switch_) {
+        return;
+    }
+    closed_on_switch_ = true;
+    const milliseconds wait = std::min(kCloseWait, task_->deadline);
+    if (auto closed = task_->switch_client->close_task(task_->instance, wait); !closed) {
+        spdlog::warn("task {}: {}", task_->id, closed.error().text());
+        leave_open();
+    }
+}
+
+void Receiving::leave_open() {
+    perhaps_open_ = false;
+    if (!member_.left_open.add(task_->instance, Clock::now())) {
+        spdlog::warn("more than {} tasks are to be closed at {}: of the oldest the lease runs out there",
+                     LeftOpen::kMost, member_.own_switch->name());
+    }
+}
+
+// What a switch lost can be had again if everybody concerned can begin again.
+Error Receiving::explain_loss(const Error& loss) const {
+    std::string unable;
+    if (!request_.can_repeat()) {
+        unable = "this receive does not run again without the switch";
+    } else if (added_) {
+        member_.registry.with(*task_, [&](const ReceiveTask& task) {
+            for (const TaskSender& sender : task.senders) {
+                if (!sender.can_repeat && !sender.missing) {
+                    unable = "sender " + sender.name + " cannot send again what came through a pipe";
+                }
+            }
+        });
+    }
+    return unable.empty()
+               ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without the switch")
+               : Error(Errc::kSwitchLost, loss.text() + ", and " + unable + ": run the task again");
+}
+
+void Receiving::give_up(const Error& reason) {
+    swapper_.reset();
+    const Error error = reason.code() == Errc::kSwitchLost ? explain_loss(reason) : reason;
+    spdlog::warn("task {}: receive failed: {}", clean_name(request_.task_id()), error.text());
+    if (added_) {
+        v1::Outcome outcome;
+        outcome.set_state(v1::Outcome::STATE_FAILED);
+        outcome.set_code(static_cast<std::int32_t>(error.code()));
+        outcome.set_error("receiver " + member_.options.name + ": " + error.text());
+        member_.registry.end(task_, std::move(outcome));
+        member_.history.add(member_.registry.describe(*task_));
+    }
+    if (on_workers_) {
+        for (unsigned i = 0; i < member_.workers.size(); ++i) {
+            [[maybe_unused]] const auto closed = member_.workers.close_task(i, task_->instance, true);
+        }
+    }
+    // First, because whoever begins again uses the same id.
+    if (added_ && error.code() == Errc::kRunAgain) {
+        close_on_switch();
+    }
+    io_.fail(error);
+    if (added_ && error.code() != Errc::kRunAgain) {
+        close_on_switch();
+    }
+}
+
+}  // namespace ask

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a receive gathers once all FINs are in: the workers' tables, the swaps', and the last copy.
+#include <algorithm>
+#include <utility>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/receive/receiving.h"
+#include "lib/tuples/fetch_codec.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kFetchWait{30000};
+constexpr milliseconds kFinalStatsWait{2000};
+
+}  // namespace
+
+// Ends the task on all workers and merges what each of them has.
+Result<ResultTable> Receiving::take_table() {
+    std::unique_ptr<ResultTable> all;
+    for (unsigned i = 0; i < member_.workers.size(); ++i) {
+        auto part = member_.workers.close_task(i, task_->instance, false);
+        if (!part) {
+            return std::move(part).error();
+        }
+        if (!*part) {
+            return Error(Errc::kInternal, "a worker has lost the table of task " + task_->id);
+        }
+        if (!all) {
+            all = std::move(*part);
+        } else if (auto merged = all->merge(**part); !merged) {
+            return std::move(merged).error().with_context("task " + task_->id);
+        }
+    }
+    on_workers_ = false;
+    return std::move(*all);
+}
+
+Result<> Receiving::pause_fetching(Clock::time_point until) {
+    tell_waiting(true);
+    return wait_and_handle(until);
+}
+
+Result<FetchedCopy> Receiving::fetch_until_deadline() {
+    const auto give_up_at = Clock::now() + task_->deadline;
+    // Somebody who is missing may still be sending.
+    const bool close = member_.registry.with(*task_, [](const ReceiveTask& task) {
+        return std::ranges::any_of(task.senders,
+                                   [](const TaskSender& sender) { return bool(sender.missing); });
+    });
+    for (;;) {
+        auto asked = ask_switch([&](CallCancel* cancel) {
+            return task_->switch_client->fetch_copy({.instance = task_->instance,
+                                                     .mark = task_->mark,
+                                                     .epoch = epoch_,
+                                                     .close = close,
+                                                     .wait = at_most(kFetchWait, give_up_at)},
+                                                    cancel);
+        });
+        ASK_PASS(asked);
+        auto& copy = *asked;
+        // Without a region there is nothing to lose but the switch's counts.
+        if (copy.ok() || task_->aggregators == 0) {
+            return copy.ok() ? std::move(copy) : Result<FetchedCopy>(FetchedCopy());
+        }
+        if (!is_transient(copy.error())) {
+            return std::move(copy);
+        }
+        if (Clock::now() >= give_up_at) {
+            return Error(Errc::kDeadline, "what " + task_->switch_client->name() +
+                                              " has aggregated could not be fetched within " +
+                                              seconds_text(task_->deadline) + ": start ask-switchd there");
+        }
+        ASK_PASS(pause_fetching(std::min(Clock::now() + kSessionTick, give_up_at)));
+    }
+}
+
+// Until the swap under way, if any, is over.
+Result<> Receiving::await_swapper() {
+    Clock::time_point next_tick = Clock::now() + kSessionTick;
+    while (!swapper_->ended()) {
+        if (Clock::now() >= next_tick) {
+            next_tick = Clock::now() + kSessionTick;
+            tell_waiting(true);
+        }
+        ASK_PASS(wait_and_handle(next_tick));
+    }
+    tell_waiting(false);
+    return {};
+}
+
+// What the swaps have brought. After this the task's last copy is that of epoch_, and stays so.
+Result<> Receiving::merge_swapped(ResultTable& table) {
+    if (!swapper_) {
+        return {};
+    }
+    swapper_->finish(Clock::now() + task_->deadline);
+    ASK_PASS(await_swapper());
+    auto outcome = swapper_->take();
+    ASK_PASS(outcome);
+    epoch_ = outcome->epoch;
+    fetched_ = outcome->fetched;
+    auto merged = table.merge(outcome->table);
+    return merged ? std::move(merged) : std::move(merged).error().with_context("task " + task_->id);
+}
+
+// Staged whole, checked, and merged once.
+Result<> Receiving::merge_switch_copy(ResultTable& table) {
+    if (!task_->switch_client) {
+        return {};
+    }
+    auto copy = fetch_until_deadline();
+    if (!copy) {
+        return std::move(copy).error();
+    }
+    for (const std::string& chunk : copy->chunks) {
+        EntryReader entries(chunk);
+        while (!entries.done()) {
+            auto entry = entries.next();
+            if (!entry) {
+                return std::move(entry).error();
+            }
+            if (auto added = table.add(entry->key, entry->value); !added) {
+                return std::move(added).error().with_context("task " + task_->id);
+            }
+        }
+    }
+    fetched_ += copy->count;
+    note_switch_counts(*copy);
+    return {};
+}
+
+void Receiving::note_switch_counts(const FetchedCopy& copy) {
+    member_.registry.with(*task_, [&](ReceiveTask& task) {
+        for (const v1::FetchFlow& flow : copy.flows) {
+            for (TaskSender& sender : task.senders) {
+                if (sender.flow.channel.host == flow.channel().host() &&
+                    sender.flow.channel.port == flow.channel().port()) {
+                    add_switch_part(sender.stats, flow.stats());
+                }
+            }
+        }
+    });
+}
+
+void Receiving::note_receiver_counts() {
+    const auto senders = member_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
+    for (const TaskSender& sender : senders) {
+        const FlowRxStats stats = flow_stats(sender.flow.channel);
+        note_receiver_part(sender, stats);
+        packets_of_[sender.sender] = stats.last_seq - sender.flow.first_seq + 1;
+    }
+}
+
+// A sender tells its final figures as soon as its FIN is acknowledged: those that count as many packets as
+// its seqs. They are worth a moment, not a failure.
+void Receiving::wait_for_final_stats() {
+    const auto until = Clock::now() + std::min(kFinalStatsWait, task_->deadline);
+    const auto complete = [&](const ReceiveTask& task) {
+        return std::ranges::all_of(task.senders, [&](const TaskSender& sender) {
+            return sender.missing || sender.stats.packets_sent() >= packets_of_[sender.sender];
+        });
+    };
+    while (!member_.registry.with(*task_, complete) && Clock::now() < until) {
+        io_.wait_mailbox(until);
+        [[maybe_unused]] const auto events = io_.mailbox()->take();
+    }
+}
+
+}  // namespace ask

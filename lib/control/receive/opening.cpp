@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a receive begins: what it is to be, where, and that its senders may come.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/abi/limits.h"
+#include "lib/base/random.h"
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/receive/receiving.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kSwitchWait{5000};
+// A switch's daemon that was killed is back within seconds; one that was never started should be named soon.
+constexpr milliseconds kSwitchRetryFor{10000};
+constexpr milliseconds kOptionalSwitchRetryFor{1000};
+constexpr milliseconds kSwitchRetryEvery{200};
+
+bool wants_swaps(const v1::OpenReceive& request) {
+    return request.has_swap() && !request.swap().off();
+}
+
+Error no_switch_error() {
+    return {Errc::kUnavailable,
+            "a region is required, but no switch is configured: set `switch` of this agent"};
+}
+
+}  // namespace
+
+Result<> Receiving::choose_parameters() {
+    if (auto valid = check_task_id(request_.task_id()); !valid) {
+        return valid;
+    }
+    if (request_.senders() == 0 || request_.senders() > ASK_MAX_SENDERS) {
+        return Error(Errc::kUsage, "senders must be from 1 to " + std::to_string(ASK_MAX_SENDERS) + ", not " +
+                                       std::to_string(request_.senders()));
+    }
+    const auto wire = wire_op(request_.op());
+    ASK_TRY(wire, "task " + request_.task_id());
+    task_->id = request_.task_id();
+    task_->instance = random_u64();
+    task_->op = request_.op();
+    task_->wire = *wire;
+    task_->senders_expected = request_.senders();
+    const auto deadline = task_deadline(request_.deadline_ms(), member_.options.deadline_seconds);
+    ASK_TRY(deadline, "task " + request_.task_id());
+    task_->deadline = *deadline;
+    task_->mailbox = io_.mailbox();
+    task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
+    return {};
+}
+
+// A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
+template <typename Call>
+auto Receiving::ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*> {
+    const auto begun = Clock::now();
+    const auto retry_until = begun + (request_.no_switch() ? kOptionalSwitchRetryFor
+                                                           : std::min(kSwitchRetryFor, task_->deadline / 2));
+    const auto give_up_at = request_.no_switch() ? retry_until : begun + task_->deadline;
+    for (;;) {
+        auto asked =
+            ask_switch([&](CallCancel* cancel) { return call(at_most(kSwitchWait, give_up_at), cancel); });
+        ASK_PASS(asked);
+        if (asked->ok() || !is_transient(asked->error()) || Clock::now() >= retry_until) {
+            return *std::move(asked);
+        }
+        tell_waiting(true);
+        ASK_PASS(wait_and_handle(Clock::now() + kSwitchRetryEvery));
+    }
+}
+
+// Until the senders have told enough of their keys, or nobody will.
+Result<> Receiving::await_samples() {
+    Clock::time_point next_tick = Clock::now();
+    for (;;) {
+        const auto due = member_.registry.with(
+            *task_, [](const ReceiveTask& task) { return task.samples.due(task.senders_expected); });
+        const auto now = Clock::now();
+        if (now >= due) {
+            return {};
+        }
+        if (auto fine = check_senders(); !fine) {
+            return fine;
+        }
+        if (now >= next_tick) {
+            next_tick = now + kSessionTick;
+            show_progress(to_string(TaskPhase::kPlanning));
+        }
+        if (auto fine = wait_and_handle(std::min(next_tick, due)); !fine) {
+            return fine;
+        }
+    }
+}
+
+// A switch that is away, or none where one is required, is said at once, not when the first sender comes.
+Result<> Receiving::check_switch() {
+    if (!member_.own_switch || request_.no_switch()) {
+        return member_.own_switch || !request_.require_region() ? Result<>() : no_switch_error();
+    }
+    auto info = ask_until_reached(
+        [&](milliseconds wait, CallCancel* cancel) { return member_.own_switch->info(wait, cancel); });
+    return info ? Result<>() : std::move(info).error();
+}
+
+Result<GeometryChoice> Receiving::plan_geometry() {
+    ASK_PASS(check_switch());
+    v1::LocalReply reply;
+    reply.mutable_receive_accepted();
+    ASK_PASS(io_.reply(reply));
+    if (auto told = await_samples(); !told) {
+        return std::move(told).error();
+    }
+    const auto [sample, payload_limit] = member_.registry.with(*task_, [](const ReceiveTask& task) {
+        return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
+    });
+    auto planned = ask_switch([&](CallCancel* /*cancel*/) {
+        return request_.auto_geometry() ? planned_geometry(member_, request_, sample, payload_limit)
+                                        : asked_geometry(member_, request_, sample);
+    });
+    ASK_PASS(planned);
+    return *std::move(planned);
+}
+
+// Once: what is agreed with the first sender holds for the task's life.
+Result<> Receiving::choose_geometry() {
+    const auto choice =
+        wants_samples(member_, request_) ? plan_geometry() : asked_geometry(member_, request_);
+    ASK_TRY(choice, "task " + request_.task_id());
+    member_.registry.with(*task_, [&](ReceiveTask& task) {
+        task.geometry = choice->geometry;
+        task.slot_map = choice->slot_map;
+        task.geometry_reason = choice->reason;
+        task.phase = TaskPhase::kOpening;
+    });
+    aggregators_wanted_ = choice->aggregators;
+    may_shrink_ = choice->may_shrink;
+    return {};
+}
+
+Result<> Receiving::open() {
+    if (auto chosen = choose_parameters(); !chosen) {
+        return chosen;
+    }
+    if (auto added = member_.registry.add(task_); !added) {
+        return added;
+    }
+    added_ = true;
+    if (auto chosen = choose_geometry(); !chosen) {
+        return chosen;
+    }
+    if (auto opened = open_on_switch(); !opened) {
+        return opened;
+    }
+    if (auto opened = open_on_workers(); !opened) {
+        return opened;
+    }
+    if (auto started = start_swapper(); !started) {
+        return started;
+    }
+    member_.registry.opened(*task_);
+    const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
+    spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
+                 task_->senders_expected, to_string(task_->geometry), brackets(task_->geometry_reason),
+                 task_->aggregators, brackets(task_->note));
+    return tell_ready();
+}
+
+Result<v1::OpenTaskReply> Receiving::ask_switch_to_open(const v1::OpenTaskRequest& open) {
+    perhaps_open_ = true;
+    auto reply = ask_until_reached([&](milliseconds wait, CallCancel* cancel) {
+        return member_.own_switch->open_task(open, wait, cancel);
+    });
+    // It has answered, and says whether it is; else nobody knows.
+    perhaps_open_ = !reply && (is_transient(reply.error()) || reply.error().code() == Errc::kAborted);
+    return reply;
+}
+
+Result<> Receiving::open_on_switch() {
+    if (!member_.own_switch) {
+        if (request_.require_region()) {
+            return no_switch_error();
+        }
+        task_->note = "no switch is configured";
+        return {};
+    }
+    v1::OpenTaskRequest open;
+    open.set_id(task_->id);
+    open.set_instance(task_->instance);
+    *open.mutable_geometry() = geometry_to_proto(task_->geometry);
+    open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
+    open.set_aggregators(aggregators_wanted_);
+    open.set_may_shrink(may_shrink_);
+    open.set_copies(request_.no_switch() ? 0 : wants_two_copies(request_) ? 2 : 1);
+    open.set_require_region(request_.require_region());
+    // With replacement, a packet of a sender that dies may carry others' tuples.
+    open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
+    open.set_receiver(member_.options.control_address);
+    auto reply = ask_switch_to_open(open);
+    if (!reply) {
+        if (request_.no_switch() && is_transient(reply.error())) {
+            tell_waiting(false);
+            leave_open();
+            task_->note = "opened without a switch: " + member_.own_switch->name() + " is unreachable";
+            return {};
+        }
+        return std::move(reply).error();
+    }
+    auto mark = mark_from_proto(reply->mark());
+    ASK_TRY(mark, member_.own_switch->name());
+    task_->mark = *mark;
+    task_->switch_client = member_.own_switch;
+    task_->aggregators = reply->aggregators();
+    if (wants_swaps(request_) && reply->copies() == 2 && task_->aggregators > 0) {
+        arrivals_ = std::make_shared<TaskArrivals>();
+    }
+    task_->note = clean_text(reply->no_region_reason());
+    if (request_.no_switch()) {
+        task_->note = "opened with --no-switch";
+    } else if (task_->aggregators == 0) {
+        member_.counters.add(AgentCounter::k_tasks_without_region);
+        spdlog::warn("task {}: no memory on {}, everything is added up here: {}", task_->id,
+                     member_.own_switch->name(), task_->note);
+    }
+    return {};
+}
+
+Result<> Receiving::open_on_workers() {
+    on_workers_ = true;
+    for (unsigned i = 0; i < member_.workers.size(); ++i) {
+        auto table = ResultTable::create(member_.tables.make_memory(), task_->wire);
+        ASK_PASS(table);
+        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox, arrivals_));
+    }
+    return {};
+}
+
+Result<> Receiving::start_swapper() {
+    if (!arrivals_) {
+        return {};
+    }
+    auto table = ResultTable::create(member_.tables.make_memory(), task_->wire);
+    ASK_PASS(table);
+    const v1::SwapSettings& wanted = request_.swap();
+    const Geometry& geometry = task_->geometry;
+    swapper_ = std::make_unique<Swapper>(
+        Swapper::Options{.id = task_->id,
+                         .instance = task_->instance,
+                         .mark = task_->mark,
+                         .client = task_->switch_client,
+                         .standstill = task_->deadline,
+                         .settings = {.packets = wanted.packets(),
+                                      .tuples = wanted.tuples(),
+                                      .interval = Nanos{wanted.interval_ms()} * kMillisecond},
+                         .places = std::uint64_t{geometry.slots()} * (task_->aggregators / 2),
+                         .arrivals = arrivals_,
+                         .mailbox = task_->mailbox},
+        std::move(*table));
+    return {};
+}
+
+Result<> Receiving::tell_ready() {
+    ready_.set_instance(task_->instance);
+    *ready_.mutable_geometry() = geometry_to_proto(task_->geometry);
+    ready_.set_aggregators(task_->aggregators);
+    ready_.set_note(task_->note);
+    ready_.set_geometry_reason(task_->geometry_reason);
+    v1::LocalReply reply;
+    ready_.set_no_memory(task_->switch_client && task_->aggregators == 0 && !request_.no_switch());
+    *reply.mutable_receive_ready() = ready_;
+    return io_.reply(reply);
+}
+
+}  // namespace ask

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way of a receive from step to step, and what its steps share.
+#include "lib/control/receive/receiving.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kProbeWait{1000};
+
+}  // namespace
+
+Receiving::Receiving(Member& member, SessionIo& io, v1::OpenReceive request)
+    : member_(member), io_(io), request_(std::move(request)), task_(std::make_shared<ReceiveTask>()) {}
+
+void Receiving::run() {
+    if (auto result = run_within_limits([this] { return run_steps(); }); !result) {
+        give_up(result.error());
+    }
+}
+
+Result<> Receiving::run_steps() {
+    if (auto opened = open(); !opened) {
+        return opened;
+    }
+    if (auto collected = collect(); !collected) {
+        return collected;
+    }
+    return commit();
+}
+
+Result<> Receiving::commit() {
+    member_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kFetching; });
+    show_progress("fetching");
+    auto table = take_table();
+    if (!table) {
+        return std::move(table).error();
+    }
+    note_receiver_counts();
+    if (auto merged = merge_swapped(*table); !merged) {
+        return merged;
+    }
+    if (auto merged = merge_switch_copy(*table); !merged) {
+        return merged;
+    }
+    if (auto fits = table->finish(); !fits) {
+        return std::move(fits).error().with_context("task " + task_->id);
+    }
+    wait_for_final_stats();
+    auto result = seal(std::move(*table));
+    ASK_PASS(result);
+    member_.registry.computed(*task_);
+    spdlog::info("task {}: computed", task_->id);
+    hand_over_or_keep(*result);
+    return {};
+}
+
+void Receiving::tell_waiting(bool waiting) {
+    if (waiting && member_.own_switch) {
+        const std::string text = "waiting for " + member_.own_switch->name();
+        member_.registry.set_trouble(*task_, text);
+        show_progress(text);
+    }
+    if (!waiting && told_waiting_) {
+        member_.registry.set_trouble(*task_, "");
+    }
+    told_waiting_ = waiting;
+}
+
+Result<std::optional<Error>> Receiving::probe_switch() {
+    if (!task_->switch_client) {
+        return std::optional<Error>();
+    }
+    const milliseconds wait = std::min(kProbeWait, task_->deadline / 2);
+    auto info = ask_switch([&](CallCancel* cancel) { return task_->switch_client->info(wait, cancel); });
+    ASK_PASS(info);
+    const bool away = !info->ok() && is_transient(info->error());
+    return away ? std::optional<Error>(info->error()) : std::nullopt;
+}
+
+FlowRxStats Receiving::flow_stats(ChannelId channel) const {
+    const auto stats = member_.workers.flow_stats(task_->instance, channel);
+    return stats.ok() ? *stats : FlowRxStats();
+}
+
+void Receiving::show_progress(const std::string& state) {
+    v1::Progress progress;
+    progress.set_state(state);
+    member_.registry.with(*task_, [&](const ReceiveTask& task) {
+        std::uint32_t joined = 0;
+        std::uint32_t finished = 0;
+        for (const TaskSender& sender : task.senders) {
+            joined += sender.joined ? 1 : 0;
+            finished += sender.fin ? 1 : 0;
+            add_stats(*progress.mutable_stats(), sender.stats);
+        }
+        if (!has_switch_part(progress.stats())) {
+            add_switch_part(*progress.mutable_stats(), task.switch_part);
+        }
+        progress.set_senders_joined(joined);
+        progress.set_senders_finished(finished);
+    });
+    io_.progress(progress);
+}
+
+}  // namespace ask

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One receive of an application (ask-recv), from OpenReceive to Done: opens the task here and on the switch,
+// watches over its senders, once every FIN is in fetches what the switch holds, hands the table over, and
+// commits when that was taken. Sequential code in a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "lib/control/member/beside.h"
+#include "lib/control/member/member.h"
+#include "lib/control/member/session_io.h"
+#include "lib/control/receive/geometry_choice.h"
+#include "lib/control/receive/hand_over.h"
+#include "lib/control/receive/mark_watch.h"
+#include "lib/control/receive/swapper.h"
+
+namespace ask {
+
+class Receiving {
+ public:
+    Receiving(Member& member, SessionIo& io, v1::OpenReceive request);
+    // Answers the application and leaves nothing behind, however it ends.
+    void run();
+
+ private:
+    Result<> run_steps();
+    Result<> open();
+    Result<> choose_parameters();
+    Result<> choose_geometry();
+    Result<GeometryChoice> plan_geometry();
+    Result<> await_samples();
+    // Runs `call(CallCancel*)`, which waits for the switch, while the session serves its application; whoever
+    // asks is told that it waits. Fails if the session is to end; else the call's own result is inside.
+    template <typename Call>
+    auto ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
+    // That the task waits for the switch, to whoever asks after it.
+    void tell_waiting(bool waiting);
+    // Whether the task's switch answers; what it says if not.
+    Result<std::optional<Error>> probe_switch();
+    // Asks again while the switch cannot be reached, for some time: `call(wait, CallCancel*)`.
+    template <typename Call>
+    auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
+    Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
+    Result<> check_switch();
+    Result<> open_on_switch();
+    Result<> open_on_workers();
+    Result<> start_swapper();
+    Result<> tell_ready();
+
+    Result<> collect();
+    Result<> wait_and_handle(Clock::time_point until);
+    Result<> handle(const SessionIo::Wake& wake);
+    void note_fin(ChannelId channel);
+    Result<> check_senders();
+    Error explain_missing(const Error& missing);
+    // As far as a task's locked members are concerned: under the registry's mutex.
+    static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
+    Result<> check_joined(ReceiveTask& task) const;
+    // Now and then: what has come of each sender, for whoever looks, and whether it came the right way.
+    Result<> watch_flows();
+    Result<> check_marks(const TaskSender& sender, const FlowRxStats& stats);
+    void note_receiver_part(const TaskSender& sender, const FlowRxStats& stats);
+    [[nodiscard]] static std::string bad_marks_text(std::uint64_t packets);
+    [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets);
+    [[nodiscard]] bool all_finished();
+    void show_progress(const std::string& state);
+
+    Result<> commit();
+    Result<ResultTable> take_table();
+    Result<> merge_swapped(ResultTable& table);
+    Result<> merge_switch_copy(ResultTable& table);
+    Result<> pause_fetching(Clock::time_point until);
+    Result<> await_swapper();
+    Result<FetchedCopy> fetch_until_deadline();
+    void note_switch_counts(const FetchedCopy& copy);
+    void note_receiver_counts();
+    void wait_for_final_stats();
+    [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
+
+    Result<std::shared_ptr<KeptResult>> seal(ResultTable table);
+    void hand_over_or_keep(const std::shared_ptr<KeptResult>& result);
+    void wait_for_again(const KeptResult& result);
+    void end_taken();
+    void end_kept(KeptResult& result);
+    void end_lost();
+    void end_failed(const Error& error);
+    [[nodiscard]] Error explain_loss(const Error& loss) const;
+    void give_up(const Error& reason);
+    void close_on_switch();
+    // The switch may have it open: it is closed in the background.
+    void leave_open();
+    FlowRxStats flow_stats(ChannelId channel) const;
+
+    Member& member_;
+    SessionIo& io_;
+    const v1::OpenReceive request_;
+    std::shared_ptr<ReceiveTask> task_;
+    bool added_ = false;  // to the registry
+    bool on_workers_ = false;
+    bool closed_on_switch_ = false;
+    v1::ReceiveReady ready_;  // as the application was told
+    bool told_waiting_ = false;
+    bool perhaps_open_ = false;  // at the switch, which has not said so
+    std::uint32_t aggregators_wanted_ = 0;
+    bool may_shrink_ = false;                 // fewer will do
+    std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
+    std::unique_ptr<Swapper> swapper_;
+    std::uint64_t epoch_ = 0;                            // of the last fetch
+    std::uint64_t fetched_ = 0;                          // of all epochs
+    std::map<std::uint64_t, MarkWatch> marks_;           // by sender
+    std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken
+    Clock::time_point next_watch_ = Clock::now();
+};
+
+template <typename Call>
+auto Receiving::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
+    auto answer = run_beside(
+        io_.mailbox(), std::move(call), [this](Clock::time_point until) { return wait_and_handle(until); },
+        [this] { tell_waiting(true); });
+    if (answer.ok() && answer->ok()) {
+        tell_waiting(false);
+    }
+    return answer;
+}
+
+}  // namespace ask

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks that this agent receives: what other agents' calls and the tasks' own sessions share. A task
+// lives here from OpenReceive until every sender has learnt its outcome, or the lease has run out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/base/runtime.h"
+#include "lib/control/member/mailbox.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/member/switch_port.h"
+#include "lib/control/member/workers_port.h"
+#include "lib/control/receive/kept_results.h"
+#include "lib/control/receive/sample_box.h"
+#include "lib/tuples/slot_map.h"
+#include "proto/agent.pb.h"
+
+namespace ask {
+
+// A sender of a task, from its Join on. Guarded by the registry's mutex.
+struct TaskSender {
+    std::uint64_t sender = 0;  // drawn by it; repeats of a Join carry the same
+    std::string name;
+    FlowParams flow;
+    bool joined = false;  // else its Join is still under way
+    Clock::time_point joined_at;
+    Clock::time_point last_heard;
+    v1::FlowStats stats;  // its part; once committed, all parts
+    bool fin = false;
+    bool can_repeat = false;             // it could send everything once more
+    std::optional<std::string> left;     // it gave up, and why
+    std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
+    std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
+    bool knows_outcome = false;
+};
+
+// kPlanning: its geometry is chosen once a sender has asked for it; then it opens as others do.
+enum class TaskPhase : std::uint8_t {
+    kPlanning,
+    kOpening,
+    kWaiting,
+    kStreaming,
+    kFetching,
+    kComputed,  // the result is there, and not taken yet
+    kCommitted,
+    kFailed
+};
+[[nodiscard]] const char* to_string(TaskPhase phase);
+
+// Constant once the phase has left kOpening, but for what is said to be guarded.
+struct ReceiveTask {
+    std::string id;
+    std::uint64_t instance = 0;
+    v1::Operator op = v1::OPERATOR_SUM;
+    Op wire = Op::kSum;
+    Geometry geometry;
+    std::shared_ptr<const SlotMap> slot_map;  // null: by hash
+    std::string geometry_reason;
+    std::uint32_t senders_expected = 1;
+    milliseconds deadline{30000};
+    Mark mark;                                  // of the switch it is open on; 0: none
+    std::shared_ptr<SwitchPort> switch_client;  // null: none
+    std::uint32_t aggregators = 0;
+    std::string note;
+    std::shared_ptr<Mailbox> mailbox;
+    Clock::time_point opened = Clock::now();
+    CheckSecret root{random_u64(), random_u64()};  // what its flows' secrets are drawn from
+
+    // Guarded by the registry's mutex.
+    TaskPhase phase = TaskPhase::kOpening;
+    SampleBox samples;
+    std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
+    std::vector<TaskSender> senders;
+    v1::FlowStats switch_part;  // of all senders, while the task runs; at its end each sender has its own
+    bool too_late = false;      // to join: the task goes on without those that have not
+    v1::Outcome outcome;        // RUNNING until it ends
+    Clock::time_point forget_at;
+};
+
+class TaskRegistry {
+ public:
+    struct Options {
+        std::string host_name;  // for messages: "receiver NAME: ..."
+        std::uint32_t own_address = 0;
+        milliseconds lease{30000};    // how long an outcome is kept, and how long a sender may be silent
+        unsigned max_waits = 256;     // calls that may be held back at once
+        KeptResults* kept = nullptr;  // for status: results of tasks that are over; null: none
+    };
+    TaskRegistry(Options options, WorkersPort* workers, AgentCounters* counters)
+        : options_(std::move(options)), workers_(workers), counters_(counters) {}
+
+    // Sessions. kExists: the id is in use by a live task here.
+    Result<> add(const std::shared_ptr<ReceiveTask>& task);
+    // Senders may join.
+    void opened(ReceiveTask& task);
+    // Runs `change` on the task under the registry's mutex.
+    template <typename Change>
+    auto with(ReceiveTask& task, Change change) {
+        const Guard lock(mutex_);
+        return change(task);
+    }
+    // What its next Renew tells that sender; empty: nothing.
+    void set_trouble(ReceiveTask& task, std::uint64_t sender, std::string trouble);
+    // The result is there: nothing can be lost on the switch any more, and senders wait for it to be taken.
+    void computed(ReceiveTask& task);
+    [[nodiscard]] bool is_live(const std::string& id);
+    // The id may be used again, though the task goes on.
+    void free_id(const std::shared_ptr<ReceiveTask>& task);
+    // The same for everybody, also for those that are still looking for the task.
+    void set_trouble(ReceiveTask& task, std::string trouble);
+    // The task's outcome: its id is free again, its senders are told.
+    void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
+    // Until every sender knows the outcome of every task that has ended, or the deadline.
+    void wait_until_told(Clock::time_point deadline);
+    // Calls are no longer held back.
+    void stop();
+
+    // Tells the session of the live task of that id, if there is one, to end it.
+    bool cancel(const std::string& id);
+
+    // Other agents' calls (proto/agent.proto).
+    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request);
+    Result<v1::JoinReply> join(const v1::JoinRequest& request);
+    Result<v1::Outcome> renew(const v1::RenewRequest& request);
+    Result<> leave(const v1::LeaveRequest& request);
+
+    // Tasks open on a switch, to be kept alive there.
+    std::vector<std::shared_ptr<ReceiveTask>> on_switch();
+    // What the switch says that it has done for a task so far.
+    void note_switch_part(ReceiveTask& task, const v1::FlowStats& stats);
+    // Kept results among them.
+    std::vector<v1::AgentTask> describe();
+    // One of them, as status shows it.
+    v1::AgentTask describe(const ReceiveTask& task);
+
+ private:
+    static v1::AgentTask describe_locked(const ReceiveTask& task);
+    // When a call is answered at the latest that may be held back for so long.
+    static Clock::time_point held_until(std::uint32_t wait_ms);
+    // Holds a call back until `done`, or until then; not at all if too many are.
+    template <typename Done>
+    void hold_back(Lock& lock, Clock::time_point until, Done done);
+    std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
+    static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
+    void forget_old_locked();
+    void free_id_locked(const ReceiveTask& task);
+    // A place for a new sender, or why there is none.
+    Result<> admit_locked(ReceiveTask& task, const v1::JoinRequest& request, const FlowParams& flow);
+    Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
+    Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
+    [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
+    [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
+
+    const Options options_;
+    WorkersPort* const workers_;
+    AgentCounters* const counters_;
+    Mutex mutex_;
+    CondVar changed_;  // an outcome, a task opened, a finished Join, a Renew answered, or stop
+    std::map<std::string, std::shared_ptr<ReceiveTask>> live_;
+    std::map<std::uint64_t, std::shared_ptr<ReceiveTask>> by_instance_;
+    unsigned waits_ = 0;
+    bool stop_ = false;
+};
+
+}  // namespace ask

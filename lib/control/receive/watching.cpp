@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A receive while its senders send: who has come, who is silent, whose packets go astray.
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/receive/receiving.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kWatchEvery{1000};
+
+}  // namespace
+
+// Until every sender's FIN is in.
+Result<> Receiving::collect() {
+    Clock::time_point next_tick = Clock::now();
+    while (!all_finished()) {
+        if (auto fine = check_senders(); !fine) {
+            return fine;
+        }
+        if (Clock::now() >= next_tick) {
+            next_tick = Clock::now() + kSessionTick;
+            if (auto fine = watch_flows(); !fine) {
+                return fine;
+            }
+            const TaskPhase phase =
+                member_.registry.with(*task_, [](const ReceiveTask& task) { return task.phase; });
+            show_progress(to_string(phase));
+        }
+        if (auto fine = wait_and_handle(next_tick); !fine) {
+            return fine;
+        }
+    }
+    return {};
+}
+
+Result<> Receiving::wait_and_handle(Clock::time_point until) {
+    auto wake = io_.wait(until);
+    if (!wake) {
+        if (io_.application_gone()) {
+            return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
+        }
+        return std::move(wake).error().with_context("task " + task_->id);
+    }
+    return handle(*wake);
+}
+
+Result<> Receiving::handle(const SessionIo::Wake& wake) {
+    for (const SessionEvent& event : wake.events) {
+        if (event.kind == SessionEvent::Kind::kFin) {
+            note_fin(event.channel);
+        }
+        if (event.error) {
+            return Error(*event.error).with_context("task " + task_->id);
+        }
+    }
+    if (wake.request) {
+        return Error(Errc::kInput, "the application sent a request that does not fit a receive under way");
+    }
+    return {};
+}
+
+void Receiving::note_fin(ChannelId channel) {
+    member_.registry.with(*task_, [&](ReceiveTask& task) {
+        for (TaskSender& sender : task.senders) {
+            if (sender.flow.channel == channel) {
+                sender.fin = true;
+                spdlog::info("task {}: sender {} has finished", task.id, sender.name);
+            }
+        }
+    });
+}
+
+bool Receiving::all_finished() {
+    return member_.registry.with(*task_, [](const ReceiveTask& task) {
+        return (task.too_late || task.senders.size() == task.senders_expected) &&
+               std::ranges::all_of(task.senders, [](const TaskSender& sender) {
+                   return sender.joined && (sender.fin || sender.missing);
+               });
+    });
+}
+
+// Nobody is waited for in silence.
+Result<> Receiving::check_senders() {
+    auto fine = member_.registry.with(*task_, [&](ReceiveTask& task) -> Result<> {
+        for (TaskSender& sender : task.senders) {
+            auto alive = check_sender(task, sender);
+            if (!alive && !request_.allow_incomplete()) {
+                return Error(alive.error().code(), "sender " + sender.name + " " + alive.error().text());
+            }
+            if (!alive && !sender.fin && !sender.missing) {
+                sender.missing = alive.error().text();
+                spdlog::warn("task {}: goes on without sender {}, which {}", task.id, sender.name,
+                             *sender.missing);
+            }
+        }
+        return {};
+    });
+    ASK_PASS(fine);
+    auto joined = member_.registry.with(*task_, [&](ReceiveTask& task) { return check_joined(task); });
+    return joined ? joined : explain_missing(joined.error());
+}
+
+// Whoever could not join because the switch took nobody in is not to blame.
+Error Receiving::explain_missing(const Error& missing) {
+    auto away = probe_switch();
+    if (!away) {
+        return std::move(away).error();
+    }
+    return *away ? Error(missing.code(), missing.text() + ", and " + (*away)->text()) : missing;
+}
+
+Result<> Receiving::check_sender(const ReceiveTask& task, const TaskSender& sender) {
+    if (sender.left) {
+        return Error(Errc::kAborted, "gave up: " + *sender.left);
+    }
+    if (sender.joined && !sender.fin && Clock::now() - sender.last_heard > task.deadline) {
+        return Error(Errc::kDeadline, "has not been heard of for " + seconds_text(task.deadline));
+    }
+    return {};
+}
+
+Result<> Receiving::check_joined(ReceiveTask& task) const {
+    std::string joined;
+    std::uint32_t count = 0;
+    for (const TaskSender& sender : task.senders) {
+        if (sender.joined) {
+            ++count;
+            joined += (joined.empty() ? "" : ", ") + sender.name;
+        }
+    }
+    if (task.too_late || count >= task.senders_expected || Clock::now() - task.opened <= task.deadline) {
+        return {};
+    }
+    if (request_.allow_incomplete() && count > 0) {
+        spdlog::warn("task {}: goes on without {} senders that never joined", task.id,
+                     task.senders_expected - count);
+        std::erase_if(task.senders, [](const TaskSender& sender) { return !sender.joined; });
+        task.too_late = true;
+        return {};
+    }
+    return Error(Errc::kDeadline, "task " + task.id + ": " + std::to_string(count) + " of " +
+                                      std::to_string(task.senders_expected) + " senders joined within " +
+                                      seconds_text(task.deadline) +
+                                      (joined.empty() ? "" : ": only " + joined));
+}
+
+Result<> Receiving::watch_flows() {
+    const auto now = Clock::now();
+    if (now < next_watch_) {
+        return {};
+    }
+    next_watch_ = now + std::min(kWatchEvery, task_->deadline / 4);
+    const auto senders = member_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
+    for (const TaskSender& sender : senders) {
+        if (!sender.joined) {
+            continue;
+        }
+        const FlowRxStats stats = flow_stats(sender.flow.channel);
+        note_receiver_part(sender, stats);
+        if (!sender.fin && !sender.missing) {
+            ASK_PASS(check_marks(sender, stats));
+        }
+    }
+    return {};
+}
+
+void Receiving::note_receiver_part(const TaskSender& sender, const FlowRxStats& stats) {
+    member_.registry.with(*task_, [&](ReceiveTask& task) {
+        for (TaskSender& entry : task.senders) {
+            if (entry.sender == sender.sender) {
+                set_receiver_part(entry.stats, stats);
+            }
+        }
+    });
+}
+
+// A flow of which only packets with a wrong mark come makes no progress. Until that has lasted for the
+// deadline, its sender is told what is the matter.
+Result<> Receiving::check_marks(const TaskSender& sender, const FlowRxStats& stats) {
+    MarkWatch& watch = marks_[sender.sender];
+    // What the switch acknowledges passed it, though nothing of it comes here.
+    watch.note(Clock::now(), stats.packets_accepted + sender.stats.packets_acked_by_switch(),
+               stats.packets_bad_mark);
+    if (watch.persists(task_->deadline)) {
+        return explain_bad_marks(sender.name, watch.bad());
+    }
+    member_.registry.set_trouble(*task_, sender.sender, watch.only_bad() ? bad_marks_text(watch.bad()) : "");
+    return {};
+}
+
+std::string Receiving::bad_marks_text(std::uint64_t packets) {
+    return "its packets go round the switch (" + std::to_string(packets) + " came without its mark)";
+}
+
+Error Receiving::explain_bad_marks(const std::string& sender, std::uint64_t packets) {
+    const std::string text = "sender " + sender + ": " + bad_marks_text(packets);
+    const std::string advice = ": make its route to this host lead through ";
+    if (!task_->switch_client) {
+        return {Errc::kAborted, text + advice + "the switch"};
+    }
+    // One that aggregates goes on doing so while its daemon is away: here even its programs are.
+    auto away = probe_switch();
+    if (!away) {
+        return std::move(away).error();
+    }
+    if (*away) {
+        return {Errc::kSwitchLost, text + ", and " + (*away)->text()};
+    }
+    return {Errc::kAborted, text + advice + task_->switch_client->name()};
+}
+
+}  // namespace ask

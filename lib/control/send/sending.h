@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One send of an application (ask-send), from OpenSend to Done: finds the receiver, gets a channel, registers
+// it at the task's switch, joins, streams, and reports success once the receiver has committed the result.
+// Sequential code in a thread of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "lib/control/member/member.h"
+#include "lib/control/member/peer_port.h"
+#include "lib/control/member/session_io.h"
+#include "proto/agent.pb.h"
+
+namespace ask {
+
+class Sending {
+ public:
+    Sending(Member& member, SessionIo& io, v1::OpenSend request);
+    // Answers the application and leaves nothing behind, however it ends.
+    void run();
+
+ private:
+    Result<> run_steps();
+    // Steps, each until the deadline.
+    Result<> find_receiver();
+    Result<> join_task();
+    Result<> stream_to_commit();
+
+    // One try of joining; `retry` says whether another one may do better.
+    Result<> try_join(bool& retry);
+    Result<v1::TaskOffer> look_up(bool& retry);
+    Result<> check_offer(const v1::TaskOffer& offer) const;
+    Result<> get_channel();
+    Result<> leave_switch(bool& retry);
+    Result<> start_afresh();
+    Result<> register_channel(const v1::TaskOffer& offer, bool& retry);
+    Result<v1::JoinReply> call_join(const v1::TaskOffer& offer, bool& retry);
+    Result<> begin_stream(const v1::JoinReply& reply);
+    Result<> set_path(std::uint32_t receiver);
+
+    Result<> handle(const SessionIo::Wake& wake);
+    Result<> handle_request(const v1::LocalRequest& request);
+    Result<> handle_renewed();
+    void note_fin_acked();
+    Result<> tick();
+    void start_renew();
+    void show_progress();
+    void describe(const std::string& state);
+    [[nodiscard]] v1::AgentTask description(const std::string& state) const;
+    [[nodiscard]] StreamState stream_state() const;
+    // Runs `call(CallCancel*)`, which waits for somebody else, while the session listens. Fails if the
+    // session is to end; else the call's own result is inside.
+    template <typename Call>
+    auto ask(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
+    // Until something happens, before the stream is ready; fails if the application or the daemon ends
+    // meanwhile.
+    Result<> listen(Clock::time_point until);
+    void show_waiting();
+    Result<> pause();
+    Result<Path> find_way(std::uint32_t receiver);
+
+    Result<> report_done();
+    void give_up(const Error& error);
+    void put_channel_back(bool clean);
+    void leave(const std::string& reason);
+    Result<> unregister(CallCancel* cancel = nullptr);
+
+    Member& member_;
+    SessionIo& io_;
+    v1::OpenSend request_;
+    const std::uint64_t sender_;  // what the receiver knows this send by
+    milliseconds deadline_{0};
+    milliseconds renew_every_{0};
+    Clock::time_point give_up_at_;
+    const Clock::time_point started_ = Clock::now();
+
+    std::uint32_t peer_address_ = 0;
+    std::string peer_;          // "h4 (198.18.4.2)"
+    std::string peer_control_;  // "198.18.4.2:4791"
+    bool local_ = false;
+    std::unique_ptr<PeerPort> receiver_;
+    std::unique_ptr<Renewal> renew_;  // of receiver_
+
+    v1::TaskOffer offer_;
+    std::optional<ChannelLease> lease_;
+    std::uint64_t lease_instance_ = 0;  // that the channel was taken for
+    bool can_repeat_;                   // the application could send everything once more
+    bool joined_ = false;
+    bool streaming_ = false;
+    bool finished_ = false;  // the application has handed in everything
+    bool computed_ = false;  // its result is there, and not taken yet
+    bool fin_acked_ = false;
+    std::uint32_t receiver_address_ = 0;
+    SenderStats final_stats_;  // once fin_acked_
+    Clock::time_point last_answer_;
+    Clock::time_point next_renew_;
+    Clock::time_point next_path_;
+    std::string trouble_;  // what kept it from getting on last, as the receiver says, or the switch
+    std::optional<v1::Outcome> outcome_;  // once the task has ended
+};
+
+}  // namespace ask
