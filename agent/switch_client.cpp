@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/switch_client.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "lib/control/member/convert.h"
+#include "lib/control/member/copy_stage.h"
 #include "lib/rpc/unreachable.h"
-#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {
-
-// Most that a copy may take while it is staged: a region of 64 AAs of 2^24 aggregators would need more, but
-// no SRAM budget grants it.
-constexpr std::size_t kMaxStaged = std::size_t{4} << 30U;
-
-// A switch that has another incarnation than was believed says which; it changes again only if a request of
-// the past comes just then.
-constexpr unsigned kMostRegisterTries = 4;
 
 Error explain(Error error, const std::string& address) {
     if (error.code() == Errc::kUnavailable) {
@@ -82,32 +73,22 @@ Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, millise
     return mark_from_proto(reply->mark());
 }
 
-// Whoever has the channel may replace what the switch has; a request of its past, which nobody waits for any
-// more, may not (design: compare and set).
-Result<Mark> SwitchClient::register_channel(ChannelId channel, std::uint32_t incarnation,
-                                            std::uint32_t replaces, milliseconds wait, CallCancel* cancel) {
-    v1::RegisterChannelRequest request;
-    *request.mutable_channel() = channel_to_proto(channel);
-    request.set_incarnation(incarnation);
-    request.set_replaces(replaces);
-    const auto until = Clock::now() + wait;
-    for (unsigned attempt = 1;; ++attempt) {
-        const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-        RpcCall call(channels_, std::max(left, milliseconds(1)), cancel);
-        v1::RegisterChannelReply reply;
-        const grpc::Status status = call.verdict(stub_->RegisterChannel(&call.context(), request, &reply));
-        if (status.ok()) {
-            return mark_from_proto(reply.mark());
-        }
-        v1::RegisterChannelRefusal refusal;
-        const bool told = status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
-                          refusal.ParseFromString(status.error_details()) && refusal.told() &&
-                          refusal.incarnation() != request.replaces();
-        if (!told || attempt == kMostRegisterTries) {
-            return explain(from_status(status, name()), address_);
-        }
-        request.set_replaces(refusal.incarnation());
+SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelRequest& request,
+                                                  milliseconds wait, CallCancel* cancel) {
+    RpcCall call(channels_, wait, cancel);
+    v1::RegisterChannelReply reply;
+    const grpc::Status status = call.verdict(stub_->RegisterChannel(&call.context(), request, &reply));
+    if (status.ok()) {
+        auto mark = mark_from_proto(reply.mark());
+        return mark ? Registered{*mark, {}, {}} : Registered{{}, std::move(mark).error(), {}};
     }
+    Registered answer{{}, explain(from_status(status, name()), address_), {}};
+    v1::RegisterChannelRefusal refusal;
+    if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
+        refusal.ParseFromString(status.error_details()) && refusal.told()) {
+        answer.has = refusal.incarnation();
+    }
+    return answer;
 }
 
 Result<> SwitchClient::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
@@ -143,46 +124,20 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel
     request.set_epoch(order.epoch);
     request.set_close(order.close);
     const auto reader = stub_->FetchCopy(&context, request);
-    FetchedCopy copy;
+    CopyStage stage(name(), order);
     v1::FetchChunk chunk;
-    v1::FetchChunk last;
-    std::size_t staged = 0;
-    std::uint64_t seen = 0;
     while (reader->Read(&chunk)) {
         call.next_part();
-        staged += chunk.entries().size();
-        if (last.last() || staged > kMaxStaged) {
+        if (auto fine = stage.add(std::move(chunk)); !fine) {
             context.TryCancel();
             reader->Finish();
-            return Error(Errc::kInput, name() + ": its copy of the task does not end where it says");
+            return std::move(fine).error();
         }
-        EntryReader entries(chunk.entries());
-        while (!entries.done()) {
-            if (auto entry = entries.next(); !entry) {
-                context.TryCancel();
-                reader->Finish();
-                return std::move(entry).error().with_context(name());
-            }
-            ++seen;
-        }
-        if (chunk.last()) {
-            last = chunk;
-        }
-        copy.chunks.push_back(std::move(*chunk.mutable_entries()));
     }
     if (const grpc::Status status = call.verdict(reader->Finish()); !status.ok()) {
         return explain_loss(from_status(status, name()), address_);
     }
-    if (!last.last() || last.count() != seen || last.epoch() != order.epoch) {
-        return Error(Errc::kInput, name() + ": its copy of the task came incomplete");
-    }
-    if (last.mark().switch_id() != order.mark.switch_id ||
-        last.mark().incarnation() != order.mark.incarnation) {
-        return Error(Errc::kSwitchLost, name() + " was restarted, and what it had aggregated is lost");
-    }
-    copy.count = seen;
-    copy.flows.assign(last.flows().begin(), last.flows().end());
-    return copy;
+    return stage.finish();
 }
 
 }  // namespace ask

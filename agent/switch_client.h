@@ -31,8 +31,8 @@ class SwitchClient final : public SwitchPort {
                                         CallCancel* cancel = nullptr) override;
     Result<> close_task(std::uint64_t instance, milliseconds wait) override;
     Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) override;
-    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, std::uint32_t replaces,
-                                  milliseconds wait, CallCancel* cancel = nullptr) override;
+    Registered try_register(const v1::RegisterChannelRequest& request, milliseconds wait,
+                            CallCancel* cancel) override;
     Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
                                 CallCancel* cancel = nullptr) override;
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,

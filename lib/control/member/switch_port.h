@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,9 +59,16 @@ class SwitchPort {
     virtual Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) = 0;
     // `replaces`: the incarnation that is registered as far as the caller knows, 0 for none. If the switch
     // has another, it is asked again with that.
-    virtual Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation,
-                                          std::uint32_t replaces, milliseconds wait,
-                                          CallCancel* cancel = nullptr) = 0;
+    Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, std::uint32_t replaces,
+                                  milliseconds wait, CallCancel* cancel = nullptr);
+    struct Registered {
+        std::optional<Mark> mark;          // it is
+        std::optional<Error> error;        // it is not
+        std::optional<std::uint32_t> has;  // because the switch has this incarnation; 0: none
+    };
+    // The same, once.
+    virtual Registered try_register(const v1::RegisterChannelRequest& request, milliseconds wait,
+                                    CallCancel* cancel) = 0;
     virtual Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
                                         CallCancel* cancel = nullptr) = 0;
     virtual Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,

@@ -45,10 +45,9 @@ class SteppedSwitch final : public SwitchPort {
     Result<Mark> join_flow(const v1::JoinFlowRequest& /*request*/, milliseconds /*wait*/) override {
         return none();
     }
-    Result<Mark> register_channel(ChannelId /*channel*/, std::uint32_t /*incarnation*/,
-                                  std::uint32_t /*replaces*/, milliseconds /*wait*/,
-                                  CallCancel* /*cancel*/) override {
-        return none();
+    Registered try_register(const v1::RegisterChannelRequest& /*request*/, milliseconds /*wait*/,
+                            CallCancel* /*cancel*/) override {
+        return {{}, none(), {}};
     }
     Result<> unregister_channel(ChannelId /*channel*/, std::uint32_t /*incarnation*/, milliseconds /*wait*/,
                                 CallCancel* /*cancel*/) override {

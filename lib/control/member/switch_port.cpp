@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/member/switch_port.h"
+
+#include <algorithm>
+
+#include "lib/rpc/types.h"
+
+namespace ask {
+namespace {
+
+// A switch that has another incarnation than was believed says which; it changes again only if a request of
+// the past comes just then.
+constexpr unsigned kMostRegisterTries = 4;
+
+}  // namespace
+
+// Whoever has the channel may replace what the switch has; a request of its past, which nobody waits for any
+// more, may not (design: compare and set).
+Result<Mark> SwitchPort::register_channel(ChannelId channel, std::uint32_t incarnation,
+                                          std::uint32_t replaces, milliseconds wait, CallCancel* cancel) {
+    v1::RegisterChannelRequest request;
+    *request.mutable_channel() = channel_to_proto(channel);
+    request.set_incarnation(incarnation);
+    request.set_replaces(replaces);
+    const auto until = Clock::now() + wait;
+    for (unsigned attempt = 1;; ++attempt) {
+        auto answer = try_register(request, at_most(wait, until), cancel);
+        if (answer.mark || !answer.has || *answer.has == request.replaces() ||
+            attempt == kMostRegisterTries) {
+            return answer.mark ? Result<Mark>(*answer.mark) : Result<Mark>(std::move(*answer.error));
+        }
+        request.set_replaces(*answer.has);
+    }
+}
+
+}  // namespace ask
