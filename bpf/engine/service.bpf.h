@@ -30,7 +30,7 @@
  * What takes a packet that has been proved: ASK_SERVICE_PROGRAMS for each service, by
  * ask_task.program. The first is in the object; the others may come from the loader.
  */
-#define ASK_FIRST_PROGRAM(number, name) [(number) * ASK_SERVICE_PROGRAMS] = ask_##name,
+#define ASK_FIRST_PROGRAM(number, name) [ASK_SERVICE_PROGRAMS * (number)] = ask_##name,
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
