@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/agent.h"
+#include "tests/sim/apps.h"
 #include "tests/sim/data_plane.h"
+#include "tests/sim/host.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/plan.h"
@@ -38,24 +39,20 @@ class History final : public Handler {
     void fire(std::uint64_t action) override;
 
  private:
-    // Shared by the applications of one task.
-    struct TaskApps {
-        std::string id;
-        std::uint32_t receiver = 0;
-        std::vector<std::uint32_t> senders;
-        bool over = false;
-        std::uint32_t sending = 0;
-        Signal changed;
+    enum class Act : std::uint8_t {
+        kStrike,
+        kKillSwitchd,
+        kStartSwitchd,
+        kWakeSwitchd,
+        kStartAgent,
+        kWakeAgent,
+        kJoinLink,
+        kRouteBack
     };
-    enum class Act : std::uint8_t { kKillSwitchd, kStartSwitchd, kWakeSwitchd, kStartAgent, kJoinLink };
 
     void build();
-    Job<> receiver_apps(std::uint32_t receiver);
-    Job<> sender_app(std::shared_ptr<TaskApps> task, std::uint32_t host, std::shared_ptr<const Tuples> tuples,
-                     Nanos delay);
-    Job<Result<Done>> in_agent(Agent& agent, std::function<Job<Result<Done>>()> body);
-    // Chance strikes.
-    Job<> strikes();
+    // Chance strikes, until all has that the plan has.
+    void strikes();
     void strike(std::uint32_t kind);
     void kill_switchd(std::uint32_t number);
     void kill_agent(std::uint32_t host);
@@ -64,19 +61,16 @@ class History final : public Handler {
     [[nodiscard]] std::uint32_t some_task_host(bool receiver);
     void check_end();
     [[nodiscard]] bool stands_still() const;
-    [[nodiscard]] bool tasks_must_succeed() const;
 
-    std::uint64_t seed_;
     World world_;
     Network network_;
     Oracle oracle_;
     std::vector<std::unique_ptr<DataPlane>> planes_;
     std::vector<std::unique_ptr<SwitchDaemon>> switchds_;
-    std::vector<std::unique_ptr<Agent>> agents_;
+    std::vector<std::unique_ptr<Host>> hosts_;
     std::vector<std::uint32_t> steps_to_death_;  // of each switchd; 0: none planned
-    Process apps_;
-    std::uint32_t receivers_left_ = 0;
-    std::uint64_t errors_ = 0;
+    Threads chance_;
+    Apps apps_;
 };
 
 }  // namespace ask::sim

@@ -141,7 +141,7 @@ int replay(const Options& options) {
         return 0;
     }
     spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<LogSink>()));
-    const Verdict verdict = History(*plan, options.seed, true).run();
+    const Verdict verdict = sim::History(*plan, options.seed, true).run();
     std::printf("\n%s\n", verdict.failure.empty() ? "all promises held" : verdict.failure.c_str());
     return verdict.failure.empty() ? 0 : 1;
 }
@@ -152,7 +152,7 @@ void report_failure(const Options& options, std::uint64_t seed, const Plan& plan
     Plan small = plan;
     if (options.shrink) {
         small = shrink(plan, seed, verdict.broken);
-        std::printf("  shrunk: %s\n", History(small, seed, false).run().failure.c_str());
+        std::printf("  shrunk: %s\n", sim::History(small, seed, false).run().failure.c_str());
     }
     const std::string changes = difference(small, drawn);
     std::printf("  replay: tools/sim --window %u --size %.*s --replay %llu%s%s\n", ASK_WINDOW,
@@ -179,7 +179,7 @@ int run(const Options& options) {
             std::fprintf(stderr, "sim: %s\n", plan.error().text().c_str());
             return 2;
         }
-        const Verdict verdict = History(*plan, seed, false).run();
+        const Verdict verdict = sim::History(*plan, seed, false).run();
         sum.events += verdict.events;
         sum.frames += verdict.frames;
         sum.commits += verdict.commits;

@@ -29,7 +29,7 @@ void fix_ip_checksum(Frame& frame) {
 
 }  // namespace
 
-Network::Network(World& world) : world_(world), down_(world.plan.hosts, false) {}
+Network::Network(World& world) : world_(world), down_(world.plan.hosts, false), around_(world.plan.hosts, false) {}
 
 FramePtr Network::new_frame() {
     if (spare_.empty()) {
@@ -172,7 +172,7 @@ void Network::send_from_host(std::uint32_t host, FramePtr frame) {
         recycle(std::move(frame));
         return;
     }
-    if (world_.chance.ppm(world_.plan.bypass)) {
+    if (around_[host] || world_.chance.ppm(world_.plan.bypass)) {
         const auto parsed = parse_frame(frame->view());
         if (parsed && host_of(parsed->addresses.dest) < world_.plan.hosts) {
             transmit(std::move(frame), {.is_switch = false, .number = host_of(parsed->addresses.dest)});

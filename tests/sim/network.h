@@ -27,6 +27,8 @@ class Network final : public Handler {
     void send_from_switch(std::uint32_t number, std::uint32_t port, FramePtr frame);
     // Cuts a host off, or joins it again.
     void cut(std::uint32_t host, bool down) { down_[host] = down; }
+    // All that a host sends finds a way round the switches, or none does.
+    void reroute(std::uint32_t host, bool around) { around_[host] = around; }
     [[nodiscard]] bool is_cut(std::uint32_t host) const { return down_[host]; }
 
     FramePtr new_frame();
@@ -49,6 +51,7 @@ class Network final : public Handler {
 
     World& world_;
     std::vector<bool> down_;
+    std::vector<bool> around_;
     std::vector<FramePtr> spare_;
     std::vector<Flight> flights_;
     std::vector<std::uint32_t> free_;

@@ -74,33 +74,38 @@ Result<std::span<std::byte>> ReadableMemory::grow_keys(std::size_t bytes) {
     return block;
 }
 
-void Oracle::sends(std::uint64_t sender, std::shared_ptr<const Tuples> tuples) {
-    streams_[sender] = std::move(tuples);
+void Oracle::sends(const std::string& task, const std::string& sender, std::shared_ptr<const Tuples> tuples) {
+    streams_[task][sender] = std::move(tuples);
 }
 
-void Oracle::committed(const std::string& task, std::uint64_t instance, ResultTable& table,
-                       const std::vector<std::uint64_t>& senders) {
+Oracle::Sums Oracle::expect(const Streams& streams, const std::set<std::string>& whole) const {
     const Op op = static_cast<Op>(world_.plan.op);
-    std::map<std::string, Wide> expected;
-    for (const std::uint64_t sender : senders) {
-        for (const auto& [key, value] : *streams_.at(sender)) {
-            const auto [at, fresh] = expected.try_emplace(key, value);
+    Sums sums;
+    for (const std::string& sender : whole) {
+        for (const auto& [key, value] : *streams.at(sender)) {
+            const auto [at, fresh] = sums.try_emplace(key, value);
             at->second = fresh ? Wide{value} : apply(op, at->second, value);
         }
     }
-    if (!senders_of_.emplace(instance, std::set(senders.begin(), senders.end())).second) {
-        world_.fail(Promise::kAnswer, "task " + task + ": committed twice");
-    }
+    return sums;
+}
+
+void Oracle::compare(const std::string& task, ResultTable& table, const Sums& expected,
+                     const std::set<std::string>& doubtful) {
     auto& memory = static_cast<ReadableMemory&>(table.memory());
     const auto view = TableView::open(memory.slots, memory.keys);
     if (!view.ok()) {
         world_.fail(Promise::kAnswer, "task " + task + ": its result cannot be read: " + view.error().text());
         return;
     }
-    std::uint64_t keys = 0;
-    const auto read = view->each([&](std::string_view key, std::int64_t value) {
-        ++keys;
-        const auto at = expected.find(std::string(key));
+    std::uint64_t found = 0;
+    const auto read = view->each([&](std::string_view text, std::int64_t value) {
+        const std::string key(text);
+        const auto at = expected.find(key);
+        found += at != expected.end() ? 1U : 0U;
+        if (doubtful.contains(key)) {
+            return;
+        }
         if (at == expected.end()) {
             world_.fail(Promise::kAnswer, "task " + task + ": key " + quote_key(key) + " that nobody sent");
         } else if (at->second != value) {
@@ -109,17 +114,44 @@ void Oracle::committed(const std::string& task, std::uint64_t instance, ResultTa
                                               std::to_string(static_cast<std::int64_t>(at->second)));
         }
     });
-    if (!read.ok() || keys != expected.size()) {
-        world_.fail(Promise::kAnswer, "task " + task + ": " + std::to_string(keys) + " keys, not " +
+    if (!read.ok() || found != expected.size()) {
+        world_.fail(Promise::kAnswer, "task " + task + ": " + std::to_string(found) + " keys of " +
                                           std::to_string(expected.size()));
     }
 }
 
-void Oracle::succeeded(const std::string& task, std::uint64_t instance, std::uint64_t sender) {
-    const auto at = senders_of_.find(instance);
-    if (at == senders_of_.end() || !at->second.contains(sender)) {
-        world_.fail(Promise::kSuccess,
-                    "task " + task + ": a sender was told of success, but no result has its tuples");
+void Oracle::delivered(const std::string& task, std::uint64_t instance, ResultTable& table,
+                       const v1::Done& done) {
+    std::set<std::string> whole(done.sender_names().begin(), done.sender_names().end());
+    const Streams& streams = streams_.at(task);
+    std::set<std::string> doubtful;
+    std::size_t absent = streams.size() - whole.size();
+    for (const v1::Missing& missing : done.missing()) {
+        if (missing.name().empty()) {
+            absent -= missing.senders();
+            continue;
+        }
+        whole.erase(missing.name());
+        // An unknown part of these may be there.
+        for (const auto& [key, value] : *streams.at(missing.name())) {
+            doubtful.insert(key);
+        }
+    }
+    if (absent != 0) {
+        world_.fail(Promise::kAnswer, "task " + task + ": a sender is neither in its result nor missing");
+    }
+    senders_of_[instance] = whole;
+    compare(task, table, expect(streams, whole), doubtful);
+}
+
+void Oracle::taken(std::uint64_t instance) {
+    taken_.insert(instance);
+}
+
+void Oracle::succeeded(const std::string& task, std::uint64_t instance, const std::string& sender) {
+    if (!taken_.contains(instance) || !senders_of_.at(instance).contains(sender)) {
+        world_.fail(Promise::kSuccess, "task " + task + ": sender " + sender +
+                                           " was told of success, but nobody has a result with its tuples");
     }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/tuples/result_table.h"
+#include "proto/local.pb.h"
 #include "tests/sim/world.h"
 
 namespace ask::sim {
@@ -40,20 +41,30 @@ class Oracle {
  public:
     explicit Oracle(World& world) : world_(world) {}
 
-    // A sender is about to send these.
-    void sends(std::uint64_t sender, std::shared_ptr<const Tuples> tuples);
-    // A receiver commits this result, of these senders.
-    void committed(const std::string& task, std::uint64_t instance, ResultTable& table,
-                   const std::vector<std::uint64_t>& senders);
+    // A sender of the task, by the name that its agent gives it, will send these, however often it begins
+    // again.
+    void sends(const std::string& task, const std::string& sender, std::shared_ptr<const Tuples> tuples);
+    // An application has this result in its hands.
+    void delivered(const std::string& task, std::uint64_t instance, ResultTable& table, const v1::Done& done);
+    // It says that it has taken it.
+    void taken(std::uint64_t instance);
     // A sender was told that its send has succeeded.
-    void succeeded(const std::string& task, std::uint64_t instance, std::uint64_t sender);
+    void succeeded(const std::string& task, std::uint64_t instance, const std::string& sender);
 
-    [[nodiscard]] std::uint64_t commits() const { return senders_of_.size(); }
+    [[nodiscard]] std::uint64_t commits() const { return taken_.size(); }
 
  private:
+    using Streams = std::map<std::string, std::shared_ptr<const Tuples>>;
+    using Sums = std::map<std::string, Wide>;
+    // What a result must have, of those that are in it.
+    [[nodiscard]] Sums expect(const Streams& streams, const std::set<std::string>& whole) const;
+    void compare(const std::string& task, ResultTable& table, const Sums& expected,
+                 const std::set<std::string>& doubtful);
+
     World& world_;
-    std::map<std::uint64_t, std::shared_ptr<const Tuples>> streams_;
-    std::map<std::uint64_t, std::set<std::uint64_t>> senders_of_;  // of committed instances
+    std::map<std::string, Streams> streams_;                     // by task and sender
+    std::map<std::uint64_t, std::set<std::string>> senders_of_;  // whose tuples are all in it, by instance
+    std::set<std::uint64_t> taken_;
 };
 
 }  // namespace ask::sim

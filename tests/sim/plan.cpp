@@ -129,6 +129,18 @@ void draw_deaths(Plan& plan, Random& random) {
     }
 }
 
+void draw_applications(Plan& plan, Random& random) {
+    plan.workers = range(random, 1, 2);
+    plan.local = rare(random, 4) ? 1 : 0;
+    plan.idle = rare(random, 4) ? pick(random, {100, plan.deadline / 2, 2 * plan.deadline}) : 0;
+    plan.dawdle = rare(random, 8) ? pick(random, {10, plan.deadline / 2, 2 * plan.deadline}) : 0;
+    plan.quits = rare(random, 10) ? 20 : 0;
+    plan.incomplete = rare(random, 8) ? 1 : 0;
+    plan.fit = rare(random, 10) ? 1 : 0;
+    plan.reroutes = rare(random, 8) && plan.dedupe != ASK_DEDUPE_COMPACT ? range(random, 1, 2) : 0;
+    plan.agent_stops = rare(random, 8) ? range(random, 1, 2) : 0;
+}
+
 }  // namespace
 
 Plan draw_plan(std::uint64_t seed, Size size) {
@@ -146,8 +158,9 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     plan.pace = pick(random, {0, 20, 500});
     plan.switchd_stops = rare(random, 8) ? range(random, 1, 2) : 0;
     if (plan.switchd_stops > 0) {
-        plan.deadline = 20'000;  // longer than a stop, so that tasks outlive it
+        plan.deadline = 60'000;  // longer than a stop, so that tasks outlive it
     }
+    draw_applications(plan, random);
     return plan;
 }
 

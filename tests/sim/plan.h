@@ -21,6 +21,8 @@ namespace ask::sim {
     X(receivers, "hosts that receive: tenants")                                           \
     X(senders, "senders of each task")                                                    \
     X(channels, "data channels of a host")                                                \
+    X(workers, "of a host's agent")                                                       \
+    X(local, "1: of a task, a sender may be on the receiver's own host")                  \
     X(tuples, "tuples of each sender")                                                    \
     X(keys, "distinct keys")                                                              \
     X(key_kind, "0 short, 1 short and medium, 2 all forms, 3 also longer than a packet")  \
@@ -40,6 +42,11 @@ namespace ask::sim {
     X(merge, "1: senders merge equal keys")                                               \
     X(hold, "tuples held back by a sender")                                               \
     X(pace, "pause of an application between bursts of tuples, us")                       \
+    X(idle, "one longer pause of each sender in the middle of its tuples, ms")            \
+    X(dawdle, "time that an application takes to take its result, ms")                    \
+    X(quits, "applications of a hundred that go away in the middle")                      \
+    X(incomplete, "1: tasks go on without senders that die")                              \
+    X(fit, "1: the geometry is chosen from samples of the senders' keys")                 \
     X(swap_packets, "a swap every so many packets; 0: adaptive")                          \
     X(pause, "chance of a run to be suspended before an access")                          \
     X(stall, "longest suspension, us")                                                    \
@@ -55,8 +62,10 @@ namespace ask::sim {
     X(call_loss, "control calls or their answers that get lost")                          \
     X(call_delay, "most delay of a control call, us")                                     \
     X(partitions, "cuts of a host's link, shorter than the deadline")                     \
+    X(reroutes, "times that a host's packets all go round the switch for a while")        \
     X(switchd_deaths, "kill -9 and restart of ask-switchd, between any two of its steps") \
     X(switchd_stops, "times that ask-switchd is stopped, up to several leases")           \
+    X(agent_stops, "times that an agent is stopped, up to half a deadline")               \
     X(reboots, "reboots of a switch: its maps are gone")                                  \
     X(sender_deaths, "deaths of a sender's agent")                                        \
     X(receiver_deaths, "deaths of a receiver's agent")                                    \
@@ -77,7 +86,7 @@ struct Plan {
     [[nodiscard]] bool waits_for_ever() const { return broken == 2 || (broken == 3 && tuples > 10); }
     // Whether something dies, so that tasks may fail.
     [[nodiscard]] bool deadly() const {
-        return switchd_stops + reboots + sender_deaths + receiver_deaths > 0;
+        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits > 0 || dawdle >= deadline;
     }
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const { return reboots + receiver_deaths + call_loss == 0; }

@@ -47,7 +47,7 @@ Plan shrink(const Plan& plan, std::uint64_t seed, Promise broken) {
                 if (smaller >= now || !check_plan(candidate).ok()) {
                     continue;
                 }
-                const Verdict verdict = History(candidate, seed, false).run();
+                const Verdict verdict = sim::History(candidate, seed, false).run();
                 events += verdict.events;
                 if (verdict.broken == broken) {
                     best = candidate;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "lib/control/switch/fetch.h"
+#include "lib/rpc/flow_stats.h"
+#include "lib/rpc/types.h"
 #include "tests/sim/switch_store.h"
 
 namespace ask::sim {
@@ -15,46 +17,45 @@ constexpr std::size_t kChunkBytes = 64;
 constexpr Nanos kTick = 300 * kMillisecond;
 constexpr std::uint64_t kChunkUs = 20;
 
+Error given_up() {
+    return {Errc::kAborted, "its caller has given it up"};
+}
+
 }  // namespace
 
 SwitchDaemon::SwitchDaemon(World& world, DataPlane& plane, const Network& network, std::uint32_t number,
                            std::function<bool()> die)
-    : world_(world),
-      plane_(plane),
-      network_(network),
-      number_(number),
-      die_(std::move(die)),
-      threads_(world) {}
+    : Server(world), world_(world), plane_(plane), network_(network), number_(number), die_(std::move(die)) {}
 
 SwitchDaemon::~SwitchDaemon() {
-    process.kill();
-    threads_.kill();
+    kill();
 }
 
 void SwitchDaemon::start() {
     world_.note("switchd %u: starts", number_);
     store_ = make_switch_store(world_, plane_, network_, number_, die_);
-    process.boot();
-    threads_.spawn([this] { life(); });
+    boot();
+    threads().spawn([this] { life(); });
 }
 
 void SwitchDaemon::kill() {
-    world_.note("switchd %u: is killed", number_);
-    process.kill();
-    controller_ = nullptr;
-    threads_.kill();
-    store_.reset();
+    if (up()) {
+        world_.note("switchd %u: is killed", number_);
+        controller_ = nullptr;
+        die();
+        store_.reset();
+    }
 }
 
 void SwitchDaemon::stop() {
     world_.note("switchd %u: is stopped", number_);
-    threads_.stop();
+    threads().stop();
 }
 
 void SwitchDaemon::go_on() {
-    if (threads_.stopped()) {
+    if (threads().stopped()) {
         world_.note("switchd %u: goes on", number_);
-        threads_.go_on();
+        threads().go_on();
     }
 }
 
@@ -77,152 +78,139 @@ void SwitchDaemon::life() {
     }
 }
 
-template <typename T>
-Job<Result<T>> SwitchDaemon::serve(std::function<Result<T>(Controller&)> body) {
-    struct Call {
-        std::optional<Result<T>> result;
-        Signal ended;
-    };
-    // Calls that come while it adopts wait at its door.
+void SwitchDaemon::await_serving() {
     while (controller_ == nullptr) {
-        co_await serving_.wait_until(world_.clock, kNever);
+        park(&serving_, kNever);
     }
-    auto call = std::make_shared<Call>();
-    threads_.spawn([this, call, body] {
-        // One that comes while the process is stopped is taken up when it goes on.
-        while (threads_.stopped()) {
-            park(nullptr, world_.clock.now() + kMicrosecond);
-        }
-        call->result.emplace(body(*controller_));
-        call->ended.notify(world_.clock);
-    });
-    while (!call->result) {
-        co_await call->ended.wait_until(world_.clock, kNever);
+}
+
+v1::Mark SwitchDaemon::mark() const {
+    return mark_to_proto(controller_->mark());
+}
+
+Result<v1::SwitchInfo> SwitchDaemon::info() {
+    v1::SwitchInfo info;
+    *info.mutable_mark() = mark();
+    return info;
+}
+
+// What members read of it.
+Result<v1::SwitchStatus> SwitchDaemon::status() {
+    const auto report = controller_->report();
+    ASK_PASS(report);
+    v1::SwitchStatus status;
+    *status.mutable_mark() = mark();
+    for (const ChannelReport& channel : report->channels) {
+        v1::SwitchChannel& entry = *status.add_channels();
+        *entry.mutable_channel() = channel_to_proto(channel.channel);
+        entry.set_incarnation(channel.incarnation);
     }
-    co_return std::move(*call->result);
+    return status;
 }
 
-Job<Result<SwitchDaemon::Registration>> SwitchDaemon::register_channel(ChannelId channel,
-                                                                       std::uint32_t incarnation,
-                                                                       std::uint32_t replaces) {
-    std::function<Result<Registration>(Controller&)> body =
-        [=](Controller& controller) -> Result<Registration> {
-        const auto done = controller.register_channel(channel, incarnation, replaces);
-        ASK_PASS(done);
-        return Registration{controller.mark(), done->incarnation};
-    };
-    Job<Result<Registration>> job = serve(std::move(body));
-    co_return co_await job;
+Result<v1::OpenTaskReply> SwitchDaemon::open_task(const v1::OpenTaskRequest& request,
+                                                  const CallerGone& gone) {
+    if (gone()) {
+        return given_up();
+    }
+    const auto geometry = geometry_fields(request.geometry());
+    ASK_PASS(geometry);
+    const auto op = op_from_proto(request.op());
+    ASK_PASS(op);
+    const auto policy = policy_from_proto(request.policy());
+    ASK_PASS(policy);
+    const auto grant = controller_->open_task({.id = request.id(),
+                                               .instance = request.instance(),
+                                               .geometry = *geometry,
+                                               .op = *op,
+                                               .aggregators = request.aggregators(),
+                                               .may_shrink = request.may_shrink(),
+                                               .copies = request.copies(),
+                                               .require_region = request.require_region(),
+                                               .policy = *policy,
+                                               .receiver = request.receiver()});
+    ASK_PASS(grant);
+    v1::OpenTaskReply reply;
+    *reply.mutable_mark() = mark();
+    reply.set_aggregators(grant->aggregators);
+    reply.set_copies(grant->copies);
+    reply.set_no_region_reason(grant->no_region_reason);
+    reply.set_policy(policy_to_proto(grant->policy));
+    return reply;
 }
 
-Job<Result<Done>> SwitchDaemon::unregister_channel(ChannelId channel, std::uint32_t incarnation) {
-    std::function<Result<Done>(Controller&)> body = [=](Controller& controller) -> Result<Done> {
-        ASK_PASS(controller.unregister_channel(channel, incarnation));
-        return Done{};
-    };
-    Job<Result<Done>> job = serve(std::move(body));
-    co_return co_await job;
+Result<Done> SwitchDaemon::close_task(std::uint64_t instance) {
+    ASK_PASS(controller_->close_task(instance));
+    return Done{};
 }
 
-Job<Result<Grant>> SwitchDaemon::open_task(OpenRequest request) {
-    std::function<Result<Grant>(Controller&)> body = [request](Controller& controller) -> Result<Grant> {
-        const std::uint32_t copies = request.aggregators == 0 ? 0 : request.copies;
-        const auto grant = controller.open_task({.id = request.id,
-                                                 .instance = request.instance,
-                                                 .geometry = request.geometry,
-                                                 .op = request.op,
-                                                 .aggregators = request.aggregators * copies,
-                                                 .may_shrink = false,
-                                                 .copies = copies,
-                                                 .require_region = false,
-                                                 .policy = static_cast<ask_policy>(request.policy),
-                                                 .receiver = "h"});
-        ASK_PASS(grant);
-        return Grant{controller.mark(), grant->copies == 0 ? 0 : grant->aggregators / grant->copies,
-                     grant->copies};
-    };
-    Job<Result<Grant>> job = serve(std::move(body));
-    co_return co_await job;
+Result<Mark> SwitchDaemon::join_flow(const v1::JoinFlowRequest& request, const CallerGone& gone) {
+    if (gone()) {
+        return given_up();
+    }
+    const auto channel = channel_fields(request.channel());
+    ASK_PASS(channel);
+    const auto secret = secret_from_bytes(request.secret());
+    ASK_PASS(secret);
+    ASK_PASS(controller_->join_flow(request.instance(), *channel, request.incarnation(), *secret));
+    return controller_->mark();
 }
 
-Job<Result<Mark>> SwitchDaemon::join_flow(std::uint64_t instance, ChannelId channel,
-                                          std::uint32_t incarnation, CheckSecret secret) {
-    std::function<Result<Mark>(Controller&)> body = [=](Controller& controller) -> Result<Mark> {
-        ASK_PASS(controller.join_flow(instance, channel, incarnation, secret));
-        return controller.mark();
-    };
-    Job<Result<Mark>> job = serve(std::move(body));
-    co_return co_await job;
+Result<std::pair<Mark, std::uint32_t>> SwitchDaemon::register_channel(
+    const v1::RegisterChannelRequest& request) {
+    const auto channel = channel_fields(request.channel());
+    ASK_PASS(channel);
+    const auto done = controller_->register_channel(*channel, request.incarnation(), request.replaces());
+    ASK_PASS(done);
+    return std::pair(controller_->mark(), done->incarnation);
 }
 
-Job<Result<Copy>> SwitchDaemon::fetch(std::uint64_t instance, std::uint64_t epoch, bool close) {
-    std::function<Result<Copy>(Controller&)> body = [=, this](Controller& controller) -> Result<Copy> {
-        Copy copy{.entries = {}, .count = 0, .epoch = epoch, .aggregated = 0, .mark = controller.mark()};
-        const auto write = [&](const std::string& entries) {
-            park(nullptr, world_.clock.now() + world_.some_us(kChunkUs));
-            world_.note("switchd %u: streams a copy", number_);
-            copy.entries += entries;
-            return true;
-        };
-        const auto end = fetch_copy(controller, {.instance = instance, .epoch = epoch, .close = close},
-                                    kChunkBytes, write);
-        ASK_PASS(end);
-        if (close) {
-            ++swaps_;
-        }
-        copy.count = (*end)->count;
-        for (const FlowReport& flow : (*end)->flows) {
-            copy.aggregated += flow.stats.tuples_aggregated;
-        }
-        return copy;
-    };
-    Job<Result<Copy>> job = serve(std::move(body));
-    co_return co_await job;
+Result<Done> SwitchDaemon::unregister_channel(ChannelId channel, std::uint32_t incarnation) {
+    ASK_PASS(controller_->unregister_channel(channel, incarnation));
+    return Done{};
 }
 
-Job<Result<Done>> SwitchDaemon::confirm(std::uint64_t instance, std::uint64_t epoch) {
-    std::function<Result<Done>(Controller&)> body = [=](Controller& controller) -> Result<Done> {
-        ASK_PASS(controller.confirm(instance, epoch));
-        return Done{};
-    };
-    Job<Result<Done>> job = serve(std::move(body));
-    co_return co_await job;
+Result<v1::RenewTasksReply> SwitchDaemon::renew(const std::vector<std::uint64_t>& instances) {
+    v1::RenewTasksReply reply;
+    for (const std::uint64_t instance : controller_->renew(instances)) {
+        reply.add_unknown(instance);
+    }
+    *reply.mutable_mark() = mark();
+    return reply;
 }
 
-Job<Result<Done>> SwitchDaemon::close_task(std::uint64_t instance) {
-    std::function<Result<Done>(Controller&)> body = [=](Controller& controller) -> Result<Done> {
-        ASK_PASS(controller.close_task(instance));
-        return Done{};
+Result<Done> SwitchDaemon::fetch(const FetchOrder& order, const CallerGone& gone,
+                                 std::vector<v1::FetchChunk>& chunks) {
+    const auto write = [&](std::string entries) {
+        park(nullptr, world_.clock.now() + world_.some_us(kChunkUs));
+        world_.note("switchd %u: streams a copy", number_);
+        chunks.emplace_back().set_entries(std::move(entries));
+        return !gone();
     };
-    Job<Result<Done>> job = serve(std::move(body));
-    co_return co_await job;
+    const auto end =
+        fetch_copy(*controller_, {.instance = order.instance, .epoch = order.epoch, .close = order.close},
+                   kChunkBytes, write);
+    ASK_PASS(end);
+    if (!*end) {
+        return given_up();
+    }
+    swaps_ += order.close ? 1U : 0U;
+    v1::FetchChunk& last = chunks.emplace_back();
+    last.set_last(true);
+    last.set_epoch((*end)->epoch);
+    last.set_count((*end)->count);
+    for (const FlowReport& flow : (*end)->flows) {
+        v1::FetchFlow& entry = *last.add_flows();
+        *entry.mutable_channel() = channel_to_proto(flow.channel);
+        set_switch_part(*entry.mutable_stats(), flow.stats);
+    }
+    *last.mutable_mark() = mark();
+    return Done{};
 }
 
-Job<Result<std::pair<Mark, bool>>> SwitchDaemon::renew(std::uint64_t instance) {
-    using Reply = std::pair<Mark, bool>;
-    std::function<Result<Reply>(Controller&)> body = [=](Controller& controller) -> Result<Reply> {
-        const std::uint64_t instances[] = {instance};
-        return Reply{controller.mark(), controller.renew(instances).empty()};
-    };
-    Job<Result<Reply>> job = serve(std::move(body));
-    co_return co_await job;
-}
-
-Job<Result<std::vector<std::pair<ChannelId, std::uint32_t>>>> SwitchDaemon::channels_of(std::uint32_t host) {
-    using List = std::vector<std::pair<ChannelId, std::uint32_t>>;
-    std::function<Result<List>(Controller&)> body = [=](Controller& controller) -> Result<List> {
-        const auto report = controller.report();
-        ASK_PASS(report);
-        List list;
-        for (const ChannelReport& channel : report->channels) {
-            if (channel.channel.host == host) {
-                list.emplace_back(channel.channel, channel.incarnation);
-            }
-        }
-        return list;
-    };
-    Job<Result<List>> job = serve(std::move(body));
-    co_return co_await job;
+Result<Done> SwitchDaemon::confirm(std::uint64_t instance, std::uint64_t epoch) {
+    ASK_PASS(controller_->confirm(instance, epoch));
+    return Done{};
 }
 
 void SwitchDaemon::check_nothing_left() {

@@ -106,26 +106,26 @@ Nanos sim_now() {
     return the_world == nullptr ? 0 : the_world->clock.now();
 }
 
+std::uint64_t draw_identity() {
+    return the_world == nullptr ? 1 : the_world->draw_u64();
+}
+
 Threads* current_process() {
     return running_thread == nullptr ? nullptr : &running_thread->process_;
 }
 
 bool unwinding() {
+    return running_thread != nullptr && (running_thread->unwinding_ || running_thread->dying_);
+}
+
+bool thrown() {
     return running_thread != nullptr && running_thread->unwinding_;
 }
 
-void park(Signal* signal, Nanos until) {
+// False: the process has been killed meanwhile.
+bool park_or_die(Signal* signal, Nanos until) {
     SimThread* const thread = running_thread;
-    if (thread == nullptr) {
-        give_up("something waits that is no thread");
-    }
-    if (thread->unwinding_) {
-        return;
-    }
     sim::Clock& clock = the_world->clock;
-    if (until <= clock.now()) {
-        return;
-    }
     const Clock::Token token = clock.add_sleeper(thread->waker_.handle);
     thread->token_ = token;
     if (signal != nullptr) {
@@ -140,7 +140,18 @@ void park(Signal* signal, Nanos until) {
     if (signal != nullptr) {
         signal->remove(token);
     }
-    if (thread->process_.killed_) {
+    return !thread->process_.killed_;
+}
+
+void park(Signal* signal, Nanos until) {
+    SimThread* const thread = running_thread;
+    if (thread == nullptr) {
+        give_up("something waits that is no thread");
+    }
+    if (thread->unwinding_ || (!thread->dying_ && until <= the_world->clock.now())) {
+        return;
+    }
+    if (thread->dying_ || !park_or_die(signal, until)) {
         thread->unwinding_ = true;
         throw Killed{};
     }
@@ -152,13 +163,14 @@ void wake(Signal& signal) {
     }
 }
 
+// Destructors join, which must not throw.
 void join(SimThread& thread) {
-    if (running_thread == nullptr || unwinding()) {
-        Threads::finish(thread);
-        return;
-    }
     while (!thread.ended()) {
-        park(&thread.end_, kNever);
+        if (running_thread == nullptr || unwinding()) {
+            Threads::finish(thread);
+        } else if (!park_or_die(&thread.end_, kNever)) {
+            running_thread->dying_ = true;
+        }
     }
 }
 

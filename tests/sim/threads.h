@@ -42,6 +42,8 @@ class SimThread {
     friend void park(Signal* signal, Nanos until);
     friend Threads* current_process();
     friend bool unwinding();
+    friend bool thrown();
+    friend bool park_or_die(Signal* signal, Nanos until);
     friend void join(SimThread& thread);
     // A sleeper of the clock that resumes the fiber.
     struct Waker {
@@ -67,7 +69,8 @@ class SimThread {
     std::optional<Clock::Token> token_;  // while it waits
     Signal end_;
     bool ended_ = false;
-    bool unwinding_ = false;
+    bool unwinding_ = false;  // Killed has been thrown
+    bool dying_ = false;      // it is thrown by the next wait
     bool woken_while_stopped_ = false;
 };
 
@@ -89,7 +92,7 @@ class Threads {
 
  private:
     friend class SimThread;
-    friend void park(Signal* signal, Nanos until);
+    friend bool park_or_die(Signal* signal, Nanos until);
     friend void join(SimThread& thread);
     static void finish(SimThread& thread);
 
@@ -102,11 +105,15 @@ class Threads {
 // Of the history that runs; null between two.
 void set_world(World* world);
 [[nodiscard]] Nanos sim_now();
+// What nobody guesses: instances, incarnations, secrets. Never 0.
+[[nodiscard]] std::uint64_t draw_identity();
 
 // The calling thread's process; null outside of threads.
 [[nodiscard]] Threads* current_process();
 // Whether the calling thread belongs to a process that has been killed.
 [[nodiscard]] bool unwinding();
+// The same, once it has been told so: its waits return at once.
+[[nodiscard]] bool thrown();
 // The calling thread waits for `signal` (null: for nothing), or until then.
 void park(Signal* signal, Nanos until);
 // Wakes all that wait for it.

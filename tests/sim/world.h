@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/sim/clock.h"
 #include "tests/sim/job.h"
@@ -78,86 +77,34 @@ struct World {
     std::uint64_t draw_u64() { return identities.next() | 1U; }
     std::uint32_t draw_u32() { return static_cast<std::uint32_t>(identities.next()) | 1U; }
 
-    // Calls on their way: they go on whoever dies meanwhile.
-    Process wire;
-};
+    // Runs `what` then, whoever dies meanwhile.
+    void later(Nanos delay, std::function<void()> what) { posts_.add(clock, delay, std::move(what)); }
 
-// One call of the control interface. Either of both ways may take its time or lose it; a request that the
-// caller has given up may still be carried out.
-template <typename T>
-struct Call {
-    std::optional<Result<T>> reply;
-    bool refused = false;
-    Signal arrived;
-};
-
-// A server that dies with a call in hand: its caller sees the connection end.
-template <typename T>
-struct Connection {
-    World& world;
-    std::shared_ptr<Call<T>> call;
-    bool open = true;
-    Connection(World& in, std::shared_ptr<Call<T>> of) : world(in), call(std::move(of)) {}
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
-    ~Connection() {
-        if (open) {
-            call->refused = true;
-            call->arrived.notify(world.clock);
+ private:
+    class Posts final : public Handler {
+     public:
+        void add(Clock& on, Nanos delay, std::function<void()> what) {
+            std::size_t slot = posts_.size();
+            if (free_.empty()) {
+                posts_.push_back(std::move(what));
+            } else {
+                slot = free_.back();
+                free_.pop_back();
+                posts_[slot] = std::move(what);
+            }
+            on.in(delay, this, slot);
         }
-    }
+        void fire(std::uint64_t slot) override {
+            const auto what = std::exchange(posts_[slot], nullptr);
+            free_.push_back(slot);
+            what();
+        }
+
+     private:
+        std::vector<std::function<void()>> posts_;
+        std::vector<std::size_t> free_;
+    };
+    Posts posts_;
 };
-
-template <typename T>
-Job<> serve(World& world, std::shared_ptr<Call<T>> call, std::function<Job<Result<T>>()> body, bool lost) {
-    Connection<T> connection(world, call);
-    Job<Result<T>> work = body();
-    Result<T> result = co_await work;
-    if (lost) {
-        connection.open = false;
-        co_return Done{};
-    }
-    co_await world.sleep(world.some_us(world.plan.call_delay));
-    connection.open = false;
-    call->reply.emplace(std::move(result));
-    call->arrived.notify(world.clock);
-    co_return Done{};
-}
-
-template <typename T>
-Job<> deliver(World& world, Process& server, std::shared_ptr<Call<T>> call,
-              std::function<Job<Result<T>>()> body) {
-    const bool lost = world.control.ppm(world.plan.call_loss / 2);
-    const bool answer_lost = world.control.ppm(world.plan.call_loss / 2);
-    co_await world.sleep(world.some_us(world.plan.call_delay));
-    if (lost) {
-        co_return Done{};
-    }
-    if (server.up()) {
-        server.spawn(serve<T>(world, std::move(call), std::move(body), answer_lost));
-    } else {
-        co_await world.sleep(world.some_us(world.plan.call_delay));
-        call->refused = true;
-        call->arrived.notify(world.clock);
-    }
-    co_return Done{};
-}
-
-template <typename T>
-Job<Result<T>> call(World& world, Process& server, Nanos patience, std::function<Job<Result<T>>()> body) {
-    auto state = std::make_shared<Call<T>>();
-    world.wire.spawn(deliver<T>(world, server, state, std::move(body)));
-    const Nanos deadline = world.clock.now() + patience;
-    while (!state->reply && !state->refused && world.clock.now() < deadline) {
-        co_await state->arrived.wait_until(world.clock, deadline);
-    }
-    if (state->reply) {
-        co_return std::move(*state->reply);
-    }
-    if (state->refused) {
-        co_return Result<T>(Error(Errc::kUnavailable, "connection refused"));
-    }
-    co_return Result<T>(Error(Errc::kDeadline, "no answer in time"));
-}
 
 }  // namespace ask::sim

@@ -54,13 +54,13 @@ class CondVar {
     void wait(Lock& lock) { wait_parked(lock, kNever); }
     template <typename Predicate>
     void wait(Lock& lock, Predicate done) {
-        while (!done() && !sim::unwinding()) {
+        while (!done() && !sim::thrown()) {
             wait(lock);
         }
     }
     template <typename Predicate>
     bool wait_until(Lock& lock, Clock::time_point when, Predicate done) {
-        while (!done() && !sim::unwinding()) {
+        while (!done() && !sim::thrown()) {
             if (Clock::now() >= when) {
                 return false;
             }
