@@ -15,6 +15,10 @@ namespace {
 constexpr std::uint32_t kAttempts = 3;
 constexpr std::uint32_t kMostRuns = 3;
 constexpr std::size_t kBurst = 8;
+// A session waits for some things one after another: for the others, for the last swap, for the last fetch; and
+// says goodbye.
+constexpr Nanos kWaits = 3;
+constexpr Nanos kGoodbyes = 8 * kSecond;
 
 std::string full_name(std::uint32_t host) {
     return "h" + std::to_string(host) + " (" + format_ipv4(address_of(host)) + ")";
@@ -45,6 +49,17 @@ void Apps::start() {
     for (std::uint32_t receiver = 0; receiver < world_.plan.receivers; ++receiver) {
         threads_.spawn([this, receiver] { receive_all(receiver); });
     }
+}
+
+void Apps::check_end(const std::string& who) {
+    const Plan& plan = world_.plan;
+    const Nanos limit = (kWaits * plan.deadline + plan.idle + 2 * plan.dawdle) * kMillisecond + kGoodbyes;
+    const Nanos still = world_.clock.now() - world_.moved;
+    if (still > limit) {
+        world_.fail(Promise::kWait, who + " has ended, but nothing had moved for " +
+                                        std::to_string(still / kSecond) + " s before that");
+    }
+    world_.moves();
 }
 
 void Apps::sleep(Nanos time) {
@@ -108,7 +123,7 @@ void Apps::receive(const TaskPtr& task, Random& random) {
     std::uint32_t runs = 1;
     for (std::uint32_t attempt = 0; attempt < kAttempts;) {
         const Result<> result = try_receive(*task, runs > 1);
-        world_.moves();
+        check_end("task " + task->id);
         if (result.ok()) {
             return;
         }
@@ -124,7 +139,8 @@ void Apps::receive(const TaskPtr& task, Random& random) {
             world_.fail(Promise::kTask,
                         "task " + task->id + ": nothing died, but it failed: " + result.error().text());
         }
-        sleep(some_time(random, 5, 14));
+        // What the switch still has of a former try goes with its lease.
+        sleep(result.error().code() == Errc::kExists ? SwitchDaemon::kLease : some_time(random, 5, 14));
     }
 }
 
@@ -136,7 +152,8 @@ v1::LocalRequest Apps::receive_request(const Task& task, bool no_switch) const {
     open.set_senders(task.senders);
     open.set_op(op_to_proto(static_cast<Op>(plan.op)));
     open.set_deadline_ms(plan.deadline);
-    open.set_aggregators(plan.aggregators * plan.copies);
+    // Whoever goes on without a sender needs a second copy for the end.
+    open.set_aggregators(plan.aggregators * (plan.incomplete > 0 ? 2 : plan.copies));
     open.set_no_switch(no_switch || plan.aggregators == 0);
     open.set_policy(policy_to_proto(static_cast<ask_policy>(plan.policy)));
     open.set_can_repeat(true);
@@ -208,7 +225,7 @@ void Apps::send(const TaskPtr& task, std::uint32_t host, std::shared_ptr<const T
     // It may have to look for the task longer than a receiver tries to run it.
     for (std::uint32_t attempt = 0; attempt < 2 * kAttempts && !task->over;) {
         const Result<> result = try_send(*task, host, tuples, random);
-        world_.moves();
+        check_end("task " + task->id + ": the send of host " + std::to_string(host));
         if (result.ok()) {
             break;
         }

@@ -55,6 +55,8 @@ class Apps {
     // With an agent that is up.
     [[nodiscard]] std::unique_ptr<AppEnd> connect(std::uint32_t host, const v1::LocalRequest& request);
     void sleep(Nanos time);
+    // A session has ended: nothing may have stood still for much longer than its deadline.
+    void check_end(const std::string& who);
     // Only what dies, a control network that loses calls, or tasks that wait for each other's channels may
     // make a task fail.
     [[nodiscard]] bool tasks_must_succeed() const;

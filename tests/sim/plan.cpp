@@ -158,7 +158,8 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     plan.pace = pick(random, {0, 20, 500});
     plan.switchd_stops = rare(random, 8) ? range(random, 1, 2) : 0;
     if (plan.switchd_stops > 0) {
-        plan.deadline = 60'000;  // longer than a stop, so that tasks outlive it
+        // Longer than a stop, so that tasks outlive it; or much shorter, so that they end in time.
+        plan.deadline = rare(random, 2) ? 2'000 : 60'000;
     }
     draw_applications(plan, random);
     return plan;

@@ -32,7 +32,10 @@ SenderConfig SimWorkers::sender_config(const Plan& plan) {
     config.rto_floor = 300 * kMicrosecond;
     config.rto_ceiling = 20 * kMillisecond;
     config.hold = plan.hold;
-    config.payload_limit = std::max(geometry.payload_bytes(geometry.rows), 180U);
+    // Room for the default geometry, which a task may get.
+    constexpr unsigned kLeast = 180;
+    constexpr unsigned kLeastOfDefault = 400;
+    config.payload_limit = std::max(geometry.payload_bytes(geometry.rows), plan.fit > 0 ? kLeastOfDefault : kLeast);
     return config;
 }
 
