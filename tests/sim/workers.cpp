@@ -19,7 +19,7 @@ std::uint64_t acknowledged(const SenderChannel& channel) {
     return channel.stats().packets_acked_by_switch + channel.stats().packets_acked_by_receiver;
 }
 
-Error killed() {
+Error stopped_error() {
     return {Errc::kAborted, "the workers have been stopped"};
 }
 
@@ -58,7 +58,7 @@ SimWorkers::Stream* SimWorkers::find(ChannelId channel) {
 
 Result<> SimWorkers::add_channel(ChannelId channel, std::uint32_t incarnation) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     streams_.push_back(std::make_unique<Stream>(channel, incarnation, sender_config(world_.plan)));
     return {};
@@ -70,7 +70,7 @@ Result<std::shared_ptr<TupleIntake>> SimWorkers::make_intake(std::size_t /*bytes
 
 Result<> SimWorkers::begin(StreamStart start) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Stream& stream = *find(start.flow.channel);
     ASK_PASS(stream.data.begin(start.flow, world_.plan.hold, world_.clock.now()));
@@ -91,7 +91,7 @@ Result<> SimWorkers::begin(StreamStart start) {
 
 Result<> SimWorkers::set_addresses(ChannelId channel, const UdpAddresses& addresses) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     find(channel)->receiver = addresses.dest;
     return {};
@@ -99,7 +99,7 @@ Result<> SimWorkers::set_addresses(ChannelId channel, const UdpAddresses& addres
 
 Result<> SimWorkers::finish(ChannelId channel) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Stream& stream = *find(channel);
     stream.finish_wanted = true;
@@ -117,7 +117,7 @@ void SimWorkers::rest(Stream& stream) {
 
 Result<SenderStats> SimWorkers::end(ChannelId channel) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Stream& stream = *find(channel);
     rest(stream);
@@ -126,7 +126,7 @@ Result<SenderStats> SimWorkers::end(ChannelId channel) {
 
 Result<SenderStats> SimWorkers::abandon(ChannelId channel, std::uint32_t new_incarnation) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Stream& stream = *find(channel);
     rest(stream);
@@ -135,7 +135,7 @@ Result<SenderStats> SimWorkers::abandon(ChannelId channel, std::uint32_t new_inc
 
 Result<StreamState> SimWorkers::stream_state(ChannelId channel) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     const test::TupleChannel& data = find(channel)->data;
     StreamState state;
@@ -150,7 +150,7 @@ Result<StreamState> SimWorkers::stream_state(ChannelId channel) {
 Result<> SimWorkers::open_task(unsigned worker, std::uint64_t instance, ResultTable table,
                                std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Task& task = parts_[worker]->tasks[instance];
     task.table = std::make_unique<ResultTable>(std::move(table));
@@ -161,7 +161,7 @@ Result<> SimWorkers::open_task(unsigned worker, std::uint64_t instance, ResultTa
 
 Result<> SimWorkers::join(const FlowParams& flow) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Part& part = owner(flow.channel);
     const auto task = part.tasks.find(flow.instance);
@@ -177,7 +177,7 @@ Result<> SimWorkers::join(const FlowParams& flow) {
 Result<std::unique_ptr<ResultTable>> SimWorkers::close_task(unsigned worker, std::uint64_t instance,
                                                             bool failed) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     Part& part = *parts_[worker];
     part.receiver.end_task(instance, failed);
@@ -187,7 +187,7 @@ Result<std::unique_ptr<ResultTable>> SimWorkers::close_task(unsigned worker, std
 
 Result<FlowRxStats> SimWorkers::flow_stats(std::uint64_t instance, ChannelId channel) {
     if (!get_through()) {
-        return killed();
+        return stopped_error();
     }
     return owner(channel).receiver.flow_stats(instance, channel);
 }

@@ -15,7 +15,7 @@ namespace ask {
 namespace {
 
 constexpr const char* kDefaultGeometry = "16+8x2";
-constexpr milliseconds kSwitchWait{2000};
+constexpr milliseconds kInfoWait{2000};
 
 Result<GeometryChoice> default_geometry(std::uint32_t payload_limit, const v1::OpenReceive& request,
                                         std::string reason) {
@@ -53,7 +53,7 @@ PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint
                       .copies = wants_two_copies(request) ? 2U : 1U,
                       .geometry = std::nullopt};
     if (member.own_switch && !request.no_switch()) {
-        if (const auto info = member.own_switch->info(kSwitchWait); info.ok()) {
+        if (const auto info = member.own_switch->info(kInfoWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
             const std::uint64_t left =
                 limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
