@@ -4,17 +4,11 @@
 #include <utility>
 
 namespace ask {
-namespace {
 
-// On top of the time that the receiver may hold its answer back.
-constexpr milliseconds kGrace{3000};
-
-}  // namespace
-
-void RenewCall::start(const v1::RenewRequest& request) {
+void RenewCall::start(const v1::RenewRequest& request, milliseconds wait) {
     auto call = std::make_shared<Call>();
     call->request = request;
-    set_deadline(call->context, milliseconds(request.wait_ms()) + kGrace);
+    set_deadline(call->context, wait);
     call_ = call;
     stub_->async()->Renew(&call->context, &call->request, &call->reply,
                           [call, mailbox = mailbox_](grpc::Status status) {

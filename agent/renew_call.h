@@ -25,7 +25,7 @@ class RenewCall final : public Renewal {
     RenewCall& operator=(const RenewCall&) = delete;
 
     [[nodiscard]] bool running() const override { return call_ != nullptr; }
-    void start(const v1::RenewRequest& request) override;
+    void start(const v1::RenewRequest& request, milliseconds wait) override;
     void cancel() override { end(); }
     std::optional<Result<v1::Outcome>> take() override;
 

@@ -262,8 +262,10 @@ void DataPlane::go_on(Cpu& cpu) {
 void DataPlane::finish(Cpu& cpu) {
     FramePtr frame = std::move(cpu.frame);
     frame->size = cpu.size;
-    world_.note("switch %u cpu %u: %s %s", number_, cpu.state.number, action_name(cpu.action),
-                frame_text(*frame).c_str());
+    if (world_.tracing) {
+        world_.note("switch %u cpu %u: %s %s", number_, cpu.state.number, action_name(cpu.action),
+                    frame_text(*frame).c_str());
+    }
     switch (cpu.action) {
         case XDP_TX:
             network_.send_from_switch(number_, cpu.port, std::move(frame));

@@ -14,7 +14,6 @@ namespace ask::sim {
 namespace {
 
 constexpr std::string_view kSwitchPrefix = "sw";
-constexpr milliseconds kRenewGrace{3000};
 
 // What the switch had of a task that it does not know any more went with it.
 Error as_loss(Error error) {
@@ -30,10 +29,10 @@ class SimRenewal final : public Renewal {
     SimRenewal& operator=(const SimRenewal&) = delete;
 
     [[nodiscard]] bool running() const override { return call_ != nullptr; }
-    void start(const v1::RenewRequest& request) override {
+    void start(const v1::RenewRequest& request, milliseconds wait) override {
         call_ = std::make_shared<Call<v1::Outcome>>();
         call_->on_reply = [mailbox = mailbox_] { mailbox->post(SessionEvent::Kind::kRenewed); };
-        world_.later((milliseconds(request.wait_ms()) + kRenewGrace).count() * kMillisecond,
+        world_.later(wait.count() * kMillisecond,
                      [call = call_] { call->end(Error(Errc::kDeadline, "no answer in time")); });
         send_call<v1::Outcome>(world_, host_, call_, [&host = host_, request](const CallerGone& /*gone*/) {
             return host.member().registry.renew(request);

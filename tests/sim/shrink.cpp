@@ -22,10 +22,11 @@ Result<> check_plan(const Plan& plan) {
     ASK_PASS(must(plan.senders >= 1 && plan.tasks >= 1, "senders and tasks"));
     ASK_PASS(must(plan.channels >= 1 && plan.channels <= 64, "1 to 64 channels a host"));
     ASK_PASS(must(plan.cpus >= 1 && plan.cpus <= 64, "1 to 64 CPUs"));
+    ASK_PASS(must(plan.workers <= 8, "no more than 8 workers"));
     ASK_PASS(must(plan.copies >= 1 && plan.copies <= 2, "1 or 2 copies"));
     ASK_PASS(must(plan.op >= ASK_OP_SUM && plan.op <= ASK_OP_MAX, "an operator"));
-    ASK_PASS(must(plan.hold >= 1 && plan.keys >= 1 && plan.deadline >= 100, "hold, keys and a deadline"));
-    return must(plan.dedupe != ASK_DEDUPE_COMPACT || (plan.steering == 0 && plan.bypass == 0),
+    ASK_PASS(must(plan.hold >= 1 && plan.keys >= 1 && plan.deadline >= 1000, "hold, keys and a deadline from a second"));
+    return must(plan.dedupe != ASK_DEDUPE_COMPACT || (plan.steering == 0 && plan.bypass + plan.reroutes == 0),
                 "a channel's packets all on one CPU of the switch where dedupe is compact");
 }
 

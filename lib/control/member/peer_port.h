@@ -25,8 +25,8 @@ class Renewal {
     Renewal& operator=(const Renewal&) = delete;
 
     [[nodiscard]] virtual bool running() const = 0;
-    // Only while none is running.
-    virtual void start(const v1::RenewRequest& request) = 0;
+    // Only while none is running. Ends within `wait`.
+    virtual void start(const v1::RenewRequest& request, milliseconds wait) = 0;
     virtual void cancel() = 0;
     // The answer, once it is there; none is running then.
     virtual std::optional<Result<v1::Outcome>> take() = 0;

@@ -25,6 +25,7 @@ constexpr milliseconds kAnswerGrace{1000};
 constexpr milliseconds kRetryPause{200};
 constexpr milliseconds kGoodbyeWait{1000};
 constexpr milliseconds kRenewEvery{1000};
+constexpr milliseconds kRenewGrace{3000};
 constexpr milliseconds kPathEvery{3000};
 constexpr milliseconds kArpWait{5000};
 constexpr milliseconds kLastAckWait{2000};
@@ -541,7 +542,8 @@ void Sending::start_renew() {
     set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     request.set_can_repeat(can_repeat_);
     next_renew_ = Clock::now() + renew_every_;
-    renew_->start(request);
+    // One that is lost leaves time for another within the deadline.
+    renew_->start(request, renew_every_ + std::min(kRenewGrace, deadline_ / 4));
 }
 
 Result<> Sending::handle_renewed() {
