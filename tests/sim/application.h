@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An application and the session that serves it, with what lies between: the local socket, tuples and results.
+// An application and the session that serves it, with what lies between: the local socket, tuples and
+// results.
 #pragma once
 
 #include <cstdint>
@@ -43,10 +44,10 @@ class SimIntake final : public TupleIntake, public std::enable_shared_from_this<
     [[nodiscard]] std::size_t bytes() const override { return 1U << 18U; }
 
     std::shared_ptr<const Tuples> tuples;
-    std::size_t handed_in = 0;        // of them, by the application
-    std::size_t taken = 0;            // of those, by the worker
-    std::uint64_t instance = 0;       // that they go to
-    std::function<void()> has_more;   // tells the worker; empty: no stream has begun
+    std::size_t handed_in = 0;       // of them, by the application
+    std::size_t taken = 0;           // of those, by the worker
+    std::uint64_t instance = 0;      // that they go to
+    std::function<void()> has_more;  // tells the worker; empty: no stream has begun
 };
 
 class SimSealed final : public SealedTable, public std::enable_shared_from_this<SimSealed> {

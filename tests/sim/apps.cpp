@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint32_t kAttempts = 3;
 constexpr std::uint32_t kMostRuns = 3;
 constexpr std::size_t kBurst = 8;
-// A session waits for some things one after another: for the others, for the last swap, for the last fetch; and
-// says goodbye.
+// A session waits for some things one after another: for the others, for the last swap, for the last fetch;
+// and says goodbye.
 constexpr Nanos kSessionWaits = 3;
 constexpr Nanos kGoodbyes = 8 * kSecond;
 
@@ -53,7 +53,8 @@ void Apps::start() {
 
 void Apps::check_end(const std::string& who) {
     const Plan& plan = world_.plan;
-    const Nanos limit = (kSessionWaits * plan.deadline + plan.idle + 2 * plan.dawdle) * kMillisecond + kGoodbyes;
+    const Nanos limit =
+        (kSessionWaits * plan.deadline + plan.idle + 2 * plan.dawdle) * kMillisecond + kGoodbyes;
     const Nanos still = world_.clock.now() - world_.moved;
     if (still > limit) {
         world_.fail(Promise::kWait, who + " has ended, but nothing had moved for " +

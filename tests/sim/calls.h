@@ -99,16 +99,16 @@ void send_call(World& world, Server& server, const std::shared_ptr<Call<T>>& cal
     if (lost) {
         return;
     }
-    world.later(world.some_us(world.plan.call_delay), [&world, &server, call, body = std::move(body),
-                                                       answer_lost] {
-        if (server.up()) {
-            server.threads().spawn(
-                [&world, call, body, answer_lost] { detail::serve(world, call, body, answer_lost); });
-        } else {
-            world.later(world.some_us(world.plan.call_delay),
-                        [call] { call->end(Error(Errc::kUnavailable, "connection refused")); });
-        }
-    });
+    world.later(
+        world.some_us(world.plan.call_delay), [&world, &server, call, body = std::move(body), answer_lost] {
+            if (server.up()) {
+                server.threads().spawn(
+                    [&world, call, body, answer_lost] { detail::serve(world, call, body, answer_lost); });
+            } else {
+                world.later(world.some_us(world.plan.call_delay),
+                            [call] { call->end(Error(Errc::kUnavailable, "connection refused")); });
+            }
+        });
 }
 
 // The calling thread waits for the answer.

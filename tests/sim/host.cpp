@@ -126,7 +126,8 @@ void Host::check_nothing_left() {
     if (!member().sends.list().empty() || !member().registry.on_switch().empty()) {
         world.fail(Promise::kLeft, who + "tasks are left over");
     }
-    if (std::ranges::any_of(member().channels.list(), [](const Channels::Entry& entry) { return entry.in_use; })) {
+    if (std::ranges::any_of(member().channels.list(),
+                            [](const Channels::Entry& entry) { return entry.in_use; })) {
         world.fail(Promise::kLeft, who + "a channel is left in use");
     }
 }

@@ -29,7 +29,8 @@ void fix_ip_checksum(Frame& frame) {
 
 }  // namespace
 
-Network::Network(World& world) : world_(world), down_(world.plan.hosts, false), around_(world.plan.hosts, false) {}
+Network::Network(World& world)
+    : world_(world), down_(world.plan.hosts, false), around_(world.plan.hosts, false) {}
 
 FramePtr Network::new_frame() {
     if (spare_.empty()) {

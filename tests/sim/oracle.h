@@ -62,8 +62,9 @@ class Oracle {
                  const std::set<std::string>& doubtful);
 
     World& world_;
-    std::map<std::string, Streams> streams_;                     // by task and sender
-    // Whose tuples are all in a result, by instance: twice of who has sent again what had failed after its FIN.
+    std::map<std::string, Streams> streams_;  // by task and sender
+    // Whose tuples are all in a result, by instance: twice of who has sent again what had failed after its
+    // FIN.
     std::map<std::uint64_t, std::multiset<std::string>> senders_of_;
     std::set<std::uint64_t> taken_;
 };

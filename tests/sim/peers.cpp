@@ -116,12 +116,13 @@ Result<T> SimSwitch::ask(milliseconds wait, CallCancel* cancel, CallBody<T> body
 }
 
 Result<v1::SwitchInfo> SimSwitch::info(milliseconds wait, CallCancel* cancel) {
-    return ask<v1::SwitchInfo>(wait, cancel, [daemon = &daemon_](const CallerGone& /*gone*/) { return daemon->info(); });
+    return ask<v1::SwitchInfo>(wait, cancel,
+                               [daemon = &daemon_](const CallerGone& /*gone*/) { return daemon->info(); });
 }
 
 Result<v1::SwitchStatus> SimSwitch::status(milliseconds wait) {
-    return ask<v1::SwitchStatus>(wait, nullptr,
-                                 [daemon = &daemon_](const CallerGone& /*gone*/) { return daemon->status(); });
+    return ask<v1::SwitchStatus>(
+        wait, nullptr, [daemon = &daemon_](const CallerGone& /*gone*/) { return daemon->status(); });
 }
 
 Result<v1::OpenTaskReply> SimSwitch::open_task(const v1::OpenTaskRequest& request, milliseconds wait,
@@ -147,37 +148,42 @@ Result<Mark> SimSwitch::join_flow(const v1::JoinFlowRequest& request, millisecon
 SwitchPort::Registered SimSwitch::try_register(const v1::RegisterChannelRequest& request, milliseconds wait,
                                                CallCancel* cancel) {
     const auto done = ask<std::pair<Mark, std::uint32_t>>(
-        wait, cancel,
-        [daemon = &daemon_, request](const CallerGone& /*gone*/) { return daemon->register_channel(request); });
+        wait, cancel, [daemon = &daemon_, request](const CallerGone& /*gone*/) {
+            return daemon->register_channel(request);
+        });
     if (!done.ok()) {
         return {{}, done.error(), {}};
     }
     if (done->second != request.incarnation()) {
-        return {{}, Error(Errc::kUnsupported, "the channel is registered as another incarnation"), done->second};
+        return {
+            {}, Error(Errc::kUnsupported, "the channel is registered as another incarnation"), done->second};
     }
     return {done->first, {}, {}};
 }
 
 Result<> SimSwitch::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
                                        CallCancel* cancel) {
-    const auto gone = ask<Done>(wait, cancel, [daemon = &daemon_, channel, incarnation](const CallerGone& /*gone*/) {
-        return daemon->unregister_channel(channel, incarnation);
-    });
+    const auto gone =
+        ask<Done>(wait, cancel, [daemon = &daemon_, channel, incarnation](const CallerGone& /*gone*/) {
+            return daemon->unregister_channel(channel, incarnation);
+        });
     return gone.ok() ? Result<>() : gone.error();
 }
 
 Result<v1::RenewTasksReply> SimSwitch::renew_tasks(const std::vector<std::uint64_t>& instances,
                                                    milliseconds wait) {
     return ask<v1::RenewTasksReply>(
-        wait, nullptr, [daemon = &daemon_, instances](const CallerGone& /*gone*/) { return daemon->renew(instances); });
+        wait, nullptr,
+        [daemon = &daemon_, instances](const CallerGone& /*gone*/) { return daemon->renew(instances); });
 }
 
 // A stream has no time but for each of its parts; here it has one for all of them.
 Result<FetchedCopy> SimSwitch::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
     const auto chunks = std::make_shared<std::vector<v1::FetchChunk>>();
-    const auto fetched = ask<Done>(order.wait, cancel, [daemon = &daemon_, order, chunks](const CallerGone& gone) {
-        return daemon->fetch(order, gone, *chunks);
-    });
+    const auto fetched =
+        ask<Done>(order.wait, cancel, [daemon = &daemon_, order, chunks](const CallerGone& gone) {
+            return daemon->fetch(order, gone, *chunks);
+        });
     if (!fetched.ok()) {
         return as_loss(fetched.error());
     }
@@ -195,9 +201,10 @@ Result<FetchedCopy> SimSwitch::fetch_copy(const FetchOrder& order, CallCancel* c
 
 Result<> SimSwitch::confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
                                  CallCancel* cancel) {
-    const auto done = ask<Done>(wait, cancel, [daemon = &daemon_, instance, epoch](const CallerGone& /*gone*/) {
-        return daemon->confirm(instance, epoch);
-    });
+    const auto done =
+        ask<Done>(wait, cancel, [daemon = &daemon_, instance, epoch](const CallerGone& /*gone*/) {
+            return daemon->confirm(instance, epoch);
+        });
     return done.ok() ? Result<>() : as_loss(done.error());
 }
 

@@ -25,7 +25,8 @@ Result<> check_plan(const Plan& plan) {
     ASK_PASS(must(plan.workers <= 8, "no more than 8 workers"));
     ASK_PASS(must(plan.copies >= 1 && plan.copies <= 2, "1 or 2 copies"));
     ASK_PASS(must(plan.op >= ASK_OP_SUM && plan.op <= ASK_OP_MAX, "an operator"));
-    ASK_PASS(must(plan.hold >= 1 && plan.keys >= 1 && plan.deadline >= 1000, "hold, keys and a deadline from a second"));
+    ASK_PASS(must(plan.hold >= 1 && plan.keys >= 1 && plan.deadline >= 1000,
+                  "hold, keys and a deadline from a second"));
     return must(plan.dedupe != ASK_DEDUPE_COMPACT || (plan.steering == 0 && plan.bypass + plan.reroutes == 0),
                 "a channel's packets all on one CPU of the switch where dedupe is compact");
 }

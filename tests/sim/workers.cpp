@@ -35,7 +35,8 @@ SenderConfig SimWorkers::sender_config(const Plan& plan) {
     // Room for the default geometry, which a task may get.
     constexpr unsigned kLeast = 180;
     constexpr unsigned kLeastOfDefault = 400;
-    config.payload_limit = std::max(geometry.payload_bytes(geometry.rows), plan.fit > 0 ? kLeastOfDefault : kLeast);
+    config.payload_limit =
+        std::max(geometry.payload_bytes(geometry.rows), plan.fit > 0 ? kLeastOfDefault : kLeast);
     return config;
 }
 

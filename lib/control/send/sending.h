@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 
+#include "lib/control/member/beside.h"
 #include "lib/control/member/member.h"
 #include "lib/control/member/peer_port.h"
 #include "lib/control/member/session_io.h"
@@ -30,15 +31,15 @@ class Sending {
     Result<> join_task();
     Result<> stream_to_commit();
 
-    // One try of joining; `retry` says whether another one may do better.
-    Result<> try_join(bool& retry);
-    Result<v1::TaskOffer> look_up(bool& retry);
+    // One try of joining; once it has failed, `retry_` says whether another one may do better.
+    Result<> try_join();
+    Result<v1::TaskOffer> look_up();
     Result<> check_offer(const v1::TaskOffer& offer) const;
     Result<> get_channel();
-    Result<> leave_switch(bool& retry);
+    Result<> leave_switch();
     Result<> start_afresh();
-    Result<> register_channel(const v1::TaskOffer& offer, bool& retry);
-    Result<v1::JoinReply> call_join(const v1::TaskOffer& offer, bool& retry);
+    Result<> register_channel(const v1::TaskOffer& offer);
+    Result<v1::JoinReply> call_join(const v1::TaskOffer& offer);
     Result<> begin_stream(const v1::JoinReply& reply);
     Result<> set_path(std::uint32_t receiver);
 
@@ -89,6 +90,7 @@ class Sending {
     std::optional<ChannelLease> lease_;
     std::uint64_t lease_instance_ = 0;  // that the channel was taken for
     bool can_repeat_;                   // the application could send everything once more
+    bool retry_ = false;
     bool joined_ = false;
     bool streaming_ = false;
     bool finished_ = false;  // the application has handed in everything
@@ -102,5 +104,12 @@ class Sending {
     std::string trouble_;  // what kept it from getting on last, as the receiver says, or the switch
     std::optional<v1::Outcome> outcome_;  // once the task has ended
 };
+
+template <typename Call>
+auto Sending::ask(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
+    return run_beside(
+        io_.mailbox(), std::move(call), [this](Clock::time_point until) { return listen(until); },
+        [this] { show_waiting(); });
+}
 
 }  // namespace ask

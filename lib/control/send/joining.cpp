@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a send begins: it finds its task, gets a channel, registers it and joins.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/random.h"
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/send/sending.h"
+#include "lib/rpc/unreachable.h"
+#include "lib/tuples/slot_map.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kCallWait{3000};
+constexpr milliseconds kLookupHold{2000};  // less than a call may take
+constexpr milliseconds kJoinFor{12000};
+// On top of the time that the receiver may take to answer.
+constexpr milliseconds kAnswerGrace{1000};
+constexpr milliseconds kRenewEvery{1000};
+constexpr milliseconds kArpWait{5000};
+
+// Several times within what either end takes for silence.
+milliseconds renew_interval(milliseconds deadline, double lease_seconds) {
+    constexpr milliseconds kShortest{50};
+    const double quarter = std::min(static_cast<double>(deadline.count()), lease_seconds * 1000) / 4;
+    return milliseconds(std::llround(std::clamp(quarter, static_cast<double>(kShortest.count()),
+                                                static_cast<double>(kRenewEvery.count()))));
+}
+
+}  // namespace
+
+// A sender may start before its receiver, and a switch may be on its way up again: tries until the deadline.
+Result<> Sending::join_task() {
+    for (;;) {
+        retry_ = false;
+        auto joined = try_join();
+        if (joined.ok() || !retry_ || Clock::now() >= give_up_at_) {
+            if (!joined && retry_) {
+                return Error(joined.error().code(),
+                             joined.error().text() + " (after " + seconds_text(deadline_) + ")");
+            }
+            return joined;
+        }
+        if (auto paused = pause(); !paused) {
+            return paused;
+        }
+    }
+}
+
+Result<> Sending::try_join() {
+    auto offer = look_up();
+    if (!offer) {
+        return std::move(offer).error();
+    }
+    offer_ = *offer;
+    if (auto fits = check_offer(offer_); !fits) {
+        return fits;
+    }
+    if (auto got = get_channel(); !got) {
+        return got;
+    }
+    if (auto registered = register_channel(offer_); !registered) {
+        return registered;
+    }
+    auto reply = call_join(offer_);
+    if (!reply) {
+        return std::move(reply).error();
+    }
+    return begin_stream(*reply);
+}
+
+Result<v1::TaskOffer> Sending::look_up() {
+    v1::LookupRequest request;
+    request.set_task_id(request_.task_id());
+    request.set_sender(sender_);
+    if (request_.has_sample()) {
+        *request.mutable_sample() = request_.sample();
+    }
+    request.set_payload_limit(member_.options.payload_limit);
+    const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());
+    request.set_wait_ms(static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), kLookupHold).count()));
+    auto asked = ask([&](CallCancel* cancel) {
+        return receiver_->look_up(request, at_most(kCallWait, give_up_at_ + kAnswerGrace), cancel);
+    });
+    ASK_PASS(asked);
+    auto& offer = *asked;
+    if (offer.ok()) {
+        return std::move(offer);
+    }
+    retry_ = true;
+    if (offer.error().code() == Errc::kAborted) {
+        trouble_ = clean_text(offer.error().text());
+        return Error(Errc::kDeadline, trouble_);
+    }
+    if (offer.error().code() == Errc::kUnknown) {
+        return Error(Errc::kUnknown, "task " + request_.task_id() + " is not open on " + peer_ +
+                                         ": start ask-recv --task " + request_.task_id() + " there" +
+                                         (trouble_.empty() ? "" : " (last heard: " + trouble_ + ")"));
+    }
+    if (is_transient(offer.error())) {
+        return Error(Errc::kUnavailable,
+                     "agent on " + peer_ +
+                         " unreachable: " + why_unreachable(peer_control_, offer.error().text()) +
+                         ": start ask-agentd there, check the network, or, if its `listen` has another port, "
+                         "send --to HOST:PORT");
+    }
+    retry_ = false;
+    return std::move(offer).error();
+}
+
+// What the receiver wants must be something that this host can send.
+Result<> Sending::check_offer(const v1::TaskOffer& offer) const {
+    const auto geometry = geometry_from_proto(offer.geometry());
+    ASK_TRY(geometry, "receiver " + peer_);
+    ASK_TRY(wire_op(offer.op()), "receiver " + peer_);
+    ASK_TRY(mark_from_proto(offer.mark()), "receiver " + peer_);
+    const unsigned needed = geometry->payload_bytes(geometry->rows);
+    if (needed > member_.options.payload_limit) {
+        return Error(Errc::kUnsupported, "task " + request_.task_id() + " has packets of " +
+                                             std::to_string(needed + kPacketHeaderBytes) +
+                                             " bytes (geometry " + to_string(*geometry) +
+                                             "), but the MTU of " + member_.options.interface + " is " +
+                                             std::to_string(member_.options.mtu) +
+                                             ": raise it, or open the task with a geometry of fewer rows");
+    }
+    return {};
+}
+
+// One that has not served this instance of the task. That of the last try may serve another one.
+Result<> Sending::get_channel() {
+    const std::uint64_t instance = offer_.instance();
+    if (lease_ && lease_instance_ != instance && !member_.channels.serve(lease_->id, instance)) {
+        put_channel_back(true);
+    }
+    lease_instance_ = instance;
+    while (!lease_) {
+        auto lease = member_.channels.acquire(
+            io_.mailbox(), {.instance = instance, .at_switch = offer_.mark().switch_id() != 0 && !local_});
+        if (!lease) {
+            return std::move(lease).error().with_context("task " + request_.task_id());
+        }
+        lease_ = std::move(*lease);
+        if (lease_) {
+            break;
+        }
+        if (Clock::now() >= give_up_at_) {
+            return Error(Errc::kDeadline, "all " + std::to_string(member_.options.max_channels) +
+                                              " channels are in use: raise max_channels, or send fewer tasks "
+                                              "at once");
+        }
+        describe("waiting for a channel");
+        io_.progress(v1::Progress());
+        auto wake = io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_));
+        if (!wake) {
+            return std::move(wake).error();
+        }
+    }
+    return {};
+}
+
+Result<> Sending::register_channel(const v1::TaskOffer& offer) {
+    const Mark mark = *mark_from_proto(offer.mark());
+    if (local_) {
+        return {};
+    }
+    if (mark.switch_id == 0) {
+        return lease_->registered.switch_id == 0 ? Result<>() : leave_switch();
+    }
+    if (lease_->registered == mark && lease_->registered_as == lease_->incarnation && !lease_->bypassed &&
+        lease_->switch_address == offer.switch_address()) {
+        return {};
+    }
+    if (auto valid = check_host_port(offer.switch_address()); !valid) {
+        return std::move(valid).error().with_context("receiver " + peer_ + " names no switch address");
+    }
+    if (lease_->registered.switch_id != 0 && lease_->switch_address != offer.switch_address()) {
+        if (auto left = leave_switch(); !left) {
+            return left;
+        }
+    }
+    if (auto fresh = start_afresh(); !fresh) {
+        return fresh;
+    }
+    const auto client = member_.network.switch_at(offer.switch_address());
+    auto asked = ask([&](CallCancel* cancel) {
+        return client->register_channel(lease_->id, lease_->incarnation, lease_->registered_as,
+                                        at_most(kCallWait, give_up_at_), cancel);
+    });
+    ASK_PASS(asked);
+    const auto& registered = *asked;
+    if (!registered) {
+        retry_ = is_transient(registered.error());
+        trouble_ = registered.error().text();
+        return registered.error();
+    }
+    lease_->registered = *registered;
+    lease_->switch_address = offer.switch_address();
+    lease_->registered_as = lease_->incarnation;
+    lease_->bypassed = false;
+    if (*registered != mark) {
+        // The receiver finds out by itself; until then its offer is out of date.
+        retry_ = true;
+        return Error(Errc::kAborted, client->name() + " was restarted after the task had been opened there");
+    }
+    return {};
+}
+
+// Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
+// on the way: worth some patience. One that stays away drops nothing but what is sent its way.
+Result<> Sending::leave_switch() {
+    auto asked = ask([&](CallCancel* cancel) { return unregister(cancel); });
+    ASK_PASS(asked);
+    const auto& gone = *asked;
+    if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
+        retry_ = true;
+        return gone;
+    }
+    lease_->forget_registration();
+    return {};
+}
+
+// A switch begins with what it knows of seq 1 (the paper's dedupe takes the bits of a later round for seen):
+// a channel that has sent already comes to it under a new incarnation.
+Result<> Sending::start_afresh() {
+    if (stream_state().next_seq <= 1) {
+        return {};
+    }
+    const std::uint32_t incarnation = random_u32();
+    const auto abandoned = member_.workers.abandon(lease_->id, incarnation);
+    if (!abandoned.ok()) {
+        return abandoned.error();
+    }
+    lease_->incarnation = incarnation;
+    return {};
+}
+
+Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
+    const auto state = stream_state();
+    v1::JoinRequest request;
+    request.set_instance(offer.instance());
+    request.set_sender(sender_);
+    request.set_sender_name(member_.full_name());
+    *request.mutable_channel() = channel_to_proto(lease_->id);
+    request.set_incarnation(lease_->incarnation);
+    request.set_first_seq(state.next_seq);
+    request.set_can_repeat(can_repeat_);
+    if (!local_) {
+        *request.mutable_registered() = mark_to_proto(lease_->registered);
+    }
+    const milliseconds wait = at_most(kJoinFor, give_up_at_);
+    request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
+    // From here on the receiver may know of us, even if its answer gets lost.
+    joined_ = true;
+    auto asked =
+        ask([&](CallCancel* cancel) { return receiver_->join(request, wait + kAnswerGrace, cancel); });
+    ASK_PASS(asked);
+    auto& reply = *asked;
+    if (reply.ok()) {
+        return std::move(reply);
+    }
+    const Errc code = reply.error().code();
+    trouble_ = clean_text(reply.error().text());
+    joined_ = is_transient(reply.error());
+    if (code == Errc::kUnsupported || code == Errc::kUnknown) {
+        lease_->registered_as = 0;
+    }
+    if (code == Errc::kExists) {
+        // Another sender of the task has been on this channel, perhaps in a former life of this agent.
+        put_channel_back(true);
+    }
+    // kUnknown: the task ended and may be opened again, or the switch lost the channel.
+    retry_ = joined_ || code == Errc::kUnsupported || code == Errc::kUnknown || code == Errc::kExists;
+    return std::move(reply);
+}
+
+// The neighbour is asked for in turns, between which the session listens.
+Result<Path> Sending::find_way(std::uint32_t receiver) {
+    const auto until = std::min(Clock::now() + kArpWait, give_up_at_);
+    for (;;) {
+        auto path = member_.network.find_path(receiver, std::min(Clock::now() + kSessionTick, until));
+        if (path.ok() || path.error().code() != Errc::kDeadline || Clock::now() >= until) {
+            return path;
+        }
+        ASK_PASS(listen(Clock::now()));
+        show_waiting();
+    }
+}
+
+Result<> Sending::begin_stream(const v1::JoinReply& reply) {
+    const auto geometry = geometry_from_proto(reply.geometry());
+    ASK_TRY(geometry, "receiver " + peer_);
+    const auto op = wire_op(reply.op());
+    ASK_TRY(op, "receiver " + peer_);
+    const auto mark = mark_from_proto(reply.mark());
+    ASK_TRY(mark, "receiver " + peer_);
+    const auto secret = secret_from_bytes(reply.secret());
+    ASK_TRY(secret, "receiver " + peer_);
+    std::shared_ptr<const SlotMap> slot_map;
+    if (!reply.slot_map().empty()) {
+        auto decoded = decode_slot_map(reply.slot_map(), *geometry);
+        ASK_TRY(decoded, "receiver " + peer_);
+        slot_map = std::make_shared<SlotMap>(*decoded);
+    }
+    auto intake = member_.workers.make_intake(std::size_t{member_.options.ring_kib} << 10U);
+    ASK_PASS(intake);
+    auto path = find_way(reply.receiver_address());
+    if (!path) {
+        return std::move(path).error().with_context("way to " + peer_);
+    }
+    if (path->local != local_) {
+        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_ipv4(reply.receiver_address()) +
+                                       " as its address, which is not where it answers");
+    }
+    receiver_address_ = reply.receiver_address();
+    renew_every_ = renew_interval(deadline_, reply.lease_seconds());
+    lease_->bypassed = local_ && lease_->registered.switch_id != 0;
+
+    StreamStart start;
+    start.flow = {{.instance = offer_.instance(),
+                   .channel = lease_->id,
+                   .incarnation = lease_->incarnation,
+                   .secret = *secret,
+                   .mark = *mark,
+                   .first_seq = stream_state().next_seq},
+                  *op,
+                  *geometry,
+                  std::move(slot_map)};
+    start.counts = request_.as_count() || reply.op() == v1::OPERATOR_COUNT;
+    start.local = local_;
+    start.addresses = path->addresses;
+    start.intake = *intake;
+    start.mailbox = io_.mailbox();
+    ASK_PASS(member_.workers.begin(std::move(start)));
+    streaming_ = true;
+    v1::LocalReply ready;
+    ready.mutable_send_ready()->set_op(reply.op());
+    ready.mutable_send_ready()->set_ring_bytes((*intake)->bytes());
+    ready.mutable_send_ready()->set_merge_window(member_.options.merge_window);
+    return io_.reply(ready, intake->get());
+}
+
+}  // namespace ask
