@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -18,6 +19,11 @@ using Lock = std::unique_lock<Mutex>;
 using Guard = std::lock_guard<Mutex>;
 using CondVar = std::condition_variable;
 using Thread = std::thread;
+
+// The time of day, for people.
+inline std::time_t time_of_day() {
+    return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+}
 
 // Lets others run, for somebody who waits for a thing that takes microseconds.
 inline void yield_thread() {

@@ -8,7 +8,7 @@ set -euo pipefail
 
 readonly forbidden='#include <(sys/|linux/|unistd|poll|grpc|thread|mutex|condition_variable|future)'
 readonly names='\b(grpc::|std::(thread|jthread|mutex|lock_guard|unique_lock|condition_variable|future|promise|async)\b|std::this_thread|steady_clock|system_clock)'
-if grep -rnE --include='*.h' --include='*.cpp' "$forbidden|$names" "$ASK_SOURCE_DIR/lib/control/member"; then
-    echo "lib/control/member takes threads and time from lib/base/runtime.h, and has all else behind ports (above)" >&2
+if grep -rnE --include='*.h' --include='*.cpp' "$forbidden|$names" "$ASK_SOURCE_DIR"/lib/control/{member,receive,send}; then
+    echo "lib/control takes threads and time from lib/base/runtime.h, and has all else behind ports (above)" >&2
     exit 1
 fi

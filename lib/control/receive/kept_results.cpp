@@ -12,7 +12,7 @@ namespace {
 
 // "2026-11-23 14:05:09 UTC": for people; what is done follows the steady clock.
 std::string wall_clock_text(std::chrono::seconds from_now) {
-    const std::time_t at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + from_now);
+    const std::time_t at = time_of_day() + from_now.count();
     std::tm parts{};
     std::array<char, 32> text{};
     if (::gmtime_r(&at, &parts) == nullptr ||

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -107,6 +108,10 @@ class Thread {
  private:
     std::shared_ptr<sim::SimThread> thread_;
 };
+
+inline std::time_t time_of_day() {
+    return sim::sim_now() / kSecond;
+}
 
 inline void yield_thread() {
     sim::park(nullptr, sim::sim_now() + 2'000);
