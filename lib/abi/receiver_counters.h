@@ -18,6 +18,7 @@
 	X(bad_check, drop, "keyed check does not fit")                           \
 	X(bad_ports, drop, "UDP ports are not the channel's")                    \
 	X(bad_mark, drop, "marked by another switch than joined: went round it") \
+	X(other_switch, drop, "marked by another switch of the task")            \
 	X(bad_geometry, drop, "geometry or operator differ from the task's")     \
 	X(bad_seq, drop, "outside the task's interval of seqs")                  \
 	X(bad_record, drop, "a LONG record or a slot that no sender writes")     \

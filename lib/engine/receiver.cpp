@@ -148,7 +148,8 @@ std::optional<ReceiverCounter> Receiver::refuse(const Flow& flow, const PacketVi
     }
     // The switch passes LONG and FIN on unchanged.
     if (header.mark != (header.type == ASK_DATA ? agreed.mark : Mark{})) {
-        return Counter::k_bad_mark;
+        const bool by_other = header.type == ASK_DATA && agreed.other_marks.has(header.mark);
+        return by_other ? Counter::k_other_switch : Counter::k_bad_mark;
     }
     if (!same_format(header.format, flow.body.format) || header.rows > flow.body.rows) {
         return Counter::k_bad_geometry;
@@ -239,6 +240,7 @@ ReceiverCounter Receiver::judge(const PacketView& packet, Ports ports, RxVerdict
     verdict.channel = packet.header.channel;
     if (refused) {
         flow->stats.packets_bad_mark += *refused == Counter::k_bad_mark ? 1U : 0U;
+        flow->stats.packets_other_switch += *refused == Counter::k_other_switch ? 1U : 0U;
         return *refused;
     }
     return take(*flow, packet);

@@ -33,6 +33,7 @@ struct FlowRxStats {
     std::uint64_t packets_accepted = 0;
     std::uint64_t packets_duplicate = 0;
     std::uint64_t packets_bad_mark = 0;
+    std::uint64_t packets_other_switch = 0;
     std::uint64_t items_data = 0;  // as the sink counts them
     std::uint64_t items_long = 0;
     bool fin = false;

@@ -39,6 +39,37 @@ struct Mark {
     auto operator<=>(const Mark&) const = default;
 };
 
+// Switches that a task may be open on.
+inline constexpr std::size_t kMaxTaskSwitches = 8;
+
+// A few marks, each once.
+class MarkList {
+ public:
+    // False: no room. That of no switch is none.
+    constexpr bool add(Mark mark) {
+        if (mark.switch_id == 0 || has(mark)) {
+            return true;
+        }
+        if (count_ == kMaxTaskSwitches) {
+            return false;
+        }
+        marks_[count_++] = mark;
+        return true;
+    }
+    [[nodiscard]] constexpr bool has(Mark mark) const {
+        for (std::size_t i = 0; i < count_; ++i) {
+            if (marks_[i] == mark) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+ private:
+    std::array<Mark, kMaxTaskSwitches> marks_{};
+    std::size_t count_ = 0;
+};
+
 // 128-bit secret of a flow's check, expanded by ask_check_expand().
 using CheckSecret = std::array<std::uint64_t, 2>;
 
@@ -54,8 +85,11 @@ struct FlowTerms {
     ChannelId channel;
     std::uint32_t incarnation = 0;
     CheckSecret secret{};
-    Mark mark;
+    Mark mark;  // that its DATA must have
     std::uint64_t first_seq = 1;
+    // Of the task's other switches: for the receiving end to tell what came through one of them from what
+    // went round all. Nothing that the ends agree on.
+    MarkList other_marks{};
 };
 
 // What of a flow's packets the service decides, at either end.

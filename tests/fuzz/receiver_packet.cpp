@@ -67,6 +67,7 @@ FlowParams flow_params(std::uint32_t number) {
     params.incarnation = 7 + number;
     params.secret = {1 + number, 2};
     params.mark = number == 0 ? Mark{} : Mark{.switch_id = 3, .incarnation = 9};
+    params.other_marks.add({.switch_id = 3, .incarnation = static_cast<std::uint32_t>(number == 0 ? 9 : 10)});
     params.geometry = kGeometries[number];
     params.first_seq = 1 + std::uint64_t{number} * 1000;
     return params;
@@ -227,14 +228,14 @@ class World {
             totals_[flow] = memories_[flow]->total();
         }
     }
-    [[nodiscard]] std::array<std::uint64_t, 12> stats() const {
-        std::array<std::uint64_t, 12> all{};
+    [[nodiscard]] std::array<std::uint64_t, 14> stats() const {
+        std::array<std::uint64_t, 14> all{};
         for (unsigned flow = 0; flow < 2; ++flow) {
             const FlowRxStats s = receiver_.flow_stats(params_[flow].instance, params_[flow].channel);
-            const std::array<std::uint64_t, 6> one{s.packets_accepted, s.packets_duplicate,
-                                                   s.packets_bad_mark, s.items_data,
-                                                   s.items_long,       s.last_seq};
-            std::ranges::copy(one, all.begin() + std::ptrdiff_t{6} * flow);
+            const std::array<std::uint64_t, 7> one{
+                s.packets_accepted, s.packets_duplicate, s.packets_bad_mark, s.packets_other_switch,
+                s.items_data,       s.items_long,        s.last_seq};
+            std::ranges::copy(one, all.begin() + std::ptrdiff_t{7} * flow);
         }
         return all;
     }

@@ -17,11 +17,11 @@ constexpr milliseconds kWait{1500};
 
 }  // namespace
 
-void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1::RenewTasksReply& reply,
+void tell_lost(std::span<const TaskAtSwitch> tasks, const v1::RenewTasksReply& reply,
                const std::string& switch_name) {
-    for (const auto& task : tasks) {
+    for (const auto& [task, client, mark] : tasks) {
         const bool unknown = std::ranges::find(reply.unknown(), task->instance) != reply.unknown().end();
-        if (unknown || reply.mark().incarnation() != task->mark.incarnation) {
+        if (unknown || reply.mark().incarnation() != mark.incarnation) {
             task->mailbox->post(SessionEvent{
                 SessionEvent::Kind::kSwitchLost,
                 {},
@@ -130,27 +130,36 @@ bool SwitchKeeper::clear_left_over() {
 }
 
 void SwitchKeeper::renew() {
-    const auto tasks = member_.registry.on_switch();
-    if (tasks.empty()) {
-        return;
+    auto tasks = member_.registry.on_switch();
+    // One switch after the other, in the order in which their tasks name them.
+    for (auto first = tasks.begin(); first != tasks.end();) {
+        const auto client = first->client;
+        const auto next = std::stable_partition(
+            first, tasks.end(), [&](const TaskAtSwitch& open) { return open.client == client; });
+        renew_at(*client, {first, next});
+        first = next;
     }
+}
+
+void SwitchKeeper::renew_at(SwitchPort& client, std::span<const TaskAtSwitch> tasks) {
     std::vector<std::uint64_t> instances;
     instances.reserve(tasks.size());
-    for (const auto& task : tasks) {
-        instances.push_back(task->instance);
+    for (const TaskAtSwitch& open : tasks) {
+        instances.push_back(open.task->instance);
     }
-    const auto reply = member_.own_switch->renew_tasks(instances, kWait);
+    const auto reply = client.renew_tasks(instances, kWait);
     if (!reply.ok()) {
         // Leases do not run while the switch is down, and traffic does not need it.
         spdlog::debug("renew tasks: {}", reply.error().text());
         return;
     }
-    tell_lost(tasks, *reply, member_.own_switch->name());
+    tell_lost(tasks, *reply, client.name());
     for (const v1::TaskPart& part : reply->parts()) {
-        const auto task = std::ranges::find_if(
-            tasks, [&](const auto& candidate) { return candidate->instance == part.instance(); });
-        if (task != tasks.end()) {
-            member_.registry.note_switch_part(**task, part.stats());
+        const auto open = std::ranges::find_if(tasks, [&](const TaskAtSwitch& candidate) {
+            return candidate.task->instance == part.instance();
+        });
+        if (open != tasks.end()) {
+            member_.registry.note_switch_part(*open->task, open->mark, part.stats());
         }
     }
 }

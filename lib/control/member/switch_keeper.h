@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps this agent's tasks alive at the switch, and tells their sessions when the switch has lost them. A
+// Keeps this agent's tasks alive at their switches, and tells their sessions when a switch has lost them. A
 // thread of its own.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace ask {
 
 // Tells the sessions of those tasks that the switch, by its answer to their renewal, has no more: it does not
 // know them, or it is another incarnation than the one they were opened on.
-void tell_lost(const std::vector<std::shared_ptr<ReceiveTask>>& tasks, const v1::RenewTasksReply& reply,
+void tell_lost(std::span<const TaskAtSwitch> tasks, const v1::RenewTasksReply& reply,
                const std::string& switch_name);
 
 // Whether a channel of this host that a switch has under `incarnation` is one that nobody here knows any
@@ -36,6 +37,7 @@ class SwitchKeeper {
  private:
     void loop();
     void renew();
+    void renew_at(SwitchPort& client, std::span<const TaskAtSwitch> tasks);
     // Closes tasks there that their sessions could not.
     void close_left_open();
     // Unregisters an idle channel that has stayed registered under an incarnation that it no longer has: its

@@ -43,7 +43,7 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
     done.set_result_bytes(bytes);
     done.set_result_keys(keys);
     done.set_fetched(fetched_);
-    done.set_swaps(epoch_);
+    done.set_swaps(swaps(task_->switches));
     return done;
 }
 
@@ -64,12 +64,12 @@ Result<std::shared_ptr<KeptResult>> Receiving::seal(ResultTable table) {
 
 // Senders succeed when the result was taken, whoever takes it, and not before.
 void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
-    swapper_.reset();
+    stop_swappers();
     const HandedOver handed = hand_over(io_, *result,
                                         {.deadline = task_->deadline,
                                          .on_sign = [] {},
                                          // Nothing that is there is needed any more.
-                                         .on_waiting = [this] { close_on_switch(); }});
+                                         .on_waiting = [this] { close_on_switches(); }});
     if (handed == HandedOver::kTaken) {
         end_taken();
         confirm_taken(io_);
@@ -79,13 +79,13 @@ void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
     } else {
         member_.kept.keep(result);
         member_.registry.free_id(task_);
-        close_on_switch();
+        close_on_switches();
         if (handed == HandedOver::kGone) {
             wait_for_again(*result);
         }
         end_kept(*result);
     }
-    close_on_switch();
+    close_on_switches();
 }
 
 // Until an --again has taken it, the time of the senders is over, it is gone, or the daemon ends.
@@ -152,18 +152,25 @@ void Receiving::end_failed(const Error& error) {
     member_.history.add(member_.registry.describe(*task_));
 }
 
-void Receiving::close_on_switch() {
+void Receiving::stop_swappers() {
+    for (TaskSwitch& at : task_->switches) {
+        at.swapper.reset();
+    }
+}
+
+void Receiving::close_on_switches() {
     if (perhaps_open_) {
         leave_open();
     }
-    if (!task_->switch_client || closed_on_switch_) {
-        return;
-    }
-    closed_on_switch_ = true;
-    const milliseconds wait = std::min(kCloseWait, task_->deadline);
-    if (auto closed = task_->switch_client->close_task(task_->instance, wait); !closed) {
-        spdlog::warn("task {}: {}", task_->id, closed.error().text());
-        leave_open();
+    for (TaskSwitch& at : task_->switches) {
+        if (std::exchange(at.closed, true)) {
+            continue;
+        }
+        const milliseconds wait = std::min(kCloseWait, task_->deadline);
+        if (auto closed = at.client->close_task(task_->instance, wait); !closed) {
+            spdlog::warn("task {}: {}", task_->id, closed.error().text());
+            leave_open();
+        }
     }
 }
 
@@ -195,7 +202,7 @@ Error Receiving::explain_loss(const Error& loss) const {
 }
 
 void Receiving::give_up(const Error& reason) {
-    swapper_.reset();
+    stop_swappers();
     const Error error = reason.code() == Errc::kSwitchLost ? explain_loss(reason) : reason;
     spdlog::warn("task {}: receive failed: {}", clean_name(request_.task_id()), error.text());
     if (added_) {
@@ -213,11 +220,11 @@ void Receiving::give_up(const Error& reason) {
     }
     // First, because whoever begins again uses the same id.
     if (added_ && error.code() == Errc::kRunAgain) {
-        close_on_switch();
+        close_on_switches();
     }
     io_.fail(error);
     if (added_ && error.code() != Errc::kRunAgain) {
-        close_on_switch();
+        close_on_switches();
     }
 }
 

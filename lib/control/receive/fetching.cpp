@@ -43,7 +43,7 @@ Result<> Receiving::pause_fetching(Clock::time_point until) {
     return wait_and_handle(until);
 }
 
-Result<FetchedCopy> Receiving::fetch_until_deadline() {
+Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at) {
     const auto give_up_at = Clock::now() + task_->deadline;
     // Somebody who is missing may still be sending.
     const bool close = member_.registry.with(*task_, [](const ReceiveTask& task) {
@@ -52,24 +52,24 @@ Result<FetchedCopy> Receiving::fetch_until_deadline() {
     });
     for (;;) {
         auto asked = ask_switch([&](CallCancel* cancel) {
-            return task_->switch_client->fetch_copy({.instance = task_->instance,
-                                                     .mark = task_->mark,
-                                                     .epoch = epoch_,
-                                                     .close = close,
-                                                     .wait = at_most(kFetchWait, give_up_at)},
-                                                    cancel);
+            return at.client->fetch_copy({.instance = task_->instance,
+                                          .mark = at.mark,
+                                          .epoch = at.epoch,
+                                          .close = close,
+                                          .wait = at_most(kFetchWait, give_up_at)},
+                                         cancel);
         });
         ASK_PASS(asked);
         auto& copy = *asked;
         // Without a region there is nothing to lose but the switch's counts.
-        if (copy.ok() || task_->aggregators == 0) {
+        if (copy.ok() || at.aggregators == 0) {
             return copy.ok() ? std::move(copy) : Result<FetchedCopy>(FetchedCopy());
         }
         if (!is_transient(copy.error())) {
             return std::move(copy);
         }
         if (Clock::now() >= give_up_at) {
-            return Error(Errc::kDeadline, "what " + task_->switch_client->name() +
+            return Error(Errc::kDeadline, "what " + at.client->name() +
                                               " has aggregated could not be fetched within " +
                                               seconds_text(task_->deadline) + ": start ask-switchd there");
         }
@@ -78,9 +78,9 @@ Result<FetchedCopy> Receiving::fetch_until_deadline() {
 }
 
 // Until the swap under way, if any, is over.
-Result<> Receiving::await_swapper() {
+Result<> Receiving::await_swapper(const Swapper& swapper) {
     Clock::time_point next_tick = Clock::now() + kSessionTick;
-    while (!swapper_->ended()) {
+    while (!swapper.ended()) {
         if (Clock::now() >= next_tick) {
             next_tick = Clock::now() + kSessionTick;
             tell_waiting(true);
@@ -91,27 +91,41 @@ Result<> Receiving::await_swapper() {
     return {};
 }
 
-// What the swaps have brought. After this the task's last copy is that of epoch_, and stays so.
+// What the swaps have brought. After this the last copy of each switch is that of its epoch, and stays so.
 Result<> Receiving::merge_swapped(ResultTable& table) {
-    if (!swapper_) {
-        return {};
+    for (const TaskSwitch& at : task_->switches) {
+        if (at.swapper) {
+            at.swapper->finish(Clock::now() + task_->deadline);
+        }
     }
-    swapper_->finish(Clock::now() + task_->deadline);
-    ASK_PASS(await_swapper());
-    auto outcome = swapper_->take();
+    for (TaskSwitch& at : task_->switches) {
+        if (at.swapper) {
+            ASK_PASS(merge_swapped(table, at));
+        }
+    }
+    return {};
+}
+
+Result<> Receiving::merge_swapped(ResultTable& table, TaskSwitch& at) {
+    ASK_PASS(await_swapper(*at.swapper));
+    auto outcome = at.swapper->take();
     ASK_PASS(outcome);
-    epoch_ = outcome->epoch;
-    fetched_ = outcome->fetched;
+    at.epoch = outcome->epoch;
+    fetched_ += outcome->fetched;
     auto merged = table.merge(outcome->table);
     return merged ? std::move(merged) : std::move(merged).error().with_context("task " + task_->id);
 }
 
-// Staged whole, checked, and merged once.
-Result<> Receiving::merge_switch_copy(ResultTable& table) {
-    if (!task_->switch_client) {
-        return {};
+Result<> Receiving::merge_switch_copies(ResultTable& table) {
+    for (const TaskSwitch& at : task_->switches) {
+        ASK_PASS(merge_switch_copy(table, at));
     }
-    auto copy = fetch_until_deadline();
+    return {};
+}
+
+// Staged whole, checked, and merged once.
+Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) {
+    auto copy = fetch_until_deadline(at);
     if (!copy) {
         return std::move(copy).error();
     }

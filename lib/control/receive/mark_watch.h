@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a flow's packets keep going round the switch that was joined (design: The mark). One that strays is
-// sent again; a path that stays wrong would let the sender try for ever.
+// Whether a flow's packets keep coming by another way than through the switch that was joined (design: The
+// mark). One that strays is sent again; a path that stays wrong would let the sender try for ever.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "lib/base/runtime.h"
 
@@ -33,7 +34,6 @@ class MarkWatch {
     [[nodiscard]] bool persists(std::chrono::milliseconds limit) const {
         return only_bad_ && last_bad_ - since_ >= limit;
     }
-    [[nodiscard]] std::uint64_t bad() const { return bad_; }
 
  private:
     std::uint64_t good_ = 0;
@@ -42,5 +42,14 @@ class MarkWatch {
     Time since_;  // the first bad one after the last good one, if only_bad_
     Time last_bad_;
 };
+
+// Of a flow's packets: how many came with no mark of the task's switches, and with that of one not the
+// flow's.
+[[nodiscard]] inline std::string strays_text(std::uint64_t round, std::uint64_t other) {
+    const std::string by_round = "go round the switch (" + std::to_string(round) + " came without its mark)";
+    const std::string by_other =
+        "pass another of the task's switches (" + std::to_string(other) + " came with that one's mark)";
+    return "its packets " + (other == 0 ? by_round : (round == 0 ? by_other : by_round + ", or " + by_other));
+}
 
 }  // namespace ask

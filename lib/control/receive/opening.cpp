@@ -160,14 +160,14 @@ Result<> Receiving::open() {
     if (auto opened = open_on_workers(); !opened) {
         return opened;
     }
-    if (auto started = start_swapper(); !started) {
+    if (auto started = start_swappers(); !started) {
         return started;
     }
     member_.registry.opened(*task_);
     const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
     spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
                  task_->senders_expected, to_string(task_->geometry), brackets(task_->geometry_reason),
-                 task_->aggregators, brackets(task_->note));
+                 granted(task_->switches), brackets(task_->note));
     return tell_ready();
 }
 
@@ -211,54 +211,71 @@ Result<> Receiving::open_on_switch() {
         }
         return std::move(reply).error();
     }
-    auto mark = mark_from_proto(reply->mark());
-    ASK_TRY(mark, member_.own_switch->name());
-    task_->mark = *mark;
-    task_->switch_client = member_.own_switch;
-    task_->aggregators = reply->aggregators();
-    if (wants_swaps(request_) && reply->copies() == 2 && task_->aggregators > 0) {
-        arrivals_ = std::make_shared<TaskArrivals>();
+    return add_switch(member_.own_switch, *reply);
+}
+
+// It has the task open: the task goes through it from now on.
+Result<> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client, const v1::OpenTaskReply& reply) {
+    const auto mark = mark_from_proto(reply.mark());
+    ASK_TRY(mark, client->name());
+    TaskSwitch at;
+    at.client = client;
+    at.mark = *mark;
+    at.aggregators = reply.aggregators();
+    const bool region = at.aggregators > 0;
+    if (wants_swaps(request_) && reply.copies() == 2 && region) {
+        at.arrivals = std::make_shared<TaskArrivals>();
     }
-    task_->note = clean_text(reply->no_region_reason());
+    member_.registry.with(*task_, [&](ReceiveTask& task) { task.switches.push_back(std::move(at)); });
+    task_->note = clean_text(reply.no_region_reason());
     if (request_.no_switch()) {
         task_->note = "opened with --no-switch";
-    } else if (task_->aggregators == 0) {
+    } else if (!region) {
         member_.counters.add(AgentCounter::k_tasks_without_region);
-        spdlog::warn("task {}: no memory on {}, everything is added up here: {}", task_->id,
-                     member_.own_switch->name(), task_->note);
+        spdlog::warn("task {}: no memory on {}, everything is added up here: {}", task_->id, client->name(),
+                     task_->note);
     }
     return {};
 }
 
 Result<> Receiving::open_on_workers() {
     on_workers_ = true;
+    // Workers count a task's arrivals, not a switch's: those of the one that it is offered on.
+    const TaskSwitch* const at = offered_switch(task_->switches);
+    const auto arrivals = at == nullptr ? nullptr : at->arrivals;
     for (unsigned i = 0; i < member_.workers.size(); ++i) {
         auto table = ResultTable::create(member_.tables.make_memory(), task_->wire);
         ASK_PASS(table);
-        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox, arrivals_));
+        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox, arrivals));
     }
     return {};
 }
 
-Result<> Receiving::start_swapper() {
-    if (!arrivals_) {
-        return {};
+Result<> Receiving::start_swappers() {
+    for (TaskSwitch& at : task_->switches) {
+        if (at.arrivals) {
+            ASK_PASS(start_swapper(at));
+        }
     }
+    return {};
+}
+
+Result<> Receiving::start_swapper(TaskSwitch& at) {
     auto table = ResultTable::create(member_.tables.make_memory(), task_->wire);
     ASK_PASS(table);
     const v1::SwapSettings& wanted = request_.swap();
     const Geometry& geometry = task_->geometry;
-    swapper_ = std::make_unique<Swapper>(
+    at.swapper = std::make_unique<Swapper>(
         Swapper::Options{.id = task_->id,
                          .instance = task_->instance,
-                         .mark = task_->mark,
-                         .client = task_->switch_client,
+                         .mark = at.mark,
+                         .client = at.client,
                          .standstill = task_->deadline,
                          .settings = {.packets = wanted.packets(),
                                       .tuples = wanted.tuples(),
                                       .interval = Nanos{wanted.interval_ms()} * kMillisecond},
-                         .places = std::uint64_t{geometry.slots()} * (task_->aggregators / 2),
-                         .arrivals = arrivals_,
+                         .places = std::uint64_t{geometry.slots()} * (at.aggregators / 2),
+                         .arrivals = at.arrivals,
                          .mailbox = task_->mailbox},
         std::move(*table));
     return {};
@@ -267,11 +284,11 @@ Result<> Receiving::start_swapper() {
 Result<> Receiving::tell_ready() {
     ready_.set_instance(task_->instance);
     *ready_.mutable_geometry() = geometry_to_proto(task_->geometry);
-    ready_.set_aggregators(task_->aggregators);
+    ready_.set_aggregators(granted(task_->switches));
     ready_.set_note(task_->note);
     ready_.set_geometry_reason(task_->geometry_reason);
     v1::LocalReply reply;
-    ready_.set_no_memory(task_->switch_client && task_->aggregators == 0 && !request_.no_switch());
+    ready_.set_no_memory(!task_->switches.empty() && granted(task_->switches) == 0 && !request_.no_switch());
     *reply.mutable_receive_ready() = ready_;
     return io_.reply(reply);
 }

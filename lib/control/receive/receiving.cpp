@@ -49,7 +49,7 @@ Result<> Receiving::commit() {
     if (auto merged = merge_swapped(*table); !merged) {
         return merged;
     }
-    if (auto merged = merge_switch_copy(*table); !merged) {
+    if (auto merged = merge_switch_copies(*table); !merged) {
         return merged;
     }
     if (auto fits = table->finish(); !fits) {
@@ -76,12 +76,9 @@ void Receiving::tell_waiting(bool waiting) {
     told_waiting_ = waiting;
 }
 
-Result<std::optional<Error>> Receiving::probe_switch() {
-    if (!task_->switch_client) {
-        return std::optional<Error>();
-    }
+Result<std::optional<Error>> Receiving::probe_switch(const TaskSwitch& at) {
     const milliseconds wait = std::min(kProbeWait, task_->deadline / 2);
-    auto info = ask_switch([&](CallCancel* cancel) { return task_->switch_client->info(wait, cancel); });
+    auto info = ask_switch([&](CallCancel* cancel) { return at.client->info(wait, cancel); });
     ASK_PASS(info);
     const bool away = !info->ok() && is_transient(info->error());
     return away ? std::optional<Error>(info->error()) : std::nullopt;
@@ -103,9 +100,7 @@ void Receiving::show_progress(const std::string& state) {
             finished += sender.fin ? 1 : 0;
             add_stats(*progress.mutable_stats(), sender.stats);
         }
-        if (!has_switch_part(progress.stats())) {
-            add_switch_part(*progress.mutable_stats(), task.switch_part);
-        }
+        add_running_parts(*progress.mutable_stats(), task.switches);
         progress.set_senders_joined(joined);
         progress.set_senders_finished(finished);
     });

@@ -19,7 +19,7 @@
 #include "lib/control/receive/geometry_choice.h"
 #include "lib/control/receive/hand_over.h"
 #include "lib/control/receive/mark_watch.h"
-#include "lib/control/receive/swapper.h"
+#include "lib/control/receive/task_switch.h"
 
 namespace ask {
 
@@ -42,16 +42,18 @@ class Receiving {
     auto ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
     // That the task waits for the switch, to whoever asks after it.
     void tell_waiting(bool waiting);
-    // Whether the task's switch answers; what it says if not.
-    Result<std::optional<Error>> probe_switch();
+    // Whether that switch of the task answers; what it says if not.
+    Result<std::optional<Error>> probe_switch(const TaskSwitch& at);
     // Asks again while the switch cannot be reached, for some time: `call(wait, CallCancel*)`.
     template <typename Call>
     auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
     Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
     Result<> check_switch();
     Result<> open_on_switch();
+    Result<> add_switch(const std::shared_ptr<SwitchPort>& client, const v1::OpenTaskReply& reply);
     Result<> open_on_workers();
-    Result<> start_swapper();
+    Result<> start_swappers();
+    Result<> start_swapper(TaskSwitch& at);
     Result<> tell_ready();
 
     Result<> collect();
@@ -67,18 +69,19 @@ class Receiving {
     Result<> watch_flows();
     Result<> check_marks(const TaskSender& sender, const FlowRxStats& stats);
     void note_receiver_part(const TaskSender& sender, const FlowRxStats& stats);
-    [[nodiscard]] static std::string bad_marks_text(std::uint64_t packets);
-    [[nodiscard]] Error explain_bad_marks(const std::string& sender, std::uint64_t packets);
+    [[nodiscard]] Error explain_strays(const TaskSender& sender, const std::string& strays);
     [[nodiscard]] bool all_finished();
     void show_progress(const std::string& state);
 
     Result<> commit();
     Result<ResultTable> take_table();
     Result<> merge_swapped(ResultTable& table);
-    Result<> merge_switch_copy(ResultTable& table);
+    Result<> merge_swapped(ResultTable& table, TaskSwitch& at);
+    Result<> merge_switch_copies(ResultTable& table);
+    Result<> merge_switch_copy(ResultTable& table, const TaskSwitch& at);
     Result<> pause_fetching(Clock::time_point until);
-    Result<> await_swapper();
-    Result<FetchedCopy> fetch_until_deadline();
+    Result<> await_swapper(const Swapper& swapper);
+    Result<FetchedCopy> fetch_until_deadline(const TaskSwitch& at);
     void note_switch_counts(const FetchedCopy& copy);
     void note_receiver_counts();
     void wait_for_final_stats();
@@ -93,7 +96,8 @@ class Receiving {
     void end_failed(const Error& error);
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
-    void close_on_switch();
+    void stop_swappers();
+    void close_on_switches();
     // The switch may have it open: it is closed in the background.
     void leave_open();
     FlowRxStats flow_stats(ChannelId channel) const;
@@ -104,15 +108,11 @@ class Receiving {
     std::shared_ptr<ReceiveTask> task_;
     bool added_ = false;  // to the registry
     bool on_workers_ = false;
-    bool closed_on_switch_ = false;
     v1::ReceiveReady ready_;  // as the application was told
     bool told_waiting_ = false;
     bool perhaps_open_ = false;  // at the switch, which has not said so
     std::uint32_t aggregators_wanted_ = 0;
-    bool may_shrink_ = false;                 // fewer will do
-    std::shared_ptr<TaskArrivals> arrivals_;  // null: the task does not swap
-    std::unique_ptr<Swapper> swapper_;
-    std::uint64_t epoch_ = 0;                            // of the last fetch
+    bool may_shrink_ = false;                            // fewer will do
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken

@@ -235,9 +235,10 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     offer.set_instance(task.instance);
     offer.set_op(task.op);
     *offer.mutable_geometry() = geometry_to_proto(task.geometry);
-    *offer.mutable_mark() = mark_to_proto(task.mark);
-    if (task.switch_client) {
-        offer.set_switch_address(task.switch_client->address());
+    const TaskSwitch* const at = offered_switch(task.switches);
+    *offer.mutable_mark() = mark_to_proto(at == nullptr ? Mark{} : at->mark);
+    if (at != nullptr) {
+        offer.set_switch_address(at->client->address());
     }
     return offer;
 }
@@ -261,9 +262,16 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     flow.secret = secret_of(task.root, flow);
     // Between two tasks of one host no switch is on the path.
     const bool local = channel->host == options_.own_address;
-    flow.mark = local ? Mark{} : task.mark;
-    if (flow.mark.switch_id != 0 && *registered != flow.mark) {
-        return Error(Errc::kUnsupported, "join: the channel is not registered at the task's switch");
+    if (!local && !task.switches.empty()) {
+        if (find_switch(task.switches, *registered) == nullptr) {
+            return Error(Errc::kUnsupported, "join: the channel is not registered at the task's switch");
+        }
+        flow.mark = *registered;
+    }
+    for (const TaskSwitch& other : task.switches) {
+        if (other.mark != flow.mark && !flow.other_marks.add(other.mark)) {
+            return Error(Errc::kInternal, "the task is open on too many switches");
+        }
     }
     return flow;
 }
@@ -316,18 +324,18 @@ v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSend
 
 // Switch first: a packet must not reach the receiver before the switch knows the flow.
 Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until) {
-    if (flow.mark.switch_id != 0) {
+    if (const TaskSwitch* const at = find_switch(task.switches, flow.mark); at != nullptr) {
         v1::JoinFlowRequest request;
         request.set_instance(flow.instance);
         *request.mutable_channel() = channel_to_proto(flow.channel);
         request.set_incarnation(flow.incarnation);
         request.set_secret(secret_to_bytes(flow.secret));
-        auto mark = task.switch_client->join_flow(request, at_most(kJoinFlowWait, until));
+        auto mark = at->client->join_flow(request, at_most(kJoinFlowWait, until));
         if (!mark) {
             return std::move(mark).error();
         }
         if (*mark != flow.mark) {
-            return Error(Errc::kAborted, task.switch_client->name() + " was restarted");
+            return Error(Errc::kAborted, at->client->name() + " was restarted");
         }
     }
     return workers_->join(flow);
@@ -441,14 +449,15 @@ Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
     return {};
 }
 
-std::vector<std::shared_ptr<ReceiveTask>> TaskRegistry::on_switch() {
+std::vector<TaskAtSwitch> TaskRegistry::on_switch() {
     const Guard lock(mutex_);
     forget_old_locked();
-    std::vector<std::shared_ptr<ReceiveTask>> tasks;
+    std::vector<TaskAtSwitch> tasks;
     for (const auto& [id, task] : live_) {
-        if (task->phase > TaskPhase::kOpening && task->phase < TaskPhase::kComputed &&
-            task->mark.switch_id != 0) {
-            tasks.push_back(task);
+        if (task->phase > TaskPhase::kOpening && task->phase < TaskPhase::kComputed) {
+            for (const TaskSwitch& at : task->switches) {
+                tasks.push_back({task, at.client, at.mark});
+            }
         }
     }
     return tasks;
@@ -464,10 +473,13 @@ bool TaskRegistry::cancel(const std::string& id) {
     return true;
 }
 
-void TaskRegistry::note_switch_part(ReceiveTask& task, const v1::FlowStats& stats) {
+void TaskRegistry::note_switch_part(ReceiveTask& task, Mark of, const v1::FlowStats& stats) {
     const Guard lock(mutex_);
-    task.switch_part.Clear();
-    add_switch_part(task.switch_part, stats);
+    const auto at = std::ranges::find(task.switches, of, &TaskSwitch::mark);
+    if (at != task.switches.end()) {
+        at->part.Clear();
+        add_switch_part(at->part, stats);
+    }
 }
 
 v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
@@ -485,14 +497,12 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         }
         add_stats(*entry.mutable_stats(), sender.stats);
     }
-    if (!has_switch_part(entry.stats())) {
-        add_switch_part(*entry.mutable_stats(), task.switch_part);
-    }
+    add_running_parts(*entry.mutable_stats(), task.switches);
     entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task.opened).count());
     entry.set_error(task.outcome.error());
     if (task.phase > TaskPhase::kOpening) {
         *entry.mutable_geometry() = geometry_to_proto(task.geometry);
-        entry.set_aggregators(task.aggregators);
+        entry.set_aggregators(granted(task.switches));
         entry.set_note(task.note);
         entry.set_geometry_reason(task.geometry_reason);
     }

@@ -21,6 +21,7 @@
 #include "lib/control/member/workers_port.h"
 #include "lib/control/receive/kept_results.h"
 #include "lib/control/receive/sample_box.h"
+#include "lib/control/receive/task_switch.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
 
@@ -56,7 +57,7 @@ enum class TaskPhase : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(TaskPhase phase);
 
-// Constant once the phase has left kOpening, but for what is said to be guarded.
+// Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts.
 struct ReceiveTask {
     std::string id;
     std::uint64_t instance = 0;
@@ -67,9 +68,6 @@ struct ReceiveTask {
     std::string geometry_reason;
     std::uint32_t senders_expected = 1;
     milliseconds deadline{30000};
-    Mark mark;                                  // of the switch it is open on; 0: none
-    std::shared_ptr<SwitchPort> switch_client;  // null: none
-    std::uint32_t aggregators = 0;
     std::string note;
     std::shared_ptr<Mailbox> mailbox;
     Clock::time_point opened = Clock::now();
@@ -80,10 +78,17 @@ struct ReceiveTask {
     SampleBox samples;
     std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
     std::vector<TaskSender> senders;
-    v1::FlowStats switch_part;  // of all senders, while the task runs; at its end each sender has its own
-    bool too_late = false;      // to join: the task goes on without those that have not
-    v1::Outcome outcome;        // RUNNING until it ends
+    TaskSwitches switches;  // it is open on; none: everything is added up here
+    bool too_late = false;  // to join: the task goes on without those that have not
+    v1::Outcome outcome;    // RUNNING until it ends
     Clock::time_point forget_at;
+};
+
+// A task at one of its switches, to be kept alive there.
+struct TaskAtSwitch {
+    std::shared_ptr<ReceiveTask> task;
+    std::shared_ptr<SwitchPort> client;
+    Mark mark;
 };
 
 class TaskRegistry {
@@ -133,10 +138,10 @@ class TaskRegistry {
     Result<v1::Outcome> renew(const v1::RenewRequest& request);
     Result<> leave(const v1::LeaveRequest& request);
 
-    // Tasks open on a switch, to be kept alive there.
-    std::vector<std::shared_ptr<ReceiveTask>> on_switch();
-    // What the switch says that it has done for a task so far.
-    void note_switch_part(ReceiveTask& task, const v1::FlowStats& stats);
+    // Each task once for each switch that it is open on.
+    std::vector<TaskAtSwitch> on_switch();
+    // What that switch says that it has done for a task so far.
+    void note_switch_part(ReceiveTask& task, Mark of, const v1::FlowStats& stats);
     // Kept results among them.
     std::vector<v1::AgentTask> describe();
     // One of them, as status shows it.

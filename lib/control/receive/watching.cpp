@@ -107,13 +107,18 @@ Result<> Receiving::check_senders() {
     return joined ? joined : explain_missing(joined.error());
 }
 
-// Whoever could not join because the switch took nobody in is not to blame.
+// Whoever could not join because a switch took nobody in is not to blame.
 Error Receiving::explain_missing(const Error& missing) {
-    auto away = probe_switch();
-    if (!away) {
-        return std::move(away).error();
+    for (const TaskSwitch& at : task_->switches) {
+        auto away = probe_switch(at);
+        if (!away) {
+            return std::move(away).error();
+        }
+        if (*away) {
+            return {missing.code(), missing.text() + ", and " + (*away)->text()};
+        }
     }
-    return *away ? Error(missing.code(), missing.text() + ", and " + (*away)->text()) : missing;
+    return missing;
 }
 
 Result<> Receiving::check_sender(const ReceiveTask& task, const TaskSender& sender) {
@@ -187,33 +192,34 @@ Result<> Receiving::check_marks(const TaskSender& sender, const FlowRxStats& sta
     MarkWatch& watch = marks_[sender.sender];
     // What the switch acknowledges passed it, though nothing of it comes here.
     watch.note(Clock::now(), stats.packets_accepted + sender.stats.packets_acked_by_switch(),
-               stats.packets_bad_mark);
+               stats.packets_bad_mark + stats.packets_other_switch);
+    const std::string strays = strays_text(stats.packets_bad_mark, stats.packets_other_switch);
     if (watch.persists(task_->deadline)) {
-        return explain_bad_marks(sender.name, watch.bad());
+        return explain_strays(sender, strays);
     }
-    member_.registry.set_trouble(*task_, sender.sender, watch.only_bad() ? bad_marks_text(watch.bad()) : "");
+    member_.registry.set_trouble(*task_, sender.sender, watch.only_bad() ? strays : "");
     return {};
 }
 
-std::string Receiving::bad_marks_text(std::uint64_t packets) {
-    return "its packets go round the switch (" + std::to_string(packets) + " came without its mark)";
-}
-
-Error Receiving::explain_bad_marks(const std::string& sender, std::uint64_t packets) {
-    const std::string text = "sender " + sender + ": " + bad_marks_text(packets);
+Error Receiving::explain_strays(const TaskSender& sender, const std::string& strays) {
+    const std::string text = "sender " + sender.name + ": " + strays;
     const std::string advice = ": make its route to this host lead through ";
-    if (!task_->switch_client) {
+    const TaskSwitch* at = find_switch(task_->switches, sender.flow.mark);
+    if (at == nullptr) {
+        at = offered_switch(task_->switches);
+    }
+    if (at == nullptr) {
         return {Errc::kAborted, text + advice + "the switch"};
     }
     // One that aggregates goes on doing so while its daemon is away: here even its programs are.
-    auto away = probe_switch();
+    auto away = probe_switch(*at);
     if (!away) {
         return std::move(away).error();
     }
     if (*away) {
         return {Errc::kSwitchLost, text + ", and " + (*away)->text()};
     }
-    return {Errc::kAborted, text + advice + task_->switch_client->name()};
+    return {Errc::kAborted, text + advice + at->client->name()};
 }
 
 }  // namespace ask

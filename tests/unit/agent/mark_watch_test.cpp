@@ -53,7 +53,15 @@ TEST_CASE("only wrong marks for a whole deadline do, and a right one begins anew
     }
     watch.note(kStart + seconds(11), 8, 11);
     CHECK(watch.persists(kDeadline));
-    CHECK(watch.bad() == 11);
+}
+
+TEST_CASE("packets that pass another of the task's switches are not said to go round the switch") {
+    CHECK(strays_text(3, 0) == "its packets go round the switch (3 came without its mark)");
+    CHECK(strays_text(0, 2) ==
+          "its packets pass another of the task's switches (2 came with that one's mark)");
+    CHECK(strays_text(3, 2) ==
+          "its packets go round the switch (3 came without its mark), or pass another of the task's switches "
+          "(2 came with that one's mark)");
 }
 
 }  // namespace

@@ -87,6 +87,13 @@ struct Fixture {
     }
 };
 
+void put_on(ReceiveTask& task, std::shared_ptr<SwitchPort> client, Mark mark) {
+    TaskSwitch at;
+    at.client = std::move(client);
+    at.mark = mark;
+    task.switches.push_back(std::move(at));
+}
+
 // A switch that dies after it has taken the first flow in: nobody hears of it.
 class DyingSwitch final : public v1::Switch::Service {
  public:
@@ -189,8 +196,7 @@ TEST_CASE("a Join that is tried again comes to the switch with the secret that i
     RpcChannels channels;
     DyingSwitch dying;
     const auto task = fixture.open("wc", 11);
-    task->mark = DyingSwitch::kMark;
-    task->switch_client = std::make_shared<SwitchClient>(channels, dying.address());
+    put_on(*task, std::make_shared<SwitchClient>(channels, dying.address()), DyingSwitch::kMark);
     v1::JoinRequest join = Fixture::request(11, 1);
     *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
     CHECK(fixture.refused(join) == Errc::kUnavailable);
@@ -209,8 +215,7 @@ TEST_CASE("a Join waits no longer for the switch than its sender does, and names
     RpcChannels channels;
     HungSwitch hung;
     const auto task = fixture.open("wc", 11);
-    task->mark = DyingSwitch::kMark;
-    task->switch_client = std::make_shared<SwitchClient>(channels, hung.address());
+    put_on(*task, std::make_shared<SwitchClient>(channels, hung.address()), DyingSwitch::kMark);
     v1::JoinRequest join = Fixture::request(11, 1);
     *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
     join.set_wait_ms(1000);
@@ -371,7 +376,7 @@ TEST_CASE("a Join that makes no sense changes nothing") {
 TEST_CASE("a sender that is not registered at the task's switch cannot join, unless it is on this host") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11);
-    fixture.registry.with(*task, [](ReceiveTask& changed) { changed.mark = {1, 5}; });
+    put_on(*task, nullptr, {1, 5});
     CHECK(fixture.refused(Fixture::request(11, 1)) == Errc::kUnsupported);
     auto elsewhere = Fixture::request(11, 1);
     elsewhere.mutable_registered()->set_switch_id(1);
@@ -380,6 +385,44 @@ TEST_CASE("a sender that is not registered at the task's switch cannot join, unl
     const auto local = fixture.registry.join(Fixture::request(11, 1, kHost));
     REQUIRE(local.ok());
     CHECK(local->mark().switch_id() == 0);
+}
+
+TEST_CASE("a task on several switches: each flow by its own, and each switch's part counts once") {
+    Fixture fixture;
+    RpcChannels channels;
+    DyingSwitch far;
+    const auto task = fixture.open("wc", 11);
+    const auto near = std::make_shared<SwitchClient>(channels, "127.0.0.1:1");
+    put_on(*task, near, {1, 5});
+    put_on(*task, std::make_shared<SwitchClient>(channels, far.address()), DyingSwitch::kMark);
+    // Senders are offered the first.
+    const auto offer = fixture.registry.look_up(lookup("wc"));
+    REQUIRE(offer.ok());
+    CHECK(offer->mark().switch_id() == 1);
+    CHECK(offer->switch_address() == near->address());
+    // One that is registered at the second goes by that.
+    auto join = Fixture::request(11, 1);
+    *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
+    CHECK(fixture.refused(join) == Errc::kUnavailable);
+    const auto joined = fixture.registry.join(join);
+    REQUIRE(joined.ok());
+    CHECK(joined->mark().switch_id() == DyingSwitch::kMark.switch_id);
+    const FlowParams flow =
+        fixture.registry.with(*task, [](const ReceiveTask& now) { return now.senders.front().flow; });
+    CHECK(flow.mark == DyingSwitch::kMark);
+    CHECK(flow.other_marks.has({1, 5}));
+    CHECK_FALSE(flow.other_marks.has(DyingSwitch::kMark));
+    // Both are to be kept alive, and both have counted.
+    CHECK(fixture.registry.on_switch().size() == 2);
+    v1::FlowStats counted;
+    counted.set_tuples_no_region(7);
+    fixture.registry.note_switch_part(*task, {1, 5}, counted);
+    fixture.registry.note_switch_part(*task, {1, 5}, counted);
+    fixture.registry.note_switch_part(*task, {1, 6}, counted);
+    CHECK(fixture.registry.describe(*task).stats().tuples_no_region() == 7);
+    counted.set_tuples_no_region(2);
+    fixture.registry.note_switch_part(*task, DyingSwitch::kMark, counted);
+    CHECK(fixture.registry.describe(*task).stats().tuples_no_region() == 9);
 }
 
 TEST_CASE("a Renew is held back until the task ends, and tells why") {
@@ -465,10 +508,11 @@ TEST_CASE("what a switch has counted is in a task's figures once, while it runs 
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
     REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    put_on(*task, nullptr, {1, 5});
     // It had no memory for the task, so nothing was added up.
     v1::FlowStats counted;
     counted.set_tuples_no_region(7);
-    fixture.registry.note_switch_part(*task, counted);
+    fixture.registry.note_switch_part(*task, {1, 5}, counted);
     CHECK(fixture.registry.describe(*task).stats().tuples_no_region() == 7);
     counted.set_tuples_no_region(9);
     fixture.registry.with(*task,

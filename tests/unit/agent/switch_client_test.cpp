@@ -131,12 +131,11 @@ Errc refused_copy(std::vector<v1::FetchChunk> chunks, const grpc::Status& status
     return copy.error().code();
 }
 
-std::shared_ptr<ReceiveTask> task_on(const Mark& mark, std::uint64_t instance) {
+TaskAtSwitch task_on(const Mark& mark, std::uint64_t instance) {
     auto task = std::make_shared<ReceiveTask>();
     task->instance = instance;
-    task->mark = mark;
     task->mailbox = std::make_shared<Mailbox>();
-    return task;
+    return {.task = std::move(task), .client = nullptr, .mark = mark};
 }
 
 bool told(const ReceiveTask& task) {
@@ -222,16 +221,16 @@ TEST_CASE("a renewal tells whose switch has lost them: by instance, and all by i
     v1::RenewTasksReply reply;
     *reply.mutable_mark() = mark_to_proto(kOpenedOn);
     tell_lost(tasks, reply, "switch s");
-    CHECK(tasks[0]->mailbox->take().empty());
-    CHECK(tasks[1]->mailbox->take().empty());
+    CHECK(tasks[0].task->mailbox->take().empty());
+    CHECK(tasks[1].task->mailbox->take().empty());
     reply.add_unknown(2);
     tell_lost(tasks, reply, "switch s");
-    CHECK(tasks[0]->mailbox->take().empty());
-    CHECK(told(*tasks[1]));
+    CHECK(tasks[0].task->mailbox->take().empty());
+    CHECK(told(*tasks[1].task));
     // The same instances, but what it had of them is gone.
     reply.clear_unknown();
     reply.mutable_mark()->set_incarnation(kOpenedOn.incarnation + 1);
     tell_lost(tasks, reply, "switch s");
-    CHECK(told(*tasks[0]));
-    CHECK(told(*tasks[1]));
+    CHECK(told(*tasks[0].task));
+    CHECK(told(*tasks[1].task));
 }

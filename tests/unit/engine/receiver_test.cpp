@@ -245,6 +245,7 @@ TEST_CASE("every refusal has its counter, none is acknowledged, nothing changes"
     refused(changed([](Header& h) { h.mark = {}; }), Counter::k_bad_mark);
     refused(changed([](Header& h) { h.mark.incarnation += 1; }), Counter::k_bad_mark);
     CHECK(f.stats().packets_bad_mark == 2);
+    CHECK(f.stats().packets_other_switch == 0);
     Header marked = f.header(ASK_FIN, 10);
     marked.mark = kMark;
     refused(f.seal(marked, {}, {}), Counter::k_bad_mark);
@@ -254,6 +255,55 @@ TEST_CASE("every refusal has its counter, none is acknowledged, nothing changes"
     refused(changed([](Header& h) { h.seq = 9; }), Counter::k_bad_seq);
     refused(changed([](Header& h) { h.seq = 0; }), Counter::k_bad_seq);
     CHECK(f.give(changed([](Header&) {})) == Counter::k_accepted_data);
+}
+
+TEST_CASE("a packet that another of the task's switches marked is refused by a name of its own") {
+    constexpr Mark kOther{.switch_id = 4, .incarnation = 44};
+    constexpr Mark kThird{.switch_id = 5, .incarnation = 55};
+    FlowParams params = some_params();
+    params.other_marks.add(kOther);
+    params.other_marks.add(kThird);
+    Fixture f(params);
+    const auto marked = [&](Mark mark, std::uint8_t type = ASK_DATA) {
+        Header h = f.header(type, 10);
+        h.mark = mark;
+        if (type != ASK_DATA) {
+            return f.seal(h, {}, {});
+        }
+        std::vector<std::byte> row(params.geometry.row_bytes());
+        put(row.data(), 1, "good", 1);
+        h.rows = 1;
+        const std::uint32_t bitmap = 1;
+        return f.seal(h, {&bitmap, 1}, row);
+    };
+    for (const Mark mark : {kOther, kThird}) {
+        CHECK(f.give(marked(mark)) == Counter::k_other_switch);
+        CHECK_FALSE(f.acked());
+    }
+    // Another life of the switch is none of the task's; and no switch marks a FIN.
+    CHECK(f.give(marked({.switch_id = 4, .incarnation = 45})) == Counter::k_bad_mark);
+    CHECK(f.give(marked({})) == Counter::k_bad_mark);
+    CHECK(f.give(marked(kOther, ASK_FIN)) == Counter::k_bad_mark);
+    CHECK(f.stats().packets_other_switch == 2);
+    CHECK(f.stats().packets_bad_mark == 3);
+    CHECK(f.receiver.counter(Counter::k_other_switch) == 2);
+    CHECK(f.table->size() == 0);
+    CHECK(f.give(f.data(10, "good", 1, "medium", 1)) == Counter::k_accepted_data);
+}
+
+TEST_CASE("a list of marks takes each once, none that is none, and as many as a task has switches") {
+    MarkList marks;
+    CHECK_FALSE(marks.has({}));
+    CHECK(marks.add({}));
+    CHECK_FALSE(marks.has({}));
+    for (std::uint16_t id = 1; id <= kMaxTaskSwitches; ++id) {
+        CHECK(marks.add({.switch_id = id, .incarnation = 1}));
+        CHECK(marks.add({.switch_id = id, .incarnation = 1}));
+        CHECK(marks.has({.switch_id = id, .incarnation = 1}));
+        CHECK_FALSE(marks.has({.switch_id = id, .incarnation = 2}));
+    }
+    CHECK_FALSE(marks.add({.switch_id = kMaxTaskSwitches + 1, .incarnation = 1}));
+    CHECK(marks.has({.switch_id = 1, .incarnation = 1}));
 }
 
 TEST_CASE("a slot that no sender writes spoils its whole packet") {
