@@ -66,13 +66,25 @@ static __always_inline void find_flow(const struct ask_hdr *hdr, struct ask_clai
 		find_channel(hdr, claim);
 }
 
+/* Whether the port is one of the channel's: hardly ever another than the first. */
+static __always_inline bool comes_in_by(const struct ask_ports *set, __u32 ifindex)
+{
+	__u32 i;
+
+	for (i = 0; i < ASK_CHANNEL_PORTS; i++) {
+		if (set->ifindex[i] == ifindex)
+			return true;
+	}
+	return false;
+}
+
 /* Whether the channel is who it says it is: port, address, incarnation. */
 static __always_inline __u32 check_channel(const struct xdp_md *ctx, const struct ask_frame *frame,
 					   const struct ask_channel *channel)
 {
 	if (frame->hdr->version != ASK_WIRE_VERSION)
 		return ASK_CNT_bad_version;
-	if (ctx->ingress_ifindex != channel->ifindex)
+	if (!comes_in_by(&channel->ports, ctx->ingress_ifindex))
 		return ASK_CNT_bad_port;
 	if (frame->ip->saddr != channel->host || frame->udp->source != channel->port)
 		return ASK_CNT_bad_address;

@@ -13,13 +13,16 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 3u
+#define ASK_ABI_VERSION 4u
 
 /* UDP destination port of DATA, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u
 /* A channel's UDP port is ASK_CHANNEL_PORT_BASE + its number on its host. */
 #define ASK_CHANNEL_PORT_BASE 49152u
 #define ASK_MAX_CHANNELS_PER_HOST 1024u
+
+/* Ports of a switch that one channel's packets may come in by. */
+#define ASK_CHANNEL_PORTS 8u
 
 /* W of the paper (section 3.3): packets in flight per channel, and places in
  * the dedupe state. A power of two. The simulator also runs with a small one. */

@@ -37,16 +37,25 @@ struct ask_channel_id {
 	__u16 pad;
 };
 
+/*
+ * The ports of the switch that a host is behind: several if paths are (ECMP, a bond's members).
+ * Made once, when its channel is registered. The usual one first, 0 behind the last; no packet
+ * comes in by ifindex 0.
+ */
+struct ask_ports {
+	__u32 ifindex[ASK_CHANNEL_PORTS];
+};
+
 /* Map `channels`: a channel registered on this switch. */
 struct ask_channel {
 	__be32 host; /* its host's address, which its packets come from */
 	__be16 port; /* its UDP source port */
 	__u16 pad;
 	__be32 incarnation;
-	__u32 ifindex; /* the switch's port that the host is behind */
+	struct ask_ports ports; /* by which its packets may come in */
 };
 
-ASK_STATIC_ASSERT(sizeof(struct ask_channel) == 16, "ask_channel has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_channel) == 44, "ask_channel has no holes");
 
 /*
  * Map `dedupe`: what the switch remembers of a channel's packets (section 3.3).

@@ -65,7 +65,7 @@ void NativeSwitch::add_channel(std::uint32_t index, const ChannelSpec& spec) {
                             .port = __builtin_bswap16(spec.port),
                             .pad = 0,
                             .incarnation = to_be(spec.incarnation),
-                            .ifindex = spec.ifindex == 0 ? routed_ports.in : spec.ifindex};
+                            .ports = {{spec.ifindex == 0 ? routed_ports.in : spec.ifindex}}};
     native_set("channels", &index, &value);
     const ask_channel_id id{.host = value.host, .port = value.port, .pad = 0};
     native_set("channel_ids", &id, &index);

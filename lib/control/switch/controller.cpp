@@ -176,8 +176,8 @@ Result<ControllerReport> Controller::report() const {
                             .channels = {},
                             .tasks = {}};
     for (const auto& [id, channel] : channels_) {
-        const auto port = store_.port(channel.ifindex);
-        report.channels.push_back({id, channel.incarnation, port ? port->name : ""});
+        const auto ports = attached(channel.ports);
+        report.channels.push_back({id, channel.incarnation, ports.empty() ? "" : ports.front().name});
     }
     for (const auto& [instance, task] : tasks_) {
         if (task.state == Task::State::kOpen) {

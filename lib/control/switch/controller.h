@@ -175,7 +175,7 @@ class Controller {
     struct Channel {
         std::uint32_t index = 0;
         std::uint32_t incarnation = 0;
-        std::uint32_t ifindex = 0;
+        ask_ports ports{};       // as they stand in the map
         Clock::time_point used;  // registered, or a flow joined or left
     };
     struct Flow {
@@ -221,7 +221,8 @@ class Controller {
 
     // Channels and flows (controller_flows.cpp).
     Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
-                           std::uint32_t ifindex) const;
+                           const ask_ports& ports) const;
+    [[nodiscard]] std::vector<AttachedPort> attached(const ask_ports& ports) const;
     Result<> drop_channel(const ChannelId& channel);
     Result<> cut_flows_of_channel(const ChannelId& channel);
     Result<> drop_flows_of_task(std::uint64_t instance);

@@ -140,13 +140,13 @@ Result<> Controller::adopt_channels() {
             *index ? store_.channels().find(**index) : Result<std::optional<ask_channel>>(std::nullopt);
         ASK_PASS(entry);
         const bool fits = *entry && (*entry)->host == key.host && (*entry)->port == key.port &&
-                          store_.port((*entry)->ifindex).has_value() && channel_pool_.adopt(**index);
+                          !attached((*entry)->ports).empty() && channel_pool_.adopt(**index);
         if (!fits) {
             ASK_PASS(store_.channel_ids().erase(key));
             continue;
         }
         channels_[{ntohl(key.host), ntohs(key.port)}] = {**index, ntohl((*entry)->incarnation),
-                                                         (*entry)->ifindex, Clock::now()};
+                                                         (*entry)->ports, Clock::now()};
         sram_.take(channel_bytes());
     }
     return {};

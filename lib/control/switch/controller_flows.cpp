@@ -56,17 +56,37 @@ std::string hex(std::uint32_t value) {
     return fmt::format("{:08x}", value);
 }
 
+// The set that a channel is registered with, for its life: today the one port that the route leads through.
+ask_ports ports_of(const AttachedPort& route) {
+    return {.ifindex = {route.ifindex}};
+}
+
+bool has_port(const ask_ports& ports, std::uint32_t ifindex) {
+    return std::ranges::find(ports.ifindex, ifindex) != std::end(ports.ifindex);
+}
+
 }  // namespace
 
+// Those of the set that are there.
+std::vector<AttachedPort> Controller::attached(const ask_ports& ports) const {
+    std::vector<AttachedPort> found;
+    for (const std::uint32_t ifindex : ports.ifindex) {
+        if (auto port = ifindex == 0 ? std::nullopt : store_.port(ifindex)) {
+            found.push_back(*std::move(port));
+        }
+    }
+    return found;
+}
+
 Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
-                                   std::uint32_t ifindex) const {
+                                   const ask_ports& ports) const {
     static constexpr ask_dedupe_state kNothingSeen{};
     static constexpr ask_pkt_state kNothingLeft{};
     ask_channel entry{};
     entry.host = htonl(channel.host);
     entry.port = htons(channel.port);
     entry.incarnation = htonl(incarnation);
-    entry.ifindex = ifindex;
+    entry.ports = ports;
     ASK_TRY(store_.dedupe().set(index, kNothingSeen), channel_name(channel));
     ASK_TRY(store_.pkt_state().set(index, kNothingLeft), channel_name(channel));
     ASK_TRY(store_.channels().set(index, entry), channel_name(channel));
@@ -88,7 +108,7 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
         if (current != incarnation) {
             return current == replaces ? std::optional<Registration>() : Registration{port->name, current};
         }
-        if (it->second.ifindex != port->ifindex) {
+        if (!has_port(it->second.ports, port->ifindex)) {
             return Error(Errc::kUnsupported, channel_name(channel) + " is now behind port " + port->name +
                                                  ", where it is not registered: take a new incarnation");
         }
@@ -111,7 +131,7 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
     registered = settled();
     auto written = !registered.ok() || *registered
                        ? Result<>()
-                       : write_channel(*index, channel, incarnation, port->ifindex);
+                       : write_channel(*index, channel, incarnation, ports_of(*port));
     if (written.ok() && registered.ok() && !*registered) {
         written = drop_channel(channel);
     }
@@ -126,7 +146,7 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
         ASK_PASS(registered);
         return **registered;
     }
-    channels_[channel] = {*index, incarnation, port->ifindex, Clock::now()};
+    channels_[channel] = {*index, incarnation, ports_of(*port), Clock::now()};
     sram_.take(channel_bytes());
     spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
                  port->name);
@@ -296,11 +316,12 @@ Result<std::uint64_t> Controller::make_room_to_carry(Lock& lock, std::uint64_t i
 // The flow of a channel and task that are there, in the maps and here.
 Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow entry) {
     const Channel& registered = channels_.at(key.second);
-    const auto port = store_.port(registered.ifindex);
+    const auto ports = attached(registered.ports);
+    const auto port = std::ranges::min_element(ports, {}, &AttachedPort::mtu);
     const Task& task = tasks_.at(key.first);
     const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
     constexpr unsigned kHeaders = 28;  // IPv4 and UDP
-    if (port && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
+    if (port != ports.end() && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
         return Error(Errc::kUnsupported,
                      "task " + task.id + ": packets of geometry " + to_string(geometry) + " need MTU " +
                          std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +

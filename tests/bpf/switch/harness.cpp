@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -276,11 +277,13 @@ void Switch::add_channel(std::uint32_t index, const ChannelSpec& spec) {
     if (channels_[index].ifindex == 0) {
         channels_[index].ifindex = network().in;
     }
-    const ask_channel value{.host = swap_be(spec.host),
-                            .port = swap_be(spec.port),
-                            .pad = 0,
-                            .incarnation = swap_be(spec.incarnation),
-                            .ifindex = channels_[index].ifindex};
+    ask_channel value{.host = swap_be(spec.host),
+                      .port = swap_be(spec.port),
+                      .pad = 0,
+                      .incarnation = swap_be(spec.incarnation),
+                      .ports = {{channels_[index].ifindex}}};
+    REQUIRE(spec.more_ports.size() < std::size(value.ports.ifindex));
+    std::ranges::copy(spec.more_ports, std::begin(value.ports.ifindex) + 1);
     set_entry(map("channels"), index, value);
     const ask_channel_id id{.host = value.host, .port = value.port, .pad = 0};
     REQUIRE(bpf_map_update_elem(map("channel_ids"), &id, &index, BPF_ANY) == 0);
@@ -467,10 +470,11 @@ void Switch::expect_drop(const std::string& description, const Packet& packet, a
     expect(description, frame, XDP_DROP, counter, frame, ifindex);
 }
 
-void Switch::expect_ack(const std::string& description, const Packet& packet, ask_counter counter) {
+void Switch::expect_ack(const std::string& description, const Packet& packet, ask_counter counter,
+                        std::uint32_t ifindex) {
     const Bytes out = packet.ack(kMarkSwitch, kMarkIncarnation).frame();
     REQUIRE(out.size() == 90);
-    expect(description, packet.frame(), XDP_TX, counter, out);
+    expect(description, packet.frame(), XDP_TX, counter, out, ifindex);
 }
 
 void Switch::expect_left(const std::string& description, const Packet& packet, ask_counter counter,

@@ -65,7 +65,8 @@ struct ChannelSpec {
     std::uint32_t host = kSender;
     std::uint16_t port = ASK_CHANNEL_PORT_BASE;
     std::uint32_t incarnation = 7;
-    std::uint32_t ifindex = 0;  // 0: port `in`
+    std::uint32_t ifindex = 0;                // 0: port `in`
+    std::vector<std::uint32_t> more_ports{};  // its packets may come in by these, too
 };
 
 struct TaskSpec {
@@ -170,7 +171,8 @@ class Switch {
     void expect_drop(const std::string& description, const Packet& packet, ask_counter counter,
                      std::uint32_t ifindex = 0);
     // The packet becomes its ACK.
-    void expect_ack(const std::string& description, const Packet& packet, ask_counter counter);
+    void expect_ack(const std::string& description, const Packet& packet, ask_counter counter,
+                    std::uint32_t ifindex = 0);
     // What is left of the packet goes to the receiver.
     void expect_left(const std::string& description, const Packet& packet, ask_counter counter,
                      const std::vector<std::uint32_t>& bitmaps);

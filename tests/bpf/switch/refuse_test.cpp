@@ -142,6 +142,23 @@ TEST_CASE("a packet on another port than its channel's is dropped") {
     sw.expect_ack("its own", data(sw), ASK_CNT_ack_new);
 }
 
+TEST_CASE("a packet by any port of its channel's set passes, by another it is dropped") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        sw.add_default();
+        sw.add_channel(0, {.ifindex = network().out, .more_ports = {network().in}});
+        sw.expect_ack("the first", data(sw), ASK_CNT_ack_new, network().out);
+        sw.expect_ack("the second", data(sw).seq(10), ASK_CNT_ack_new, network().in);
+        sw.expect_drop("none of them", data(sw), ASK_CNT_bad_port, network().side);
+        // As many as there can be: the last counts.
+        std::vector<std::uint32_t> others(ASK_CHANNEL_PORTS - 2, network().out);
+        others.push_back(network().side);
+        sw.add_channel(0, {.ifindex = network().out, .more_ports = others});
+        sw.expect_ack("the last", data(sw).seq(11), ASK_CNT_ack_new, network().side);
+        sw.expect_drop("none of many", data(sw), ASK_CNT_bad_port, network().in);
+    }
+}
+
 TEST_CASE("a task that is registered for another channel only is no task of this one") {
     Switch& sw = Switch::get({});
     sw.add_default();
