@@ -187,7 +187,7 @@ Result<> Bed::put_channel(unsigned channel) {
                             .port = htobe16(port_of(channel)),
                             .pad = 0,
                             .incarnation = htobe32(kIncarnation),
-                            .ifindex = if_nametoindex("lo")};
+                            .ports = {{if_nametoindex("lo")}}};
     const ask_channel_id channel_id{.host = state.host, .port = state.port, .pad = 0};
     const ask_flow_id flow_id{.task = htobe64(kInstance), .host = state.host, .port = state.port, .pad = 0};
     ask_flow flow{};

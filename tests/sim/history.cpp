@@ -84,7 +84,7 @@ void History::build() {
         planes_.push_back(std::make_unique<DataPlane>(world_, network_, i));
         switchds_.push_back(std::make_unique<SwitchDaemon>(world_, *planes_[i], network_, i,
                                                            [this, i] { return dies_at_step(i); }));
-        switchds_[i]->start();
+        later(Nanos{plan.late} * kMillisecond, Act::kStartSwitchd, i);
     }
     for (std::uint32_t i = 0; i < plan.hosts; ++i) {
         hosts_.push_back(std::make_unique<Host>(Cast{world_, network_, switchds_, hosts_}, i));
@@ -217,7 +217,9 @@ void History::fire(std::uint64_t argument) {
             kill_switchd(number);
             break;
         case Act::kStartSwitchd:
-            switchds_[number]->start();
+            if (!switchds_[number]->up()) {
+                switchds_[number]->start();
+            }
             break;
         case Act::kWakeSwitchd:
             switchds_[number]->go_on();

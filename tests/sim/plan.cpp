@@ -138,6 +138,7 @@ void draw_applications(Plan& plan, Random& random) {
     plan.incomplete = rare(random, 8) ? 1 : 0;
     plan.fit = rare(random, 50) ? 1 : 0;  // the planner takes as long as ten histories
     plan.reroutes = rare(random, 8) && plan.dedupe != ASK_DEDUPE_COMPACT ? range(random, 1, 2) : 0;
+    plan.late = rare(random, 8) ? pick(random, {100, 1'000, 5'000}) : 0;
     plan.agent_stops = rare(random, 8) ? range(random, 1, 2) : 0;
 }
 

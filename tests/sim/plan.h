@@ -64,6 +64,7 @@ namespace ask::sim {
     X(partitions, "cuts of a host's link, shorter than the deadline")                     \
     X(reroutes, "times that a host's packets all go round the switch for a while")        \
     X(switchd_deaths, "kill -9 and restart of ask-switchd, between any two of its steps") \
+    X(late, "time after which ask-switchd is first started, ms")                          \
     X(switchd_stops, "times that ask-switchd is stopped, up to several leases")           \
     X(agent_stops, "times that an agent is stopped, up to half a deadline")               \
     X(reboots, "reboots of a switch: its maps are gone")                                  \
@@ -86,7 +87,8 @@ struct Plan {
     [[nodiscard]] bool waits_for_ever() const { return broken == 2 || (broken == 3 && tuples > 10); }
     // Whether something dies, so that tasks may fail.
     [[nodiscard]] bool deadly() const {
-        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits > 0 || dawdle >= deadline;
+        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits > 0 || dawdle >= deadline ||
+               (late > 0 && aggregators > 0);
     }
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const { return reboots + receiver_deaths + call_loss == 0; }

@@ -64,10 +64,13 @@ auto Receiving::ask_until_reached(Call call) -> std::invoke_result_t<Call&, mill
                                                            : std::min(kSwitchRetryFor, task_->deadline / 2));
     const auto give_up_at = request_.no_switch() ? retry_until : begun + task_->deadline;
     for (;;) {
+        // An agent that was itself stopped in the middle asks once more: the time was not the switch's.
+        const auto asked_at = Clock::now();
         auto asked =
             ask_switch([&](CallCancel* cancel) { return call(at_most(kSwitchWait, give_up_at), cancel); });
         ASK_PASS(asked);
-        if (asked->ok() || !is_transient(asked->error()) || Clock::now() >= retry_until) {
+        if (asked->ok() || !is_transient(asked->error()) || asked_at >= retry_until ||
+            Clock::now() >= give_up_at) {
             return *std::move(asked);
         }
         tell_waiting(true);
