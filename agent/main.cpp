@@ -120,8 +120,8 @@ void reload(Setup& setup, Agent& agent) {
 
 // An agent whose workers are stuck is not alive.
 bool workers_answer(Workers& workers) {
-    for (unsigned i = 0; i < workers.size(); ++i) {
-        if (const auto answer = workers.at(i).call([](WorkerCore&) {}); !answer.ok()) {
+    for (const auto& worker : workers.all()) {
+        if (const auto answer = worker->call([](WorkerCore&) {}); !answer.ok()) {
             spdlog::error("{}", answer.error().text());
             return false;
         }

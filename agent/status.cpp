@@ -54,8 +54,8 @@ void add_counters(Agent& agent, v1::AgentStatus& status) {
                     agent.counters.get(counter) + agent.workers.counter(counter));
     }
     WorkerTotals sum;
-    for (unsigned w = 0; w < agent.workers.size(); ++w) {
-        const auto totals = agent.workers.at(w).call([](WorkerCore& core) { return core.totals(); });
+    for (const auto& worker : agent.workers.all()) {
+        const auto totals = worker->call([](WorkerCore& core) { return core.totals(); });
         if (!totals.ok()) {
             continue;
         }

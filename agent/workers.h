@@ -28,6 +28,7 @@ class Workers final : public WorkersPort {
     void stop();
 
     [[nodiscard]] unsigned size() const override { return static_cast<unsigned>(workers_.size()); }
+    [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& all() { return workers_; }
     [[nodiscard]] Worker& at(unsigned index) { return *workers_[index]; }
     [[nodiscard]] Worker& owner(ChannelId channel) { return at(owner_of(channel, size())); }
     Result<> add_channel(ChannelId channel, std::uint32_t incarnation) override;
