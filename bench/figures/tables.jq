@@ -90,3 +90,65 @@ def text:
         .runs[] | [.name, (.geometry | gsub("\\*"; "\\*")), .aggregators, (.tuples_merged / .tuples_in | percent(1)),
                    (.never_reached_receiver | percent(1)), (.packets_sent | grouped), (.acked | percent(1)),
                    (.slots_filled | percent(0)), (.tuples_a_packet | fixed(1))]);
+
+# What is wanted, and whether it was so.
+def bars(rows): markdown(["<what", "<of", "measured", "wanted", "<"];
+    rows | .[:4] + [if .[4] then "met" else "**not met**" end]);
+def below($bar): [(. | fixed(2)), "below \($bar)", . < $bar];
+def most($bar): [(. | percent(1)), "at most \($bar | percent(0))", . <= $bar];
+def least($bar): [(. | fixed(2)), "at least \($bar)", . >= $bar];
+
+def job_of($data; $senders; $way): first(.jobs[] | select(.data == $data and .senders == $senders and .way == $way));
+def job_bars:
+    . as $all | ([.jobs[].senders] | unique) as $senders | [.jobs[].data] | unique
+    | bars((.[] as $data | $senders[] as $n | "\($data), \($n) sender\(if $n > 1 then "s" else "" end)" as $of
+            | ($all | job_of($data; $n; "ask")) as $ask
+            | ($all | job_of($data; $n; "noaggr")) as $plain | ($all | job_of($data; $n; "tcp")) as $tcp
+            | (["machine's CPU, of TCP's and a hash table's", $of] + ($ask.machine_us_per_tuple / $tcp.machine_us_per_tuple | below(1))),
+              (["wall time, of TCP's and a hash table's", $of] + ($ask.wall_seconds / $tcp.wall_seconds | below(1))),
+              (["wall time, of NoAggr's", $of] + ($ask.wall_seconds / $plain.wall_seconds | below(1))),
+              (["receiver's CPU, of NoAggr's", $of] + ($ask.receiver_cpu_seconds / $plain.receiver_cpu_seconds | most(0.1)))),
+           (.[] as $data | select($senders | length > 1)
+            | ["senders' CPU a tuple, of one sender's", "\($data), \($senders[-1]) senders"]
+              + (($all | job_of($data; $senders[-1]; "ask").senders_cpu_seconds) / ($all | job_of($data; $senders[0]; "ask").senders_cpu_seconds)
+                 | below(1.15))));
+
+# One sentence: what a user of it would have had to do without.
+def job_sentence:
+    ([.jobs[].senders] | max) as $n
+    | job_of("zipf"; $n; "ask") as $ask | job_of("zipf"; $n; "noaggr") as $plain | job_of("zipf"; $n; "tcp") as $tcp
+    | def told($name): "\(.wall_seconds | fixed(2)) s, \(.machine_us_per_tuple | fixed(3)) us a tuple, \(.receiver_link_bytes / 1e6 | fixed(1)) MB \($name)";
+      "\($ask.tuples | grouped) tuples of \($n) senders (Zipf keys; wall time, CPU of all hosts, receiver's link): **\($ask | told("by ASK"))**; \($plain | told("with switch and merging off")); \($tcp | told("over TCP into a hash table")).";
+
+def switch_of($memory; $geometry; $aggregators):
+    first(.cases[] | select(.memory == $memory and .geometry == $geometry and .aggregators == $aggregators and .load == "hits"
+                            and .cpus == 1 and .size == "one" and .policy == "first-come" and .floor_parts == ""));
+def switch_bars:
+    . as $all
+    | bars((("32*1", "32*4") as $geometry | (1024, 32768) as $aggregators | "\($geometry | gsub("\\*"; "\\*")), 2^\($aggregators | exponent) aggregators an AA" as $of
+            | ($all | switch_of("pipelines"; $geometry; $aggregators)) as $own | ($all | switch_of("shared"; $geometry; $aggregators)) as $shared
+            | (["ns a packet, of the floor's", $of] + ($own.ratio_to_floor | [fixed(2), "at most 1.25", . <= 1.25])),
+              (["compare-and-swap's ns, of a register set's a CPU", $of] + ($shared.ns_switch / $own.ns_switch | least(2)))));
+
+def wire_bars:
+    bars(.bars[] | [.bar, "\(.data), \(.senders) sender\(if .senders > 1 then "s" else "" end)", (.value | fixed(3)), .wanted, .met]);
+
+# A figure for the README: a column a measure, a bar a way.
+def job_svg:
+    ([.jobs[].senders] | max) as $n
+    | ({ask: "ASK", noaggr: "switch and merging off", tcp: "TCP and a hash table"}) as $names
+    | [("ask", "noaggr", "tcp") as $way | job_of("zipf"; $n; $way)] as $ways
+    | ([{title: "wall time, s", of: "wall_seconds", by: 1, digits: 2}, {title: "CPU on all hosts, us a tuple", of: "machine_us_per_tuple", by: 1, digits: 3},
+        {title: "receiver's link, MB", of: "receiver_link_bytes", by: 1e6, digits: 1}]) as $measures
+    | "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 860 160\" font-family=\"sans-serif\" font-size=\"13\">",
+      "<!-- SPDX-License-Identifier: Apache-2.0 -->",
+      "<style>text{fill:#1f2328}.ask{fill:#0969da}.noaggr,.tcp{fill:#8c959f}.h{font-weight:bold}</style>",
+      "<rect width=\"860\" height=\"160\" fill=\"#fff\"/>",
+      "<text x=\"10\" y=\"22\">\($ways[0].tuples | grouped) tuples, \($n) senders, Zipf keys</text>",
+      ($ways | to_entries[] | "<text x=\"10\" y=\"\(75 + .key * 30)\">\($names[.value.way])</text>"),
+      ($measures | to_entries[] | (180 + .key * 226) as $x | .value as $m | ([$ways[][$m.of]] | max) as $most
+       | "<text class=\"h\" x=\"\($x)\" y=\"48\">\($m.title)</text>",
+         ($ways | to_entries[] | .value[$m.of] as $value | ($value / $most * 150 | [., 1] | max | fixed(1)) as $width
+          | "<rect class=\"\(.value.way)\" x=\"\($x)\" y=\"\(61 + .key * 30)\" width=\"\($width)\" height=\"18\"/>",
+            "<text x=\"\($x + ($width | tonumber) + 5 | fixed(1))\" y=\"\(75 + .key * 30)\">\($value / $m.by | if . >= 100 then grouped else fixed($m.digits) end)</text>")),
+      "</svg>";

@@ -90,7 +90,7 @@ test_figures() {
     mkdir -p "$scratch/docs/figures"
     of_build 1a2b >"$scratch/docs/figures/one.json"
     printf '# A\n<!-- table one goodput -->\nold\n<!-- end of table -->\nafter\n' >"$scratch/docs/a.md"
-    finds 'docs/a.md: a table is not what docs/figures makes of it' "$tool" --check --root "$scratch"
+    finds 'docs/a.md: is not what docs/figures makes of it' "$tool" --check --root "$scratch"
     "$tool" --root "$scratch" 2>/dev/null || fail "does not write a table"
     grep -qF -- "$table" "$scratch/docs/a.md" || fail "writes another table: $(<"$scratch/docs/a.md")"
     grep -qx after "$scratch/docs/a.md" || fail "loses what follows a table"
