@@ -6,6 +6,7 @@
 #pragma once
 
 #include "bpf/tuples/format.bpf.h"
+#include "bpf/tuples/long.bpf.h"
 #include "bpf/tuples/program.bpf.h"
 
 #define ASK_SERVICES(service) service(ASK_SERVICE_TUPLES, tuples)

@@ -22,8 +22,7 @@ static __always_inline bool is_sealed(struct xdp_md *ctx, const struct ask_frame
 {
 	const __u32 words = (bytes - packet->extensions * (__u32)sizeof(__be32)) /
 			    (__u32)sizeof(__u64);
-	const __u64 sum = sum_head(frame, key) + ask_read_extension(ctx, key, packet) +
-			  ask_sum_body(ctx, key, packet, words);
+	const __u64 sum = sum_head(frame, key) + ask_sum_body(ctx, key, packet, words);
 
 	return frame->hdr->check == close_check(key, sum);
 }
@@ -61,6 +60,8 @@ static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame
 				     verdict == ASK_NEW ? ASK_CNT_fin_new : ASK_CNT_fin_seen);
 	packet->flow = claim->flow_index;
 	packet->is_new = verdict == ASK_NEW;
+	if (service_passes(service, hdr))
+		return service_pass(ctx, service);
 	return enter_service(ctx, service, claim->task->program);
 }
 

@@ -61,18 +61,44 @@ __noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *k
 	return sum;
 }
 
+/* Takes the extension words, of which there are `extensions`, into the packet's vector; returns their part of the sum. */
+static __always_inline __u64 read_extension(const struct xdp_md *ctx,
+					    const struct ask_check_key *key,
+					    struct ask_packet *packet)
+{
+	const __u32 *word = (const __u32 *)((const char *)(long)ctx->data + ASK_BODY_OFFSET);
+	const void *end = (const void *)(long)ctx->data_end;
+	__u32 bits = 0;
+	__u64 sum = 0;
+	__u32 i;
+
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_MAX_EXTENSION; i++) {
+		if (i >= ASK_READ_ONCE(packet->extensions) || (const void *)(word + i + 1) > end)
+			break;
+		packet->extension[i] = bpf_ntohl(word[i]);
+		bits |= word[i];
+		sum += key->head[ASK_CHECK_EXTENSION_WORD + i] * word[i];
+	}
+	packet->bits = bpf_ntohl(bits);
+	return sum;
+}
+
 /*
- * Sum of a body of `words` words, line by line. The sums of the first ASK_KEPT_SUMS lines stay in
- * the packet's vector. A global function, with registers of its own: the dispatcher has none left.
+ * Sum of all that follows the header: extension words, and a body of `words` words, line by line.
+ * Extension words and the sums of the first ASK_KEPT_SUMS lines stay in the packet's vector. A
+ * global function, with registers of its own, as the dispatcher has none left; one, as each
+ * call's way back is guarded against speculation.
  */
 __noinline __u64 ask_sum_body(struct xdp_md *ctx, const struct ask_check_key *key,
 			      struct ask_packet *packet, __u32 words)
 {
-	__u64 total = 0;
+	__u64 total;
 	__u32 offset, i;
 
 	if (!key || !packet)
 		return 0;
+	total = read_extension(ctx, key, packet);
 	offset = ASK_BODY_OFFSET + packet->extensions * (__u32)sizeof(__be32);
 #pragma clang loop unroll(disable)
 	for (i = 0; i < ASK_MAX_CHECK_LINES; i++) {
@@ -110,30 +136,6 @@ static __always_inline __u64 sum_head(const struct ask_frame *frame,
 {
 	return ask_check_head(key, (const __u32 *)frame->hdr,
 			      ask_check_ports(frame->udp->source, frame->udp->dest));
-}
-
-/* Takes a packet's extension words into its vector; returns their part of the sum. */
-__noinline __u64 ask_read_extension(struct xdp_md *ctx, const struct ask_check_key *key,
-				    struct ask_packet *packet)
-{
-	const __u32 *word = (const __u32 *)((const char *)(long)ctx->data + ASK_BODY_OFFSET);
-	const void *end = (const void *)(long)ctx->data_end;
-	__u32 bits = 0;
-	__u64 sum = 0;
-	__u32 i;
-
-	if (!key || !packet)
-		return 0;
-#pragma clang loop unroll(disable)
-	for (i = 0; i < ASK_MAX_EXTENSION; i++) {
-		if (i >= ASK_READ_ONCE(packet->extensions) || (const void *)(word + i + 1) > end)
-			break;
-		packet->extension[i] = bpf_ntohl(word[i]);
-		bits |= word[i];
-		sum += key->head[ASK_CHECK_EXTENSION_WORD + i] * word[i];
-	}
-	packet->bits = bpf_ntohl(bits);
-	return sum;
 }
 
 /* The check of a sum. A global function: verified once, and a third of the code. */

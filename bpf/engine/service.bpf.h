@@ -9,7 +9,10 @@
  *					whether so many bytes may follow it; sets extensions and
  *					line_words, by which the engine sums them up
  *   NAME_check_body(task, packet)	the same as the first for a packet that is proved
- *   ask_NAME				the program that takes it, new or seen, and leaves
+ *   NAME_passes(hdr)			whether packets of this type only pass: kept from the program,
+ *					which would pay for the question with each of the others
+ *   NAME_pass(ctx)			takes those, new or seen, and leaves
+ *   ask_NAME				the program that takes the others, and leaves
  *
  * All but the program run ahead of the dedupe, so what they refuse changes nothing. FIN is the
  * engine's: a service has its say on the header and never gets the packet.
@@ -70,6 +73,24 @@ static __always_inline __u32 service_check_body(__u32 service, const struct ask_
 		return name##_check_body(task, packet);
 	ASK_SERVICES(ASK_CHECK_BODY)
 	return ASK_CNT_abort_state;
+}
+
+static __always_inline bool service_passes(__u32 service, const struct ask_hdr *hdr)
+{
+#define ASK_PASSES(number, name) \
+	if (service == (number)) \
+		return name##_passes(hdr);
+	ASK_SERVICES(ASK_PASSES)
+	return false;
+}
+
+static __always_inline int service_pass(struct xdp_md *ctx, __u32 service)
+{
+#define ASK_PASS(number, name)   \
+	if (service == (number)) \
+		return name##_pass(ctx);
+	ASK_SERVICES(ASK_PASS)
+	return leave_abort(ASK_CNT_abort_state);
 }
 
 /*

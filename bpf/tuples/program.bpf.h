@@ -12,7 +12,6 @@
 #include "bpf/engine/flow.bpf.h"
 #include "bpf/engine/parse.bpf.h"
 #include "bpf/tuples/data.bpf.h"
-#include "bpf/tuples/long.bpf.h"
 #include "bpf/tuples/vector.bpf.h"
 
 SEC("xdp")
@@ -27,7 +26,5 @@ int ask_tuples(struct xdp_md *ctx)
 	claim_flow(phv->flow, &claim);
 	if (!claim.flow || !claim.task)
 		return leave_abort(ASK_CNT_abort_state);
-	if (frame.hdr->type == ASK_LONG)
-		return ask_forward_long(ctx);
 	return handle_data(ctx, &frame, &claim, phv->is_new, phv);
 }

@@ -33,6 +33,16 @@ static __always_inline bool echo_lay_out(const struct ask_hdr* hdr, const struct
     return hdr->type == ASK_FIN ? !hdr->rows && !bytes : hdr->rows == 1;
 }
 
+static __always_inline bool echo_passes(const struct ask_hdr* hdr) {
+    (void)hdr;
+    return false;
+}
+
+static __always_inline int echo_pass(struct xdp_md* ctx) {
+    (void)ctx;
+    return leave_abort(ASK_CNT_abort_state);
+}
+
 static __always_inline __u32 echo_check_body(const struct ask_task* task, const struct ask_packet* packet) {
     (void)task;
     return packet->extensions && packet->extension[0] != ECHO_WORD ? ASK_CNT_bad_geometry : 0;
