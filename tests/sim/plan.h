@@ -85,13 +85,16 @@ struct Plan {
     }
     [[nodiscard]] bool merges_twice() const { return broken == 1 || (broken == 3 && tuples <= 10); }
     [[nodiscard]] bool waits_for_ever() const { return broken == 2 || (broken == 3 && tuples > 10); }
-    // Whether something dies, so that tasks may fail.
+    // Whether something dies, so that tasks may fail. An agent that is stopped for half the deadline has no
+    // time left to wait for a switch (docs/deaths.md).
     [[nodiscard]] bool deadly() const {
         return switchd_stops + reboots + sender_deaths + receiver_deaths + quits > 0 || dawdle >= deadline ||
-               (late > 0 && aggregators > 0);
+               (aggregators > 0 && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
     }
     // Whether a switch must still have what its receiver renews.
-    [[nodiscard]] bool keeps_tasks() const { return reboots + receiver_deaths + call_loss == 0; }
+    [[nodiscard]] bool keeps_tasks() const {
+        return reboots + receiver_deaths + agent_stops + partitions + call_loss == 0;
+    }
 };
 
 enum class Size : std::uint8_t { kTiny, kSmall, kLarge };

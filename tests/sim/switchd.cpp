@@ -140,6 +140,7 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const v1::OpenTaskRequest& req
 }
 
 Result<Done> SwitchDaemon::close_task(std::uint64_t instance) {
+    closed_.insert(instance);
     ASK_PASS(controller_->close_task(instance));
     return Done{};
 }
@@ -173,6 +174,11 @@ Result<Done> SwitchDaemon::unregister_channel(ChannelId channel, std::uint32_t i
 Result<v1::RenewTasksReply> SwitchDaemon::renew(const std::vector<std::uint64_t>& instances) {
     v1::RenewTasksReply reply;
     for (const std::uint64_t instance : controller_->renew(instances)) {
+        if (world_.plan.keeps_tasks() && !closed_.contains(instance)) {
+            world_.fail(Promise::kLeft,
+                        "switch " + std::to_string(number_) +
+                            " has closed a task, though nobody asked it to and its receiver renews it");
+        }
         reply.add_unknown(instance);
     }
     *reply.mutable_mark() = mark();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +72,7 @@ class SwitchDaemon final : public Server {
     Controller* controller_ = nullptr;  // on the stack of life(), while it serves
     Signal serving_;
     std::uint64_t swaps_ = 0;
+    std::set<std::uint64_t> closed_;  // instances that somebody asked to close
 };
 
 }  // namespace ask::sim
