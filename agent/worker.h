@@ -2,7 +2,7 @@
 //
 // A worker: one thread that owns AF_XDP sockets, the sending channels that hash to it, and the receiver of
 // the flows that hash to it. Everything else talks to it by commands, which run between two rounds of its
-// loop, and by its inbox of packets.
+// loop, and by its inbox of packets. What each part of it does is in worker/.
 #pragma once
 
 #include <array>
@@ -69,6 +69,9 @@ class WorkerCore {
         std::function<bool(unsigned worker, InboxPacket packet)> push;
     };
     WorkerCore(Options options, std::vector<XskSocket> sockets);
+    ~WorkerCore();
+    WorkerCore(const WorkerCore&) = delete;
+    WorkerCore& operator=(const WorkerCore&) = delete;
 
     // Commands: sending channels, named by their port.
     Result<> add_channel(std::uint16_t port, std::uint32_t incarnation);

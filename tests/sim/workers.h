@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The workers of a host: its channels, its receivers and its frames, by the simulated clock. What
-// agent/worker.cpp does around lib/engine and lib/tuples is here in little: several receivers, one loop.
+// agent/worker/ does around lib/engine and lib/tuples is here in little: several receivers, one loop.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A sending channel's turn in the loop: tuples from its ring into packets, and these on their way.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "agent/worker.h"
+#include "agent/worker/now.h"
+#include "agent/worker/stream.h"
+
+namespace ask {
+namespace {
+
+// Packets of a channel before the next one's turn, and a look at what came in (docs/decisions/0012).
+constexpr std::size_t kTxBatch = 4;
+constexpr std::size_t kTupleBatch = 4096;  // tuples of a ring before packets are looked at again
+
+}  // namespace
+
+bool WorkerCore::pump() {
+    bool any = false;
+    for (Stream* const stream : active_) {
+        any = serve(*stream) || any;
+        if (stream->channel.fin_acked() && !stream->fin_reported) {
+            stream->fin_reported = true;
+            stream->mailbox->post(SessionEvent::Kind::kFinAcked);
+        }
+    }
+    return any;
+}
+
+// A full channel has one packet to give, and then room for as many tuples: without taking turns each packet
+// would cost its own way into the kernel and through the switch.
+bool WorkerCore::serve(Stream& stream) {
+    std::size_t sent = 0;
+    bool any = false;
+    for (bool more = true; more && sent < kTxBatch;) {
+        more = pull_tuples(stream);
+        const std::size_t packets = send_packets(stream, kTxBatch - sent);
+        sent += packets;
+        more = more || packets > 0;
+        any = any || more;
+    }
+    return any;
+}
+
+// Moves tuples from the application's ring into the channel, as many as have room.
+bool WorkerCore::pull_tuples(Stream& stream) {
+    TupleRingConsumer* const ring = stream.ring();
+    if (ring == nullptr) {
+        return false;
+    }
+    std::string_view key;
+    std::int64_t value = 0;
+    std::size_t n = 0;
+    bool empty = false;
+    while (n < kTupleBatch && stream.packer->has_room()) {
+        auto more = ring->peek(key, value);
+        if (more.ok() && *more && stream.counts && value < 1) {
+            more =
+                Error(Errc::kInput, "tuple ring: a count of " + std::to_string(value) + "; they start at 1");
+        }
+        if (!more) {
+            stream.mailbox->post(SessionEvent{SessionEvent::Kind::kRingBroken, {}, more.error()});
+            drop_ring(stream);
+            return true;
+        }
+        if (!*more) {
+            empty = true;
+            break;
+        }
+        stream.packer->add(key, value);
+        ring->pop();
+        ++n;
+    }
+    if (n > 0) {
+        ring->release();
+    }
+    if (empty && stream.finish_wanted && !stream.finish_called) {
+        stream.finish_called = true;
+        stream.channel.finish();
+        drop_ring(stream);
+        return true;
+    }
+    return n > 0;
+}
+
+std::size_t WorkerCore::send_packets(Stream& stream, std::size_t most) {
+    const Nanos now = now_ns();
+    std::size_t sent = 0;
+    while (sent < most && (stream.local ? send_local(stream, now) : send_remote(stream, now))) {
+        ++sent;
+    }
+    return sent;
+}
+
+bool WorkerCore::send_remote(Stream& stream, Nanos now) {
+    XskSocket& socket = sockets_[stream.channel.id().port % senders_];
+    const auto frame = socket.take();
+    if (!frame) {
+        return false;
+    }
+    const std::size_t bytes = stream.channel.next_packet(
+        now, frame->bytes.subspan(kFrameHeaderBytes, options_.sender.payload_limit));
+    if (bytes == 0) {
+        socket.recycle(*frame);
+        return false;
+    }
+    // A frame that is dropped here is one that got lost on the way: it is sent again.
+    if (socket.send(*frame, write_frame_header(frame->bytes, stream.addresses, bytes))) {
+        count(AgentCounter::k_tx_packets);
+    }
+    return true;
+}
+
+bool WorkerCore::send_local(Stream& stream, Nanos now) {
+    const std::size_t bytes = stream.channel.next_packet(now, scratch_);
+    if (bytes == 0) {
+        return false;
+    }
+    deliver_local(std::span(scratch_).first(bytes), stream.channel.ports());
+    return true;
+}
+
+bool WorkerCore::arm() {
+    for (Stream* const stream : active_) {
+        if (stream->intake && stream->packer->has_room() && stream->intake->ring.arm()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Nanos WorkerCore::deadline() const {
+    Nanos first = kNever;
+    for (const Stream* const stream : active_) {
+        first = std::min(first, stream->channel.deadline());
+    }
+    return first;
+}
+
+}  // namespace ask

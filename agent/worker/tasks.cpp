@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker's receiving tasks: their tables, their flows, and what the receiver makes of a packet.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "agent/worker.h"
+
+namespace ask {
+
+Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
+                               std::shared_ptr<TaskArrivals> arrivals) {
+    auto [at, fresh] = tasks_.try_emplace(instance);
+    if (!fresh) {
+        return Error(Errc::kExists, "task instance is open on this worker");
+    }
+    at->second =
+        Task{std::make_unique<ResultTable>(std::move(table)), {}, std::move(mailbox), std::move(arrivals)};
+    return {};
+}
+
+Result<> WorkerCore::join(const FlowParams& flow) {
+    const auto task = tasks_.find(flow.instance);
+    if (task == tasks_.end()) {
+        return Error(Errc::kUnknown, "the task has ended");
+    }
+    ASK_PASS(validate(flow.geometry));
+    std::optional<TableSink>& sink = task->second.sink;
+    if (!sink) {
+        sink.emplace(flow.geometry, flow.op, *task->second.table);
+    }
+    return receiver_.join(flow, &*sink);
+}
+
+std::unique_ptr<ResultTable> WorkerCore::close_task(std::uint64_t instance, bool failed) {
+    receiver_.end_task(instance, failed);
+    auto node = tasks_.extract(instance);
+    return node.empty() || failed ? nullptr : std::move(node.mapped().table);
+}
+
+FlowRxStats WorkerCore::flow_stats(std::uint64_t instance, ChannelId channel) const {
+    return receiver_.flow_stats(instance, channel);
+}
+
+std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, bool ecn_ce) {
+    const RxVerdict verdict = receiver_.on_packet(payload, ports, ecn_ce, ack_);
+    if (verdict.counter == ReceiverCounter::k_accepted_data) {
+        note_arrival(verdict);
+    }
+    if (verdict.fin || verdict.counter == ReceiverCounter::k_table_full) {
+        const auto task = tasks_.find(verdict.instance);
+        if (task != tasks_.end() && verdict.fin) {
+            task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kFin, verdict.channel, {}});
+        } else if (task != tasks_.end()) {
+            task->second.mailbox->post(
+                SessionEvent{SessionEvent::Kind::kTableFull, verdict.channel,
+                             Error(Errc::kLimit,
+                                   "the result does not fit the agent's memory for tables: raise "
+                                   "table_limit_mib, or receive fewer distinct keys")});
+        }
+    }
+    return verdict.ack_bytes;
+}
+
+void WorkerCore::note_arrival(const RxVerdict& verdict) {
+    const auto task = tasks_.find(verdict.instance);
+    if (task != tasks_.end() && task->second.arrivals) {
+        task->second.arrivals->note(verdict);
+    }
+}
+
+}  // namespace ask

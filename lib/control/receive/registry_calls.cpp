@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What senders ask for and tell, until they know the outcome; such a call may be held back.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/receive/registry.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kLongestWait{2000};
+
+}  // namespace
+
+Clock::time_point TaskRegistry::held_until(std::uint32_t wait_ms) {
+    return Clock::now() + std::min(milliseconds(wait_ms), kLongestWait);
+}
+
+template <typename Done>
+void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
+    if (done()) {
+        return;
+    }
+    if (waits_ >= options_.max_waits) {
+        counters_->add(AgentCounter::k_refused_waits);
+        return;
+    }
+    ++waits_;
+    changed_.wait_until(lock, until, [&] { return stop_ || done(); });
+    --waits_;
+}
+
+Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
+    const std::string& id = request.task_id();
+    if (auto valid = check_task_id(id); !valid) {
+        return std::move(valid).error();
+    }
+    std::optional<KeySample> sample;
+    if (request.has_sample()) {
+        auto checked = sample_from_proto(request.sample());
+        ASK_TRY(checked, "look up task " + id);
+        sample = *std::move(checked);
+    }
+    Lock lock(mutex_);
+    const auto find = [&] {
+        const auto at = live_.find(id);
+        return at == live_.end() ? nullptr : at->second;
+    };
+    const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
+    const auto until = held_until(request.wait_ms());
+    hold_back(lock, until, [&] { return find() != nullptr; });
+    const auto early = find();
+    if (early && early->phase == TaskPhase::kPlanning) {
+        early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
+                           early->senders_expected, Clock::now());
+        early->mailbox->post(SessionEvent::Kind::kChanged);
+    }
+    hold_back(lock, until, [&] { return !opening(find()); });
+    const auto found = find();
+    if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
+        return failed_locked(*early);
+    }
+    if (found && opening(found) && !found->trouble.empty()) {
+        return Error(Errc::kAborted,
+                     "task " + id + " is not open yet on " + options_.host_name + ": " + found->trouble);
+    }
+    if (!found || opening(found)) {
+        return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+    }
+    const ReceiveTask& task = *found;
+    v1::TaskOffer offer;
+    offer.set_instance(task.instance);
+    offer.set_op(task.op);
+    *offer.mutable_geometry() = geometry_to_proto(task.geometry);
+    const TaskSwitch* const at = offered_switch(task.switches);
+    *offer.mutable_mark() = mark_to_proto(at == nullptr ? Mark{} : at->mark);
+    if (at != nullptr) {
+        offer.set_switch_address(at->client->address());
+    }
+    return offer;
+}
+
+Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
+    Lock lock(mutex_);
+    const auto task = find_locked(request.instance());
+    v1::Outcome unknown;
+    unknown.set_state(v1::Outcome::STATE_UNKNOWN);
+    TaskSender* entry = task ? sender_of(*task, request.sender()) : nullptr;
+    if (entry == nullptr) {
+        return unknown;
+    }
+    entry->last_heard = Clock::now();
+    if (task->outcome.state() == v1::Outcome::STATE_RUNNING) {
+        copy_sender_part(entry->stats, request.stats());
+        entry->can_repeat = entry->can_repeat && request.can_repeat();
+        task->mailbox->post(SessionEvent::Kind::kChanged);
+        hold_back(lock, held_until(request.wait_ms()), [&] {
+            const TaskSender* const now = sender_of(*task, request.sender());
+            return task->outcome.state() != v1::Outcome::STATE_RUNNING || now == nullptr || now->missing;
+        });
+    }
+    entry = sender_of(*task, request.sender());
+    if (entry == nullptr) {
+        return unknown;
+    }
+    entry->last_heard = Clock::now();
+    v1::Outcome outcome = task->outcome;
+    outcome.set_trouble(entry->trouble.empty() ? task->trouble : entry->trouble);
+    if (entry->missing) {
+        // Whatever becomes of the task: it may lack some of this sender's tuples.
+        outcome.set_state(v1::Outcome::STATE_FAILED);
+        outcome.set_code(static_cast<std::int32_t>(Errc::kAborted));
+        outcome.set_error("receiver " + options_.host_name +
+                          " went on without this sender: " + *entry->missing);
+    }
+    if (outcome.state() != v1::Outcome::STATE_RUNNING) {
+        *outcome.mutable_stats() = entry->stats;
+        entry->knows_outcome = true;
+        lock.unlock();
+        changed_.notify_all();
+    }
+    return outcome;
+}
+
+Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
+    const Guard lock(mutex_);
+    const auto task = find_locked(request.instance());
+    TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
+    // Whoever is not here has left.
+    if (entry != nullptr) {
+        entry->left = clean_text(request.reason());
+        entry->knows_outcome = true;
+        task->mailbox->post(SessionEvent::Kind::kChanged);
+        changed_.notify_all();
+    }
+    return {};
+}
+
+}  // namespace ask

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a sender joins a task: whether it may, its flow, and that at the switch and at the workers.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/abi/check.h"
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/receive/registry.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kJoinFlowWait{5000};
+constexpr milliseconds kJoinWait{10000};
+
+// A flow's secret, by SipHash under one that its task alone has. The same for a Join that is tried again: the
+// first try may have got as far as the switch, which takes no second secret for the flow.
+CheckSecret secret_of(const CheckSecret& root, const FlowParams& flow) {
+    constexpr std::uint64_t kSecondHalf = std::uint64_t{1} << 63U;
+    const std::uint64_t channel = std::uint64_t{flow.channel.host} << 16U | flow.channel.port;
+    const CheckSecret by_channel = {ask_siphash_u64(root[0], root[1], channel),
+                                    ask_siphash_u64(root[0], root[1], channel | kSecondHalf)};
+    const CheckSecret by_life = {
+        ask_siphash_u64(by_channel[0], by_channel[1], flow.incarnation),
+        ask_siphash_u64(by_channel[0], by_channel[1], flow.incarnation | kSecondHalf)};
+    return {ask_siphash_u64(by_life[0], by_life[1], flow.first_seq),
+            ask_siphash_u64(by_life[0], by_life[1], flow.first_seq | kSecondHalf)};
+}
+
+}  // namespace
+
+// What the flow will be, if the request makes sense for this task.
+Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const {
+    auto channel = channel_from_proto(request.channel());
+    ASK_TRY(channel, "join");
+    auto registered = mark_from_proto(request.registered());
+    ASK_TRY(registered, "join");
+    if (request.sender() == 0 || request.incarnation() == 0 || request.first_seq() == 0) {
+        return Error(Errc::kInput, "join: sender, incarnation and first_seq must not be 0");
+    }
+    FlowParams flow;
+    flow.instance = task.instance;
+    flow.channel = *channel;
+    flow.incarnation = request.incarnation();
+    flow.first_seq = request.first_seq();
+    flow.op = task.wire;
+    flow.geometry = task.geometry;
+    flow.secret = secret_of(task.root, flow);
+    // Between two tasks of one host no switch is on the path.
+    const bool local = channel->host == options_.own_address;
+    if (!local && !task.switches.empty()) {
+        if (find_switch(task.switches, *registered) == nullptr) {
+            return Error(Errc::kUnsupported, "join: the channel is not registered at the task's switch");
+        }
+        flow.mark = *registered;
+    }
+    for (const TaskSwitch& other : task.switches) {
+        if (other.mark != flow.mark && !flow.other_marks.add(other.mark)) {
+            return Error(Errc::kInternal, "the task is open on too many switches");
+        }
+    }
+    return flow;
+}
+
+Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& request,
+                                    const FlowParams& flow) {
+    if (task.too_late) {
+        return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
+    }
+    if (task.senders.size() >= task.senders_expected) {
+        return Error(Errc::kLimit, "task " + task.id + ": all " + std::to_string(task.senders_expected) +
+                                       " senders are there already");
+    }
+    for (const TaskSender& other : task.senders) {
+        if (other.flow.channel == flow.channel) {
+            return Error(Errc::kExists, "join: the channel is in use by sender " + other.name);
+        }
+    }
+    TaskSender entry;
+    entry.sender = request.sender();
+    entry.name = clean_name(request.sender_name());
+    entry.flow = flow;
+    entry.can_repeat = request.can_repeat();
+    entry.last_heard = Clock::now();
+    task.senders.push_back(std::move(entry));
+    return {};
+}
+
+v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSender& sender) const {
+    v1::JoinReply reply;
+    reply.set_secret(secret_to_bytes(sender.flow.secret));
+    *reply.mutable_mark() = mark_to_proto(sender.flow.mark);
+    reply.set_op(task.op);
+    *reply.mutable_geometry() = geometry_to_proto(task.geometry);
+    reply.set_receiver_address(options_.own_address);
+    reply.set_lease_seconds(std::chrono::duration<double>(task.deadline).count());
+    if (task.slot_map) {
+        reply.set_slot_map(encode_slot_map(*task.slot_map, task.geometry));
+    }
+    return reply;
+}
+
+// Switch first: a packet must not reach the receiver before the switch knows the flow.
+Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until) {
+    if (const TaskSwitch* const at = find_switch(task.switches, flow.mark); at != nullptr) {
+        v1::JoinFlowRequest request;
+        request.set_instance(flow.instance);
+        *request.mutable_channel() = channel_to_proto(flow.channel);
+        request.set_incarnation(flow.incarnation);
+        request.set_secret(secret_to_bytes(flow.secret));
+        auto mark = at->client->join_flow(request, at_most(kJoinFlowWait, until));
+        if (!mark) {
+            return std::move(mark).error();
+        }
+        if (*mark != flow.mark) {
+            return Error(Errc::kAborted, at->client->name() + " was restarted");
+        }
+    }
+    return workers_->join(flow);
+}
+
+Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
+    Lock lock(mutex_);
+    const auto task = find_locked(request.instance());
+    if (!task || task->phase <= TaskPhase::kOpening) {
+        return Error(Errc::kUnknown, "no such task on " + options_.host_name);
+    }
+    if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
+        return failed_locked(*task);
+    }
+    const milliseconds asked(request.wait_ms());
+    const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
+    if (sender_of(*task, request.sender()) != nullptr) {
+        // A repeat: the first call may still be at work.
+        const auto settled = [&] {
+            const TaskSender* const known = sender_of(*task, request.sender());
+            return known == nullptr || known->joined;
+        };
+        if (!changed_.wait_for(lock, at_most(kJoinWait, until), settled)) {
+            return Error(Errc::kDeadline, "join: an earlier call is still at work");
+        }
+        if (const TaskSender* const known = sender_of(*task, request.sender()); known != nullptr) {
+            return reply_locked(*task, *known);
+        }
+    }
+    const auto flow = flow_of(*task, request);
+    ASK_TRY(flow, "task " + task->id);
+    if (auto admitted = admit_locked(*task, request, *flow); !admitted) {
+        return std::move(admitted).error();
+    }
+    lock.unlock();
+    auto set_up = set_up_flow(*task, *flow, until);
+    lock.lock();
+    TaskSender* const entry = sender_of(*task, request.sender());
+    if (!set_up || entry == nullptr) {
+        std::erase_if(task->senders,
+                      [&](const TaskSender& sender) { return sender.sender == request.sender(); });
+        changed_.notify_all();
+        return set_up ? failed_locked(*task) : std::move(set_up).error();
+    }
+    entry->joined = true;
+    entry->joined_at = entry->last_heard = Clock::now();
+    const auto joined = std::ranges::count_if(task->senders, &TaskSender::joined);
+    if (task->phase == TaskPhase::kWaiting && joined == std::ptrdiff_t{task->senders_expected}) {
+        task->phase = TaskPhase::kStreaming;
+    }
+    spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, joined,
+                 task->senders_expected);
+    changed_.notify_all();
+    task->mailbox->post(SessionEvent::Kind::kChanged);
+    return reply_locked(*task, *entry);
+}
+
+}  // namespace ask

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks that are received, as people see them.
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/receive/registry.h"
+
+namespace ask {
+
+const char* to_string(TaskPhase phase) {
+    switch (phase) {
+        case TaskPhase::kPlanning:
+            return "waiting for a sender, to choose the geometry";
+        case TaskPhase::kOpening:
+            return "opening";
+        case TaskPhase::kWaiting:
+            return "waiting for senders";
+        case TaskPhase::kStreaming:
+            return "streaming";
+        case TaskPhase::kFetching:
+            return "fetching";
+        case TaskPhase::kComputed:
+            return "computed, not taken yet";
+        case TaskPhase::kCommitted:
+            return "committed";
+        case TaskPhase::kFailed:
+            return "failed";
+    }
+    return "?";
+}
+
+v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
+    v1::AgentTask entry;
+    entry.set_id(task.id);
+    entry.set_instance(task.instance);
+    entry.set_role("receiver");
+    entry.set_state(to_string(task.phase));
+    entry.set_op(task.op);
+    entry.set_senders_expected(task.senders_expected);
+    for (const TaskSender& sender : task.senders) {
+        entry.add_senders_joined(sender.name);
+        if (sender.fin) {
+            entry.add_senders_finished(sender.name);
+        }
+        add_stats(*entry.mutable_stats(), sender.stats);
+    }
+    add_running_parts(*entry.mutable_stats(), task.switches);
+    entry.set_age_seconds(std::chrono::duration<double>(Clock::now() - task.opened).count());
+    entry.set_error(task.outcome.error());
+    if (task.phase > TaskPhase::kOpening) {
+        *entry.mutable_geometry() = geometry_to_proto(task.geometry);
+        entry.set_aggregators(granted(task.switches));
+        entry.set_note(task.note);
+        entry.set_geometry_reason(task.geometry_reason);
+    }
+    return entry;
+}
+
+// A result that is kept is there once, as that, for as long as it is.
+std::vector<v1::AgentTask> TaskRegistry::describe() {
+    std::vector<v1::AgentTask> list;
+    std::set<std::uint64_t> kept;
+    if (options_.kept != nullptr) {
+        options_.kept->forget_old();
+        list = options_.kept->describe();
+    }
+    for (const v1::AgentTask& task : list) {
+        kept.insert(task.instance());
+    }
+    const Guard lock(mutex_);
+    forget_old_locked();
+    for (const auto& [instance, task] : by_instance_) {
+        if (!kept.contains(instance)) {
+            list.push_back(describe_locked(*task));
+        }
+    }
+    return list;
+}
+
+v1::AgentTask TaskRegistry::describe(const ReceiveTask& task) {
+    const Guard lock(mutex_);
+    return describe_locked(task);
+}
+
+}  // namespace ask
