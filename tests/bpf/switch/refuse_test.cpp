@@ -36,7 +36,7 @@ void expect_bad(Switch& sw, const Packet& good, const Bad& bad) {
 
 const Bad kBadData[] = {
     {"version 0", ASK_CNT_bad_version, [](Packet& p) { p.version = 0; }},
-    {"another version", ASK_CNT_bad_version, [](Packet& p) { p.version = 0xA2; }},
+    {"another version", ASK_CNT_bad_version, [](Packet& p) { p.version = 0xA1; }},
     {"type 0", ASK_CNT_bad_type, [](Packet& p) { p.type = 0; }},
     {"an ACK to the switch", ASK_CNT_bad_type, [](Packet& p) { p.type = 3; }},
     {"type 5", ASK_CNT_bad_type, [](Packet& p) { p.type = 5; }},
