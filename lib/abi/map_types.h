@@ -209,7 +209,7 @@ struct ask_meta {
 	__u32 max_flows;
 	__u32 max_tasks;
 	__u32 possible_cpus;
-	__u32 pad;
+	__u32 wire_version; /* ASK_WIRE_VERSION of the programs; 0: of a time before 0xA2 */
 	char boot_id[40];
 };
 

@@ -80,7 +80,7 @@ const Layout kLayouts[] = {
      {FIELD(ask_meta, abi_version), FIELD(ask_meta, switch_id), FIELD(ask_meta, incarnation),
       FIELD(ask_meta, memory), FIELD(ask_meta, dedupe), FIELD(ask_meta, max_channels),
       FIELD(ask_meta, max_flows), FIELD(ask_meta, max_tasks), FIELD(ask_meta, possible_cpus),
-      FIELD(ask_meta, pad), FIELD(ask_meta, boot_id)}},
+      FIELD(ask_meta, wire_version), FIELD(ask_meta, boot_id)}},
 };
 
 // Opened, not loaded.

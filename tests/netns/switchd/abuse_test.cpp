@@ -84,6 +84,22 @@ TEST_CASE("tasks that cannot be are refused") {
     CHECK(ask::test::pinned_paths().find("tasks/") == std::string::npos);
 }
 
+TEST_CASE("tasks of hosts that speak another wire version are refused, and the switch says its own") {
+    Daemon daemon;
+    const auto refused_of = [&daemon](std::uint32_t version, const std::string& text) {
+        auto request = task_request("words", kInstance);
+        request.set_wire_version(version);
+        refused(daemon.open_task(request), StatusCode::FAILED_PRECONDITION, text);
+    };
+    refused_of(0,
+               "your agent speaks ASK packets of an older version, the other end of the call version 0xa2");
+    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa3");
+    CHECK(daemon.status().tasks_size() == 0);
+    ask::v1::OpenTaskReply reply;
+    must(daemon.open_task(task_request("words", kInstance), &reply));
+    CHECK(reply.wire_version() == ASK_WIRE_VERSION);
+}
+
 TEST_CASE("an id or an instance in use is refused, naming who has it") {
     Daemon daemon;
     must(daemon.open_task(task_request("words", kInstance)));
