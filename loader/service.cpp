@@ -187,7 +187,8 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
                                               .copies = request->copies(),
                                               .require_region = request->require_region(),
                                               .policy = *policy,
-                                              .receiver = request->receiver()});
+                                              .receiver = request->receiver(),
+                                              .receiver_address = request->receiver_address()});
     if (!grant.ok()) {
         return to_status(grant.error());
     }
