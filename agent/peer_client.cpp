@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/renew_call.h"
+#include "lib/rpc/types.h"
 
 namespace ask {
 
@@ -13,7 +14,12 @@ PeerClient::PeerClient(RpcChannels& channels, const std::string& address, std::s
 // Whether it receives anything is not known yet.
 Result<v1::TaskOffer> PeerClient::look_up(const v1::LookupRequest& request, milliseconds wait,
                                           CallCancel* cancel) {
-    return call_rpc(channels_, *stub_, &v1::Agent::Stub::Lookup, request, wait, "agent on " + name_, cancel);
+    const std::string agent = "agent on " + name_;
+    auto offer = call_rpc(channels_, *stub_, &v1::Agent::Stub::Lookup, request, wait, agent, cancel);
+    if (offer.ok()) {
+        ASK_PASS(check_wire_version(offer->wire_version(), agent));
+    }
+    return offer;
 }
 
 Result<v1::JoinReply> PeerClient::join(const v1::JoinRequest& request, milliseconds wait,

@@ -5,6 +5,7 @@
 
 #include "lib/control/member/convert.h"
 #include "lib/control/member/copy_stage.h"
+#include "lib/rpc/types.h"
 #include "lib/rpc/unreachable.h"
 
 namespace ask {
@@ -55,7 +56,16 @@ Result<v1::SwitchStatus> SwitchClient::status(milliseconds wait) {
 
 Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                                   CallCancel* cancel) {
-    return call(&v1::Switch::Stub::OpenTask, request, wait, cancel);
+    auto reply = call(&v1::Switch::Stub::OpenTask, request, wait, cancel);
+    if (!reply) {
+        return reply;
+    }
+    if (auto same = check_wire_version(reply->wire_version(), name()); !same) {
+        // One of a time when nobody said has opened the task; if it cannot be told, the lease ends it.
+        static_cast<void>(close_task(request.instance(), wait));
+        return std::move(same).error();
+    }
+    return reply;
 }
 
 Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {

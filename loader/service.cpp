@@ -163,6 +163,9 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (caller_gone(context)) {
         return given_up();
     }
+    if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
+        return to_status(same.error());
+    }
     const auto geometry = geometry_fields(request->geometry());
     if (!geometry.ok()) {
         return to_status(geometry.error());
@@ -184,11 +187,13 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
                                               .copies = request->copies(),
                                               .require_region = request->require_region(),
                                               .policy = *policy,
-                                              .receiver = request->receiver()});
+                                              .receiver = request->receiver(),
+                                              .receiver_address = request->receiver_address()});
     if (!grant.ok()) {
         return to_status(grant.error());
     }
     fill_mark(reply->mutable_mark());
+    reply->set_wire_version(ASK_WIRE_VERSION);
     reply->set_aggregators(grant->aggregators);
     reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);

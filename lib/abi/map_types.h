@@ -106,14 +106,16 @@ struct ask_task {
 	__u8 short_slots;
 	__u8 groups;
 	__u8 m;
-	__u8 rows;    /* most rows a packet may have */
-	__u8 op;      /* enum ask_op */
-	__u8 policy;  /* enum ask_policy */
-	__u8 program; /* which of its service's in `data_programs` takes its packets */
-	__u8 service; /* ASK_SERVICE_* */
+	__u8 rows;	 /* most rows a packet may have */
+	__u8 op;	 /* enum ask_op */
+	__u8 policy;	 /* enum ask_policy */
+	__u8 program;	 /* which of its service's in `data_programs` takes its packets */
+	__u8 service;	 /* ASK_SERVICE_* */
+	__be32 receiver; /* where its packets go to, and its ACKs come from */
+	__u32 pad;
 };
 
-ASK_STATIC_ASSERT(sizeof(struct ask_task) == 40, "ask_task has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_task) == 48, "ask_task has no holes");
 
 enum ask_swap_phase {
 	ASK_SWAP_BLANK = 0,	/* the inactive copy is blank; rest state */
@@ -209,7 +211,7 @@ struct ask_meta {
 	__u32 max_flows;
 	__u32 max_tasks;
 	__u32 possible_cpus;
-	__u32 pad;
+	__u32 wire_version; /* ASK_WIRE_VERSION of the programs; 0: of a time before 0xA2 */
 	char boot_id[40];
 };
 

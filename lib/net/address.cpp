@@ -10,6 +10,11 @@
 
 namespace ask {
 
+bool is_host_address(std::uint32_t address) {
+    const std::uint32_t first = address >> 24U;
+    return first != 0 && first != 127 && first < 224;
+}
+
 std::string format_ipv4(std::uint32_t address) {
     std::string text;
     for (int shift = 24; shift >= 0; shift -= 8) {

@@ -15,6 +15,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include "lib/abi/wire.h"
 #include "proto/agent.pb.h"
 #include "proto/switch.pb.h"
 
@@ -91,6 +92,14 @@ std::string name_of(grpc::StatusCode code) {
     }
 }
 
+// Who says nothing of the packets that it speaks speaks today's.
+void fill_wire_version(pb::Message& request) {
+    const pb::FieldDescriptor* const field = request.GetDescriptor()->FindFieldByName("wire_version");
+    if (field != nullptr && request.GetReflection()->GetUInt32(request, field) == 0) {
+        request.GetReflection()->SetUInt32(&request, field, ASK_WIRE_VERSION);
+    }
+}
+
 int run(const std::string& target, const std::string& method, const std::string& json) {
     // Linked in only if something of them is used.
     pb::LinkMessageReflection<ask::v1::JoinRequest>();
@@ -107,6 +116,7 @@ int run(const std::string& target, const std::string& method, const std::string&
     if (const auto parsed = pb::util::JsonStringToMessage(json, request.get()); !parsed.ok()) {
         return complain("the request", parsed.ToString());
     }
+    fill_wire_version(*request);
     const Message reply = make(found->output_type());
     if (const grpc::Status status = call(target, method, *request, *reply); !status.ok()) {
         return complain(name_of(status.error_code()), status.error_message());

@@ -72,6 +72,7 @@ class DataPlane final : public Handler {
     void start(Cpu& cpu);
     void go_on(Cpu& cpu);
     void finish(Cpu& cpu);
+    void route_up(FramePtr frame);
     [[nodiscard]] std::uint32_t draw_countdown();
     void finish_runs_unseen();
 

@@ -128,7 +128,8 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const v1::OpenTaskRequest& req
                                                .copies = request.copies(),
                                                .require_region = request.require_region(),
                                                .policy = *policy,
-                                               .receiver = request.receiver()});
+                                               .receiver = request.receiver(),
+                                               .receiver_address = request.receiver_address()});
     ASK_PASS(grant);
     v1::OpenTaskReply reply;
     *reply.mutable_mark() = mark();

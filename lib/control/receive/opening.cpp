@@ -204,6 +204,8 @@ Result<> Receiving::open_on_switch() {
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
     open.set_receiver(member_.options.control_address);
+    open.set_receiver_address(member_.options.address);
+    open.set_wire_version(ASK_WIRE_VERSION);
     auto reply = ask_switch_to_open(open);
     if (!reply) {
         if (request_.no_switch() && is_transient(reply.error())) {

@@ -198,6 +198,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     if (auto valid = check_task_id(id); !valid) {
         return std::move(valid).error();
     }
+    ASK_TRY(check_wire_version(request.wire_version(), "your agent"), "look up task " + id);
     std::optional<KeySample> sample;
     if (request.has_sample()) {
         auto checked = sample_from_proto(request.sample());
@@ -233,6 +234,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     const ReceiveTask& task = *found;
     v1::TaskOffer offer;
     offer.set_instance(task.instance);
+    offer.set_wire_version(ASK_WIRE_VERSION);
     offer.set_op(task.op);
     *offer.mutable_geometry() = geometry_to_proto(task.geometry);
     const TaskSwitch* const at = offered_switch(task.switches);

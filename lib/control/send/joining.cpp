@@ -77,6 +77,7 @@ Result<v1::TaskOffer> Sending::look_up() {
     v1::LookupRequest request;
     request.set_task_id(request_.task_id());
     request.set_sender(sender_);
+    request.set_wire_version(ASK_WIRE_VERSION);
     if (request_.has_sample()) {
         *request.mutable_sample() = request_.sample();
     }

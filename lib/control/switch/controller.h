@@ -51,6 +51,7 @@ struct TaskRequest {
     bool require_region = false;
     std::optional<ask_policy> policy;  // unset: the switch's choice
     std::string receiver;
+    std::uint32_t receiver_address = 0;  // where DATA goes, host order
 };
 
 struct TaskGrant {

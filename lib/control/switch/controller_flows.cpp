@@ -36,8 +36,7 @@ ask_flow_id flow_key(std::uint64_t instance, const ChannelId& channel) {
 }
 
 Result<> check_channel(const ChannelId& channel, std::uint32_t incarnation) {
-    const std::uint32_t first = channel.host >> 24U;
-    if (first == 0 || first == 127 || first >= 224) {
+    if (!is_host_address(channel.host)) {
         return Error(Errc::kInput, channel_name(channel) + ": its address is no host's");
     }
     if (channel.port < ASK_CHANNEL_PORT_BASE ||

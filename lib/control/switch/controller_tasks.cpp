@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tasks of the controller: regions, leases, fetching.
+#include <arpa/inet.h>
 #include <endian.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
@@ -34,6 +36,10 @@ Result<> check_request(const TaskRequest& request) {
     }
     if (const auto valid = validate(request.geometry); !valid.ok()) {
         return Error(Errc::kInput, "task " + request.id + ": " + valid.error().text());
+    }
+    if (!is_host_address(request.receiver_address)) {
+        return Error(Errc::kInput, "task " + request.id + ": its receiver's address " +
+                                       format_ipv4(request.receiver_address) + " is no host's");
     }
     if (request.copies > 2) {
         return Error(Errc::kInput, "task " + request.id + ": a region has 1 or 2 copies, not " +
@@ -60,7 +66,8 @@ std::uint32_t words_of(const ask_task& entry) {
 
 bool same_request(const ask_task& entry, const TaskRequest& request) {
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
-    return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op);
+    return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op) &&
+           entry.receiver == htonl(request.receiver_address);
 }
 
 std::uint64_t heats_of(const TaskRequest& request, std::uint32_t aggregators, ask_policy policy) {
@@ -226,6 +233,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     task.entry.m = request.geometry.m;
     task.entry.rows = request.geometry.rows;
     task.entry.op = static_cast<std::uint8_t>(request.op);
+    task.entry.receiver = htonl(request.receiver_address);
     task.entry.policy = static_cast<std::uint8_t>(plan->policy);
     task.sram = sram_of(task.entry);
     sram_.take(task.sram);

@@ -217,6 +217,8 @@ v1::OpenTaskRequest task_request(const std::string& id, std::uint64_t instance) 
     request.set_copies(1);
     request.set_policy(v1::POLICY_FIRST_COME);
     request.set_receiver("198.18.2.2:4791");
+    request.set_receiver_address(kHost2);
+    request.set_wire_version(ASK_WIRE_VERSION);
     return request;
 }
 

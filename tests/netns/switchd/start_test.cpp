@@ -7,8 +7,12 @@
 #include <fstream>
 #include <thread>
 
+#include <bpf/bpf.h>
 #include <doctest/doctest.h>
 
+#include "lib/abi/map_types.h"
+#include "lib/abi/wire.h"
+#include "lib/bpf/object.h"
 #include "tests/netns/switchd/daemon.h"
 
 namespace {
@@ -190,6 +194,31 @@ TEST_CASE("another version's pins are refused, and unloaded without being unders
     refused(run_daemon(base_flags()), kUnsupported, "another version's switch");
     CHECK(run_daemon(base_flags("") + "--unload").code == 0);
     CHECK(pinned_paths().empty());
+}
+
+TEST_CASE("pins of another wire version are refused, and the way out is told") {
+    Daemon daemon;
+    daemon.end(SIGKILL);
+    const auto pin = ask::bpf::open_pinned(std::string(ask::test::kPins) + "/maps/meta");
+    REQUIRE(pin.ok());
+    const std::uint32_t zero = 0;
+    ask_meta meta{};
+    REQUIRE(bpf_map_lookup_elem(pin->get(), &zero, &meta) == 0);
+    CHECK(meta.wire_version == ASK_WIRE_VERSION);
+    const auto starts_with = [&](std::uint32_t version, const std::string& says) {
+        meta.wire_version = version;
+        REQUIRE(bpf_map_update_elem(pin->get(), &zero, &meta, BPF_ANY) == 0);
+        const CommandResult started = run_daemon(base_flags());
+        refused(started, kUnsupported, "holds a switch that speaks ASK packets of " + says);
+        refused(started, kUnsupported, "this release speaks version 0xa2");
+        refused(started, kUnsupported, "wait until `askctl tasks --switch` lists no task");
+        refused(started, kUnsupported, "ask-switchd --unload");
+    };
+    starts_with(ASK_WIRE_VERSION + 1, "version 0xa3");
+    // What there was before versions were told: an ABI of its own as well.
+    --meta.abi_version;
+    starts_with(0, "an older version");
+    CHECK(has_program("p1"));
 }
 
 TEST_CASE("what a load that was cut short left is replaced") {

@@ -160,6 +160,7 @@ class HungSwitch final : public v1::Switch::Service {
 v1::LookupRequest lookup(const std::string& id) {
     v1::LookupRequest request;
     request.set_task_id(id);
+    request.set_wire_version(ASK_WIRE_VERSION);
     return request;
 }
 
@@ -172,6 +173,26 @@ v1::Outcome failed(const std::string& why) {
 }
 
 }  // namespace
+
+TEST_CASE("a sender of another wire version is refused by name; a receiver says its own") {
+    Fixture fixture;
+    fixture.open("wc", 11);
+    v1::LookupRequest request = lookup("wc");
+    const auto offer = fixture.registry.look_up(request);
+    REQUIRE(offer.ok());
+    CHECK(offer->wire_version() == ASK_WIRE_VERSION);
+    const auto refused_of = [&](std::uint32_t version, const std::string& says) {
+        request.set_wire_version(version);
+        const auto refused = fixture.registry.look_up(request);
+        REQUIRE_FALSE(refused.ok());
+        CHECK(refused.error().code() == Errc::kUnsupported);
+        CHECK_MESSAGE(
+            refused.error().text().find("your agent speaks ASK packets of " + says) != std::string::npos,
+            refused.error().text());
+    };
+    refused_of(0, "an older version, the other end of the call version 0xa2");
+    refused_of(0xa3, "version 0xa3");
+}
 
 TEST_CASE("a task is found by its id while it lives") {
     Fixture fixture;
