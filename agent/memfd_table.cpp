@@ -161,6 +161,13 @@ Result<std::span<std::byte>> MemfdTableMemory::allocate_slots(std::size_t bytes)
     return slots_.bytes().first(bytes);
 }
 
+void MemfdTableMemory::note(Event event) {
+    if (counters_ != nullptr) {
+        counters_->add(event == Event::kReseeded ? AgentCounter::k_tables_reseeded
+                                                 : AgentCounter::k_tables_crowded);
+    }
+}
+
 Result<std::span<std::byte>> MemfdTableMemory::grow_keys(std::size_t bytes) {
     if (keys_.bytes().empty()) {
         auto fresh = SharedBlock::create("ask-table-keys", budget_);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/random.h"
 #include "lib/base/unique_fd.h"
 #include "lib/control/member/counters.h"
 #include "lib/control/member/table_store.h"
@@ -127,8 +128,11 @@ class MemfdSealed final : public SealedTable {
 class MemfdTableMemory : public TableMemory {
  public:
     // `budget` outlives it.
-    explicit MemfdTableMemory(MemoryBudget* budget) : budget_(budget) {}
+    explicit MemfdTableMemory(MemoryBudget* budget, AgentCounters* counters = nullptr)
+        : budget_(budget), counters_(counters) {}
 
+    HashSeed draw_seed() override { return make_seed(random_u64); }
+    void note(Event event) override;
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override;
     void release_old_slots() override { old_slots_ = {}; }
     Result<std::span<std::byte>> grow_keys(std::size_t bytes) override;
@@ -138,6 +142,7 @@ class MemfdTableMemory : public TableMemory {
 
  private:
     MemoryBudget* budget_;
+    AgentCounters* counters_;
     SharedBlock slots_;
     SharedBlock old_slots_;
     SharedBlock keys_;
@@ -146,16 +151,17 @@ class MemfdTableMemory : public TableMemory {
 class MemfdTables final : public TableStore {
  public:
     // `limit`: what all tables may take together, bytes.
-    MemfdTables(std::size_t limit, AgentCounters* counters) : budget_(limit, counters) {}
+    MemfdTables(std::size_t limit, AgentCounters* counters) : budget_(limit, counters), counters_(counters) {}
     [[nodiscard]] MemoryBudget& budget() { return budget_; }
 
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory() override {
-        return std::make_unique<MemfdTableMemory>(&budget_);
+        return std::make_unique<MemfdTableMemory>(&budget_, counters_);
     }
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
 
  private:
     MemoryBudget budget_;
+    AgentCounters* const counters_;
 };
 
 }  // namespace ask

@@ -255,7 +255,7 @@ TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answe
     v1::LookupRequest request = lookup("wc");
     request.set_sender(5);
     request.set_payload_limit(1400);
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     sampler.add("word", 1);
     *request.mutable_sample() = sample_to_proto(sampler.finish(9));
     // Not held back: nobody said for how long.
