@@ -539,7 +539,7 @@ TEST_CASE("a sender's figures and its farewell reach the task") {
     leave.set_reason("its\napplication ended");
     REQUIRE(fixture.registry.leave(leave).ok());
     REQUIRE(task->senders[0].left.has_value());
-    CHECK(*task->senders[0].left == "its?application ended");
+    CHECK(*task->senders[0].left == "its\\x0aapplication ended");
     await(*task->mailbox, SessionEvent::Kind::kChanged);
     // What went wrong stands behind the path of the file.
     const std::string long_reason = std::string(200, 'x') + ".tsv:2:4: no TAB";
