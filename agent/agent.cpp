@@ -38,7 +38,7 @@ Agent::Agent(AgentConfig configuration, HostLink link)
       control_port(config.control_port()),
       bind_mode(link.bind_mode),
       program(std::move(link.program)),
-      tables(std::size_t{config.table_limit_mib} << 20U),
+      tables(std::size_t{config.table_limit_mib} << 20U, &counters),
       network(link.interface, link.address, config.hosts, rpc),
       workers({.workers = config.workers,
                .own_address = link.address,

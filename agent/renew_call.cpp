@@ -39,6 +39,7 @@ std::optional<Result<v1::Outcome>> RenewCall::take() {
     if (!done->status->ok()) {
         return Result<v1::Outcome>(from_status(*done->status, peer_));
     }
+    clean_strings(done->reply);
     return Result<v1::Outcome>(std::move(done->reply));
 }
 

@@ -18,6 +18,7 @@
 #include "lib/base/runtime.h"
 #include "lib/control/member/call_cancel.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/rpc/clean_message.h"
 
 namespace ask {
 
@@ -96,6 +97,7 @@ Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
     if (!status.ok()) {
         return from_status(status, peer);
     }
+    clean_strings(reply);
     return reply;
 }
 

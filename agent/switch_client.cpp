@@ -89,6 +89,7 @@ SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelReque
     v1::RegisterChannelReply reply;
     const grpc::Status status = call.verdict(stub_->RegisterChannel(&call.context(), request, &reply));
     if (status.ok()) {
+        clean_strings(reply);
         auto mark = mark_from_proto(reply.mark());
         return mark ? Registered{*mark, {}, {}} : Registered{{}, std::move(mark).error(), {}};
     }

@@ -13,6 +13,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "lib/text/clean.h"
+
 namespace ask {
 namespace {
 
@@ -48,6 +50,20 @@ class JournalPriority : public spdlog::custom_flag_formatter {
     }
     [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
         return std::make_unique<JournalPriority>();
+    }
+};
+
+// %@ in a pattern: what is logged. Others' text has been cleaned where it came in; here nothing gets through
+// that it was forgotten for.
+class CleanMessage : public spdlog::custom_flag_formatter {
+ public:
+    void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+                spdlog::memory_buf_t& out) override {
+        const std::string text = clean_lines({message.payload.data(), message.payload.size()});
+        out.append(text.data(), text.data() + text.size());
+    }
+    [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+        return std::make_unique<CleanMessage>();
     }
 };
 
@@ -112,10 +128,11 @@ Result<> set_up_log(const std::string& program, std::string_view level) {
     auto logger =
         std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<CleanMessage>('@');
     if (std::getenv("JOURNAL_STREAM") != nullptr) {  // NOLINT(concurrency-mt-unsafe): before any thread
-        formatter->add_flag<JournalPriority>('*').set_pattern("%*%v");
+        formatter->add_flag<JournalPriority>('*').set_pattern("%*%@");
     } else {
-        formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
+        formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %@");
     }
     logger->set_formatter(std::move(formatter));
     logger->set_level(*wanted);

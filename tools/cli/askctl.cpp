@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/random.h"
 #include "lib/base/standard_fds.h"
 #include "lib/client/task.h"
 #include "lib/daemon/config.h"
@@ -151,7 +152,7 @@ Result<RegionDump> read_task(const std::string& address, const std::string& id) 
     for (int tries = 1;; ++tries) {
         const auto task = find_on_switch(address, id);
         ASK_PASS(task);
-        RegionDump dump(task->op());
+        RegionDump dump(task->op(), make_seed(random_u64));
         auto read =
             read_region(address, *task, [&dump](std::string_view entries) { return dump.add(entries); });
         if (read) {

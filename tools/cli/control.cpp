@@ -15,8 +15,10 @@
 
 #include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/rpc/clean_message.h"
 #include "lib/rpc/credentials.h"
 #include "lib/rpc/unreachable.h"
+#include "lib/text/clean.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
 
@@ -33,21 +35,21 @@ void limit(grpc::ClientContext& context) {
 
 Error explain(const grpc::Status& status, const std::string& who, const std::string& address,
               const std::string& what_to_do) {
+    const std::string said = clean_text(status.error_message());
     switch (status.error_code()) {
         case grpc::StatusCode::UNAVAILABLE:
             return {Errc::kUnavailable,
-                    who + " cannot be reached: " + why_unreachable(address, status.error_message()) + ": " +
-                        what_to_do};
+                    who + " cannot be reached: " + why_unreachable(address, said) + ": " + what_to_do};
         case grpc::StatusCode::DEADLINE_EXCEEDED:
             return {Errc::kDeadline,
                     who + " has not answered within " + std::to_string(kAnswer.count()) +
                         " s: its machine is down, a firewall drops what is sent there, or the daemon hangs"};
         case grpc::StatusCode::PERMISSION_DENIED:
-            return {Errc::kDenied, who + " refuses: " + status.error_message()};
+            return {Errc::kDenied, who + " refuses: " + said};
         case grpc::StatusCode::NOT_FOUND:
-            return {Errc::kUnknown, status.error_message()};
+            return {Errc::kUnknown, said};
         default:
-            return {Errc::kInternal, who + ": " + status.error_message()};
+            return {Errc::kInternal, who + ": " + said};
     }
 }
 
@@ -107,6 +109,7 @@ Result<v1::AgentStatus> agent_status(const std::string& socket) {
     if (!done.ok()) {
         return explain_agent(done, socket);
     }
+    clean_strings(status);
     return status;
 }
 
@@ -119,6 +122,7 @@ Result<v1::SwitchStatus> switch_status(const std::string& address) {
     if (!done.ok()) {
         return explain_switch(done, address);
     }
+    clean_strings(status);
     return status;
 }
 
@@ -132,6 +136,7 @@ Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::st
     if (!done.ok()) {
         return explain_agent(done, socket);
     }
+    clean_strings(reply);
     return reply;
 }
 

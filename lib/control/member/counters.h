@@ -31,7 +31,10 @@ namespace ask {
     X(kept_results, traffic, "results that were not taken, and kept for ask-recv --again")   \
     X(drop_kept_expired, drop, "kept results that nobody has taken in time")                 \
     X(drop_kept_number, drop, "kept results that made room for newer ones")                  \
-    X(drop_kept_memory, drop, "kept results that made room for a task's table")
+    X(drop_kept_memory, drop, "kept results that made room for a task's table")              \
+    X(tables_reseeded, drop, "tables given another seed: keys crowded in one place of them") \
+    X(tables_crowded, drop, "tables that another seed, several times, has not helped")       \
+    X(blocks_held, drop, "blocks of results that applications held after they were taken")
 
 enum class AgentCounter : std::uint8_t {
 #define ASK_X(name, class_, text) k_##name,

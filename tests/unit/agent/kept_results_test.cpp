@@ -20,7 +20,7 @@ constexpr std::size_t kOneMiB = 1U << 20U;
 
 struct KeptFixture {
     AgentCounters counters;
-    MemfdTables tables{64 * kOneMiB};
+    MemfdTables tables{64 * kOneMiB, &counters};
     MemoryBudget& budget = tables.budget();
     KeptResults kept{std::chrono::seconds(3600), &counters};
 
