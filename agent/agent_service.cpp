@@ -17,6 +17,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/listen.h"
+#include "lib/rpc/call_origin.h"
 #include "lib/rpc/credentials.h"
 
 namespace ask {
@@ -66,24 +67,24 @@ Result<> clear_stale_socket(const std::string& path) {
 
 }  // namespace
 
-grpc::Status AgentService::Lookup(grpc::ServerContext* /*context*/, const v1::LookupRequest* request,
+grpc::Status AgentService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
-    return answer(agent_.member.registry.look_up(*request), reply);
+    return answer(agent_.member.registry.look_up(caller_of(*context), *request), reply);
 }
 
-grpc::Status AgentService::Join(grpc::ServerContext* /*context*/, const v1::JoinRequest* request,
+grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,
                                 v1::JoinReply* reply) {
-    return answer(agent_.member.registry.join(*request), reply);
+    return answer(agent_.member.registry.join(caller_of(*context), *request), reply);
 }
 
-grpc::Status AgentService::Renew(grpc::ServerContext* /*context*/, const v1::RenewRequest* request,
+grpc::Status AgentService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
                                  v1::Outcome* reply) {
-    return answer(agent_.member.registry.renew(*request), reply);
+    return answer(agent_.member.registry.renew(caller_of(*context), *request), reply);
 }
 
-grpc::Status AgentService::Leave(grpc::ServerContext* /*context*/, const v1::LeaveRequest* request,
+grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
                                  v1::LeaveReply* /*reply*/) {
-    const auto left = agent_.member.registry.leave(*request);
+    const auto left = agent_.member.registry.leave(caller_of(*context), *request);
     return left.ok() ? grpc::Status::OK : to_status(left.error());
 }
 
@@ -96,7 +97,7 @@ grpc::Status AgentService::GetStatus(grpc::ServerContext* /*context*/,
 grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::CancelTaskRequest* request,
                                       v1::CancelTaskReply* reply) {
     // Whoever may open the socket may end what runs here; nobody else.
-    if (!context->peer().starts_with("unix:")) {
+    if (!caller_of(*context).is_local()) {
         return to_status(
             Error(Errc::kDenied, "a task is cancelled on its own host: askctl task cancel there"));
     }

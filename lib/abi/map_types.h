@@ -220,6 +220,10 @@ struct ask_task_meta {
 	__u32 region_aggregators; /* of an AA, both copies */
 	char id[64];
 	char receiver[64]; /* control address of the receiver's agent */
+	/* Whose it is: nobody else's calls change it. */
+	__be32 owner;	 /* the receiver's host */
+	char tenant[64]; /* empty: none */
+	__u32 pad;
 };
 
 enum ask_counter {

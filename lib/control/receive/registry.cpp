@@ -35,6 +35,33 @@ CheckSecret secret_of(const CheckSecret& root, const FlowParams& flow) {
             ask_siphash_u64(by_life[0], by_life[1], flow.first_seq | kSecondHalf)};
 }
 
+// Who asks must be the host that will send.
+Result<> check_caller(const Caller& caller, const v1::JoinRequest& request) {
+    const auto channel = channel_from_proto(request.channel());
+    ASK_TRY(channel, "join");
+    if (acts_for(caller, channel->host)) {
+        return {};
+    }
+    return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
+                                    ", which is not for " + describe(caller) + " to join with");
+}
+
+bool is_name_char(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+// What a sender calls itself proves nothing: beside it stands what its connection or certificate does.
+std::string proved_name(const Caller& caller, std::string_view claimed) {
+    constexpr std::size_t kLongest = 64;
+    std::string name(claimed.substr(0, kLongest));
+    std::ranges::replace_if(name, [](char c) { return !is_name_char(c); }, '?');
+    if (!caller.names.empty() && caller.names.front() == name) {
+        return describe(caller);
+    }
+    return clean_name(name + " (" + describe(caller) + ")");
+}
+
 }  // namespace
 
 const char* to_string(TaskPhase phase) {
@@ -67,6 +94,12 @@ std::shared_ptr<ReceiveTask> TaskRegistry::find_locked(std::uint64_t instance) {
 TaskSender* TaskRegistry::sender_of(ReceiveTask& task, std::uint64_t sender) {
     const auto at = std::ranges::find(task.senders, sender, &TaskSender::sender);
     return at == task.senders.end() ? nullptr : &*at;
+}
+
+// Null also if it is another's.
+TaskSender* TaskRegistry::sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender) {
+    TaskSender* const found = sender_of(task, sender);
+    return found == nullptr || !owns(caller, found->owner) ? nullptr : found;
 }
 
 Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
@@ -193,7 +226,7 @@ void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
     --waits_;
 }
 
-Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
+Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& /*caller*/, const v1::LookupRequest& request) {
     const std::string& id = request.task_id();
     if (auto valid = check_task_id(id); !valid) {
         return std::move(valid).error();
@@ -276,7 +309,7 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     return flow;
 }
 
-Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& request,
+Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
                                     const FlowParams& flow) {
     if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
@@ -292,7 +325,8 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& re
     }
     TaskSender entry;
     entry.sender = request.sender();
-    entry.name = clean_name(request.sender_name());
+    entry.name = proved_name(caller, request.sender_name());
+    entry.owner = {caller.tenant, flow.channel.host};
     entry.flow = flow;
     entry.can_repeat = request.can_repeat();
     entry.last_heard = Clock::now();
@@ -341,7 +375,7 @@ Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& fl
     return workers_->join(flow);
 }
 
-Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
+Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
     if (!task || task->phase <= TaskPhase::kOpening) {
@@ -352,22 +386,27 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
     }
     const milliseconds asked(request.wait_ms());
     const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
+    ASK_TRY(check_caller(caller, request), "task " + task->id);
     if (sender_of(*task, request.sender()) != nullptr) {
         // A repeat: the first call may still be at work.
         const auto settled = [&] {
-            const TaskSender* const known = sender_of(*task, request.sender());
+            const TaskSender* const known = sender_of(*task, caller, request.sender());
             return known == nullptr || known->joined;
         };
         if (!changed_.wait_for(lock, at_most(kJoinWait, until), settled)) {
             return Error(Errc::kDeadline, "join: an earlier call is still at work");
         }
-        if (const TaskSender* const known = sender_of(*task, request.sender()); known != nullptr) {
+        if (const TaskSender* const known = sender_of(*task, caller, request.sender()); known != nullptr) {
             return reply_locked(*task, *known);
+        }
+        if (sender_of(*task, request.sender()) != nullptr) {
+            return Error(Errc::kDenied, "task " + task->id + ": sender " + std::to_string(request.sender()) +
+                                            " is not at " + ask::describe(caller));
         }
     }
     const auto flow = flow_of(*task, request);
     ASK_TRY(flow, "task " + task->id);
-    if (auto admitted = admit_locked(*task, request, *flow); !admitted) {
+    if (auto admitted = admit_locked(*task, caller, request, *flow); !admitted) {
         return std::move(admitted).error();
     }
     lock.unlock();
@@ -393,12 +432,12 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
     return reply_locked(*task, *entry);
 }
 
-Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
+Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
     v1::Outcome unknown;
     unknown.set_state(v1::Outcome::STATE_UNKNOWN);
-    TaskSender* entry = task ? sender_of(*task, request.sender()) : nullptr;
+    TaskSender* entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     if (entry == nullptr) {
         return unknown;
     }
@@ -435,10 +474,10 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     return outcome;
 }
 
-Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
+Result<> TaskRegistry::leave(const Caller& caller, const v1::LeaveRequest& request) {
     const Guard lock(mutex_);
     const auto task = find_locked(request.instance());
-    TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
+    TaskSender* const entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     // Whoever is not here has left.
     if (entry != nullptr) {
         entry->left = clean_text(request.reason());

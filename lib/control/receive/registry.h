@@ -22,6 +22,7 @@
 #include "lib/control/receive/kept_results.h"
 #include "lib/control/receive/sample_box.h"
 #include "lib/control/receive/task_switch.h"
+#include "lib/rpc/owner.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
 
@@ -30,7 +31,8 @@ namespace ask {
 // A sender of a task, from its Join on. Guarded by the registry's mutex.
 struct TaskSender {
     std::uint64_t sender = 0;  // drawn by it; repeats of a Join carry the same
-    std::string name;
+    std::string name;          // as it calls itself, and who it is proved to be
+    Owner owner;               // who may speak for it
     FlowParams flow;
     bool joined = false;  // else its Join is still under way
     Clock::time_point joined_at;
@@ -133,10 +135,11 @@ class TaskRegistry {
     bool cancel(const std::string& id);
 
     // Other agents' calls (proto/agent.proto).
-    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request);
-    Result<v1::JoinReply> join(const v1::JoinRequest& request);
-    Result<v1::Outcome> renew(const v1::RenewRequest& request);
-    Result<> leave(const v1::LeaveRequest& request);
+    Result<v1::TaskOffer> look_up(const Caller& caller, const v1::LookupRequest& request);
+    // A sender is its channel's host, and whoever acts for that; to all others it is as one that is not here.
+    Result<v1::JoinReply> join(const Caller& caller, const v1::JoinRequest& request);
+    Result<v1::Outcome> renew(const Caller& caller, const v1::RenewRequest& request);
+    Result<> leave(const Caller& caller, const v1::LeaveRequest& request);
 
     // Each task once for each switch that it is open on.
     std::vector<TaskAtSwitch> on_switch();
@@ -156,10 +159,12 @@ class TaskRegistry {
     void hold_back(Lock& lock, Clock::time_point until, Done done);
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
+    static TaskSender* sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
     void forget_old_locked();
     void free_id_locked(const ReceiveTask& task);
     // A place for a new sender, or why there is none.
-    Result<> admit_locked(ReceiveTask& task, const v1::JoinRequest& request, const FlowParams& flow);
+    static Result<> admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
+                                 const FlowParams& flow);
     Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
     Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;

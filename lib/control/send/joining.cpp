@@ -243,7 +243,7 @@ Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
     v1::JoinRequest request;
     request.set_instance(offer.instance());
     request.set_sender(sender_);
-    request.set_sender_name(member_.full_name());
+    request.set_sender_name(member_.options.name);
     *request.mutable_channel() = channel_to_proto(lease_->id);
     request.set_incarnation(lease_->incarnation);
     request.set_first_seq(state.next_seq);

@@ -164,6 +164,15 @@ SramBudget Controller::sram() const {
 }
 
 Result<ControllerReport> Controller::report() const {
+    return report_seen(nullptr);
+}
+
+Result<ControllerReport> Controller::report(const Caller& caller) const {
+    return report_seen(may_operate(caller) ? nullptr : &caller);
+}
+
+// Null: by who sees everything.
+Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
     const Guard lock(mutex_);
     ControllerReport report{.swaps = swaps_,
                             .swap_grace_periods = copy_barrier_.grace_periods(),
@@ -176,11 +185,14 @@ Result<ControllerReport> Controller::report() const {
                             .channels = {},
                             .tasks = {}};
     for (const auto& [id, channel] : channels_) {
+        if (caller != nullptr && !acts_for(*caller, id.host)) {
+            continue;
+        }
         const auto ports = attached(channel.ports);
         report.channels.push_back({id, channel.incarnation, ports.empty() ? "" : ports.front().name});
     }
     for (const auto& [instance, task] : tasks_) {
-        if (task.state == Task::State::kOpen) {
+        if (task.state == Task::State::kOpen && (caller == nullptr || caller->tenant == task.owner.tenant)) {
             auto part = report_task(instance, task);
             ASK_PASS(part);
             report.tasks.push_back(std::move(*part));
@@ -189,13 +201,14 @@ Result<ControllerReport> Controller::report() const {
     return report;
 }
 
-Result<std::vector<TaskReport>> Controller::report_tasks(std::span<const std::uint64_t> instances) const {
+Result<std::vector<TaskReport>> Controller::report_tasks(const Caller& caller,
+                                                         std::span<const std::uint64_t> instances) const {
     const Guard lock(mutex_);
     std::vector<TaskReport> reports;
     for (const std::uint64_t instance : instances) {
-        const auto task = tasks_.find(instance);
-        if (task != tasks_.end() && task->second.state == Task::State::kOpen) {
-            auto part = report_task(instance, task->second);
+        const Task* const task = find_own(caller, instance);
+        if (task != nullptr && task->state == Task::State::kOpen) {
+            auto part = report_task(instance, *task);
             ASK_PASS(part);
             reports.push_back(std::move(*part));
         }

@@ -26,6 +26,7 @@
 #include "lib/control/switch/lease_clock.h"
 #include "lib/control/switch/sram.h"
 #include "lib/control/switch/store.h"
+#include "lib/rpc/owner.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/types.h"
 
@@ -134,36 +135,44 @@ class Controller {
         std::string port;               // that the host is behind
         std::uint32_t incarnation = 0;  // registered now
     };
-    // In place of `replaces` (0: of none). If another is registered, changes nothing and returns that one;
-    // but `incarnation` itself may be registered already.
-    Result<Registration> register_channel(const ChannelId& channel, std::uint32_t incarnation,
-                                          std::uint32_t replaces);
-    Result<> unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
-    Result<TaskGrant> open_task(const TaskRequest& request);
-    Result<> join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                       const CheckSecret& secret);
+    // Channels are for whoever acts for their host; else kDenied. In place of `replaces` (0: of none). If
+    // another is registered, changes nothing and returns that one; but `incarnation` itself may be registered
+    // already.
+    Result<Registration> register_channel(const Caller& caller, const ChannelId& channel,
+                                          std::uint32_t incarnation, std::uint32_t replaces);
+    Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
+
+    // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not.
+    Result<TaskGrant> open_task(const Caller& caller, const TaskRequest& request);
+    Result<> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                       std::uint32_t incarnation, const CheckSecret& secret);
     // Restarts the leases; returns instances that are not open.
-    std::vector<std::uint64_t> renew(std::span<const std::uint64_t> instances);
+    std::vector<std::uint64_t> renew(const Caller& caller, std::span<const std::uint64_t> instances);
     // What has been done so far for those of the instances that are open.
-    Result<std::vector<TaskReport>> report_tasks(std::span<const std::uint64_t> instances) const;
+    Result<std::vector<TaskReport>> report_tasks(const Caller& caller,
+                                                 std::span<const std::uint64_t> instances) const;
     // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
     // nobody writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task
     // is in another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's
     // copy.
-    Result<FetchSource> begin_fetch(std::uint64_t instance, std::uint64_t epoch);
-    Result<FetchSource> close_epoch(std::uint64_t instance, std::uint64_t epoch);
+    Result<FetchSource> begin_fetch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
+    Result<FetchSource> close_epoch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
     Result<> end_fetch(std::uint64_t instance, const FetchSource& source) const;
     // The receiver has a closed epoch's copy: returns once it is blank.
-    Result<> confirm(std::uint64_t instance, std::uint64_t epoch);
+    Result<> confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
     Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
-    // Returns once region and indices are given back; waits for a step of a swap that is under way.
-    Result<> close_task(std::uint64_t instance);
+    // Also for operators. Returns once region and indices are given back; waits for a step of a swap that is
+    // under way.
+    Result<> close_task(const Caller& caller, std::uint64_t instance);
     // For tasks that are opened from now on, and leases that are renewed; budget and barrier stay as they
     // are.
     void change_limits(const ControllerLimits& limits);
     // Closes tasks that nobody renewed. Call at least every second: leases run by these calls (LeaseClock).
     void expire_leases();
 
+    // Tasks of the caller's tenant, channels of its hosts; of everybody to who may operate the switch.
+    Result<ControllerReport> report(const Caller& caller) const;
+    // Of everybody: for this process.
     Result<ControllerReport> report() const;
     [[nodiscard]] SramBudget sram() const;
     // One value per enum ask_counter, all CPUs together.
@@ -188,6 +197,7 @@ class Controller {
         State state = State::kOpening;
         std::string id;
         std::string receiver;
+        Owner owner;
         std::uint32_t index = 0;
         ask_task entry{};        // as it stands in the map, but for swap and copy
         std::uint64_t sram = 0;  // bytes taken from the budget
@@ -231,8 +241,8 @@ class Controller {
     void evict_cut_flow();
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
-    Result<bool> is_joined(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                           const ask_check_key& key) const;
+    Result<bool> is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                           std::uint32_t incarnation, const ask_check_key& key) const;
     Result<ask_flow_stats> flow_stats(std::uint32_t index) const;
 
     // Tasks (controller_tasks.cpp).
@@ -246,7 +256,8 @@ class Controller {
     [[nodiscard]] Result<> check_region(const TaskRequest& request, const Plan& plan) const;
     [[nodiscard]] std::uint32_t choose_aggregators(const TaskRequest& request, ask_policy policy) const;
     Result<Plan> plan_region(const TaskRequest& request) const;
-    Result<std::optional<TaskGrant>> find_open(Lock& lock, const TaskRequest& request);
+    Result<std::optional<TaskGrant>> find_open(Lock& lock, const Caller& caller, const TaskRequest& request);
+    [[nodiscard]] const Task* find_own(const Caller& caller, std::uint64_t instance) const;
     Result<> build_task(std::uint64_t instance, Task& task) const;
     Result<> build_region(Task& task) const;
     Result<> build_heats(Task& task) const;
@@ -260,7 +271,7 @@ class Controller {
     [[nodiscard]] std::uint64_t load_swap(const Task& task) const;
     void store_swap(const Task& task, std::uint64_t word) const;
     void flip(const Task& task, std::uint64_t epoch) const;
-    Result<Task*> find_settled(Lock& lock, std::uint64_t instance);
+    Result<Task*> find_settled(Lock& lock, const Caller& caller, std::uint64_t instance);
     void end_step(Task& task);
     Result<> map_region(Task& task) const;
     Result<FetchSource> source_of(Task& task, std::uint64_t epoch) const;
@@ -277,6 +288,7 @@ class Controller {
     std::optional<std::uint32_t> take(Lock& lock, IndexPool& pool);
 
     [[nodiscard]] LeaseClock::Time lease_now() const { return lease_clock_.now(Clock::now()); }
+    Result<ControllerReport> report_seen(const Caller* caller) const;
     Result<TaskReport> report_task(std::uint64_t instance, const Task& task) const;
 
     // The reclaimer's thread (controller.cpp).

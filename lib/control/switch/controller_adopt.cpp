@@ -77,6 +77,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     task.state = Task::State::kOpen;
     task.id = id;
     task.receiver = text_of((*meta)->receiver);
+    task.owner = {text_of((*meta)->tenant), ntohl((*meta)->owner)};
     task.index = (*meta)->index;
     task.entry = **entry;
     auto pinned = adopt_task_memory(task);

@@ -52,6 +52,14 @@ Result<> check_channel(const ChannelId& channel, std::uint32_t incarnation) {
     return {};
 }
 
+Result<> check_own_channel(const Caller& caller, const ChannelId& channel) {
+    if (acts_for(caller, channel.host)) {
+        return {};
+    }
+    return Error(Errc::kDenied,
+                 channel_name(channel) + " is for its own host to register, not for " + describe(caller));
+}
+
 std::string hex(std::uint32_t value) {
     return fmt::format("{:08x}", value);
 }
@@ -93,10 +101,11 @@ Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel
     return {};
 }
 
-Result<Controller::Registration> Controller::register_channel(const ChannelId& channel,
+Result<Controller::Registration> Controller::register_channel(const Caller& caller, const ChannelId& channel,
                                                               std::uint32_t incarnation,
                                                               std::uint32_t replaces) {
     ASK_PASS(check_channel(channel, incarnation));
+    ASK_PASS(check_own_channel(caller, channel));
     const auto port = store_.route_to(channel.host);
     ASK_TRY(port, "register " + channel_name(channel));
 
@@ -153,7 +162,9 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
     return Registration{port->name, incarnation};
 }
 
-Result<> Controller::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
+Result<> Controller::unregister_channel(const Caller& caller, const ChannelId& channel,
+                                        std::uint32_t incarnation) {
+    ASK_PASS(check_own_channel(caller, channel));
     const Guard lock(mutex_);
     const auto it = channels_.find(channel);
     if (it == channels_.end() || it->second.incarnation != incarnation) {
@@ -255,10 +266,10 @@ void Controller::evict_cut_flow() {
 }
 
 // True: joined under this key already. False: may join. An error says why it may not.
-Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& channel,
+Result<bool> Controller::is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
                                    std::uint32_t incarnation, const ask_check_key& key) const {
-    const auto task = tasks_.find(instance);
-    if (task == tasks_.end() || task->second.state != Task::State::kOpen) {
+    const Task* const task = find_own(caller, instance);
+    if (task == nullptr || task->state != Task::State::kOpen) {
         return Error(Errc::kUnknown,
                      "no task with instance " + std::to_string(instance) + " is open on this switch");
     }
@@ -279,7 +290,7 @@ Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& chan
     ASK_TRY(entry, channel_name(channel));
     if (!*entry || std::memcmp(&(*entry)->key, &key, sizeof(key)) != 0) {
         return Error(Errc::kExists,
-                     channel_name(channel) + " has joined task " + task->second.id + " under another secret");
+                     channel_name(channel) + " has joined task " + task->id + " under another secret");
     }
     return true;
 }
@@ -342,13 +353,13 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     return {};
 }
 
-Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                               const CheckSecret& secret) {
+Result<> Controller::join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                               std::uint32_t incarnation, const CheckSecret& secret) {
     ask_flow entry{};
     const __u64 words[] = {secret[0], secret[1]};
     ask_check_expand(static_cast<const __u64*>(words), &entry.key);
     Lock lock(mutex_);
-    auto joined = is_joined(instance, channel, incarnation, entry.key);
+    auto joined = is_joined(caller, instance, channel, incarnation, entry.key);
     if (!joined.ok() || *joined) {
         return joined.ok() ? Result<>() : Result<>(std::move(joined).error());
     }
@@ -364,7 +375,7 @@ Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel,
         const auto carried = make_room_to_carry(lock, instance, *index);
         ASK_PASS(carried);
         // take() and the line above may have let another request in.
-        auto again = is_joined(instance, channel, incarnation, entry.key);
+        auto again = is_joined(caller, instance, channel, incarnation, entry.key);
         ASK_TRY(again, "join");
         if (!*again) {
             ASK_PASS(write_flow({instance, channel}, {*index, *carried}, entry));

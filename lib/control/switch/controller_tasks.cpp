@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tasks of the controller: regions, leases, fetching.
+#include <arpa/inet.h>
 #include <endian.h>
 
 #include <algorithm>
@@ -156,9 +157,16 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
     return Plan{.no_region_reason = fits.error().text()};
 }
 
+// Null also if it is another's: who asks is to learn nothing of it.
+const Controller::Task* Controller::find_own(const Caller& caller, std::uint64_t instance) const {
+    const auto it = tasks_.find(instance);
+    return it == tasks_.end() || !owns(caller, it->second.owner) ? nullptr : &it->second;
+}
+
 // The grant, if the instance is open. Nothing: neither instance nor id is in use. Waits for tasks on their
 // way in or out.
-Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskRequest& request) {
+Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller& caller,
+                                                       const TaskRequest& request) {
     const auto conflicts = [&](const auto& item) {
         return item.first == request.instance || item.second.id == request.id;
     };
@@ -174,6 +182,10 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskReq
         return std::optional<TaskGrant>();
     }
     const auto& [instance, task] = *it;
+    if (instance == request.instance && !owns(caller, task.owner)) {
+        return Error(Errc::kExists, "task " + request.id + ": instance " + std::to_string(instance) +
+                                        " cannot be had: draw another");
+    }
     if (instance != request.instance) {
         return Error(Errc::kExists, "task id " + request.id + " is in use on this switch by receiver " +
                                         task.receiver + " (instance " + std::to_string(instance) +
@@ -188,10 +200,12 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskReq
     return std::optional<TaskGrant>(grant_of(task));
 }
 
-Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
+Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest& request) {
     ASK_PASS(check_request(request));
+    auto owner = owner_for(caller, request.receiver);
+    ASK_TRY(owner, "task " + request.id);
     Lock lock(mutex_);
-    auto open = find_open(lock, request);
+    auto open = find_open(lock, caller, request);
     ASK_PASS(open);
     if (*open) {
         return **open;
@@ -200,6 +214,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     Task& task = tasks_[request.instance];
     task.id = request.id;
     task.receiver = request.receiver;
+    task.owner = *std::move(owner);
     const auto undo = [&](Error error) {
         tasks_.erase(request.instance);
         settled_.notify_all();
@@ -315,20 +330,22 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     meta.region_aggregators = task.entry.aggregators * task.entry.copies;
     copy_text(task.id, meta.id);
     copy_text(task.receiver, meta.receiver);
+    meta.owner = htonl(task.owner.host);
+    copy_text(task.owner.tenant, meta.tenant);
     const auto map = store_.create_meta(meta);
     ASK_PASS(map);
     return store_.pin(task.id, TaskPin::kMeta, **map);
 }
 
-std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> instances) {
+std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<const std::uint64_t> instances) {
     const Guard lock(mutex_);
     std::vector<std::uint64_t> unknown;
     for (const std::uint64_t instance : instances) {
-        const auto it = tasks_.find(instance);
-        if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
+        const Task* const task = find_own(caller, instance);
+        if (task == nullptr || task->state != Task::State::kOpen) {
             unknown.push_back(instance);
         } else {
-            it->second.expires = lease_now() + limits_.lease;
+            tasks_.at(instance).expires = lease_now() + limits_.lease;
         }
     }
     return unknown;
@@ -349,9 +366,12 @@ void Controller::retire_task(std::uint64_t instance, Task& task) {
     work_.notify_all();
 }
 
-Result<> Controller::close_task(std::uint64_t instance) {
+Result<> Controller::close_task(const Caller& caller, std::uint64_t instance) {
     Lock lock(mutex_);
-    const auto find = [&] { return tasks_.find(instance); };
+    const auto find = [&] {
+        const bool may = caller.role_operator || find_own(caller, instance) != nullptr;
+        return may ? tasks_.find(instance) : tasks_.end();
+    };
     wait_settled(lock,
                  [&] { return find() == tasks_.end() || find()->second.state != Task::State::kOpening; });
     if (find() == tasks_.end()) {
