@@ -12,9 +12,10 @@ readonly receiver_agent=198.18.3.2:4791 switch=198.18.1.1:4792
 # The stranger's channel: h1's address as a number, and a port that h1's agent does not use.
 readonly stranger_host=3323068674 stranger_port=49352
 
-# call TARGET METHOD JSON, from h1.
+# call TARGET METHOD JSON, from $caller.
+caller=h1
 call() {
-    on h1 "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
+    on "$caller" "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
 }
 
 # refused CODE TEXT TARGET METHOD JSON
@@ -152,7 +153,7 @@ never_finishes() {
             jq -r .state) == STATE_RUNNING ]] || fail "a sender that is heard of was given up"
     done
     ends_in 15 "$receiver"
-    expect "$scratch/never-recv" 10 'sender stranger has not been heard of for 3 s' "$receiver"
+    expect "$scratch/never-recv" 10 'sender stranger .198.18.1.2. has not been heard of for 3 s' "$receiver"
     call "$receiver_agent" Agent/Renew "$(jq -c '{instance, sender: "80"}' <<<"$offer")" | jq -e '.state == "STATE_FAILED"' \
         >/dev/null || fail "a sender that was given up is not told"
     call "$switch" Switch/UnregisterChannel "$(channel 3)" >/dev/null
@@ -193,7 +194,7 @@ agent_restarted() {
     receive former former --senders 1 --geometry default --aggregators 1024
     wait_for 10 opened h3 former
     look_up former
-    refused FAILED_PRECONDITION 'is registered with incarnation' "$receiver_agent" Agent/Join \
+    caller=h2 refused FAILED_PRECONDITION 'is registered with incarnation' "$receiver_agent" Agent/Join \
         "$(jq -c --argjson offer "$offer" '{channel, incarnation, instance: $offer.instance, sender: "81", first_seq: "1",
             sender_name: "former", registered: $offer.mark}' <<<"$old")"
     kill -INT "$receiver"
@@ -201,7 +202,72 @@ agent_restarted() {
     nothing_left "an agent that was restarted is not taken for its former self"
 }
 
+# What belongs to h2 and h3, by h1, which sees their instance and their channel on the wire: at the end of the task, when
+# nothing but LONG and FIN would be left, the same calls would cost all that the switch has added up.
+attacks() {
+    local task channel instance incarnation before
+    SEED=56 stream_task attacked attacked 10000
+    task=$(caller=sw call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "attacked")')
+    channel=$(caller=sw call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
+    instance=$(jq -c '{instance}' <<<"$task")
+    incarnation=$(jq .incarnation <<<"$channel")
+    before=$(jq .flows <<<"$task")
+
+    call "$switch" Switch/CloseTask "$instance" >/dev/null
+    refused ALREADY_EXISTS 'cannot be had' "$switch" Switch/OpenTask \
+        "$(jq -c '{id: "mine", instance, geometry, op, copies: 1, aggregators: 64}' <<<"$task")"
+    refused PERMISSION_DENIED '198.18.1.2 may not act for that host' "$switch" Switch/OpenTask \
+        "$(jq -c '{id, instance, geometry, op, copies: 1, aggregators: 64, receiver: "198.18.3.2:4791"}' <<<"$task")"
+    refused PERMISSION_DENIED 'for its own host to register' "$switch" Switch/UnregisterChannel \
+        "$(jq -c '{channel, incarnation}' <<<"$channel")"
+    refused PERMISSION_DENIED 'for its own host to register' "$switch" Switch/RegisterChannel \
+        "$(jq -c --argjson is "$incarnation" '{channel, incarnation: 5, replaces: $is}' <<<"$channel")"
+    # Its own channel, under a secret of its own.
+    call "$switch" Switch/RegisterChannel "$(channel 1)" >/dev/null
+    refused NOT_FOUND 'no task with instance' "$switch" Switch/JoinFlow \
+        "$(channel 1 | jq -c --argjson task "$instance" '. + $task + {secret: "AAAAAAAAAAAAAAAAAAAAAA=="}')"
+    refused NOT_FOUND 'no task with instance' "$switch" Switch/ConfirmCopy "$(jq -c '. + {epoch: "0"}' <<<"$instance")"
+    [[ $(call "$switch" Switch/RenewTasks "$(jq -c '{instances: [.instance]}' <<<"$instance")" | jq -c '[.unknown, .parts]') == \
+        "[[$(jq .instance <<<"$instance")],[]]" ]] || fail "who renews another's task is told of it"
+    look_up attacked
+    refused PERMISSION_DENIED 'not for 198.18.1.2 to join with' "$receiver_agent" Agent/Join \
+        "$(jq -c --argjson offer "$offer" '{channel, incarnation, instance: $offer.instance, sender: "81", first_seq: "1",
+            sender_name: "h2", registered: $offer.mark}' <<<"$channel")"
+
+    task=$(caller=sw call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "attacked")')
+    [[ $(jq .flows <<<"$task") == "$before" ]] || fail "a flow more, or less: $task"
+    feed 10001 30000
+    exec 9>&-
+    exact attacked
+    call "$switch" Switch/UnregisterChannel "$(channel 1)" >/dev/null
+    nothing_left "a host that makes the calls of others changes nothing"
+}
+
+# A task that names its senders, or gives them a token.
+members_only() {
+    head -c 24 /dev/urandom | base64 >"$scratch/token"
+    receive members-recv members --senders 1 --from 198.18.2.2 --token-file "$scratch/token"
+    printf 'k\t1\n' >"$scratch/one.tsv"
+    spawn "$scratch/outsider" h1 ask-send --task members --to h3 --deadline 10 "$scratch/one.tsv" </dev/null
+    expect "$scratch/outsider" 7 'task members on h3 is not for 198.18.1.2: .*--token-file' "$spawned"
+    spawn "$scratch/insider" h1 ask-send --task members --to h3 --token-file "$scratch/token" "$scratch/one.tsv" </dev/null
+    expect "$scratch/insider" 0 'task members: ' "$spawned"
+    exit_of "$receiver"
+    ((code == 0)) || fail "the receiver ended with $code: $(cat "$scratch/members-recv.err")"
+    receive named-recv members --senders 1 --from h2,198.18.2.2
+    spawn "$scratch/outsider" h1 env ASK_TOKEN="$(cat "$scratch/token")" \
+        ask-send --task members --to h3 --deadline 10 "$scratch/one.tsv" </dev/null
+    expect "$scratch/outsider" 7 'task members on h3 is not for 198.18.1.2' "$spawned"
+    spawn "$scratch/insider" h2 ask-send --task members --to h3 "$scratch/one.tsv" </dev/null
+    expect "$scratch/insider" 0 'task members: ' "$spawned"
+    exit_of "$receiver"
+    ((code == 0)) || fail "the receiver ended with $code: $(cat "$scratch/named-recv.err")"
+    nothing_left "a task takes whom it has named, or who shows its token"
+}
+
 deaths_lab --hosts 3
+attacks
+members_only
 joins_twice
 sends_for_a_task_that_is_over
 never_finishes

@@ -56,6 +56,29 @@ Result<> Receiving::choose_parameters() {
     return {};
 }
 
+// Names are resolved beside the session: that may take its time.
+Result<> Receiving::choose_members() {
+    if (request_.from_size() > static_cast<int>(ASK_MAX_SENDERS) || request_.token().size() > ASK_MAX_TOKEN) {
+        return Error(Errc::kUsage, "task " + request_.task_id() + ": at most " +
+                                       std::to_string(ASK_MAX_SENDERS) +
+                                       " hosts may be named, and a token has " +
+                                       std::to_string(ASK_MAX_TOKEN) + " bytes at most");
+    }
+    Membership& members = task_->members;
+    members.tenant = member_.options.tenant;
+    members.token = request_.token();
+    for (const std::string& name : request_.from()) {
+        auto found = run_beside(
+            io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(name); },
+            [this](Clock::time_point until) { return wait_and_handle(until); }, [] {});
+        ASK_PASS(found);
+        ASK_TRY(*found, "--from");
+        members.names.push_back(name);
+        members.hosts.push_back((*found)->address);
+    }
+    return {};
+}
+
 // A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
 template <typename Call>
 auto Receiving::ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*> {
@@ -148,6 +171,9 @@ Result<> Receiving::choose_geometry() {
 
 Result<> Receiving::open() {
     if (auto chosen = choose_parameters(); !chosen) {
+        return chosen;
+    }
+    if (auto chosen = choose_members(); !chosen) {
         return chosen;
     }
     if (auto added = member_.registry.add(task_); !added) {

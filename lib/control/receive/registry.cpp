@@ -226,7 +226,7 @@ void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
     --waits_;
 }
 
-Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& /*caller*/, const v1::LookupRequest& request) {
+Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::LookupRequest& request) {
     const std::string& id = request.task_id();
     if (auto valid = check_task_id(id); !valid) {
         return std::move(valid).error();
@@ -246,6 +246,9 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& /*caller*/, const v1::
     const auto until = held_until(request.wait_ms());
     hold_back(lock, until, [&] { return find() != nullptr; });
     const auto early = find();
+    if (early && !may_join(early->members, caller, request.token())) {
+        return not_for(*early, caller);
+    }
     if (early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
                            early->senders_expected, Clock::now());
@@ -262,6 +265,9 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& /*caller*/, const v1::
     }
     if (!found || opening(found)) {
         return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+    }
+    if (!may_join(found->members, caller, request.token())) {
+        return not_for(*found, caller);
     }
     const ReceiveTask& task = *found;
     v1::TaskOffer offer;
@@ -342,6 +348,17 @@ Error TaskRegistry::failed_locked(const ReceiveTask& task) const {
     return {Errc::kAborted, "task " + task.id + " has ended" + (error.empty() ? "" : ": " + error)};
 }
 
+// Other tenants are not told that there is such a task.
+Error TaskRegistry::not_for(const ReceiveTask& task, const Caller& caller) const {
+    if (caller.tenant != task.members.tenant) {
+        return {Errc::kUnknown, "no task " + task.id + " on " + options_.host_name};
+    }
+    return {Errc::kDenied, "task " + task.id + " on " + options_.host_name + " is not for " +
+                               ask::describe(caller) +
+                               ": its ask-recv has named other hosts (--from), or wants its token (ask-send "
+                               "--token-file)"};
+}
+
 v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSender& sender) const {
     v1::JoinReply reply;
     reply.set_secret(secret_to_bytes(sender.flow.secret));
@@ -386,6 +403,9 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     }
     const milliseconds asked(request.wait_ms());
     const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
+    if (!may_join(task->members, caller, request.token())) {
+        return not_for(*task, caller);
+    }
     ASK_TRY(check_caller(caller, request), "task " + task->id);
     if (sender_of(*task, request.sender()) != nullptr) {
         // A repeat: the first call may still be at work.

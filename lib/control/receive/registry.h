@@ -20,6 +20,7 @@
 #include "lib/control/member/switch_port.h"
 #include "lib/control/member/workers_port.h"
 #include "lib/control/receive/kept_results.h"
+#include "lib/control/receive/membership.h"
 #include "lib/control/receive/sample_box.h"
 #include "lib/control/receive/task_switch.h"
 #include "lib/rpc/owner.h"
@@ -73,6 +74,7 @@ struct ReceiveTask {
     std::string note;
     std::shared_ptr<Mailbox> mailbox;
     Clock::time_point opened = Clock::now();
+    Membership members;
     CheckSecret root{random_u64(), random_u64()};  // what its flows' secrets are drawn from
 
     // Guarded by the registry's mutex.
@@ -169,6 +171,7 @@ class TaskRegistry {
     Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
     [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
+    [[nodiscard]] Error not_for(const ReceiveTask& task, const Caller& caller) const;
 
     const Options options_;
     WorkersPort* const workers_;

@@ -642,3 +642,74 @@ TEST_CASE("what a sender calls itself stands beside what is proved of it") {
     CHECK(name_of(3, "h1", caller) == "h1 (198.18.1.2)");
     CHECK(name_of(4, "h2", caller) == "h2 (h1 (198.18.1.2))");
 }
+
+TEST_CASE("a task takes whom its receiver has named, or who shows its token, and tells the others so") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 8);
+    task->members.hosts = {7};
+    const auto asks = [&](const Caller& caller, const std::string& token) {
+        auto look = lookup("wc");
+        look.set_token(token);
+        auto join = Fixture::request(11, task->senders.size() + 1, *caller.ipv4);
+        join.set_token(token);
+        const auto offer = fixture.registry.look_up(caller, look);
+        const auto joined = fixture.registry.join(caller, join);
+        CHECK(offer.ok() == joined.ok());
+        CHECK((offer.ok() || offer.error().code() == joined.error().code()));
+        return joined.ok() ? Errc::kInternal : joined.error().code();
+    };
+    const std::string token = "sixteen bytes of";
+    constexpr Errc kTaken = Errc::kInternal;
+    task->members.names = {"h7"};
+    CHECK(asks(caller_at(7), "") == kTaken);
+    CHECK(asks(caller_at(8), "") == Errc::kDenied);
+    CHECK(asks(caller_at(8), token) == Errc::kDenied);
+    Caller named = caller_at(9);
+    named.verified = true;
+    named.own_ipv4 = {9};
+    named.names = {"h7"};
+    CHECK(asks(named, "") == kTaken);
+    // One without a certificate is not asked for its name.
+    task->members.token = token;
+    CHECK(asks(caller_at(7), "") == kTaken);
+    CHECK(asks(caller_at(8), token) == kTaken);
+    CHECK(asks(caller_at(8), token + "!") == Errc::kDenied);
+    CHECK(asks(caller_at(8), token.substr(1)) == Errc::kDenied);
+    CHECK(asks(caller_at(8), token + token) == Errc::kDenied);
+    CHECK(asks(caller_at(8), "") == Errc::kDenied);
+    task->members.hosts.clear();
+    task->members.names.clear();
+    CHECK(asks(caller_at(7), "") == Errc::kDenied);
+    CHECK(asks(caller_at(7), token) == kTaken);
+}
+
+TEST_CASE(
+    "a task is for its receiver's tenant, unless it names others, and other tenants hear nothing of it") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 2);
+    task->members.tenant = "search";
+    Caller own = caller_at(7);
+    own.verified = true;
+    own.own_ipv4 = {7};
+    own.tenant = "search";
+    Caller other = own;
+    other.tenant = "ads";
+    CHECK(fixture.registry.look_up(own, lookup("wc")).ok());
+    for (const Caller& stranger : {other, caller_at(7)}) {
+        const auto offer = fixture.registry.look_up(stranger, lookup("wc"));
+        REQUIRE_FALSE(offer.ok());
+        auto none = fixture.registry.look_up(stranger, lookup("wd"));
+        CHECK(offer.error().code() == none.error().code());
+        CHECK(offer.error().text() == "no task wc on h4");
+        CHECK(none.error().text() == "no task wd on h4");
+        CHECK(fixture.registry.join(stranger, Fixture::request(11, 1)).error().code() == Errc::kUnknown);
+    }
+    task->members.hosts = {7};
+    CHECK(fixture.registry.join(other, Fixture::request(11, 1)).ok());
+    // Which is the other tenant's now, whoever comes from there later.
+    v1::RenewRequest renew;
+    renew.set_instance(11);
+    renew.set_sender(1);
+    CHECK(fixture.registry.renew(own, renew)->state() == v1::Outcome::STATE_UNKNOWN);
+    CHECK(fixture.registry.renew(other, renew)->state() == v1::Outcome::STATE_RUNNING);
+}
