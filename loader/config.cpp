@@ -58,6 +58,14 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "Aggregators of an AA, at most, where a task does not say");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,
                   "A task that its receiver does not renew for so long is taken back");
+    table.integer("quota_tasks", &config->quota_tasks, 0, ASK_MAX_TASKS,
+                  "Tasks of one tenant, or of a host without one; 0: seven eighths of max_tasks");
+    table.integer("quota_channels", &config->quota_channels, 0, ASK_MAX_CHANNELS,
+                  "Its channels; 0: seven eighths of max_channels");
+    table.integer("quota_flows", &config->quota_flows, 0, ASK_MAX_FLOWS,
+                  "Flows of its tasks; 0: seven eighths of max_flows");
+    table.integer("quota_sram_kib", &config->quota_sram_kib, 0, 1 << 24,
+                  "SRAM of all these, KiB; 0: seven eighths of sram_kib");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");
     table.command("unload", &config->unload, "Detach the program, remove everything pinned, and exit");
     table.command("unload_on_exit", &config->unload_on_exit,

@@ -29,6 +29,11 @@ struct SwitchConfig {
     std::uint32_t max_tasks = 64;
     std::uint32_t aggregators = 32768;  // per AA, at most, where a task does not say
     std::uint32_t lease_seconds = 30;
+    // Of one tenant, or host without one; 0: seven eighths of what there is.
+    std::uint32_t quota_tasks = 0;
+    std::uint32_t quota_channels = 0;
+    std::uint32_t quota_flows = 0;
+    std::uint32_t quota_sram_kib = 0;
     std::string log_level = "info";
     bool unload = false;
     bool unload_on_exit = false;

@@ -117,6 +117,10 @@ ControllerLimits limits_of(const SwitchConfig& config) {
             .allow_over_budget = config.allow_over_budget,
             .aggregators = config.aggregators,
             .lease = std::chrono::seconds(config.lease_seconds),
+            .quota = {.tasks = config.quota_tasks,
+                      .channels = config.quota_channels,
+                      .flows = config.quota_flows,
+                      .sram_bytes = std::uint64_t{config.quota_sram_kib} * 1024},
             .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()};
 }
 
@@ -125,7 +129,9 @@ void reload(Setup& setup, Controller& controller) {
     SwitchConfig fresh;
     ConfigSnapshot now;
     const auto read = read_config(setup.argc, setup.argv, &fresh, &now);
-    if (!take_reload(read, now, {"log_level", "lease_seconds", "allow_over_budget", "aggregators"},
+    if (!take_reload(read, now,
+                     {"log_level", "lease_seconds", "allow_over_budget", "aggregators", "quota_tasks",
+                      "quota_channels", "quota_flows", "quota_sram_kib"},
                      &setup.snapshot)) {
         return;
     }

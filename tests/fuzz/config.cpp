@@ -79,6 +79,9 @@ void check(const SwitchConfig& config) {
     require(within(config.max_tasks, 1U, 4096U), "max_tasks");
     require(within(config.aggregators, 1U, ASK_MAX_AGGREGATORS), "aggregators");
     require(within(config.lease_seconds, 1U, 3600U), "lease_seconds");
+    require(config.quota_tasks <= 4096U && config.quota_channels <= 65536U, "quota_tasks, quota_channels");
+    require(config.quota_flows <= 1U << 20 && config.quota_sram_kib <= 1U << 24,
+            "quota_flows, quota_sram_kib");
     require(!config.unload && !config.unload_on_exit, "commands are not taken from the file");
     require(is_host_port(config.listen), "listen");
     require(config.metrics.empty() || is_host_port(config.metrics), "metrics");

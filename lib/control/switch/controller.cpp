@@ -20,7 +20,11 @@ Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
       channel_pool_(store.meta().max_channels),
       flow_pool_(store.meta().max_flows),
       task_pool_(store.meta().max_tasks),
-      sram_(limits.sram_bytes) {}
+      sram_(limits.sram_bytes),
+      quotas_(limits.quota, {.tasks = store.meta().max_tasks,
+                             .channels = store.meta().max_channels,
+                             .flows = store.meta().max_flows,
+                             .sram_bytes = limits.sram_bytes}) {}
 
 Result<std::unique_ptr<Controller>> Controller::create(SwitchStore& store, const ControllerLimits& limits) {
     std::unique_ptr<Controller> controller(new Controller(store, limits));
@@ -129,9 +133,8 @@ void Controller::finish_reclaim(const Garbage& batch) {
     for (const std::uint64_t instance : batch.tasks) {
         const auto it = tasks_.find(instance);
         task_pool_.reclaim(it->second.index);
-        sram_.give_back(it->second.sram);
         store_.give_back_program(it->second.entry.program);
-        tasks_.erase(it);
+        drop_task(instance);
     }
     settled_.notify_all();
 }

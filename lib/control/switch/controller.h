@@ -24,6 +24,7 @@
 #include "lib/control/switch/copy_barrier.h"
 #include "lib/control/switch/index_pool.h"
 #include "lib/control/switch/lease_clock.h"
+#include "lib/control/switch/quota.h"
 #include "lib/control/switch/sram.h"
 #include "lib/control/switch/store.h"
 #include "lib/rpc/owner.h"
@@ -37,6 +38,7 @@ struct ControllerLimits {
     bool allow_over_budget = false;
     std::uint32_t aggregators = 32768;  // of an AA, at most, where a task does not say
     std::chrono::seconds lease{30};
+    SwitchUse quota{};      // of one tenant, or host without one
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
 
@@ -152,9 +154,9 @@ class Controller {
     Result<std::vector<TaskReport>> report_tasks(const Caller& caller,
                                                  std::span<const std::uint64_t> instances) const;
     // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
-    // nobody writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task
-    // is in another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's
-    // copy.
+    // nobody writes any more, and for operators who look; close_epoch() first makes the other copy the one in
+    // use. kUnsupported: the task is in another epoch. end_fetch() fails if what was read was not, or not all
+    // the time, that epoch's copy.
     Result<FetchSource> begin_fetch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
     Result<FetchSource> close_epoch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
     Result<> end_fetch(std::uint64_t instance, const FetchSource& source) const;
@@ -184,6 +186,7 @@ class Controller {
     struct Channel {
         std::uint32_t index = 0;
         std::uint32_t incarnation = 0;
+        Owner owner;
         ask_ports ports{};       // as they stand in the map
         Clock::time_point used;  // registered, or a flow joined or left
     };
@@ -234,6 +237,10 @@ class Controller {
                            const ask_ports& ports) const;
     [[nodiscard]] std::vector<AttachedPort> attached(const ask_ports& ports) const;
     Result<> drop_channel(const ChannelId& channel);
+    void add_channel(const ChannelId& id, Channel channel);
+    Result<> check_room_for_channel(const Owner& owner);
+    Result<> check_room_for_flow(const Task& task);
+    void add_flow(const FlowKey& key, const Flow& flow);
     Result<> cut_flows_of_channel(const ChannelId& channel);
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
@@ -253,9 +260,11 @@ class Controller {
         std::string no_region_reason;
     };
     [[nodiscard]] ask_policy choose_policy(const TaskRequest& request) const;
-    [[nodiscard]] Result<> check_region(const TaskRequest& request, const Plan& plan) const;
-    [[nodiscard]] std::uint32_t choose_aggregators(const TaskRequest& request, ask_policy policy) const;
-    Result<Plan> plan_region(const TaskRequest& request) const;
+    [[nodiscard]] Result<> check_region(const Owner& owner, const TaskRequest& request,
+                                        const Plan& plan) const;
+    [[nodiscard]] std::uint32_t choose_aggregators(const Owner& owner, const TaskRequest& request,
+                                                   ask_policy policy) const;
+    Result<Plan> plan_region(const Owner& owner, const TaskRequest& request) const;
     Result<std::optional<TaskGrant>> find_open(Lock& lock, const Caller& caller, const TaskRequest& request);
     [[nodiscard]] const Task* find_own(const Caller& caller, std::uint64_t instance) const;
     Result<> build_task(std::uint64_t instance, Task& task) const;
@@ -264,6 +273,8 @@ class Controller {
     static std::uint64_t sram_of(const ask_task& entry);
     static std::uint64_t sram_of_flow(const ask_task& entry);
     static TaskGrant grant_of(const Task& task);
+    void set_sram(Task& task, std::uint64_t bytes);
+    void drop_task(std::uint64_t instance);
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
 
@@ -271,7 +282,9 @@ class Controller {
     [[nodiscard]] std::uint64_t load_swap(const Task& task) const;
     void store_swap(const Task& task, std::uint64_t word) const;
     void flip(const Task& task, std::uint64_t epoch) const;
-    Result<Task*> find_settled(Lock& lock, const Caller& caller, std::uint64_t instance);
+    enum class Whose : std::uint8_t { kOwn, kAnybodysForOperators };
+    Result<Task*> find_settled(Lock& lock, const Caller& caller, std::uint64_t instance,
+                               Whose whose = Whose::kOwn);
     void end_step(Task& task);
     Result<> map_region(Task& task) const;
     Result<FetchSource> source_of(Task& task, std::uint64_t epoch) const;
@@ -310,6 +323,7 @@ class Controller {
     IndexPool flow_pool_;
     IndexPool task_pool_;
     SramBudget sram_;
+    Quotas quotas_;
     std::map<ChannelId, Channel> channels_;
     std::map<FlowKey, Flow> flows_;
     LeaseClock lease_clock_;

@@ -87,8 +87,8 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
-    task.sram = sram_of(task.entry);
-    sram_.take(task.sram);
+    quotas_.take(task.owner, {.tasks = 1});
+    set_sram(task, sram_of(task.entry));
     task.expires = lease_now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
     return true;
@@ -146,9 +146,10 @@ Result<> Controller::adopt_channels() {
             ASK_PASS(store_.channel_ids().erase(key));
             continue;
         }
-        channels_[{ntohl(key.host), ntohs(key.port)}] = {**index, ntohl((*entry)->incarnation),
-                                                         (*entry)->ports, Clock::now()};
-        sram_.take(channel_bytes());
+        // Of which tenant is not pinned: until it is registered anew, it counts for its host alone.
+        add_channel(
+            {ntohl(key.host), ntohs(key.port)},
+            {**index, ntohl((*entry)->incarnation), {{}, ntohl(key.host)}, (*entry)->ports, Clock::now()});
     }
     return {};
 }
@@ -172,8 +173,7 @@ Result<> Controller::adopt_flows() {
             ASK_PASS(store_.flow_ids().erase(key));
             continue;
         }
-        flows_[{be64toh(key.task), channel}] = {**index, sram_of_flow(task->second.entry)};
-        sram_.take(sram_of_flow(task->second.entry));
+        add_flow({be64toh(key.task), channel}, {**index, sram_of_flow(task->second.entry)});
     }
     return {};
 }

@@ -128,6 +128,11 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
     if (*registered) {
         return **registered;
     }
+    const Owner owner{caller.tenant, channel.host};
+    const auto room = [&] {
+        return channels_.contains(channel) ? Result<>() : check_room_for_channel(owner);
+    };
+    ASK_TRY(room(), "register " + channel_name(channel));
     if (!channel_pool_.has_free() && !channel_pool_.has_retired()) {
         evict_idle_channel();
     }
@@ -138,9 +143,10 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
     }
     // take() may have let another request in.
     registered = settled();
-    auto written = !registered.ok() || *registered
-                       ? Result<>()
-                       : write_channel(*index, channel, incarnation, ports_of(*port));
+    auto written = !registered.ok() || *registered ? Result<>() : room();
+    if (written.ok() && registered.ok() && !*registered) {
+        written = write_channel(*index, channel, incarnation, ports_of(*port));
+    }
     if (written.ok() && registered.ok() && !*registered) {
         written = drop_channel(channel);
     }
@@ -155,8 +161,7 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
         ASK_PASS(registered);
         return **registered;
     }
-    channels_[channel] = {*index, incarnation, ports_of(*port), Clock::now()};
-    sram_.take(channel_bytes());
+    add_channel(channel, {*index, incarnation, owner, ports_of(*port), Clock::now()});
     spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
                  port->name);
     return Registration{port->name, incarnation};
@@ -175,6 +180,43 @@ Result<> Controller::unregister_channel(const Caller& caller, const ChannelId& c
     return {};
 }
 
+void Controller::add_channel(const ChannelId& id, Channel channel) {
+    sram_.take(channel_bytes());
+    quotas_.take(channel.owner, {.channels = 1, .sram_bytes = channel_bytes()});
+    channels_[id] = std::move(channel);
+}
+
+// Of the SRAM that is free, and of what its owner may have.
+Result<> Controller::check_room_for_channel(const Owner& owner) {
+    if (limits_.allow_over_budget) {
+        return quotas_.check(owner, {.channels = 1});
+    }
+    ASK_PASS(quotas_.check(owner, {.channels = 1, .sram_bytes = channel_bytes()}));
+    if (sram_.left() < channel_bytes()) {
+        evict_idle_channel();
+    }
+    return sram_.check_bytes("a channel", channel_bytes());
+}
+
+// The same of a flow of the task.
+Result<> Controller::check_room_for_flow(const Task& task) {
+    const std::uint64_t bytes = sram_of_flow(task.entry);
+    if (limits_.allow_over_budget) {
+        return quotas_.check(task.owner, {.flows = 1});
+    }
+    ASK_PASS(quotas_.check(task.owner, {.flows = 1, .sram_bytes = bytes}));
+    if (sram_.left() < bytes) {
+        evict_cut_flow();
+    }
+    return sram_.check_bytes("what packets of a flow carry", bytes);
+}
+
+void Controller::add_flow(const FlowKey& key, const Flow& flow) {
+    sram_.take(flow.sram);
+    quotas_.take(tasks_.at(key.first).owner, {.flows = 1, .sram_bytes = flow.sram});
+    flows_[key] = flow;
+}
+
 // Nothing leads to the channel afterwards. Fine if it is not registered.
 Result<> Controller::drop_channel(const ChannelId& channel) {
     const auto it = channels_.find(channel);
@@ -185,6 +227,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
     ASK_TRY(store_.channel_ids().erase(channel_key(channel)), channel_name(channel));
     channel_pool_.retire(it->second.index);
     sram_.give_back(channel_bytes());
+    quotas_.give_back(it->second.owner, {.channels = 1, .sram_bytes = channel_bytes()});
     garbage_.channels.push_back(it->second.index);
     channels_.erase(it);
     work_.notify_all();
@@ -196,6 +239,7 @@ Result<> Controller::drop_flow(const FlowKey& key) {
     ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
     flow_pool_.retire(it->second.index);
     sram_.give_back(it->second.sram);
+    quotas_.give_back(tasks_.at(key.first).owner, {.flows = 1, .sram_bytes = it->second.sram});
     garbage_.flows.push_back(it->second.index);
     flows_.erase(it);
     if (const auto channel = channels_.find(key.second); channel != channels_.end()) {
@@ -348,8 +392,7 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     ASK_TRY(store_.flows().set(flow.index, entry), "join");
     ASK_TRY(store_.flow_stats().zero(flow.index), "join");
     ASK_TRY(store_.flow_ids().set(flow_key(key.first, key.second), flow.index), "join");
-    flows_[key] = flow;
-    sram_.take(flow.sram);
+    add_flow(key, flow);
     return {};
 }
 
@@ -363,6 +406,10 @@ Result<> Controller::join_flow(const Caller& caller, std::uint64_t instance, con
     if (!joined.ok() || *joined) {
         return joined.ok() ? Result<>() : Result<>(std::move(joined).error());
     }
+    const auto room = [&] {
+        return flows_.contains({instance, channel}) ? Result<>() : check_room_for_flow(tasks_.at(instance));
+    };
+    ASK_TRY(room(), "join task " + tasks_.at(instance).id);
     if (!flow_pool_.has_free() && !flow_pool_.has_retired()) {
         evict_cut_flow();
     }
@@ -378,6 +425,7 @@ Result<> Controller::join_flow(const Caller& caller, std::uint64_t instance, con
         auto again = is_joined(caller, instance, channel, incarnation, entry.key);
         ASK_TRY(again, "join");
         if (!*again) {
+            ASK_TRY(room(), "join");
             ASK_PASS(write_flow({instance, channel}, {*index, *carried}, entry));
         }
         return !*again;

@@ -97,7 +97,7 @@ TaskGrant Controller::grant_of(const Task& task) {
             .policy = static_cast<ask_policy>(task.entry.policy)};
 }
 
-Result<> Controller::check_region(const TaskRequest& request, const Plan& plan) const {
+Result<> Controller::check_region(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
     const std::uint32_t sets = store_.meta().memory == ASK_MEMORY_PIPELINES ? store_.meta().possible_cpus : 1;
     constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
     if (Wide{sets} * request.geometry.aas() * plan.aggregators > kMaxWords) {
@@ -106,12 +106,15 @@ Result<> Controller::check_region(const TaskRequest& request, const Plan& plan) 
     if (limits_.allow_over_budget) {
         return {};
     }
-    return sram_.check(request.geometry, plan.aggregators, heats_of(request, plan.aggregators, plan.policy));
+    const std::uint64_t heats = heats_of(request, plan.aggregators, plan.policy);
+    ASK_PASS(sram_.check(request.geometry, plan.aggregators, heats));
+    return quotas_.check(owner, {.sram_bytes = region_bytes(request.geometry, plan.aggregators) + heats});
 }
 
 // As many as the task insists on. Else at most its wish, or the default, halved until it is no more than its
 // part of what is free: somebody else will come. If nothing is small enough for that, the least there is.
-std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_policy policy) const {
+std::uint32_t Controller::choose_aggregators(const Owner& owner, const TaskRequest& request,
+                                             ask_policy policy) const {
     const Geometry& geometry = request.geometry;
     const auto whole_copies = [&](std::uint32_t aggregators) {
         return std::max(aggregators - aggregators % request.copies, request.copies);
@@ -121,7 +124,8 @@ std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_pol
     if ((!by_default && !request.may_shrink) || limits_.allow_over_budget) {
         return wish;
     }
-    const std::uint64_t part = sram_.left() / (by_default ? kDefaultPart : kPlannedPart);
+    const std::uint64_t part =
+        std::min(sram_.left(), quotas_.sram_left(owner)) / (by_default ? kDefaultPart : kPlannedPart);
     const auto small_enough = [&](std::uint32_t aggregators) {
         const std::uint64_t heats = heats_of(request, aggregators, policy);
         return region_bytes(geometry, aggregators) + heats <= part &&
@@ -135,7 +139,7 @@ std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_pol
     return aggregators;
 }
 
-Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) const {
+Result<Controller::Plan> Controller::plan_region(const Owner& owner, const TaskRequest& request) const {
     Plan plan;
     if (request.copies == 0) {
         if (request.require_region) {
@@ -145,9 +149,9 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
         return plan;
     }
     plan.policy = choose_policy(request);
-    plan.aggregators = choose_aggregators(request, plan.policy);
+    plan.aggregators = choose_aggregators(owner, request, plan.policy);
     plan.copies = request.copies;
-    auto fits = check_region(request, plan);
+    auto fits = check_region(owner, request, plan);
     if (fits.ok()) {
         return plan;
     }
@@ -210,13 +214,15 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     if (*open) {
         return **open;
     }
+    ASK_TRY(quotas_.check(*owner, {.tasks = 1}), "task " + request.id);
     // Before anything that lets go of the lock: a second request for the same id or instance finds this one.
     Task& task = tasks_[request.instance];
     task.id = request.id;
     task.receiver = request.receiver;
     task.owner = *std::move(owner);
+    quotas_.take(task.owner, {.tasks = 1});
     const auto undo = [&](Error error) {
-        tasks_.erase(request.instance);
+        drop_task(request.instance);
         settled_.notify_all();
         return error;
     };
@@ -225,7 +231,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
         return undo(Error(Errc::kLimit, "all " + std::to_string(task_pool_.size()) +
                                             " tasks of the switch are in use: raise its max_tasks"));
     }
-    auto plan = plan_region(request);
+    auto plan = plan_region(task.owner, request);
     if (!plan.ok()) {
         task_pool_.put_back(*index);
         return undo(std::move(plan).error());
@@ -242,8 +248,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     task.entry.rows = request.geometry.rows;
     task.entry.op = static_cast<std::uint8_t>(request.op);
     task.entry.policy = static_cast<std::uint8_t>(plan->policy);
-    task.sram = sram_of(task.entry);
-    sram_.take(task.sram);
+    set_sram(task, sram_of(task.entry));
 
     lock.unlock();
     auto built = build_task(request.instance, task);
@@ -253,9 +258,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
         return built.ok() ? Error(Errc::kLimit, "task " + request.id + ": " + task.no_region_reason)
                           : std::move(built).error().with_context("task " + request.id);
     }
-    sram_.give_back(task.sram);
-    task.sram = sram_of(task.entry);
-    sram_.take(task.sram);
+    set_sram(task, sram_of(task.entry));
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     settled_.notify_all();
@@ -272,6 +275,21 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
                           task.sram / 1024,
                           task.entry.policy == ASK_POLICY_REPLACE ? ", cold keys are replaced" : ""));
     return grant_of(task);
+}
+
+void Controller::set_sram(Task& task, std::uint64_t bytes) {
+    sram_.give_back(task.sram);
+    quotas_.give_back(task.owner, {.sram_bytes = task.sram});
+    task.sram = bytes;
+    sram_.take(bytes);
+    quotas_.take(task.owner, {.sram_bytes = bytes});
+}
+
+void Controller::drop_task(std::uint64_t instance) {
+    Task& task = tasks_.at(instance);
+    set_sram(task, 0);
+    quotas_.give_back(task.owner, {.tasks = 1});
+    tasks_.erase(instance);
 }
 
 // The region's map, pinned. Without memory for it the task goes without.
@@ -401,6 +419,8 @@ void Controller::change_limits(const ControllerLimits& limits) {
     limits_.allow_over_budget = limits.allow_over_budget;
     limits_.aggregators = limits.aggregators;
     limits_.lease = limits.lease;
+    limits_.quota = limits.quota;
+    quotas_.set_limits(limits.quota);
 }
 
 void Controller::expire_leases() {

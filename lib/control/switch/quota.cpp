@@ -41,6 +41,9 @@ void Quotas::take(const Owner& owner, const SwitchUse& use) {
 
 void Quotas::give_back(const Owner& owner, const SwitchUse& use) {
     const auto at = used_.find(holder_of(owner));
+    if (at == used_.end()) {
+        return;
+    }
     SwitchUse& now = at->second;
     now.tasks -= use.tasks;
     now.channels -= use.channels;
