@@ -90,8 +90,12 @@ Result<std::vector<std::string>> PinDir::map_names() const {
     return names_in(root_ / "maps");
 }
 
-Result<std::vector<std::string>> PinDir::task_ids() const {
-    return names_in(root_ / "tasks");
+Result<std::vector<std::string>> PinDir::task_pins() const {
+    auto names = names_in(root_ / "tasks");
+    if (names.ok()) {
+        std::erase(*names, kNames);
+    }
+    return names;
 }
 
 Result<> PinDir::make_directories() const {

@@ -213,7 +213,7 @@ struct ask_meta {
 	char boot_id[40];
 };
 
-/* Map `tasks/<id>/meta`, one entry: what a successor must know of a task. */
+/* Map `tasks/<instance>/meta`, one entry: what a successor must know of a task. */
 struct ask_task_meta {
 	__be64 instance;
 	__u32 index;		  /* in `tasks` */

@@ -236,7 +236,7 @@ void SwitchDaemon::check_nothing_left() {
         world_.fail(Promise::kLeft, who + report.error().text());
         return;
     }
-    if (!report->tasks.empty() || !plane_.pins.empty()) {
+    if (!report->tasks.empty() || !plane_.pins.empty() || !plane_.names.empty()) {
         world_.fail(Promise::kLeft, who + std::to_string(report->tasks.size()) + " tasks and the pins of " +
                                         std::to_string(plane_.pins.size()) + " are left over");
     }

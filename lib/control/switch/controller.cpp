@@ -69,10 +69,11 @@ void Controller::reclaim_loop() {
             return;
         }
         Garbage batch = std::exchange(garbage_, {});
-        std::vector<std::pair<std::string, std::uint32_t>> tasks;
+        std::vector<Remains> tasks;
         tasks.reserve(batch.tasks.size());
         for (const std::uint64_t instance : batch.tasks) {
-            tasks.emplace_back(tasks_.at(instance).id, tasks_.at(instance).index);
+            const Task& task = tasks_.at(instance);
+            tasks.push_back({task.owner.tenant, task.id, task.pins, task.index});
         }
         lock.unlock();
         const auto done = reclaim(batch, tasks);
@@ -109,16 +110,16 @@ Result<> Controller::erase_task(std::uint32_t index) const {
 
 // No hash entry leads to any of these any more; after the barrier no program has one in hand either. May be
 // repeated.
-Result<> Controller::reclaim(const Garbage& batch,
-                             const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
+Result<> Controller::reclaim(const Garbage& batch, const std::vector<Remains>& tasks) const {
     ASK_TRY(store_.grace_period(), std::to_string(batch.channels.size()) + " channels, " +
                                        std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
         ASK_TRY(erase_flow(index), "flow " + std::to_string(index));
     }
-    for (const auto& [id, index] : tasks) {
-        ASK_TRY(erase_task(index), "task " + id);
-        ASK_TRY(store_.remove_pins(id), "task " + id);
+    for (const Remains& task : tasks) {
+        ASK_TRY(erase_task(task.index), "task " + task.id);
+        ASK_TRY(store_.unname_pins(task.tenant, task.id), "task " + task.id);
+        ASK_TRY(store_.remove_pins(task.pins), "task " + task.id);
     }
     return {};
 }

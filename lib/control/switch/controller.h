@@ -198,7 +198,8 @@ class Controller {
     struct Task {
         enum class State { kOpening, kOpen, kClosing };
         State state = State::kOpening;
-        std::string id;
+        std::string id;  // of its tenant's
+        std::string pins;
         std::string receiver;
         Owner owner;
         std::uint32_t index = 0;
@@ -224,7 +225,7 @@ class Controller {
     // Adoption (controller_adopt.cpp).
     Result<> rebuild();
     Result<> adopt_tasks();
-    Result<bool> adopt_task_meta(const std::string& id);
+    Result<bool> adopt_task_meta(const std::string& pins);
     Result<bool> adopt_task_memory(Task& task) const;
     Result<bool> adopt_own_map(const Task& task, TaskPin pin, const MapPlaces& used, OwnMapPtr& map) const;
     Result<> adopt_channels();
@@ -308,8 +309,13 @@ class Controller {
     void reclaim_loop();
     Result<> erase_flow(std::uint32_t index) const;
     Result<> erase_task(std::uint32_t index) const;
-    Result<> reclaim(const Garbage& batch,
-                     const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const;
+    struct Remains {
+        std::string tenant;
+        std::string id;
+        std::string pins;
+        std::uint32_t index = 0;
+    };
+    Result<> reclaim(const Garbage& batch, const std::vector<Remains>& tasks) const;
     void finish_reclaim(const Garbage& batch);
 
     SwitchStore& store_;

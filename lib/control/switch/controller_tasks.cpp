@@ -172,7 +172,8 @@ const Controller::Task* Controller::find_own(const Caller& caller, std::uint64_t
 Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller& caller,
                                                        const TaskRequest& request) {
     const auto conflicts = [&](const auto& item) {
-        return item.first == request.instance || item.second.id == request.id;
+        return item.first == request.instance ||
+               (item.second.id == request.id && item.second.owner.tenant == caller.tenant);
     };
     const auto find = [&] { return std::ranges::find_if(tasks_, conflicts); };
     const bool settled = wait_settled(
@@ -218,6 +219,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     // Before anything that lets go of the lock: a second request for the same id or instance finds this one.
     Task& task = tasks_[request.instance];
     task.id = request.id;
+    task.pins = pins_of(request.instance);
     task.receiver = request.receiver;
     task.owner = *std::move(owner);
     quotas_.take(task.owner, {.tasks = 1});
@@ -304,7 +306,7 @@ Result<> Controller::build_region(Task& task) const {
     }
     ASK_PASS(region);
     task.region = std::move(*region);
-    return store_.pin(task.id, TaskPin::kRegion, *task.region);
+    return store_.pin(task.pins, TaskPin::kRegion, *task.region);
 }
 
 // The heats' map, pinned. Without memory for it first come keeps the aggregators.
@@ -320,13 +322,13 @@ Result<> Controller::build_heats(Task& task) const {
     ASK_PASS(heats);
     task.heats = std::move(*heats);
     ASK_TRY(store_.heats().put(task.index, *task.heats), "heats");
-    return store_.pin(task.id, TaskPin::kHeats, *task.heats);
+    return store_.pin(task.pins, TaskPin::kHeats, *task.heats);
 }
 
-// Everything of the task in kernel and pins, meta last. Without the lock: inserting a region waits for a
-// grace period, and nobody else touches a task in kOpening.
+// Everything of the task in kernel and pins, meta last but for its name. Without the lock: inserting a region
+// waits for a grace period, and nobody else touches a task in kOpening.
 Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
-    ASK_PASS(store_.make_pins(task.id));
+    ASK_PASS(store_.make_pins(task.pins));
     if (task.entry.copies > 0) {
         task.entry.program = store_.take_program(words_of(task.entry));
     }
@@ -352,7 +354,8 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     copy_text(task.owner.tenant, meta.tenant);
     const auto map = store_.create_meta(meta);
     ASK_PASS(map);
-    return store_.pin(task.id, TaskPin::kMeta, **map);
+    ASK_PASS(store_.pin(task.pins, TaskPin::kMeta, **map));
+    return store_.name_pins(task.owner.tenant, task.id, task.pins);
 }
 
 std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<const std::uint64_t> instances) {
@@ -372,7 +375,7 @@ std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<con
 // Under the lock. Afterwards nothing leads to the task; the reclaimer does the rest, or a successor.
 Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
     ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
-    ASK_TRY(store_.unpin(task.id, TaskPin::kMeta), "task " + task.id);
+    ASK_TRY(store_.unpin(task.pins, TaskPin::kMeta), "task " + task.id);
     retire_task(instance, task);
     return {};
 }

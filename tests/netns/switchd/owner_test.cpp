@@ -149,3 +149,21 @@ TEST_CASE("a successor knows whose tasks are") {
     must(second.close_task(kInstance));
     CHECK(second.status().tasks_size() == 0);
 }
+
+TEST_CASE("pins are a task's instance, and its name is a link to them") {
+    Daemon first;
+    must(first.open_task(task_request("words", kInstance)));
+    const std::string name = "tasks/by-name/@/words";
+    CHECK(ask::test::pinned_paths().find(name) != std::string::npos);
+    CHECK(ask::test::must_run(std::string("ls ") + ask::test::kPins + "/" + name + "/").find("region") !=
+          std::string::npos);
+    first.end(SIGKILL);
+    // What a predecessor left of names is made anew.
+    ask::test::must_run(std::string("cd ") + ask::test::kPins +
+                        "/tasks/by-name && rm @/words && ln -s ../../x @/gone");
+    Daemon second;
+    CHECK(ask::test::pinned_paths().find(name) != std::string::npos);
+    CHECK(ask::test::pinned_paths().find("gone") == std::string::npos);
+    must(second.close_task(kInstance));
+    CHECK(ask::test::pinned_paths().find("tasks/") == std::string::npos);
+}
