@@ -21,8 +21,8 @@ namespace ask {
 
 class PinDir {
  public:
-    // Makes the directory and locks it for as long as this lives. kExists: another ask-switchd has it;
-    // kUnsupported: `bpffs` is no bpffs.
+    // Makes the directory, which nobody else may look into, and locks it for as long as this lives. kExists:
+    // another ask-switchd has it; kDenied: it is another user's; kUnsupported: `bpffs` is no bpffs.
     static Result<PinDir> lock(const std::filesystem::path& bpffs, const std::string& name);
 
     [[nodiscard]] const std::filesystem::path& root() const { return root_; }

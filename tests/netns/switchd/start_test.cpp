@@ -21,6 +21,7 @@ using ask::test::pinned_paths;
 using ask::test::run_daemon;
 
 constexpr int kUsage = 2;
+constexpr int kDenied = 7;
 constexpr int kUnknown = 4;
 constexpr int kExists = 5;
 constexpr int kDenied = 7;
@@ -254,4 +255,21 @@ TEST_CASE("metrics are served in Prometheus' text format") {
     CHECK(text.find("ask_switch_packets_total{counter=\"ack_new\",class=\"traffic\"} 0") !=
           std::string::npos);
     CHECK(text.find("ask_switch_sram_limit_bytes 20971520") != std::string::npos);
+}
+
+TEST_CASE("no other user can hold the lock on the pins, and keep a daemon from starting") {
+    const std::string pins = ask::test::kPins;
+    const std::string as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
+    // As a former version left it.
+    must_run("mkdir -m 0755 " + pins);
+    {
+        Daemon daemon;
+        CHECK(must_run("stat -c %a " + pins) == "700\n");
+        const auto locked = ask::test::run_command(as_nobody + "flock --nonblock --shared " + pins + " true");
+        CHECK(locked.code != 0);
+        CHECK_MESSAGE(locked.output.find("Permission denied") != std::string::npos, locked.output);
+    }
+    must_run("mkdir -m 0777 " + pins + " && chown 65534 " + pins);
+    refused(run_daemon(base_flags()), kDenied, "belongs to user 65534");
+    must_run("rmdir " + pins);
 }
