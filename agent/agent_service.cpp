@@ -88,24 +88,25 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
     return left.ok() ? grpc::Status::OK : to_status(left.error());
 }
 
-grpc::Status AgentService::GetStatus(grpc::ServerContext* /*context*/,
+grpc::Status AgentService::GetStatus(grpc::ServerContext* context,
                                      const v1::GetAgentStatusRequest* /*request*/, v1::AgentStatus* reply) {
     *reply = agent_status(agent_);
+    keep_to(caller_of(*context), *reply);
     return grpc::Status::OK;
 }
 
 grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::CancelTaskRequest* request,
                                       v1::CancelTaskReply* reply) {
-    // Whoever may open the socket may end what runs here; nobody else.
-    if (!context->peer().starts_with("unix:") && !caller_of(*context).is_local()) {
+    const Caller caller = caller_of(*context);
+    if (!context->peer().starts_with("unix:") && !caller.is_local()) {
         return to_status(
             Error(Errc::kDenied, "a task is cancelled on its own host: askctl task cancel there"));
     }
     if (auto valid = check_task_id(request->task_id()); !valid) {
         return to_status(valid.error());
     }
-    reply->set_receives(agent_.member.registry.cancel(request->task_id()) ? 1 : 0);
-    reply->set_sends(agent_.member.sends.cancel(request->task_id()));
+    reply->set_receives(agent_.member.registry.cancel(caller, request->task_id()) ? 1 : 0);
+    reply->set_sends(agent_.member.sends.cancel(caller, request->task_id()));
     if (reply->receives() + reply->sends() == 0) {
         return to_status(Error(Errc::kUnknown, "no task " + request->task_id() + " is under way on " +
                                                    agent_.config.name + ": askctl tasks lists what is"));

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/status.h"
 
+#include <algorithm>
 #include <exception>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -155,6 +158,28 @@ class Exposed : public MetricsServer {
 };
 
 }  // namespace
+
+void keep_to(const Caller& caller, v1::AgentStatus& status) {
+    const bool everything = may_operate(caller) || (!caller.verified && !caller.uid);
+    if (everything) {
+        return;
+    }
+    const auto is_others = [&](const v1::AgentTask& task) { return caller.uid != task.user(); };
+    std::set<std::string> hidden;
+    for (auto* const tasks : {status.mutable_tasks(), status.mutable_ended()}) {
+        for (const v1::AgentTask& task : *tasks) {
+            if (is_others(task)) {
+                hidden.insert(task.id());
+            }
+        }
+        tasks->erase(std::remove_if(tasks->begin(), tasks->end(), is_others), tasks->end());
+    }
+    for (v1::AgentChannel& channel : *status.mutable_channels()) {
+        if (hidden.contains(channel.task_id())) {
+            channel.clear_task_id();
+        }
+    }
+}
 
 v1::AgentStatus agent_status(Agent& agent) {
     v1::AgentStatus status;

@@ -23,6 +23,12 @@ struct Owner {
     return caller.tenant == owner.tenant && acts_for(caller, owner.host);
 }
 
+// Whether a local caller may look at and end what belongs to that user of this host. Where the socket does
+// not say who calls, whoever may open it may.
+[[nodiscard]] inline bool may_use(const Caller& caller, std::uint32_t user) {
+    return may_operate(caller) || !caller.uid || caller.uid == user;
+}
+
 // Who would own what the caller opens for the agent that answers at `receiver` ("198.18.2.2:4791"; empty:
 // wherever it calls from). kInput: that is no address. kDenied: it is not the caller's.
 [[nodiscard]] Result<Owner> owner_for(const Caller& caller, const std::string& receiver);

@@ -45,6 +45,7 @@ Result<> Receiving::choose_parameters() {
     ASK_TRY(wire, "task " + request_.task_id());
     task_->id = request_.task_id();
     task_->instance = random_u64();
+    task_->user = io_.user();
     task_->op = request_.op();
     task_->wire = *wire;
     task_->senders_expected = request_.senders();

@@ -522,10 +522,10 @@ std::vector<TaskAtSwitch> TaskRegistry::on_switch() {
     return tasks;
 }
 
-bool TaskRegistry::cancel(const std::string& id) {
+bool TaskRegistry::cancel(const Caller& caller, const std::string& id) {
     const Guard lock(mutex_);
     const auto task = live_.find(id);
-    if (task == live_.end()) {
+    if (task == live_.end() || !may_use(caller, task->second->user)) {
         return false;
     }
     task->second->mailbox->post(SessionEvent::Kind::kCancelled);
@@ -546,6 +546,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     entry.set_id(task.id);
     entry.set_instance(task.instance);
     entry.set_role("receiver");
+    entry.set_user(task.user);
     entry.set_state(to_string(task.phase));
     entry.set_op(task.op);
     entry.set_senders_expected(task.senders_expected);

@@ -64,6 +64,7 @@ enum class TaskPhase : std::uint8_t {
 struct ReceiveTask {
     std::string id;
     std::uint64_t instance = 0;
+    std::uint32_t user = 0;  // whose it is, on this host
     v1::Operator op = v1::OPERATOR_SUM;
     Op wire = Op::kSum;
     Geometry geometry;
@@ -133,8 +134,8 @@ class TaskRegistry {
     // Calls are no longer held back.
     void stop();
 
-    // Tells the session of the live task of that id, if there is one, to end it.
-    bool cancel(const std::string& id);
+    // Tells the session of the live task of that id, if there is one that the caller may end, to end it.
+    bool cancel(const Caller& caller, const std::string& id);
 
     // Other agents' calls (proto/agent.proto).
     Result<v1::TaskOffer> look_up(const Caller& caller, const v1::LookupRequest& request);

@@ -110,6 +110,7 @@ v1::AgentTask Sending::description(const std::string& state) const {
     task.set_id(clean_name(request_.task_id()));
     task.set_instance(offer_.instance());
     task.set_role("sender");
+    task.set_user(io_.user());
     task.set_state(state);
     task.set_op(offer_.op());
     *task.mutable_geometry() = offer_.geometry();

@@ -21,7 +21,6 @@ using ask::test::pinned_paths;
 using ask::test::run_daemon;
 
 constexpr int kUsage = 2;
-constexpr int kDenied = 7;
 constexpr int kUnknown = 4;
 constexpr int kExists = 5;
 constexpr int kDenied = 7;

@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
+#include "agent/status.h"
 #include "agent/switch_client.h"
 #include "lib/client/convert.h"
 #include "lib/control/member/convert.h"
@@ -712,4 +713,42 @@ TEST_CASE(
     renew.set_sender(1);
     CHECK(fixture.registry.renew(own, renew)->state() == v1::Outcome::STATE_UNKNOWN);
     CHECK(fixture.registry.renew(other, renew)->state() == v1::Outcome::STATE_RUNNING);
+}
+
+TEST_CASE("a user of the host ends his own tasks, and sees them; root all") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 1);
+    task->user = 1000;
+    Caller alice;
+    alice.address = "local";
+    alice.uid = 1000;
+    Caller bob = alice;
+    bob.uid = 1001;
+    Caller root = alice;
+    root.uid = 0;
+    root.role_operator = true;
+    CHECK_FALSE(fixture.registry.cancel(bob, "wc"));
+    CHECK(fixture.registry.cancel(alice, "wc"));
+    CHECK(fixture.registry.cancel(root, "wc"));
+
+    v1::AgentStatus status;
+    *status.add_tasks() = fixture.registry.describe(*task);
+    status.add_channels()->set_task_id("wc");
+    const auto sees = [&](const Caller& caller) {
+        v1::AgentStatus shown = status;
+        keep_to(caller, shown);
+        CHECK((shown.tasks_size() == 1) == (shown.channels(0).task_id() == "wc"));
+        return shown.tasks_size() == 1;
+    };
+    CHECK(sees(alice));
+    CHECK_FALSE(sees(bob));
+    CHECK(sees(root));
+    Caller peer = caller_at(7);
+    peer.plain_text = true;
+    CHECK(sees(peer));
+    peer.plain_text = false;
+    peer.verified = true;
+    CHECK_FALSE(sees(peer));
+    peer.role_operator = true;
+    CHECK(sees(peer));
 }
