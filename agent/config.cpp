@@ -66,6 +66,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "channels that may be made; a task's sends need one each, other tasks' wait for one");
     table.integer("max_sessions", &config.max_sessions, 1, ASK_MAX_SESSIONS,
                   "applications that may be connected");
+    table.integer("quota_sessions", &config.quota_sessions, 0, ASK_MAX_SESSIONS,
+                  "those of one user, but root; 0: seven eighths of max_sessions");
     table.integer("window", &config.window, 1, ASK_WINDOW, "most packets in flight per channel");
     table.integer("initial_window", &config.initial_window, 1, ASK_WINDOW,
                   "packets in flight per channel at the start");

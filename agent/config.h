@@ -24,6 +24,7 @@ struct AgentConfig {
     unsigned workers = 1;
     unsigned max_channels = 256;
     unsigned max_sessions = 512;
+    unsigned quota_sessions = 0;  // of one user but root; 0: seven eighths of max_sessions
     std::string xdp_mode = "native";
     std::string bind_mode = "auto";
     std::uint32_t window = ASK_WINDOW;

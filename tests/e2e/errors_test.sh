@@ -232,6 +232,11 @@ agent_reloads() {
     pass "SIGHUP"
 }
 
+# sends ID: a sender of h1 looks for the task.
+sends() {
+    on h1 askctl tasks --json | jq -e --arg id "$1" 'any(.[]; .id == $id and .role == "sender")' >/dev/null
+}
+
 socket_group() {
     local -r config=$ASK_LAB_DIR/$name/conf/h1.toml dir=$ASK_LAB_DIR/$name/h1
     local -ra member=(setpriv --reuid 65534 --regid 65534 --groups 4242) stranger=(setpriv --reuid 65534 --regid 65534 --clear-groups)
@@ -252,7 +257,18 @@ socket_group() {
     expect "$scratch/stranger" 7 'agent.sock: it is for root and members of the group 4242: become one' "$spawned"
     spawn "$scratch/stranger-ctl" h1 "${stranger[@]}" "$scratch/askctl" status </dev/null
     expect "$scratch/stranger-ctl" 7 'agent.sock.ctl: it is for root and members of the group 4242' "$spawned"
-    sed -i '/^socket_group/d' "$config"
+    sed -i '1i quota_sessions = 1' "$config"
+    lab_do restart h1
+    spawn "$scratch/first-of-user" h1 "${member[@]}" "$scratch/ask-send" --task crowd --to h3 --deadline 20 /dev/null </dev/null
+    local -r first=$spawned
+    wait_for 10 sends crowd
+    spawn "$scratch/second-of-user" h1 "${member[@]}" "$scratch/ask-send" --task crowd --to h3 --deadline 1 /dev/null </dev/null
+    expect "$scratch/second-of-user" 9 'user 65534 has 1 of the 1 applications .*raise its quota_sessions' "$spawned"
+    spawn "$scratch/root" h1 ask-send --task nosuch --to h3 --deadline 1 /dev/null </dev/null
+    expect "$scratch/root" '4|10' nosuch "$spawned"
+    kill -INT "$first"
+    exit_of "$first"
+    sed -i '/^socket_group\|^quota_sessions/d' "$config"
     (umask 0 && lab_do restart h1)
     [[ $(stat -c '%a %g' "$dir/agent.sock" "$dir/agent.sock.ctl") == $'660 0\n660 0' ]] ||
         fail "sockets without a group: $(stat -c '%n %a %g' "$dir"/agent.sock*)"

@@ -46,6 +46,7 @@ void check(const AgentConfig& config) {
     require(within(config.workers, 1U, 64U), "workers");
     require(within(config.max_channels, 1U, ASK_MAX_CHANNELS_PER_HOST), "max_channels");
     require(within(config.max_sessions, 1U, 4096U), "max_sessions");
+    require(config.quota_sessions <= 4096U, "quota_sessions");
     require(within(config.window, 1U, ASK_WINDOW), "window");
     require(within(config.initial_window, 1U, config.window), "initial_window, at most the window");
     require(within(config.rto_floor_us, 100U, 1000000U), "rto_floor_us");
