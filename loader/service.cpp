@@ -187,6 +187,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
                                                     .copies = request->copies(),
                                                     .require_region = request->require_region(),
                                                     .policy = *policy,
+                                                    .senders = request->senders(),
                                                     .receiver = request->receiver()});
     if (!grant.ok()) {
         return to_status(grant.error());

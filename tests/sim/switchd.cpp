@@ -136,6 +136,7 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1
                                                        .copies = request.copies(),
                                                        .require_region = request.require_region(),
                                                        .policy = *policy,
+                                                       .senders = request.senders(),
                                                        .receiver = request.receiver()});
     ASK_PASS(grant);
     v1::OpenTaskReply reply;

@@ -230,6 +230,7 @@ Result<> Receiving::open_on_switch() {
     open.set_require_region(request_.require_region());
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
+    open.set_senders(task_->senders_expected);
     open.set_receiver(member_.options.control_address);
     auto reply = ask_switch_to_open(open);
     if (!reply) {

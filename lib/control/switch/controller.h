@@ -53,6 +53,7 @@ struct TaskRequest {
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
     std::optional<ask_policy> policy;  // unset: the switch's choice
+    std::uint32_t senders = 0;         // how many flows will join; 0: not known
     std::string receiver;
 };
 
@@ -261,6 +262,8 @@ class Controller {
         std::string no_region_reason;
     };
     [[nodiscard]] ask_policy choose_policy(const TaskRequest& request) const;
+    [[nodiscard]] bool has_room_to_replace(const Owner& owner, const TaskRequest& request,
+                                           const Plan& plan) const;
     [[nodiscard]] Result<> check_region(const Owner& owner, const TaskRequest& request,
                                         const Plan& plan) const;
     [[nodiscard]] std::uint32_t choose_aggregators(const Owner& owner, const TaskRequest& request,

@@ -139,6 +139,15 @@ std::uint32_t Controller::choose_aggregators(const Owner& owner, const TaskReque
     return aggregators;
 }
 
+// Whether what the packets of all its flows carry fits beside the region: else the last ones could not join.
+bool Controller::has_room_to_replace(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
+    const std::uint64_t flows = std::max<std::uint64_t>(request.senders, 1);
+    const std::uint64_t wanted = region_bytes(request.geometry, plan.aggregators) +
+                                 heats_of(request, plan.aggregators, plan.policy) +
+                                 flows * (carried_bytes(request.geometry) + channel_bytes());
+    return limits_.allow_over_budget || wanted <= std::min(sram_.left(), quotas_.sram_left(owner));
+}
+
 Result<Controller::Plan> Controller::plan_region(const Owner& owner, const TaskRequest& request) const {
     Plan plan;
     if (request.copies == 0) {
@@ -151,6 +160,10 @@ Result<Controller::Plan> Controller::plan_region(const Owner& owner, const TaskR
     plan.policy = choose_policy(request);
     plan.aggregators = choose_aggregators(owner, request, plan.policy);
     plan.copies = request.copies;
+    if (!request.policy && plan.policy == ASK_POLICY_REPLACE && !has_room_to_replace(owner, request, plan)) {
+        plan.policy = ASK_POLICY_FIRST_COME;
+        plan.aggregators = choose_aggregators(owner, request, plan.policy);
+    }
     auto fits = check_region(owner, request, plan);
     if (fits.ok()) {
         return plan;

@@ -102,6 +102,22 @@ TEST_CASE("channels and what flows carry are granted against the SRAM budget, an
     CHECK(status.sram_used_bytes() <= status.sram_total_bytes());
 }
 
+TEST_CASE("a task replaces cold keys by the switch's choice only where all its senders' packets find room") {
+    Daemon daemon("--sram-kib 4096 --memory pipelines");
+    auto request = task_request("few", 1);
+    request.clear_policy();
+    request.set_senders(3);
+    ask::v1::OpenTaskReply reply;
+    must(daemon.open_task(request, &reply));
+    CHECK(reply.policy() == ask::v1::POLICY_REPLACE);
+    request.set_id("many");
+    request.set_instance(2);
+    request.set_senders(200);
+    must(daemon.open_task(request, &reply));
+    CHECK(reply.policy() == ask::v1::POLICY_FIRST_COME);
+    CHECK(reply.aggregators() == 1024);
+}
+
 TEST_CASE("a successor counts what it adopts towards the quotas") {
     const std::string limits = "--max-tasks 8 --max-channels 8 --quota-tasks 2 --quota-channels 2";
     Daemon first(limits);
