@@ -256,6 +256,9 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     }
     hold_back(lock, until, [&] { return !opening(find()); });
     const auto found = find();
+    if (found && !may_join(found->members, caller, request.token())) {
+        return not_for(*found, caller);
+    }
     if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
         return failed_locked(*early);
     }
@@ -265,9 +268,6 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     }
     if (!found || opening(found)) {
         return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
-    }
-    if (!may_join(found->members, caller, request.token())) {
-        return not_for(*found, caller);
     }
     const ReceiveTask& task = *found;
     v1::TaskOffer offer;
@@ -398,14 +398,14 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     if (!task || task->phase <= TaskPhase::kOpening) {
         return Error(Errc::kUnknown, "no such task on " + options_.host_name);
     }
+    if (!may_join(task->members, caller, request.token())) {
+        return not_for(*task, caller);
+    }
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
         return failed_locked(*task);
     }
     const milliseconds asked(request.wait_ms());
     const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
-    if (!may_join(task->members, caller, request.token())) {
-        return not_for(*task, caller);
-    }
     ASK_TRY(check_caller(caller, request), "task " + task->id);
     if (sender_of(*task, request.sender()) != nullptr) {
         // A repeat: the first call may still be at work.

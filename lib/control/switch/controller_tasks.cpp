@@ -338,7 +338,7 @@ Result<> Controller::build_heats(Task& task) const {
     return store_.pin(task.pins, TaskPin::kHeats, *task.heats);
 }
 
-// Everything of the task in kernel and pins, meta last but for its name. Without the lock: inserting a region
+// Everything of the task in kernel and pins, meta last. Without the lock: inserting a region
 // waits for a grace period, and nobody else touches a task in kOpening.
 Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     ASK_PASS(store_.make_pins(task.pins));
@@ -367,8 +367,8 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     copy_text(task.owner.tenant, meta.tenant);
     const auto map = store_.create_meta(meta);
     ASK_PASS(map);
-    ASK_PASS(store_.pin(task.pins, TaskPin::kMeta, **map));
-    return store_.name_pins(task.owner.tenant, task.id, task.pins);
+    ASK_PASS(store_.name_pins(task.owner.tenant, task.id, task.pins));
+    return store_.pin(task.pins, TaskPin::kMeta, **map);
 }
 
 std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<const std::uint64_t> instances) {
