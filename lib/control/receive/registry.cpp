@@ -245,9 +245,10 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
     const auto until = held_until(request.wait_ms());
     hold_back(lock, until, [&] { return find() != nullptr; });
+    const Error unknown(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     const auto early = find();
     if (early && !may_join(early->members, caller, request.token())) {
-        return not_for(*early, caller);
+        return not_for(*early, caller, unknown);
     }
     if (early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
@@ -257,7 +258,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     hold_back(lock, until, [&] { return !opening(find()); });
     const auto found = find();
     if (found && !may_join(found->members, caller, request.token())) {
-        return not_for(*found, caller);
+        return not_for(*found, caller, unknown);
     }
     if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
         return failed_locked(*early);
@@ -267,7 +268,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                      "task " + id + " is not open yet on " + options_.host_name + ": " + found->trouble);
     }
     if (!found || opening(found)) {
-        return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+        return unknown;
     }
     const ReceiveTask& task = *found;
     v1::TaskOffer offer;
@@ -348,10 +349,10 @@ Error TaskRegistry::failed_locked(const ReceiveTask& task) const {
     return {Errc::kAborted, "task " + task.id + " has ended" + (error.empty() ? "" : ": " + error)};
 }
 
-// Other tenants are not told that there is such a task.
-Error TaskRegistry::not_for(const ReceiveTask& task, const Caller& caller) const {
+// Other tenants hear what they would if there was no such task.
+Error TaskRegistry::not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const {
     if (caller.tenant != task.members.tenant) {
-        return {Errc::kUnknown, "no task " + task.id + " on " + options_.host_name};
+        return unknown;
     }
     return {Errc::kDenied, "task " + task.id + " on " + options_.host_name + " is not for " +
                                ask::describe(caller) +
@@ -395,11 +396,12 @@ Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& fl
 Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
+    const Error unknown(Errc::kUnknown, "no such task on " + options_.host_name);
     if (!task || task->phase <= TaskPhase::kOpening) {
-        return Error(Errc::kUnknown, "no such task on " + options_.host_name);
+        return unknown;
     }
     if (!may_join(task->members, caller, request.token())) {
-        return not_for(*task, caller);
+        return not_for(*task, caller, unknown);
     }
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
         return failed_locked(*task);

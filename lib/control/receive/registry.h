@@ -172,7 +172,7 @@ class TaskRegistry {
     Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
     [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
-    [[nodiscard]] Error not_for(const ReceiveTask& task, const Caller& caller) const;
+    [[nodiscard]] Error not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const;
 
     const Options options_;
     WorkersPort* const workers_;
