@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "agent/switch_client.h"
 
@@ -30,16 +31,27 @@ std::shared_ptr<SwitchPort> own_switch(const AgentConfig& config, RpcChannels& r
                                          : std::make_shared<SwitchClient>(rpc, config.switch_address);
 }
 
+// Those that are named in the configuration.
+std::vector<std::string> allowed_switches(const AgentConfig& config) {
+    std::vector<std::string> all = config.switches;
+    if (!config.switch_address.empty()) {
+        all.push_back(config.switch_address);
+    }
+    return all;
+}
+
 }  // namespace
 
-Agent::Agent(AgentConfig configuration, HostLink link)
+Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_credentials, HostLink link)
     : config(std::move(configuration)),
       interface(link.interface),
       control_port(config.control_port()),
       bind_mode(link.bind_mode),
       program(std::move(link.program)),
+      credentials(std::move(rpc_credentials)),
+      rpc(credentials),
       tables(std::size_t{config.table_limit_mib} << 20U),
-      network(link.interface, link.address, config.hosts, rpc),
+      network(link.interface, link.address, config.hosts, allowed_switches(config), rpc),
       workers({.workers = config.workers,
                .own_address = link.address,
                .sender = config.sender_config(link.interface.mtu)},

@@ -5,9 +5,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "lib/abi/limits.h"
 #include "lib/control/switch/fetch.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
+#include "lib/rpc/call_origin.h"
 #include "lib/rpc/flow_stats.h"
 #include "lib/rpc/types.h"
 #include "loader/counter_names.h"
@@ -17,7 +19,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 256U << 10U;
 // More than any receiver has; keeps one request short.
-constexpr int kMaxRenewals = 65536;
+constexpr int kMaxRenewals = ASK_MAX_SESSIONS;
 
 std::string_view phase_name(std::uint32_t phase) {
     switch (phase) {
@@ -282,7 +284,7 @@ grpc::Status SwitchService::CloseTask(grpc::ServerContext* /*context*/, const v1
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
-grpc::Status SwitchService::GetStatus(grpc::ServerContext* /*context*/,
+grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
                                       const v1::GetSwitchStatusRequest* /*request*/,
                                       v1::SwitchStatus* reply) {
     const auto report = controller_.report();
@@ -311,13 +313,19 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* /*context*/,
     reply->set_sram_total_bytes(report->sram_total_bytes);
     reply->set_sram_used_bytes(report->sram_used_bytes);
     reply->set_channels_max(report->channels_max);
+    // Others learn what is theirs, and nothing of anybody else's.
+    const Caller caller = caller_of(*context);
+    const bool all = caller.is_local() || may_operate(caller);
     for (const ChannelReport& channel : report->channels) {
+        if (!all && !acts_for(caller, channel.channel.host)) {
+            continue;
+        }
         v1::SwitchChannel* message = reply->add_channels();
         *message->mutable_channel() = channel_to_proto(channel.channel);
         message->set_incarnation(channel.incarnation);
         message->set_port(channel.port);
     }
-    for (const TaskReport& task : report->tasks) {
+    for (const TaskReport& task : all ? report->tasks : std::vector<TaskReport>()) {
         write_task(task, reply->add_tasks());
     }
     for (std::size_t i = 0; i < kSwitchCounters.size(); i++) {

@@ -12,9 +12,14 @@ readonly receiver_agent=198.18.3.2:4791 switch=198.18.1.1:4792
 # The stranger's channel: h1's address as a number, and a port that h1's agent does not use.
 readonly stranger_host=3323068674 stranger_port=49352
 
-# call TARGET METHOD JSON, from h1.
-call() {
+# operator_call TARGET METHOD JSON, as whoever may look at everything.
+operator_call() {
     on h1 "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
+}
+
+# call TARGET METHOD JSON, from h1, with h1's certificate.
+call() {
+    on h1 env ASK_TLS="$ASK_LAB_DIR/$name/tls/h1" "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
 }
 
 # refused CODE TEXT TARGET METHOD JSON
@@ -174,7 +179,7 @@ two_receivers() {
 agent_restarted() {
     DEADLINE=3 SEED=54 stream_task life life 10000
     local old
-    old=$(call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
+    old=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
     lab_do kill h2 -KILL
     lab_do restart h2
     # The same send again, from the start: what the task has of the first one would be doubled.
@@ -185,7 +190,7 @@ agent_restarted() {
     exec 9>&-
 
     SEED=55 DEADLINE=20 stream_task life2 life 10000
-    [[ $(call "$switch" Switch/GetStatus '{}' | jq '.channels[] | select(.channel.host == 3323068930) | .incarnation') != \
+    [[ $(operator_call "$switch" Switch/GetStatus '{}' | jq '.channels[] | select(.channel.host == 3323068930) | .incarnation') != \
         "$(jq .incarnation <<<"$old")" ]] || fail "h2's agent took its former incarnation"
     feed 10001 30000
     exec 9>&-
@@ -201,7 +206,57 @@ agent_restarted() {
     nothing_left "an agent that was restarted is not taken for its former self"
 }
 
+# A host with a certificate learns nothing of others' tasks; one without does not get as far as a call.
+looks_around() {
+    SEED=56 stream_task look look 10000
+    call "$switch" Switch/GetStatus '{}' | jq -e '.tasks == [] and all(.channels[]; .channel.host == 3323068674)' >/dev/null ||
+        fail "the switch shows a stranger what is not its own"
+    operator_call "$switch" Switch/GetStatus '{}' | jq -e 'any(.tasks[]; .id == "look")' >/dev/null ||
+        fail "the switch does not show an operator its tasks"
+    refused PERMISSION_DENIED 'h1 \(198.18.1.2\) is no operator' "$receiver_agent" Agent/GetStatus '{}'
+    refused PERMISSION_DENIED "on its own host" "$receiver_agent" Agent/CancelTask '{"task_id": "look"}'
+    for target in "$switch" "$receiver_agent"; do
+        if on h1 env -u ASK_TLS "$build/tests/ask-e2e-call" "$target" ask.v1.Switch/GetInfo >"$scratch/plain" 2>&1; then
+            fail "$target speaks plain text"
+        fi
+    done
+    feed 10001 30000
+    exec 9>&-
+    exact look
+    nothing_left "a stranger that looks around"
+}
+
+# More connections than the daemons may have descriptors, and not a word on them: others are served as before.
+crowds() {
+    local target node before
+    local -a crowd=()
+    for node in sw h3; do
+        prlimit --nofile=1024:1024 --pid "$(lab_do status --json | jq ".nodes[] | select(.node == \"$node\") | .pid")"
+    done
+    before=$(counted h3 refused_connections)
+    for target in "$switch" "$receiver_agent"; do
+        mkfifo "$scratch/crowd.$target"
+        on h1 "$build/tests/ask-e2e-crowd" "$target" 1100 <"$scratch/crowd.$target" >"$scratch/crowd.$target.out" &
+        crowd+=($!)
+    done
+    exec 7>"$scratch/crowd.$switch" 8>"$scratch/crowd.$receiver_agent"
+    for target in "$switch" "$receiver_agent"; do wait_for 20 test -s "$scratch/crowd.$target.out"; done
+    wait_for 20 more_than h3 refused_connections $((before + 1000))
+    # It needs new connections to both.
+    lab_do restart h2
+    SEED=57 stream_task crowd crowd 10000
+    feed 10001 30000
+    exec 9>&-
+    exact crowd
+    exec 7>&- 8>&-
+    wait "${crowd[@]}"
+    on h1 askctl status --switch "$switch" >/dev/null || fail "the switch lets nobody in after a crowd"
+    nothing_left "a crowd of silent connections"
+}
+
 deaths_lab --hosts 3
+looks_around
+crowds
 joins_twice
 sends_for_a_task_that_is_over
 never_finishes
