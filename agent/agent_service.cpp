@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_service.h"
 
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <utility>
 
-#include <grpcpp/resource_quota.h>
-#include <grpcpp/server_builder.h>
-
 #include "agent/status.h"
-#include "lib/client/local_socket.h"
 #include "lib/control/member/convert.h"
 #include "lib/daemon/grpc_status.h"
-#include "lib/daemon/listen.h"
 #include "lib/rpc/call_origin.h"
-#include "lib/rpc/credentials.h"
 
 namespace ask {
 namespace {
 
-// Requests are small; so is what anybody may make the agent hold.
-constexpr int kMaxMessage = 1 << 20;
 // Renew calls that are held back take a thread each; beyond these, others need some too.
 constexpr int kSpareThreads = 32;
 
@@ -35,34 +21,6 @@ grpc::Status answer(Result<Message> result, Message* reply) {
     }
     *reply = std::move(*result);
     return grpc::Status::OK;
-}
-
-// While one lives, files belong to this user alone: gRPC makes its socket's file itself, and whoever could
-// connect before the file has its permissions would stay connected. No other thread makes files meanwhile.
-class OwnerOnly {
- public:
-    OwnerOnly() : before_(::umask(S_IXUSR | S_IRWXG | S_IRWXO)) {}
-    ~OwnerOnly() { ::umask(before_); }
-    OwnerOnly(const OwnerOnly&) = delete;
-    OwnerOnly& operator=(const OwnerOnly&) = delete;
-
- private:
-    const mode_t before_;
-};
-
-// A file that a dead agent left behind; kExists if a live one answers there.
-Result<> clear_stale_socket(const std::string& path) {
-    UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-    if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-        return Error(Errc::kExists, path + ": another agent answers there: stop it, or use another `socket`");
-    }
-    if (errno == ECONNREFUSED) {
-        ::unlink(path.c_str());
-    }
-    return {};
 }
 
 }  // namespace
@@ -90,15 +48,22 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
 
 grpc::Status AgentService::GetStatus(grpc::ServerContext* context,
                                      const v1::GetAgentStatusRequest* /*request*/, v1::AgentStatus* reply) {
+    const Caller caller = caller_of(*context);
+    if (!caller.is_local() && !may_operate(caller)) {
+        return to_status(Error(Errc::kDenied, describe(caller) +
+                                                  " is no operator: ask on the agent's own host, or with an "
+                                                  "operator's certificate (askctl ca issue --operator)"));
+    }
     *reply = agent_status(agent_);
-    keep_to(caller_of(*context), *reply);
+    keep_to(caller, *reply);
     return grpc::Status::OK;
 }
 
 grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::CancelTaskRequest* request,
                                       v1::CancelTaskReply* reply) {
     const Caller caller = caller_of(*context);
-    if (!context->peer().starts_with("unix:") && !caller.is_local()) {
+    // Whoever may open the socket may end what runs here of his own; nobody else.
+    if (!caller.is_local()) {
         return to_status(
             Error(Errc::kDenied, "a task is cancelled on its own host: askctl task cancel there"));
     }
@@ -114,33 +79,17 @@ grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::Ca
     return grpc::Status::OK;
 }
 
-Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config, gid_t group) {
-    const std::string control = config.socket + ".ctl";
-    if (auto cleared = clear_stale_socket(control); !cleared) {
-        return std::move(cleared).error();
-    }
-    grpc::ResourceQuota quota("ask-agentd");
-    quota.SetMaxThreads(static_cast<int>(config.max_sessions) + kSpareThreads);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(config.listen, rpc_server_credentials(), &port);
-    builder.AddListeningPort("unix:" + control, rpc_server_credentials());
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(kMaxMessage);
-    builder.SetResourceQuota(quota);
-    builder.RegisterService(&service);
-    ASK_PASS(check_listen("listen", config.listen));
-    std::unique_ptr<grpc::Server> server;
-    {
-        const OwnerOnly files;
-        server = builder.BuildAndStart();
-    }
-    if (!server || port == 0) {
-        return Error(Errc::kExists, "cannot listen on " + config.listen + " and " + control +
-                                        ": is another ask-agentd running, and does the directory exist?");
-    }
-    ASK_PASS(open_to_group(control, group));
-    return server;
+Result<std::unique_ptr<ControlServer>> serve(AgentService& service, Agent& agent, gid_t group) {
+    const int calls = static_cast<int>(agent.config.max_sessions) + kSpareThreads;
+    return ControlServer::start(
+        {.name = "ask-agentd",
+         .listen = agent.config.listen,
+         .socket = agent.config.socket + ".ctl",
+         .group = group,
+         .threads = calls,
+         .streams = calls,
+         .refused = [&agent] { agent.counters.add(AgentCounter::k_refused_connections); }},
+        *agent.credentials, service);
 }
 
 }  // namespace ask

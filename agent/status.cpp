@@ -148,7 +148,7 @@ class StatusCollector : public prometheus::Collectable {
 class Exposed : public MetricsServer {
  public:
     explicit Exposed(Agent& agent)
-        : collector_(std::make_shared<StatusCollector>(agent)), exposer_(agent.config.metrics, 1) {
+        : collector_(std::make_shared<StatusCollector>(agent)), exposer_(agent.config.security.metrics, 1) {
         exposer_.RegisterCollectable(collector_);
     }
 
@@ -211,12 +211,12 @@ v1::AgentStatus agent_status(Agent& agent) {
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(Agent& agent) {
     // The library reports a port that is taken by an exception, which does not say that.
-    ASK_PASS(check_listen("metrics", agent.config.metrics));
+    ASK_PASS(check_listen("metrics", agent.config.security.metrics));
     try {
         return std::unique_ptr<MetricsServer>(std::make_unique<Exposed>(agent));
     } catch (const std::exception& error) {
         return Error(Errc::kExists,
-                     "metrics: cannot listen on " + agent.config.metrics + ": " + error.what());
+                     "metrics: cannot listen on " + agent.config.security.metrics + ": " + error.what());
     }
 }
 

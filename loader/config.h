@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "lib/daemon/config.h"
+#include "lib/daemon/security_config.h"
 
 namespace ask {
 
 struct SwitchConfig {
     std::string listen = "0.0.0.0:4792";
-    std::string metrics;  // empty: none
+    std::string socket = "/run/ask-switchd/control.sock";
+    std::string socket_group;  // name or number; empty: the daemon's own
+    SecurityConfig security;
     std::uint16_t switch_id = 1;
     std::vector<std::string> ports;
     std::string bpffs = "/sys/fs/bpf";

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
     grpc::ServerBuilder builder;
     int port = 0;
-    rig->server_ = builder.AddListeningPort(kListen, grpc::InsecureServerCredentials(), &port)
+    rig->server_ = builder.AddListeningPort(kListen, rig->credentials_->of_server(), &port)
                        .RegisterService(rig->service_.get())
                        .BuildAndStart();
     if (!rig->server_ || port == 0) {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
@@ -93,6 +94,23 @@ Caller caller_from_peer(std::string_view peer) {
         caller.address = "unknown";
     }
     return caller;
+}
+
+bool shows_uri(const grpc::AuthContext* auth, std::string_view uri) {
+    return is_tls(auth) && std::ranges::any_of(auth->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME),
+                                               [uri](const grpc::string_ref& shown) {
+                                                   return std::string_view(shown.data(), shown.size()) == uri;
+                                               });
+}
+
+std::vector<std::string> shown_addresses(const grpc::AuthContext* auth) {
+    std::vector<std::string> all;
+    if (is_tls(auth)) {
+        for (const grpc::string_ref& address : auth->FindPropertyValues(GRPC_PEER_IP_PROPERTY_NAME)) {
+            all.emplace_back(address.data(), address.size());
+        }
+    }
+    return all;
 }
 
 Caller caller_of(const grpc::ServerContext& context) {

@@ -22,6 +22,16 @@ std::string describe(const Caller& caller) {
     return caller.names.empty() ? caller.address : caller.names.front() + " (" + caller.address + ")";
 }
 
+std::string tenant_of(const std::vector<std::string>& uris) {
+    CertificateNames names;
+    for (const std::string& uri : uris) {
+        names.add_uri(uri);
+    }
+    Caller caller;
+    names.apply(caller);
+    return caller.tenant;
+}
+
 void CertificateNames::add_dns(std::string_view name) {
     said_.names.emplace_back(name);
 }

@@ -47,6 +47,9 @@ inline constexpr std::string_view kSwitchUri = "ask://role/switch";
 // For messages and logs: "h1 (198.18.1.2)", "198.18.1.2", "user 1000".
 [[nodiscard]] std::string describe(const Caller& caller);
 
+// The tenant that a certificate with these URIs names; empty: none.
+[[nodiscard]] std::string tenant_of(const std::vector<std::string>& uris);
+
 // What a certificate says of its owner, one name of it after the other. A second tenant, or one that is no
 // name, leaves the caller with neither tenant nor role.
 class CertificateNames {

@@ -56,8 +56,8 @@ std::string proved_name(const Caller& caller, std::string_view claimed) {
     constexpr std::size_t kLongest = 64;
     std::string name(claimed.substr(0, kLongest));
     std::ranges::replace_if(name, [](char c) { return !is_name_char(c); }, '?');
-    if (!caller.names.empty() && caller.names.front() == name) {
-        return describe(caller);
+    if (std::ranges::find(caller.names, name) != caller.names.end()) {
+        return clean_name(name + " (" + caller.address + ")");
     }
     return clean_name(name + " (" + describe(caller) + ")");
 }

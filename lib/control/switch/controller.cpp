@@ -12,6 +12,14 @@
 #include "lib/tuples/switch_counts.h"
 
 namespace ask {
+namespace {
+
+// A host sees what is its own, and what is its tenant's.
+bool may_see(const Caller& caller, const Owner& owner) {
+    return owns(caller, owner) || (!owner.tenant.empty() && caller.tenant == owner.tenant);
+}
+
+}  // namespace
 
 Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
     : store_(store),
@@ -196,7 +204,7 @@ Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
         report.channels.push_back({id, channel.incarnation, ports.empty() ? "" : ports.front().name});
     }
     for (const auto& [instance, task] : tasks_) {
-        if (task.state == Task::State::kOpen && (caller == nullptr || caller->tenant == task.owner.tenant)) {
+        if (task.state == Task::State::kOpen && (caller == nullptr || may_see(*caller, task.owner))) {
             auto part = report_task(instance, task);
             ASK_PASS(part);
             report.tasks.push_back(std::move(*part));

@@ -173,7 +173,7 @@ class Controller {
     // Closes tasks that nobody renewed. Call at least every second: leases run by these calls (LeaseClock).
     void expire_leases();
 
-    // Tasks of the caller's tenant, channels of its hosts; of everybody to who may operate the switch.
+    // Tasks of the caller and its tenant, channels of its hosts; of everybody to who may operate the switch.
     Result<ControllerReport> report(const Caller& caller) const;
     // Of everybody: for this process.
     Result<ControllerReport> report() const;

@@ -74,6 +74,7 @@ void set_channel(const ChannelId& channel, v1::ChannelId* message) {
 
 std::string base_flags(const std::string& ports) {
     return std::string("--config /dev/null --bpffs ") + kBpffs + " --listen " + kAddress +
+           " --plain-text loopback --socket " + kScratch + "/switchd.sock" +
            (ports.empty() ? "" : " --ports " + ports) + " ";
 }
 

@@ -207,7 +207,7 @@ TEST_CASE("a task is found by its id while it lives") {
 
 TEST_CASE("a Join that is tried again comes to the switch with the secret that it may have already") {
     Fixture fixture;
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     DyingSwitch dying;
     const auto task = fixture.open("wc", 11);
     put_on(*task, std::make_shared<SwitchClient>(channels, dying.address()), DyingSwitch::kMark);
@@ -226,7 +226,7 @@ TEST_CASE("a Join that is tried again comes to the switch with the secret that i
 
 TEST_CASE("a Join waits no longer for the switch than its sender does, and names it") {
     Fixture fixture;
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     HungSwitch hung;
     const auto task = fixture.open("wc", 11);
     put_on(*task, std::make_shared<SwitchClient>(channels, hung.address()), DyingSwitch::kMark);
@@ -403,7 +403,7 @@ TEST_CASE("a sender that is not registered at the task's switch cannot join, unl
 
 TEST_CASE("a task on several switches: each flow by its own, and each switch's part counts once") {
     Fixture fixture;
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     DyingSwitch far;
     const auto task = fixture.open("wc", 11);
     const auto near = std::make_shared<SwitchClient>(channels, "127.0.0.1:1");

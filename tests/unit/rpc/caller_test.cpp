@@ -78,6 +78,12 @@ TEST_CASE("a certificate says names, addresses, tenant and roles") {
     CHECK_FALSE(acts_for(caller, 0xc6120202U));
 }
 
+TEST_CASE("one's own tenant is read as that of others is") {
+    CHECK(tenant_of({"https://example.org/", "ask://tenant/search"}) == "search");
+    CHECK(tenant_of({"ask://role/operator"}).empty());
+    CHECK(tenant_of({"ask://tenant/search", "ask://tenant/ads"}).empty());
+}
+
 TEST_CASE("a certificate with a second tenant, or one that is no name, proves neither tenant nor role") {
     for (const char* const tenant :
          {"ask://tenant/ads", "ask://tenant/", "ask://tenant/a.b", "ask://tenant/a/b"}) {
