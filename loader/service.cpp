@@ -64,6 +64,13 @@ bool caller_gone(const grpc::ServerContext* context) {
     return context->IsCancelled();
 }
 
+// Whoever may open the switch's own socket operates it.
+Caller caller_at(const grpc::ServerContext& context) {
+    Caller caller = caller_of(context);
+    caller.role_operator = caller.role_operator || caller.is_local();
+    return caller;
+}
+
 grpc::Status given_up() {
     return {grpc::StatusCode::CANCELLED, "its caller has given it up"};
 }
@@ -137,7 +144,7 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
     if (!channel.ok()) {
         return to_status(channel.error());
     }
-    const auto done = controller_.register_channel(caller_of(*context), *channel, request->incarnation(),
+    const auto done = controller_.register_channel(caller_at(*context), *channel, request->incarnation(),
                                                    request->replaces());
     if (!done.ok()) {
         return to_status(done.error());
@@ -157,7 +164,7 @@ grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* context,
     if (!channel.ok()) {
         return to_status(channel.error());
     }
-    const auto done = controller_.unregister_channel(caller_of(*context), *channel, request->incarnation());
+    const auto done = controller_.unregister_channel(caller_at(*context), *channel, request->incarnation());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
@@ -179,7 +186,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
         return to_status(policy.error());
     }
     const auto grant =
-        controller_.open_task(caller_of(*context), {.id = request->id(),
+        controller_.open_task(caller_at(*context), {.id = request->id(),
                                                     .instance = request->instance(),
                                                     .geometry = *geometry,
                                                     .op = *op,
@@ -214,7 +221,7 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (!secret.ok()) {
         return to_status(secret.error());
     }
-    const auto done = controller_.join_flow(caller_of(*context), request->instance(), *channel,
+    const auto done = controller_.join_flow(caller_at(*context), request->instance(), *channel,
                                             request->incarnation(), *secret);
     if (!done.ok()) {
         return to_status(done.error());
@@ -229,7 +236,7 @@ grpc::Status SwitchService::RenewTasks(grpc::ServerContext* context, const v1::R
         return to_status(
             Error(Errc::kInput, "renew: more than " + std::to_string(kMaxRenewals) + " instances"));
     }
-    const Caller caller = caller_of(*context);
+    const Caller caller = caller_at(*context);
     const std::vector<std::uint64_t> instances(request->instances().begin(), request->instances().end());
     for (const std::uint64_t instance : controller_.renew(caller, instances)) {
         reply->add_unknown(instance);
@@ -257,7 +264,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         return !context->IsCancelled() && writer->Write(chunk);
     };
     const auto end =
-        fetch_copy(controller_, caller_of(*context),
+        fetch_copy(controller_, caller_at(*context),
                    {.instance = request->instance(), .epoch = request->epoch(), .close = request->close()},
                    kChunkBytes, write);
     if (!end.ok()) {
@@ -279,22 +286,20 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
 
 grpc::Status SwitchService::ConfirmCopy(grpc::ServerContext* context, const v1::ConfirmCopyRequest* request,
                                         v1::ConfirmCopyReply* /*reply*/) {
-    const auto done = controller_.confirm(caller_of(*context), request->instance(), request->epoch());
+    const auto done = controller_.confirm(caller_at(*context), request->instance(), request->epoch());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
 grpc::Status SwitchService::CloseTask(grpc::ServerContext* context, const v1::CloseTaskRequest* request,
                                       v1::CloseTaskReply* /*reply*/) {
-    const auto done = controller_.close_task(caller_of(*context), request->instance());
+    const auto done = controller_.close_task(caller_at(*context), request->instance());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
 grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
                                       const v1::GetSwitchStatusRequest* /*request*/,
                                       v1::SwitchStatus* reply) {
-    const Caller caller = caller_of(*context);
-    // Whoever may open the socket may look.
-    const auto report = caller.is_local() ? controller_.report() : controller_.report(caller);
+    const auto report = controller_.report(caller_at(*context));
     if (!report.ok()) {
         return to_status(report.error());
     }
