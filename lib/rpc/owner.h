@@ -15,6 +15,7 @@ namespace ask {
 struct Owner {
     std::string tenant;      // empty: none
     std::uint32_t host = 0;  // IPv4, host byte order
+    bool operator==(const Owner&) const = default;
 };
 
 // Whether the caller has what the owner has: its tenant, and its host. That of another tenant may come from

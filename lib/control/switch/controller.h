@@ -247,7 +247,7 @@ class Controller {
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
     void evict_idle_channel();
-    void evict_cut_flow();
+    void evict_cut_flow(const Owner* of = nullptr);
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
     Result<bool> is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,

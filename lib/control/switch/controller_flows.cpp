@@ -201,6 +201,9 @@ Result<> Controller::check_room_for_channel(const Owner& owner) {
 // The same of a flow of the task.
 Result<> Controller::check_room_for_flow(const Task& task) {
     const std::uint64_t bytes = sram_of_flow(task.entry);
+    if (!quotas_.check(task.owner, {.flows = 1, .sram_bytes = bytes}).ok()) {
+        evict_cut_flow(&task.owner);
+    }
     if (limits_.allow_over_budget) {
         return quotas_.check(task.owner, {.flows = 1});
     }
@@ -299,8 +302,10 @@ void Controller::evict_idle_channel() {
 }
 
 // What flows counted whose channels are gone is worth less than another flow.
-void Controller::evict_cut_flow() {
-    const auto cut = std::ranges::find_if(flows_, [](const auto& item) { return item.second.cut; });
+void Controller::evict_cut_flow(const Owner* of) {
+    const auto cut = std::ranges::find_if(flows_, [&](const auto& item) {
+        return item.second.cut && (of == nullptr || tasks_.at(item.first.first).owner == *of);
+    });
     if (cut == flows_.end()) {
         return;
     }

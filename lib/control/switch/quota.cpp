@@ -56,9 +56,10 @@ void Quotas::give_back(const Owner& owner, const SwitchUse& use) {
 
 Result<> Quotas::check(const Owner& owner, const SwitchUse& more) const {
     const SwitchUse now = use_of(owner);
-    const auto fits = [&](std::uint64_t used, std::uint64_t wanted, std::uint64_t limit, const char* what,
-                          const char* key) -> Result<> {
-        if (wanted == 0 || used + wanted <= limit) {
+    const auto fits = [&](std::uint64_t used, std::uint64_t wanted, std::uint64_t limit, std::uint64_t all,
+                          const char* what, const char* key) -> Result<> {
+        // Who may have everything is refused by what there is.
+        if (wanted == 0 || limit >= all || used + wanted <= limit) {
             return {};
         }
         return Error(Errc::kLimit, holder_of(owner) + " has " + std::to_string(used) + " of the " +
@@ -68,11 +69,12 @@ Result<> Quotas::check(const Owner& owner, const SwitchUse& more) const {
                                        key);
     };
     constexpr std::uint64_t kKib = 1024;
-    ASK_PASS(fits(now.tasks, more.tasks, limits_.tasks, "tasks", "quota_tasks"));
-    ASK_PASS(fits(now.channels, more.channels, limits_.channels, "channels", "quota_channels"));
-    ASK_PASS(fits(now.flows, more.flows, limits_.flows, "flows", "quota_flows"));
+    ASK_PASS(fits(now.tasks, more.tasks, limits_.tasks, all_.tasks, "tasks", "quota_tasks"));
+    ASK_PASS(
+        fits(now.channels, more.channels, limits_.channels, all_.channels, "channels", "quota_channels"));
+    ASK_PASS(fits(now.flows, more.flows, limits_.flows, all_.flows, "flows", "quota_flows"));
     return fits(now.sram_bytes / kKib, (more.sram_bytes + kKib - 1) / kKib, limits_.sram_bytes / kKib,
-                "KiB of SRAM", "quota_sram_kib");
+                all_.sram_bytes / kKib, "KiB of SRAM", "quota_sram_kib");
 }
 
 std::uint64_t Quotas::sram_left(const Owner& owner) const {
