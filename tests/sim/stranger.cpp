@@ -23,6 +23,10 @@ void Stranger::start() {
     });
 }
 
+int Stranger::some_of(int all) {
+    return static_cast<int>(random_.below(static_cast<std::uint64_t>(all)));
+}
+
 void Stranger::try_something() {
     const auto number = static_cast<std::uint32_t>(random_.below(cast_.switchds.size()));
     SimSwitch at(cast_, number, cast_.world.plan.hosts);
@@ -31,9 +35,9 @@ void Stranger::try_something() {
         return;
     }
     if (random_.below(2) == 0 && seen->tasks_size() > 0) {
-        take_task(at, seen->tasks(static_cast<int>(random_.below(seen->tasks_size()))), *seen);
+        take_task(at, seen->tasks(some_of(seen->tasks_size())), *seen);
     } else if (seen->channels_size() > 0) {
-        take_channel(at, seen->channels(static_cast<int>(random_.below(seen->channels_size()))));
+        take_channel(at, seen->channels(some_of(seen->channels_size())));
     }
 }
 
@@ -57,7 +61,7 @@ void Stranger::take_task(SimSwitch& at, const v1::SwitchTask& task, const v1::Sw
             v1::JoinFlowRequest join;
             join.set_instance(task.instance());
             if (seen.channels_size() > 0) {
-                const auto& channel = seen.channels(static_cast<int>(random_.below(seen.channels_size())));
+                const auto& channel = seen.channels(some_of(seen.channels_size()));
                 *join.mutable_channel() = channel.channel();
                 join.set_incarnation(channel.incarnation());
             }

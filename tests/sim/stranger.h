@@ -22,6 +22,7 @@ class Stranger {
     void kill() { threads_.kill(); }
 
  private:
+    [[nodiscard]] int some_of(int all);
     void try_something();
     void take_task(SimSwitch& at, const v1::SwitchTask& task, const v1::SwitchStatus& seen);
     void take_channel(SimSwitch& at, const v1::SwitchChannel& channel);
