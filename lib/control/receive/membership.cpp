@@ -19,7 +19,7 @@ bool is_same_secret(std::string_view secret, std::string_view shown) {
 }  // namespace
 
 bool may_join(const Membership& members, const Caller& caller, std::string_view token) {
-    if (members.names.empty() && members.token.empty()) {
+    if (members.names.empty() && members.hosts.empty() && members.token.empty()) {
         return caller.tenant == members.tenant;
     }
     if (!members.token.empty() && is_same_secret(members.token, token)) {
