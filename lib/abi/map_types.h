@@ -215,13 +215,17 @@ struct ask_meta {
 	char boot_id[40];
 };
 
-/* Map `tasks/<id>/meta`, one entry: what a successor must know of a task. */
+/* Map `tasks/<instance>/meta`, one entry: what a successor must know of a task. */
 struct ask_task_meta {
 	__be64 instance;
 	__u32 index;		  /* in `tasks` */
 	__u32 region_aggregators; /* of an AA, both copies */
 	char id[64];
 	char receiver[64]; /* control address of the receiver's agent */
+	/* Whose it is: nobody else's calls change it. */
+	__be32 owner;	 /* the receiver's host */
+	char tenant[64]; /* empty: none */
+	__u32 pad;
 };
 
 enum ask_counter {

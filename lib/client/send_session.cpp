@@ -54,6 +54,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
     open.set_as_count(options.as_count);
     open.set_can_repeat(options.can_repeat);
+    open.set_token(options.token);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }

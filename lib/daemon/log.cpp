@@ -9,6 +9,7 @@
 
 #include <bpf/libbpf.h>
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -99,6 +100,11 @@ void print_protobuf(google::protobuf::LogLevel level, const char* file, int line
                 "protobuf, {}:{}: {}", file, line, text);
 }
 
+// gRPC's, of any thread: whoever reaches a port could fill the log with handshakes that fail.
+void print_grpc(gpr_log_func_args* line) {
+    spdlog::debug("gRPC, {}:{}: {}", line->file, line->line, line->message);
+}
+
 Result<spdlog::level::level_enum> level_of(std::string_view level) {
     const std::string name = level == "warn" ? "warning" : std::string(level);
     const auto wanted = spdlog::level::from_str(name);
@@ -140,6 +146,7 @@ Result<> set_up_log(const std::string& program, std::string_view level) {
     spdlog::set_default_logger(std::move(logger));
     libbpf_set_print(print_libbpf);
     google::protobuf::SetLogHandler(print_protobuf);
+    gpr_set_log_function(print_grpc);
     return {};
 }
 

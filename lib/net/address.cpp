@@ -53,6 +53,14 @@ Result<HostPort> split_host_port(std::string_view text) {
     return HostPort{std::string(text.substr(0, colon)), port};
 }
 
+bool is_loopback(std::string_view host_port) {
+    constexpr std::uint32_t kLoopbackNet = 127;
+    const auto parts = split_host_port(host_port);
+    const std::string host = parts.ok() ? parts->host : "";
+    const auto ipv4 = parse_ipv4(host);
+    return host == "localhost" || host == "[::1]" || (ipv4 && *ipv4 >> 24U == kLoopbackNet);
+}
+
 Result<> check_host_port(std::string_view text) {
     auto parts = split_host_port(text);
     return parts.ok() ? Result<>() : std::move(parts).error();

@@ -31,5 +31,7 @@ struct HostPort {
 };
 Result<HostPort> split_host_port(std::string_view text);
 Result<> check_host_port(std::string_view text);
+// Whether nobody but this machine gets to HOST:PORT.
+[[nodiscard]] bool is_loopback(std::string_view host_port);
 
 }  // namespace ask

@@ -25,6 +25,7 @@ namespace ask {
     X(drop_inbox_full, drop, "a worker's inbox was full")                                    \
     X(drop_ack_no_room, drop, "no room to send an acknowledgement")                          \
     X(refused_sessions, drop, "applications turned away at max_sessions")                    \
+    X(refused_connections, drop, "connections to the control port and socket turned away")   \
     X(refused_waits, drop, "calls answered at once because too many were held back")         \
     X(tasks_without_region, drop, "tasks received here that their switch had no memory for") \
     X(progress_skipped, drop, "progress messages that an application did not read in time")  \

@@ -35,6 +35,33 @@ CheckSecret secret_of(const CheckSecret& root, const FlowParams& flow) {
             ask_siphash_u64(by_life[0], by_life[1], flow.first_seq | kSecondHalf)};
 }
 
+// Who asks must be the host that will send.
+Result<> check_caller(const Caller& caller, const v1::JoinRequest& request) {
+    const auto channel = channel_from_proto(request.channel());
+    ASK_TRY(channel, "join");
+    if (acts_for(caller, channel->host)) {
+        return {};
+    }
+    return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
+                                    ", which is not for " + describe(caller) + " to join with");
+}
+
+bool is_name_char(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+// What a sender calls itself proves nothing: beside it stands what its connection or certificate does.
+std::string proved_name(const Caller& caller, std::string_view claimed) {
+    constexpr std::size_t kLongest = 64;
+    std::string name(claimed.substr(0, kLongest));
+    std::ranges::replace_if(name, [](char c) { return !is_name_char(c); }, '?');
+    if (std::ranges::find(caller.names, name) != caller.names.end()) {
+        return clean_name(name + " (" + caller.address + ")");
+    }
+    return clean_name(name + " (" + describe(caller) + ")");
+}
+
 }  // namespace
 
 const char* to_string(TaskPhase phase) {
@@ -67,6 +94,12 @@ std::shared_ptr<ReceiveTask> TaskRegistry::find_locked(std::uint64_t instance) {
 TaskSender* TaskRegistry::sender_of(ReceiveTask& task, std::uint64_t sender) {
     const auto at = std::ranges::find(task.senders, sender, &TaskSender::sender);
     return at == task.senders.end() ? nullptr : &*at;
+}
+
+// Null also if it is another's.
+TaskSender* TaskRegistry::sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender) {
+    TaskSender* const found = sender_of(task, sender);
+    return found == nullptr || !owns(caller, found->owner) ? nullptr : found;
 }
 
 Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
@@ -193,7 +226,7 @@ void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
     --waits_;
 }
 
-Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
+Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::LookupRequest& request) {
     const std::string& id = request.task_id();
     if (auto valid = check_task_id(id); !valid) {
         return std::move(valid).error();
@@ -213,7 +246,11 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
     const auto until = held_until(request.wait_ms());
     hold_back(lock, until, [&] { return find() != nullptr; });
+    const Error unknown(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     const auto early = find();
+    if (early && !may_join(early->members, caller, request.token())) {
+        return not_for(*early, caller, unknown);
+    }
     if (early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
                            early->senders_expected, Clock::now());
@@ -221,6 +258,9 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     }
     hold_back(lock, until, [&] { return !opening(find()); });
     const auto found = find();
+    if (found && !may_join(found->members, caller, request.token())) {
+        return not_for(*found, caller, unknown);
+    }
     if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
         return failed_locked(*early);
     }
@@ -229,7 +269,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
                      "task " + id + " is not open yet on " + options_.host_name + ": " + found->trouble);
     }
     if (!found || opening(found)) {
-        return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+        return unknown;
     }
     const ReceiveTask& task = *found;
     v1::TaskOffer offer;
@@ -278,7 +318,7 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     return flow;
 }
 
-Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& request,
+Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
                                     const FlowParams& flow) {
     if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
@@ -294,7 +334,8 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& re
     }
     TaskSender entry;
     entry.sender = request.sender();
-    entry.name = clean_name(request.sender_name());
+    entry.name = proved_name(caller, request.sender_name());
+    entry.owner = {caller.tenant, flow.channel.host};
     entry.flow = flow;
     entry.can_repeat = request.can_repeat();
     entry.last_heard = Clock::now();
@@ -308,6 +349,17 @@ Error TaskRegistry::failed_locked(const ReceiveTask& task) const {
         return {Errc::kUnknown, "task " + task.id + " is about to be opened again: " + error};
     }
     return {Errc::kAborted, "task " + task.id + " has ended" + (error.empty() ? "" : ": " + error)};
+}
+
+// Other tenants hear what they would if there was no such task.
+Error TaskRegistry::not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const {
+    if (caller.tenant != task.members.tenant) {
+        return unknown;
+    }
+    return {Errc::kDenied, "task " + task.id + " on " + options_.host_name + " is not for " +
+                               ask::describe(caller) +
+                               ": its ask-recv has named other hosts (--from), or wants its token (ask-send "
+                               "--token-file)"};
 }
 
 v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSender& sender) const {
@@ -343,33 +395,42 @@ Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& fl
     return workers_->join(flow);
 }
 
-Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
+Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
+    const Error unknown(Errc::kUnknown, "no such task on " + options_.host_name);
     if (!task || task->phase <= TaskPhase::kOpening) {
-        return Error(Errc::kUnknown, "no such task on " + options_.host_name);
+        return unknown;
+    }
+    if (!may_join(task->members, caller, request.token())) {
+        return not_for(*task, caller, unknown);
     }
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
         return failed_locked(*task);
     }
     const milliseconds asked(request.wait_ms());
     const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
+    ASK_TRY(check_caller(caller, request), "task " + task->id);
     if (sender_of(*task, request.sender()) != nullptr) {
         // A repeat: the first call may still be at work.
         const auto settled = [&] {
-            const TaskSender* const known = sender_of(*task, request.sender());
+            const TaskSender* const known = sender_of(*task, caller, request.sender());
             return known == nullptr || known->joined;
         };
         if (!changed_.wait_for(lock, at_most(kJoinWait, until), settled)) {
             return Error(Errc::kDeadline, "join: an earlier call is still at work");
         }
-        if (const TaskSender* const known = sender_of(*task, request.sender()); known != nullptr) {
+        if (const TaskSender* const known = sender_of(*task, caller, request.sender()); known != nullptr) {
             return reply_locked(*task, *known);
+        }
+        if (sender_of(*task, request.sender()) != nullptr) {
+            return Error(Errc::kDenied, "task " + task->id + ": sender " + std::to_string(request.sender()) +
+                                            " is not at " + ask::describe(caller));
         }
     }
     const auto flow = flow_of(*task, request);
     ASK_TRY(flow, "task " + task->id);
-    if (auto admitted = admit_locked(*task, request, *flow); !admitted) {
+    if (auto admitted = admit_locked(*task, caller, request, *flow); !admitted) {
         return std::move(admitted).error();
     }
     lock.unlock();
@@ -395,12 +456,12 @@ Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
     return reply_locked(*task, *entry);
 }
 
-Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
+Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
     v1::Outcome unknown;
     unknown.set_state(v1::Outcome::STATE_UNKNOWN);
-    TaskSender* entry = task ? sender_of(*task, request.sender()) : nullptr;
+    TaskSender* entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     if (entry == nullptr) {
         return unknown;
     }
@@ -437,10 +498,10 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     return outcome;
 }
 
-Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
+Result<> TaskRegistry::leave(const Caller& caller, const v1::LeaveRequest& request) {
     const Guard lock(mutex_);
     const auto task = find_locked(request.instance());
-    TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
+    TaskSender* const entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     // Whoever is not here has left.
     if (entry != nullptr) {
         entry->left = clean_text(request.reason());
@@ -465,10 +526,10 @@ std::vector<TaskAtSwitch> TaskRegistry::on_switch() {
     return tasks;
 }
 
-bool TaskRegistry::cancel(const std::string& id) {
+bool TaskRegistry::cancel(const Caller& caller, const std::string& id) {
     const Guard lock(mutex_);
     const auto task = live_.find(id);
-    if (task == live_.end()) {
+    if (task == live_.end() || !may_use(caller, task->second->user)) {
         return false;
     }
     task->second->mailbox->post(SessionEvent::Kind::kCancelled);
@@ -489,6 +550,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     entry.set_id(task.id);
     entry.set_instance(task.instance);
     entry.set_role("receiver");
+    entry.set_user(task.user);
     entry.set_state(to_string(task.phase));
     entry.set_op(task.op);
     entry.set_senders_expected(task.senders_expected);
