@@ -3,15 +3,20 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "agent/switch_client.h"
+#include "lib/rpc/caller.h"
 
 namespace ask {
 namespace {
 
-MemberOptions member_options(const AgentConfig& config, const HostLink& link) {
+MemberOptions member_options(const AgentConfig& config, const RpcCredentials& credentials,
+                             const HostLink& link) {
+    const auto identity = credentials.identity();
     return {.name = config.name,
             .address = link.address,
+            .tenant = identity ? tenant_of(identity->uris) : "",
             .control_address = format_ipv4(link.address) + ":" + std::to_string(config.control_port()),
             .interface = link.interface.name,
             .mtu = link.interface.mtu,
@@ -30,25 +35,36 @@ std::shared_ptr<SwitchPort> own_switch(const AgentConfig& config, RpcChannels& r
                                          : std::make_shared<SwitchClient>(rpc, config.switch_address);
 }
 
+// Those that are named in the configuration.
+std::vector<std::string> allowed_switches(const AgentConfig& config) {
+    std::vector<std::string> all = config.switches;
+    if (!config.switch_address.empty()) {
+        all.push_back(config.switch_address);
+    }
+    return all;
+}
+
 }  // namespace
 
-Agent::Agent(AgentConfig configuration, HostLink link)
+Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_credentials, HostLink link)
     : config(std::move(configuration)),
       interface(link.interface),
       control_port(config.control_port()),
       bind_mode(link.bind_mode),
       program(std::move(link.program)),
-      tables(std::size_t{config.table_limit_mib} << 20U),
-      network(link.interface, link.address, config.hosts, rpc),
+      credentials(std::move(rpc_credentials)),
+      rpc(credentials),
+      tables(std::size_t{config.table_limit_mib} << 20U, &counters),
+      network(link.interface, link.address, config.hosts, allowed_switches(config), rpc),
       workers({.workers = config.workers,
                .own_address = link.address,
                .sender = config.sender_config(link.interface.mtu)},
               std::move(link.sockets)),
-      member(member_options(config, link), {.workers = workers,
-                                            .network = network,
-                                            .tables = tables,
-                                            .counters = counters,
-                                            .own_switch = own_switch(config, rpc)}) {
+      member(member_options(config, *credentials, link), {.workers = workers,
+                                                          .network = network,
+                                                          .tables = tables,
+                                                          .counters = counters,
+                                                          .own_switch = own_switch(config, rpc)}) {
     tables.budget().set_reclaim([this] { return member.kept.make_room(); });
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "agent/config.h"
@@ -19,7 +20,7 @@
 namespace ask {
 
 struct Agent {
-    Agent(AgentConfig configuration, HostLink link);
+    Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> credentials, HostLink link);
 
     const AgentConfig config;
     const InterfaceInfo interface;
@@ -28,6 +29,7 @@ struct Agent {
     const Clock::time_point started = Clock::now();
     HostProgram program;
     AgentCounters counters;
+    const std::shared_ptr<RpcCredentials> credentials;
     RpcChannels rpc;
     MemfdTables tables;
     HostNetwork network;

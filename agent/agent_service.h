@@ -7,9 +7,8 @@
 #include <memory>
 #include <string>
 
-#include <grpcpp/server.h>
-
 #include "agent/agent.h"
+#include "lib/daemon/control_server.h"
 #include "proto/agent.grpc.pb.h"
 
 namespace ask {
@@ -35,7 +34,7 @@ class AgentService final : public v1::Agent::Service {
     Agent& agent_;
 };
 
-// Listens on config.listen and on unix:<config.socket>.ctl. kExists: the TCP port is taken.
-Result<std::unique_ptr<grpc::Server>> serve(AgentService& service, const AgentConfig& config, gid_t group);
+// Listens on config.listen and on <config.socket>.ctl. kExists: the TCP port is taken.
+Result<std::unique_ptr<ControlServer>> serve(AgentService& service, Agent& agent, gid_t group);
 
 }  // namespace ask

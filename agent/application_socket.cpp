@@ -29,6 +29,12 @@ Result<AppIo> done_or_not(const Result<LocalIo>& result) {
 
 }  // namespace
 
+std::uint32_t ApplicationSocket::user() const {
+    constexpr std::uint32_t kNobody = 65534;
+    const auto peer = socket_.peer();
+    return peer.ok() ? peer->uid : kNobody;
+}
+
 ApplicationPort::Ready ApplicationSocket::wait(Clock::time_point until, bool for_room) {
     const auto events = static_cast<short>(for_room ? POLLIN | POLLOUT : POLLIN);
     std::array<pollfd, 2> entries = {pollfd{.fd = socket_.fd(), .events = events, .revents = 0},

@@ -18,6 +18,7 @@ class ApplicationSocket final : public ApplicationPort {
     ApplicationSocket(LocalSocket socket, std::shared_ptr<PolledMailbox> mailbox)
         : socket_(std::move(socket)), mailbox_(std::move(mailbox)) {}
 
+    [[nodiscard]] std::uint32_t user() const override;
     [[nodiscard]] std::shared_ptr<Mailbox> mailbox() const override { return mailbox_; }
     Ready wait(Clock::time_point until, bool for_room) override;
     Result<AppIo> try_receive(v1::LocalRequest& request) override;

@@ -49,6 +49,9 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
                check_optional_ipv4);
     table.text("switch", &config.switch_address, "control address of ask-switchd, empty for none",
                check_optional_host_port);
+    table.list("switches", &config.switches,
+               "control addresses of other switches that this host's sends may be registered at",
+               check_host_port);
     table.choice("xdp_mode", &config.xdp_mode, {"native", "generic"},
                  "where the steering program runs; never falls back");
     table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},
@@ -56,8 +59,6 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.table("hosts", &config.hosts,
                 "names of other hosts and their IPv4 addresses, with :PORT where an agent listens elsewhere",
                 check_ipv4_port);
-    table.text("metrics", &config.metrics, "where to serve Prometheus text, empty for nowhere",
-               check_optional_host_port);
 }
 
 void declare_limits(ConfigTable& table, AgentConfig& config) {
@@ -66,6 +67,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "channels that may be made; a task's sends need one each, other tasks' wait for one");
     table.integer("max_sessions", &config.max_sessions, 1, ASK_MAX_SESSIONS,
                   "applications that may be connected");
+    table.integer("quota_sessions", &config.quota_sessions, 0, ASK_MAX_SESSIONS,
+                  "those of one user, but root; 0: seven eighths of max_sessions");
     table.integer("window", &config.window, 1, ASK_WINDOW, "most packets in flight per channel");
     table.integer("initial_window", &config.initial_window, 1, ASK_WINDOW,
                   "packets in flight per channel at the start");
@@ -97,6 +100,7 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
                       "/etc/ask/agentd.toml");
     declare_network(table, config);
     declare_limits(table, config);
+    declare_security(table, &config.security);
     auto action = table.parse(argc, argv);
     if (!action.ok() || *action == ConfigAction::kExit) {
         return action;

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "lib/daemon/config.h"
+#include "lib/daemon/security_config.h"
 #include "lib/tuples/sender.h"
 
 namespace ask {
@@ -21,9 +23,11 @@ struct AgentConfig {
     std::string interface = "eth0";
     std::string address;         // empty: first IPv4 address of the interface
     std::string switch_address;  // key `switch`; empty: none
+    std::vector<std::string> switches;
     unsigned workers = 1;
     unsigned max_channels = 256;
     unsigned max_sessions = 512;
+    unsigned quota_sessions = 0;  // of one user but root; 0: seven eighths of max_sessions
     std::string xdp_mode = "native";
     std::string bind_mode = "auto";
     std::uint32_t window = ASK_WINDOW;
@@ -37,9 +41,9 @@ struct AgentConfig {
     std::uint32_t deadline_seconds = 30;
     unsigned history_tasks = 32;
     std::uint32_t keep_result_seconds = 3600;
-    std::string metrics;  // HOST:PORT of Prometheus text; empty: none
     std::string log_level = "info";
     std::map<std::string, std::string> hosts;
+    SecurityConfig security;
 
     // Reads file and flags; kExit: --help or --version was printed. `snapshot`, if there is one: what was
     // read.

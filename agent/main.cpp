@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-agentd: set-up, life and orderly end of a host's agent.
-#include <grp.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <grpc/support/time.h>
 #include <spdlog/spdlog.h>
 
 #include "agent/agent.h"
@@ -25,6 +22,7 @@
 #include "agent/status.h"
 #include "lib/base/standard_fds.h"
 #include "lib/control/member/switch_keeper.h"
+#include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
@@ -38,16 +36,6 @@ constexpr milliseconds kIdle{1000};
 constexpr milliseconds kLastWords{1500};
 constexpr milliseconds kUnregisterWait{500};
 constexpr milliseconds kServerEnd{500};
-
-Result<> make_socket_directory(const std::string& socket) {
-    std::error_code error;
-    const std::filesystem::path directory = std::filesystem::path(socket).parent_path();
-    std::filesystem::create_directories(directory, error);
-    if (error) {
-        return Error(Errc::kDenied, "make directory " + directory.string() + ": " + error.message());
-    }
-    return {};
-}
 
 // Each application takes half a dozen descriptors, and the usual soft limit is 1024, for programs that still
 // use select().
@@ -68,28 +56,6 @@ struct Setup {
     AgentConfig config;
     ConfigSnapshot snapshot;
 };
-
-// The group that may use the sockets.
-Result<gid_t> socket_group(const std::string& name) {
-    if (name.empty()) {
-        return ::getegid();
-    }
-    constexpr std::size_t kRoom = 16384;
-    std::vector<char> room(kRoom);
-    group entry{};
-    group* found = nullptr;
-    if (::getgrnam_r(name.c_str(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr) {
-        return found->gr_gid;
-    }
-    gid_t number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    // The highest number means "none" to the kernel.
-    if (error != std::errc() || end != name.data() + name.size() || number == static_cast<gid_t>(-1)) {
-        return Error(Errc::kUnknown, "socket_group: there is no group \"" + name + "\": make it (groupadd " +
-                                         name + "), or name another");
-    }
-    return number;
-}
 
 // Other agents dial this one's address, whatever else they could reach it by.
 Result<> check_reachable(const AgentConfig& config, std::uint32_t address) {
@@ -130,11 +96,10 @@ bool workers_answer(Workers& workers) {
 }
 
 // Until SIGTERM or SIGINT.
-Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent) {
-    const auto watched = watchdog_interval();
-    const milliseconds turn = watched.value_or(kIdle);
+Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent, ControlServer& server) {
+    Watchdog watchdog([&agent, &server] { return workers_answer(agent.workers) && answers(server); });
     for (;;) {
-        auto signal = signals.wait(turn);
+        auto signal = signals.wait(std::min(kIdle, watchdog.turn()));
         if (!signal) {
             return std::move(signal).error();
         }
@@ -145,9 +110,8 @@ Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent) {
             return {};
         }
         agent.member.kept.forget_old();
-        if (watched && workers_answer(agent.workers)) {
-            notify_watchdog();
-        }
+        refresh_credentials(*agent.credentials);
+        watchdog.look();
     }
 }
 
@@ -188,20 +152,24 @@ Result<> run(Setup& setup) {
     const auto group = socket_group(setup.config.socket_group);
     ASK_PASS(group);
     ASK_TRY(make_socket_directory(setup.config.socket), "socket");
+    ASK_PASS(setup.config.security.check_metrics());
+    const auto credentials = RpcCredentials::create(setup.config.security.rpc());
+    ASK_PASS(credentials);
+    log_credentials(**credentials);
     auto link = HostLink::open(setup.config);
     ASK_PASS(link);
     ASK_PASS(check_reachable(setup.config, link->address));
-    Agent agent(setup.config, std::move(*link));
+    Agent agent(setup.config, *credentials, std::move(*link));
     if (auto started = agent.workers.start(); !started) {
         return started;
     }
     AgentService service(agent);
-    auto server = serve(service, agent.config, *group);
+    auto server = serve(service, agent, *group);
     if (!server) {
         return std::move(server).error();
     }
     std::unique_ptr<MetricsServer> metrics;
-    if (!agent.config.metrics.empty()) {
+    if (!agent.config.security.metrics.empty()) {
         auto exposed = MetricsServer::start(agent);
         if (!exposed) {
             return std::move(exposed).error();
@@ -217,7 +185,7 @@ Result<> run(Setup& setup) {
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
 
-    auto ended = wait_for_signal(*signals, setup, agent);
+    auto ended = wait_for_signal(*signals, setup, agent, **server);
     notify_stopping();
     sessions.stop();
     keeper.reset();
@@ -226,8 +194,7 @@ Result<> run(Setup& setup) {
     agent.member.registry.stop();
     unregister_channels(agent);
     agent.rpc.cancel_calls();
-    (*server)->Shutdown(gpr_time_from_millis(kServerEnd.count(), GPR_TIMESPAN));
-    (*server)->Wait();
+    (*server)->stop(kServerEnd);
     metrics.reset();
     agent.workers.stop();
     spdlog::info("stopped");

@@ -5,7 +5,10 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <csignal>
+#include <numeric>
 #include <string>
+#include <utility>
 
 namespace ask {
 namespace {
@@ -15,7 +18,62 @@ std::size_t round_to_pages(std::size_t bytes) {
     return (bytes + kPage - 1) / kPage * kPage;
 }
 
+// A description of the file of its own, so that the kernel counts it apart from others.
+Result<UniqueFd> open_to_read(int fd) {
+    UniqueFd again(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!again) {
+        return Error::from_errno(errno, "open a sealed table to read");
+    }
+    return again;
+}
+
+// Whether somebody else has the file open, mapped, or on its way through a socket: only then the kernel
+// refuses a write lease so. One that cannot be had for another reason says nothing.
+bool is_held(const UniqueFd& own) {
+    // The lease is gone as soon as it was had; a signal for whoever opens the file in between is ignored.
+    ::fcntl(own.get(), F_SETSIG, SIGURG);
+    return ::fcntl(own.get(), F_SETLEASE, F_WRLCK) != 0 && errno == EAGAIN;
+}
+
 }  // namespace
+
+bool MemoryBudget::reserve(std::size_t bytes) {
+    if (try_reserve(bytes)) {
+        return true;
+    }
+    look_at_held();
+    while (!try_reserve(bytes)) {
+        if (!reclaim_ || bytes > limit_ || too_many_held() || !reclaim_()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void MemoryBudget::give_up(UniqueFd own, std::size_t bytes) {
+    if (!is_held(own)) {
+        release(bytes);
+        return;
+    }
+    if (counters_ != nullptr) {
+        counters_->add(AgentCounter::k_blocks_held);
+    }
+    const std::lock_guard lock(mutex_);
+    held_.push_back({std::move(own), bytes});
+    held_number_ = held_.size();
+}
+
+std::size_t MemoryBudget::look_at_held() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(held_, [this](const Held& block) {
+        const bool gone = !is_held(block.own);
+        release(gone ? block.bytes : 0);
+        return gone;
+    });
+    held_number_ = held_.size();
+    return std::accumulate(held_.begin(), held_.end(), std::size_t{0},
+                           [](std::size_t sum, const Held& block) { return sum + block.bytes; });
+}
 
 Result<SharedBlock> SharedBlock::create(const char* name, MemoryBudget* budget) {
     SharedBlock block;
@@ -31,7 +89,10 @@ SharedBlock::~SharedBlock() {
     if (memory_ != nullptr) {
         ::munmap(memory_, size_);
     }
-    if (budget_ != nullptr) {
+    fd_.reset();
+    if (own_) {
+        budget_->give_up(std::move(own_), size_);
+    } else if (budget_ != nullptr) {
         budget_->release(size_);
     }
 }
@@ -43,9 +104,13 @@ Result<> SharedBlock::grow(std::size_t bytes) {
     }
     const std::size_t more = wanted - size_;
     if (!budget_->reserve(more)) {
+        const std::size_t held_bytes = budget_->look_at_held();
+        const std::string held = held_bytes == 0 ? ""
+                                                 : ", " + std::to_string(held_bytes >> 20U) +
+                                                       " of them for results that applications hold";
         return Error(Errc::kLimit, "the tables of this agent would take more than " +
-                                       std::to_string(budget_->limit() >> 20U) +
-                                       " MiB: raise table_limit_mib, or receive fewer distinct keys");
+                                       std::to_string(budget_->limit() >> 20U) + " MiB" + held +
+                                       ": raise table_limit_mib, or receive fewer distinct keys");
     }
     // Allocated now, so that a full system is an error here rather than a signal later.
     if (::fallocate(fd_.get(), 0, static_cast<off_t>(size_), static_cast<off_t>(more)) != 0) {
@@ -74,6 +139,12 @@ Result<> SharedBlock::seal() {
     if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
         return Error::from_errno(errno, "seal a table");
     }
+    auto own = open_to_read(fd_.get());
+    ASK_PASS(own);
+    auto others = open_to_read(fd_.get());
+    ASK_PASS(others);
+    own_ = std::move(*own);
+    fd_ = std::move(*others);
     return {};
 }
 
@@ -88,6 +159,13 @@ Result<std::span<std::byte>> MemfdTableMemory::allocate_slots(std::size_t bytes)
     old_slots_ = std::move(slots_);
     slots_ = std::move(*fresh);
     return slots_.bytes().first(bytes);
+}
+
+void MemfdTableMemory::note(Event event) {
+    if (counters_ != nullptr) {
+        counters_->add(event == Event::kReseeded ? AgentCounter::k_tables_reseeded
+                                                 : AgentCounter::k_tables_crowded);
+    }
 }
 
 Result<std::span<std::byte>> MemfdTableMemory::grow_keys(std::size_t bytes) {

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of a task's table in memfds, so that the table can be handed to the application as it stands: sealed
-// against any change, and no longer mapped here. It is paid for until it is given up here.
+// against any change, and no longer mapped here. It is paid for until nobody has it any more, here or in an
+// application.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "lib/base/random.h"
 #include "lib/base/unique_fd.h"
+#include "lib/control/member/counters.h"
 #include "lib/control/member/table_store.h"
 #include "lib/tuples/result_table.h"
 
@@ -21,24 +25,37 @@ namespace ask {
 // What all tables of an agent may take together, bytes. Thread-safe.
 class MemoryBudget {
  public:
-    explicit MemoryBudget(std::size_t limit) : limit_(limit) {}
+    // Blocks that applications hold, a descriptor each: beyond so many nothing more is reserved.
+    static constexpr std::size_t kMostHeld = 4096;
+
+    explicit MemoryBudget(std::size_t limit, AgentCounters* counters = nullptr)
+        : limit_(limit), counters_(counters) {}
     // Before anybody reserves: who can give something up for those that need it now. It returns false once
     // there is nothing more.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
-    [[nodiscard]] bool reserve(std::size_t bytes) {
-        while (!try_reserve(bytes)) {
-            if (!reclaim_ || bytes > limit_ || !reclaim_()) {
-                return false;
-            }
-        }
-        return true;
-    }
+    [[nodiscard]] bool reserve(std::size_t bytes);
     void release(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
     [[nodiscard]] std::size_t limit() const { return limit_; }
     [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
+    // Sealed memory that was paid for and is given up here: released now, or once no application holds it any
+    // more. `own` is the only descriptor of its description.
+    void give_up(UniqueFd own, std::size_t bytes);
+    // Looks which of it applications still hold, and releases the rest. Bytes that they hold.
+    std::size_t look_at_held();
+
  private:
+    struct Held {
+        UniqueFd own;
+        std::size_t bytes;
+    };
+    [[nodiscard]] bool too_many_held() const {
+        return held_number_.load(std::memory_order_relaxed) >= kMostHeld;
+    }
     [[nodiscard]] bool try_reserve(std::size_t bytes) {
+        if (too_many_held()) {
+            return false;
+        }
         std::size_t used = used_.load(std::memory_order_relaxed);
         do {
             if (bytes > limit_ - used) {
@@ -49,8 +66,12 @@ class MemoryBudget {
     }
 
     const std::size_t limit_;
+    AgentCounters* const counters_;
     std::function<bool()> reclaim_;
     std::atomic<std::size_t> used_{0};
+    std::mutex mutex_;
+    std::vector<Held> held_;
+    std::atomic<std::size_t> held_number_{0};
 };
 
 // One memfd and its mapping, paid for from a budget.
@@ -70,19 +91,22 @@ class SharedBlock {
     Result<> grow(std::size_t bytes);
     [[nodiscard]] std::span<std::byte> bytes() const { return {memory_, size_}; }
     [[nodiscard]] std::size_t size() const { return size_; }
-    // Unmaps, and seals against writing, growing and shrinking: only fd() is of use afterwards.
+    // Unmaps, and seals against writing, growing and shrinking: only fd() is of use afterwards, to read, for
+    // applications.
     Result<> seal();
     [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:
     void swap(SharedBlock& other) noexcept {
         std::swap(fd_, other.fd_);
+        std::swap(own_, other.own_);
         std::swap(memory_, other.memory_);
         std::swap(size_, other.size_);
         std::swap(budget_, other.budget_);
     }
 
     UniqueFd fd_;
+    UniqueFd own_;  // once sealed: tells whether others still have what fd() is
     std::byte* memory_ = nullptr;
     std::size_t size_ = 0;
     MemoryBudget* budget_ = nullptr;
@@ -104,8 +128,11 @@ class MemfdSealed final : public SealedTable {
 class MemfdTableMemory : public TableMemory {
  public:
     // `budget` outlives it.
-    explicit MemfdTableMemory(MemoryBudget* budget) : budget_(budget) {}
+    explicit MemfdTableMemory(MemoryBudget* budget, AgentCounters* counters = nullptr)
+        : budget_(budget), counters_(counters) {}
 
+    HashSeed draw_seed() override { return make_seed(random_u64); }
+    void note(Event event) override;
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override;
     void release_old_slots() override { old_slots_ = {}; }
     Result<std::span<std::byte>> grow_keys(std::size_t bytes) override;
@@ -115,6 +142,7 @@ class MemfdTableMemory : public TableMemory {
 
  private:
     MemoryBudget* budget_;
+    AgentCounters* counters_;
     SharedBlock slots_;
     SharedBlock old_slots_;
     SharedBlock keys_;
@@ -123,16 +151,17 @@ class MemfdTableMemory : public TableMemory {
 class MemfdTables final : public TableStore {
  public:
     // `limit`: what all tables may take together, bytes.
-    explicit MemfdTables(std::size_t limit) : budget_(limit) {}
+    MemfdTables(std::size_t limit, AgentCounters* counters) : budget_(limit, counters), counters_(counters) {}
     [[nodiscard]] MemoryBudget& budget() { return budget_; }
 
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory() override {
-        return std::make_unique<MemfdTableMemory>(&budget_);
+        return std::make_unique<MemfdTableMemory>(&budget_, counters_);
     }
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
 
  private:
     MemoryBudget budget_;
+    AgentCounters* const counters_;
 };
 
 }  // namespace ask

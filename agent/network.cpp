@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/network.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "agent/peer_client.h"
@@ -9,8 +10,13 @@
 namespace ask {
 
 HostNetwork::HostNetwork(InterfaceInfo interface, std::uint32_t address,
-                         std::map<std::string, std::string> hosts, RpcChannels& rpc)
-    : interface_(std::move(interface)), address_(address), hosts_(std::move(hosts)), rpc_(rpc) {}
+                         std::map<std::string, std::string> hosts, std::vector<std::string> switches,
+                         RpcChannels& rpc)
+    : interface_(std::move(interface)),
+      address_(address),
+      hosts_(std::move(hosts)),
+      switches_(std::move(switches)),
+      rpc_(rpc) {}
 
 Result<HostAddress> HostNetwork::resolve(const std::string& name) {
     return hosts_.resolve(name);
@@ -25,7 +31,15 @@ Result<Path> HostNetwork::find_path(std::uint32_t dest, Clock::time_point deadli
 }
 
 std::unique_ptr<SwitchPort> HostNetwork::switch_at(const std::string& address) {
-    return std::make_unique<SwitchClient>(rpc_, address);
+    // A receiver names it, and could have this host connect anywhere.
+    const bool known = std::ranges::find(switches_, address) != switches_.end() || rpc_.is_learned(address);
+    return std::make_unique<SwitchClient>(
+        rpc_, address,
+        known ? Result<>()
+              : Error(Errc::kDenied, "switch " + address +
+                                         " is neither this host's `switch`, by any address in its "
+                                         "certificate, nor one of its `switches`: add it there, "
+                                         "if it is one of yours, or open the task with --no-switch"));
 }
 
 std::unique_ptr<PeerPort> HostNetwork::peer_at(const std::string& address, const std::string& name) {

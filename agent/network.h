@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/host_link.h"
 #include "agent/rpc.h"
@@ -16,9 +17,9 @@ namespace ask {
 
 class HostNetwork final : public NetworkPort {
  public:
-    // `rpc` outlives it.
+    // `rpc` outlives it. `switches`: those that may be called, whoever names them.
     HostNetwork(InterfaceInfo interface, std::uint32_t address, std::map<std::string, std::string> hosts,
-                RpcChannels& rpc);
+                std::vector<std::string> switches, RpcChannels& rpc);
     // The table [hosts] has changed.
     void set_hosts(std::map<std::string, std::string> hosts) { hosts_.set(std::move(hosts)); }
 
@@ -33,6 +34,7 @@ class HostNetwork final : public NetworkPort {
     const InterfaceInfo interface_;
     const std::uint32_t address_;
     HostNames hosts_;
+    const std::vector<std::string> switches_;
     RpcChannels& rpc_;
 };
 

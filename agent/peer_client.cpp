@@ -4,31 +4,50 @@
 #include <utility>
 
 #include "agent/renew_call.h"
+#include "lib/rpc/types.h"
 
 namespace ask {
 
-PeerClient::PeerClient(RpcChannels& channels, const std::string& address, std::string name)
-    : channels_(channels), name_(std::move(name)), stub_(v1::Agent::NewStub(channels.get(address))) {}
+template <typename Request, typename Reply>
+Result<Reply> PeerClient::call(grpc::Status (v1::Agent::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                       Reply*),
+                               const Request& request, milliseconds wait, const std::string& peer,
+                               CallCancel* cancel) {
+    const RpcCredentials& credentials = channels_.credentials();
+    ASK_TRY(credentials.check_address(address_), peer);
+    const auto to = stub();
+    auto reply = call_rpc(channels_, *to, method, request, wait, peer, cancel);
+    if (!reply.ok() && reply.error().code() == Errc::kUnavailable) {
+        if (auto wrong = credentials.diagnose(address_, reply.error().text())) {
+            return std::move(*wrong).with_context(peer);
+        }
+    }
+    return reply;
+}
 
 // Whether it receives anything is not known yet.
 Result<v1::TaskOffer> PeerClient::look_up(const v1::LookupRequest& request, milliseconds wait,
                                           CallCancel* cancel) {
-    return call_rpc(channels_, *stub_, &v1::Agent::Stub::Lookup, request, wait, "agent on " + name_, cancel);
+    const std::string agent = "agent on " + name_;
+    auto offer = call(&v1::Agent::Stub::Lookup, request, wait, agent, cancel);
+    if (offer.ok()) {
+        ASK_PASS(check_wire_version(offer->wire_version(), agent));
+    }
+    return offer;
 }
 
 Result<v1::JoinReply> PeerClient::join(const v1::JoinRequest& request, milliseconds wait,
                                        CallCancel* cancel) {
-    return call_rpc(channels_, *stub_, &v1::Agent::Stub::Join, request, wait, "receiver " + name_, cancel);
+    return call(&v1::Agent::Stub::Join, request, wait, "receiver " + name_, cancel);
 }
 
 Result<> PeerClient::leave(const v1::LeaveRequest& request, milliseconds wait) {
-    const auto left =
-        call_rpc(channels_, *stub_, &v1::Agent::Stub::Leave, request, wait, "receiver " + name_);
+    const auto left = call(&v1::Agent::Stub::Leave, request, wait, "receiver " + name_, nullptr);
     return left ? Result<>() : Error(left.error());
 }
 
 std::unique_ptr<Renewal> PeerClient::renewal(std::shared_ptr<Mailbox> mailbox) {
-    return std::make_unique<RenewCall>(stub_.get(), std::move(mailbox), "receiver " + name_);
+    return std::make_unique<RenewCall>([this] { return stub(); }, std::move(mailbox), "receiver " + name_);
 }
 
 }  // namespace ask

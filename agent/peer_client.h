@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "agent/rpc.h"
 #include "lib/control/member/peer_port.h"
@@ -15,7 +16,8 @@ namespace ask {
 class PeerClient final : public PeerPort {
  public:
     // `name` is for errors.
-    PeerClient(RpcChannels& channels, const std::string& address, std::string name);
+    PeerClient(RpcChannels& channels, std::string address, std::string name)
+        : channels_(channels), address_(std::move(address)), name_(std::move(name)) {}
 
     Result<v1::TaskOffer> look_up(const v1::LookupRequest& request, milliseconds wait,
                                   CallCancel* cancel) override;
@@ -25,9 +27,18 @@ class PeerClient final : public PeerPort {
     std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override;
 
  private:
+    // By the newest certificate.
+    [[nodiscard]] std::unique_ptr<v1::Agent::Stub> stub() const {
+        return v1::Agent::NewStub(channels_.get(address_));
+    }
+    template <typename Request, typename Reply>
+    Result<Reply> call(grpc::Status (v1::Agent::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                       const Request& request, milliseconds wait, const std::string& peer,
+                       CallCancel* cancel);
+
     RpcChannels& channels_;  // outlives this
+    const std::string address_;
     const std::string name_;
-    std::unique_ptr<v1::Agent::Stub> stub_;
 };
 
 }  // namespace ask

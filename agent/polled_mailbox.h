@@ -3,7 +3,7 @@
 // A mailbox for who sleeps in poll(2).
 #pragma once
 
-#include "agent/event_fd.h"
+#include "lib/base/event_fd.h"
 #include "lib/control/member/mailbox.h"
 
 namespace ask {

@@ -10,14 +10,15 @@ void RenewCall::start(const v1::RenewRequest& request, milliseconds wait) {
     call->request = request;
     set_deadline(call->context, wait);
     call_ = call;
-    stub_->async()->Renew(&call->context, &call->request, &call->reply,
-                          [call, mailbox = mailbox_](grpc::Status status) {
-                              {
-                                  const Guard lock(call->mutex);
-                                  call->status = std::move(status);
-                              }
-                              mailbox->post(SessionEvent::Kind::kRenewed);
-                          });
+    call->stub = make_stub_();
+    call->stub->async()->Renew(&call->context, &call->request, &call->reply,
+                               [call, mailbox = mailbox_](grpc::Status status) {
+                                   {
+                                       const Guard lock(call->mutex);
+                                       call->status = std::move(status);
+                                   }
+                                   mailbox->post(SessionEvent::Kind::kRenewed);
+                               });
 }
 
 void RenewCall::end() {
@@ -39,6 +40,7 @@ std::optional<Result<v1::Outcome>> RenewCall::take() {
     if (!done->status->ok()) {
         return Result<v1::Outcome>(from_status(*done->status, peer_));
     }
+    clean_strings(done->reply);
     return Result<v1::Outcome>(std::move(done->reply));
 }
 

@@ -3,6 +3,7 @@
 // A Renew at the receiver's agent, by gRPC.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,9 +18,11 @@ namespace ask {
 // gRPC's threads only fill in the answer.
 class RenewCall final : public Renewal {
  public:
+    using MakeStub = std::function<std::unique_ptr<v1::Agent::Stub>()>;
+
     // `peer` names the receiver in errors.
-    RenewCall(v1::Agent::Stub* stub, std::shared_ptr<Mailbox> mailbox, std::string peer)
-        : stub_(stub), mailbox_(std::move(mailbox)), peer_(std::move(peer)) {}
+    RenewCall(MakeStub make_stub, std::shared_ptr<Mailbox> mailbox, std::string peer)
+        : make_stub_(std::move(make_stub)), mailbox_(std::move(mailbox)), peer_(std::move(peer)) {}
     ~RenewCall() override { end(); }
     RenewCall(const RenewCall&) = delete;
     RenewCall& operator=(const RenewCall&) = delete;
@@ -34,6 +37,7 @@ class RenewCall final : public Renewal {
 
     // Owned by the call and by gRPC together, since gRPC may answer after the session has ended.
     struct Call {
+        std::unique_ptr<v1::Agent::Stub> stub;
         grpc::ClientContext context;
         v1::RenewRequest request;
         v1::Outcome reply;
@@ -41,7 +45,7 @@ class RenewCall final : public Renewal {
         std::optional<grpc::Status> status;  // under mutex; set: reply is complete
     };
 
-    v1::Agent::Stub* stub_;
+    const MakeStub make_stub_;
     std::shared_ptr<Mailbox> mailbox_;
     std::string peer_;
     std::shared_ptr<Call> call_;

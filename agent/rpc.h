@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <grpc/support/time.h>
 #include <grpcpp/channel.h>
@@ -18,6 +20,8 @@
 #include "lib/base/runtime.h"
 #include "lib/control/member/call_cancel.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/rpc/clean_message.h"
+#include "lib/rpc/credentials.h"
 
 namespace ask {
 
@@ -29,11 +33,20 @@ using std::chrono::milliseconds;
 // so would the end of a call that nobody answers. A thread with a monotonic clock ends such calls as well.
 class RpcChannels {
  public:
-    RpcChannels();
+    explicit RpcChannels(std::shared_ptr<RpcCredentials> credentials);
     ~RpcChannels();
     RpcChannels(const RpcChannels&) = delete;
     RpcChannels& operator=(const RpcChannels&) = delete;
+    // Kept for a while after its last user, so that the next need not shake hands again; made anew once our
+    // certificate has changed.
     std::shared_ptr<grpc::Channel> get(const std::string& address);
+    [[nodiscard]] const RpcCredentials& credentials() const { return *credentials_; }
+    // That are there, in use or kept.
+    [[nodiscard]] std::size_t size();
+    // Addresses (HOST:PORT) that a switch's certificate says are its own; the first ones, of a bounded
+    // number.
+    void learn_switch(const std::vector<std::string>& addresses);
+    [[nodiscard]] bool is_learned(const std::string& address);
     // Ends the calls that are under way now; later ones are not affected. For the daemon's end.
     void cancel_calls();
 
@@ -44,7 +57,18 @@ class RpcChannels {
     Mutex mutex_;
     CondVar stopping_;
     bool stop_ = false;
-    std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
+    struct Kept {
+        std::shared_ptr<grpc::Channel> channel;
+        std::uint64_t generation = 0;  // of the credentials
+        std::uint64_t used = 0;        // by the count of uses, the last time
+    };
+    // Under mutex_.
+    void drop_unused();
+
+    const std::shared_ptr<RpcCredentials> credentials_;
+    std::map<std::string, Kept> channels_;
+    std::set<std::string> learned_;
+    std::uint64_t uses_ = 0;
     std::map<grpc::ClientContext*, Clock::time_point> calls_;  // and when each is ended from here
     Thread watch_;
 };
@@ -75,9 +99,6 @@ class RpcCall {
     CancelScope cancel_;  // after what it ends
 };
 
-// A new channel, not connected yet.
-std::shared_ptr<grpc::Channel> make_rpc_channel(const std::string& address);
-
 // A span, which gRPC takes from now on by the monotonic clock: of a time of day it would make one by reading
 // the wall clock a second time, and that may have been stepped in between.
 inline void set_deadline(grpc::ClientContext& context, milliseconds wait) {
@@ -96,6 +117,7 @@ Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
     if (!status.ok()) {
         return from_status(status, peer);
     }
+    clean_strings(reply);
     return reply;
 }
 

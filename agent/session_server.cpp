@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <system_error>
 #include <utility>
@@ -103,13 +104,33 @@ void SessionServer::accept_one() {
     }
 }
 
-// A session of its own for the connection, which is left as it is if there is none to be had.
-Result<> SessionServer::start_locked(LocalSocket& socket) {
-    if (sessions_.size() >= agent_.config.max_sessions) {
-        return Error(Errc::kLimit, "the agent serves " + std::to_string(agent_.config.max_sessions) +
+Result<> SessionServer::check_room_locked(std::uint32_t user) const {
+    const unsigned most = agent_.config.max_sessions;
+    if (sessions_.size() >= most) {
+        return Error(Errc::kLimit, "the agent serves " + std::to_string(most) +
                                        " applications already: try again later, or raise max_sessions");
     }
+    constexpr unsigned kParts = 8;
+    const unsigned quota =
+        agent_.config.quota_sessions == 0 ? most - most / kParts : agent_.config.quota_sessions;
+    const auto has = std::ranges::count(sessions_, user, &Session::user);
+    if (user != 0 && std::cmp_greater_equal(has, quota)) {
+        return Error(Errc::kLimit,
+                     "user " + std::to_string(user) + " has " + std::to_string(has) + " of the " +
+                         std::to_string(quota) +
+                         " applications that one user may have connected to the agent: end some, or "
+                         "raise its quota_sessions");
+    }
+    return {};
+}
+
+// A session of its own for the connection, which is left as it is if there is none to be had.
+Result<> SessionServer::start_locked(LocalSocket& socket) {
+    const auto peer = socket.peer();
+    ASK_PASS(peer);
+    ASK_PASS(check_room_locked(peer->uid));
     Session& session = sessions_.emplace_back();
+    session.user = peer->uid;
     if (session.mailbox->fd() < 0) {
         sessions_.pop_back();
         return Error(Errc::kLimit,

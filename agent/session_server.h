@@ -34,12 +34,14 @@ class SessionServer {
     struct Session {
         std::shared_ptr<PolledMailbox> mailbox = std::make_shared<PolledMailbox>();
         std::atomic<bool> ended{false};
+        std::uint32_t user = 0;  // whose application it is
         std::thread thread;
     };
 
     void accept_loop();
     void accept_one();
     Result<> start_locked(LocalSocket& socket);
+    [[nodiscard]] Result<> check_room_locked(std::uint32_t user) const;
     void serve(LocalSocket socket, const std::shared_ptr<PolledMailbox>& mailbox);
     // Joins the threads of sessions that have ended. Under mutex_.
     void reap_locked();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/status.h"
 
+#include <algorithm>
 #include <exception>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -145,7 +148,7 @@ class StatusCollector : public prometheus::Collectable {
 class Exposed : public MetricsServer {
  public:
     explicit Exposed(Agent& agent)
-        : collector_(std::make_shared<StatusCollector>(agent)), exposer_(agent.config.metrics, 1) {
+        : collector_(std::make_shared<StatusCollector>(agent)), exposer_(agent.config.security.metrics, 1) {
         exposer_.RegisterCollectable(collector_);
     }
 
@@ -155,6 +158,28 @@ class Exposed : public MetricsServer {
 };
 
 }  // namespace
+
+void keep_to(const Caller& caller, v1::AgentStatus& status) {
+    const bool everything = may_operate(caller) || (!caller.verified && !caller.uid);
+    if (everything) {
+        return;
+    }
+    const auto is_others = [&](const v1::AgentTask& task) { return caller.uid != task.user(); };
+    std::set<std::string> hidden;
+    for (auto* const tasks : {status.mutable_tasks(), status.mutable_ended()}) {
+        for (const v1::AgentTask& task : *tasks) {
+            if (is_others(task)) {
+                hidden.insert(task.id());
+            }
+        }
+        tasks->erase(std::remove_if(tasks->begin(), tasks->end(), is_others), tasks->end());
+    }
+    for (v1::AgentChannel& channel : *status.mutable_channels()) {
+        if (hidden.contains(channel.task_id())) {
+            channel.clear_task_id();
+        }
+    }
+}
 
 v1::AgentStatus agent_status(Agent& agent) {
     v1::AgentStatus status;
@@ -186,12 +211,12 @@ v1::AgentStatus agent_status(Agent& agent) {
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(Agent& agent) {
     // The library reports a port that is taken by an exception, which does not say that.
-    ASK_PASS(check_listen("metrics", agent.config.metrics));
+    ASK_PASS(check_listen("metrics", agent.config.security.metrics));
     try {
         return std::unique_ptr<MetricsServer>(std::make_unique<Exposed>(agent));
     } catch (const std::exception& error) {
         return Error(Errc::kExists,
-                     "metrics: cannot listen on " + agent.config.metrics + ": " + error.what());
+                     "metrics: cannot listen on " + agent.config.security.metrics + ": " + error.what());
     }
 }
 

@@ -7,11 +7,16 @@
 #include <string>
 
 #include "agent/agent.h"
+#include "lib/rpc/caller.h"
 #include "proto/agent.pb.h"
 
 namespace ask {
 
 v1::AgentStatus agent_status(Agent& agent);
+
+// Takes out what is not for the caller to see: a local user's tasks are his and root's, and those of a host
+// not for other hosts, unless they operate it.
+void keep_to(const Caller& caller, v1::AgentStatus& status);
 
 // Serves the counters as Prometheus text on config.metrics for as long as it lives.
 class MetricsServer {

@@ -5,19 +5,23 @@
 
 #include "lib/control/member/convert.h"
 #include "lib/control/member/copy_stage.h"
+#include "lib/net/address.h"
+#include "lib/rpc/call_origin.h"
+#include "lib/rpc/types.h"
 #include "lib/rpc/unreachable.h"
 
 namespace ask {
-namespace {
-
-Error explain(Error error, const std::string& address) {
+Error SwitchClient::explain(Error error) const {
     if (error.code() == Errc::kUnavailable) {
-        return {Errc::kUnavailable, "switch " + address +
-                                        " unreachable: " + why_unreachable(address, error.text()) +
+        if (auto wrong = channels_.credentials().diagnose(address_, error.text())) {
+            return std::move(*wrong).with_context(name());
+        }
+        return {Errc::kUnavailable, "switch " + address_ +
+                                        " unreachable: " + why_unreachable(address_, error.text()) +
                                         ": start ask-switchd there, or open the task with --no-switch"};
     }
     if (error.code() == Errc::kDeadline) {
-        return {Errc::kDeadline, "switch " + address +
+        return {Errc::kDeadline, "switch " + address_ +
                                      " does not answer: restart ask-switchd there, or open the task with "
                                      "--no-switch"};
     }
@@ -25,24 +29,61 @@ Error explain(Error error, const std::string& address) {
 }
 
 // What the switch had of a task that it does not know any more went with it.
-Error explain_loss(Error error, const std::string& address) {
+Error SwitchClient::explain_loss(Error error) const {
     if (error.code() == Errc::kUnknown) {
         return {Errc::kSwitchLost, error.text() + ": what it had aggregated is lost"};
     }
-    return explain(std::move(error), address);
+    return explain(std::move(error));
 }
 
-}  // namespace
+Result<> SwitchClient::outcome(RpcCall& call, const grpc::Status& status) const {
+    if (!status.ok()) {
+        return from_status(status, name());
+    }
+    if (channels_.credentials().encrypted() && !shows_uri(call.context().auth_context().get(), kSwitchUri)) {
+        return Error(Errc::kDenied,
+                     name() + ": the certificate of " + address_ +
+                         " does not say that it is a switch: issue it one that does (askctl ca issue "
+                         "--switch)");
+    }
+    learn(call.context().auth_context().get());
+    return {};
+}
+
+// A switch has an address in each network: hosts in others know it by another one.
+void SwitchClient::learn(const grpc::AuthContext* auth) const {
+    const auto parts = split_host_port(address_);
+    if (!channels_.credentials().encrypted() || !parts.ok()) {
+        return;
+    }
+    std::vector<std::string> own;
+    for (const std::string& address : shown_addresses(auth)) {
+        own.push_back(address + ":" + std::to_string(parts->port));
+    }
+    channels_.learn_switch(own);
+}
+
+template <typename Request, typename Reply>
+Result<Reply> SwitchClient::attempt(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*,
+                                                                             const Request&, Reply*),
+                                    const Request& request, milliseconds wait, CallCancel* cancel) {
+    ASK_PASS(allowed_);
+    RpcCall call(channels_, wait, cancel);
+    Reply reply;
+    const auto to = stub();
+    const auto done = outcome(call, call.verdict((to.get()->*method)(&call.context(), request, &reply)));
+    if (!done.ok()) {
+        return done.error();
+    }
+    return reply;
+}
 
 template <typename Request, typename Reply>
 Result<Reply> SwitchClient::call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&, Reply*),
                                  const Request& request, milliseconds wait, CallCancel* cancel) {
-    auto reply = call_rpc(channels_, *stub_, method, request, wait, name(), cancel);
-    if (!reply) {
-        return explain(std::move(reply).error(), address_);
-    }
-    return reply;
+    auto reply = attempt(method, request, wait, cancel);
+    return reply ? std::move(reply) : explain(std::move(reply).error());
 }
 
 Result<v1::SwitchInfo> SwitchClient::info(milliseconds wait, CallCancel* cancel) {
@@ -55,7 +96,16 @@ Result<v1::SwitchStatus> SwitchClient::status(milliseconds wait) {
 
 Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                                   CallCancel* cancel) {
-    return call(&v1::Switch::Stub::OpenTask, request, wait, cancel);
+    auto reply = call(&v1::Switch::Stub::OpenTask, request, wait, cancel);
+    if (!reply) {
+        return reply;
+    }
+    if (auto same = check_wire_version(reply->wire_version(), name()); !same) {
+        // One of a time when nobody said has opened the task; if it cannot be told, the lease ends it.
+        static_cast<void>(close_task(request.instance(), wait));
+        return std::move(same).error();
+    }
+    return reply;
 }
 
 Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {
@@ -75,14 +125,19 @@ Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, millise
 
 SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelRequest& request,
                                                   milliseconds wait, CallCancel* cancel) {
+    if (!allowed_) {
+        return {{}, allowed_.error(), {}};
+    }
     RpcCall call(channels_, wait, cancel);
     v1::RegisterChannelReply reply;
-    const grpc::Status status = call.verdict(stub_->RegisterChannel(&call.context(), request, &reply));
-    if (status.ok()) {
+    const grpc::Status status = call.verdict(stub()->RegisterChannel(&call.context(), request, &reply));
+    const auto done = outcome(call, status);
+    if (done.ok()) {
+        clean_strings(reply);
         auto mark = mark_from_proto(reply.mark());
         return mark ? Registered{*mark, {}, {}} : Registered{{}, std::move(mark).error(), {}};
     }
-    Registered answer{{}, explain(from_status(status, name()), address_), {}};
+    Registered answer{{}, explain(done.error()), {}};
     v1::RegisterChannelRefusal refusal;
     if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
         refusal.ParseFromString(status.error_details()) && refusal.told()) {
@@ -112,18 +167,20 @@ Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch,
     v1::ConfirmCopyRequest request;
     request.set_instance(instance);
     request.set_epoch(epoch);
-    auto reply = call_rpc(channels_, *stub_, &v1::Switch::Stub::ConfirmCopy, request, wait, name(), cancel);
-    return reply ? Result<>() : explain_loss(std::move(reply).error(), address_);
+    auto reply = attempt(&v1::Switch::Stub::ConfirmCopy, request, wait, cancel);
+    return reply ? Result<>() : explain_loss(std::move(reply).error());
 }
 
 Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
+    ASK_PASS(allowed_);
     RpcCall call(channels_, order.wait, cancel, RpcWait::kEachPart);
     grpc::ClientContext& context = call.context();
     v1::FetchCopyRequest request;
     request.set_instance(order.instance);
     request.set_epoch(order.epoch);
     request.set_close(order.close);
-    const auto reader = stub_->FetchCopy(&context, request);
+    const auto to = stub();
+    const auto reader = to->FetchCopy(&context, request);
     CopyStage stage(name(), order);
     v1::FetchChunk chunk;
     while (reader->Read(&chunk)) {
@@ -134,8 +191,8 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel
             return std::move(fine).error();
         }
     }
-    if (const grpc::Status status = call.verdict(reader->Finish()); !status.ok()) {
-        return explain_loss(from_status(status, name()), address_);
+    if (auto done = outcome(call, call.verdict(reader->Finish())); !done.ok()) {
+        return explain_loss(std::move(done).error());
     }
     return stage.finish();
 }

@@ -18,10 +18,9 @@ namespace ask {
 
 class SwitchClient final : public SwitchPort {
  public:
-    SwitchClient(RpcChannels& channels, std::string address)
-        : channels_(channels),
-          address_(std::move(address)),
-          stub_(v1::Switch::NewStub(channels.get(address_))) {}
+    // `allowed`: if it is an error, that is what every call comes to, and nobody is called.
+    SwitchClient(RpcChannels& channels, std::string address, Result<> allowed = {})
+        : channels_(channels), address_(std::move(address)), allowed_(std::move(allowed)) {}
 
     [[nodiscard]] const std::string& address() const override { return address_; }
 
@@ -42,13 +41,29 @@ class SwitchClient final : public SwitchPort {
                           CallCancel* cancel = nullptr) override;
 
  private:
+    // The error is as it came; that of call() says what to do.
+    template <typename Request, typename Reply>
+    Result<Reply> attempt(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                   Reply*),
+                          const Request& request, milliseconds wait, CallCancel* cancel);
     template <typename Request, typename Reply>
     Result<Reply> call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                        const Request& request, milliseconds wait, CallCancel* cancel = nullptr);
 
+    // By the newest certificate.
+    [[nodiscard]] std::unique_ptr<v1::Switch::Stub> stub() const {
+        return v1::Switch::NewStub(channels_.get(address_));
+    }
+    [[nodiscard]] Error explain(Error error) const;
+    [[nodiscard]] Error explain_loss(Error error) const;
+    // How a call went, and whether it was a switch that has answered.
+    [[nodiscard]] Result<> outcome(RpcCall& call, const grpc::Status& status) const;
+
+    void learn(const grpc::AuthContext* auth) const;
+
     RpcChannels& channels_;  // outlives this
-    std::string address_;
-    std::unique_ptr<v1::Switch::Stub> stub_;
+    const std::string address_;
+    const Result<> allowed_;
 };
 
 }  // namespace ask

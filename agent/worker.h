@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/event_fd.h"
 #include "agent/packet_inbox.h"
+#include "lib/base/event_fd.h"
 #include "lib/client/tuple_ring.h"
 #include "lib/control/member/counters.h"
 #include "lib/control/member/mailbox.h"

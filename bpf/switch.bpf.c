@@ -4,6 +4,7 @@
  * (ASK section 3, design sections 4 and 5). This file is the only dispatcher; what a service makes
  * of a packet is in a folder of its own (bpf/services.bpf.h).
  */
+#include "bpf/engine/ack.bpf.h"
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/counters.bpf.h"
@@ -75,15 +76,14 @@ int ask_switch(struct xdp_md *ctx)
 	if (!parse_udp(ctx, &frame) || !frame.hdr)
 		return leave_pass(ASK_CNT_pass_foreign);
 	if (frame.udp->dest != bpf_htons(ASK_UDP_PORT)) {
-		if (frame.udp->source == bpf_htons(ASK_UDP_PORT) &&
-		    frame.hdr->version == ASK_WIRE_VERSION && frame.hdr->type == ASK_ACK)
-			return leave_forward(ctx, &frame, ASK_CNT_transit_ack);
+		if (is_ack(&frame))
+			return ask_take_ack(ctx);
 		return leave_pass(ASK_CNT_pass_foreign);
 	}
 
 	find_flow(frame.hdr, &claim);
-	if (claim.transit)
-		return leave_forward(ctx, &frame, ASK_CNT_transit_data);
+	if (claim.foreign)
+		return leave_pass(ASK_CNT_pass_channel);
 	if (!claim.channel)
 		return leave_abort(ASK_CNT_abort_state);
 	reason = check_channel(ctx, &frame, claim.channel);
@@ -93,6 +93,8 @@ int ask_switch(struct xdp_md *ctx)
 		return leave_drop(ASK_CNT_bad_task);
 	if (!claim.task || claim.task->instance != claim.flow->task_instance)
 		return leave_abort(ASK_CNT_abort_state);
+	if (frame.ip->daddr != claim.task->receiver)
+		return leave_drop(ASK_CNT_bad_receiver);
 	service = claim.task->service;
 	if (service >= ASK_SERVICE_COUNT)
 		return leave_abort(ASK_CNT_abort_state);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Everything the tree links against, found once and only through Debian packages (tools/install-deps).
-#   ask::libbpf  ask::libxdp  ask::grpc  ask::systemd  ask::zlib  ask::zstd  ask::prometheus  (pkg-config or plain libraries)
+#   ask::libbpf  ask::libxdp  ask::grpc  ask::systemd  ask::openssl  ask::zlib  ask::zstd  ask::prometheus  (pkg-config or plain libraries)
 #   protobuf::libprotobuf  spdlog::spdlog  CLI11::CLI11  tomlplusplus::tomlplusplus
 #   nlohmann_json::nlohmann_json  Threads::Threads  doctest::doctest  benchmark::benchmark
 
@@ -30,6 +30,7 @@ ask_pkg_target(libbpf libbpf)
 ask_pkg_target(libxdp libxdp)
 ask_pkg_target(grpc grpc++ protobuf)
 ask_pkg_target(systemd libsystemd)
+ask_pkg_target(openssl libssl libcrypto)
 ask_pkg_target(zlib zlib)
 ask_pkg_target(zstd libzstd)
 ask_pkg_target(tomlplusplus tomlplusplus)

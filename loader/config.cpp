@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/config.h"
 
+#include <sys/un.h>
+
 #include <algorithm>
 
 #include "lib/abi/consts.h"
@@ -24,16 +26,22 @@ Result<> check_absolute_path(std::string_view text) {
     return {};
 }
 
-Result<> check_optional_host_port(std::string_view text) {
-    return text.empty() ? Result<>() : check_host_port(text);
+Result<> check_socket_path(std::string_view text) {
+    constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+    if (!text.starts_with('/') || text.size() > kLongest) {
+        return Error(Errc::kUsage,
+                     "must be an absolute path of at most " + std::to_string(kLongest) + " bytes");
+    }
+    return {};
 }
 
 }  // namespace
 
 void declare_options(ConfigTable& table, SwitchConfig* config) {
     table.text("listen", &config->listen, "Address of the control interface", check_host_port);
-    table.text("metrics", &config->metrics, "Address that serves Prometheus metrics over HTTP; empty: none",
-               check_optional_host_port);
+    table.text("socket", &config->socket, "Unix socket for askctl on this machine", check_socket_path);
+    table.text("socket_group", &config->socket_group,
+               "Group, by name or number, whose members are operators here (default: the daemon's own)");
     table.integer("switch_id", &config->switch_id, 1, ASK_MAX_SWITCH_ID,
                   "This switch's number in the marks it writes");
     table.list("ports", &config->ports, "Interfaces that the switch program is attached to", check_interface);
@@ -58,7 +66,16 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "Aggregators of an AA, at most, where a task does not say");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,
                   "A task that its receiver does not renew for so long is taken back");
+    table.integer("quota_tasks", &config->quota_tasks, 0, ASK_MAX_TASKS,
+                  "Tasks of one tenant, or of a host without one; 0: seven eighths of max_tasks");
+    table.integer("quota_channels", &config->quota_channels, 0, ASK_MAX_CHANNELS,
+                  "Its channels; 0: seven eighths of max_channels");
+    table.integer("quota_flows", &config->quota_flows, 0, ASK_MAX_FLOWS,
+                  "Flows of its tasks; 0: seven eighths of max_flows");
+    table.integer("quota_sram_kib", &config->quota_sram_kib, 0, 1 << 24,
+                  "SRAM of all these, KiB; 0: seven eighths of sram_kib");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");
+    declare_security(table, &config->security);
     table.command("unload", &config->unload, "Detach the program, remove everything pinned, and exit");
     table.command("unload_on_exit", &config->unload_on_exit,
                   "Do the same when stopped by SIGTERM or SIGINT (not by SIGUSR1)");

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "lib/daemon/config.h"
+#include "lib/daemon/security_config.h"
 
 namespace ask {
 
 struct SwitchConfig {
     std::string listen = "0.0.0.0:4792";
-    std::string metrics;  // empty: none
+    std::string socket = "/run/ask-switchd/control.sock";
+    std::string socket_group;  // name or number; empty: the daemon's own
+    SecurityConfig security;
     std::uint16_t switch_id = 1;
     std::vector<std::string> ports;
     std::string bpffs = "/sys/fs/bpf";
@@ -29,6 +32,11 @@ struct SwitchConfig {
     std::uint32_t max_tasks = 64;
     std::uint32_t aggregators = 32768;  // per AA, at most, where a task does not say
     std::uint32_t lease_seconds = 30;
+    // Of one tenant, or host without one; 0: seven eighths of what there is.
+    std::uint32_t quota_tasks = 0;
+    std::uint32_t quota_channels = 0;
+    std::uint32_t quota_flows = 0;
+    std::uint32_t quota_sram_kib = 0;
     std::string log_level = "info";
     bool unload = false;
     bool unload_on_exit = false;

@@ -13,8 +13,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/abi/wire.h"
 #include "lib/bpf/kernel.h"
 #include "lib/daemon/log.h"
+#include "lib/rpc/types.h"
 #include "switch.skel.h"
 
 namespace ask {
@@ -25,6 +27,11 @@ using Skeleton = bpf::Skeleton<SwitchSkeleton>;
 
 constexpr std::string_view kUnloadHint =
     "stop the switch's traffic and run ask-switchd --unload to start afresh";
+
+// Its tasks cannot be carried on: their hosts speak as it does.
+constexpr std::string_view kDrainHint =
+    "start the release that it belongs to, wait until `askctl tasks --switch` lists no task, stop it, run "
+    "ask-switchd --unload, and start this one; to unload at once has its tasks begin again without it";
 
 std::string_view memory_name(std::uint32_t memory) {
     return memory == ASK_MEMORY_SHARED ? "shared" : "pipelines";
@@ -66,6 +73,7 @@ Result<ask_meta> wanted_meta(const SwitchConfig& config, std::uint32_t memory) {
     ASK_PASS(cpus);
     ask_meta meta{};
     meta.abi_version = ASK_ABI_VERSION;
+    meta.wire_version = ASK_WIRE_VERSION;
     meta.switch_id = config.switch_id;
     meta.memory = memory;
     meta.dedupe = config.dedupe == "compact" ? ASK_DEDUPE_COMPACT : ASK_DEDUPE_TAGGED;
@@ -169,6 +177,12 @@ Result<std::optional<ask_meta>> read_meta(const PinDir& pins) {
     }
     const auto meta = map->find(0);
     ASK_PASS(meta);
+    if (*meta && (*meta)->wire_version != ASK_WIRE_VERSION) {
+        return Error(Errc::kUnsupported,
+                     pins.root().string() + " holds a switch that speaks ASK packets of " +
+                         wire_version_name((*meta)->wire_version) + ", and this release speaks " +
+                         wire_version_name(ASK_WIRE_VERSION) + ": " + std::string(kDrainHint));
+    }
     if (!*meta || (*meta)->abi_version != ASK_ABI_VERSION) {
         return foreign("ABI " + std::to_string(*meta ? (*meta)->abi_version : 0) + ", this is " +
                        std::to_string(ASK_ABI_VERSION));

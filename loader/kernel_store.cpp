@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <utility>
 
 #include "lib/bpf/barrier.h"
@@ -199,22 +201,45 @@ class KernelStore final : public SwitchStore {
         std::memset(&region.span()[first], 0, count * sizeof(ask_aggregator));
     }
 
-    Result<std::vector<std::string>> pinned_tasks() const override { return pins_.task_ids(); }
-    Result<> make_pins(const std::string& id) const override {
-        const std::filesystem::path directory = pins_.task(id);
+    Result<std::vector<std::string>> pinned_tasks() const override { return pins_.task_pins(); }
+    Result<> make_pins(const std::string& pins) const override {
+        const std::filesystem::path directory = pins_.task(pins);
         if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
             return Error::from_errno(errno, "create " + directory.string());
         }
         return {};
     }
-    Result<> pin(const std::string& id, TaskPin what, const OwnMap& map) const override {
-        return bpf::pin(fd_of(map), path(id, what));
+    Result<> pin(const std::string& pins, TaskPin what, const OwnMap& map) const override {
+        return bpf::pin(fd_of(map), path(pins, what));
     }
-    Result<OwnMapPtr> open_pin(const std::string& id, TaskPin what) const override {
-        return own(bpf::open_pinned(path(id, what)));
+    Result<OwnMapPtr> open_pin(const std::string& pins, TaskPin what) const override {
+        return own(bpf::open_pinned(path(pins, what)));
     }
-    Result<> unpin(const std::string& id, TaskPin what) const override { return bpf::unpin(path(id, what)); }
-    Result<> remove_pins(const std::string& id) const override { return bpf::unpin_tree(pins_.task(id)); }
+    Result<> unpin(const std::string& pins, TaskPin what) const override {
+        return bpf::unpin(path(pins, what));
+    }
+    Result<> remove_pins(const std::string& pins) const override { return bpf::unpin_tree(pins_.task(pins)); }
+    Result<> name_pins(const std::string& tenant, const std::string& id,
+                       const std::string& pins) const override {
+        const std::filesystem::path name = pins_.task_name(tenant, id);
+        const std::lock_guard lock(names_);
+        std::error_code error;
+        std::filesystem::create_directories(name.parent_path(), error);
+        if (!error) {
+            std::filesystem::create_directory_symlink(std::filesystem::path("../..") / pins, name, error);
+        }
+        return error ? Error::from_errno(error.value(), "link " + name.string()) : Result<>();
+    }
+    Result<> unname_pins(const std::string& tenant, const std::string& id) const override {
+        const std::filesystem::path name = pins_.task_name(tenant, id);
+        const std::lock_guard lock(names_);
+        ASK_PASS(bpf::unpin_tree(name));
+        // The tenant's directory goes with its last task.
+        ::rmdir(name.parent_path().c_str());
+        ::rmdir(pins_.task_names().c_str());
+        return {};
+    }
+    Result<> unname_all() const override { return bpf::unpin_tree(pins_.task_names()); }
 
     Result<> grace_period() const override { return barrier_.wait(); }
     std::span<const ask_presence> presence() const override { return presence_.span(); }
@@ -223,13 +248,14 @@ class KernelStore final : public SwitchStore {
     static AttachedPort describe(const Port& port) {
         return {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu};
     }
-    [[nodiscard]] std::filesystem::path path(const std::string& id, TaskPin what) const {
-        return pins_.task(id) / pin_name(what);
+    [[nodiscard]] std::filesystem::path path(const std::string& pins, TaskPin what) const {
+        return pins_.task(pins) / pin_name(what);
     }
 
     const DataPlane& plane_;
     const PinDir& pins_;
     const PortTable& ports_;
+    mutable std::mutex names_;  // of tasks: their directories come and go with them
     const std::unique_ptr<SizedPrograms> programs_;
     const bpf::RcuBarrier barrier_;
     const TaskTable task_table_;  // map `tasks`: swap and copy change here

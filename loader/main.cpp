@@ -6,20 +6,17 @@
 #include <memory>
 #include <optional>
 
-#include <grpc/support/time.h>
-#include <grpcpp/resource_quota.h>
-#include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
 #include "lib/base/standard_fds.h"
 #include "lib/bpf/kernel.h"
 #include "lib/control/switch/controller.h"
 #include "lib/daemon/config.h"
+#include "lib/daemon/control_server.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
-#include "lib/rpc/credentials.h"
 #include "loader/config.h"
 #include "loader/data_plane.h"
 #include "loader/kernel_store.h"
@@ -35,7 +32,8 @@ constexpr const char* kDefaultConfig = "/etc/ask/switchd.toml";
 // Beside a call for each task and channel: status, metrics, and whoever else asks. Threads are made as calls
 // come.
 constexpr std::uint32_t kSpareThreads = 32;
-constexpr int kMaxRequestBytes = 1 << 20;
+// An agent makes a call for each send and receive that is about to begin or to end.
+constexpr int kCallsOfPeer = 256;
 constexpr std::chrono::milliseconds kTick{1000};
 // Ends the daemon and leaves the switch to a successor, whatever unload_on_exit says: systemd sends it for a
 // restart.
@@ -52,6 +50,7 @@ Result<> check_machine(const SwitchConfig& config) {
         return Error(Errc::kUsage,
                      "no ports: name the interfaces to attach to by --ports or in the configuration");
     }
+    ASK_PASS(config.security.check_metrics());
     return bpf::check_switch_features();
 }
 
@@ -64,25 +63,21 @@ Result<> unload(const SwitchConfig& config) {
     return {};
 }
 
-Result<std::unique_ptr<grpc::Server>> start_server(const SwitchConfig& config, SwitchService& service) {
-    grpc::ResourceQuota quota("ask-switchd");
-    // All tasks may be opened, or fetched, at once, and all channels registered.
-    quota.SetMaxThreads(static_cast<int>(config.max_tasks + config.max_channels + kSpareThreads));
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.SetResourceQuota(quota)
-        .SetMaxReceiveMessageSize(kMaxRequestBytes)
-        // Two daemons on one port would each get some of the calls.
-        .AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0)
-        .AddListeningPort(config.listen, rpc_server_credentials(), &port)
-        .RegisterService(&service);
-    ASK_PASS(check_listen("listen", config.listen));
-    auto server = builder.BuildAndStart();
-    if (!server || port == 0) {
-        return Error(Errc::kUnavailable,
-                     "cannot listen on " + config.listen + ": is the port in use, or the address not here?");
-    }
-    return server;
+Result<std::unique_ptr<ControlServer>> start_server(const SwitchConfig& config, RpcCredentials& credentials,
+                                                    SwitchService& service) {
+    ASK_TRY(make_socket_directory(config.socket), "socket");
+    const auto group = socket_group(config.socket_group);
+    ASK_PASS(group);
+    return ControlServer::start(
+        {.name = "ask-switchd",
+         .listen = config.listen,
+         .socket = config.socket,
+         .group = *group,
+         // All tasks may be opened, or fetched, at once, and all channels registered.
+         .threads = static_cast<int>(config.max_tasks + config.max_channels + kSpareThreads),
+         .streams = kCallsOfPeer,
+         .refused = [&service] { service.count_refused(); }},
+        credentials, service);
 }
 
 // How a run of the daemon went.
@@ -97,6 +92,7 @@ struct Setup {
     const char* const* argv = nullptr;
     SwitchConfig config;
     ConfigSnapshot snapshot;
+    std::shared_ptr<RpcCredentials> credentials;
 };
 
 Result<ConfigAction> read_config(int argc, const char* const* argv, SwitchConfig* config,
@@ -117,6 +113,10 @@ ControllerLimits limits_of(const SwitchConfig& config) {
             .allow_over_budget = config.allow_over_budget,
             .aggregators = config.aggregators,
             .lease = std::chrono::seconds(config.lease_seconds),
+            .quota = {.tasks = config.quota_tasks,
+                      .channels = config.quota_channels,
+                      .flows = config.quota_flows,
+                      .sram_bytes = std::uint64_t{config.quota_sram_kib} * 1024},
             .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()};
 }
 
@@ -125,7 +125,9 @@ void reload(Setup& setup, Controller& controller) {
     SwitchConfig fresh;
     ConfigSnapshot now;
     const auto read = read_config(setup.argc, setup.argv, &fresh, &now);
-    if (!take_reload(read, now, {"log_level", "lease_seconds", "allow_over_budget", "aggregators"},
+    if (!take_reload(read, now,
+                     {"log_level", "lease_seconds", "allow_over_budget", "aggregators", "quota_tasks",
+                      "quota_channels", "quota_flows", "quota_sram_kib"},
                      &setup.snapshot)) {
         return;
     }
@@ -136,8 +138,10 @@ void reload(Setup& setup, Controller& controller) {
 }
 
 // Until a signal says stop; which one.
-Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, SwitchService& service) {
-    const auto tick = std::min(kTick, watchdog_interval().value_or(kTick));
+Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, SwitchService& service,
+                  ControlServer& server, RpcCredentials& credentials) {
+    Watchdog watchdog([&server] { return answers(server); });
+    const auto tick = std::min(kTick, watchdog.turn());
     while (true) {
         const auto signal = signals.wait(tick);
         ASK_PASS(signal);
@@ -149,7 +153,8 @@ Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, S
         }
         controller.expire_leases();
         service.tick();
-        notify_watchdog();
+        refresh_credentials(credentials);
+        watchdog.look();
     }
 }
 
@@ -162,21 +167,20 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     const auto controller = Controller::create(**store, limits_of(config));
     ASK_PASS(controller);
     SwitchService service(**controller, plane, pins, ports);
-    const auto server = start_server(config, service);
+    const auto server = start_server(config, *setup.credentials, service);
     ASK_PASS(server);
     std::optional<MetricsServer> metrics;
-    if (!config.metrics.empty()) {
-        auto started = MetricsServer::start(config.metrics, **controller);
+    if (!config.security.metrics.empty()) {
+        auto started = MetricsServer::start(config.security, **controller, service);
         ASK_PASS(started);
         metrics.emplace(std::move(*started));
     }
     outcome->ready = true;
     spdlog::info("listening on {}", config.listen);
     notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
-    const auto served = serve(signals, setup, **controller, service);
+    const auto served = serve(signals, setup, **controller, service, **server, *setup.credentials);
     notify_stopping();
-    (*server)->Shutdown(gpr_time_from_seconds(kStopTime.count(), GPR_TIMESPAN));
-    (*server)->Wait();
+    (*server)->stop(kStopTime);
     ASK_PASS(served);
     outcome->signal = *served;
     return {};
@@ -201,6 +205,10 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     if (config.unload) {
         return unload(config);
     }
+    auto credentials = RpcCredentials::create(config.security.rpc());
+    ASK_PASS(credentials);
+    setup.credentials = std::move(*credentials);
+    log_credentials(*setup.credentials);
     const auto pins = PinDir::lock(config.bpffs, config.pin_dir);
     ASK_PASS(pins);
     Outcome outcome;
@@ -215,7 +223,7 @@ Result<> run(Setup& setup, SignalEvents& signals) {
 }
 
 int start(int argc, char** argv) {
-    Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
+    Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}, .credentials = {}};
     const auto action = read_config(argc, argv, &setup.config, &setup.snapshot);
     if (!action.ok()) {
         std::fprintf(stderr, "ask-switchd: %s\n", action.error().text().c_str());

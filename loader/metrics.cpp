@@ -100,7 +100,8 @@ void add_task_counters(std::vector<MetricFamily>& families, const std::vector<Ta
 
 class SwitchMetrics : public prometheus::Collectable {
  public:
-    explicit SwitchMetrics(const Controller& controller) : controller_(controller) {}
+    SwitchMetrics(const Controller& controller, const SwitchService& service, bool name_tasks)
+        : controller_(controller), service_(service), name_tasks_(name_tasks) {}
 
     std::vector<MetricFamily> Collect() const override {
         std::vector<MetricFamily> families;
@@ -108,8 +109,10 @@ class SwitchMetrics : public prometheus::Collectable {
             families.push_back(packet_counters(*counters));
         }
         if (const auto report = controller_.report(); report.ok()) {
-            families.push_back(tuple_counters(report->tasks));
-            add_task_counters(families, report->tasks);
+            if (name_tasks_) {
+                families.push_back(tuple_counters(report->tasks));
+                add_task_counters(families, report->tasks);
+            }
             families.push_back(
                 gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report->tasks.size())));
             families.push_back(counter("ask_switch_swaps_total",
@@ -131,11 +134,16 @@ class SwitchMetrics : public prometheus::Collectable {
             families.push_back(gauge("ask_switch_sram_limit_bytes", "SRAM budget of one pipeline",
                                      static_cast<double>(report->sram_total_bytes)));
         }
+        families.push_back(counter("ask_switch_refused_connections_total",
+                                   "Connections to the control port and socket turned away",
+                                   service_.refused()));
         return families;
     }
 
  private:
     const Controller& controller_;
+    const SwitchService& service_;
+    const bool name_tasks_;
 };
 
 MetricsServer::MetricsServer() = default;
@@ -143,10 +151,12 @@ MetricsServer::MetricsServer(MetricsServer&&) noexcept = default;
 MetricsServer& MetricsServer::operator=(MetricsServer&&) noexcept = default;
 MetricsServer::~MetricsServer() = default;
 
-Result<MetricsServer> MetricsServer::start(const std::string& address, const Controller& controller) {
+Result<MetricsServer> MetricsServer::start(const SecurityConfig& config, const Controller& controller,
+                                           const SwitchService& service) {
+    const std::string& address = config.metrics;
     ASK_PASS(check_listen("metrics", address));
     MetricsServer server;
-    server.metrics_ = std::make_shared<SwitchMetrics>(controller);
+    server.metrics_ = std::make_shared<SwitchMetrics>(controller, service, config.metrics_tasks);
     try {
         server.exposer_ = std::make_unique<prometheus::Exposer>(address, kHttpThreads);
     } catch (const std::exception& error) {

@@ -8,6 +8,8 @@
 
 #include "lib/base/result.h"
 #include "lib/control/switch/controller.h"
+#include "lib/daemon/security_config.h"
+#include "loader/service.h"
 
 namespace prometheus {
 class Exposer;
@@ -20,8 +22,9 @@ class SwitchMetrics;
 // Serves http://ADDRESS/metrics as long as it lives.
 class MetricsServer {
  public:
-    // `controller` must outlive it. kUnavailable: the address cannot be listened on.
-    static Result<MetricsServer> start(const std::string& address, const Controller& controller);
+    // `controller` and `service` must outlive it. kUnavailable: the address cannot be listened on.
+    static Result<MetricsServer> start(const SecurityConfig& config, const Controller& controller,
+                                       const SwitchService& service);
     MetricsServer(MetricsServer&&) noexcept;
     MetricsServer& operator=(MetricsServer&&) noexcept;
     MetricsServer(const MetricsServer&) = delete;

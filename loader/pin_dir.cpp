@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/bpf/object.h"
 
@@ -12,8 +13,8 @@ namespace {
 
 constexpr std::string_view kDot = "%2e";
 
-Result<> make_directory(const std::filesystem::path& path) {
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
+Result<> make_directory(const std::filesystem::path& path, mode_t mode = 0755) {
+    if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
         return Error::from_errno(errno, "create " + path.string());
     }
     return {};
@@ -32,6 +33,25 @@ Result<std::vector<std::string>> names_in(const std::filesystem::path& directory
     return names;
 }
 
+// Whoever may open the directory may hold a lock on it, and so keep every ask-switchd from starting: nobody
+// but who runs it may. A directory of a former version is closed to others here.
+Result<> close_to_others(int fd, const std::filesystem::path& path) {
+    constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
+    struct stat info{};
+    if (::fstat(fd, &info) != 0) {
+        return Error::from_errno(errno, "look at " + path.string());
+    }
+    if (info.st_uid != ::geteuid()) {
+        return Error(Errc::kDenied,
+                     path.string() + " belongs to user " + std::to_string(info.st_uid) +
+                         ", not to who runs ask-switchd: remove it, or choose another --pin-dir");
+    }
+    if ((info.st_mode & kOthers) != 0 && ::fchmod(fd, S_IRWXU) != 0) {
+        return Error::from_errno(errno, "close " + path.string() + " to others");
+    }
+    return {};
+}
+
 // Whether `path` still is what `fd` was opened as: whoever had the lock before may have removed it.
 bool is_same(int fd, const std::filesystem::path& path) {
     struct stat opened{};
@@ -47,11 +67,12 @@ Result<PinDir> PinDir::lock(const std::filesystem::path& bpffs, const std::strin
     const std::filesystem::path root = bpffs / name;
     constexpr int kTries = 10;
     for (int i = 0; i < kTries; i++) {
-        ASK_PASS(make_directory(root));
+        ASK_PASS(make_directory(root, S_IRWXU));
         UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!fd) {
             return Error::from_errno(errno, "open " + root.string());
         }
+        ASK_PASS(close_to_others(fd.get(), root));
         if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
             return errno == EWOULDBLOCK
                        ? Error(Errc::kExists, "another ask-switchd runs with the pins in " + root.string() +
@@ -90,8 +111,12 @@ Result<std::vector<std::string>> PinDir::map_names() const {
     return names_in(root_ / "maps");
 }
 
-Result<std::vector<std::string>> PinDir::task_ids() const {
-    return names_in(root_ / "tasks");
+Result<std::vector<std::string>> PinDir::task_pins() const {
+    auto names = names_in(root_ / "tasks");
+    if (names.ok()) {
+        std::erase(*names, kNames);
+    }
+    return names;
 }
 
 Result<> PinDir::make_directories() const {

@@ -70,6 +70,7 @@ Result<RegionTypes::Types> RegionTypes::task_meta_types() {
     const int character = btf__add_int(types, "char", 1, BTF_INT_SIGNED);
     const int id = btf__add_array(types, u32, character, sizeof(ask_task_meta::id));
     const int receiver = btf__add_array(types, u32, character, sizeof(ask_task_meta::receiver));
+    const int tenant = btf__add_array(types, u32, character, sizeof(ask_task_meta::tenant));
     const int value = btf__add_struct(types, "ask_task_meta", sizeof(ask_task_meta));
     const auto add = [types](const char* name, int type, std::size_t offset) {
         return btf__add_field(types, name, type, static_cast<__u32>(offset * kBitsPerByte), 0) == 0;
@@ -79,7 +80,10 @@ Result<RegionTypes::Types> RegionTypes::task_meta_types() {
                           add("index", u32, offsetof(ask_task_meta, index)) &&
                           add("region_aggregators", u32, offsetof(ask_task_meta, region_aggregators)) &&
                           add("id", id, offsetof(ask_task_meta, id)) &&
-                          add("receiver", receiver, offsetof(ask_task_meta, receiver));
+                          add("receiver", receiver, offsetof(ask_task_meta, receiver)) &&
+                          add("owner", u32, offsetof(ask_task_meta, owner)) &&
+                          add("tenant", tenant, offsetof(ask_task_meta, tenant)) &&
+                          add("pad", u32, offsetof(ask_task_meta, pad));
     if (!complete) {
         return Error(Errc::kInternal, "cannot describe struct ask_task_meta in BTF");
     }

@@ -5,9 +5,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "lib/abi/limits.h"
 #include "lib/control/switch/fetch.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
+#include "lib/rpc/call_origin.h"
 #include "lib/rpc/flow_stats.h"
 #include "lib/rpc/types.h"
 #include "loader/counter_names.h"
@@ -17,7 +19,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 256U << 10U;
 // More than any receiver has; keeps one request short.
-constexpr int kMaxRenewals = 65536;
+constexpr int kMaxRenewals = ASK_MAX_SESSIONS;
 
 std::string_view phase_name(std::uint32_t phase) {
     switch (phase) {
@@ -60,6 +62,13 @@ void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
 // more. Whoever still waits asks again.
 bool caller_gone(const grpc::ServerContext* context) {
     return context->IsCancelled();
+}
+
+// Whoever may open the switch's own socket operates it.
+Caller caller_at(const grpc::ServerContext& context) {
+    Caller caller = caller_of(context);
+    caller.role_operator = caller.role_operator || caller.is_local();
+    return caller;
 }
 
 grpc::Status given_up() {
@@ -128,14 +137,15 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
     return grpc::Status::OK;
 }
 
-grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* /*context*/,
+grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
                                             const v1::RegisterChannelRequest* request,
                                             v1::RegisterChannelReply* reply) {
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
     }
-    const auto done = controller_.register_channel(*channel, request->incarnation(), request->replaces());
+    const auto done = controller_.register_channel(caller_at(*context), *channel, request->incarnation(),
+                                                   request->replaces());
     if (!done.ok()) {
         return to_status(done.error());
     }
@@ -147,14 +157,14 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* /*context*/,
     return grpc::Status::OK;
 }
 
-grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* /*context*/,
+grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* context,
                                               const v1::UnregisterChannelRequest* request,
                                               v1::UnregisterChannelReply* /*reply*/) {
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
     }
-    const auto done = controller_.unregister_channel(*channel, request->incarnation());
+    const auto done = controller_.unregister_channel(caller_at(*context), *channel, request->incarnation());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
@@ -162,6 +172,9 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
                                      v1::OpenTaskReply* reply) {
     if (caller_gone(context)) {
         return given_up();
+    }
+    if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
+        return to_status(same.error());
     }
     const auto geometry = geometry_fields(request->geometry());
     if (!geometry.ok()) {
@@ -175,20 +188,24 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (!policy.ok()) {
         return to_status(policy.error());
     }
-    const auto grant = controller_.open_task({.id = request->id(),
-                                              .instance = request->instance(),
-                                              .geometry = *geometry,
-                                              .op = *op,
-                                              .aggregators = request->aggregators(),
-                                              .may_shrink = request->may_shrink(),
-                                              .copies = request->copies(),
-                                              .require_region = request->require_region(),
-                                              .policy = *policy,
-                                              .receiver = request->receiver()});
+    const auto grant =
+        controller_.open_task(caller_at(*context), {.id = request->id(),
+                                                    .instance = request->instance(),
+                                                    .geometry = *geometry,
+                                                    .op = *op,
+                                                    .aggregators = request->aggregators(),
+                                                    .may_shrink = request->may_shrink(),
+                                                    .copies = request->copies(),
+                                                    .require_region = request->require_region(),
+                                                    .policy = *policy,
+                                                    .senders = request->senders(),
+                                                    .receiver = request->receiver(),
+                                                    .receiver_address = request->receiver_address()});
     if (!grant.ok()) {
         return to_status(grant.error());
     }
     fill_mark(reply->mutable_mark());
+    reply->set_wire_version(ASK_WIRE_VERSION);
     reply->set_aggregators(grant->aggregators);
     reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);
@@ -209,7 +226,8 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (!secret.ok()) {
         return to_status(secret.error());
     }
-    const auto done = controller_.join_flow(request->instance(), *channel, request->incarnation(), *secret);
+    const auto done = controller_.join_flow(caller_at(*context), request->instance(), *channel,
+                                            request->incarnation(), *secret);
     if (!done.ok()) {
         return to_status(done.error());
     }
@@ -217,17 +235,18 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     return grpc::Status::OK;
 }
 
-grpc::Status SwitchService::RenewTasks(grpc::ServerContext* /*context*/, const v1::RenewTasksRequest* request,
+grpc::Status SwitchService::RenewTasks(grpc::ServerContext* context, const v1::RenewTasksRequest* request,
                                        v1::RenewTasksReply* reply) {
     if (request->instances_size() > kMaxRenewals) {
         return to_status(
             Error(Errc::kInput, "renew: more than " + std::to_string(kMaxRenewals) + " instances"));
     }
+    const Caller caller = caller_at(*context);
     const std::vector<std::uint64_t> instances(request->instances().begin(), request->instances().end());
-    for (const std::uint64_t instance : controller_.renew(instances)) {
+    for (const std::uint64_t instance : controller_.renew(caller, instances)) {
         reply->add_unknown(instance);
     }
-    if (const auto reports = controller_.report_tasks(instances); reports.ok()) {
+    if (const auto reports = controller_.report_tasks(caller, instances); reports.ok()) {
         for (const TaskReport& report : *reports) {
             v1::TaskPart& part = *reply->add_parts();
             part.set_instance(report.instance);
@@ -249,9 +268,10 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         chunk.set_entries(std::move(entries));
         return !context->IsCancelled() && writer->Write(chunk);
     };
-    const auto end = fetch_copy(
-        controller_, {.instance = request->instance(), .epoch = request->epoch(), .close = request->close()},
-        kChunkBytes, write);
+    const auto end =
+        fetch_copy(controller_, caller_at(*context),
+                   {.instance = request->instance(), .epoch = request->epoch(), .close = request->close()},
+                   kChunkBytes, write);
     if (!end.ok()) {
         return to_status(end.error());
     }
@@ -269,23 +289,22 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
     return writer->Write(last) ? grpc::Status::OK : cancelled();
 }
 
-grpc::Status SwitchService::ConfirmCopy(grpc::ServerContext* /*context*/,
-                                        const v1::ConfirmCopyRequest* request,
+grpc::Status SwitchService::ConfirmCopy(grpc::ServerContext* context, const v1::ConfirmCopyRequest* request,
                                         v1::ConfirmCopyReply* /*reply*/) {
-    const auto done = controller_.confirm(request->instance(), request->epoch());
+    const auto done = controller_.confirm(caller_at(*context), request->instance(), request->epoch());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
-grpc::Status SwitchService::CloseTask(grpc::ServerContext* /*context*/, const v1::CloseTaskRequest* request,
+grpc::Status SwitchService::CloseTask(grpc::ServerContext* context, const v1::CloseTaskRequest* request,
                                       v1::CloseTaskReply* /*reply*/) {
-    const auto done = controller_.close_task(request->instance());
+    const auto done = controller_.close_task(caller_at(*context), request->instance());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 
-grpc::Status SwitchService::GetStatus(grpc::ServerContext* /*context*/,
+grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
                                       const v1::GetSwitchStatusRequest* /*request*/,
                                       v1::SwitchStatus* reply) {
-    const auto report = controller_.report();
+    const auto report = controller_.report(caller_at(*context));
     if (!report.ok()) {
         return to_status(report.error());
     }

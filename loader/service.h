@@ -4,6 +4,7 @@
 // streams.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <list>
 #include <mutex>
@@ -60,6 +61,10 @@ class SwitchService final : public v1::Switch::Service {
     SwitchService(Controller& controller, const DataPlane& plane, const PinDir& pins, const PortTable& ports)
         : controller_(controller), plane_(plane), pins_(pins), ports_(ports) {}
 
+    // A connection was turned away; from any thread, as is asking how many were.
+    void count_refused() { refused_.fetch_add(1, std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
     // Call now and then.
     void tick() { gate_.expire(); }
 
@@ -92,6 +97,7 @@ class SwitchService final : public v1::Switch::Service {
     const PinDir& pins_;
     const PortTable& ports_;
     FetchGate gate_;
+    std::atomic<std::uint64_t> refused_{0};
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 

@@ -8,6 +8,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include "lib/net/address.h"
+#include "lib/rpc/call_origin.h"
 #include "loader/kernel_store.h"
 
 namespace ask::bench {
@@ -44,7 +46,7 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
     grpc::ServerBuilder builder;
     int port = 0;
-    rig->server_ = builder.AddListeningPort(kListen, grpc::InsecureServerCredentials(), &port)
+    rig->server_ = builder.AddListeningPort(kListen, rig->credentials_->of_server(), &port)
                        .RegisterService(rig->service_.get())
                        .BuildAndStart();
     if (!rig->server_ || port == 0) {
@@ -69,11 +71,16 @@ Rig::~Rig() {
 
 Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const CheckSecret& secret) {
     const std::uint32_t replaces = incarnation_++;
-    const auto registered = client_->register_channel(kChannel, incarnation_, replaces, kWait);
+    const auto registered = controller_->register_channel(
+        caller_from_peer("ipv4:" + format_ipv4(kChannel.host) + ":1"), kChannel, incarnation_, replaces);
     ASK_PASS(registered);
-    auto opened = client_->open_task(request, kWait);
+    // The bench is its receiver, and calls by loopback.
+    v1::OpenTaskRequest own = request;
+    own.clear_receiver();
+    auto opened = client_->open_task(own, kWait);
     ASK_PASS(opened);
-    ASK_PASS(controller_->join_flow(request.instance(), kChannel, incarnation_, secret));
+    ASK_PASS(controller_->join_flow(caller_from_peer("ipv4:127.0.0.1:1"), request.instance(), kChannel,
+                                    incarnation_, secret));
     return opened;
 }
 

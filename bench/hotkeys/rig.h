@@ -54,7 +54,9 @@ class Rig {
     std::unique_ptr<Controller> controller_;
     std::unique_ptr<SwitchService> service_;
     std::unique_ptr<grpc::Server> server_;
-    RpcChannels channels_;
+    const std::shared_ptr<RpcCredentials> credentials_ =
+        *RpcCredentials::create({.plain_text = PlainText::kLoopback, .files = {}});
+    RpcChannels channels_{credentials_};
     std::shared_ptr<SwitchClient> client_;
     std::optional<Feeder> feeder_;
     std::uint32_t incarnation_ = 0;

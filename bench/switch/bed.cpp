@@ -217,6 +217,7 @@ Result<> Bed::put_task() {
     task.rows = what_.geometry.rows;
     task.op = ASK_OP_SUM;
     task.policy = static_cast<__u8>(what_.policy);
+    task.receiver = htobe32(kReceiver);
     task.program = what_.sized ? static_cast<__u8>(kSized) : __u8{0};
     return put(switch_->maps.tasks, kZero, task);
 }

@@ -23,7 +23,7 @@ const volatile __u32 floor_dedupe = 1;
 #define FLOOR_TURN(var) asm volatile("" : "+r"(var) : : "memory")
 
 static __always_inline __u64 sum_row(const struct ask_check_key* key, const __u32* words, const __u32 slots) {
-    __u64 sum = 0;
+    __u64 sum = slots;
 
 #pragma unroll
     for (__u32 w = 0; w < slots; w++) {
@@ -41,7 +41,7 @@ static __always_inline __u64 sum_packet(const struct ask_frame* frame, const str
 #pragma unroll
     for (__u32 r = 0; r < rows; r++) {
         sum += key->head[ASK_CHECK_EXTENSION_WORD + r] * bitmaps[r];
-        sum += key->line[r] * sum_row(key, words + r * FLOOR_SLOTS * 2, FLOOR_SLOTS);
+        sum += ask_check_line(key->line + 2 * r, sum_row(key, words + r * FLOOR_SLOTS * 2, FLOOR_SLOTS));
     }
     return ask_siphash_u64(key->sip[0], key->sip[1], sum);
 }

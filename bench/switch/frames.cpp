@@ -48,7 +48,7 @@ FrameMaker::FrameMaker(const Case& what, const CheckKey& key, unsigned channel)
                        {.source_mac = {2, 0, 0, 0, 0, 1},
                         .dest_mac = {2, 0, 0, 0, 0, 2},
                         .source = kHost,
-                        .dest = kHost + 1,
+                        .dest = kReceiver,
                         .source_port = port_,
                         .dest_port = ASK_UDP_PORT},
                        frame_.size() - kFrameHeaderBytes);

@@ -15,6 +15,7 @@
 namespace ask::bench {
 
 inline constexpr std::uint32_t kHost = 0xC6120102;  // 198.18.1.2
+inline constexpr std::uint32_t kReceiver = kHost + 1;
 inline constexpr std::uint64_t kInstance = 0x1122334455667788;
 inline constexpr std::uint32_t kIncarnation = 7;
 

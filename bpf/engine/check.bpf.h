@@ -21,8 +21,8 @@ static __always_inline __u64 sum_word(const __u32 *key, const __u32 *word)
 }
 
 /*
- * NH over `words` 8-byte words at frame offset `offset`, under the flow's key. Words
- * beyond the frame end the sum: the caller has checked the length, so that never
+ * N of a line (lib/abi/check.h): `words` 8-byte words at frame offset `offset`, under the flow's
+ * key. Words beyond the frame end the sum: the caller has checked the length, so that never
  * happens. Eight at a time share a bounds check. A global function, so that the verifier
  * looks at a line once.
  */
@@ -33,7 +33,7 @@ __noinline __u64 ask_sum_words(struct xdp_md *ctx, const struct ask_check_key *k
 	const __u32 *word =
 		(const void *)((const char *)(long)ctx->data + (offset & ASK_OFFSET_MASK));
 	const __u32 *key;
-	__u64 sum = 0;
+	__u64 sum = words;
 	__u32 w;
 
 	if (!keys)
@@ -108,7 +108,7 @@ __noinline __u64 ask_sum_body(struct xdp_md *ctx, const struct ask_check_key *ke
 
 		if (!words)
 			break;
-		sum = key->line[i] * ask_sum_words(ctx, key, offset, now);
+		sum = ask_check_line(key->line + 2 * i, ask_sum_words(ctx, key, offset, now));
 		if (i < ASK_KEPT_SUMS)
 			packet->sums[i] = sum;
 		total += sum;

@@ -16,7 +16,7 @@ struct ask_claim {
 	struct ask_flow *flow;
 	struct ask_task *task;
 	__u32 flow_index;
-	bool transit; /* channel not registered here */
+	bool foreign; /* channel not registered here */
 };
 
 static __always_inline void find_channel(const struct ask_hdr *hdr, struct ask_claim *claim)
@@ -25,7 +25,7 @@ static __always_inline void find_channel(const struct ask_hdr *hdr, struct ask_c
 	__u32 *index = bpf_map_lookup_elem(&channel_ids, &id);
 	__u32 at;
 
-	claim->transit = !index;
+	claim->foreign = !index;
 	if (!index)
 		return;
 	at = *index;

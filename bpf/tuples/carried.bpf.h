@@ -109,8 +109,9 @@ static __always_inline void renew_sum(struct xdp_md *ctx, __u32 r, const struct 
 	/* Linux 6.1 forgets the bound of what has been on the stack, and clang knows it. */
 	ask_opaque(r);
 	r %= ASK_MAX_ROWS;
-	phv->sums[r] = row->flow->key.line[r] *
-		       ask_sum_words(ctx, &row->flow->key, row->offset, ASK_AAS(phv));
+	phv->sums[r] =
+		ask_check_line(row->flow->key.line + 2 * r,
+			       ask_sum_words(ctx, &row->flow->key, row->offset, ASK_AAS(phv)));
 }
 
 /*

@@ -112,9 +112,10 @@ __noinline int ask_gather_rows(struct xdp_md *ctx, __u32 flow_index)
 		if (to + 1 >= ASK_PRESENT(phv))
 			break;
 		if (fill_row(ctx, flow->task, phv, to))
-			phv->sums[to] = flow->key.line[to] * ask_sum_words(ctx, &flow->key,
-									   row_offset(phv, to),
-									   ASK_AAS(phv));
+			phv->sums[to] = ask_check_line(flow->key.line + 2 * to,
+						       ask_sum_words(ctx, &flow->key,
+								     row_offset(phv, to),
+								     ASK_AAS(phv)));
 	}
 	return 0;
 }

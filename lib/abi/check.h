@@ -6,17 +6,19 @@
  * words the body falls; the last may be shorter. A row of DATA is a line, its bitmap
  * an extension word.
  *
- *   body   = sum over lines r of line[r] * NH(nh, words of line r)  mod 2^64
+ *   N(r)   = words of line r + NH(nh, line r)                       mod 2^64
+ *   body   = sum over lines r of line[2r] * low half of N(r)
+ *                              + line[2r+1] * high half of N(r)     mod 2^64
  *   head   = sum over 32-bit words i of head[i] * word i            mod 2^64
  *   check  = SipHash-2-4(sip, head + body)
  *
  * NH is (a + k) * (b + k') summed over the line's 8-byte words (a, b), the
- * additions mod 2^32 (Black et al., UMAC, section 4); the head is a multilinear
- * hash. Because the body is a plain sum of lines, a switch that changes extension
- * words or cuts trailing lines re-seals without reading the other lines again. Two different
- * packets of one flow pass as each other with probability at most 2^-31 per
- * attempt (NH 2^-32, multilinear 2^-33 with 32-bit words and 64-bit keys);
- * the sum is never seen outside SipHash.
+ * additions mod 2^32 (Black et al., UMAC, section 4); head and body are multilinear
+ * hashes of 32-bit words, with a key of 64 bits for each. Because the body is a plain sum of lines,
+ * a switch that changes extension words or cuts trailing lines re-seals without reading the
+ * other lines again. Two different packets of one flow pass as each other with probability
+ * at most 2^-32 + 2^-33 per attempt; docs/protocol.md derives it. The sum is never seen outside
+ * SipHash.
  *
  * Words are read little-endian. All functions are shared by BPF and user space;
  * loops over packet bytes are not here, since BPF bounds them its own way.
@@ -43,9 +45,9 @@
 /* Expanded from a 128-bit secret by ask_check_expand(). */
 struct ask_check_key {
 	__u64 sip[2];
-	__u64 head[20];			  /* 10 header words, ports, 8 extension words */
-	__u64 line[ASK_MAX_CHECK_LINES];  /* odd */
-	__u32 nh[2 * ASK_MAX_LINE_WORDS]; /* pairs, one per 8-byte word of a line */
+	__u64 head[20];			     /* 10 header words, ports, 8 extension words */
+	__u64 line[2 * ASK_MAX_CHECK_LINES]; /* pairs, one per line */
+	__u32 nh[2 * ASK_MAX_LINE_WORDS];    /* pairs, one per 8-byte word of a line */
 };
 
 #define ASK_ROTL64(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
@@ -99,6 +101,13 @@ ASK_ABI_INLINE __u64 ask_check_nh(__u32 k0, __u32 k1, __u32 a, __u32 b)
 	return (__u64)(__u32)(a + k0) * (__u64)(__u32)(b + k1);
 }
 
+/* A line's part of the sum: `n` is the number of its words plus NH of each. The halves of `n` have keys of
+ * their own: of one key times `n`, a difference in high bits alone would leave nothing but high bits. */
+ASK_ABI_INLINE __u64 ask_check_line(const __u64 *key, __u64 n)
+{
+	return key[0] * (__u32)n + key[1] * (n >> 32);
+}
+
 /* The word that holds both UDP ports as they stand in the packet. */
 ASK_ABI_INLINE __u32 ask_check_ports(__u16 source_be, __u16 dest_be)
 {
@@ -143,8 +152,8 @@ static inline void ask_check_expand(const __u64 secret[2], struct ask_check_key 
 	key->sip[1] = ask_siphash_u64(secret[0], secret[1], counter++);
 	for (__u32 i = 0; i < 20; i++)
 		key->head[i] = ask_siphash_u64(secret[0], secret[1], counter++);
-	for (__u32 i = 0; i < ASK_MAX_CHECK_LINES; i++)
-		key->line[i] = ask_siphash_u64(secret[0], secret[1], counter++) | 1;
+	for (__u32 i = 0; i < 2 * ASK_MAX_CHECK_LINES; i++)
+		key->line[i] = ask_siphash_u64(secret[0], secret[1], counter++);
 	for (__u32 i = 0; i < ASK_MAX_LINE_WORDS; i++) {
 		const __u64 pair = ask_siphash_u64(secret[0], secret[1], counter++);
 

@@ -24,5 +24,8 @@
 #define ASK_MAX_SWITCH_ID 65535u
 /* Tuples that an agent may hold back to fill packets. */
 #define ASK_MAX_HOLD (1u << 20)
+/* Bytes of what the senders of a task show (--token-file): long enough not to be guessed. */
+#define ASK_MIN_TOKEN 16u
+#define ASK_MAX_TOKEN 256u
 /* Applications that may be connected to an agent. */
 #define ASK_MAX_SESSIONS 4096u

@@ -106,14 +106,16 @@ struct ask_task {
 	__u8 short_slots;
 	__u8 groups;
 	__u8 m;
-	__u8 rows;    /* most rows a packet may have */
-	__u8 op;      /* enum ask_op */
-	__u8 policy;  /* enum ask_policy */
-	__u8 program; /* which of its service's in `data_programs` takes its packets */
-	__u8 service; /* ASK_SERVICE_* */
+	__u8 rows;	 /* most rows a packet may have */
+	__u8 op;	 /* enum ask_op */
+	__u8 policy;	 /* enum ask_policy */
+	__u8 program;	 /* which of its service's in `data_programs` takes its packets */
+	__u8 service;	 /* ASK_SERVICE_* */
+	__be32 receiver; /* where its packets go to, and its ACKs come from */
+	__u32 pad;
 };
 
-ASK_STATIC_ASSERT(sizeof(struct ask_task) == 40, "ask_task has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_task) == 48, "ask_task has no holes");
 
 enum ask_swap_phase {
 	ASK_SWAP_BLANK = 0,	/* the inactive copy is blank; rest state */
@@ -209,17 +211,21 @@ struct ask_meta {
 	__u32 max_flows;
 	__u32 max_tasks;
 	__u32 possible_cpus;
-	__u32 pad;
+	__u32 wire_version; /* ASK_WIRE_VERSION of the programs; 0: of a time before 0xA2 */
 	char boot_id[40];
 };
 
-/* Map `tasks/<id>/meta`, one entry: what a successor must know of a task. */
+/* Map `tasks/<instance>/meta`, one entry: what a successor must know of a task. */
 struct ask_task_meta {
 	__be64 instance;
 	__u32 index;		  /* in `tasks` */
 	__u32 region_aggregators; /* of an AA, both copies */
 	char id[64];
 	char receiver[64]; /* control address of the receiver's agent */
+	/* Whose it is: nobody else's calls change it. */
+	__be32 owner;	 /* the receiver's host */
+	char tenant[64]; /* empty: none */
+	__u32 pad;
 };
 
 enum ask_counter {

@@ -13,7 +13,8 @@
 
 #include "lib/abi/consts.h"
 
-#define ASK_WIRE_VERSION 0xA1u
+/* Of everything here and of the check (lib/abi/check.h). Agents and switches tell each other theirs. */
+#define ASK_WIRE_VERSION 0xA2u
 
 enum ask_type {
 	ASK_DATA = 1, /* rows of slots, aggregated on the switch */

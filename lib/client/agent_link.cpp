@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/client/convert.h"
+#include "lib/rpc/clean_message.h"
 
 namespace ask::client {
 namespace {
@@ -121,6 +122,7 @@ Result<v1::LocalReply> AgentLink::next(std::vector<UniqueFd>* fds) {
                    : code == Errc::kDeadline  ? silent()
                                               : std::move(got).error();
         }
+        clean_strings(reply);
         auto progress = handle(reply);
         if (!progress) {
             return std::move(progress).error();
@@ -147,6 +149,7 @@ Result<> AgentLink::poll() {
         if (*io == LocalIo::kClosed) {
             return gone();
         }
+        clean_strings(reply);
         auto progress = handle(reply);
         if (!progress) {
             return std::move(progress).error();

@@ -84,6 +84,8 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.set_auto_geometry(!options.geometry && !options.default_geometry);
     open.set_can_repeat(run < kMostRuns && !options.require_region);
     open.set_allow_incomplete(options.allow_incomplete);
+    open.mutable_from()->Add(options.from.begin(), options.from.end());
+    open.set_token(options.token);
     return request;
 }
 

@@ -57,6 +57,10 @@ struct ReceiveOptions {
     // Senders that die do not end the task: its result then lacks an unknown part of what they sent, and says
     // so. Takes the paper's policy, and a second copy of the region for closing it with senders still at it.
     bool allow_incomplete = false;
+    // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
+    // one's tenant.
+    std::vector<std::string> from;
+    std::string token;
     int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
     std::function<void(const ReceiveInfo&)> on_open;       // what each run got; within open() or wait()

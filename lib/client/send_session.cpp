@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/abi/consts.h"
+#include "lib/base/random.h"
 #include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
@@ -53,6 +54,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
     open.set_as_count(options.as_count);
     open.set_can_repeat(options.can_repeat);
+    open.set_token(options.token);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }
@@ -66,7 +68,7 @@ class SendSession::Impl {
     Impl(bool as_count, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
         : ones_(as_count || op == TaskOp::kCount), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
         if (merge_window > 0) {
-            combiner_.emplace(combined_by(op), merge_window);
+            combiner_.emplace(combined_by(op), merge_window, make_seed(random_u64));
         }
     }
 

@@ -41,7 +41,8 @@ struct SendOptions {
     // Should the switch lose what it has aggregated, the application can open another session and send
     // everything once more: calls then fail with kRunAgain. Until cannot_repeat() says that it no longer can.
     bool can_repeat = false;
-    int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
+    std::string token{};  // that the receiver wants to see; empty: none
+    int cancel_fd = -1;   // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls
 };
 

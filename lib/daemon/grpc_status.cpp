@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "lib/text/clean.h"
+
 namespace ask {
 namespace {
 
@@ -45,7 +47,7 @@ Error from_status(const grpc::Status& status, std::string_view peer) {
     if (status.error_code() == grpc::StatusCode::CANCELLED) {
         found = Errc::kAborted;
     }
-    return {found, std::string(peer) + ": " + status.error_message()};
+    return {found, std::string(peer) + ": " + clean_text(status.error_message())};
 }
 
 }  // namespace ask

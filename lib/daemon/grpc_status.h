@@ -13,7 +13,8 @@
 namespace ask {
 
 [[nodiscard]] grpc::Status to_status(const Error& error);
-// `peer` names whom the call went to: it is put before the text. `status` must not be OK.
+// `peer` names whom the call went to: it is put before the text, which is made fit to be shown. `status` must
+// not be OK.
 [[nodiscard]] Error from_status(const grpc::Status& status, std::string_view peer);
 
 }  // namespace ask

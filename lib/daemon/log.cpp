@@ -9,9 +9,12 @@
 
 #include <bpf/libbpf.h>
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include "lib/text/clean.h"
 
 namespace ask {
 namespace {
@@ -51,6 +54,20 @@ class JournalPriority : public spdlog::custom_flag_formatter {
     }
 };
 
+// %@ in a pattern: what is logged. Others' text has been cleaned where it came in; here nothing gets through
+// that it was forgotten for.
+class CleanMessage : public spdlog::custom_flag_formatter {
+ public:
+    void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+                spdlog::memory_buf_t& out) override {
+        const std::string text = clean_lines({message.payload.data(), message.payload.size()});
+        out.append(text.data(), text.data() + text.size());
+    }
+    [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+        return std::make_unique<CleanMessage>();
+    }
+};
+
 // libbpf's print function, which it may call from any thread.
 __attribute__((format(printf, 2, 0))) int print_libbpf(libbpf_print_level level, const char* format,
                                                        std::va_list arguments) {
@@ -83,6 +100,11 @@ void print_protobuf(google::protobuf::LogLevel level, const char* file, int line
                 "protobuf, {}:{}: {}", file, line, text);
 }
 
+// gRPC's, of any thread: whoever reaches a port could fill the log with handshakes that fail.
+void print_grpc(gpr_log_func_args* line) {
+    spdlog::debug("gRPC, {}:{}: {}", line->file, line->line, line->message);
+}
+
 Result<spdlog::level::level_enum> level_of(std::string_view level) {
     const std::string name = level == "warn" ? "warning" : std::string(level);
     const auto wanted = spdlog::level::from_str(name);
@@ -112,10 +134,11 @@ Result<> set_up_log(const std::string& program, std::string_view level) {
     auto logger =
         std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<CleanMessage>('@');
     if (std::getenv("JOURNAL_STREAM") != nullptr) {  // NOLINT(concurrency-mt-unsafe): before any thread
-        formatter->add_flag<JournalPriority>('*').set_pattern("%*%v");
+        formatter->add_flag<JournalPriority>('*').set_pattern("%*%@");
     } else {
-        formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
+        formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %@");
     }
     logger->set_formatter(std::move(formatter));
     logger->set_level(*wanted);
@@ -123,6 +146,7 @@ Result<> set_up_log(const std::string& program, std::string_view level) {
     spdlog::set_default_logger(std::move(logger));
     libbpf_set_print(print_libbpf);
     google::protobuf::SetLogHandler(print_protobuf);
+    gpr_set_log_function(print_grpc);
     return {};
 }
 

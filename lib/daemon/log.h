@@ -15,8 +15,8 @@ namespace ask {
 // What `log_level` may be, for ConfigTable::choice().
 const std::vector<std::string>& log_levels();
 
-// Sets up the default logger, named `program`, and sends the messages of libbpf, libxdp and protobuf to it at
-// debug level. Call once, before any thread starts.
+// Sets up the default logger, named `program`, and sends the messages of libbpf, libxdp, protobuf and gRPC to
+// it at debug level. Call once, before any thread starts.
 Result<> set_up_log(const std::string& program, std::string_view level);
 
 // Another level from now on; one of log_levels(). From any thread.

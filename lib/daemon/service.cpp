@@ -35,6 +35,21 @@ std::optional<std::chrono::milliseconds> watchdog_interval() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::microseconds(usec)) / 2;
 }
 
+Watchdog::Watchdog(std::function<bool()> alive)
+    : alive_(std::move(alive)), interval_(watchdog_interval()), due_(std::chrono::steady_clock::now()) {}
+
+std::chrono::milliseconds Watchdog::turn() const {
+    return interval_.value_or(std::chrono::hours(1));
+}
+
+void Watchdog::look() {
+    const auto now = std::chrono::steady_clock::now();
+    if (interval_ && now >= due_ && alive_()) {
+        notify_watchdog();
+        due_ = now + *interval_;
+    }
+}
+
 Result<SignalEvents> SignalEvents::create(std::initializer_list<int> signals) {
     sigset_t set;
     sigemptyset(&set);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -22,6 +23,21 @@ void notify_stopping();
 void notify_watchdog();
 // Half of WatchdogSec=, or nothing if the supervisor does not watch.
 std::optional<std::chrono::milliseconds> watchdog_interval();
+
+// Tells the supervisor that the daemon is alive, as long as `alive` finds that it is: looked at half-way to
+// the end of what the supervisor waits for, and, if it is not, again and again until then.
+class Watchdog {
+ public:
+    explicit Watchdog(std::function<bool()> alive);
+    // How often to call look(), at least; far off if nobody watches.
+    [[nodiscard]] std::chrono::milliseconds turn() const;
+    void look();
+
+ private:
+    const std::function<bool()> alive_;
+    const std::optional<std::chrono::milliseconds> interval_;
+    std::chrono::steady_clock::time_point due_;
+};
 
 // Signals as a file descriptor. Create before any thread starts, since threads inherit the mask: the signals
 // are blocked in the whole process from then on. SIGPIPE is ignored too.

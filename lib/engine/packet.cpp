@@ -141,14 +141,15 @@ bool find_rows(std::span<const std::byte> payload, CheckedRows& rows) {
     return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_LINES;
 }
 
-// NH over `count` words of a row. Four sums, so that the additions do not wait for each other.
-std::uint64_t nh_row(const std::uint32_t* nh, const std::byte* words, std::size_t count) {
+// N of a line (lib/abi/check.h) of `count` words. Four sums, so that the additions do not wait for each
+// other.
+std::uint64_t sum_line(const std::uint32_t* nh, const std::byte* words, std::size_t count) {
     const auto one = [nh, words](std::size_t i) {
         const auto word = load_raw<std::uint64_t>(words + 8 * i);
         return ask_check_nh(nh[2 * i], nh[2 * i + 1], static_cast<std::uint32_t>(word),
                             static_cast<std::uint32_t>(word >> 32));
     };
-    std::uint64_t sum[4] = {0, 0, 0, 0};
+    std::uint64_t sum[4] = {count, 0, 0, 0};
     std::size_t i = 0;
     for (; i + 4 <= count; i += 4) {
         sum[0] += one(i);
@@ -220,7 +221,7 @@ std::optional<std::uint64_t> CheckKey::compute(std::span<const std::byte> payloa
     std::size_t done = 0;
     for (std::size_t row = 0; done < rows.word_count; ++row) {
         const std::size_t count = std::min(rows.row_words, rows.word_count - done);
-        sum += key_.line[row] * nh_row(key_.nh, rows.words + done * 8, count);
+        sum += ask_check_line(key_.line + 2 * row, sum_line(key_.nh, rows.words + done * 8, count));
         done += count;
     }
     return ask_check_close(&key_, sum);

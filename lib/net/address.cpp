@@ -10,6 +10,11 @@
 
 namespace ask {
 
+bool is_host_address(std::uint32_t address) {
+    const std::uint32_t first = address >> 24U;
+    return first != 0 && first != 127 && first < 224;
+}
+
 std::string format_ipv4(std::uint32_t address) {
     std::string text;
     for (int shift = 24; shift >= 0; shift -= 8) {
@@ -46,6 +51,14 @@ Result<HostPort> split_host_port(std::string_view text) {
         return Error(Errc::kUsage, "must be HOST:PORT with a port from 1 to 65535");
     }
     return HostPort{std::string(text.substr(0, colon)), port};
+}
+
+bool is_loopback(std::string_view host_port) {
+    constexpr std::uint32_t kLoopbackNet = 127;
+    const auto parts = split_host_port(host_port);
+    const std::string host = parts.ok() ? parts->host : "";
+    const auto ipv4 = parse_ipv4(host);
+    return host == "localhost" || host == "[::1]" || (ipv4 && *ipv4 >> 24U == kLoopbackNet);
 }
 
 Result<> check_host_port(std::string_view text) {

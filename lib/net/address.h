@@ -17,6 +17,8 @@ using MacAddress = std::array<std::uint8_t, 6>;
 
 // Dotted form of an address.
 [[nodiscard]] std::string format_ipv4(std::uint32_t address);
+// Whether it can be one host's: neither loopback nor multicast, nor any of 0.0.0.0/8.
+[[nodiscard]] bool is_host_address(std::uint32_t address);
 // Four decimal numbers with dots; nothing else is an address.
 [[nodiscard]] std::optional<std::uint32_t> parse_ipv4(std::string_view text);
 // Six hexadecimal bytes with colons.
@@ -29,5 +31,7 @@ struct HostPort {
 };
 Result<HostPort> split_host_port(std::string_view text);
 Result<> check_host_port(std::string_view text);
+// Whether nobody but this machine gets to HOST:PORT.
+[[nodiscard]] bool is_loopback(std::string_view host_port);
 
 }  // namespace ask

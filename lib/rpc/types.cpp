@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
+
+#include "lib/abi/wire.h"
 
 namespace ask {
 
@@ -185,6 +188,24 @@ Result<CheckSecret> secret_from_bytes(std::string_view bytes) {
         secret[i / 8] |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (i % 8 * 8);
     }
     return secret;
+}
+
+std::string wire_version_name(std::uint32_t version) {
+    if (version == 0) {
+        return "an older version";
+    }
+    std::ostringstream text;
+    text << "version 0x" << std::hex << version;
+    return text.str();
+}
+
+Result<> check_wire_version(std::uint32_t version, const std::string& who) {
+    return version == ASK_WIRE_VERSION
+               ? Result<>()
+               : Error(Errc::kUnsupported, who + " speaks ASK packets of " + wire_version_name(version) +
+                                               ", the other end of the call " +
+                                               wire_version_name(ASK_WIRE_VERSION) +
+                                               ": run one release on all hosts and switches of a task");
 }
 
 std::string secret_to_bytes(const CheckSecret& secret) {

@@ -37,5 +37,9 @@ Result<Mark> mark_from_proto(const v1::Mark& mark);
 // 16 bytes, little-endian words.
 Result<CheckSecret> secret_from_bytes(std::string_view bytes);
 [[nodiscard]] std::string secret_to_bytes(const CheckSecret& secret);
+// "version 0xa2" of ASK's packets; 0 is of a time when nobody said.
+[[nodiscard]] std::string wire_version_name(std::uint32_t version);
+// kUnsupported: `who` speaks packets of another version than this program (ASK_WIRE_VERSION).
+Result<> check_wire_version(std::uint32_t version, const std::string& who);
 
 }  // namespace ask

@@ -10,10 +10,11 @@ constexpr std::size_t kKeyRoom = 32;
 
 }  // namespace
 
-Combiner::Combiner(Op op, std::uint32_t window)
+Combiner::Combiner(Op op, std::uint32_t window, const HashSeed& seed)
     : op_(op),
       sets_(std::bit_ceil((std::clamp(window, std::uint32_t{1}, kMaxWindow) + kWays - 1) / kWays)),
-      mask_(static_cast<std::uint32_t>(sets_.size() - 1)) {}
+      mask_(static_cast<std::uint32_t>(sets_.size() - 1)),
+      seed_(seed) {}
 
 std::string_view Combiner::key_of(const Set& set, std::uint32_t way, std::size_t place) const {
     const Tag& tag = set.tags[way];

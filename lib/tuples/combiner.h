@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/tuples/key_hash.h"
+#include "lib/tuples/keyed_hash.h"
 #include "lib/tuples/tuple.h"
 #include "lib/tuples/types.h"
 
@@ -33,8 +33,9 @@ class Combiner {
     // bytes the key and 16 more.
     static constexpr std::size_t kMaxKey = 256;
 
-    // Room for `window` tuples, 1 to kMaxWindow, rounded up to a power of two of at least four.
-    Combiner(Op op, std::uint32_t window);
+    // Room for `window` tuples, 1 to kMaxWindow, rounded up to a power of two of at least four. Whoever knows
+    // `seed` can choose keys that crowd into one set, where hardly any is merged.
+    Combiner(Op op, std::uint32_t window, const HashSeed& seed);
 
     // Takes tuples in. Calls `out(key, value)`, which returns Result<>, for each that has to travel now; ends
     // at its first error. The keys that `out` gets are borrowed for the call.
@@ -75,12 +76,12 @@ class Combiner {
         std::uint16_t room = 0;
     };
 
-    [[nodiscard]] static Tag tag_of(const Tuple& tuple) {
+    [[nodiscard]] Tag tag_of(const Tuple& tuple) const {
         return tuple.key.size() <= kTagBytes ? tuple.head | Tag{tuple.key.size() + 1} << kSizeShift
-                                             : key_hash(tuple.key) | kLongTag;
+                                             : keyed_hash(seed_, tuple.key) | kLongTag;
     }
     [[nodiscard]] std::uint32_t set_of(Tag tag) const {
-        return static_cast<std::uint32_t>(detail::fold(tag ^ detail::kHashA, detail::kHashB)) & mask_;
+        return static_cast<std::uint32_t>(detail::fold(tag ^ seed_.words[0], seed_.words[1])) & mask_;
     }
     [[nodiscard]] static std::size_t place(std::uint32_t set, std::uint32_t way) {
         return std::size_t{set} * kWays + way;
@@ -104,6 +105,7 @@ class Combiner {
     Op op_;
     std::vector<Set> sets_;
     std::uint32_t mask_;
+    HashSeed seed_;
     std::vector<LongKey> long_keys_;  // by place; had with the first long key
     std::uint64_t merged_ = 0;
     std::uint64_t merged_before_ = 0;  // as the trial began

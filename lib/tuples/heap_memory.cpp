@@ -17,6 +17,8 @@ class HeapMemory final : public TableMemory {
  public:
     explicit HeapMemory(std::size_t limit) : limit_(limit) {}
 
+    HashSeed draw_seed() override { return public_seed(++seeds_); }
+
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
         if (!fits(bytes)) {
             return over("table of ", bytes);
@@ -59,6 +61,7 @@ class HeapMemory final : public TableMemory {
     }
 
     std::size_t limit_;
+    std::uint64_t seeds_ = 0;
     Block slots_;
     Block old_slots_;
     std::size_t slot_bytes_ = 0;

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "lib/base/bytes.h"
-#include "lib/tuples/key_hash.h"
 #include "lib/tuples/key_text.h"
 
 namespace ask {
@@ -43,6 +43,9 @@ bool same_bytes(const char* a, const char* b, std::size_t size) {
     return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
 }
 
+// In key_len, which needs 16 bits: an entry that a rebuild has still to move.
+constexpr std::uint32_t kStaleBit = 1U << 31;
+
 constexpr std::uint32_t tag_of(std::uint64_t hash) {
     return static_cast<std::uint32_t>(hash) | TableEntry::kUsedBit;
 }
@@ -71,6 +74,12 @@ class ResultTable::Impl {
 
     Result<> allocate(std::uint64_t slots);
     Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
+    [[nodiscard]] const HashSeed& seed() const { return seed_; }
+    void settle() {
+        if (crowded_) {
+            relieve();
+        }
+    }
     void prefetch(std::uint64_t hash) const { __builtin_prefetch(&entries_[tag_of(hash) & mask_]); }
     void prefetch_key(std::uint64_t hash) const {
         const TableEntry& entry = entries_[tag_of(hash) & mask_];
@@ -78,6 +87,7 @@ class ResultTable::Impl {
             __builtin_prefetch(key_data_ + entry.key_offset);
         }
     }
+    [[nodiscard]] std::uint64_t hash(std::string_view key) const { return keyed_hash(seed_, key); }
     [[nodiscard]] bool contains(std::uint64_t hash, std::string_view key) const {
         return probe(tag_of(hash), key)->hash_used != 0;
     }
@@ -86,6 +96,7 @@ class ResultTable::Impl {
     Result<> finish();
 
     [[nodiscard]] std::uint64_t size() const { return count_; }
+    [[nodiscard]] std::uint64_t probes() const { return probes_; }
     [[nodiscard]] TableMemory& memory() { return *memory_; }
 
  private:
@@ -93,10 +104,16 @@ class ResultTable::Impl {
     [[nodiscard]] std::string_view key_of(const TableEntry& entry) const {
         return {key_data_ + entry.key_offset, entry.key_len};
     }
+    [[nodiscard]] std::uint64_t distance(std::uint32_t tag, std::uint64_t at) const {
+        return (at - tag) & mask_;
+    }
     // The entry of `key`, or the blank one where it belongs.
     [[nodiscard]] TableEntry* probe(std::uint32_t tag, std::string_view key) const;
     Result<> grow_slots(std::uint64_t keys);
     Result<> grow_keys(std::size_t bytes);
+    void relieve();
+    void rebuild();
+    void move(TableEntry entry);
     void write_header(bool finished);
 
     std::unique_ptr<TableMemory> memory_;
@@ -109,6 +126,10 @@ class ResultTable::Impl {
     std::size_t key_room_ = 0;
     std::size_t key_used_ = 0;
     bool finished_ = false;
+    HashSeed seed_ = memory_->draw_seed();
+    bool crowded_ = false;  // a key lies farther from its place than kFarthest
+    unsigned rebuilds_left_ = kMostRebuilds;
+    mutable std::uint64_t probes_ = 0;
 };
 
 Result<> ResultTable::Impl::allocate(std::uint64_t slots) {
@@ -138,6 +159,7 @@ TableEntry* ResultTable::Impl::probe(std::uint32_t tag, std::string_view key) co
         TableEntry& entry = entries_[i];
         if (entry.hash_used == 0 || (entry.hash_used == tag && entry.key_len == key.size() &&
                                      same_bytes(key_data_ + entry.key_offset, key.data(), key.size()))) {
+            probes_ += distance(tag, i) + 1;
             return &entry;
         }
     }
@@ -163,11 +185,53 @@ Result<> ResultTable::Impl::grow_slots(std::uint64_t keys) {
             while (entries_[to].hash_used != 0) {
                 to = (to + 1) & mask_;
             }
+            probes_ += distance(old[i].hash_used, to) + 1;
             entries_[to] = old[i];
         }
     }
     memory_->release_old_slots();
+    rebuilds_left_ = kMostRebuilds;
     return {};
+}
+
+// Bounded, whatever seeds do: when they have not helped so often, keys stay where they are.
+void ResultTable::Impl::relieve() {
+    while (crowded_ && rebuilds_left_ > 0) {
+        --rebuilds_left_;
+        rebuild();
+        memory_->note(crowded_ && rebuilds_left_ == 0 ? TableMemory::Event::kCrowded
+                                                      : TableMemory::Event::kReseeded);
+    }
+    crowded_ = false;
+}
+
+// In place, so that it cannot fail. Entries that are still to be moved count as blank: whoever takes the
+// place of one moves it first.
+void ResultTable::Impl::rebuild() {
+    seed_ = memory_->draw_seed();
+    crowded_ = false;
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+        entries_[i].key_len |= entries_[i].hash_used != 0 ? kStaleBit : 0;
+    }
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+        if ((entries_[i].key_len & kStaleBit) != 0) {
+            move(std::exchange(entries_[i], {}));
+        }
+    }
+}
+
+void ResultTable::Impl::move(TableEntry entry) {
+    while (entry.hash_used != 0) {
+        entry.key_len &= ~kStaleBit;
+        entry.hash_used = tag_of(hash(key_of(entry)));
+        std::uint64_t to = entry.hash_used & mask_;
+        while (entries_[to].hash_used != 0 && (entries_[to].key_len & kStaleBit) == 0) {
+            to = (to + 1) & mask_;
+        }
+        probes_ += distance(entry.hash_used, to) + 1;
+        crowded_ = crowded_ || distance(entry.hash_used, to) > kFarthest;
+        std::swap(entry, entries_[to]);
+    }
 }
 
 Result<> ResultTable::Impl::grow_keys(std::size_t bytes) {
@@ -206,6 +270,7 @@ void ResultTable::Impl::add(std::uint64_t hash, std::string_view key, Wide value
         set_value(*entry, apply(op_, value_of(*entry), value));
         return;
     }
+    crowded_ = crowded_ || distance(tag, static_cast<std::uint64_t>(entry - entries_)) > kFarthest;
     std::copy(key.begin(), key.end(), key_data_ + key_used_);
     entry->key_offset = key_used_;
     entry->key_len = static_cast<std::uint32_t>(key.size());
@@ -226,7 +291,7 @@ Result<> ResultTable::Impl::merge(const Impl& other) {
         for (std::uint64_t i = 0; i < other.slots(); ++i) {
             const TableEntry& entry = other.entries_[i];
             const std::string_view key = other.key_of(entry);
-            if (entry.hash_used != 0 && probe(entry.hash_used, key)->hash_used == 0) {
+            if (entry.hash_used != 0 && !contains(hash(key), key)) {
                 ++keys;
                 bytes += key.size();
             }
@@ -238,7 +303,9 @@ Result<> ResultTable::Impl::merge(const Impl& other) {
     for (std::uint64_t i = 0; i < other.slots(); ++i) {
         const TableEntry& entry = other.entries_[i];
         if (entry.hash_used != 0) {
-            add(entry.hash_used, other.key_of(entry), value_of(entry));
+            const std::string_view key = other.key_of(entry);
+            settle();
+            add(hash(key), key, value_of(entry));
         }
     }
     return {};
@@ -277,7 +344,8 @@ ResultTable& ResultTable::operator=(ResultTable&&) noexcept = default;
 ResultTable::~ResultTable() = default;
 
 Result<> ResultTable::add(std::string_view key, Wide value) {
-    const std::uint64_t hash = key_hash(key);
+    impl_->settle();
+    const std::uint64_t hash = impl_->hash(key);
     if (!impl_->reserve(1, key.size()) && !impl_->contains(hash, key)) {
         return Error(Errc::kLimit, "key " + quote_key(key) + ": no memory left for the result table of " +
                                        std::to_string(size()) + " keys; raise the task's memory limit");
@@ -286,6 +354,12 @@ Result<> ResultTable::add(std::string_view key, Wide value) {
     return {};
 }
 
+const HashSeed& ResultTable::seed() const {
+    return impl_->seed();
+}
+void ResultTable::settle() {
+    impl_->settle();
+}
 Result<> ResultTable::reserve(std::uint64_t keys, std::size_t key_bytes) {
     return impl_->reserve(keys, key_bytes);
 }
@@ -310,6 +384,9 @@ Result<> ResultTable::finish() {
 }
 std::uint64_t ResultTable::size() const {
     return impl_->size();
+}
+std::uint64_t ResultTable::probes() const {
+    return impl_->probes();
 }
 TableMemory& ResultTable::memory() {
     return impl_->memory();

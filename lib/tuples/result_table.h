@@ -2,8 +2,8 @@
 //
 // A task's table at the receiver (design section 7): open addressing over memory that the
 // caller provides, so that the agent can keep it in shared memory and hand it to the
-// application as it stands. Values are 128 bits while the task runs and are checked against
-// int64 once, at the end, so overflow does not depend on order.
+// application as it stands, which reads it from end to end and looks nothing up. Values are 128 bits while
+// the task runs and are checked against int64 once, at the end, so overflow does not depend on order.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,22 @@
 #include <span>
 #include <string_view>
 
+#include "lib/tuples/keyed_hash.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
 
-// Where a table lives. Both calls may fail (memory limit, disk or shared memory full).
+// Where a table lives, and where its seeds come from. Getting memory may fail (memory limit, disk or shared
+// memory full).
 class TableMemory {
  public:
     virtual ~TableMemory() = default;
+    // Another one each time. Whoever chooses the table's keys must not know it.
+    virtual HashSeed draw_seed() = 0;
+    // To be counted by whoever counts. kReseeded: keys lay too far from their places, and all got new ones
+    // under another seed. kCrowded: that did not help, again and again; they stay far until the table grows.
+    enum class Event : std::uint8_t { kReseeded, kCrowded };
+    virtual void note(Event /*event*/) {}
     // A fresh zeroed block for the slots, aligned to 64 bytes or to malloc's, replacing the former one, which
     // stays valid until release_old_slots().
     virtual Result<std::span<std::byte>> allocate_slots(std::size_t bytes) = 0;
@@ -28,7 +36,7 @@ class TableMemory {
     virtual Result<std::span<std::byte>> grow_keys(std::size_t bytes) = 0;
 };
 
-// TableMemory on the heap, for tests, the simulator and merging.
+// TableMemory on the heap, for tests and the simulator: its seeds are public ones.
 std::unique_ptr<TableMemory> make_heap_memory(std::size_t limit_bytes = SIZE_MAX);
 
 // Layout of the slot block, read by the application: header, then `slots` entries.
@@ -45,7 +53,7 @@ struct TableEntry {
     static constexpr std::uint32_t kUsedBit = 1U << 31;
     std::uint64_t key_offset;  // into the key heap
     std::uint32_t key_len;
-    std::uint32_t hash_used;  // kUsedBit: in use; the rest: of the key's hash
+    std::uint32_t hash_used;  // kUsedBit: in use; the rest: of the key's hash by the table's seed
     std::uint64_t value_lo;   // two's complement 128 bits
     std::uint64_t value_hi;
 };
@@ -53,6 +61,12 @@ static_assert(sizeof(TableHeader) == 64 && sizeof(TableEntry) == 32);
 
 class ResultTable {
  public:
+    // A new key that finds its place so many entries further than it should has the table rebuilt. By chance
+    // one in 10^9 tables of 60,000 keys has such a key, and one in 10^4 of the largest.
+    static constexpr std::uint64_t kFarthest = 512;
+    // Between two sizes of a table; each costs as much as growing.
+    static constexpr unsigned kMostRebuilds = 4;
+
     // Fails if the first block cannot be had.
     static Result<ResultTable> create(std::unique_ptr<TableMemory> memory, Op op);
     ResultTable(ResultTable&&) noexcept;
@@ -66,7 +80,11 @@ class ResultTable {
     Result<> merge(const ResultTable& other);
 
     // In steps, for a packet whose tuples go in all together or not at all: make room for so
-    // many new keys, then add without the chance of failure. `hash` is key_hash(key).
+    // many new keys, then add without the chance of failure. `hash` is keyed_hash(seed(), key).
+    [[nodiscard]] const HashSeed& seed() const;
+    // Before the packet: if keys lie too far from their places, all get new ones under another seed(), in the
+    // memory that is there.
+    void settle();
     Result<> reserve(std::uint64_t keys, std::size_t key_bytes);
     // Hide the cache misses of a later add: first of its entry, then, that being there, of its key.
     void prefetch(std::uint64_t hash) const;
@@ -78,6 +96,8 @@ class ResultTable {
     // kOverflow names the key (escaped, at most 64 bytes of it), the smallest if several.
     Result<> finish();
     [[nodiscard]] std::uint64_t size() const;
+    // Entries that were looked at so far, to find keys and to move them.
+    [[nodiscard]] std::uint64_t probes() const;
     [[nodiscard]] TableMemory& memory();
 
  private:

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "lib/base/bytes.h"
-#include "lib/tuples/key_hash.h"
+#include "lib/tuples/keyed_hash.h"
 
 namespace ask {
 
@@ -20,6 +20,8 @@ Intake taken(std::size_t tuples) {
 }  // namespace
 
 Intake TableSink::take(const FlowTerms& flow, const PacketView& packet) {
+    // Hashes of keys hold from here to the packet's end.
+    table_->settle();
     switch (packet.header.type) {
         case ASK_DATA:
             return take_data(packet);
@@ -42,7 +44,7 @@ bool TableSink::make_room(std::span<const Tuple> tuples, std::size_t key_bytes) 
     std::size_t bytes = 0;
     for (const Tuple& tuple : tuples) {
         const std::string_view key = tuple.text();
-        if (!table_->contains(key_hash(key), key)) {
+        if (!table_->contains(keyed_hash(table_->seed(), key), key)) {
             ++keys;
             bytes += key.size();
         }
@@ -51,6 +53,7 @@ bool TableSink::make_room(std::span<const Tuple> tuples, std::size_t key_bytes) 
 }
 
 bool TableSink::read_row(const std::byte* row, std::uint32_t bitmap) {
+    const HashSeed& seed = table_->seed();
     for (; bitmap != 0; bitmap &= bitmap - 1) {
         const auto slot = static_cast<std::uint32_t>(std::countr_zero(bitmap));
         const unsigned aas = slot_aas(slot, geometry_);
@@ -63,7 +66,7 @@ bool TableSink::read_row(const std::byte* row, std::uint32_t bitmap) {
         tuple.key_len = static_cast<std::uint8_t>(size);
         tuple.value =
             static_cast<std::int32_t>(load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4));
-        tuple.hash = key_hash(tuple.text());
+        tuple.hash = keyed_hash(seed, tuple.text());
         ++tuple_count_;
     }
     return true;
@@ -107,7 +110,7 @@ Intake TableSink::take_records(const PacketView& packet) {
         return kFull;
     }
     for (const LongTuple& tuple : records_) {
-        table_->add_reserved(key_hash(tuple.key), tuple.key, tuple.value);
+        table_->add_reserved(keyed_hash(table_->seed(), tuple.key), tuple.key, tuple.value);
     }
     return taken(records_.size());
 }

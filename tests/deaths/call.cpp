@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-e2e-call HOST:PORT SERVICE/METHOD [JSON]: one control call of a stranger's, any call with any content,
-// as nobody else makes it. Prints the reply as JSON; a refusal goes to standard error as "CODE: text", exit
-// code 1.
+// as nobody else makes it, with the certificate in ASK_TLS, or in plain text without. Prints the reply as
+// JSON; a refusal goes to standard error as "CODE: text", exit code 1.
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include "lib/abi/wire.h"
+#include "lib/rpc/credentials.h"
 #include "proto/agent.pb.h"
 #include "proto/switch.pb.h"
 
@@ -47,8 +50,8 @@ bool from_buffer(const grpc::ByteBuffer& buffer, pb::Message& message) {
 }
 
 grpc::Status call(const std::string& target, const std::string& method, const pb::Message& request,
-                  pb::Message& reply) {
-    grpc::GenericStub stub(grpc::CreateChannel(target, grpc::InsecureChannelCredentials()));
+                  pb::Message& reply, const ask::RpcCredentials& credentials) {
+    grpc::GenericStub stub(grpc::CreateChannel(target, credentials.of_channel()));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kWait);
     grpc::CompletionQueue queue;
@@ -91,6 +94,14 @@ std::string name_of(grpc::StatusCode code) {
     }
 }
 
+// Who says nothing of the packets that it speaks speaks today's.
+void fill_wire_version(pb::Message& request) {
+    const pb::FieldDescriptor* const field = request.GetDescriptor()->FindFieldByName("wire_version");
+    if (field != nullptr && request.GetReflection()->GetUInt32(request, field) == 0) {
+        request.GetReflection()->SetUInt32(&request, field, ASK_WIRE_VERSION);
+    }
+}
+
 int run(const std::string& target, const std::string& method, const std::string& json) {
     // Linked in only if something of them is used.
     pb::LinkMessageReflection<ask::v1::JoinRequest>();
@@ -107,8 +118,16 @@ int run(const std::string& target, const std::string& method, const std::string&
     if (const auto parsed = pb::util::JsonStringToMessage(json, request.get()); !parsed.ok()) {
         return complain("the request", parsed.ToString());
     }
+    fill_wire_version(*request);
+    const char* const tls = std::getenv("ASK_TLS");
+    const auto credentials = ask::RpcCredentials::create(
+        {.plain_text = tls == nullptr ? ask::PlainText::kEverywhere : ask::PlainText::kNowhere,
+         .files = ask::TlsFiles::in(tls == nullptr ? "" : tls)});
+    if (!credentials.ok()) {
+        return complain("credentials", credentials.error().text());
+    }
     const Message reply = make(found->output_type());
-    if (const grpc::Status status = call(target, method, *request, *reply); !status.ok()) {
+    if (const grpc::Status status = call(target, method, *request, *reply, **credentials); !status.ok()) {
         return complain(name_of(status.error_code()), status.error_message());
     }
     pb::util::JsonPrintOptions options;

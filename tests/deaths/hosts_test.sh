@@ -52,7 +52,7 @@ receiver_agent_killed() {
     exec 9>&-
     wait_for $((lease + 10)) no_tasks sw
     # A task that is being closed is no longer listed; its pins go a moment later.
-    wait_for 5 test ! -e "$ASK_LAB_DIR/$name/bpf/sw/ask/tasks/ragent"
+    wait_for 5 test ! -e "$ASK_LAB_DIR/$name/bpf/sw/ask/tasks/by-name/@/ragent"
     lab_do restart h3
     nothing_left "a receiver's agent is killed: its region is taken back by lease"
 }

@@ -48,7 +48,7 @@ processes() {
 a_task() {
     stream_task alive alive 5000
     finds "a task" 'sw tasks' 'sw maps within regions' 'sw maps within heats' 'sw maps within carried' \
-        'sw entries of flow_ids' 'sw pin ask/tasks/alive/meta' 'sw pin ask/tasks/alive/region' 'sw SRAM bytes' \
+        'sw entries of flow_ids' 'sw pin ask/tasks/[0-9a-f]*/meta' 'sw pin ask/tasks/[0-9a-f]*/region' 'sw pin ask/tasks/by-name/@/alive' 'sw SRAM bytes' \
         'sw descriptor bpf-map' 'h2 descriptor memfd' 'h2 mapping /memfd:' 'h2 descriptor socket' \
         'h2 channels in use' 'h2 tasks under way' 'h3 tasks under way' 'h3 descriptor memfd' 'h3 thread ask-agentd' \
         'h2 process ask-send' 'h3 process ask-recv'

@@ -47,7 +47,7 @@ finish_stream() {
 
 task_pins_removed() {
     stream_task gone gone 10000
-    rm "$pins/tasks/gone"/*
+    rm "$pins/tasks/by-name/@/gone"/*
     finish_stream gone
     nothing_left "a task's pins are removed: the daemon that made it still has it"
 }
@@ -56,7 +56,7 @@ task_pins_removed() {
 task_pin_removed_and_killed() {
     local -r pin=$1
     stream_task "no-$pin" "no-$pin" 10000
-    rm "$pins/tasks/no-$pin/$pin"
+    rm "$pins/tasks/by-name/@/no-$pin/$pin"
     killed_and_back
     finish_stream "no-$pin"
     counted_again "no-$pin"
@@ -143,7 +143,7 @@ bpffs_unmounted() {
     # Tasks that are there go on; new ones need pins.
     spawn "$scratch/new" h3 ask-recv --task new --senders 1 --deadline 5 --geometry default --aggregators 64 </dev/null
     ends_in 15 "$spawned"
-    expect "$scratch/new" 4 'task new: .*/tasks/new: No such file' "$spawned"
+    expect "$scratch/new" 4 'task new: .*/tasks/[0-9a-f]*: No such file' "$spawned"
     finish_stream unmount
     wait_for 10 no_tasks sw
     pass "the bpffs is unmounted: tasks go on, new ones are refused"

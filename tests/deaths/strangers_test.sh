@@ -12,9 +12,15 @@ readonly receiver_agent=198.18.3.2:4791 switch=198.18.1.1:4792
 # The stranger's channel: h1's address as a number, and a port that h1's agent does not use.
 readonly stranger_host=3323068674 stranger_port=49352
 
-# call TARGET METHOD JSON, from h1.
-call() {
+# operator_call TARGET METHOD JSON, as whoever may look at everything.
+operator_call() {
     on h1 "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
+}
+
+# call TARGET METHOD JSON, from $caller, with its certificate.
+caller=h1
+call() {
+    on "$caller" env ASK_TLS="$ASK_LAB_DIR/$name/tls/$caller" "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
 }
 
 # refused CODE TEXT TARGET METHOD JSON
@@ -152,7 +158,7 @@ never_finishes() {
             jq -r .state) == STATE_RUNNING ]] || fail "a sender that is heard of was given up"
     done
     ends_in 15 "$receiver"
-    expect "$scratch/never-recv" 10 'sender stranger has not been heard of for 3 s' "$receiver"
+    expect "$scratch/never-recv" 10 'sender stranger .h1 .198.18.1.2.. has not been heard of for 3 s' "$receiver"
     call "$receiver_agent" Agent/Renew "$(jq -c '{instance, sender: "80"}' <<<"$offer")" | jq -e '.state == "STATE_FAILED"' \
         >/dev/null || fail "a sender that was given up is not told"
     call "$switch" Switch/UnregisterChannel "$(channel 3)" >/dev/null
@@ -174,7 +180,7 @@ two_receivers() {
 agent_restarted() {
     DEADLINE=3 SEED=54 stream_task life life 10000
     local old
-    old=$(call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
+    old=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
     lab_do kill h2 -KILL
     lab_do restart h2
     # The same send again, from the start: what the task has of the first one would be doubled.
@@ -185,7 +191,7 @@ agent_restarted() {
     exec 9>&-
 
     SEED=55 DEADLINE=20 stream_task life2 life 10000
-    [[ $(call "$switch" Switch/GetStatus '{}' | jq '.channels[] | select(.channel.host == 3323068930) | .incarnation') != \
+    [[ $(operator_call "$switch" Switch/GetStatus '{}' | jq '.channels[] | select(.channel.host == 3323068930) | .incarnation') != \
         "$(jq .incarnation <<<"$old")" ]] || fail "h2's agent took its former incarnation"
     feed 10001 30000
     exec 9>&-
@@ -193,7 +199,7 @@ agent_restarted() {
     receive former former --senders 1 --geometry default --aggregators 1024
     wait_for 10 opened h3 former
     look_up former
-    refused FAILED_PRECONDITION 'is registered with incarnation' "$receiver_agent" Agent/Join \
+    caller=h2 refused FAILED_PRECONDITION 'is registered with incarnation' "$receiver_agent" Agent/Join \
         "$(jq -c --argjson offer "$offer" '{channel, incarnation, instance: $offer.instance, sender: "81", first_seq: "1",
             sender_name: "former", registered: $offer.mark}' <<<"$old")"
     kill -INT "$receiver"
@@ -201,7 +207,122 @@ agent_restarted() {
     nothing_left "an agent that was restarted is not taken for its former self"
 }
 
+# What belongs to h2 and h3, by h1, which sees their instance and their channel on the wire: at the end of the task, when
+# nothing but LONG and FIN would be left, the same calls would cost all that the switch has added up.
+attacks() {
+    local task channel instance incarnation before
+    SEED=56 stream_task attacked attacked 10000
+    task=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "attacked")')
+    channel=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.channels[] | select(.channel.host == 3323068930)')
+    instance=$(jq -c '{instance}' <<<"$task")
+    incarnation=$(jq .incarnation <<<"$channel")
+    before=$(jq .flows <<<"$task")
+
+    call "$switch" Switch/CloseTask "$instance" >/dev/null
+    refused ALREADY_EXISTS 'cannot be had' "$switch" Switch/OpenTask \
+        "$(jq -c '{id: "mine", instance, geometry, op, copies: 1, aggregators: 64}' <<<"$task")"
+    refused PERMISSION_DENIED 'h1 .198.18.1.2. may not act for that host' "$switch" Switch/OpenTask \
+        "$(jq -c '{id, instance, geometry, op, copies: 1, aggregators: 64, receiver: "198.18.3.2:4791"}' <<<"$task")"
+    refused PERMISSION_DENIED 'for its own host to register' "$switch" Switch/UnregisterChannel \
+        "$(jq -c '{channel, incarnation}' <<<"$channel")"
+    refused PERMISSION_DENIED 'for its own host to register' "$switch" Switch/RegisterChannel \
+        "$(jq -c --argjson is "$incarnation" '{channel, incarnation: 5, replaces: $is}' <<<"$channel")"
+    # Its own channel, under a secret of its own.
+    call "$switch" Switch/RegisterChannel "$(channel 1)" >/dev/null
+    refused NOT_FOUND 'no task with instance' "$switch" Switch/JoinFlow \
+        "$(channel 1 | jq -c --argjson task "$instance" '. + $task + {secret: "AAAAAAAAAAAAAAAAAAAAAA=="}')"
+    refused NOT_FOUND 'no task with instance' "$switch" Switch/ConfirmCopy "$(jq -c '. + {epoch: "0"}' <<<"$instance")"
+    [[ $(call "$switch" Switch/RenewTasks "$(jq -c '{instances: [.instance]}' <<<"$instance")" | jq -c '[.unknown, .parts]') == \
+        "[[$(jq .instance <<<"$instance")],[]]" ]] || fail "who renews another's task is told of it"
+    look_up attacked
+    refused PERMISSION_DENIED 'not for h1 .198.18.1.2. to join with' "$receiver_agent" Agent/Join \
+        "$(jq -c --argjson offer "$offer" '{channel, incarnation, instance: $offer.instance, sender: "81", first_seq: "1",
+            sender_name: "h2", registered: $offer.mark}' <<<"$channel")"
+
+    task=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "attacked")')
+    [[ $(jq .flows <<<"$task") == "$before" ]] || fail "a flow more, or less: $task"
+    feed 10001 30000
+    exec 9>&-
+    exact attacked
+    call "$switch" Switch/UnregisterChannel "$(channel 1)" >/dev/null
+    nothing_left "a host that makes the calls of others changes nothing"
+}
+
+# A task that names its senders, or gives them a token.
+members_only() {
+    head -c 24 /dev/urandom | base64 >"$scratch/token"
+    receive members-recv members --senders 1 --from 198.18.2.2 --token-file "$scratch/token"
+    printf 'k\t1\n' >"$scratch/one.tsv"
+    spawn "$scratch/outsider" h1 ask-send --task members --to h3 --deadline 10 "$scratch/one.tsv" </dev/null
+    expect "$scratch/outsider" 7 'task members on h3 is not for h1 .198.18.1.2.: .*--token-file' "$spawned"
+    spawn "$scratch/insider" h1 ask-send --task members --to h3 --token-file "$scratch/token" "$scratch/one.tsv" </dev/null
+    expect "$scratch/insider" 0 'task members: ' "$spawned"
+    exit_of "$receiver"
+    ((code == 0)) || fail "the receiver ended with $code: $(cat "$scratch/members-recv.err")"
+    receive named-recv members --senders 1 --from h2,198.18.2.2
+    spawn "$scratch/outsider" h1 env ASK_TOKEN="$(cat "$scratch/token")" \
+        ask-send --task members --to h3 --deadline 10 "$scratch/one.tsv" </dev/null
+    expect "$scratch/outsider" 7 'task members on h3 is not for h1 .198.18.1.2.' "$spawned"
+    spawn "$scratch/insider" h2 ask-send --task members --to h3 "$scratch/one.tsv" </dev/null
+    expect "$scratch/insider" 0 'task members: ' "$spawned"
+    exit_of "$receiver"
+    ((code == 0)) || fail "the receiver ended with $code: $(cat "$scratch/named-recv.err")"
+    nothing_left "a task takes whom it has named, or who shows its token"
+}
+
+# A host with a certificate learns nothing of others' tasks; one without does not get as far as a call.
+looks_around() {
+    SEED=56 stream_task look look 10000
+    call "$switch" Switch/GetStatus '{}' | jq -e '.tasks == [] and all(.channels[]; .channel.host == 3323068674)' >/dev/null ||
+        fail "the switch shows a stranger what is not its own"
+    operator_call "$switch" Switch/GetStatus '{}' | jq -e 'any(.tasks[]; .id == "look")' >/dev/null ||
+        fail "the switch does not show an operator its tasks"
+    refused PERMISSION_DENIED 'h1 \(198.18.1.2\) is no operator' "$receiver_agent" Agent/GetStatus '{}'
+    refused PERMISSION_DENIED "on its own host" "$receiver_agent" Agent/CancelTask '{"task_id": "look"}'
+    for target in "$switch" "$receiver_agent"; do
+        if on h1 env -u ASK_TLS "$build/tests/ask-e2e-call" "$target" ask.v1.Switch/GetInfo >"$scratch/plain" 2>&1; then
+            fail "$target speaks plain text"
+        fi
+    done
+    feed 10001 30000
+    exec 9>&-
+    exact look
+    nothing_left "a stranger that looks around"
+}
+
+# More connections than the daemons may have descriptors, and not a word on them: others are served as before.
+crowds() {
+    local target node before
+    local -a crowd=()
+    for node in sw h3; do
+        prlimit --nofile=1024:1024 --pid "$(lab_do status --json | jq ".nodes[] | select(.node == \"$node\") | .pid")"
+    done
+    before=$(counted h3 refused_connections)
+    for target in "$switch" "$receiver_agent"; do
+        mkfifo "$scratch/crowd.$target"
+        on h1 "$build/tests/ask-e2e-crowd" "$target" 1100 <"$scratch/crowd.$target" >"$scratch/crowd.$target.out" &
+        crowd+=($!)
+    done
+    exec 7>"$scratch/crowd.$switch" 8>"$scratch/crowd.$receiver_agent"
+    for target in "$switch" "$receiver_agent"; do wait_for 20 test -s "$scratch/crowd.$target.out"; done
+    wait_for 20 more_than h3 refused_connections $((before + 1000))
+    # It needs new connections to both.
+    lab_do restart h2
+    SEED=57 stream_task crowd crowd 10000
+    feed 10001 30000
+    exec 9>&-
+    exact crowd
+    exec 7>&- 8>&-
+    wait "${crowd[@]}"
+    on h1 askctl status --switch "$switch" >/dev/null || fail "the switch lets nobody in after a crowd"
+    nothing_left "a crowd of silent connections"
+}
+
 deaths_lab --hosts 3
+looks_around
+attacks
+members_only
+crowds
 joins_twice
 sends_for_a_task_that_is_over
 never_finishes

@@ -232,6 +232,11 @@ agent_reloads() {
     pass "SIGHUP"
 }
 
+# sends ID: a sender of h1 looks for the task.
+sends() {
+    on h1 askctl tasks --json | jq -e --arg id "$1" 'any(.[]; .id == $id and .role == "sender")' >/dev/null
+}
+
 socket_group() {
     local -r config=$ASK_LAB_DIR/$name/conf/h1.toml dir=$ASK_LAB_DIR/$name/h1
     local -ra member=(setpriv --reuid 65534 --regid 65534 --groups 4242) stranger=(setpriv --reuid 65534 --regid 65534 --clear-groups)
@@ -252,7 +257,18 @@ socket_group() {
     expect "$scratch/stranger" 7 'agent.sock: it is for root and members of the group 4242: become one' "$spawned"
     spawn "$scratch/stranger-ctl" h1 "${stranger[@]}" "$scratch/askctl" status </dev/null
     expect "$scratch/stranger-ctl" 7 'agent.sock.ctl: it is for root and members of the group 4242' "$spawned"
-    sed -i '/^socket_group/d' "$config"
+    sed -i '1i quota_sessions = 1' "$config"
+    lab_do restart h1
+    spawn "$scratch/first-of-user" h1 "${member[@]}" "$scratch/ask-send" --task crowd --to h3 --deadline 20 /dev/null </dev/null
+    local -r first=$spawned
+    wait_for 10 sends crowd
+    spawn "$scratch/second-of-user" h1 "${member[@]}" "$scratch/ask-send" --task crowd --to h3 --deadline 1 /dev/null </dev/null
+    expect "$scratch/second-of-user" 9 'user 65534 has 1 of the 1 applications .*raise its quota_sessions' "$spawned"
+    spawn "$scratch/root" h1 ask-send --task nosuch --to h3 --deadline 1 /dev/null </dev/null
+    expect "$scratch/root" '4|10' nosuch "$spawned"
+    kill -INT "$first"
+    exit_of "$first"
+    sed -i '/^socket_group\|^quota_sessions/d' "$config"
     (umask 0 && lab_do restart h1)
     [[ $(stat -c '%a %g' "$dir/agent.sock" "$dir/agent.sock.ctl") == $'660 0\n660 0' ]] ||
         fail "sockets without a group: $(stat -c '%n %a %g' "$dir"/agent.sock*)"
@@ -292,6 +308,41 @@ who_cannot_be_reached() {
     pass "names, ports and hosts that are not there are told apart"
 }
 
+read_twice() {
+    (($(grep -c 'certificate read again' "$1") == 2))
+}
+
+# Certificates that do not fit are named with what to do, on both sides; new ones are taken without a restart.
+certificates() {
+    local -r tls=$ASK_LAB_DIR/$name/tls log=$ASK_LAB_DIR/$name/logs/h1.log
+    local -r ctl=("$build/bin/askctl" status --switch 198.18.1.1:4792)
+    "$build/bin/askctl" ca make "$scratch/ca" >/dev/null
+    "$build/bin/askctl" ca issue "$scratch/ca" h1=198.18.1.2 >/dev/null
+    spawn "$scratch/tls" h1 "${ctl[@]}" --tls "$scratch/ca/h1"
+    expect "$scratch/tls" 7 'the certificate of 198.18.1.1:4792 is not signed by our CA' "$spawned"
+    spawn "$scratch/tls" h1 "${ctl[@]}" --plain-text
+    expect "$scratch/tls" 7 '198.18.1.1:4792 does not speak plain text' "$spawned"
+    spawn "$scratch/tls" h1 "${ctl[@]}" --tls "$scratch/nothing"
+    expect "$scratch/tls" 4 "$scratch/nothing/ca.pem: No such file or directory: make one with askctl ca" "$spawned"
+    cp -r "$tls/h1" "$scratch/good"
+    cp "$scratch/ca/h1"/* "$tls/h1/"
+    wait_for 10 grep -q 'certificate read again' "$log"
+    spawn "$scratch/tls" h1 ask-send --task tls --to h3 "$scratch/one.tsv" </dev/null
+    expect "$scratch/tls" 7 'the certificate of 198.18.3.2:4791 is not signed by our CA: all hosts' "$spawned"
+    chmod 644 "$scratch/good/key.pem"
+    cp --preserve=mode "$scratch/good"/* "$tls/h1/"
+    wait_for 10 grep -qF "$tls/h1/key.pem: others may read or change this key (mode 0644): chmod 600" "$log"
+    chmod 600 "$tls/h1/key.pem"
+    wait_for 10 read_twice "$log"
+    spawn "$scratch/tls-recv" h3 ask-recv --task tls --senders 1 --deadline 10 </dev/null
+    receiver=$spawned
+    on h1 ask-send --task tls --to h3 "$scratch/one.tsv" </dev/null 2>"$scratch/tls.err" ||
+        fail "a new certificate is not taken: $(<"$scratch/tls.err")"
+    exit_of "$receiver"
+    [[ $(cat "$scratch/tls-recv.out") == $'a\t1' ]] || fail "over a new certificate: $(cat "$scratch/tls-recv.err")"
+    pass "certificates that do not fit, and new ones"
+}
+
 lab_up --hosts 3
 unknown_task
 id_in_use
@@ -311,4 +362,5 @@ agent_reloads
 socket_group
 closed_streams
 who_cannot_be_reached
+certificates
 wait_for 40 no_tasks h1 h2 h3 sw

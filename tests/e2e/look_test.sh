@@ -28,6 +28,10 @@ while_it_runs() {
 
     [[ $(on h3 askctl task dump live) == $'a\t3\nb\t30\nc\t300' ]] || fail "dump shows $(on h3 askctl task dump live)"
     [[ $(on sw askctl task dump live --top 1) == $'c\t300' ]] || fail "dump --top 1 on the switch"
+    # What is in it is its owner's: others hear no more of it than of a task that is not there.
+    code=0
+    on h1 env ASK_TLS="$ASK_LAB_DIR/$name/tls/h1" askctl task dump live >"$scratch/dump.out" 2>"$scratch/dump.err" || code=$?
+    [[ $code == 4 && ! -s $scratch/dump.out ]] || fail "another host's dump ended with $code: $(cat "$scratch/dump.out")"
     on h3 askctl task dump live --json | jq -e '. == [{key:"a",value:3},{key:"b",value:30},{key:"c",value:300}]' \
         >/dev/null || fail "dump --json"
     code=0

@@ -42,10 +42,16 @@ bool within(T value, T least, T most) {
     return value >= least && value <= most;
 }
 
+void check(const SecurityConfig& config) {
+    require(config.metrics.empty() || is_host_port(config.metrics), "metrics");
+    require(one_of(config.plain_text, {"never", "loopback", "everywhere"}), "plain_text");
+}
+
 void check(const AgentConfig& config) {
     require(within(config.workers, 1U, 64U), "workers");
     require(within(config.max_channels, 1U, ASK_MAX_CHANNELS_PER_HOST), "max_channels");
     require(within(config.max_sessions, 1U, 4096U), "max_sessions");
+    require(config.quota_sessions <= 4096U, "quota_sessions");
     require(within(config.window, 1U, ASK_WINDOW), "window");
     require(within(config.initial_window, 1U, config.window), "initial_window, at most the window");
     require(within(config.rto_floor_us, 100U, 1000000U), "rto_floor_us");
@@ -58,7 +64,10 @@ void check(const AgentConfig& config) {
     require(one_of(config.bind_mode, {"auto", "copy", "zerocopy"}), "bind_mode");
     require(is_host_port(config.listen), "listen");
     require(config.switch_address.empty() || is_host_port(config.switch_address), "switch");
-    require(config.metrics.empty() || is_host_port(config.metrics), "metrics");
+    check(config.security);
+    for (const std::string& address : config.switches) {
+        require(is_host_port(address), "switches");
+    }
     require(config.address.empty() || is_ipv4(config.address), "address");
     require(config.socket.starts_with('/') && config.socket.size() < 104, "socket");
     require(within(config.interface.size(), std::size_t{1}, std::size_t{15}), "interface");
@@ -79,9 +88,12 @@ void check(const SwitchConfig& config) {
     require(within(config.max_tasks, 1U, 4096U), "max_tasks");
     require(within(config.aggregators, 1U, ASK_MAX_AGGREGATORS), "aggregators");
     require(within(config.lease_seconds, 1U, 3600U), "lease_seconds");
+    require(config.quota_tasks <= 4096U && config.quota_channels <= 65536U, "quota_tasks, quota_channels");
+    require(config.quota_flows <= 1U << 20 && config.quota_sram_kib <= 1U << 24,
+            "quota_flows, quota_sram_kib");
     require(!config.unload && !config.unload_on_exit, "commands are not taken from the file");
     require(is_host_port(config.listen), "listen");
-    require(config.metrics.empty() || is_host_port(config.metrics), "metrics");
+    check(config.security);
     require(one_of(config.memory, {"auto", "pipelines", "shared"}), "memory");
     require(one_of(config.dedupe, {"tagged", "compact"}), "dedupe");
     require(one_of(config.xdp_mode, {"native", "generic"}), "xdp_mode");

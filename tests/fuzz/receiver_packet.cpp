@@ -23,6 +23,7 @@ constexpr std::size_t kMaxPackets = 16;
 // Memory of a table that can be looked at.
 class SeenMemory final : public TableMemory {
  public:
+    HashSeed draw_seed() override { return public_seed(1); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
         old_slots_ = std::move(slots_);
         slots_.assign(bytes, std::byte{});

@@ -428,13 +428,16 @@ class World {
 
     void check_left_alone(const Bytes& frame, const Run& run) const {
         const std::string_view name = kCounterNames[run.counter];
-        if (name.starts_with("bad_") || name.starts_with("transit_") || name == "pass_foreign" ||
+        if (name.starts_with("bad_") || name.starts_with("transit_") || name.starts_with("pass_") ||
             name == "drop_stale") {
             require(!run.aggregated && tables_.as_seen(),
                     "what is not proven, not ours or stale changes no memory");
         }
-        if (name == "pass_foreign") {
+        if (name.starts_with("pass_")) {
             require(run.out == frame, "what is not ours is passed on as it came");
+        }
+        if (name == "transit_ack") {
+            require(verifies(frame), "what is forwarded past the stack is proven");
         }
     }
 
@@ -445,7 +448,7 @@ class World {
             action = XDP_DROP;
         } else if (name.starts_with("ack_")) {
             action = XDP_TX;
-        } else if (name == "pass_foreign" || name == "up_no_route") {
+        } else if (name.starts_with("pass_") || name == "up_no_route") {
             action = XDP_PASS;
         }
         require(run.action == action, "a packet goes where its counter says");

@@ -104,6 +104,7 @@ FAKE
     cp "$bin/ask-agentd" "$bin/ask-switchd"
     cat >"$bin/askctl" <<'FAKE'
 #!/bin/bash
+[[ $1 != ca ]] || exit 0
 conf=$ASK_LAB_DIR/$ASK_LAB/conf/$ASK_LAB_NODE.toml
 [[ $1 == status && -e $conf.up ]]
 FAKE
@@ -136,7 +137,7 @@ test_exec() {
     on h1 sh -c 'exit 7' || got=$?
     expect_eq "$got" 7 "exit code"
     expect_eq "$(on h1 printenv ASK_AGENT)" "unix:$ASK_LAB_DIR/$name/h1/agent.sock"
-    expect_eq "$(on sw printenv ASK_SWITCH)" 198.18.1.1:4792
+    expect_eq "$(on sw printenv ASK_SWITCH)" "unix:$ASK_LAB_DIR/$name/sw/control.sock"
     expect_eq "$(on h1 printenv PATH | cut -d: -f1)" "${ASK_BUILD_DIR:-$root/build/release}/bin"
     expect_eq "$(cd / && on h1 pwd)" / "working directory"
     # A signal sent to tools/lab reaches the command, because exec replaces every process on the way.

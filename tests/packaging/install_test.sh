@@ -26,6 +26,9 @@ done
 
 "$root/tests/docs/check_links" "$stage/usr/share/doc/ask" >&2 || fail "installed documents have dead links (above)"
 
+grep -qx 'g ask -' "$stage/usr/lib/sysusers.d/ask.conf" || fail "no group for socket_group is installed"
+grep -qx 'socket_group = "ask"' "$stage/etc/ask/agentd.toml.example" || fail "the example does not name the installed group"
+
 units=$stage/usr/lib/systemd/system
 for daemon in switchd agentd; do
     grep -q "^ExecStart=/usr/bin/ask-$daemon --config /etc/ask/$daemon.toml\( --unload-on-exit\)\?$" "$units/ask-$daemon.service" ||

@@ -85,6 +85,7 @@ void NativeSwitch::add_task(std::uint32_t index, const TaskSpec& spec) {
     value.rows = spec.rows;
     value.op = spec.op;
     value.policy = spec.policy;
+    value.receiver = to_be(spec.receiver);
     native_set("tasks", &index, &value);
     regions_[index].assign(std::size_t{cpus_} * spec.copies * spec.aas() * spec.aggregators, {});
     if (spec.copies > 0) {
@@ -131,7 +132,7 @@ Packet NativeSwitch::packet(std::uint32_t flow) const {
     packet.dest_mac = kInMac;
     packet.source_mac = kSenderMac;
     packet.source = packet.host = channel.host;
-    packet.dest = kReceiver;
+    packet.dest = spec.receiver;
     packet.source_port = packet.port = channel.port;
     packet.short_slots = spec.short_slots;
     packet.groups = spec.groups;

@@ -81,6 +81,7 @@ class SimApplication final : public ApplicationPort {
  public:
     explicit SimApplication(std::shared_ptr<Link> link) : link_(std::move(link)) {}
     ~SimApplication() override;
+    [[nodiscard]] std::uint32_t user() const override { return 0; }
     [[nodiscard]] std::shared_ptr<Mailbox> mailbox() const override { return link_->mailbox; }
     Ready wait(ask::Clock::time_point until, bool for_room) override;
     Result<AppIo> try_receive(v1::LocalRequest& request) override;

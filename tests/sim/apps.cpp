@@ -273,7 +273,7 @@ v1::LocalRequest Apps::send_request(const Task& task, const Tuples& tuples) cons
     open.set_deadline_ms(world_.plan.deadline);
     open.set_can_repeat(true);
     if (world_.plan.fit > 0) {
-        KeySampler sampler;
+        KeySampler sampler(public_seed(1));
         for (const auto& [key, value] : tuples) {
             sampler.add(key, value);
         }

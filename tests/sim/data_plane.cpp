@@ -259,6 +259,20 @@ void DataPlane::go_on(Cpu& cpu) {
                     boots_ << 32U | cpu.state.number);
 }
 
+// The stack of a box that routes and filters nothing.
+void DataPlane::route_up(FramePtr frame) {
+    std::uint32_t dest = 0;
+    sim_hop hop{};
+    if (frame->size >= kFrameHeaderBytes) {
+        std::memcpy(&dest, &frame->bytes[kEthernetBytes + 16], sizeof(dest));
+    }
+    if (dest == 0 || sim_route(&plane_, dest, &hop) == 0) {
+        network_.recycle(std::move(frame));
+        return;
+    }
+    network_.send_from_switch(number_, hop.ifindex, std::move(frame));
+}
+
 void DataPlane::finish(Cpu& cpu) {
     FramePtr frame = std::move(cpu.frame);
     frame->size = cpu.size;
@@ -272,6 +286,9 @@ void DataPlane::finish(Cpu& cpu) {
             break;
         case XDP_REDIRECT:
             network_.send_from_switch(number_, cpu.state.redirected, std::move(frame));
+            break;
+        case XDP_PASS:
+            route_up(std::move(frame));
             break;
         default:
             network_.recycle(std::move(frame));

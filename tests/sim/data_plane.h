@@ -42,6 +42,8 @@ class DataPlane final : public Handler {
     }
     // What is pinned, by task: what a successor of the daemon finds.
     std::map<std::string, std::map<TaskPin, OwnMapPtr>> pins;
+    // Names of tasks, by tenant and id.
+    std::map<std::pair<std::string, std::string>, std::string> names;
     // The maps in their places, by index; and those that were taken out, until a grace period is over.
     std::vector<OwnMapPtr> regions;
     std::vector<OwnMapPtr> heats;
@@ -72,6 +74,7 @@ class DataPlane final : public Handler {
     void start(Cpu& cpu);
     void go_on(Cpu& cpu);
     void finish(Cpu& cpu);
+    void route_up(FramePtr frame);
     [[nodiscard]] std::uint32_t draw_countdown();
     void finish_runs_unseen();
 

@@ -59,6 +59,7 @@ History::History(const Plan& plan, std::uint64_t seed, bool traced)
       network_(world_),
       oracle_(world_),
       chance_(world_),
+      stranger_({world_, network_, switchds_, hosts_}, seed),
       apps_(world_, oracle_, hosts_, seed) {
     set_world(&world_);
     build();
@@ -68,6 +69,7 @@ History::~History() {
     // Threads end while the world they live in is still there.
     apps_.kill();
     chance_.kill();
+    stranger_.kill();
     for (const auto& host : hosts_) {
         host->kill();
     }
@@ -246,6 +248,7 @@ void History::fire(std::uint64_t argument) {
 
 // Whoever was told of nothing is left waiting for nothing, and nothing is left lying about.
 void History::check_end() {
+    stranger_.kill();
     const Nanos settled = world_.clock.now() + kLongestStop + 3 * SwitchDaemon::kLease;
     while (world_.failure.empty() && world_.clock.now() < settled && world_.clock.step()) {
     }
@@ -271,6 +274,7 @@ bool History::stands_still() const {
 Verdict History::run() {
     apps_.start();
     chance_.spawn([this] { strikes(); });
+    stranger_.start();
     while (!apps_.done() && world_.failure.empty()) {
         if (!world_.clock.step() || stands_still()) {
             world_.fail(Promise::kWait, "somebody still waits, but for " +

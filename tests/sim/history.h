@@ -15,6 +15,7 @@
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/plan.h"
+#include "tests/sim/stranger.h"
 #include "tests/sim/switchd.h"
 #include "tests/sim/world.h"
 
@@ -70,6 +71,7 @@ class History final : public Handler {
     std::vector<std::unique_ptr<Host>> hosts_;
     std::vector<std::uint32_t> steps_to_death_;  // of each switchd; 0: none planned
     Threads chance_;
+    Stranger stranger_;
     Apps apps_;
 };
 

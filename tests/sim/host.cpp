@@ -43,7 +43,7 @@ Host::Life::Life(const Cast& cast, std::uint32_t number)
                     .network = network,
                     .tables = tables,
                     .counters = counters,
-                    .own_switch = std::make_shared<SimSwitch>(cast, cast.network.switch_of(number))});
+                    .own_switch = std::make_shared<SimSwitch>(cast, cast.network.switch_of(number), number)});
 }
 
 Host::Host(const Cast& cast, std::uint32_t number) : Server(cast.world), cast_(cast), number_(number) {}

@@ -27,6 +27,7 @@ Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream);
 // Memory of a result table that can be read back.
 class ReadableMemory final : public TableMemory {
  public:
+    HashSeed draw_seed() override { return heap_->draw_seed(); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override;
     void release_old_slots() override { heap_->release_old_slots(); }
     Result<std::span<std::byte>> grow_keys(std::size_t bytes) override;

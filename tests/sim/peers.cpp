@@ -22,8 +22,8 @@ Error as_loss(Error error) {
 
 class SimRenewal final : public Renewal {
  public:
-    SimRenewal(World& world, Host& host, std::shared_ptr<Mailbox> mailbox)
-        : world_(world), host_(host), mailbox_(std::move(mailbox)) {}
+    SimRenewal(World& world, Host& host, Caller caller, std::shared_ptr<Mailbox> mailbox)
+        : world_(world), host_(host), caller_(std::move(caller)), mailbox_(std::move(mailbox)) {}
     ~SimRenewal() override { cancel(); }
     SimRenewal(const SimRenewal&) = delete;
     SimRenewal& operator=(const SimRenewal&) = delete;
@@ -34,9 +34,10 @@ class SimRenewal final : public Renewal {
         call_->on_reply = [mailbox = mailbox_] { mailbox->post(SessionEvent::Kind::kRenewed); };
         world_.later(wait.count() * kMillisecond,
                      [call = call_] { call->end(Error(Errc::kDeadline, "no answer in time")); });
-        send_call<v1::Outcome>(world_, host_, call_, [&host = host_, request](const CallerGone& /*gone*/) {
-            return host.member().registry.renew(request);
-        });
+        send_call<v1::Outcome>(world_, host_, call_,
+                               [&host = host_, caller = caller_, request](const CallerGone& /*gone*/) {
+                                   return host.member().registry.renew(caller, request);
+                               });
     }
     void cancel() override {
         if (call_) {
@@ -54,43 +55,47 @@ class SimRenewal final : public Renewal {
  private:
     World& world_;
     Host& host_;
+    const Caller caller_;
     std::shared_ptr<Mailbox> mailbox_;
     std::shared_ptr<Call<v1::Outcome>> call_;
 };
 
 class SimPeer final : public PeerPort {
  public:
-    SimPeer(World& world, Host& host) : world_(world), host_(host) {}
+    SimPeer(World& world, Host& host, Caller caller)
+        : world_(world), host_(host), caller_(std::move(caller)) {}
 
     Result<v1::TaskOffer> look_up(const v1::LookupRequest& request, milliseconds wait,
                                   CallCancel* cancel) override {
         return call<v1::TaskOffer>(world_, host_, wait, cancel,
-                                   [&host = host_, request](const CallerGone& /*gone*/) {
-                                       return host.member().registry.look_up(request);
+                                   [&host = host_, caller = caller_, request](const CallerGone& /*gone*/) {
+                                       return host.member().registry.look_up(caller, request);
                                    });
     }
     Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds wait,
                                CallCancel* cancel) override {
         return call<v1::JoinReply>(world_, host_, wait, cancel,
-                                   [&host = host_, request](const CallerGone& /*gone*/) {
-                                       return host.member().registry.join(request);
+                                   [&host = host_, caller = caller_, request](const CallerGone& /*gone*/) {
+                                       return host.member().registry.join(caller, request);
                                    });
     }
     Result<> leave(const v1::LeaveRequest& request, milliseconds wait) override {
-        const auto left = call<Done>(world_, host_, wait, nullptr,
-                                     [&host = host_, request](const CallerGone& /*gone*/) -> Result<Done> {
-                                         ASK_PASS(host.member().registry.leave(request));
-                                         return Done{};
-                                     });
+        const auto left = call<Done>(
+            world_, host_, wait, nullptr,
+            [&host = host_, caller = caller_, request](const CallerGone& /*gone*/) -> Result<Done> {
+                ASK_PASS(host.member().registry.leave(caller, request));
+                return Done{};
+            });
         return left.ok() ? Result<>() : left.error();
     }
     std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override {
-        return std::make_unique<SimRenewal>(world_, host_, std::move(mailbox));
+        return std::make_unique<SimRenewal>(world_, host_, caller_, std::move(mailbox));
     }
 
  private:
     World& world_;
     Host& host_;
+    const Caller caller_;
 };
 
 }  // namespace
@@ -99,8 +104,19 @@ std::string switch_address(std::uint32_t number) {
     return std::string(kSwitchPrefix) + std::to_string(number) + ":4792";
 }
 
-SimSwitch::SimSwitch(const Cast& cast, std::uint32_t number)
-    : cast_(cast), daemon_(*cast.switchds[number]), address_(switch_address(number)) {}
+Caller caller_at(std::uint32_t host) {
+    Caller caller;
+    caller.address = format_ipv4(address_of(host));
+    caller.ipv4 = address_of(host);
+    caller.plain_text = true;
+    return caller;
+}
+
+SimSwitch::SimSwitch(const Cast& cast, std::uint32_t number, std::uint32_t host)
+    : cast_(cast),
+      daemon_(*cast.switchds[number]),
+      caller_(caller_at(host)),
+      address_(switch_address(number)) {}
 
 template <typename T>
 Result<T> SimSwitch::ask(milliseconds wait, CallCancel* cancel, CallBody<T> body) {
@@ -122,34 +138,37 @@ Result<v1::SwitchInfo> SimSwitch::info(milliseconds wait, CallCancel* cancel) {
 
 Result<v1::SwitchStatus> SimSwitch::status(milliseconds wait) {
     return ask<v1::SwitchStatus>(
-        wait, nullptr, [daemon = &daemon_](const CallerGone& /*gone*/) { return daemon->status(); });
+        wait, nullptr,
+        [daemon = &daemon_, caller = caller_](const CallerGone& /*gone*/) { return daemon->status(caller); });
 }
 
 Result<v1::OpenTaskReply> SimSwitch::open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                                CallCancel* cancel) {
-    return ask<v1::OpenTaskReply>(wait, cancel, [daemon = &daemon_, request](const CallerGone& gone) {
-        return daemon->open_task(request, gone);
-    });
+    return ask<v1::OpenTaskReply>(wait, cancel,
+                                  [daemon = &daemon_, caller = caller_, request](const CallerGone& gone) {
+                                      return daemon->open_task(caller, request, gone);
+                                  });
 }
 
 Result<> SimSwitch::close_task(std::uint64_t instance, milliseconds wait) {
-    const auto closed = ask<Done>(wait, nullptr, [daemon = &daemon_, instance](const CallerGone& /*gone*/) {
-        return daemon->close_task(instance);
-    });
+    const auto closed =
+        ask<Done>(wait, nullptr, [daemon = &daemon_, caller = caller_, instance](const CallerGone& /*gone*/) {
+            return daemon->close_task(caller, instance);
+        });
     return closed.ok() ? Result<>() : closed.error();
 }
 
 Result<Mark> SimSwitch::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
-    return ask<Mark>(wait, nullptr, [daemon = &daemon_, request](const CallerGone& gone) {
-        return daemon->join_flow(request, gone);
+    return ask<Mark>(wait, nullptr, [daemon = &daemon_, caller = caller_, request](const CallerGone& gone) {
+        return daemon->join_flow(caller, request, gone);
     });
 }
 
 SwitchPort::Registered SimSwitch::try_register(const v1::RegisterChannelRequest& request, milliseconds wait,
                                                CallCancel* cancel) {
     const auto done = ask<std::pair<Mark, std::uint32_t>>(
-        wait, cancel, [daemon = &daemon_, request](const CallerGone& /*gone*/) {
-            return daemon->register_channel(request);
+        wait, cancel, [daemon = &daemon_, caller = caller_, request](const CallerGone& /*gone*/) {
+            return daemon->register_channel(caller, request);
         });
     if (!done.ok()) {
         return {{}, done.error(), {}};
@@ -164,25 +183,27 @@ SwitchPort::Registered SimSwitch::try_register(const v1::RegisterChannelRequest&
 Result<> SimSwitch::unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
                                        CallCancel* cancel) {
     const auto gone =
-        ask<Done>(wait, cancel, [daemon = &daemon_, channel, incarnation](const CallerGone& /*gone*/) {
-            return daemon->unregister_channel(channel, incarnation);
-        });
+        ask<Done>(wait, cancel,
+                  [daemon = &daemon_, caller = caller_, channel, incarnation](const CallerGone& /*gone*/) {
+                      return daemon->unregister_channel(caller, channel, incarnation);
+                  });
     return gone.ok() ? Result<>() : gone.error();
 }
 
 Result<v1::RenewTasksReply> SimSwitch::renew_tasks(const std::vector<std::uint64_t>& instances,
                                                    milliseconds wait) {
     return ask<v1::RenewTasksReply>(
-        wait, nullptr,
-        [daemon = &daemon_, instances](const CallerGone& /*gone*/) { return daemon->renew(instances); });
+        wait, nullptr, [daemon = &daemon_, caller = caller_, instances](const CallerGone& /*gone*/) {
+            return daemon->renew(caller, instances);
+        });
 }
 
 // A stream has no time but for each of its parts; here it has one for all of them.
 Result<FetchedCopy> SimSwitch::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
     const auto chunks = std::make_shared<std::vector<v1::FetchChunk>>();
-    const auto fetched =
-        ask<Done>(order.wait, cancel, [daemon = &daemon_, order, chunks](const CallerGone& gone) {
-            return daemon->fetch(order, gone, *chunks);
+    const auto fetched = ask<Done>(
+        order.wait, cancel, [daemon = &daemon_, caller = caller_, order, chunks](const CallerGone& gone) {
+            return daemon->fetch(caller, order, gone, *chunks);
         });
     if (!fetched.ok()) {
         return as_loss(fetched.error());
@@ -201,9 +222,9 @@ Result<FetchedCopy> SimSwitch::fetch_copy(const FetchOrder& order, CallCancel* c
 
 Result<> SimSwitch::confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
                                  CallCancel* cancel) {
-    const auto done =
-        ask<Done>(wait, cancel, [daemon = &daemon_, instance, epoch](const CallerGone& /*gone*/) {
-            return daemon->confirm(instance, epoch);
+    const auto done = ask<Done>(
+        wait, cancel, [daemon = &daemon_, caller = caller_, instance, epoch](const CallerGone& /*gone*/) {
+            return daemon->confirm(caller, instance, epoch);
         });
     return done.ok() ? Result<>() : as_loss(done.error());
 }
@@ -222,12 +243,12 @@ Result<Path> SimNetwork::find_path(std::uint32_t dest, ask::Clock::time_point /*
 
 std::unique_ptr<SwitchPort> SimNetwork::switch_at(const std::string& address) {
     return std::make_unique<SimSwitch>(
-        cast_, static_cast<std::uint32_t>(std::stoul(address.substr(kSwitchPrefix.size()))));
+        cast_, static_cast<std::uint32_t>(std::stoul(address.substr(kSwitchPrefix.size()))), host_);
 }
 
 std::unique_ptr<PeerPort> SimNetwork::peer_at(const std::string& address, const std::string& /*name*/) {
     const auto at = parse_ipv4(address.substr(0, address.rfind(':')));
-    return std::make_unique<SimPeer>(cast_.world, *cast_.hosts[host_of(*at)]);
+    return std::make_unique<SimPeer>(cast_.world, *cast_.hosts[host_of(*at)], caller_at(host_));
 }
 
 }  // namespace ask::sim

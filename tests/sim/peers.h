@@ -29,9 +29,13 @@ struct Cast {
 
 [[nodiscard]] std::string switch_address(std::uint32_t number);
 
+// Who calls from there, without a certificate.
+[[nodiscard]] Caller caller_at(std::uint32_t host);
+
 class SimSwitch final : public SwitchPort {
  public:
-    SimSwitch(const Cast& cast, std::uint32_t number);
+    // Asked by that host.
+    SimSwitch(const Cast& cast, std::uint32_t number, std::uint32_t host);
 
     [[nodiscard]] const std::string& address() const override { return address_; }
     Result<v1::SwitchInfo> info(milliseconds wait, CallCancel* cancel) override;
@@ -56,6 +60,7 @@ class SimSwitch final : public SwitchPort {
 
     Cast cast_;
     SwitchDaemon& daemon_;
+    const Caller caller_;
     std::string address_;
 };
 

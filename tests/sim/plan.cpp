@@ -140,6 +140,7 @@ void draw_applications(Plan& plan, Random& random) {
     plan.reroutes = rare(random, 8) && plan.dedupe != ASK_DEDUPE_COMPACT ? range(random, 1, 2) : 0;
     plan.late = rare(random, 8) ? pick(random, {100, 1'000, 5'000}) : 0;
     plan.agent_stops = rare(random, 8) ? range(random, 1, 2) : 0;
+    plan.stranger = rare(random, 4) ? range(random, 4, 12) : 0;
 }
 
 }  // namespace

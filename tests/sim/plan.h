@@ -71,6 +71,7 @@ namespace ask::sim {
     X(sender_deaths, "deaths of a sender's agent")                                        \
     X(receiver_deaths, "deaths of a receiver's agent")                                    \
     X(rcu_only, "1: a swap waits for a grace period")                                     \
+    X(stranger, "calls of others' that a host makes which is in no task")                 \
     X(deadline, "of tasks, ms")                                                           \
     X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")
 

@@ -360,6 +360,29 @@ class SimStore final : public SwitchStore {
         return {};
     }
 
+    Result<> name_pins(const std::string& tenant, const std::string& id,
+                       const std::string& pins) const override {
+        if (!steps_.step("names a task's pins")) {
+            return killed();
+        }
+        const bool fresh = plane_.names.emplace(std::pair(tenant, id), pins).second;
+        return fresh ? Result<>() : Error(Errc::kExists, "the name is another's");
+    }
+    Result<> unname_pins(const std::string& tenant, const std::string& id) const override {
+        if (!steps_.step("removes a task's name")) {
+            return killed();
+        }
+        plane_.names.erase(std::pair(tenant, id));
+        return {};
+    }
+    Result<> unname_all() const override {
+        if (!steps_.step("removes all names")) {
+            return killed();
+        }
+        plane_.names.clear();
+        return {};
+    }
+
     Result<> grace_period() const override {
         if (!steps_.step("waits for a grace period")) {
             return killed();

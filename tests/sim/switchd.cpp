@@ -94,9 +94,9 @@ Result<v1::SwitchInfo> SwitchDaemon::info() {
     return info;
 }
 
-// What members read of it.
-Result<v1::SwitchStatus> SwitchDaemon::status() {
-    const auto report = controller_->report();
+// What members read of it, and strangers.
+Result<v1::SwitchStatus> SwitchDaemon::status(const Caller& caller) {
+    const auto report = controller_->report(caller);
     ASK_PASS(report);
     v1::SwitchStatus status;
     *status.mutable_mark() = mark();
@@ -105,10 +105,18 @@ Result<v1::SwitchStatus> SwitchDaemon::status() {
         *entry.mutable_channel() = channel_to_proto(channel.channel);
         entry.set_incarnation(channel.incarnation);
     }
+    for (const TaskReport& task : report->tasks) {
+        v1::SwitchTask& entry = *status.add_tasks();
+        entry.set_id(task.id);
+        entry.set_instance(task.instance);
+        *entry.mutable_geometry() = geometry_to_proto(task.geometry);
+        entry.set_op(op_to_proto(task.op));
+        entry.set_epoch(task.epoch);
+    }
     return status;
 }
 
-Result<v1::OpenTaskReply> SwitchDaemon::open_task(const v1::OpenTaskRequest& request,
+Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1::OpenTaskRequest& request,
                                                   const CallerGone& gone) {
     if (gone()) {
         return given_up();
@@ -119,16 +127,18 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const v1::OpenTaskRequest& req
     ASK_PASS(op);
     const auto policy = policy_from_proto(request.policy());
     ASK_PASS(policy);
-    const auto grant = controller_->open_task({.id = request.id(),
-                                               .instance = request.instance(),
-                                               .geometry = *geometry,
-                                               .op = *op,
-                                               .aggregators = request.aggregators(),
-                                               .may_shrink = request.may_shrink(),
-                                               .copies = request.copies(),
-                                               .require_region = request.require_region(),
-                                               .policy = *policy,
-                                               .receiver = request.receiver()});
+    const auto grant = controller_->open_task(caller, {.id = request.id(),
+                                                       .instance = request.instance(),
+                                                       .geometry = *geometry,
+                                                       .op = *op,
+                                                       .aggregators = request.aggregators(),
+                                                       .may_shrink = request.may_shrink(),
+                                                       .copies = request.copies(),
+                                                       .require_region = request.require_region(),
+                                                       .policy = *policy,
+                                                       .senders = request.senders(),
+                                                       .receiver = request.receiver(),
+                                                       .receiver_address = request.receiver_address()});
     ASK_PASS(grant);
     v1::OpenTaskReply reply;
     *reply.mutable_mark() = mark();
@@ -139,13 +149,19 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const v1::OpenTaskRequest& req
     return reply;
 }
 
-Result<Done> SwitchDaemon::close_task(std::uint64_t instance) {
-    closed_.insert(instance);
-    ASK_PASS(controller_->close_task(instance));
+Result<Done> SwitchDaemon::close_task(const Caller& caller, std::uint64_t instance) {
+    // Before the call, which a renewal may overtake; a stranger's closes nothing.
+    const bool first = closed_.insert(instance).second;
+    const auto done = controller_->close_task(caller, instance);
+    if (first && !done && done.error().code() == Errc::kDenied) {
+        closed_.erase(instance);
+    }
+    ASK_PASS(done);
     return Done{};
 }
 
-Result<Mark> SwitchDaemon::join_flow(const v1::JoinFlowRequest& request, const CallerGone& gone) {
+Result<Mark> SwitchDaemon::join_flow(const Caller& caller, const v1::JoinFlowRequest& request,
+                                     const CallerGone& gone) {
     if (gone()) {
         return given_up();
     }
@@ -153,27 +169,30 @@ Result<Mark> SwitchDaemon::join_flow(const v1::JoinFlowRequest& request, const C
     ASK_PASS(channel);
     const auto secret = secret_from_bytes(request.secret());
     ASK_PASS(secret);
-    ASK_PASS(controller_->join_flow(request.instance(), *channel, request.incarnation(), *secret));
+    ASK_PASS(controller_->join_flow(caller, request.instance(), *channel, request.incarnation(), *secret));
     return controller_->mark();
 }
 
 Result<std::pair<Mark, std::uint32_t>> SwitchDaemon::register_channel(
-    const v1::RegisterChannelRequest& request) {
+    const Caller& caller, const v1::RegisterChannelRequest& request) {
     const auto channel = channel_fields(request.channel());
     ASK_PASS(channel);
-    const auto done = controller_->register_channel(*channel, request.incarnation(), request.replaces());
+    const auto done =
+        controller_->register_channel(caller, *channel, request.incarnation(), request.replaces());
     ASK_PASS(done);
     return std::pair(controller_->mark(), done->incarnation);
 }
 
-Result<Done> SwitchDaemon::unregister_channel(ChannelId channel, std::uint32_t incarnation) {
-    ASK_PASS(controller_->unregister_channel(channel, incarnation));
+Result<Done> SwitchDaemon::unregister_channel(const Caller& caller, ChannelId channel,
+                                              std::uint32_t incarnation) {
+    ASK_PASS(controller_->unregister_channel(caller, channel, incarnation));
     return Done{};
 }
 
-Result<v1::RenewTasksReply> SwitchDaemon::renew(const std::vector<std::uint64_t>& instances) {
+Result<v1::RenewTasksReply> SwitchDaemon::renew(const Caller& caller,
+                                                const std::vector<std::uint64_t>& instances) {
     v1::RenewTasksReply reply;
-    for (const std::uint64_t instance : controller_->renew(instances)) {
+    for (const std::uint64_t instance : controller_->renew(caller, instances)) {
         if (world_.plan.keeps_tasks() && !closed_.contains(instance)) {
             world_.fail(Promise::kLeft,
                         "switch " + std::to_string(number_) +
@@ -185,7 +204,7 @@ Result<v1::RenewTasksReply> SwitchDaemon::renew(const std::vector<std::uint64_t>
     return reply;
 }
 
-Result<Done> SwitchDaemon::fetch(const FetchOrder& order, const CallerGone& gone,
+Result<Done> SwitchDaemon::fetch(const Caller& caller, const FetchOrder& order, const CallerGone& gone,
                                  std::vector<v1::FetchChunk>& chunks) {
     const auto write = [&](std::string entries) {
         park(nullptr, world_.clock.now() + world_.some_us(kChunkUs));
@@ -193,9 +212,9 @@ Result<Done> SwitchDaemon::fetch(const FetchOrder& order, const CallerGone& gone
         chunks.emplace_back().set_entries(std::move(entries));
         return !gone();
     };
-    const auto end =
-        fetch_copy(*controller_, {.instance = order.instance, .epoch = order.epoch, .close = order.close},
-                   kChunkBytes, write);
+    const auto end = fetch_copy(*controller_, caller,
+                                {.instance = order.instance, .epoch = order.epoch, .close = order.close},
+                                kChunkBytes, write);
     ASK_PASS(end);
     if (!*end) {
         return given_up();
@@ -214,8 +233,8 @@ Result<Done> SwitchDaemon::fetch(const FetchOrder& order, const CallerGone& gone
     return Done{};
 }
 
-Result<Done> SwitchDaemon::confirm(std::uint64_t instance, std::uint64_t epoch) {
-    ASK_PASS(controller_->confirm(instance, epoch));
+Result<Done> SwitchDaemon::confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch) {
+    ASK_PASS(controller_->confirm(caller, instance, epoch));
     return Done{};
 }
 
@@ -230,7 +249,7 @@ void SwitchDaemon::check_nothing_left() {
         world_.fail(Promise::kLeft, who + report.error().text());
         return;
     }
-    if (!report->tasks.empty() || !plane_.pins.empty()) {
+    if (!report->tasks.empty() || !plane_.pins.empty() || !plane_.names.empty()) {
         world_.fail(Promise::kLeft, who + std::to_string(report->tasks.size()) + " tasks and the pins of " +
                                         std::to_string(plane_.pins.size()) + " are left over");
     }

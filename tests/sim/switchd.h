@@ -44,16 +44,19 @@ class SwitchDaemon final : public Server {
     // By threads of this process, which serve calls: those that come while it adopts wait at its door.
     void await_serving();
     Result<v1::SwitchInfo> info();
-    Result<v1::SwitchStatus> status();
-    Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, const CallerGone& gone);
-    Result<Done> close_task(std::uint64_t instance);
-    Result<Mark> join_flow(const v1::JoinFlowRequest& request, const CallerGone& gone);
+    Result<v1::SwitchStatus> status(const Caller& caller);
+    Result<v1::OpenTaskReply> open_task(const Caller& caller, const v1::OpenTaskRequest& request,
+                                        const CallerGone& gone);
+    Result<Done> close_task(const Caller& caller, std::uint64_t instance);
+    Result<Mark> join_flow(const Caller& caller, const v1::JoinFlowRequest& request, const CallerGone& gone);
     // The incarnation that is registered now: another than the one asked for if `replaces` is not it.
-    Result<std::pair<Mark, std::uint32_t>> register_channel(const v1::RegisterChannelRequest& request);
-    Result<Done> unregister_channel(ChannelId channel, std::uint32_t incarnation);
-    Result<v1::RenewTasksReply> renew(const std::vector<std::uint64_t>& instances);
-    Result<Done> fetch(const FetchOrder& order, const CallerGone& gone, std::vector<v1::FetchChunk>& chunks);
-    Result<Done> confirm(std::uint64_t instance, std::uint64_t epoch);
+    Result<std::pair<Mark, std::uint32_t>> register_channel(const Caller& caller,
+                                                            const v1::RegisterChannelRequest& request);
+    Result<Done> unregister_channel(const Caller& caller, ChannelId channel, std::uint32_t incarnation);
+    Result<v1::RenewTasksReply> renew(const Caller& caller, const std::vector<std::uint64_t>& instances);
+    Result<Done> fetch(const Caller& caller, const FetchOrder& order, const CallerGone& gone,
+                       std::vector<v1::FetchChunk>& chunks);
+    Result<Done> confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
 
     // When all is over nothing may be left of any task.
     void check_nothing_left();

@@ -20,7 +20,7 @@ inline std::vector<std::pair<std::string, std::int64_t>> combined(
         sent.emplace_back(key, value);
         return Result<>();
     };
-    Combiner combiner(op, window);
+    Combiner combiner(op, window, public_seed(1));
     constexpr std::size_t kPiece = 100;
     std::vector<Tuple> piece;
     for (std::size_t at = 0; at < tuples.size(); at += kPiece) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "lib/abi/limits.h"
 #include "lib/base/standard_fds.h"
@@ -22,6 +23,7 @@
 #include "tools/cli/stats_json.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/swap_flag.h"
+#include "tools/cli/token.h"
 
 namespace ask::cli {
 namespace {
@@ -42,6 +44,7 @@ struct Flags {
     bool require_region = false;
     std::string policy = "auto";
     bool allow_incomplete = false;
+    std::vector<std::string> from;
     std::string output = "-";
     bool again = false;
 
@@ -94,6 +97,11 @@ void add_flags(CLI::App& app, Flags& flags) {
         "--allow-incomplete", flags.allow_incomplete,
         "go on without senders that die: the result then lacks an unknown part of theirs, and the exit "
         "code is 20");
+    app.add_option("--from", flags.from,
+                   "hosts that may send, by name or address, separated by commas (default: any of this one's "
+                   "tenant, or, with a token, who shows it)")
+        ->delimiter(',')
+        ->type_name("HOST,...");
     CLI::Option* const again =
         app.add_flag("--again", flags.again,
                      "take a result of this task that is kept here because its ask-recv did not take it");
@@ -137,6 +145,12 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.require_region = flags.require_region;
     options.policy = client::parse_task_policy(flags.policy).value_or(client::TaskPolicy::kAuto);
     options.allow_incomplete = flags.allow_incomplete;
+    options.from = flags.from;
+    if (!flags.again) {
+        auto token = read_token(flags.common.token_file);
+        ASK_PASS(token);
+        options.token = *std::move(token);
+    }
     options.default_geometry = flags.geometry == "default";
     if (flags.geometry != "auto" && !options.default_geometry) {
         auto geometry = parse_geometry(flags.geometry, kUsualPayload);

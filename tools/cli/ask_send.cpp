@@ -20,6 +20,7 @@
 #include "tools/cli/sampling.h"
 #include "tools/cli/stats_json.h"
 #include "tools/cli/stop_signals.h"
+#include "tools/cli/token.h"
 
 namespace ask::cli {
 namespace {
@@ -69,8 +70,9 @@ void add_flags(CLI::App& app, Flags& flags) {
         "docs/commands.md.");
 }
 
-Result<client::TaskStats> send_once(const Flags& flags, const std::optional<KeySample>& sample,
-                                    SendInputs& inputs, int stop_fd, ProgressLine& progress) {
+Result<client::TaskStats> send_once(const Flags& flags, const std::string& token,
+                                    const std::optional<KeySample>& sample, SendInputs& inputs, int stop_fd,
+                                    ProgressLine& progress) {
     progress.show("looking for task " + flags.common.task + " at " + flags.to);
     auto session = client::SendSession::open({
         .agent = flags.common.agent,
@@ -81,6 +83,7 @@ Result<client::TaskStats> send_once(const Flags& flags, const std::optional<KeyS
         .sample = sample,
         .as_count = flags.lines.count,
         .can_repeat = inputs.can_repeat(),
+        .token = token,
         .cancel_fd = stop_fd,
         .on_progress =
             [&progress, &inputs, rate = Rate()](const client::TaskProgress& now) mutable {
@@ -117,6 +120,8 @@ void tell_skipped(const BadLines& bad) {
 Result<Sent> send_all(const Flags& flags, int stop_fd, BadLines& bad, ProgressLine& progress) {
     auto rules = input_rules(flags.lines);
     ASK_PASS(rules);
+    const auto token = read_token(flags.common.token_file);
+    ASK_PASS(token);
     if (auto readable = check_readable(flags.files, rules->content); !readable) {
         return std::move(readable).error();
     }
@@ -129,7 +134,7 @@ Result<Sent> send_all(const Flags& flags, int stop_fd, BadLines& bad, ProgressLi
         inputs.begin_with(*std::move(sampled->first));
     }
     for (std::uint32_t run = 1;; ++run) {
-        auto stats = send_once(flags, sampled->sample, inputs, stop_fd, progress);
+        auto stats = send_once(flags, *token, sampled->sample, inputs, stop_fd, progress);
         if (stats) {
             return Sent{*std::move(stats), run};
         }

@@ -13,10 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/random.h"
 #include "lib/base/standard_fds.h"
 #include "lib/client/task.h"
 #include "lib/daemon/config.h"
 #include "lib/net/address.h"
+#include "lib/tls/authority.h"
+#include "tools/cli/authority_flags.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
 #include "tools/cli/explain.h"
@@ -32,6 +35,8 @@ constexpr const char* kName = "askctl";
 struct Flags {
     std::string agent;
     std::string switch_address;
+    ControlSecurity security;
+    AuthorityFlags authority;
     bool json = false;
     bool all = false;
     std::size_t top = 0;
@@ -39,19 +44,32 @@ struct Flags {
     std::string task;
 };
 
+constexpr unsigned kAuthorityDays = 3650;
+
 std::string environment(const char* name) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
     const char* const value = std::getenv(name);
     return value == nullptr ? "" : value;
 }
 
-// The switch if it is named, or if the environment names nothing else: on a switch there is no agent.
+constexpr const char* kSwitchSocket = "/run/ask-switchd/control.sock";
+
+bool exists(const std::string& path) {
+    return ::access(path.c_str(), F_OK) == 0;
+}
+
+// The switch if it is named, or if the environment names nothing else, or if nothing is named and a switch is
+// all that there is on this machine.
 std::string switch_to_ask(const Flags& flags) {
     if (!flags.switch_address.empty()) {
         return flags.switch_address;
     }
-    const bool agent_named = !flags.agent.empty() || !environment("ASK_AGENT").empty();
-    return agent_named ? "" : environment("ASK_SWITCH");
+    if (!flags.agent.empty() || !environment("ASK_AGENT").empty()) {
+        return "";
+    }
+    const std::string named = environment("ASK_SWITCH");
+    const bool only_switch = !exists(client::agent_socket_path("")) && exists(kSwitchSocket);
+    return named.empty() && only_switch ? std::string("unix:") + kSwitchSocket : named;
 }
 
 int print(const std::string& text) {
@@ -67,7 +85,7 @@ template <typename Show>
 int with_status(const Flags& flags, Show&& show) {
     const std::string address = switch_to_ask(flags);
     if (!address.empty()) {
-        auto status = switch_status(address);
+        auto status = switch_status(address, flags.security);
         return status ? print(show(*status)) : fail(kName, status.error());
     }
     auto status = agent_status(client::agent_socket_path(flags.agent));
@@ -106,7 +124,7 @@ Result<TaskSources> ask_all(const Flags& flags) {
         sources.agent = *std::move(status);
     }
     if (!address.empty()) {
-        auto status = switch_status(address);
+        auto status = switch_status(address, flags.security);
         if (status) {
             sources.on_switch = *std::move(status);
         } else if (sources.agent) {
@@ -131,8 +149,9 @@ int explain(const Flags& flags) {
     return text ? print(*text) : fail(kName, text.error());
 }
 
-Result<v1::SwitchTask> find_on_switch(const std::string& address, const std::string& id) {
-    const auto status = switch_status(address);
+Result<v1::SwitchTask> find_on_switch(const std::string& address, const Flags& flags) {
+    const std::string& id = flags.task;
+    const auto status = switch_status(address, flags.security);
     ASK_PASS(status);
     const auto task = std::ranges::find(status->tasks(), id, &v1::SwitchTask::id);
     if (task == status->tasks().end()) {
@@ -146,19 +165,19 @@ Result<v1::SwitchTask> find_on_switch(const std::string& address, const std::str
 }
 
 // The copy of that epoch may be closed while it is on its way: then there is another to look at.
-Result<RegionDump> read_task(const std::string& address, const std::string& id) {
+Result<RegionDump> read_task(const std::string& address, const Flags& flags) {
     constexpr int kTries = 3;
     for (int tries = 1;; ++tries) {
-        const auto task = find_on_switch(address, id);
+        const auto task = find_on_switch(address, flags);
         ASK_PASS(task);
-        RegionDump dump(task->op());
-        auto read =
-            read_region(address, *task, [&dump](std::string_view entries) { return dump.add(entries); });
+        RegionDump dump(task->op(), make_seed(random_u64));
+        auto read = read_region(address, flags.security, *task,
+                                [&dump](std::string_view entries) { return dump.add(entries); });
         if (read) {
             return dump;
         }
         if (tries == kTries) {
-            return std::move(read).error().with_context("task " + id + " changes while it is read");
+            return std::move(read).error().with_context("task " + flags.task + " changes while it is read");
         }
     }
 }
@@ -176,7 +195,7 @@ int dump_task(const Flags& flags) {
         return fail(kName,
                     Error(Errc::kUsage, "this agent has no switch: name one with --switch or ASK_SWITCH"));
     }
-    const auto dump = read_task(address, flags.task);
+    const auto dump = read_task(address, flags);
     if (!dump) {
         return fail(kName, dump.error());
     }
@@ -274,6 +293,61 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
     commands.emplace_back(cancel_command, cancel);
 }
 
+int make_authority(const Flags& flags) {
+    const auto made =
+        ask::make_authority(flags.authority.directory, flags.authority.days.value_or(kAuthorityDays));
+    if (!made) {
+        return fail(kName, made.error());
+    }
+    return print("CA made: " + flags.authority.directory +
+                 "/ca.pem; whoever has ca.key beside it can be anybody\n");
+}
+
+int issue_certificates(const Flags& flags) {
+    const auto orders = certificate_orders(flags.authority);
+    if (!orders) {
+        return fail(kName, orders.error());
+    }
+    std::string text;
+    for (const CertificateOrder& order : *orders) {
+        if (const auto issued = issue_certificate(flags.authority.directory, order); !issued) {
+            return fail(kName, issued.error());
+        }
+        text += flags.authority.directory + "/" + order.name + ": copy it to " + order.name +
+                " as /etc/ask/tls\n";
+    }
+    return print(text);
+}
+
+void add_authority_commands(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const ca = app.add_subcommand("ca", "certificates for a lab or a rack");
+    ca->require_subcommand(1);
+    auto* const make_command =
+        ca->add_subcommand("make", "make a CA: ca.pem and ca.key in a folder of its own");
+    auto* const issue_command = ca->add_subcommand(
+        "issue",
+        "issue a certificate to each NAME, in a folder of that name: ca.pem, certificate.pem, key.pem");
+    for (auto* const command : {make_command, issue_command}) {
+        command->add_option("DIR", flags.authority.directory, "folder of the CA")->required();
+        command
+            ->add_option("--days", flags.authority.days,
+                         "how long it is good (default: 3650 for a CA, 365 for a certificate)")
+            ->check(CLI::Range(1U, 36500U))
+            ->type_name("N");
+    }
+    issue_command
+        ->add_option("NAME", flags.authority.names,
+                     "whom for, and the addresses that others reach it at: NAME[=ADDRESS[,ADDRESS...]]")
+        ->required();
+    issue_command->add_option("--tenant", flags.authority.tenant, "the tenant that it belongs to")
+        ->type_name("NAME");
+    issue_command->add_flag("--switch", flags.authority.role_switch, "it is a switch");
+    issue_command->add_flag("--operator", flags.authority.role_operator,
+                            "it may look at and end what is not its own: for askctl, not for hosts");
+    commands.emplace_back(make_command, make_authority);
+    commands.emplace_back(issue_command, issue_certificates);
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Asks this host's agent, or a switch, what there is.", kName);
     Flags flags;
@@ -283,13 +357,22 @@ int run(int argc, char** argv) {
         ->type_name("PATH");
     app.add_option("--switch", flags.switch_address,
                    "ask this switch instead of the agent (default: $ASK_SWITCH, where no agent is named)")
-        ->type_name("HOST:PORT");
+        ->type_name("HOST:PORT|unix:PATH");
+    const std::string tls = environment("ASK_TLS");
+    flags.security.tls = tls.empty() ? "/etc/ask/tls" : tls;
+    app.add_option(
+           "--tls", flags.security.tls,
+           "folder of ca.pem, certificate.pem and key.pem, for a switch elsewhere (default: $ASK_TLS, else "
+           "/etc/ask/tls)")
+        ->type_name("DIR");
+    app.add_flag("--plain-text", flags.security.plain_text, "speak to a switch elsewhere without TLS");
     app.require_subcommand(1);
     app.footer("Exit codes and more: docs/commands.md.");
     // Flags may come after the command too.
     app.fallthrough();
     add_overviews(app, flags, commands);
     add_task_commands(app, flags, commands);
+    add_authority_commands(app, flags, commands);
     if (argc <= 1) {
         std::fputs(app.help().c_str(), stderr);
         return static_cast<int>(Errc::kUsage);
@@ -298,7 +381,7 @@ int run(int argc, char** argv) {
         return code;
     }
     if (const std::string address = switch_to_ask(flags); !address.empty()) {
-        if (auto valid = check_host_port(address); !valid) {
+        if (auto valid = check_host_port(address); !valid && !address.starts_with("unix:")) {
             return fail(kName, std::move(valid).error().with_context("--switch: \"" + address + "\""));
         }
     }

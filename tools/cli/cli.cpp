@@ -34,6 +34,9 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
         ->type_name("SECONDS")
         ->capture_default_str();
     app.add_option("--stats", flags.stats_file, "write statistics to this file, as JSON")->type_name("FILE");
+    app.add_option("--token-file", flags.token_file,
+                   "file with what the task's senders show its receiver (default: $ASK_TOKEN, else nothing)")
+        ->type_name("FILE");
     app.add_flag("--quiet", flags.quiet,
                  "say nothing on standard error but errors, and what is missing from a result");
     app.add_option("--agent", flags.agent,

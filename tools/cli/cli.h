@@ -26,6 +26,7 @@ struct CommonFlags {
     std::string task;
     std::string agent;
     std::string stats_file;
+    std::string token_file;
     bool quiet = false;
     double deadline_seconds = 30;
     [[nodiscard]] std::chrono::milliseconds deadline() const;

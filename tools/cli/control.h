@@ -13,15 +13,21 @@
 
 namespace ask::cli {
 
+// How a switch is spoken to over the network.
+struct ControlSecurity {
+    std::string tls;          // folder of ca.pem, certificate.pem and key.pem
+    bool plain_text = false;  // without any of it
+};
+
 // `socket`: the agent's application socket; its control socket lies beside it (".ctl"). kUnavailable or
 // kDeadline: nobody answers there.
 Result<v1::AgentStatus> agent_status(const std::string& socket);
-// `address`: HOST:PORT of ask-switchd.
-Result<v1::SwitchStatus> switch_status(const std::string& address);
+// `address`: HOST:PORT of ask-switchd, or unix:PATH of its socket on this machine.
+Result<v1::SwitchStatus> switch_status(const std::string& address, const ControlSecurity& security);
 // kUnknown: nothing of that id is under way there.
 Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::string& id);
 // A look at the copy in use of a task's region, whose entries `sink` gets; packets go on meanwhile.
-Result<> read_region(const std::string& address, const v1::SwitchTask& task,
+Result<> read_region(const std::string& address, const ControlSecurity& security, const v1::SwitchTask& task,
                      const std::function<Result<>(std::string_view entries)>& sink);
 
 }  // namespace ask::cli

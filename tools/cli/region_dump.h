@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/tuples/keyed_hash.h"
 #include "proto/switch.pb.h"
 #include "tools/cli/to_json.h"
 
@@ -19,7 +20,8 @@ namespace ask::cli {
 
 class RegionDump {
  public:
-    explicit RegionDump(v1::Operator op) : op_(op) {}
+    // Keys are others': nobody must know `seed`.
+    RegionDump(v1::Operator op, const HashSeed& seed) : op_(op), values_(0, Hash{seed}) {}
 
     // Entries as FetchCopy streams them. A key that comes again is combined: CPUs of a switch each have
     // aggregators of their own.
@@ -30,11 +32,15 @@ class RegionDump {
     [[nodiscard]] Json json(std::size_t top) const;
 
  private:
+    struct Hash {
+        HashSeed seed;
+        std::size_t operator()(std::string_view key) const { return keyed_hash(seed, key); }
+    };
     using Row = std::pair<std::string_view, std::int64_t>;
     [[nodiscard]] std::vector<Row> rows(std::size_t top) const;
 
     v1::Operator op_;
-    std::unordered_map<std::string, std::int64_t> values_;
+    std::unordered_map<std::string, std::int64_t, Hash> values_;
 };
 
 }  // namespace ask::cli

@@ -12,6 +12,8 @@
 #include <limits>
 #include <string_view>
 
+#include "lib/base/random.h"
+
 namespace ask::cli {
 namespace {
 
@@ -80,7 +82,7 @@ class TextSampler {
 
  private:
     LineRules rules_;
-    KeySampler sampler_;
+    KeySampler sampler_{make_seed(random_u64)};
     std::uint64_t bytes_ = 0;
     std::uint64_t lines_ = 0;
     std::uint64_t expected_ = 0;

@@ -31,11 +31,39 @@ toml_string() {
     printf '"%s"' "${text//\"/\\\"}"
 }
 
+# A CA of the lab's own, and a certificate for each node and for the people who look on.
+make_certificates() {
+    local i
+    local -a hosts=()
+    for ((i = 1; i <= LAB_HOSTS; i++)); do hosts+=("h$i=198.18.$i.2,127.0.0.1"); done
+    {
+        "$LAB_BIN/askctl" ca make "$LAB_DIR/tls" &&
+            "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" --switch "sw=$(switch_addresses)" &&
+            "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" --operator operator &&
+            "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" "${hosts[@]}"
+    } >/dev/null || die "cannot make certificates in $LAB_DIR/tls"
+}
+
+# The switch has one in each host's network.
+switch_addresses() {
+    local i
+    printf '127.0.0.1'
+    for ((i = 1; i <= LAB_HOSTS; i++)); do printf ',198.18.%s.1' "$i"; done
+}
+
+tls_keys() {
+    local -r dir=$LAB_DIR/tls/$1
+    printf 'tls_ca = %s\ntls_certificate = %s\ntls_key = %s\n' "$(toml_string "$dir/ca.pem")" \
+        "$(toml_string "$dir/certificate.pem")" "$(toml_string "$dir/key.pem")"
+}
+
 write_switch_config() {
     local i ports=
     for ((i = 1; i <= LAB_HOSTS; i++)); do ports+="${ports:+, }\"p$i\""; done
     cat <<TOML
 listen = "0.0.0.0:4792"
+socket = $(toml_string "$LAB_DIR/sw/control.sock")
+$(tls_keys sw)
 switch_id = 1
 ports = [$ports]
 bpffs = $(toml_string "$LAB_DIR/bpf/sw")
@@ -51,6 +79,7 @@ write_agent_config() {
 name = "$1"
 listen = "0.0.0.0:4791"
 socket = $(toml_string "$LAB_DIR/$1/agent.sock")
+$(tls_keys "$1")
 interface = "eth0"
 address = "198.18.$i.2"
 switch = "$switch"
@@ -80,6 +109,7 @@ write_configs() {
     local node
     while read -r node; do
         if [[ $node == sw ]]; then
+            mkdir "$LAB_DIR/sw"
             write_switch_config | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/sw.toml"
         elif [[ $node == chaos ]]; then
             printf 'links = %s\npins = %s\n' "$LAB_HOSTS" "$(toml_string "$LAB_DIR/bpf/chaos")" >"$LAB_DIR/conf/chaos.toml"
@@ -136,10 +166,10 @@ exec_in_node() {
     local -r node=$1
     shift
     [[ -z $LAB_LOCK_FD ]] || exec {LAB_LOCK_FD}>&-
-    export PATH=$LAB_BIN:$PATH ASK_LAB=$LAB_NAME ASK_LAB_NODE=$node
+    export PATH=$LAB_BIN:$PATH ASK_LAB=$LAB_NAME ASK_LAB_NODE=$node ASK_TLS=$LAB_DIR/tls/operator
     if [[ $node == sw ]]; then
         unset ASK_AGENT
-        export ASK_SWITCH=$LAB_SWITCH_ADDRESS
+        export ASK_SWITCH=unix:$LAB_DIR/sw/control.sock
     else
         unset ASK_SWITCH
         export ASK_AGENT=unix:$LAB_DIR/$node/agent.sock

@@ -7,6 +7,8 @@
 readonly NET=/run/ask-net
 readonly BIN=${ASK_BUILD_DIR:?names the build}/bin
 readonly SWITCH_CONTROL=198.18.1.1:4792
+# Two guests share nothing but a wire: no certificate, either.
+readonly PLAIN_TEXT='plain_text = "everywhere"'
 # Emulated and shared processors.
 readonly PATIENCE=300
 
@@ -40,7 +42,7 @@ on() {
     local node=$1
     shift
     local default=ASK_AGENT=unix:$NET/$node/agent.sock
-    [[ $node != sw ]] || default=ASK_SWITCH=$SWITCH_CONTROL
+    [[ $node != sw ]] || default=ASK_SWITCH=unix:$NET/sw/control.sock
     in_node "$node" env PATH="$BIN:$PATH" "$default" "$@"
 }
 
@@ -87,6 +89,8 @@ switch_config() {
     printf -v names ', "%s"' "$@"
     cat <<TOML
 listen = "0.0.0.0:4792"
+socket = "$NET/sw/control.sock"
+$PLAIN_TEXT
 ports = [${names:2}]
 bpffs = "$NET/sw/bpf"
 TOML
@@ -98,6 +102,7 @@ agent_config() {
 name = "h$1"
 listen = "0.0.0.0:4791"
 socket = "$NET/h$1/agent.sock"
+$PLAIN_TEXT
 interface = "eth0"
 switch = "$SWITCH_CONTROL"
 

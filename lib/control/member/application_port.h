@@ -40,6 +40,9 @@ class ApplicationPort {
     ApplicationPort(const ApplicationPort&) = delete;
     ApplicationPort& operator=(const ApplicationPort&) = delete;
 
+    // Whose process it is, as the kernel says.
+    [[nodiscard]] virtual std::uint32_t user() const = 0;
+
     // Of the session: what others tell it.
     [[nodiscard]] virtual std::shared_ptr<Mailbox> mailbox() const = 0;
 

@@ -1,28 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/control/member/convert.h"
 
-#include <algorithm>
-
 namespace ask {
-namespace {
-
-std::string printable(std::string_view text) {
-    std::string clean(text);
-    std::ranges::replace_if(clean, [](char c) { return c < ' ' || c > '~'; }, '?');
-    return clean;
-}
-
-}  // namespace
-
-std::string clean_name(std::string_view name) {
-    constexpr std::size_t kLongest = 128;
-    return printable(name.substr(0, kLongest));
-}
-
-std::string clean_text(std::string_view text) {
-    constexpr std::size_t kLongest = 1024;
-    return printable(text.substr(0, kLongest));
-}
 
 void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
     const auto& bodies = sender.packer.bodies;

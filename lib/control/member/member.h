@@ -26,6 +26,7 @@ namespace ask {
 struct MemberOptions {
     std::string name;                 // of the host
     std::uint32_t address = 0;        // IPv4, host byte order
+    std::string tenant{};             // that its certificate names; empty: none
     std::string control_address;      // where other agents reach this one: "198.18.2.2:4791"
     std::string interface;            // of its packets, for messages
     std::uint32_t mtu = 0;            // the same

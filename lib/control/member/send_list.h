@@ -12,6 +12,7 @@
 
 #include "lib/base/runtime.h"
 #include "lib/control/member/mailbox.h"
+#include "lib/rpc/owner.h"
 #include "proto/agent.pb.h"
 
 namespace ask {
@@ -23,12 +24,12 @@ class SendList {
         std::uint16_t port = 0;  // of its channel; 0: none yet
         std::shared_ptr<Mailbox> mailbox;
     };
-    // Tells the sessions that send to a task of that id to end; how many.
-    std::uint32_t cancel(const std::string& id) {
+    // Tells the sessions that send to a task of that id to end, if the caller may end them; how many.
+    std::uint32_t cancel(const Caller& caller, const std::string& id) {
         const Guard lock(mutex_);
         std::uint32_t told = 0;
         for (const auto& [sender, entry] : tasks_) {
-            if (entry.task.id() == id) {
+            if (entry.task.id() == id && may_use(caller, entry.task.user())) {
                 entry.mailbox->post(SessionEvent::Kind::kCancelled);
                 ++told;
             }

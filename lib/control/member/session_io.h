@@ -48,6 +48,8 @@ class SessionIo {
     void fail_at_once(const Error& error);
 
     [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+    // Whose application it is.
+    [[nodiscard]] std::uint32_t user() const { return application_.user(); }
     [[nodiscard]] bool application_gone() const { return application_gone_; }
     // A wait has ended because the daemon does.
     [[nodiscard]] bool stopping() const { return stopping_; }

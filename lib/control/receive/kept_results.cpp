@@ -70,13 +70,14 @@ KeptResult::State KeptResults::stop_waiting(KeptResult& result) {
     return result.state;
 }
 
-Result<std::shared_ptr<KeptResult>> KeptResults::hand_out(const std::string& id) {
+Result<std::shared_ptr<KeptResult>> KeptResults::hand_out(const std::string& id, std::uint32_t user) {
     const Guard lock(mutex_);
     forget_old_locked();
-    const auto newest = std::find_if(results_.rbegin(), results_.rend(),
-                                     [&](const auto& result) { return result->id() == id; });
+    const auto newest = std::find_if(results_.rbegin(), results_.rend(), [&](const auto& result) {
+        return result->id() == id && may_take(*result, user);
+    });
     if (newest == results_.rend()) {
-        return Error(Errc::kUnknown, "no result of task " + id + " is kept here; kept: " + list_locked());
+        return Error(Errc::kUnknown, "no result of task " + id + " is kept here; kept: " + list_locked(user));
     }
     if ((*newest)->state == KeptResult::State::kHandedOut) {
         return Error(Errc::kExists, "task " + id + ": its result is being taken by another ask-recv --again");
@@ -146,14 +147,19 @@ bool KeptResults::make_room() {
     return true;
 }
 
-std::string KeptResults::list_locked() const {
+std::string KeptResults::list_locked(std::uint32_t user) const {
     constexpr std::size_t kShown = 8;
     std::string text;
     std::size_t shown = 0;
-    for (auto at = results_.rbegin(); at != results_.rend() && shown < kShown; ++at, ++shown) {
-        text += (text.empty() ? "" : ", ") + (*at)->id() + " until " + (*at)->until_text;
+    for (auto at = results_.rbegin(); at != results_.rend() && shown <= kShown; ++at) {
+        if (!may_take(**at, user)) {
+            continue;
+        }
+        text += shown == kShown ? ", and older ones"
+                                : (text.empty() ? "" : ", ") + (*at)->id() + " until " + (*at)->until_text;
+        ++shown;
     }
-    return text.empty() ? "none" : results_.size() > kShown ? text + ", and older ones" : text;
+    return text.empty() ? "none" : text;
 }
 
 std::vector<v1::AgentTask> KeptResults::describe() const {

@@ -66,8 +66,9 @@ class KeptResults {
     // kHandedOut there is no way back to success for them.
     [[nodiscard]] KeptResult::State stop_waiting(KeptResult& result);
 
-    // The side of --again. kUnknown: nothing of that id, and what there is. kExists: it is being taken.
-    Result<std::shared_ptr<KeptResult>> hand_out(const std::string& id);
+    // The side of --again, of a user; root has all. kUnknown: nothing of that id, and what there is. kExists:
+    // it is being taken.
+    Result<std::shared_ptr<KeptResult>> hand_out(const std::string& id, std::uint32_t user);
     void taking(KeptResult& result);
     // It has been taken. Whether its senders still wait for that, and succeed.
     bool taken(const std::shared_ptr<KeptResult>& result);
@@ -82,13 +83,16 @@ class KeptResults {
 
  private:
     using List = std::list<std::shared_ptr<KeptResult>>;
+    [[nodiscard]] static bool may_take(const KeptResult& result, std::uint32_t user) {
+        return user == 0 || user == result.task.user();
+    }
     [[nodiscard]] static bool may_go(const KeptResult& result) {
         return result.state == KeptResult::State::kKept && !result.senders_wait;
     }
     // Its memory goes with the last that still uses it.
     void drop_locked(List::iterator at, KeptResult::State as);
     void forget_old_locked();
-    [[nodiscard]] std::string list_locked() const;
+    [[nodiscard]] std::string list_locked(std::uint32_t user) const;
 
     const std::chrono::seconds keep_;
     AgentCounters* const counters_;

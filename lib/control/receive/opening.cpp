@@ -45,6 +45,7 @@ Result<> Receiving::choose_parameters() {
     ASK_TRY(wire, "task " + request_.task_id());
     task_->id = request_.task_id();
     task_->instance = random_u64();
+    task_->user = io_.user();
     task_->op = request_.op();
     task_->wire = *wire;
     task_->senders_expected = request_.senders();
@@ -53,6 +54,29 @@ Result<> Receiving::choose_parameters() {
     task_->deadline = *deadline;
     task_->mailbox = io_.mailbox();
     task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
+    return {};
+}
+
+// Names are resolved beside the session: that may take its time.
+Result<> Receiving::choose_members() {
+    if (request_.from_size() > static_cast<int>(ASK_MAX_SENDERS) || request_.token().size() > ASK_MAX_TOKEN) {
+        return Error(Errc::kUsage, "task " + request_.task_id() + ": at most " +
+                                       std::to_string(ASK_MAX_SENDERS) +
+                                       " hosts may be named, and a token has " +
+                                       std::to_string(ASK_MAX_TOKEN) + " bytes at most");
+    }
+    Membership& members = task_->members;
+    members.tenant = member_.options.tenant;
+    members.token = request_.token();
+    for (const std::string& name : request_.from()) {
+        auto found = run_beside(
+            io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(name); },
+            [this](Clock::time_point until) { return wait_and_handle(until); }, [] {});
+        ASK_PASS(found);
+        ASK_TRY(*found, "--from");
+        members.names.push_back(name);
+        members.hosts.push_back((*found)->address);
+    }
     return {};
 }
 
@@ -150,6 +174,9 @@ Result<> Receiving::open() {
     if (auto chosen = choose_parameters(); !chosen) {
         return chosen;
     }
+    if (auto chosen = choose_members(); !chosen) {
+        return chosen;
+    }
     if (auto added = member_.registry.add(task_); !added) {
         return added;
     }
@@ -203,7 +230,10 @@ Result<> Receiving::open_on_switch() {
     open.set_require_region(request_.require_region());
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
+    open.set_senders(task_->senders_expected);
     open.set_receiver(member_.options.control_address);
+    open.set_receiver_address(member_.options.address);
+    open.set_wire_version(ASK_WIRE_VERSION);
     auto reply = ask_switch_to_open(open);
     if (!reply) {
         if (request_.no_switch() && is_transient(reply.error())) {

@@ -33,6 +33,7 @@ class Receiving {
     Result<> run_steps();
     Result<> open();
     Result<> choose_parameters();
+    Result<> choose_members();
     Result<> choose_geometry();
     Result<GeometryChoice> plan_geometry();
     Result<> await_samples();

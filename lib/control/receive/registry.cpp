@@ -26,6 +26,12 @@ TaskSender* TaskRegistry::sender_of(ReceiveTask& task, std::uint64_t sender) {
     return at == task.senders.end() ? nullptr : &*at;
 }
 
+// Null also if it is another's.
+TaskSender* TaskRegistry::sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender) {
+    TaskSender* const found = sender_of(task, sender);
+    return found == nullptr || !owns(caller, found->owner) ? nullptr : found;
+}
+
 Result<> TaskRegistry::add(const std::shared_ptr<ReceiveTask>& task) {
     {
         const Guard lock(mutex_);
@@ -154,10 +160,10 @@ std::vector<TaskAtSwitch> TaskRegistry::on_switch() {
     return tasks;
 }
 
-bool TaskRegistry::cancel(const std::string& id) {
+bool TaskRegistry::cancel(const Caller& caller, const std::string& id) {
     const Guard lock(mutex_);
     const auto task = live_.find(id);
-    if (task == live_.end()) {
+    if (task == live_.end() || !may_use(caller, task->second->user)) {
         return false;
     }
     task->second->mailbox->post(SessionEvent::Kind::kCancelled);

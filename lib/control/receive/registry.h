@@ -20,8 +20,10 @@
 #include "lib/control/member/switch_port.h"
 #include "lib/control/member/workers_port.h"
 #include "lib/control/receive/kept_results.h"
+#include "lib/control/receive/membership.h"
 #include "lib/control/receive/sample_box.h"
 #include "lib/control/receive/task_switch.h"
+#include "lib/rpc/owner.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
 
@@ -30,7 +32,8 @@ namespace ask {
 // A sender of a task, from its Join on. Guarded by the registry's mutex.
 struct TaskSender {
     std::uint64_t sender = 0;  // drawn by it; repeats of a Join carry the same
-    std::string name;
+    std::string name;          // as it calls itself, and who it is proved to be
+    Owner owner;               // who may speak for it
     FlowParams flow;
     bool joined = false;  // else its Join is still under way
     Clock::time_point joined_at;
@@ -61,6 +64,7 @@ enum class TaskPhase : std::uint8_t {
 struct ReceiveTask {
     std::string id;
     std::uint64_t instance = 0;
+    std::uint32_t user = 0;  // whose it is, on this host
     v1::Operator op = v1::OPERATOR_SUM;
     Op wire = Op::kSum;
     Geometry geometry;
@@ -71,6 +75,7 @@ struct ReceiveTask {
     std::string note;
     std::shared_ptr<Mailbox> mailbox;
     Clock::time_point opened = Clock::now();
+    Membership members;
     CheckSecret root{random_u64(), random_u64()};  // what its flows' secrets are drawn from
 
     // Guarded by the registry's mutex.
@@ -129,14 +134,15 @@ class TaskRegistry {
     // Calls are no longer held back.
     void stop();
 
-    // Tells the session of the live task of that id, if there is one, to end it.
-    bool cancel(const std::string& id);
+    // Tells the session of the live task of that id, if there is one that the caller may end, to end it.
+    bool cancel(const Caller& caller, const std::string& id);
 
     // Other agents' calls (proto/agent.proto).
-    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request);
-    Result<v1::JoinReply> join(const v1::JoinRequest& request);
-    Result<v1::Outcome> renew(const v1::RenewRequest& request);
-    Result<> leave(const v1::LeaveRequest& request);
+    Result<v1::TaskOffer> look_up(const Caller& caller, const v1::LookupRequest& request);
+    // A sender is its channel's host, and whoever acts for that; to all others it is as one that is not here.
+    Result<v1::JoinReply> join(const Caller& caller, const v1::JoinRequest& request);
+    Result<v1::Outcome> renew(const Caller& caller, const v1::RenewRequest& request);
+    Result<> leave(const Caller& caller, const v1::LeaveRequest& request);
 
     // Each task once for each switch that it is open on.
     std::vector<TaskAtSwitch> on_switch();
@@ -156,14 +162,17 @@ class TaskRegistry {
     void hold_back(Lock& lock, Clock::time_point until, Done done);
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
+    static TaskSender* sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
     void forget_old_locked();
     void free_id_locked(const ReceiveTask& task);
     // A place for a new sender, or why there is none.
-    Result<> admit_locked(ReceiveTask& task, const v1::JoinRequest& request, const FlowParams& flow);
+    static Result<> admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
+                                 const FlowParams& flow);
     Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
     Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
     [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
+    [[nodiscard]] Error not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const;
 
     const Options options_;
     WorkersPort* const workers_;

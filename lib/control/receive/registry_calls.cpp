@@ -35,11 +35,12 @@ void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
     --waits_;
 }
 
-Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
+Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::LookupRequest& request) {
     const std::string& id = request.task_id();
     if (auto valid = check_task_id(id); !valid) {
         return std::move(valid).error();
     }
+    ASK_TRY(check_wire_version(request.wire_version(), "your agent"), "look up task " + id);
     std::optional<KeySample> sample;
     if (request.has_sample()) {
         auto checked = sample_from_proto(request.sample());
@@ -54,7 +55,11 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
     const auto until = held_until(request.wait_ms());
     hold_back(lock, until, [&] { return find() != nullptr; });
+    const Error unknown(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     const auto early = find();
+    if (early && !may_join(early->members, caller, request.token())) {
+        return not_for(*early, caller, unknown);
+    }
     if (early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
                            early->senders_expected, Clock::now());
@@ -62,6 +67,9 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     }
     hold_back(lock, until, [&] { return !opening(find()); });
     const auto found = find();
+    if (found && !may_join(found->members, caller, request.token())) {
+        return not_for(*found, caller, unknown);
+    }
     if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
         return failed_locked(*early);
     }
@@ -70,11 +78,12 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
                      "task " + id + " is not open yet on " + options_.host_name + ": " + found->trouble);
     }
     if (!found || opening(found)) {
-        return Error(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+        return unknown;
     }
     const ReceiveTask& task = *found;
     v1::TaskOffer offer;
     offer.set_instance(task.instance);
+    offer.set_wire_version(ASK_WIRE_VERSION);
     offer.set_op(task.op);
     *offer.mutable_geometry() = geometry_to_proto(task.geometry);
     const TaskSwitch* const at = offered_switch(task.switches);
@@ -85,12 +94,12 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const v1::LookupRequest& request) {
     return offer;
 }
 
-Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
+Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
     v1::Outcome unknown;
     unknown.set_state(v1::Outcome::STATE_UNKNOWN);
-    TaskSender* entry = task ? sender_of(*task, request.sender()) : nullptr;
+    TaskSender* entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     if (entry == nullptr) {
         return unknown;
     }
@@ -127,10 +136,10 @@ Result<v1::Outcome> TaskRegistry::renew(const v1::RenewRequest& request) {
     return outcome;
 }
 
-Result<> TaskRegistry::leave(const v1::LeaveRequest& request) {
+Result<> TaskRegistry::leave(const Caller& caller, const v1::LeaveRequest& request) {
     const Guard lock(mutex_);
     const auto task = find_locked(request.instance());
-    TaskSender* const entry = task ? sender_of(*task, request.sender()) : nullptr;
+    TaskSender* const entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     // Whoever is not here has left.
     if (entry != nullptr) {
         entry->left = clean_text(request.reason());

@@ -35,6 +35,33 @@ CheckSecret secret_of(const CheckSecret& root, const FlowParams& flow) {
             ask_siphash_u64(by_life[0], by_life[1], flow.first_seq | kSecondHalf)};
 }
 
+// Who asks must be the host that will send.
+Result<> check_caller(const Caller& caller, const v1::JoinRequest& request) {
+    const auto channel = channel_from_proto(request.channel());
+    ASK_TRY(channel, "join");
+    if (acts_for(caller, channel->host)) {
+        return {};
+    }
+    return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
+                                    ", which is not for " + describe(caller) + " to join with");
+}
+
+bool is_name_char(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+// What a sender calls itself proves nothing: beside it stands what its connection or certificate does.
+std::string proved_name(const Caller& caller, std::string_view claimed) {
+    constexpr std::size_t kLongest = 64;
+    std::string name(claimed.substr(0, kLongest));
+    std::ranges::replace_if(name, [](char c) { return !is_name_char(c); }, '?');
+    if (std::ranges::find(caller.names, name) != caller.names.end()) {
+        return clean_name(name + " (" + caller.address + ")");
+    }
+    return clean_name(name + " (" + describe(caller) + ")");
+}
+
 }  // namespace
 
 // What the flow will be, if the request makes sense for this task.
@@ -70,7 +97,7 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     return flow;
 }
 
-Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& request,
+Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
                                     const FlowParams& flow) {
     if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
@@ -86,12 +113,24 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const v1::JoinRequest& re
     }
     TaskSender entry;
     entry.sender = request.sender();
-    entry.name = clean_name(request.sender_name());
+    entry.name = proved_name(caller, request.sender_name());
+    entry.owner = {caller.tenant, flow.channel.host};
     entry.flow = flow;
     entry.can_repeat = request.can_repeat();
     entry.last_heard = Clock::now();
     task.senders.push_back(std::move(entry));
     return {};
+}
+
+// Other tenants hear what they would if there was no such task.
+Error TaskRegistry::not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const {
+    if (caller.tenant != task.members.tenant) {
+        return unknown;
+    }
+    return {Errc::kDenied, "task " + task.id + " on " + options_.host_name + " is not for " +
+                               ask::describe(caller) +
+                               ": its ask-recv has named other hosts (--from), or wants its token (ask-send "
+                               "--token-file)"};
 }
 
 v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSender& sender) const {
@@ -127,33 +166,42 @@ Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& fl
     return workers_->join(flow);
 }
 
-Result<v1::JoinReply> TaskRegistry::join(const v1::JoinRequest& request) {
+Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
+    const Error unknown(Errc::kUnknown, "no such task on " + options_.host_name);
     if (!task || task->phase <= TaskPhase::kOpening) {
-        return Error(Errc::kUnknown, "no such task on " + options_.host_name);
+        return unknown;
+    }
+    if (!may_join(task->members, caller, request.token())) {
+        return not_for(*task, caller, unknown);
     }
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {
         return failed_locked(*task);
     }
     const milliseconds asked(request.wait_ms());
     const auto until = Clock::now() + (asked.count() == 0 ? task->deadline : std::min(asked, task->deadline));
+    ASK_TRY(check_caller(caller, request), "task " + task->id);
     if (sender_of(*task, request.sender()) != nullptr) {
         // A repeat: the first call may still be at work.
         const auto settled = [&] {
-            const TaskSender* const known = sender_of(*task, request.sender());
+            const TaskSender* const known = sender_of(*task, caller, request.sender());
             return known == nullptr || known->joined;
         };
         if (!changed_.wait_for(lock, at_most(kJoinWait, until), settled)) {
             return Error(Errc::kDeadline, "join: an earlier call is still at work");
         }
-        if (const TaskSender* const known = sender_of(*task, request.sender()); known != nullptr) {
+        if (const TaskSender* const known = sender_of(*task, caller, request.sender()); known != nullptr) {
             return reply_locked(*task, *known);
+        }
+        if (sender_of(*task, request.sender()) != nullptr) {
+            return Error(Errc::kDenied, "task " + task->id + ": sender " + std::to_string(request.sender()) +
+                                            " is not at " + ask::describe(caller));
         }
     }
     const auto flow = flow_of(*task, request);
     ASK_TRY(flow, "task " + task->id);
-    if (auto admitted = admit_locked(*task, request, *flow); !admitted) {
+    if (auto admitted = admit_locked(*task, caller, request, *flow); !admitted) {
         return std::move(admitted).error();
     }
     lock.unlock();

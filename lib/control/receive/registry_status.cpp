@@ -38,6 +38,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     entry.set_id(task.id);
     entry.set_instance(task.instance);
     entry.set_role("receiver");
+    entry.set_user(task.user);
     entry.set_state(to_string(task.phase));
     entry.set_op(task.op);
     entry.set_senders_expected(task.senders_expected);

@@ -37,7 +37,7 @@ Result<> TakingAgain::run_steps() {
 
 Result<std::shared_ptr<KeptResult>> TakingAgain::find() {
     ASK_PASS(check_task_id(request_.task_id()));
-    auto result = member_.kept.hand_out(request_.task_id());
+    auto result = member_.kept.hand_out(request_.task_id(), io_.user());
     if (!result && result.error().code() == Errc::kUnknown && member_.registry.is_live(request_.task_id())) {
         return Error(Errc::kUnknown, result.error().text() +
                                          "; a task of that id is under way, whose result " +

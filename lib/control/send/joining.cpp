@@ -76,7 +76,9 @@ Result<> Sending::try_join() {
 Result<v1::TaskOffer> Sending::look_up() {
     v1::LookupRequest request;
     request.set_task_id(request_.task_id());
+    request.set_token(request_.token());
     request.set_sender(sender_);
+    request.set_wire_version(ASK_WIRE_VERSION);
     if (request_.has_sample()) {
         *request.mutable_sample() = request_.sample();
     }
@@ -243,7 +245,8 @@ Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
     v1::JoinRequest request;
     request.set_instance(offer.instance());
     request.set_sender(sender_);
-    request.set_sender_name(member_.full_name());
+    request.set_sender_name(member_.options.name);
+    request.set_token(request_.token());
     *request.mutable_channel() = channel_to_proto(lease_->id);
     request.set_incarnation(lease_->incarnation);
     request.set_first_seq(state.next_seq);
@@ -307,13 +310,16 @@ Result<> Sending::begin_stream(const v1::JoinReply& reply) {
     }
     auto intake = member_.workers.make_intake(std::size_t{member_.options.ring_kib} << 10U);
     ASK_PASS(intake);
+    // Else it could have the tuples sent to whomever it likes.
+    if (reply.receiver_address() != (local_ ? member_.options.address : peer_address_)) {
+        const std::string named = format_ipv4(reply.receiver_address());
+        return Error(Errc::kDenied,
+                     "receiver " + peer_ + " names " + named +
+                         " as its address, which is not where it answers: if it is, too, send --to " + named);
+    }
     auto path = find_way(reply.receiver_address());
     if (!path) {
         return std::move(path).error().with_context("way to " + peer_);
-    }
-    if (path->local != local_) {
-        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_ipv4(reply.receiver_address()) +
-                                       " as its address, which is not where it answers");
     }
     receiver_address_ = reply.receiver_address();
     renew_every_ = renew_interval(deadline_, reply.lease_seconds());

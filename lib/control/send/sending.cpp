@@ -65,7 +65,9 @@ Result<> Sending::find_receiver() {
     local_ = peer_address_ == member_.options.address || member_.network.is_own(peer_address_);
     const std::string dotted = format_ipv4(peer_address_);
     peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
-    peer_control_ = dotted + ":" + std::to_string(host->port);
+    // By loopback it would not be this host that asks.
+    peer_control_ =
+        (local_ ? format_ipv4(member_.options.address) : dotted) + ":" + std::to_string(host->port);
     receiver_ = member_.network.peer_at(peer_control_, peer_);
     renew_ = receiver_->renewal(io_.mailbox());
     return {};
@@ -108,6 +110,7 @@ v1::AgentTask Sending::description(const std::string& state) const {
     task.set_id(clean_name(request_.task_id()));
     task.set_instance(offer_.instance());
     task.set_role("sender");
+    task.set_user(io_.user());
     task.set_state(state);
     task.set_op(offer_.op());
     *task.mutable_geometry() = offer_.geometry();

@@ -12,6 +12,14 @@
 #include "lib/tuples/switch_counts.h"
 
 namespace ask {
+namespace {
+
+// A host sees what is its own, and what is its tenant's.
+bool may_see(const Caller& caller, const Owner& owner) {
+    return owns(caller, owner) || (!owner.tenant.empty() && caller.tenant == owner.tenant);
+}
+
+}  // namespace
 
 Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
     : store_(store),
@@ -20,7 +28,11 @@ Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
       channel_pool_(store.meta().max_channels),
       flow_pool_(store.meta().max_flows),
       task_pool_(store.meta().max_tasks),
-      sram_(limits.sram_bytes) {}
+      sram_(limits.sram_bytes),
+      quotas_(limits.quota, {.tasks = store.meta().max_tasks,
+                             .channels = store.meta().max_channels,
+                             .flows = store.meta().max_flows,
+                             .sram_bytes = limits.sram_bytes}) {}
 
 Result<std::unique_ptr<Controller>> Controller::create(SwitchStore& store, const ControllerLimits& limits) {
     std::unique_ptr<Controller> controller(new Controller(store, limits));
@@ -65,10 +77,11 @@ void Controller::reclaim_loop() {
             return;
         }
         Garbage batch = std::exchange(garbage_, {});
-        std::vector<std::pair<std::string, std::uint32_t>> tasks;
+        std::vector<Remains> tasks;
         tasks.reserve(batch.tasks.size());
         for (const std::uint64_t instance : batch.tasks) {
-            tasks.emplace_back(tasks_.at(instance).id, tasks_.at(instance).index);
+            const Task& task = tasks_.at(instance);
+            tasks.push_back({task.owner.tenant, task.id, task.pins, task.index});
         }
         lock.unlock();
         const auto done = reclaim(batch, tasks);
@@ -105,16 +118,16 @@ Result<> Controller::erase_task(std::uint32_t index) const {
 
 // No hash entry leads to any of these any more; after the barrier no program has one in hand either. May be
 // repeated.
-Result<> Controller::reclaim(const Garbage& batch,
-                             const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const {
+Result<> Controller::reclaim(const Garbage& batch, const std::vector<Remains>& tasks) const {
     ASK_TRY(store_.grace_period(), std::to_string(batch.channels.size()) + " channels, " +
                                        std::to_string(batch.flows.size()) + " flows");
     for (const std::uint32_t index : batch.flows) {
         ASK_TRY(erase_flow(index), "flow " + std::to_string(index));
     }
-    for (const auto& [id, index] : tasks) {
-        ASK_TRY(erase_task(index), "task " + id);
-        ASK_TRY(store_.remove_pins(id), "task " + id);
+    for (const Remains& task : tasks) {
+        ASK_TRY(erase_task(task.index), "task " + task.id);
+        ASK_TRY(store_.unname_pins(task.tenant, task.id), "task " + task.id);
+        ASK_TRY(store_.remove_pins(task.pins), "task " + task.id);
     }
     return {};
 }
@@ -129,9 +142,8 @@ void Controller::finish_reclaim(const Garbage& batch) {
     for (const std::uint64_t instance : batch.tasks) {
         const auto it = tasks_.find(instance);
         task_pool_.reclaim(it->second.index);
-        sram_.give_back(it->second.sram);
         store_.give_back_program(it->second.entry.program);
-        tasks_.erase(it);
+        drop_task(instance);
     }
     settled_.notify_all();
 }
@@ -164,6 +176,15 @@ SramBudget Controller::sram() const {
 }
 
 Result<ControllerReport> Controller::report() const {
+    return report_seen(nullptr);
+}
+
+Result<ControllerReport> Controller::report(const Caller& caller) const {
+    return report_seen(may_operate(caller) ? nullptr : &caller);
+}
+
+// Null: by who sees everything.
+Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
     const Guard lock(mutex_);
     ControllerReport report{.swaps = swaps_,
                             .swap_grace_periods = copy_barrier_.grace_periods(),
@@ -176,11 +197,14 @@ Result<ControllerReport> Controller::report() const {
                             .channels = {},
                             .tasks = {}};
     for (const auto& [id, channel] : channels_) {
+        if (caller != nullptr && !acts_for(*caller, id.host)) {
+            continue;
+        }
         const auto ports = attached(channel.ports);
         report.channels.push_back({id, channel.incarnation, ports.empty() ? "" : ports.front().name});
     }
     for (const auto& [instance, task] : tasks_) {
-        if (task.state == Task::State::kOpen) {
+        if (task.state == Task::State::kOpen && (caller == nullptr || may_see(*caller, task.owner))) {
             auto part = report_task(instance, task);
             ASK_PASS(part);
             report.tasks.push_back(std::move(*part));
@@ -189,13 +213,14 @@ Result<ControllerReport> Controller::report() const {
     return report;
 }
 
-Result<std::vector<TaskReport>> Controller::report_tasks(std::span<const std::uint64_t> instances) const {
+Result<std::vector<TaskReport>> Controller::report_tasks(const Caller& caller,
+                                                         std::span<const std::uint64_t> instances) const {
     const Guard lock(mutex_);
     std::vector<TaskReport> reports;
     for (const std::uint64_t instance : instances) {
-        const auto task = tasks_.find(instance);
-        if (task != tasks_.end() && task->second.state == Task::State::kOpen) {
-            auto part = report_task(instance, task->second);
+        const Task* const task = find_own(caller, instance);
+        if (task != nullptr && task->state == Task::State::kOpen) {
+            auto part = report_task(instance, *task);
             ASK_PASS(part);
             reports.push_back(std::move(*part));
         }

@@ -24,8 +24,10 @@
 #include "lib/control/switch/copy_barrier.h"
 #include "lib/control/switch/index_pool.h"
 #include "lib/control/switch/lease_clock.h"
+#include "lib/control/switch/quota.h"
 #include "lib/control/switch/sram.h"
 #include "lib/control/switch/store.h"
+#include "lib/rpc/owner.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/types.h"
 
@@ -36,6 +38,7 @@ struct ControllerLimits {
     bool allow_over_budget = false;
     std::uint32_t aggregators = 32768;  // of an AA, at most, where a task does not say
     std::chrono::seconds lease{30};
+    SwitchUse quota{};      // of one tenant, or host without one
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
 
@@ -50,7 +53,9 @@ struct TaskRequest {
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
     std::optional<ask_policy> policy;  // unset: the switch's choice
+    std::uint32_t senders = 0;         // how many flows will join; 0: not known
     std::string receiver;
+    std::uint32_t receiver_address = 0;  // where DATA goes, host order
 };
 
 struct TaskGrant {
@@ -134,36 +139,44 @@ class Controller {
         std::string port;               // that the host is behind
         std::uint32_t incarnation = 0;  // registered now
     };
-    // In place of `replaces` (0: of none). If another is registered, changes nothing and returns that one;
-    // but `incarnation` itself may be registered already.
-    Result<Registration> register_channel(const ChannelId& channel, std::uint32_t incarnation,
-                                          std::uint32_t replaces);
-    Result<> unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
-    Result<TaskGrant> open_task(const TaskRequest& request);
-    Result<> join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                       const CheckSecret& secret);
+    // Channels are for whoever acts for their host; else kDenied. In place of `replaces` (0: of none). If
+    // another is registered, changes nothing and returns that one; but `incarnation` itself may be registered
+    // already.
+    Result<Registration> register_channel(const Caller& caller, const ChannelId& channel,
+                                          std::uint32_t incarnation, std::uint32_t replaces);
+    Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
+
+    // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not.
+    Result<TaskGrant> open_task(const Caller& caller, const TaskRequest& request);
+    Result<> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                       std::uint32_t incarnation, const CheckSecret& secret);
     // Restarts the leases; returns instances that are not open.
-    std::vector<std::uint64_t> renew(std::span<const std::uint64_t> instances);
+    std::vector<std::uint64_t> renew(const Caller& caller, std::span<const std::uint64_t> instances);
     // What has been done so far for those of the instances that are open.
-    Result<std::vector<TaskReport>> report_tasks(std::span<const std::uint64_t> instances) const;
+    Result<std::vector<TaskReport>> report_tasks(const Caller& caller,
+                                                 std::span<const std::uint64_t> instances) const;
     // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
-    // nobody writes any more; close_epoch() first makes the other copy the one in use. kUnsupported: the task
-    // is in another epoch. end_fetch() fails if what was read was not, or not all the time, that epoch's
-    // copy.
-    Result<FetchSource> begin_fetch(std::uint64_t instance, std::uint64_t epoch);
-    Result<FetchSource> close_epoch(std::uint64_t instance, std::uint64_t epoch);
+    // nobody writes any more, and for operators who look; close_epoch() first makes the other copy the one in
+    // use. kUnsupported: the task is in another epoch. end_fetch() fails if what was read was not, or not all
+    // the time, that epoch's copy.
+    Result<FetchSource> begin_fetch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
+    Result<FetchSource> close_epoch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
     Result<> end_fetch(std::uint64_t instance, const FetchSource& source) const;
     // The receiver has a closed epoch's copy: returns once it is blank.
-    Result<> confirm(std::uint64_t instance, std::uint64_t epoch);
+    Result<> confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
     Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
-    // Returns once region and indices are given back; waits for a step of a swap that is under way.
-    Result<> close_task(std::uint64_t instance);
+    // Also for operators. Returns once region and indices are given back; waits for a step of a swap that is
+    // under way.
+    Result<> close_task(const Caller& caller, std::uint64_t instance);
     // For tasks that are opened from now on, and leases that are renewed; budget and barrier stay as they
     // are.
     void change_limits(const ControllerLimits& limits);
     // Closes tasks that nobody renewed. Call at least every second: leases run by these calls (LeaseClock).
     void expire_leases();
 
+    // Tasks of the caller and its tenant, channels of its hosts; of everybody to who may operate the switch.
+    Result<ControllerReport> report(const Caller& caller) const;
+    // Of everybody: for this process.
     Result<ControllerReport> report() const;
     [[nodiscard]] SramBudget sram() const;
     // One value per enum ask_counter, all CPUs together.
@@ -175,6 +188,7 @@ class Controller {
     struct Channel {
         std::uint32_t index = 0;
         std::uint32_t incarnation = 0;
+        Owner owner;
         ask_ports ports{};       // as they stand in the map
         Clock::time_point used;  // registered, or a flow joined or left
     };
@@ -186,8 +200,10 @@ class Controller {
     struct Task {
         enum class State { kOpening, kOpen, kClosing };
         State state = State::kOpening;
-        std::string id;
+        std::string id;  // of its tenant's
+        std::string pins;
         std::string receiver;
+        Owner owner;
         std::uint32_t index = 0;
         ask_task entry{};        // as it stands in the map, but for swap and copy
         std::uint64_t sram = 0;  // bytes taken from the budget
@@ -211,7 +227,7 @@ class Controller {
     // Adoption (controller_adopt.cpp).
     Result<> rebuild();
     Result<> adopt_tasks();
-    Result<bool> adopt_task_meta(const std::string& id);
+    Result<bool> adopt_task_meta(const std::string& pins);
     Result<bool> adopt_task_memory(Task& task) const;
     Result<bool> adopt_own_map(const Task& task, TaskPin pin, const MapPlaces& used, OwnMapPtr& map) const;
     Result<> adopt_channels();
@@ -224,15 +240,19 @@ class Controller {
                            const ask_ports& ports) const;
     [[nodiscard]] std::vector<AttachedPort> attached(const ask_ports& ports) const;
     Result<> drop_channel(const ChannelId& channel);
+    void add_channel(const ChannelId& id, Channel channel);
+    Result<> check_room_for_channel(const Owner& owner);
+    Result<> check_room_for_flow(const Task& task);
+    void add_flow(const FlowKey& key, const Flow& flow);
     Result<> cut_flows_of_channel(const ChannelId& channel);
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
     void evict_idle_channel();
-    void evict_cut_flow();
+    void evict_cut_flow(const Owner* of = nullptr);
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
-    Result<bool> is_joined(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                           const ask_check_key& key) const;
+    Result<bool> is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                           std::uint32_t incarnation, const ask_check_key& key) const;
     Result<ask_flow_stats> flow_stats(std::uint32_t index) const;
 
     // Tasks (controller_tasks.cpp).
@@ -243,16 +263,23 @@ class Controller {
         std::string no_region_reason;
     };
     [[nodiscard]] ask_policy choose_policy(const TaskRequest& request) const;
-    [[nodiscard]] Result<> check_region(const TaskRequest& request, const Plan& plan) const;
-    [[nodiscard]] std::uint32_t choose_aggregators(const TaskRequest& request, ask_policy policy) const;
-    Result<Plan> plan_region(const TaskRequest& request) const;
-    Result<std::optional<TaskGrant>> find_open(Lock& lock, const TaskRequest& request);
+    [[nodiscard]] bool has_room_to_replace(const Owner& owner, const TaskRequest& request,
+                                           const Plan& plan) const;
+    [[nodiscard]] Result<> check_region(const Owner& owner, const TaskRequest& request,
+                                        const Plan& plan) const;
+    [[nodiscard]] std::uint32_t choose_aggregators(const Owner& owner, const TaskRequest& request,
+                                                   ask_policy policy) const;
+    Result<Plan> plan_region(const Owner& owner, const TaskRequest& request) const;
+    Result<std::optional<TaskGrant>> find_open(Lock& lock, const Caller& caller, const TaskRequest& request);
+    [[nodiscard]] const Task* find_own(const Caller& caller, std::uint64_t instance) const;
     Result<> build_task(std::uint64_t instance, Task& task) const;
     Result<> build_region(Task& task) const;
     Result<> build_heats(Task& task) const;
     static std::uint64_t sram_of(const ask_task& entry);
     static std::uint64_t sram_of_flow(const ask_task& entry);
     static TaskGrant grant_of(const Task& task);
+    void set_sram(Task& task, std::uint64_t bytes);
+    void drop_task(std::uint64_t instance);
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
 
@@ -260,7 +287,9 @@ class Controller {
     [[nodiscard]] std::uint64_t load_swap(const Task& task) const;
     void store_swap(const Task& task, std::uint64_t word) const;
     void flip(const Task& task, std::uint64_t epoch) const;
-    Result<Task*> find_settled(Lock& lock, std::uint64_t instance);
+    enum class Whose : std::uint8_t { kOwn, kAnybodysForOperators };
+    Result<Task*> find_settled(Lock& lock, const Caller& caller, std::uint64_t instance,
+                               Whose whose = Whose::kOwn);
     void end_step(Task& task);
     Result<> map_region(Task& task) const;
     Result<FetchSource> source_of(Task& task, std::uint64_t epoch) const;
@@ -277,14 +306,20 @@ class Controller {
     std::optional<std::uint32_t> take(Lock& lock, IndexPool& pool);
 
     [[nodiscard]] LeaseClock::Time lease_now() const { return lease_clock_.now(Clock::now()); }
+    Result<ControllerReport> report_seen(const Caller* caller) const;
     Result<TaskReport> report_task(std::uint64_t instance, const Task& task) const;
 
     // The reclaimer's thread (controller.cpp).
     void reclaim_loop();
     Result<> erase_flow(std::uint32_t index) const;
     Result<> erase_task(std::uint32_t index) const;
-    Result<> reclaim(const Garbage& batch,
-                     const std::vector<std::pair<std::string, std::uint32_t>>& tasks) const;
+    struct Remains {
+        std::string tenant;
+        std::string id;
+        std::string pins;
+        std::uint32_t index = 0;
+    };
+    Result<> reclaim(const Garbage& batch, const std::vector<Remains>& tasks) const;
     void finish_reclaim(const Garbage& batch);
 
     SwitchStore& store_;
@@ -298,6 +333,7 @@ class Controller {
     IndexPool flow_pool_;
     IndexPool task_pool_;
     SramBudget sram_;
+    Quotas quotas_;
     std::map<ChannelId, Channel> channels_;
     std::map<FlowKey, Flow> flows_;
     LeaseClock lease_clock_;

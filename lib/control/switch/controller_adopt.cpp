@@ -9,6 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
 
 namespace ask {
@@ -43,29 +44,38 @@ Result<> Controller::rebuild() {
 }
 
 Result<> Controller::adopt_tasks() {
-    const auto ids = store_.pinned_tasks();
-    ASK_PASS(ids);
-    for (const std::string& id : *ids) {
-        const auto whole = adopt_task_meta(id);
-        ASK_TRY(whole, "task " + id);
+    const auto all = store_.pinned_tasks();
+    ASK_PASS(all);
+    for (const std::string& pins : *all) {
+        const auto whole = adopt_task_meta(pins);
+        ASK_TRY(whole, "task " + pins);
         if (!*whole) {
-            spdlog::warn("task {}: half made, or half removed; what is left of it is removed", id);
-            ASK_TRY(store_.remove_pins(id), "task " + id);
+            spdlog::warn("task {}: half made, or half removed; what is left of it is removed", pins);
+            ASK_TRY(store_.remove_pins(pins), "task " + pins);
         }
+    }
+    // Whatever a predecessor left of them.
+    ASK_PASS(store_.unname_all());
+    for (const auto& [instance, task] : tasks_) {
+        ASK_TRY(store_.name_pins(task.owner.tenant, task.id, task.pins), "task " + task.id);
     }
     return {};
 }
 
-// False: there is no whole task of this id.
-Result<bool> Controller::adopt_task_meta(const std::string& id) {
-    auto map = store_.open_pin(id, TaskPin::kMeta);
+// False: there is no whole task of these pins.
+Result<bool> Controller::adopt_task_meta(const std::string& pins) {
+    auto map = store_.open_pin(pins, TaskPin::kMeta);
     if (!map.ok()) {
         return map.error().code() == Errc::kUnknown ? Result<bool>(false)
                                                     : Result<bool>(std::move(map).error());
     }
     const auto meta = store_.read_meta(**map);
     ASK_PASS(meta);
-    if (!*meta || text_of((*meta)->id) != id || (*meta)->index >= task_pool_.size()) {
+    if (!*meta || pins_of(be64toh((*meta)->instance)) != pins || (*meta)->index >= task_pool_.size()) {
+        return false;
+    }
+    const std::string tenant = text_of((*meta)->tenant);
+    if (!is_pin_name(text_of((*meta)->id)) || (!tenant.empty() && !is_pin_name(tenant))) {
         return false;
     }
     const auto entry = store_.tasks().find((*meta)->index);
@@ -75,8 +85,10 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     }
     Task task;
     task.state = Task::State::kOpen;
-    task.id = id;
+    task.id = text_of((*meta)->id);
+    task.pins = pins;
     task.receiver = text_of((*meta)->receiver);
+    task.owner = {tenant, ntohl((*meta)->owner)};
     task.index = (*meta)->index;
     task.entry = **entry;
     auto pinned = adopt_task_memory(task);
@@ -86,8 +98,8 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
     if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
-    task.sram = sram_of(task.entry);
-    sram_.take(task.sram);
+    quotas_.take(task.owner, {.tasks = 1});
+    set_sram(task, sram_of(task.entry));
     task.expires = lease_now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
     return true;
@@ -96,7 +108,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& id) {
 // False: the pin is missing, or is not that of the map that programs use for the task.
 Result<bool> Controller::adopt_own_map(const Task& task, TaskPin pin, const MapPlaces& used,
                                        OwnMapPtr& map) const {
-    auto opened = store_.open_pin(task.id, pin);
+    auto opened = store_.open_pin(task.pins, pin);
     if (!opened.ok()) {
         return opened.error().code() == Errc::kUnknown ? Result<bool>(false)
                                                        : Result<bool>(std::move(opened).error());
@@ -145,9 +157,10 @@ Result<> Controller::adopt_channels() {
             ASK_PASS(store_.channel_ids().erase(key));
             continue;
         }
-        channels_[{ntohl(key.host), ntohs(key.port)}] = {**index, ntohl((*entry)->incarnation),
-                                                         (*entry)->ports, Clock::now()};
-        sram_.take(channel_bytes());
+        // Of which tenant is not pinned: until it is registered anew, it counts for its host alone.
+        add_channel(
+            {ntohl(key.host), ntohs(key.port)},
+            {**index, ntohl((*entry)->incarnation), {{}, ntohl(key.host)}, (*entry)->ports, Clock::now()});
     }
     return {};
 }
@@ -171,8 +184,7 @@ Result<> Controller::adopt_flows() {
             ASK_PASS(store_.flow_ids().erase(key));
             continue;
         }
-        flows_[{be64toh(key.task), channel}] = {**index, sram_of_flow(task->second.entry)};
-        sram_.take(sram_of_flow(task->second.entry));
+        add_flow({be64toh(key.task), channel}, {**index, sram_of_flow(task->second.entry)});
     }
     return {};
 }

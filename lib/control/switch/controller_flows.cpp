@@ -36,8 +36,7 @@ ask_flow_id flow_key(std::uint64_t instance, const ChannelId& channel) {
 }
 
 Result<> check_channel(const ChannelId& channel, std::uint32_t incarnation) {
-    const std::uint32_t first = channel.host >> 24U;
-    if (first == 0 || first == 127 || first >= 224) {
+    if (!is_host_address(channel.host)) {
         return Error(Errc::kInput, channel_name(channel) + ": its address is no host's");
     }
     if (channel.port < ASK_CHANNEL_PORT_BASE ||
@@ -50,6 +49,14 @@ Result<> check_channel(const ChannelId& channel, std::uint32_t incarnation) {
         return Error(Errc::kInput, channel_name(channel) + ": incarnation 0 is none");
     }
     return {};
+}
+
+Result<> check_own_channel(const Caller& caller, const ChannelId& channel) {
+    if (acts_for(caller, channel.host)) {
+        return {};
+    }
+    return Error(Errc::kDenied,
+                 channel_name(channel) + " is for its own host to register, not for " + describe(caller));
 }
 
 std::string hex(std::uint32_t value) {
@@ -93,10 +100,11 @@ Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel
     return {};
 }
 
-Result<Controller::Registration> Controller::register_channel(const ChannelId& channel,
+Result<Controller::Registration> Controller::register_channel(const Caller& caller, const ChannelId& channel,
                                                               std::uint32_t incarnation,
                                                               std::uint32_t replaces) {
     ASK_PASS(check_channel(channel, incarnation));
+    ASK_PASS(check_own_channel(caller, channel));
     const auto port = store_.route_to(channel.host);
     ASK_TRY(port, "register " + channel_name(channel));
 
@@ -119,6 +127,11 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
     if (*registered) {
         return **registered;
     }
+    const Owner owner{caller.tenant, channel.host};
+    const auto room = [&] {
+        return channels_.contains(channel) ? Result<>() : check_room_for_channel(owner);
+    };
+    ASK_TRY(room(), "register " + channel_name(channel));
     if (!channel_pool_.has_free() && !channel_pool_.has_retired()) {
         evict_idle_channel();
     }
@@ -129,9 +142,10 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
     }
     // take() may have let another request in.
     registered = settled();
-    auto written = !registered.ok() || *registered
-                       ? Result<>()
-                       : write_channel(*index, channel, incarnation, ports_of(*port));
+    auto written = !registered.ok() || *registered ? Result<>() : room();
+    if (written.ok() && registered.ok() && !*registered) {
+        written = write_channel(*index, channel, incarnation, ports_of(*port));
+    }
     if (written.ok() && registered.ok() && !*registered) {
         written = drop_channel(channel);
     }
@@ -146,14 +160,15 @@ Result<Controller::Registration> Controller::register_channel(const ChannelId& c
         ASK_PASS(registered);
         return **registered;
     }
-    channels_[channel] = {*index, incarnation, ports_of(*port), Clock::now()};
-    sram_.take(channel_bytes());
+    add_channel(channel, {*index, incarnation, owner, ports_of(*port), Clock::now()});
     spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
                  port->name);
     return Registration{port->name, incarnation};
 }
 
-Result<> Controller::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
+Result<> Controller::unregister_channel(const Caller& caller, const ChannelId& channel,
+                                        std::uint32_t incarnation) {
+    ASK_PASS(check_own_channel(caller, channel));
     const Guard lock(mutex_);
     const auto it = channels_.find(channel);
     if (it == channels_.end() || it->second.incarnation != incarnation) {
@@ -162,6 +177,46 @@ Result<> Controller::unregister_channel(const ChannelId& channel, std::uint32_t 
     ASK_PASS(drop_channel(channel));
     spdlog::info("{} unregistered", channel_name(channel));
     return {};
+}
+
+void Controller::add_channel(const ChannelId& id, Channel channel) {
+    sram_.take(channel_bytes());
+    quotas_.take(channel.owner, {.channels = 1, .sram_bytes = channel_bytes()});
+    channels_[id] = std::move(channel);
+}
+
+// Of the SRAM that is free, and of what its owner may have.
+Result<> Controller::check_room_for_channel(const Owner& owner) {
+    if (limits_.allow_over_budget) {
+        return quotas_.check(owner, {.channels = 1});
+    }
+    ASK_PASS(quotas_.check(owner, {.channels = 1, .sram_bytes = channel_bytes()}));
+    if (sram_.left() < channel_bytes()) {
+        evict_idle_channel();
+    }
+    return sram_.check_bytes("a channel", channel_bytes());
+}
+
+// The same of a flow of the task.
+Result<> Controller::check_room_for_flow(const Task& task) {
+    const std::uint64_t bytes = sram_of_flow(task.entry);
+    if (!quotas_.check(task.owner, {.flows = 1, .sram_bytes = bytes}).ok()) {
+        evict_cut_flow(&task.owner);
+    }
+    if (limits_.allow_over_budget) {
+        return quotas_.check(task.owner, {.flows = 1});
+    }
+    ASK_PASS(quotas_.check(task.owner, {.flows = 1, .sram_bytes = bytes}));
+    if (sram_.left() < bytes) {
+        evict_cut_flow();
+    }
+    return sram_.check_bytes("what packets of a flow carry", bytes);
+}
+
+void Controller::add_flow(const FlowKey& key, const Flow& flow) {
+    sram_.take(flow.sram);
+    quotas_.take(tasks_.at(key.first).owner, {.flows = 1, .sram_bytes = flow.sram});
+    flows_[key] = flow;
 }
 
 // Nothing leads to the channel afterwards. Fine if it is not registered.
@@ -174,6 +229,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
     ASK_TRY(store_.channel_ids().erase(channel_key(channel)), channel_name(channel));
     channel_pool_.retire(it->second.index);
     sram_.give_back(channel_bytes());
+    quotas_.give_back(it->second.owner, {.channels = 1, .sram_bytes = channel_bytes()});
     garbage_.channels.push_back(it->second.index);
     channels_.erase(it);
     work_.notify_all();
@@ -185,6 +241,7 @@ Result<> Controller::drop_flow(const FlowKey& key) {
     ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
     flow_pool_.retire(it->second.index);
     sram_.give_back(it->second.sram);
+    quotas_.give_back(tasks_.at(key.first).owner, {.flows = 1, .sram_bytes = it->second.sram});
     garbage_.flows.push_back(it->second.index);
     flows_.erase(it);
     if (const auto channel = channels_.find(key.second); channel != channels_.end()) {
@@ -244,8 +301,10 @@ void Controller::evict_idle_channel() {
 }
 
 // What flows counted whose channels are gone is worth less than another flow.
-void Controller::evict_cut_flow() {
-    const auto cut = std::ranges::find_if(flows_, [](const auto& item) { return item.second.cut; });
+void Controller::evict_cut_flow(const Owner* of) {
+    const auto cut = std::ranges::find_if(flows_, [&](const auto& item) {
+        return item.second.cut && (of == nullptr || tasks_.at(item.first.first).owner == *of);
+    });
     if (cut == flows_.end()) {
         return;
     }
@@ -255,10 +314,10 @@ void Controller::evict_cut_flow() {
 }
 
 // True: joined under this key already. False: may join. An error says why it may not.
-Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& channel,
+Result<bool> Controller::is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
                                    std::uint32_t incarnation, const ask_check_key& key) const {
-    const auto task = tasks_.find(instance);
-    if (task == tasks_.end() || task->second.state != Task::State::kOpen) {
+    const Task* const task = find_own(caller, instance);
+    if (task == nullptr || task->state != Task::State::kOpen) {
         return Error(Errc::kUnknown,
                      "no task with instance " + std::to_string(instance) + " is open on this switch");
     }
@@ -279,7 +338,7 @@ Result<bool> Controller::is_joined(std::uint64_t instance, const ChannelId& chan
     ASK_TRY(entry, channel_name(channel));
     if (!*entry || std::memcmp(&(*entry)->key, &key, sizeof(key)) != 0) {
         return Error(Errc::kExists,
-                     channel_name(channel) + " has joined task " + task->second.id + " under another secret");
+                     channel_name(channel) + " has joined task " + task->id + " under another secret");
     }
     return true;
 }
@@ -337,21 +396,24 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     ASK_TRY(store_.flows().set(flow.index, entry), "join");
     ASK_TRY(store_.flow_stats().zero(flow.index), "join");
     ASK_TRY(store_.flow_ids().set(flow_key(key.first, key.second), flow.index), "join");
-    flows_[key] = flow;
-    sram_.take(flow.sram);
+    add_flow(key, flow);
     return {};
 }
 
-Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                               const CheckSecret& secret) {
+Result<> Controller::join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                               std::uint32_t incarnation, const CheckSecret& secret) {
     ask_flow entry{};
     const __u64 words[] = {secret[0], secret[1]};
     ask_check_expand(static_cast<const __u64*>(words), &entry.key);
     Lock lock(mutex_);
-    auto joined = is_joined(instance, channel, incarnation, entry.key);
+    auto joined = is_joined(caller, instance, channel, incarnation, entry.key);
     if (!joined.ok() || *joined) {
         return joined.ok() ? Result<>() : Result<>(std::move(joined).error());
     }
+    const auto room = [&] {
+        return flows_.contains({instance, channel}) ? Result<>() : check_room_for_flow(tasks_.at(instance));
+    };
+    ASK_TRY(room(), "join task " + tasks_.at(instance).id);
     if (!flow_pool_.has_free() && !flow_pool_.has_retired()) {
         evict_cut_flow();
     }
@@ -364,9 +426,10 @@ Result<> Controller::join_flow(std::uint64_t instance, const ChannelId& channel,
         const auto carried = make_room_to_carry(lock, instance, *index);
         ASK_PASS(carried);
         // take() and the line above may have let another request in.
-        auto again = is_joined(instance, channel, incarnation, entry.key);
+        auto again = is_joined(caller, instance, channel, incarnation, entry.key);
         ASK_TRY(again, "join");
         if (!*again) {
+            ASK_TRY(room(), "join");
             ASK_PASS(write_flow({instance, channel}, {*index, *carried}, entry));
         }
         return !*again;

@@ -33,8 +33,13 @@ void Controller::flip(const Task& task, std::uint64_t epoch) const {
 
 // The open task of the instance, once no other thread is in the middle of a step of its swap. The caller
 // holds the lock again when this returns, and sets `swapping` if it is going to let go of it.
-Result<Controller::Task*> Controller::find_settled(Lock& lock, std::uint64_t instance) {
-    const auto find = [&] { return tasks_.find(instance); };
+Result<Controller::Task*> Controller::find_settled(Lock& lock, const Caller& caller, std::uint64_t instance,
+                                                   Whose whose) {
+    const bool any = whose == Whose::kAnybodysForOperators && caller.role_operator;
+    // Nobody waits for what is not his.
+    const auto find = [&] {
+        return any || find_own(caller, instance) != nullptr ? tasks_.find(instance) : tasks_.end();
+    };
     const bool settled =
         wait_settled(lock, [&] { return find() == tasks_.end() || !find()->second.swapping; });
     const auto it = find();
@@ -45,7 +50,9 @@ Result<Controller::Task*> Controller::find_settled(Lock& lock, std::uint64_t ins
     if (!settled) {
         return Error(Errc::kUnavailable, "task " + it->second.id + " is in the middle of a swap: try again");
     }
-    it->second.expires = lease_now() + limits_.lease;
+    if (owns(caller, it->second.owner)) {
+        it->second.expires = lease_now() + limits_.lease;
+    }
     return &it->second;
 }
 
@@ -84,9 +91,10 @@ Result<FetchSource> Controller::source_of(Task& task, std::uint64_t epoch) const
     return source;
 }
 
-Result<FetchSource> Controller::begin_fetch(std::uint64_t instance, std::uint64_t epoch) {
+Result<FetchSource> Controller::begin_fetch(const Caller& caller, std::uint64_t instance,
+                                            std::uint64_t epoch) {
     Lock lock(mutex_);
-    const auto task = find_settled(lock, instance);
+    const auto task = find_settled(lock, caller, instance, Whose::kAnybodysForOperators);
     ASK_PASS(task);
     const std::uint64_t word = load_swap(**task);
     if (word != ASK_SWAP_WORD(epoch, ASK_SWAP_BLANK)) {
@@ -95,9 +103,10 @@ Result<FetchSource> Controller::begin_fetch(std::uint64_t instance, std::uint64_
     return source_of(**task, epoch);
 }
 
-Result<FetchSource> Controller::close_epoch(std::uint64_t instance, std::uint64_t epoch) {
+Result<FetchSource> Controller::close_epoch(const Caller& caller, std::uint64_t instance,
+                                            std::uint64_t epoch) {
     Lock lock(mutex_);
-    const auto found = find_settled(lock, instance);
+    const auto found = find_settled(lock, caller, instance);
     ASK_PASS(found);
     Task& task = **found;
     if (task.entry.copies != 2) {
@@ -149,9 +158,9 @@ void Controller::blank(const Task& task, std::uint64_t epoch) const {
     }
 }
 
-Result<> Controller::confirm(std::uint64_t instance, std::uint64_t epoch) {
+Result<> Controller::confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch) {
     Lock lock(mutex_);
-    const auto found = find_settled(lock, instance);
+    const auto found = find_settled(lock, caller, instance);
     ASK_PASS(found);
     Task& task = **found;
     const std::uint64_t word = load_swap(task);

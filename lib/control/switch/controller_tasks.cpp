@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tasks of the controller: regions, leases, fetching.
+#include <arpa/inet.h>
 #include <endian.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
@@ -34,6 +36,10 @@ Result<> check_request(const TaskRequest& request) {
     }
     if (const auto valid = validate(request.geometry); !valid.ok()) {
         return Error(Errc::kInput, "task " + request.id + ": " + valid.error().text());
+    }
+    if (!is_host_address(request.receiver_address)) {
+        return Error(Errc::kInput, "task " + request.id + ": its receiver's address " +
+                                       format_ipv4(request.receiver_address) + " is no host's");
     }
     if (request.copies > 2) {
         return Error(Errc::kInput, "task " + request.id + ": a region has 1 or 2 copies, not " +
@@ -60,7 +66,8 @@ std::uint32_t words_of(const ask_task& entry) {
 
 bool same_request(const ask_task& entry, const TaskRequest& request) {
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
-    return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op);
+    return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op) &&
+           entry.receiver == htonl(request.receiver_address);
 }
 
 std::uint64_t heats_of(const TaskRequest& request, std::uint32_t aggregators, ask_policy policy) {
@@ -96,7 +103,7 @@ TaskGrant Controller::grant_of(const Task& task) {
             .policy = static_cast<ask_policy>(task.entry.policy)};
 }
 
-Result<> Controller::check_region(const TaskRequest& request, const Plan& plan) const {
+Result<> Controller::check_region(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
     const std::uint32_t sets = store_.meta().memory == ASK_MEMORY_PIPELINES ? store_.meta().possible_cpus : 1;
     constexpr Wide kMaxWords = Wide{1} << 31;  // indices into a region are 32-bit numbers
     if (Wide{sets} * request.geometry.aas() * plan.aggregators > kMaxWords) {
@@ -105,12 +112,15 @@ Result<> Controller::check_region(const TaskRequest& request, const Plan& plan) 
     if (limits_.allow_over_budget) {
         return {};
     }
-    return sram_.check(request.geometry, plan.aggregators, heats_of(request, plan.aggregators, plan.policy));
+    const std::uint64_t heats = heats_of(request, plan.aggregators, plan.policy);
+    ASK_PASS(sram_.check(request.geometry, plan.aggregators, heats));
+    return quotas_.check(owner, {.sram_bytes = region_bytes(request.geometry, plan.aggregators) + heats});
 }
 
 // As many as the task insists on. Else at most its wish, or the default, halved until it is no more than its
 // part of what is free: somebody else will come. If nothing is small enough for that, the least there is.
-std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_policy policy) const {
+std::uint32_t Controller::choose_aggregators(const Owner& owner, const TaskRequest& request,
+                                             ask_policy policy) const {
     const Geometry& geometry = request.geometry;
     const auto whole_copies = [&](std::uint32_t aggregators) {
         return std::max(aggregators - aggregators % request.copies, request.copies);
@@ -120,7 +130,8 @@ std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_pol
     if ((!by_default && !request.may_shrink) || limits_.allow_over_budget) {
         return wish;
     }
-    const std::uint64_t part = sram_.left() / (by_default ? kDefaultPart : kPlannedPart);
+    const std::uint64_t part =
+        std::min(sram_.left(), quotas_.sram_left(owner)) / (by_default ? kDefaultPart : kPlannedPart);
     const auto small_enough = [&](std::uint32_t aggregators) {
         const std::uint64_t heats = heats_of(request, aggregators, policy);
         return region_bytes(geometry, aggregators) + heats <= part &&
@@ -134,7 +145,16 @@ std::uint32_t Controller::choose_aggregators(const TaskRequest& request, ask_pol
     return aggregators;
 }
 
-Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) const {
+// Whether what the packets of all its flows carry fits beside the region: else the last ones could not join.
+bool Controller::has_room_to_replace(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
+    const std::uint64_t flows = std::max<std::uint64_t>(request.senders, 1);
+    const std::uint64_t wanted = region_bytes(request.geometry, plan.aggregators) +
+                                 heats_of(request, plan.aggregators, plan.policy) +
+                                 flows * (carried_bytes(request.geometry) + channel_bytes());
+    return limits_.allow_over_budget || wanted <= std::min(sram_.left(), quotas_.sram_left(owner));
+}
+
+Result<Controller::Plan> Controller::plan_region(const Owner& owner, const TaskRequest& request) const {
     Plan plan;
     if (request.copies == 0) {
         if (request.require_region) {
@@ -144,9 +164,13 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
         return plan;
     }
     plan.policy = choose_policy(request);
-    plan.aggregators = choose_aggregators(request, plan.policy);
+    plan.aggregators = choose_aggregators(owner, request, plan.policy);
     plan.copies = request.copies;
-    auto fits = check_region(request, plan);
+    if (!request.policy && plan.policy == ASK_POLICY_REPLACE && !has_room_to_replace(owner, request, plan)) {
+        plan.policy = ASK_POLICY_FIRST_COME;
+        plan.aggregators = choose_aggregators(owner, request, plan.policy);
+    }
+    auto fits = check_region(owner, request, plan);
     if (fits.ok()) {
         return plan;
     }
@@ -156,11 +180,19 @@ Result<Controller::Plan> Controller::plan_region(const TaskRequest& request) con
     return Plan{.no_region_reason = fits.error().text()};
 }
 
+// Null also if it is another's: who asks is to learn nothing of it.
+const Controller::Task* Controller::find_own(const Caller& caller, std::uint64_t instance) const {
+    const auto it = tasks_.find(instance);
+    return it == tasks_.end() || !owns(caller, it->second.owner) ? nullptr : &it->second;
+}
+
 // The grant, if the instance is open. Nothing: neither instance nor id is in use. Waits for tasks on their
 // way in or out.
-Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskRequest& request) {
+Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller& caller,
+                                                       const TaskRequest& request) {
     const auto conflicts = [&](const auto& item) {
-        return item.first == request.instance || item.second.id == request.id;
+        return item.first == request.instance ||
+               (item.second.id == request.id && item.second.owner.tenant == caller.tenant);
     };
     const auto find = [&] { return std::ranges::find_if(tasks_, conflicts); };
     const bool settled = wait_settled(
@@ -174,6 +206,10 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskReq
         return std::optional<TaskGrant>();
     }
     const auto& [instance, task] = *it;
+    if (instance == request.instance && !owns(caller, task.owner)) {
+        return Error(Errc::kExists, "task " + request.id + ": instance " + std::to_string(instance) +
+                                        " cannot be had: draw another");
+    }
     if (instance != request.instance) {
         return Error(Errc::kExists, "task id " + request.id + " is in use on this switch by receiver " +
                                         task.receiver + " (instance " + std::to_string(instance) +
@@ -188,20 +224,26 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const TaskReq
     return std::optional<TaskGrant>(grant_of(task));
 }
 
-Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
+Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest& request) {
     ASK_PASS(check_request(request));
+    auto owner = owner_for(caller, request.receiver);
+    ASK_TRY(owner, "task " + request.id);
     Lock lock(mutex_);
-    auto open = find_open(lock, request);
+    auto open = find_open(lock, caller, request);
     ASK_PASS(open);
     if (*open) {
         return **open;
     }
+    ASK_TRY(quotas_.check(*owner, {.tasks = 1}), "task " + request.id);
     // Before anything that lets go of the lock: a second request for the same id or instance finds this one.
     Task& task = tasks_[request.instance];
     task.id = request.id;
+    task.pins = pins_of(request.instance);
     task.receiver = request.receiver;
+    task.owner = *std::move(owner);
+    quotas_.take(task.owner, {.tasks = 1});
     const auto undo = [&](Error error) {
-        tasks_.erase(request.instance);
+        drop_task(request.instance);
         settled_.notify_all();
         return error;
     };
@@ -210,7 +252,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
         return undo(Error(Errc::kLimit, "all " + std::to_string(task_pool_.size()) +
                                             " tasks of the switch are in use: raise its max_tasks"));
     }
-    auto plan = plan_region(request);
+    auto plan = plan_region(task.owner, request);
     if (!plan.ok()) {
         task_pool_.put_back(*index);
         return undo(std::move(plan).error());
@@ -226,9 +268,9 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     task.entry.m = request.geometry.m;
     task.entry.rows = request.geometry.rows;
     task.entry.op = static_cast<std::uint8_t>(request.op);
+    task.entry.receiver = htonl(request.receiver_address);
     task.entry.policy = static_cast<std::uint8_t>(plan->policy);
-    task.sram = sram_of(task.entry);
-    sram_.take(task.sram);
+    set_sram(task, sram_of(task.entry));
 
     lock.unlock();
     auto built = build_task(request.instance, task);
@@ -238,9 +280,7 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
         return built.ok() ? Error(Errc::kLimit, "task " + request.id + ": " + task.no_region_reason)
                           : std::move(built).error().with_context("task " + request.id);
     }
-    sram_.give_back(task.sram);
-    task.sram = sram_of(task.entry);
-    sram_.take(task.sram);
+    set_sram(task, sram_of(task.entry));
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     settled_.notify_all();
@@ -259,6 +299,21 @@ Result<TaskGrant> Controller::open_task(const TaskRequest& request) {
     return grant_of(task);
 }
 
+void Controller::set_sram(Task& task, std::uint64_t bytes) {
+    sram_.give_back(task.sram);
+    quotas_.give_back(task.owner, {.sram_bytes = task.sram});
+    task.sram = bytes;
+    sram_.take(bytes);
+    quotas_.take(task.owner, {.sram_bytes = bytes});
+}
+
+void Controller::drop_task(std::uint64_t instance) {
+    Task& task = tasks_.at(instance);
+    set_sram(task, 0);
+    quotas_.give_back(task.owner, {.tasks = 1});
+    tasks_.erase(instance);
+}
+
 // The region's map, pinned. Without memory for it the task goes without.
 Result<> Controller::build_region(Task& task) const {
     auto region = store_.create_region(task.entry.program, words_of(task.entry));
@@ -271,7 +326,7 @@ Result<> Controller::build_region(Task& task) const {
     }
     ASK_PASS(region);
     task.region = std::move(*region);
-    return store_.pin(task.id, TaskPin::kRegion, *task.region);
+    return store_.pin(task.pins, TaskPin::kRegion, *task.region);
 }
 
 // The heats' map, pinned. Without memory for it first come keeps the aggregators.
@@ -287,13 +342,13 @@ Result<> Controller::build_heats(Task& task) const {
     ASK_PASS(heats);
     task.heats = std::move(*heats);
     ASK_TRY(store_.heats().put(task.index, *task.heats), "heats");
-    return store_.pin(task.id, TaskPin::kHeats, *task.heats);
+    return store_.pin(task.pins, TaskPin::kHeats, *task.heats);
 }
 
-// Everything of the task in kernel and pins, meta last. Without the lock: inserting a region waits for a
-// grace period, and nobody else touches a task in kOpening.
+// Everything of the task in kernel and pins, meta last. Without the lock: inserting a region
+// waits for a grace period, and nobody else touches a task in kOpening.
 Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
-    ASK_PASS(store_.make_pins(task.id));
+    ASK_PASS(store_.make_pins(task.pins));
     if (task.entry.copies > 0) {
         task.entry.program = store_.take_program(words_of(task.entry));
     }
@@ -315,20 +370,23 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     meta.region_aggregators = task.entry.aggregators * task.entry.copies;
     copy_text(task.id, meta.id);
     copy_text(task.receiver, meta.receiver);
+    meta.owner = htonl(task.owner.host);
+    copy_text(task.owner.tenant, meta.tenant);
     const auto map = store_.create_meta(meta);
     ASK_PASS(map);
-    return store_.pin(task.id, TaskPin::kMeta, **map);
+    ASK_PASS(store_.name_pins(task.owner.tenant, task.id, task.pins));
+    return store_.pin(task.pins, TaskPin::kMeta, **map);
 }
 
-std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> instances) {
+std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<const std::uint64_t> instances) {
     const Guard lock(mutex_);
     std::vector<std::uint64_t> unknown;
     for (const std::uint64_t instance : instances) {
-        const auto it = tasks_.find(instance);
-        if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
+        const Task* const task = find_own(caller, instance);
+        if (task == nullptr || task->state != Task::State::kOpen) {
             unknown.push_back(instance);
         } else {
-            it->second.expires = lease_now() + limits_.lease;
+            tasks_.at(instance).expires = lease_now() + limits_.lease;
         }
     }
     return unknown;
@@ -337,7 +395,7 @@ std::vector<std::uint64_t> Controller::renew(std::span<const std::uint64_t> inst
 // Under the lock. Afterwards nothing leads to the task; the reclaimer does the rest, or a successor.
 Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
     ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
-    ASK_TRY(store_.unpin(task.id, TaskPin::kMeta), "task " + task.id);
+    ASK_TRY(store_.unpin(task.pins, TaskPin::kMeta), "task " + task.id);
     retire_task(instance, task);
     return {};
 }
@@ -349,9 +407,12 @@ void Controller::retire_task(std::uint64_t instance, Task& task) {
     work_.notify_all();
 }
 
-Result<> Controller::close_task(std::uint64_t instance) {
+Result<> Controller::close_task(const Caller& caller, std::uint64_t instance) {
     Lock lock(mutex_);
-    const auto find = [&] { return tasks_.find(instance); };
+    const auto find = [&] {
+        const bool may = caller.role_operator || find_own(caller, instance) != nullptr;
+        return may ? tasks_.find(instance) : tasks_.end();
+    };
     wait_settled(lock,
                  [&] { return find() == tasks_.end() || find()->second.state != Task::State::kOpening; });
     if (find() == tasks_.end()) {
@@ -381,6 +442,8 @@ void Controller::change_limits(const ControllerLimits& limits) {
     limits_.allow_over_budget = limits.allow_over_budget;
     limits_.aggregators = limits.aggregators;
     limits_.lease = limits.lease;
+    limits_.quota = limits.quota;
+    quotas_.set_limits(limits.quota);
 }
 
 void Controller::expire_leases() {

@@ -29,11 +29,11 @@ Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size
 
 }  // namespace
 
-Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const FetchRequest& request,
-                                           std::size_t chunk_bytes,
+Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const Caller& caller,
+                                           const FetchRequest& request, std::size_t chunk_bytes,
                                            const std::function<bool(std::string entries)>& write) {
-    const auto source = request.close ? controller.close_epoch(request.instance, request.epoch)
-                                      : controller.begin_fetch(request.instance, request.epoch);
+    const auto source = request.close ? controller.close_epoch(caller, request.instance, request.epoch)
+                                      : controller.begin_fetch(caller, request.instance, request.epoch);
     ASK_PASS(source);
     auto streamed = stream(*source, chunk_bytes, write);
     if (streamed.ok() && !*streamed) {

@@ -31,8 +31,8 @@ struct FetchEnd {
 // Hands the copy's entries (lib/tuples/fetch_codec.h) to `write`, at most `chunk_bytes` at a time and no
 // empty piece; false from it: nobody reads any more, and nothing comes back. What was written is nothing
 // unless an end comes back. kAborted: the task went on meanwhile.
-Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const FetchRequest& request,
-                                           std::size_t chunk_bytes,
+Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const Caller& caller,
+                                           const FetchRequest& request, std::size_t chunk_bytes,
                                            const std::function<bool(std::string entries)>& write);
 
 }  // namespace ask

@@ -37,4 +37,13 @@ Result<> SramBudget::check(const Geometry& geometry, std::uint32_t aggregators, 
     return {};
 }
 
+Result<> SramBudget::check_bytes(const std::string& what, std::uint64_t bytes) const {
+    if (bytes <= left()) {
+        return {};
+    }
+    return Error(Errc::kLimit, what + " takes " + std::to_string(bytes / 1024) + " KiB of SRAM, " +
+                                   std::to_string(left() / 1024) + " of " + std::to_string(total_ / 1024) +
+                                   " KiB are left: wait for other tasks, or raise the switch's sram_kib");
+}
+
 }  // namespace ask

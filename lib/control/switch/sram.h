@@ -29,6 +29,8 @@ class SramBudget {
     // AAs in the stages. The error names the limit.
     [[nodiscard]] Result<> check(const Geometry& geometry, std::uint32_t aggregators,
                                  std::uint64_t heats = 0) const;
+    // Whether so much fits, for what is named.
+    [[nodiscard]] Result<> check_bytes(const std::string& what, std::uint64_t bytes) const;
     void take(std::uint64_t bytes) { used_ += bytes; }
     void give_back(std::uint64_t bytes) { used_ -= bytes; }
 

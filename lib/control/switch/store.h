@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/abi/map_types.h"
@@ -88,6 +89,17 @@ struct AttachedPort {
     std::uint32_t mtu = 0;  // bytes
 };
 
+// What a task's pins are called: by what nobody else's are.
+[[nodiscard]] inline std::string pins_of(std::uint64_t instance) {
+    constexpr std::size_t kDigits = 16;
+    constexpr std::string_view kHex = "0123456789abcdef";
+    std::string name(kDigits, '0');
+    for (std::size_t i = kDigits; i-- > 0; instance >>= 4U) {
+        name[i] = kHex[instance & 15U];
+    }
+    return name;
+}
+
 // What is pinned for a task.
 enum class TaskPin : std::uint8_t { kMeta, kRegion, kHeats };
 
@@ -145,13 +157,19 @@ class SwitchStore {
     // Words `first` to `first + count` of a region that no program writes to.
     virtual void blank(const RegionView& region, std::size_t first, std::size_t count) const = 0;
 
-    // Pins of tasks, by the users' ids. open_pin(): kUnknown if there is none.
+    // Pins of tasks, by pins_of() their instances. open_pin(): kUnknown if there is none.
     [[nodiscard]] virtual Result<std::vector<std::string>> pinned_tasks() const = 0;
-    virtual Result<> make_pins(const std::string& id) const = 0;
-    virtual Result<> pin(const std::string& id, TaskPin what, const OwnMap& map) const = 0;
-    [[nodiscard]] virtual Result<OwnMapPtr> open_pin(const std::string& id, TaskPin what) const = 0;
-    virtual Result<> unpin(const std::string& id, TaskPin what) const = 0;
-    virtual Result<> remove_pins(const std::string& id) const = 0;
+    virtual Result<> make_pins(const std::string& pins) const = 0;
+    virtual Result<> pin(const std::string& pins, TaskPin what, const OwnMap& map) const = 0;
+    [[nodiscard]] virtual Result<OwnMapPtr> open_pin(const std::string& pins, TaskPin what) const = 0;
+    virtual Result<> unpin(const std::string& pins, TaskPin what) const = 0;
+    virtual Result<> remove_pins(const std::string& pins) const = 0;
+    // For people, who look for a task by its tenant (empty: none) and id: nobody else reads them.
+    virtual Result<> name_pins(const std::string& tenant, const std::string& id,
+                               const std::string& pins) const = 0;
+    // One that is not there is fine.
+    virtual Result<> unname_pins(const std::string& tenant, const std::string& id) const = 0;
+    virtual Result<> unname_all() const = 0;
 
     // Returns when every program that ran when it was called has ended.
     virtual Result<> grace_period() const = 0;

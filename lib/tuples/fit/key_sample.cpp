@@ -20,6 +20,8 @@ constexpr Geometry kWidest{.short_slots = 1, .groups = 1, .m = ASK_MAX_M, .rows 
 // that a key came again; 0 is a free place.
 constexpr std::size_t kPlaces = std::size_t{2} * KeySampler::kMaxTuples;
 constexpr std::uint32_t kAgain = 1;
+// A key that finds its place further away ends the sample. By chance none does.
+constexpr std::size_t kFarthest = 512;
 
 }  // namespace
 
@@ -76,9 +78,8 @@ void KeySampler::add(std::string_view key, std::int64_t value) {
         return;
     }
     const std::size_t group = (key.size() - 1) / ASK_KPART_BYTES;
-    const std::uint64_t hash = key_hash(key);
-    ++sample_.groups[group].tuples[SlotMap::bucket_of(hash)];
-    count(sample_.groups[group], hash);
+    ++sample_.groups[group].tuples[SlotMap::bucket_of(key_hash(key))];
+    count(sample_.groups[group], keyed_hash(seed_, key));
 }
 
 // Two keys of one half and neighbouring places count as one: one full sample in tens of thousands has such a
@@ -88,8 +89,9 @@ void KeySampler::count(KeyGroup& group, std::uint64_t hash) {
         seen_.resize(kPlaces);
     }
     const std::uint32_t entry = std::max(static_cast<std::uint32_t>(hash >> 32U) & ~kAgain, 2 * kAgain);
-    for (std::size_t at = hash % kPlaces;; at = (at + 1) % kPlaces) {
-        std::uint32_t& place = seen_[at];
+    for (std::size_t i = 0; i <= kFarthest; ++i) {
+        std::uint32_t& place = seen_[(hash + i) % kPlaces];
+        ++probes_;
         if (place == 0) {
             place = entry;
             ++group.distinct;
@@ -102,6 +104,9 @@ void KeySampler::count(KeyGroup& group, std::uint64_t hash) {
             return;
         }
     }
+    ++group.distinct;
+    ++group.once;
+    tuples_ = kMaxTuples;
 }
 
 KeySample KeySampler::finish(std::uint64_t expected) {

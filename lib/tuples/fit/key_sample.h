@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/abi/consts.h"
+#include "lib/tuples/keyed_hash.h"
 #include "lib/tuples/slot_map.h"
 
 namespace ask {
@@ -48,9 +49,14 @@ class KeySampler {
     // More tuples change a plan little and take time.
     static constexpr std::uint32_t kMaxTuples = 1U << 16;
 
+    // Whoever knows `seed` can choose keys that end the sample early.
+    explicit KeySampler(const HashSeed& seed) : seed_(seed) {}
+
     void add(std::string_view key, std::int64_t value);
     [[nodiscard]] bool full() const { return tuples_ >= kMaxTuples; }
     [[nodiscard]] std::uint32_t tuples() const { return tuples_; }
+    // Places that were looked at so far, to find keys.
+    [[nodiscard]] std::uint64_t probes() const { return probes_; }
     // `expected`: tuples of the whole input, 0 if nobody knows.
     [[nodiscard]] KeySample finish(std::uint64_t expected);
 
@@ -58,9 +64,11 @@ class KeySampler {
     // Counts a key by its hash.
     void count(KeyGroup& group, std::uint64_t hash);
 
+    HashSeed seed_;
     KeySample sample_;
     std::vector<std::uint32_t> seen_;  // of the keys' hashes, a table with open addressing; made by the first
     std::uint32_t tuples_ = 0;
+    std::uint64_t probes_ = 0;
 };
 
 }  // namespace ask

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is not this switch's: passed to the stack, or routed on unmarked (design sections 2 and 5, step 1);
-// and what happens to ASK packets that no route takes.
+// What is not this switch's is the stack's, with its filters (design sections 2 and 5, step 1). What goes on
+// past them has proved that it belongs to a flow that is registered here, ACKs too; and what happens to ASK
+// packets that no route takes.
 #include <doctest/doctest.h>
 
 #include "tests/bpf/switch/harness.h"
@@ -13,15 +14,21 @@ namespace {
 
 // An ACK of a receiver on its way to the sender.
 Packet passing_ack(const Switch& sw) {
-    Packet packet = sw.packet();
+    Packet packet = sw.packet().seq(5);
     packet.dest_mac = kOutMac;
     packet.source_mac = kReceiverMac;
-    packet.source = kReceiver;
+    packet.source = packet.dest;
     packet.dest = kSender;
     packet.dest_port = packet.source_port;
     packet.source_port = ASK_UDP_PORT;
     packet.type = ASK_ACK;
     packet.udp_checksum = 0x9999;
+    return packet;
+}
+
+Packet passing_fin(const Switch& sw, std::uint64_t seq) {
+    Packet packet = sw.packet().seq(seq);
+    packet.type = ASK_FIN;
     return packet;
 }
 
@@ -84,77 +91,164 @@ TEST_CASE("a frame that ends before its rows do is malformed") {
     }
 }
 
-TEST_CASE("packets of a channel that is not registered here travel on, unmarked, whatever is in them") {
+TEST_CASE("packets of a channel that is not registered here are the stack's, whatever is in them") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         sw.add_default();
-        const auto transit = [&](const char* description, auto change) {
+        const auto up = [&](const char* description, auto change) {
             Packet packet = sw.packet().put(0, 0, "k", 1);
             packet.udp_checksum = 0x7777;
             packet.host = kBehindSide;
             change(packet);
-            sw.expect_routed(description, packet, ASK_CNT_transit_data);
+            sw.expect(description, packet, XDP_PASS, ASK_CNT_pass_channel);
         };
-        transit("another host", [](Packet&) {});
-        transit("another port of the host", [](Packet& p) {
+        up("another host", [](Packet&) {});
+        up("another port of the host", [](Packet& p) {
             p.host = kSender;
             p.port += 1;
         });
-        transit("not sealed", [](Packet& p) { p.check = 0; });
-        transit("marked by another switch", [](Packet& p) { p.mark_switch = 99; });
-        transit("another version", [](Packet& p) { p.version = 9; });
-        transit("rows missing", [](Packet& p) { p.rows.clear(); });
-        transit("LONG", [](Packet& p) { p.type = ASK_LONG; });
-        transit("FIN", [](Packet& p) { p.type = ASK_FIN; });
-        transit("seq 0", [](Packet& p) { p.seq_field = 0; });
-        transit("no tuples", [](Packet& p) { p.bitmaps[0] = 0; });
-        transit("a trailer", [](Packet& p) { p.trailer = Bytes(9, 1); });
+        up("not sealed", [](Packet& p) { p.check = 0; });
+        up("marked by another switch", [](Packet& p) { p.mark_switch = 99; });
+        up("another version", [](Packet& p) { p.version = 9; });
+        up("rows missing", [](Packet& p) { p.rows.clear(); });
+        up("LONG", [](Packet& p) { p.type = ASK_LONG; });
+        up("FIN", [](Packet& p) { p.type = ASK_FIN; });
+        up("seq 0", [](Packet& p) { p.seq_field = 0; });
+        up("no tuples", [](Packet& p) { p.bitmaps[0] = 0; });
+        up("a trailer", [](Packet& p) { p.trailer = Bytes(9, 1); });
+        up("an address that nobody has", [](Packet& p) { p.source = kNowhere; });
     }
 }
 
-TEST_CASE("ACKs travel on to their sender") {
+TEST_CASE("a proven packet goes to its task's receiver and nowhere else") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         sw.add_default();
-        const Packet packet = passing_ack(sw);
-        sw.expect("of a registered channel", packet.frame(), XDP_REDIRECT, ASK_CNT_transit_ack,
-                  packet.routed(kInMac, kSenderMac).frame(), network().out);
-        Packet other = packet;
-        other.host = kNowhere;
-        other.check = 5;
-        sw.expect("of another channel, unproved: the sender will see", other.frame(), XDP_REDIRECT,
-                  ASK_CNT_transit_ack, other.routed(kInMac, kSenderMac).frame(), network().out);
+        const auto refused = [&](const char* description, auto change) {
+            Packet packet = sw.packet().put(0, 0, "k", 1);
+            change(packet);
+            sw.expect_drop(description, packet, ASK_CNT_bad_receiver);
+        };
+        refused("DATA to another host", [](Packet& p) { p.dest = kBehindSide; });
+        refused("DATA back to its sender", [](Packet& p) { p.dest = kSender; });
+        refused("DATA to nobody", [](Packet& p) { p.dest = kNowhere; });
+        refused("LONG to another host", [](Packet& p) {
+            p.type = ASK_LONG;
+            p.dest = kBehindSide;
+        });
+        refused("FIN to another host", [](Packet& p) {
+            p.type = ASK_FIN;
+            p.dest = kBehindSide;
+        });
+    }
+}
+
+TEST_CASE("ACKs of a registered flow travel on to their sender") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        sw.add_default();
+        const auto travels = [&](const char* description, auto change) {
+            Packet packet = passing_ack(sw);
+            change(packet);
+            sw.expect(description, packet.frame(), XDP_REDIRECT, ASK_CNT_transit_ack,
+                      packet.routed(kInMac, kSenderMac).frame(), network().out);
+        };
+        travels("a receiver's", [](Packet&) {});
+        travels("another switch's", [](Packet& p) { p.mark_switch = 99; });
+        travels("with the echo of a mark", [](Packet& p) { p.flags = ASK_F_ECE; });
+        travels("marked itself on its way", [](Packet& p) { p.tos = 3; });
+        travels("padded to Ethernet's least", [](Packet& p) { p.trailer = Bytes(9, 1); });
+    }
+}
+
+TEST_CASE("ACKs that claim a registered flow and do not prove it are dropped") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        sw.add_default();
+        const auto refused = [&](const char* description, ask_counter counter, auto change) {
+            Packet packet = passing_ack(sw);
+            change(packet);
+            sw.expect_drop(description, packet, counter, network().out);
+        };
+        refused("not sealed", ASK_CNT_bad_check, [](Packet& p) { p.check = 5; });
+        refused("under another secret", ASK_CNT_bad_check, [](Packet& p) { p.secret = flow_secret(1); });
+        refused("to another host", ASK_CNT_bad_address, [](Packet& p) { p.dest = kBehindSide; });
+        refused("to another port of the host", ASK_CNT_bad_address, [](Packet& p) { p.dest_port = 22; });
+        refused("from another than the receiver", ASK_CNT_bad_receiver,
+                [](Packet& p) { p.source = kBehindSide; });
+        refused("of a former incarnation", ASK_CNT_bad_incarnation, [](Packet& p) { p.incarnation += 1; });
+        refused("longer than an ACK", ASK_CNT_bad_length, [](Packet& p) { p.body = Bytes(8, 0); });
+    }
+}
+
+TEST_CASE("one flipped bit in an ACK, from its addresses on: not forwarded") {
+    Switch& sw = Switch::get({});
+    sw.add_default();
+    const Bytes ack = passing_ack(sw).frame();
+    constexpr std::size_t kAddresses = 26;
+    constexpr std::size_t kUdpChecksum = 40;
+    for (std::size_t byte = kAddresses; byte < ack.size(); ++byte) {
+        for (unsigned bit = 0; bit < 8; ++bit) {
+            Bytes bad = ack;
+            bad[byte] = static_cast<std::uint8_t>(bad[byte] ^ 1U << bit);
+            INFO("bit ", bit, " of byte ", byte);
+            const bool unread = byte == kUdpChecksum || byte == kUdpChecksum + 1;
+            CHECK((sw.run(bad, network().out).action == XDP_REDIRECT) == unread);
+        }
+    }
+}
+
+TEST_CASE("ACKs of no registered flow are the stack's") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        sw.add_default();
+        const auto up = [&](const char* description, auto change) {
+            Packet packet = passing_ack(sw);
+            change(packet);
+            sw.expect(description, packet.frame(), XDP_PASS, ASK_CNT_pass_ack, packet.frame(), network().out);
+        };
+        up("another host's", [](Packet& p) { p.host = kNowhere; });
+        up("another channel's", [](Packet& p) { p.port += 1; });
+        up("another task's", [](Packet& p) { p.task += 1; });
+        up("to a port that is no channel's", [](Packet& p) {
+            p.host = kNowhere;
+            p.dest_port = 22;
+        });
+        up("from an address that nobody has", [](Packet& p) {
+            p.task += 1;
+            p.source = kNowhere;
+        });
     }
 }
 
 TEST_CASE("no route, no port, no time to live: up to the stack") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
-        sw.add_default();
-        const auto up = [&](const char* description, auto change) {
-            Packet packet = sw.packet().put(0, 0, "k", 1);
-            packet.host = kBehindSide;
+        const auto up = [&](const char* description, std::uint32_t receiver, auto change) {
+            sw.reset();
+            sw.add_default({.receiver = receiver});
+            Packet packet = passing_fin(sw, 1);
             change(packet);
             sw.expect(description, packet, XDP_PASS, ASK_CNT_up_no_route);
         };
-        up("no route", [](Packet& p) { p.dest = kNowhere; });
-        up("no neighbour", [](Packet& p) { p.dest = kReceiver + 7; });
-        up("to a port that is not the switch's", [](Packet& p) { p.dest = kBehindSide; });
-        up("to the switch itself", [](Packet& p) { p.dest = 0xC6120201; });
-        up("time to live 1", [](Packet& p) { p.ttl = 1; });
-        up("time to live 0", [](Packet& p) { p.ttl = 0; });
-        up("longer than the route's MTU", [](Packet& p) {
-            p.dest = kNarrow;
-            p.row_count(3);
+        const auto as_it_is = [](Packet&) {};
+        up("no route", kNowhere, as_it_is);
+        up("no neighbour", kReceiver + 7, as_it_is);
+        up("to a port that is not the switch's", kBehindSide, as_it_is);
+        up("to the switch itself", 0xC6120201, as_it_is);
+        up("time to live 1", kReceiver, [](Packet& p) { p.ttl = 1; });
+        up("time to live 0", kReceiver, [](Packet& p) { p.ttl = 0; });
+        up("longer than the route's MTU", kNarrow, [](Packet& p) {
+            p.type = ASK_LONG;
+            p.body = Bytes(1000, 0);
         });
-        Packet fits = sw.packet().put(0, 0, "k", 1).with([](Packet& p) {
-            p.host = kBehindSide;
-            p.dest = kNarrow;
-        });
-        sw.expect_routed("within the route's MTU", fits, ASK_CNT_transit_data);
-        Packet ack = passing_ack(sw);
-        ack.dest = kNowhere;
-        sw.expect("an ACK without a route", ack.frame(), XDP_PASS, ASK_CNT_up_no_route, ack.frame(),
+        sw.reset();
+        sw.add_default({.receiver = kNarrow});
+        sw.expect_routed("within the route's MTU", passing_fin(sw, 1), ASK_CNT_fin_new);
+        sw.reset();
+        sw.add_default();
+        const Packet ack = passing_ack(sw).with([](Packet& p) { p.ttl = 1; });
+        sw.expect("an ACK at its last hop", ack.frame(), XDP_PASS, ASK_CNT_up_no_route, ack.frame(),
                   network().out);
     }
 }
@@ -162,31 +256,25 @@ TEST_CASE("no route, no port, no time to live: up to the stack") {
 TEST_CASE("the last hop but one: time to live 2 is forwarded") {
     Switch& sw = Switch::get({});
     sw.add_default();
-    Packet packet = sw.packet().put(0, 0, "k", 1).with([](Packet& p) {
-        p.host = kBehindSide;
-        p.ttl = 2;
-    });
-    sw.expect_routed("transit", packet, ASK_CNT_transit_data);
+    sw.expect_routed("FIN", passing_fin(sw, 1).with([](Packet& p) { p.ttl = 2; }), ASK_CNT_fin_new);
 }
 
 TEST_CASE("own packets that no route takes go up, and are aggregated once all the same") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
-        sw.add_default({.aggregators = 1});
+        TaskSpec task{.aggregators = 1, .receiver = kNowhere};
+        sw.add_default(task);
         sw.expect_ack("owner", sw.packet().seq(1).put(0, 0, "own", 1), ASK_CNT_ack_new);
         Packet packet = sw.packet().seq(2).row_count(3).put(0, 0, "other", 1).put(2, 1, "k", 1);
-        packet.dest = kNowhere;
         const Bytes out = packet.left(kMarkSwitch, kMarkIncarnation, {1, 0, 0}).frame();
         sw.expect("new", packet.frame(), XDP_PASS, ASK_CNT_up_no_route, out);
         sw.expect_region(0, {{0, "own", 1}, {1, "k", 1}});
         sw.expect("seen", packet.frame(), XDP_PASS, ASK_CNT_up_no_route, out);
-        packet.dest = kReceiver;
+        sw.expect("FIN", passing_fin(sw, 3), XDP_PASS, ASK_CNT_up_no_route);
+        task.receiver = packet.dest = kReceiver;
+        sw.set_task(0, task);
         sw.expect_left("once there is a route", packet, ASK_CNT_fwd_seen, {1, 0, 0});
         sw.expect_region(0, {{0, "own", 1}, {1, "k", 1}});
-        packet = sw.packet().seq(3);
-        packet.type = ASK_FIN;
-        packet.dest = kNowhere;
-        sw.expect("FIN", packet, XDP_PASS, ASK_CNT_up_no_route);
     }
 }
 
@@ -196,19 +284,13 @@ TEST_CASE("the IP checksum comes out right for any header") {
     std::uint32_t random = 1;
     for (unsigned i = 0; i < 2000; ++i) {
         random = random * 1664525 + 1013904223;
-        Packet packet = sw.packet().put(0, 0, "k", 1).with([&](Packet& p) {
-            p.host = kBehindSide;
+        const Packet packet = passing_fin(sw, i + 1).with([&](Packet& p) {
             p.id = static_cast<std::uint16_t>(random >> 16);
             p.tos = static_cast<std::uint8_t>(random & 0xff);
             p.ttl = static_cast<std::uint8_t>(2 + i % 254);
-            p.source = random;
         });
-        // The route lookup refuses martian sources; what it forwards must add up.
         const Switch::Outcome outcome = sw.run(packet.frame());
-        if (outcome.action == XDP_REDIRECT) {
-            CHECK((outcome.frame == packet.routed(kOutMac, kReceiverMac).frame()));
-        } else {
-            CHECK((outcome.frame == packet.frame()));
-        }
+        CHECK(outcome.action == XDP_REDIRECT);
+        CHECK((outcome.frame == packet.routed(kOutMac, kReceiverMac).frame()));
     }
 }

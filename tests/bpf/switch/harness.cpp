@@ -312,6 +312,7 @@ void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
     value.policy = spec.policy;
     value.program = static_cast<__u8>(spec.sized ? index + 1 : 0);
     value.service = spec.service;
+    value.receiver = swap_be(spec.receiver);
     set_entry(map("tasks"), index, value);
 }
 
@@ -406,7 +407,7 @@ Packet Switch::packet(std::uint32_t flow) const {
     packet.dest_mac = kInMac;
     packet.source_mac = kSenderMac;
     packet.source = channel.host;
-    packet.dest = kReceiver;
+    packet.dest = spec.receiver;
     packet.source_port = channel.port;
     packet.short_slots = spec.short_slots;
     packet.groups = spec.groups;

@@ -82,6 +82,7 @@ struct TaskSpec {
     std::uint8_t policy = ASK_POLICY_FIRST_COME;
     bool sized = false;  // its DATA is for a program loaded for its region's size
     std::uint8_t service = ASK_SERVICE_TUPLES;
+    std::uint32_t receiver = kReceiver;
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };

@@ -63,7 +63,8 @@ const Layout kLayouts[] = {
      {FIELD(ask_task, instance), FIELD(ask_task, swap), FIELD(ask_task, copy), FIELD(ask_task, copies),
       FIELD(ask_task, aggregators), FIELD(ask_task, sets), FIELD(ask_task, short_slots),
       FIELD(ask_task, groups), FIELD(ask_task, m), FIELD(ask_task, rows), FIELD(ask_task, op),
-      FIELD(ask_task, policy), FIELD(ask_task, program), FIELD(ask_task, service)}},
+      FIELD(ask_task, policy), FIELD(ask_task, program), FIELD(ask_task, service), FIELD(ask_task, receiver),
+      FIELD(ask_task, pad)}},
     {"ask_presence", sizeof(ask_presence), {FIELD(ask_presence, word), FIELD(ask_presence, pad)}},
     {"ask_heats", sizeof(ask_heats), {FIELD(ask_heats, heat)}},
     {"ask_flow_stats",
@@ -80,7 +81,7 @@ const Layout kLayouts[] = {
      {FIELD(ask_meta, abi_version), FIELD(ask_meta, switch_id), FIELD(ask_meta, incarnation),
       FIELD(ask_meta, memory), FIELD(ask_meta, dedupe), FIELD(ask_meta, max_channels),
       FIELD(ask_meta, max_flows), FIELD(ask_meta, max_tasks), FIELD(ask_meta, possible_cpus),
-      FIELD(ask_meta, pad), FIELD(ask_meta, boot_id)}},
+      FIELD(ask_meta, wire_version), FIELD(ask_meta, boot_id)}},
 };
 
 // Opened, not loaded.

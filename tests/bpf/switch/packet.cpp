@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kHeadWords = 10;
 constexpr unsigned kBitmapKey = 11;
 constexpr unsigned kHeadKeys = 20;
-constexpr unsigned kRowKeys = 16;
+constexpr unsigned kRowKeys = 32;
 
 template <typename T>
 void append_be(Bytes& to, T value) {
@@ -119,8 +119,8 @@ std::uint64_t siphash24(const Secret& key, std::span<const std::uint8_t> message
 
 std::uint64_t slow_check(const Secret& secret, std::uint16_t source_port, std::uint16_t dest_port,
                          std::span<const std::uint8_t> payload, unsigned bitmaps, unsigned row_words) {
-    // Keys are the SipHash of a counter under the flow's secret: 2 for the close, 20 for the head, 16 for
-    // rows, then one per word of a row.
+    // Keys are the SipHash of a counter under the flow's secret: 2 for the close, 20 for the head, 2 for each
+    // of 16 rows, then one per word of a row.
     const auto key = [&secret](unsigned number) { return word_hash(secret, number); };
     const Secret close{key(0), key(1)};
     std::uint64_t sum = 0;
@@ -135,11 +135,17 @@ std::uint64_t slow_check(const Secret& secret, std::uint16_t source_port, std::u
     for (unsigned r = 0; r < bitmaps; ++r, at += 4) {
         sum += key(2 + kBitmapKey + r) * word32(payload, at);
     }
+    std::vector<std::uint64_t> rows;
     for (unsigned word = 0; at + 8 <= payload.size(); ++word, at += 8) {
         const std::uint64_t pair = key(2 + kHeadKeys + kRowKeys + word % row_words);
         const std::uint64_t a = (word32(payload, at) + (pair & 0xffffffff)) & 0xffffffff;
         const std::uint64_t b = (word32(payload, at + 4) + (pair >> 32)) & 0xffffffff;
-        sum += (key(2 + kHeadKeys + word / row_words) | 1) * (a * b);
+        rows.resize(word / row_words + 1);
+        rows.back() += a * b + 1;
+    }
+    for (unsigned row = 0; row < rows.size(); ++row) {
+        sum += key(2 + kHeadKeys + 2 * row) * (rows[row] & 0xffffffff);
+        sum += key(2 + kHeadKeys + 2 * row + 1) * (rows[row] >> 32);
     }
     return word_hash(close, sum);
 }

@@ -76,12 +76,31 @@ TEST_CASE("tasks that cannot be are refused") {
     refused_with("aggregators", [](auto& request) { request.set_aggregators((1U << 24U) + 1); });
     refused_with("receiver", [](auto& request) { request.set_receiver(std::string(64, 'r')); });
     refused_with("receiver", [](auto& request) { request.set_receiver("a\nb"); });
+    refused_with("0.0.0.0 is no host's", [](auto& request) { request.set_receiver_address(0); });
+    refused_with("127.0.0.1 is no host's", [](auto& request) { request.set_receiver_address(0x7f000001); });
+    refused_with("224.0.0.1 is no host's", [](auto& request) { request.set_receiver_address(0xe0000001); });
     refused_with("requires a region", [](auto& request) {
         request.set_copies(0);
         request.set_require_region(true);
     });
     CHECK(daemon.status().tasks_size() == 0);
     CHECK(ask::test::pinned_paths().find("tasks/") == std::string::npos);
+}
+
+TEST_CASE("tasks of hosts that speak another wire version are refused, and the switch says its own") {
+    Daemon daemon;
+    const auto refused_of = [&daemon](std::uint32_t version, const std::string& text) {
+        auto request = task_request("words", kInstance);
+        request.set_wire_version(version);
+        refused(daemon.open_task(request), StatusCode::FAILED_PRECONDITION, text);
+    };
+    refused_of(0,
+               "your agent speaks ASK packets of an older version, the other end of the call version 0xa2");
+    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa3");
+    CHECK(daemon.status().tasks_size() == 0);
+    ask::v1::OpenTaskReply reply;
+    must(daemon.open_task(task_request("words", kInstance), &reply));
+    CHECK(reply.wire_version() == ASK_WIRE_VERSION);
 }
 
 TEST_CASE("an id or an instance in use is refused, naming who has it") {
@@ -92,6 +111,9 @@ TEST_CASE("an id or an instance in use is refused, naming who has it") {
     refused(daemon.open_task(task_request("other", kInstance)), StatusCode::ALREADY_EXISTS, "task words");
     auto changed = task_request("words", kInstance);
     changed.set_op(ask::v1::OPERATOR_MAX);
+    refused(daemon.open_task(changed), StatusCode::ALREADY_EXISTS, "other properties");
+    changed = task_request("words", kInstance);
+    changed.set_receiver_address(ask::test::kHost1);
     refused(daemon.open_task(changed), StatusCode::ALREADY_EXISTS, "other properties");
     CHECK(daemon.status().tasks_size() == 1);
 }

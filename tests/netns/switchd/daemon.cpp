@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/netns/switchd/daemon.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +16,7 @@
 
 #include <doctest/doctest.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 
 #include "lib/tuples/fetch_codec.h"
 #include "tests/support/patience.h"
@@ -21,6 +25,7 @@ namespace ask::test {
 namespace {
 
 constexpr const char* kAddress = "127.0.0.1:4792";
+constexpr std::uint16_t kPort = 4792;
 const std::chrono::seconds kPatience = patience(std::chrono::seconds(20));
 
 std::unique_ptr<grpc::ClientContext> context() {
@@ -42,6 +47,24 @@ std::unique_ptr<v1::Switch::Stub> connect() {
         grpc::CreateCustomChannel(kAddress, grpc::InsecureChannelCredentials(), arguments));
 }
 
+// A connection to the daemon that comes from that host.
+int dial_from(std::uint32_t host) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(host);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(kPort);
+    REQUIRE(::setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof(on)) == 0);
+    REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0);
+    REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
+    REQUIRE(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    return fd;
+}
+
 void set_channel(const ChannelId& channel, v1::ChannelId* message) {
     message->set_host(channel.host);
     message->set_port(channel.port);
@@ -51,6 +74,7 @@ void set_channel(const ChannelId& channel, v1::ChannelId* message) {
 
 std::string base_flags(const std::string& ports) {
     return std::string("--config /dev/null --bpffs ") + kBpffs + " --listen " + kAddress +
+           " --plain-text loopback --socket " + kScratch + "/switchd.sock" +
            (ports.empty() ? "" : " --ports " + ports) + " ";
 }
 
@@ -75,6 +99,14 @@ Daemon::Daemon(const std::string& flags, const std::string& ports, const std::st
 Daemon::~Daemon() {
     end(SIGTERM);
     run_daemon(base_flags("") + "--unload");
+}
+
+v1::Switch::Stub& Daemon::stub_at(std::uint32_t host) {
+    auto& stub = stubs_[host];
+    if (!stub) {
+        stub = v1::Switch::NewStub(grpc::CreateInsecureChannelFromFd("switch", dial_from(host)));
+    }
+    return *stub;
 }
 
 int Daemon::end(int signal) {
@@ -105,7 +137,8 @@ grpc::Status Daemon::register_channel(const ChannelId& channel, std::uint32_t in
     set_channel(channel, request.mutable_channel());
     request.set_incarnation(incarnation);
     request.set_replaces(replaces);
-    return stub_->RegisterChannel(context().get(), request, reply == nullptr ? &ignored : reply);
+    return stub_at(channel.host)
+        .RegisterChannel(context().get(), request, reply == nullptr ? &ignored : reply);
 }
 
 grpc::Status Daemon::unregister_channel(const ChannelId& channel, std::uint32_t incarnation) {
@@ -113,12 +146,12 @@ grpc::Status Daemon::unregister_channel(const ChannelId& channel, std::uint32_t 
     v1::UnregisterChannelReply reply;
     set_channel(channel, request.mutable_channel());
     request.set_incarnation(incarnation);
-    return stub_->UnregisterChannel(context().get(), request, &reply);
+    return stub_at(channel.host).UnregisterChannel(context().get(), request, &reply);
 }
 
 grpc::Status Daemon::open_task(const v1::OpenTaskRequest& request, v1::OpenTaskReply* reply) {
     v1::OpenTaskReply ignored;
-    return stub_->OpenTask(context().get(), request, reply == nullptr ? &ignored : reply);
+    return stub_at(receiver_).OpenTask(context().get(), request, reply == nullptr ? &ignored : reply);
 }
 
 grpc::Status Daemon::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
@@ -129,21 +162,21 @@ grpc::Status Daemon::join_flow(std::uint64_t instance, const ChannelId& channel,
     set_channel(channel, request.mutable_channel());
     request.set_incarnation(incarnation);
     request.set_secret(std::string(reinterpret_cast<const char*>(secret.data()), sizeof(secret)));
-    return stub_->JoinFlow(context().get(), request, &reply);
+    return stub_at(receiver_).JoinFlow(context().get(), request, &reply);
 }
 
 grpc::Status Daemon::close_task(std::uint64_t instance) {
     v1::CloseTaskRequest request;
     v1::CloseTaskReply reply;
     request.set_instance(instance);
-    return stub_->CloseTask(context().get(), request, &reply);
+    return stub_at(receiver_).CloseTask(context().get(), request, &reply);
 }
 
 v1::RenewTasksReply Daemon::renew(const std::vector<std::uint64_t>& instances) {
     v1::RenewTasksRequest request;
     v1::RenewTasksReply reply;
     request.mutable_instances()->Add(instances.begin(), instances.end());
-    const grpc::Status status = stub_->RenewTasks(context().get(), request, &reply);
+    const grpc::Status status = stub_at(receiver_).RenewTasks(context().get(), request, &reply);
     REQUIRE_MESSAGE(status.ok(), status.error_message());
     return reply;
 }
@@ -177,13 +210,13 @@ grpc::Status Daemon::confirm(std::uint64_t instance, std::uint64_t epoch) {
     v1::ConfirmCopyReply reply;
     request.set_instance(instance);
     request.set_epoch(epoch);
-    return stub_->ConfirmCopy(context().get(), request, &reply);
+    return stub_at(receiver_).ConfirmCopy(context().get(), request, &reply);
 }
 
 grpc::Status Daemon::fetch(const v1::FetchCopyRequest& request, std::vector<Entry>* entries,
                            v1::FetchChunk* last) {
     const auto call = context();
-    const auto reader = stub_->FetchCopy(call.get(), request);
+    const auto reader = stub_at(receiver_).FetchCopy(call.get(), request);
     v1::FetchChunk chunk;
     bool ended = false;
     while (reader->Read(&chunk)) {
@@ -217,6 +250,8 @@ v1::OpenTaskRequest task_request(const std::string& id, std::uint64_t instance) 
     request.set_copies(1);
     request.set_policy(v1::POLICY_FIRST_COME);
     request.set_receiver("198.18.2.2:4791");
+    request.set_receiver_address(kHost2);
+    request.set_wire_version(ASK_WIRE_VERSION);
     return request;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,8 +39,13 @@ class Daemon {
     // What it logged so far.
     [[nodiscard]] std::string log() const;
     [[nodiscard]] v1::Switch::Stub& stub() { return *stub_; }
+    // Calls come from that address, of a host in 198.18.0.0/15.
+    [[nodiscard]] v1::Switch::Stub& stub_at(std::uint32_t host);
+    // Who opens tasks, and uses them: the receiver of task_request(), unless told otherwise.
+    void call_as(std::uint32_t host) { receiver_ = host; }
 
-    // Calls with a deadline; each returns the status and leaves the reply in `*reply`, if given.
+    // Calls of channels come from the channel's host. Calls with a deadline; each returns the status and
+    // leaves the reply in `*reply`, if given.
     grpc::Status register_channel(const ChannelId& channel, std::uint32_t incarnation,
                                   v1::RegisterChannelReply* reply = nullptr, std::uint32_t replaces = 0);
     grpc::Status unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
@@ -69,6 +75,8 @@ class Daemon {
     std::string log_path_;
     pid_t pid_ = -1;
     std::unique_ptr<v1::Switch::Stub> stub_;
+    std::map<std::uint32_t, std::unique_ptr<v1::Switch::Stub>> stubs_;
+    std::uint32_t receiver_ = kHost2;
 };
 
 // A request for a task at the paper's geometry and policy with a small region.

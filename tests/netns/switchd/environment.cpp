@@ -47,6 +47,8 @@ void enter_environment() {
         "ip addr add 198.18.$i.1/24 dev p$i; ip link set p$i up\n"
         "ip neigh replace 198.18.$i.2 lladdr 02:00:00:00:00:0$i nud permanent dev p$i\n"
         "done\n"
+        // What the daemon answers to hosts ends here, where their calls come from (Daemon::stub_at).
+        "ip rule add ipproto tcp sport 4792 lookup 100; ip route add local 198.18.0.0/15 dev lo table 100\n"
         "echo 1 > /proc/sys/net/ipv4/ip_forward");
     if (made.code != 0) {
         std::fprintf(stderr, "test environment: %s\n", made.output.c_str());

@@ -97,7 +97,7 @@ TEST_CASE("bpftool shows a task's region and meta by the names of their fields")
     set_up_task(daemon);
     CHECK(send_through_switch(tuple(1, "key", 5), "p1") == XDP_TX);
     const std::string dump =
-        std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins + "/tasks/words/";
+        std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins + "/tasks/by-name/@/words/";
     const auto region = nlohmann::json::parse(ask::test::must_run(dump + "region"));
     const auto full = std::ranges::find_if(
         region, [](const auto& entry) { return entry.at("value").at("kpart") == "key"; });
@@ -166,7 +166,7 @@ TEST_CASE("a closed task's packets are dropped, its id and memory free again and
     set_up_task(daemon);
     CHECK(send_through_switch(tuple(1, "word", 5), "p1") == XDP_TX);
     must(daemon.close_task(kInstance));
-    CHECK(ask::test::pinned_paths().find("tasks/words") == std::string::npos);
+    CHECK(ask::test::pinned_paths().find("words") == std::string::npos);
     CHECK(send_through_switch(tuple(2, "word", 5), "p1") == XDP_DROP);
     CHECK(counter(daemon.status(), "bad_task") == 1);
     Entries entries;
@@ -283,14 +283,14 @@ TEST_CASE("a task left half open or half closed by a predecessor is undone") {
     set_up_task(first);
     must(first.open_task(task_request("whole", kInstance + 1)));
     CHECK(first.end(SIGKILL) == 128 + SIGKILL);
-    ask::test::must_run(std::string("rm ") + ask::test::kPins + "/tasks/words/meta; mkdir " +
+    ask::test::must_run(std::string("rm ") + ask::test::kPins + "/tasks/0123456789abcdef/meta; mkdir " +
                         ask::test::kPins + "/tasks/empty");
     Daemon second;
     const ask::v1::SwitchStatus status = second.status();
     REQUIRE(status.tasks_size() == 1);
     CHECK(status.tasks(0).id() == "whole");
     const std::string pins = ask::test::pinned_paths();
-    CHECK(pins.find("tasks/words") == std::string::npos);
+    CHECK(pins.find("words") == std::string::npos);
     CHECK(pins.find("tasks/empty") == std::string::npos);
     CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_DROP);
     must(second.open_task(task_request("words", kInstance)));
@@ -341,16 +341,17 @@ TEST_CASE("a region or heat that the switch does not use for the task is not ado
     must(first.open_task(task_request("whole", kInstance + 2)));
     CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_TX);
     CHECK(first.end(SIGKILL) == 128 + SIGKILL);
-    ask::test::must_run(std::string("cd ") + ask::test::kPins + "/tasks; mv words/" + pin +
-                        " words/aside; mv other/" + pin + " words/" + pin + "; mv words/aside other/" + pin);
+    ask::test::must_run(std::string("cd ") + ask::test::kPins +
+                        "/tasks; one=0123456789abcdef other=0123456789abcdf0; mv $one/" + pin +
+                        " $one/aside; mv $other/" + pin + " $one/" + pin + "; mv $one/aside $other/" + pin);
     Daemon second;
     REQUIRE_MESSAGE(second.status().tasks_size() == 1, second.log());
     CHECK(second.status().tasks(0).id() == "whole");
     CHECK_MESSAGE(second.log().find("task words: its " + pin + " is pinned, but is not") != std::string::npos,
                   second.log());
     const std::string pins = ask::test::pinned_paths();
-    CHECK(pins.find("tasks/words") == std::string::npos);
-    CHECK(pins.find("tasks/other") == std::string::npos);
+    CHECK(pins.find("words") == std::string::npos);
+    CHECK(pins.find("other") == std::string::npos);
     must(second.open_task(request));
     CHECK(fetched(second).empty());
 }
@@ -362,9 +363,10 @@ TEST_CASE("a task whose place is another instance's is not adopted") {
     CHECK(first.end(SIGKILL) == 128 + SIGKILL);
     // The meta of one task under the name of the other, and the other way round.
     ask::test::must_run(std::string("cd ") + ask::test::kPins +
-                        "/tasks; mv words aside; mv whole words; mv aside whole");
+                        "/tasks; one=0123456789abcdef other=0123456789abcdf0; mv $one aside; mv $other $one; "
+                        "mv aside $other");
     Daemon second;
     CHECK(second.status().tasks_size() == 0);
-    CHECK(ask::test::pinned_paths().find("tasks/w") == std::string::npos);
+    CHECK(ask::test::pinned_paths().find("tasks/") == std::string::npos);
     CHECK(send_through_switch(tuple(1, "word", 1), "p1") == XDP_DROP);
 }

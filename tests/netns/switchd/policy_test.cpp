@@ -76,7 +76,8 @@ TEST_CASE("the policy asked for is in force and shows; without a wish the switch
             must(daemon.open_task(request_with(policy), &reply));
             CHECK(reply.policy() == in_force);
             CHECK(daemon.status().tasks(0).policy() == in_force);
-            const bool pinned = ask::test::pinned_paths().find("tasks/words/heat") != std::string::npos;
+            const bool pinned =
+                ask::test::pinned_paths().find("tasks/0123456789abcdef/heat") != std::string::npos;
             CHECK(pinned == replaces);
             must(daemon.close_task(kInstance));
         }
@@ -126,7 +127,7 @@ TEST_CASE("heats and what flows carry are accounted, and come back blank") {
         must(daemon.close_task(kInstance));
         must(daemon.unregister_channel(kChannel, kIncarnation));
         CHECK(daemon.status().sram_used_bytes() == idle);
-        CHECK(ask::test::pinned_paths().find("tasks/words") == std::string::npos);
+        CHECK(ask::test::pinned_paths().find("words") == std::string::npos);
         check_no_inner_maps();
     }
 }
@@ -136,7 +137,7 @@ TEST_CASE("what a predecessor left of a task that replaces is taken back") {
     set_up_task(first, ask::v1::POLICY_REPLACE);
     evict_one();
     CHECK(first.end(SIGKILL) == 128 + SIGKILL);
-    ask::test::must_run(std::string("rm ") + ask::test::kPins + "/tasks/words/meta");
+    ask::test::must_run(std::string("rm ") + ask::test::kPins + "/tasks/0123456789abcdef/meta");
     Daemon second(kSmallTables);
     CHECK(second.status().tasks_size() == 0);
     check_no_inner_maps();

@@ -7,8 +7,12 @@
 #include <fstream>
 #include <thread>
 
+#include <bpf/bpf.h>
 #include <doctest/doctest.h>
 
+#include "lib/abi/map_types.h"
+#include "lib/abi/wire.h"
+#include "lib/bpf/object.h"
 #include "tests/netns/switchd/daemon.h"
 
 namespace {
@@ -47,10 +51,9 @@ TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
     must_run("ip link set p2 mtu 3507");
     refused(run_daemon(base_flags()), kUnsupported, "port p2 has MTU 3507, native XDP takes up to 3506");
     must_run("ip link set p2 mtu 1500");
-    refused(run_daemon("--ports p1 --listen 127.0.0.1:4792 --bpffs " + std::string(ask::test::kBpffs) +
-                       " --metrics 198.18.9.9:1"),
-            kUnknown, "metrics: cannot listen on 198.18.9.9:1: Cannot assign requested address");
-    refused(run_daemon(base_flags("p1") + "--listen 198.18.9.9:4792"), kUnknown,
+    refused(run_daemon(base_flags("p1") + "--metrics 198.18.9.9:1 --metrics-open"), kUnknown,
+            "metrics: cannot listen on 198.18.9.9:1: Cannot assign requested address");
+    refused(run_daemon(base_flags("p1") + "--plain-text everywhere --listen 198.18.9.9:4792"), kUnknown,
             "listen: cannot listen on 198.18.9.9:4792: Cannot assign requested address");
     refused(run_daemon(base_flags("p1") + "--metrics 127.0.0.1:4792"), kExists,
             "metrics: cannot listen on 127.0.0.1:4792: Address already in use: stop what listens there");
@@ -192,6 +195,31 @@ TEST_CASE("another version's pins are refused, and unloaded without being unders
     CHECK(pinned_paths().empty());
 }
 
+TEST_CASE("pins of another wire version are refused, and the way out is told") {
+    Daemon daemon;
+    daemon.end(SIGKILL);
+    const auto pin = ask::bpf::open_pinned(std::string(ask::test::kPins) + "/maps/meta");
+    REQUIRE(pin.ok());
+    const std::uint32_t zero = 0;
+    ask_meta meta{};
+    REQUIRE(bpf_map_lookup_elem(pin->get(), &zero, &meta) == 0);
+    CHECK(meta.wire_version == ASK_WIRE_VERSION);
+    const auto starts_with = [&](std::uint32_t version, const std::string& says) {
+        meta.wire_version = version;
+        REQUIRE(bpf_map_update_elem(pin->get(), &zero, &meta, BPF_ANY) == 0);
+        const CommandResult started = run_daemon(base_flags());
+        refused(started, kUnsupported, "holds a switch that speaks ASK packets of " + says);
+        refused(started, kUnsupported, "this release speaks version 0xa2");
+        refused(started, kUnsupported, "wait until `askctl tasks --switch` lists no task");
+        refused(started, kUnsupported, "ask-switchd --unload");
+    };
+    starts_with(ASK_WIRE_VERSION + 1, "version 0xa3");
+    // What there was before versions were told: an ABI of its own as well.
+    --meta.abi_version;
+    starts_with(0, "an older version");
+    CHECK(has_program("p1"));
+}
+
 TEST_CASE("what a load that was cut short left is replaced") {
     must_run(std::string("mkdir -p ") + ask::test::kPins + "/maps " + ask::test::kPins +
              "/tasks/words && " ASK_TEST_BPFTOOL " map create " + ask::test::kPins +
@@ -254,4 +282,45 @@ TEST_CASE("metrics are served in Prometheus' text format") {
     CHECK(text.find("ask_switch_packets_total{counter=\"ack_new\",class=\"traffic\"} 0") !=
           std::string::npos);
     CHECK(text.find("ask_switch_sram_limit_bytes 20971520") != std::string::npos);
+    CHECK(text.find("ask_switch_refused_connections_total 0") != std::string::npos);
+}
+
+TEST_CASE("metrics are for this machine, and name no task, unless the configuration says so") {
+    refused(run_daemon(base_flags("p1") + "--metrics 0.0.0.0:9464"), kDenied,
+            "metrics: 0.0.0.0:9464 is not loopback");
+    for (const bool named : {false, true}) {
+        CAPTURE(named);
+        Daemon daemon(std::string("--metrics 0.0.0.0:9464 --metrics-open") +
+                      (named ? " --metrics-tasks" : ""));
+        REQUIRE(daemon.open_task(ask::test::task_request("secret-plan", 77)).ok());
+        const std::string text =
+            must_run("curl -sf --noproxy '*' --max-time 10 http://127.0.0.1:9464/metrics");
+        CHECK((text.find("secret-plan") != std::string::npos) == named);
+        CHECK(text.find("ask_switch_tasks 1") != std::string::npos);
+    }
+}
+
+TEST_CASE("without a certificate it does not start, and says what to do") {
+    refused(run_daemon("--config /dev/null --bpffs " + std::string(ask::test::kBpffs) +
+                       " --ports p1 --listen 127.0.0.1:4792"),
+            kUnknown, "/etc/ask/tls/ca.pem: No such file or directory: make one with askctl ca");
+    refused(run_daemon(base_flags("p1") + "--listen 0.0.0.0:4792"), kDenied,
+            "listen: 0.0.0.0:4792: is not loopback, and plain text is allowed nowhere else");
+}
+
+TEST_CASE("no other user can hold the lock on the pins, and keep a daemon from starting") {
+    const std::string pins = ask::test::kPins;
+    const std::string as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
+    // As a former version left it.
+    must_run("mkdir -m 0755 " + pins);
+    {
+        Daemon daemon;
+        CHECK(must_run("stat -c %a " + pins) == "700\n");
+        const auto locked = ask::test::run_command(as_nobody + "flock --nonblock --shared " + pins + " true");
+        CHECK(locked.code != 0);
+        CHECK_MESSAGE(locked.output.find("Permission denied") != std::string::npos, locked.output);
+    }
+    must_run("mkdir -m 0777 " + pins + " && chown 65534 " + pins);
+    refused(run_daemon(base_flags()), kDenied, "belongs to user 65534");
+    must_run("rmdir " + pins);
 }

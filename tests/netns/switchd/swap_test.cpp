@@ -95,7 +95,7 @@ class RunningProgram {
  public:
     RunningProgram()
         : tasks_(view<ask_task>("/maps/tasks")),
-          region_(view<ask_aggregator>("/tasks/words/region")),
+          region_(view<ask_aggregator>("/tasks/by-name/@/words/region")),
           presence_(view<ask_presence>("/maps/presence")) {}
 
     void come_in() const { word().fetch_add(ASK_PRESENCE_ENTER); }

@@ -78,7 +78,7 @@ TEST_CASE("a call beside a session gives its answer, or its error") {
 
 TEST_CASE(
     "a session that is to end does not wait for a switch that hangs, and shows meanwhile that it lives") {
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     const HangingSwitch hanging;
     SwitchClient client(channels, hanging.address());
     const auto mailbox = std::make_shared<Mailbox>();
@@ -96,7 +96,7 @@ TEST_CASE(
 }
 
 TEST_CASE("who does not answer in time is named") {
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     const HangingSwitch hanging;
     const auto info = SwitchClient(channels, hanging.address()).info(milliseconds(20));
     REQUIRE_FALSE(info.ok());

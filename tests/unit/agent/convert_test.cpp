@@ -6,6 +6,9 @@
 #include <doctest/doctest.h>
 
 #include "lib/client/convert.h"
+#include "lib/rpc/clean_message.h"
+#include "proto/agent.pb.h"
+#include "proto/switch.pb.h"
 
 using namespace ask;
 
@@ -46,9 +49,31 @@ TEST_CASE("task ids are names of directories") {
 
 TEST_CASE("names of strangers are made harmless") {
     CHECK(clean_name("h1 (198.18.1.2)") == "h1 (198.18.1.2)");
-    CHECK(clean_name("a\nb\x1b[31m") == "a?b?[31m");
+    CHECK(clean_name("a\nb\x1b[31m") == "a\\x0ab\\x1b[31m");
     CHECK(clean_name(std::string(1000, 'x')).size() == 128);
     CHECK(clean_text(std::string(5000, 'x')).size() == 1024);
+}
+
+TEST_CASE("messages of strangers are made harmless, however deep, but for their bytes") {
+    v1::AgentStatus status;
+    status.set_name("h1\x1b[2J");
+    v1::AgentTask& task = *status.add_tasks();
+    task.set_note("no\nregion");
+    task.add_senders_joined("plain");
+    task.add_senders_joined(
+        "\xe2\x80\xae"
+        "evil");
+    status.add_channels()->set_task_id(std::string(5000, '\r'));
+    clean_strings(status);
+    CHECK(status.name() == "h1\\x1b[2J");
+    CHECK(status.tasks(0).note() == "no\\x0aregion");
+    CHECK(status.tasks(0).senders_joined(0) == "plain");
+    CHECK(status.tasks(0).senders_joined(1) == "\\xe2\\x80\\xaeevil");
+    CHECK(status.channels(0).task_id().size() <= kLongestText);
+    v1::FetchChunk chunk;
+    chunk.set_entries("\x1b\n");
+    clean_strings(chunk);
+    CHECK(chunk.entries() == "\x1b\n");
 }
 
 TEST_CASE("channels have an address and a channel's port") {
@@ -152,7 +177,7 @@ TEST_CASE("packets by their tuples are told as far as there are any, and added u
 }
 
 TEST_CASE("a key sample comes out as it went in, and one that cannot be is refused") {
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     for (const char* key : {"a", "b", "a", "eight by", "a key of more than sixteen bytes"}) {
         sampler.add(key, 1);
     }

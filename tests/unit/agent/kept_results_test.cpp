@@ -20,7 +20,7 @@ constexpr std::size_t kOneMiB = 1U << 20U;
 
 struct KeptFixture {
     AgentCounters counters;
-    MemfdTables tables{64 * kOneMiB};
+    MemfdTables tables{64 * kOneMiB, &counters};
     MemoryBudget& budget = tables.budget();
     KeptResults kept{std::chrono::seconds(3600), &counters};
 
@@ -50,10 +50,10 @@ TEST_CASE("a kept result is handed out once, and gone when it was taken") {
     const auto newer = fixture.result("a", 2);
     REQUIRE(fixture.kept.describe().size() == 2);
     CHECK(fixture.kept.describe()[0].state().starts_with("kept until "));
-    auto out = fixture.kept.hand_out("a");
+    auto out = fixture.kept.hand_out("a", 0);
     REQUIRE(out.ok());
     CHECK(*out == newer);
-    const auto second = fixture.kept.hand_out("a");
+    const auto second = fixture.kept.hand_out("a", 0);
     REQUIRE_FALSE(second.ok());
     CHECK(second.error().code() == Errc::kExists);
     SUBCASE("in time: its session hears of it, and its senders succeed") {
@@ -72,7 +72,7 @@ TEST_CASE("whoever takes a result hears of it in its session's mailbox") {
     KeptFixture fixture;
     const auto result = fixture.result("a");
     const auto mailbox = result->mailbox;
-    REQUIRE(fixture.kept.hand_out("a").ok());
+    REQUIRE(fixture.kept.hand_out("a", 0).ok());
     CHECK(fixture.kept.taken(result));
     await(*mailbox, SessionEvent::Kind::kChanged);
 }
@@ -80,10 +80,10 @@ TEST_CASE("whoever takes a result hears of it in its session's mailbox") {
 TEST_CASE("a result that --again did not take is there for the next") {
     KeptFixture fixture;
     const auto result = fixture.result("a");
-    REQUIRE(fixture.kept.hand_out("a").ok());
+    REQUIRE(fixture.kept.hand_out("a", 0).ok());
     fixture.kept.put_back(result);
-    CHECK(fixture.kept.hand_out("a").ok());
-    const auto unknown = fixture.kept.hand_out("b");
+    CHECK(fixture.kept.hand_out("a", 0).ok());
+    const auto unknown = fixture.kept.hand_out("b", 0);
     REQUIRE_FALSE(unknown.ok());
     CHECK(unknown.error().code() == Errc::kUnknown);
     CHECK(unknown.error().text().find("kept: a until 20") != std::string::npos);
@@ -114,7 +114,7 @@ TEST_CASE(
     const auto waited_for = fixture.result("waited-for");
     const auto taken = fixture.result("taken");
     static_cast<void>(fixture.kept.stop_waiting(*taken));
-    REQUIRE(fixture.kept.hand_out("taken").ok());
+    REQUIRE(fixture.kept.hand_out("taken", 0).ok());
     auto told = fixture.result("told");
     static_cast<void>(fixture.kept.stop_waiting(*told));
     told.reset();
@@ -140,4 +140,21 @@ TEST_CASE("time is over only for results whose senders have been told") {
     kept.forget_old();
     CHECK(kept.describe().empty());
     CHECK(counters.get(AgentCounter::k_drop_kept_expired) == 1);
+}
+
+TEST_CASE("a kept result is its user's, and root's: to others it is as one that is not there") {
+    KeptFixture fixture;
+    const auto alices = fixture.result("a", 1);
+    alices->task.set_user(1000);
+    const auto others = fixture.kept.hand_out("a", 1001);
+    REQUIRE_FALSE(others.ok());
+    CHECK(others.error().code() == Errc::kUnknown);
+    CHECK(others.error().text() == "no result of task a is kept here; kept: none");
+    // A newer one of another user's is not in the way.
+    fixture.result("a", 2)->task.set_user(1001);
+    auto out = fixture.kept.hand_out("a", 1000);
+    REQUIRE(out.ok());
+    CHECK(*out == alices);
+    fixture.kept.put_back(*out);
+    REQUIRE(fixture.kept.hand_out("a", 0).ok());
 }

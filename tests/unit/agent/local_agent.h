@@ -17,11 +17,17 @@
 #include "agent/workers.h"
 #include "lib/client/tuple_ring.h"
 #include "lib/control/member/mailbox.h"
+#include "lib/rpc/credentials.h"
 
 namespace ask::test {
 
 inline constexpr std::uint32_t kHost = 0xC6120102;
 inline constexpr std::chrono::seconds kPatience{20};
+
+// For servers of a test's own.
+inline std::shared_ptr<RpcCredentials> plain_text() {
+    return *RpcCredentials::create({.plain_text = PlainText::kLoopback, .files = {}});
+}
 
 struct LocalAgent {
     explicit LocalAgent(unsigned count)

@@ -3,9 +3,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,7 +55,9 @@ TEST_CASE("a table is handed over as it stands, sealed, and paid back") {
     CHECK(budget.used() == (*sealed)->bytes());
 
     const std::vector<int> fds = (*sealed)->descriptors();
-    auto view = TableView::open(map_readonly(fds.at(0)), map_readonly(fds.at(1)));
+    const auto slots = map_readonly(fds.at(0));
+    const auto keys = map_readonly(fds.at(1));
+    auto view = TableView::open(slots, keys);
     REQUIRE_MESSAGE(view.ok(), view.error().text());
     CHECK(view->size() == expected.size());
     std::size_t same = 0;
@@ -64,6 +72,11 @@ TEST_CASE("a table is handed over as it stands, sealed, and paid back") {
         CHECK(::mmap(nullptr, 1, PROT_WRITE, MAP_SHARED, block, 0) == MAP_FAILED);
     }
     sealed->reset();
+    for (const std::span<const std::byte> mapped : {slots, keys}) {
+        CHECK(budget.look_at_held() > 0);
+        REQUIRE(::munmap(const_cast<std::byte*>(mapped.data()), mapped.size()) == 0);
+    }
+    CHECK(budget.look_at_held() == 0);
     CHECK(budget.used() == 0);
 }
 
@@ -99,6 +112,121 @@ TEST_CASE("tables share a limit; one that would pass it is unchanged, and goes o
         ResultTable gone(std::move(*first));
     }
     CHECK(budget.used() == 0);
+}
+
+namespace {
+
+std::shared_ptr<const SealedTable> sealed_table(MemfdTables& tables, int keys) {
+    auto table = ResultTable::create(tables.make_memory(), Op::kSum);
+    REQUIRE(table.ok());
+    for (int i = 0; i < keys; ++i) {
+        REQUIRE(table->add("key-" + std::to_string(i), i).ok());
+    }
+    REQUIRE(table->finish().ok());
+    auto sealed = tables.seal(std::move(*table));
+    REQUIRE(sealed.ok());
+    return *sealed;
+}
+
+}  // namespace
+
+TEST_CASE("memory that applications hold stays paid for, by whatever they hold it") {
+    AgentCounters counters;
+    MemfdTables tables(64 * kMiB, &counters);
+    MemoryBudget& budget = tables.budget();
+    auto sealed = sealed_table(tables, 1000);
+    const std::size_t all = sealed->bytes();
+    REQUIRE(budget.used() == all);
+    // As an application gets them.
+    UniqueFd slots(::fcntl(sealed->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
+    const auto keys = map_readonly(sealed->descriptors().at(1));
+    // One may ask for another description, by /proc.
+    const std::string path = "/proc/self/fd/" + std::to_string(slots.get());
+    UniqueFd again(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    REQUIRE(again);
+    sealed.reset();
+    CHECK(budget.used() == all);
+    CHECK(budget.look_at_held() == all);
+    CHECK(counters.get(AgentCounter::k_blocks_held) == 2);
+    REQUIRE(::munmap(const_cast<std::byte*>(keys.data()), keys.size()) == 0);
+    CHECK(budget.look_at_held() == all - keys.size());
+    slots.reset();
+    CHECK(budget.look_at_held() == all - keys.size());
+    again.reset();
+    CHECK(budget.look_at_held() == 0);
+    CHECK(budget.used() == 0);
+}
+
+TEST_CASE("results on their way to an application are held") {
+    AgentCounters counters;
+    MemfdTables tables(64 * kMiB, &counters);
+    auto sealed = sealed_table(tables, 10);
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    UniqueFd here(ends[0]);
+    UniqueFd there(ends[1]);
+    const int fd = sealed->descriptors().at(0);
+    char byte = 'x';
+    iovec data{&byte, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+    REQUIRE(::sendmsg(here.get(), &message, 0) == 1);
+    sealed.reset();
+    CHECK(tables.budget().look_at_held() > 0);
+    here.reset();
+    there.reset();
+    CHECK(tables.budget().look_at_held() == 0);
+}
+
+TEST_CASE("results that applications hold leave others less, and the error says so") {
+    AgentCounters counters;
+    MemfdTables tables(4 * kMiB, &counters);
+    MemoryBudget& budget = tables.budget();
+    auto sealed = sealed_table(tables, 30'000);
+    const std::size_t all = sealed->bytes();
+    REQUIRE(all > 2 * kMiB);
+    UniqueFd slots(::fcntl(sealed->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
+    sealed.reset();
+    auto other = ResultTable::create(tables.make_memory(), Op::kSum);
+    REQUIRE(other.ok());
+    const auto refused = other->reserve(40'000, 0);
+    REQUIRE_FALSE(refused.ok());
+    CHECK_MESSAGE(
+        refused.error().text().find("2 of them for results that applications hold") != std::string::npos,
+        refused.error().text());
+    CHECK(budget.used() <= budget.limit());
+    // Nobody has to say that he has let go of it.
+    slots.reset();
+    CHECK(other->reserve(40'000, 0).ok());
+}
+
+TEST_CASE("so many blocks may be held, and no more: each takes a descriptor") {
+    AgentCounters counters;
+    MemfdTables tables(1024 * kMiB, &counters);
+    MemoryBudget& budget = tables.budget();
+    auto sealed = sealed_table(tables, 1);
+    const UniqueFd slots(::fcntl(sealed->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
+    // As many descriptions of one file do for as many files.
+    const std::string path = "/proc/self/fd/" + std::to_string(slots.get());
+    rlimit room{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &room) == 0);
+    room.rlim_cur = std::max<rlim_t>(room.rlim_cur, MemoryBudget::kMostHeld + 256);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &room) == 0);
+    for (std::size_t i = 0; i < MemoryBudget::kMostHeld; ++i) {
+        UniqueFd own(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        REQUIRE(own);
+        budget.give_up(std::move(own), 0);
+    }
+    CHECK_FALSE(budget.reserve(1));
 }
 
 TEST_CASE("the budget never goes past its limit") {

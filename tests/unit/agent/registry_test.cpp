@@ -14,9 +14,12 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
+#include "agent/status.h"
 #include "agent/switch_client.h"
 #include "lib/client/convert.h"
 #include "lib/control/member/convert.h"
+#include "lib/net/address.h"
+#include "lib/rpc/call_origin.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 
@@ -24,6 +27,10 @@ using namespace ask;
 using namespace ask::test;
 
 namespace {
+
+Caller caller_at(std::uint32_t host) {
+    return caller_from_peer("ipv4:" + format_ipv4(host) + ":40000");
+}
 
 struct Fixture {
     LocalAgent agent{1};
@@ -71,8 +78,15 @@ struct Fixture {
         join.set_first_seq(1);
         return join;
     }
-    Errc refused(const v1::JoinRequest& join) {
-        const auto reply = registry.join(join);
+    // Calls as they come, from the host that they are about.
+    Result<v1::JoinReply> join(const v1::JoinRequest& request) {
+        return registry.join(caller_at(request.channel().host()), request);
+    }
+    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request) {
+        return registry.look_up(caller_at(7), request);
+    }
+    Errc refused(const v1::JoinRequest& request) {
+        const auto reply = join(request);
         REQUIRE_FALSE(reply.ok());
         return reply.error().code();
     }
@@ -81,7 +95,7 @@ struct Fixture {
         request.set_instance(instance);
         request.set_sender(sender);
         request.set_wait_ms(wait_ms);
-        auto outcome = registry.renew(request);
+        auto outcome = registry.renew(caller_at(7), request);
         REQUIRE(outcome.ok());
         return *outcome;
     }
@@ -160,6 +174,7 @@ class HungSwitch final : public v1::Switch::Service {
 v1::LookupRequest lookup(const std::string& id) {
     v1::LookupRequest request;
     request.set_task_id(id);
+    request.set_wire_version(ASK_WIRE_VERSION);
     return request;
 }
 
@@ -173,12 +188,32 @@ v1::Outcome failed(const std::string& why) {
 
 }  // namespace
 
+TEST_CASE("a sender of another wire version is refused by name; a receiver says its own") {
+    Fixture fixture;
+    fixture.open("wc", 11);
+    v1::LookupRequest request = lookup("wc");
+    const auto offer = fixture.registry.look_up(request);
+    REQUIRE(offer.ok());
+    CHECK(offer->wire_version() == ASK_WIRE_VERSION);
+    const auto refused_of = [&](std::uint32_t version, const std::string& says) {
+        request.set_wire_version(version);
+        const auto refused = fixture.registry.look_up(request);
+        REQUIRE_FALSE(refused.ok());
+        CHECK(refused.error().code() == Errc::kUnsupported);
+        CHECK_MESSAGE(
+            refused.error().text().find("your agent speaks ASK packets of " + says) != std::string::npos,
+            refused.error().text());
+    };
+    refused_of(0, "an older version, the other end of the call version 0xa2");
+    refused_of(0xa3, "version 0xa3");
+}
+
 TEST_CASE("a task is found by its id while it lives") {
     Fixture fixture;
-    CHECK(fixture.registry.look_up(lookup("wc")).error().code() == Errc::kUnknown);
-    CHECK(fixture.registry.look_up(lookup("no/id")).error().code() == Errc::kUsage);
+    CHECK(fixture.look_up(lookup("wc")).error().code() == Errc::kUnknown);
+    CHECK(fixture.look_up(lookup("no/id")).error().code() == Errc::kUsage);
     const auto task = fixture.open("wc", 11);
-    const auto offer = fixture.registry.look_up(lookup("wc"));
+    const auto offer = fixture.look_up(lookup("wc"));
     REQUIRE(offer.ok());
     CHECK(offer->instance() == 11);
     CHECK(offer->mark().switch_id() == 0);
@@ -186,40 +221,40 @@ TEST_CASE("a task is found by its id while it lives") {
     again->id = "wc";
     CHECK(fixture.registry.add(again).error().code() == Errc::kExists);
     fixture.registry.end(task, failed("over"));
-    CHECK(fixture.registry.look_up(lookup("wc")).error().code() == Errc::kUnknown);
+    CHECK(fixture.look_up(lookup("wc")).error().code() == Errc::kUnknown);
     fixture.open("wc", 12);
-    CHECK(fixture.registry.look_up(lookup("wc"))->instance() == 12);
+    CHECK(fixture.look_up(lookup("wc"))->instance() == 12);
 }
 
 TEST_CASE("a Join that is tried again comes to the switch with the secret that it may have already") {
     Fixture fixture;
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     DyingSwitch dying;
     const auto task = fixture.open("wc", 11);
     put_on(*task, std::make_shared<SwitchClient>(channels, dying.address()), DyingSwitch::kMark);
     v1::JoinRequest join = Fixture::request(11, 1);
     *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
     CHECK(fixture.refused(join) == Errc::kUnavailable);
-    REQUIRE(fixture.registry.join(join).ok());
+    REQUIRE(fixture.join(join).ok());
     REQUIRE(dying.secrets().size() == 2);
     CHECK(dying.secrets()[0] == dying.secrets()[1]);
     // Other channels and lives have others.
     v1::JoinRequest other = Fixture::request(11, 2);
     *other.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
-    REQUIRE(fixture.registry.join(other).ok());
+    REQUIRE(fixture.join(other).ok());
     CHECK(dying.secrets()[2] != dying.secrets()[1]);
 }
 
 TEST_CASE("a Join waits no longer for the switch than its sender does, and names it") {
     Fixture fixture;
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     HungSwitch hung;
     const auto task = fixture.open("wc", 11);
     put_on(*task, std::make_shared<SwitchClient>(channels, hung.address()), DyingSwitch::kMark);
     v1::JoinRequest join = Fixture::request(11, 1);
     *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
     join.set_wait_ms(1000);
-    const auto reply = fixture.registry.join(join);
+    const auto reply = fixture.join(join);
     REQUIRE_FALSE(reply.ok());
     CHECK(reply.error().code() == Errc::kDeadline);
     CHECK(reply.error().text().find("switch " + hung.address()) == 0);
@@ -232,15 +267,15 @@ TEST_CASE("a Join waits no longer for the switch than its sender does, and names
 TEST_CASE("who looks for a task, or waits for it, hears what it waits for") {
     Fixture fixture;
     const auto opening = fixture.plan("early", 12, 1);
-    CHECK(fixture.registry.look_up(lookup("early")).error().code() == Errc::kUnknown);
+    CHECK(fixture.look_up(lookup("early")).error().code() == Errc::kUnknown);
     fixture.registry.set_trouble(*opening, "waiting for switch s");
-    const auto refused = fixture.registry.look_up(lookup("early"));
+    const auto refused = fixture.look_up(lookup("early"));
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code() == Errc::kAborted);
     CHECK(refused.error().text() == "task early is not open yet on h4: waiting for switch s");
     const auto task = fixture.open("wc", 11, 2);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
-    REQUIRE(fixture.registry.join(Fixture::request(11, 2)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 2)).ok());
     fixture.registry.set_trouble(*task, "waiting for switch s");
     fixture.registry.set_trouble(*task, 2, "its packets go round the switch");
     CHECK(fixture.renew(11, 1).trouble() == "waiting for switch s");
@@ -255,18 +290,18 @@ TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answe
     v1::LookupRequest request = lookup("wc");
     request.set_sender(5);
     request.set_payload_limit(1400);
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     sampler.add("word", 1);
     *request.mutable_sample() = sample_to_proto(sampler.finish(9));
     // Not held back: nobody said for how long.
-    CHECK(fixture.registry.look_up(request).error().code() == Errc::kUnknown);
+    CHECK(fixture.look_up(request).error().code() == Errc::kUnknown);
     await(*task->mailbox, SessionEvent::Kind::kChanged);
-    CHECK(fixture.registry.join(Fixture::request(11, 1)).error().code() == Errc::kUnknown);
+    CHECK(fixture.join(Fixture::request(11, 1)).error().code() == Errc::kUnknown);
     CHECK(fixture.registry.on_switch().empty());
     auto broken = request;
     broken.set_sender(6);
     broken.mutable_sample()->mutable_groups(0)->set_once(7);
-    CHECK(fixture.registry.look_up(broken).error().code() == Errc::kInput);
+    CHECK(fixture.look_up(broken).error().code() == Errc::kInput);
     CHECK(task->samples.sum(2)->expected == 18);
     CHECK(task->samples.payload_limit() == 1400);
     std::thread opener([&] {
@@ -276,10 +311,10 @@ TEST_CASE("a Lookup brings its sample to a task without a geometry, and is answe
     });
     request.set_sender(7);
     request.set_wait_ms(2000);
-    auto offer = fixture.registry.look_up(request);
+    auto offer = fixture.look_up(request);
     const auto deadline = Clock::now() + kPatience;
     while (!offer && Clock::now() < deadline) {
-        offer = fixture.registry.look_up(request);
+        offer = fixture.look_up(request);
     }
     opener.join();
     REQUIRE(offer.ok());
@@ -296,7 +331,7 @@ TEST_CASE("a Lookup that is held back ends with its task, and says why") {
     });
     v1::LookupRequest request = lookup("wc");
     request.set_wait_ms(2000);
-    const auto refused = fixture.registry.look_up(request);
+    const auto refused = fixture.look_up(request);
     ender.join();
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code() == Errc::kAborted);
@@ -311,7 +346,7 @@ TEST_CASE("a Lookup that comes before its task is answered once that is open") {
     std::array<std::optional<Result<v1::TaskOffer>>, 3> offers;
     std::vector<std::thread> early;
     for (auto& offer : offers) {
-        early.emplace_back([&] { offer = fixture.registry.look_up(request); });
+        early.emplace_back([&] { offer = fixture.look_up(request); });
     }
     const auto deadline = Clock::now() + kPatience;
     while (fixture.counters.get(AgentCounter::k_refused_waits) == 0 && Clock::now() < deadline) {
@@ -328,9 +363,9 @@ TEST_CASE("a Lookup that comes before its task is answered once that is open") {
 TEST_CASE("a Join may be repeated, and says the same again") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11);
-    const auto first = fixture.registry.join(Fixture::request(11, 1));
+    const auto first = fixture.join(Fixture::request(11, 1));
     REQUIRE_MESSAGE(first.ok(), first.error().text());
-    const auto second = fixture.registry.join(Fixture::request(11, 1));
+    const auto second = fixture.join(Fixture::request(11, 1));
     REQUIRE(second.ok());
     CHECK(first->secret() == second->secret());
     CHECK(first->secret().size() == 16);
@@ -364,11 +399,11 @@ TEST_CASE("a Join that makes no sense changes nothing") {
         CHECK(fixture.refused(join) == Errc::kInput);
     }
     CHECK(task->senders.empty());
-    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
     auto same_channel = Fixture::request(11, 2);
     *same_channel.mutable_channel() = Fixture::request(11, 1).channel();
     CHECK(fixture.refused(same_channel) == Errc::kExists);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 2)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 2)).ok());
     CHECK(fixture.refused(Fixture::request(11, 3)) == Errc::kLimit);
     CHECK(task->phase == TaskPhase::kStreaming);
 }
@@ -382,21 +417,21 @@ TEST_CASE("a sender that is not registered at the task's switch cannot join, unl
     elsewhere.mutable_registered()->set_switch_id(1);
     elsewhere.mutable_registered()->set_incarnation(6);
     CHECK(fixture.refused(elsewhere) == Errc::kUnsupported);
-    const auto local = fixture.registry.join(Fixture::request(11, 1, kHost));
+    const auto local = fixture.join(Fixture::request(11, 1, kHost));
     REQUIRE(local.ok());
     CHECK(local->mark().switch_id() == 0);
 }
 
 TEST_CASE("a task on several switches: each flow by its own, and each switch's part counts once") {
     Fixture fixture;
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     DyingSwitch far;
     const auto task = fixture.open("wc", 11);
     const auto near = std::make_shared<SwitchClient>(channels, "127.0.0.1:1");
     put_on(*task, near, {1, 5});
     put_on(*task, std::make_shared<SwitchClient>(channels, far.address()), DyingSwitch::kMark);
     // Senders are offered the first.
-    const auto offer = fixture.registry.look_up(lookup("wc"));
+    const auto offer = fixture.look_up(lookup("wc"));
     REQUIRE(offer.ok());
     CHECK(offer->mark().switch_id() == 1);
     CHECK(offer->switch_address() == near->address());
@@ -404,7 +439,7 @@ TEST_CASE("a task on several switches: each flow by its own, and each switch's p
     auto join = Fixture::request(11, 1);
     *join.mutable_registered() = mark_to_proto(DyingSwitch::kMark);
     CHECK(fixture.refused(join) == Errc::kUnavailable);
-    const auto joined = fixture.registry.join(join);
+    const auto joined = fixture.join(join);
     REQUIRE(joined.ok());
     CHECK(joined->mark().switch_id() == DyingSwitch::kMark.switch_id);
     const FlowParams flow =
@@ -428,7 +463,7 @@ TEST_CASE("a task on several switches: each flow by its own, and each switch's p
 TEST_CASE("a Renew is held back until the task ends, and tells why") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
     CHECK(fixture.renew(11, 1).state() == v1::Outcome::STATE_RUNNING);
     CHECK(fixture.renew(11, 2).state() == v1::Outcome::STATE_UNKNOWN);
     CHECK(fixture.renew(12, 1).state() == v1::Outcome::STATE_UNKNOWN);
@@ -450,8 +485,8 @@ TEST_CASE("a Renew is held back until the task ends, and tells why") {
 TEST_CASE("a sender that a task goes on without never hears of success, and nobody joins too late") {
     Fixture fixture;
     const auto task = fixture.open("t1", 11, 3);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 21)).ok());
-    REQUIRE(fixture.registry.join(Fixture::request(11, 22)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 21)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 22)).ok());
     fixture.registry.with(*task, [](ReceiveTask& changed) {
         changed.senders.front().missing = "has not been heard of";
         changed.too_late = true;
@@ -471,7 +506,7 @@ TEST_CASE("a sender that a task goes on without never hears of success, and nobo
 TEST_CASE("who joins a task that begins again is told to look for it once more") {
     Fixture fixture;
     const auto task = fixture.open("t1", 11, 2);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 21)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 21)).ok());
     v1::Outcome again;
     again.set_state(v1::Outcome::STATE_FAILED);
     again.set_code(static_cast<int>(Errc::kRunAgain));
@@ -487,14 +522,14 @@ TEST_CASE("what a sender cannot send again it cannot promise any more") {
     const auto task = fixture.open("t1", 11, 2);
     v1::JoinRequest join = Fixture::request(11, 21);
     join.set_can_repeat(true);
-    REQUIRE(fixture.registry.join(join).ok());
-    REQUIRE(fixture.registry.join(Fixture::request(11, 22)).ok());
+    REQUIRE(fixture.join(join).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 22)).ok());
     const auto can_repeat = [&](std::size_t sender, bool says) {
         v1::RenewRequest renew;
         renew.set_instance(11);
         renew.set_sender(21 + sender);
         renew.set_can_repeat(says);
-        REQUIRE(fixture.registry.renew(renew).ok());
+        REQUIRE(fixture.registry.renew(caller_at(7), renew).ok());
         return fixture.registry.with(*task,
                                      [&](const ReceiveTask& now) { return now.senders[sender].can_repeat; });
     };
@@ -507,7 +542,7 @@ TEST_CASE("what a sender cannot send again it cannot promise any more") {
 TEST_CASE("what a switch has counted is in a task's figures once, while it runs and at its end") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
     put_on(*task, nullptr, {1, 5});
     // It had no memory for the task, so nothing was added up.
     v1::FlowStats counted;
@@ -523,37 +558,37 @@ TEST_CASE("what a switch has counted is in a task's figures once, while it runs 
 TEST_CASE("a sender's figures and its farewell reach the task") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 1)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
     v1::RenewRequest renew;
     renew.set_instance(11);
     renew.set_sender(1);
     renew.mutable_stats()->set_tuples_in(42);
     // Only the sender's own part is taken from it.
     renew.mutable_stats()->set_tuples_switch(13);
-    REQUIRE(fixture.registry.renew(renew).ok());
+    REQUIRE(fixture.registry.renew(caller_at(7), renew).ok());
     CHECK(task->senders[0].stats.tuples_in() == 42);
     CHECK(task->senders[0].stats.tuples_switch() == 0);
     v1::LeaveRequest leave;
     leave.set_instance(11);
     leave.set_sender(1);
     leave.set_reason("its\napplication ended");
-    REQUIRE(fixture.registry.leave(leave).ok());
+    REQUIRE(fixture.registry.leave(caller_at(7), leave).ok());
     REQUIRE(task->senders[0].left.has_value());
-    CHECK(*task->senders[0].left == "its?application ended");
+    CHECK(*task->senders[0].left == "its\\x0aapplication ended");
     await(*task->mailbox, SessionEvent::Kind::kChanged);
     // What went wrong stands behind the path of the file.
     const std::string long_reason = std::string(200, 'x') + ".tsv:2:4: no TAB";
     leave.set_reason(long_reason);
-    REQUIRE(fixture.registry.leave(leave).ok());
+    REQUIRE(fixture.registry.leave(caller_at(7), leave).ok());
     CHECK(*task->senders[0].left == long_reason);
     leave.set_sender(5);
-    CHECK(fixture.registry.leave(leave).ok());
+    CHECK(fixture.registry.leave(caller_at(7), leave).ok());
 }
 
 TEST_CASE("a computed result is no success: senders wait, and are told that it is there") {
     Fixture fixture;
     const auto task = fixture.open("t1", 11, 1);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 21)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 21)).ok());
     CHECK_FALSE(fixture.renew(11, 21).computed());
     fixture.registry.computed(*task);
     const v1::Outcome waits = fixture.renew(11, 21);
@@ -569,7 +604,7 @@ TEST_CASE("a computed result is no success: senders wait, and are told that it i
 TEST_CASE("the id of a task whose result is kept is free, and its end leaves the next one alone") {
     Fixture fixture;
     const auto task = fixture.open("t1", 11, 1);
-    REQUIRE(fixture.registry.join(Fixture::request(11, 21)).ok());
+    REQUIRE(fixture.join(Fixture::request(11, 21)).ok());
     fixture.registry.computed(*task);
     CHECK(fixture.registry.is_live("t1"));
     fixture.registry.free_id(task);
@@ -580,5 +615,161 @@ TEST_CASE("the id of a task whose result is kept is free, and its end leaves the
     fixture.registry.end(task, failed);
     CHECK(fixture.registry.is_live("t1"));
     CHECK(fixture.renew(11, 21).state() == v1::Outcome::STATE_FAILED);
-    REQUIRE(fixture.registry.join(Fixture::request(12, 22)).ok());
+    REQUIRE(fixture.join(Fixture::request(12, 22)).ok());
+}
+
+TEST_CASE("a sender is the host that joined: nobody else joins, renews or leaves in its place") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 1);
+    const Caller attacker = caller_at(8);
+    // With another's channel.
+    const auto posing = fixture.registry.join(attacker, Fixture::request(11, 1));
+    REQUIRE_FALSE(posing.ok());
+    CHECK(posing.error().code() == Errc::kDenied);
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
+    // With its own, under the number of the sender that is there.
+    const auto repeated = fixture.registry.join(attacker, Fixture::request(11, 1, 8));
+    REQUIRE_FALSE(repeated.ok());
+    CHECK(repeated.error().code() == Errc::kDenied);
+    v1::RenewRequest renew;
+    renew.set_instance(11);
+    renew.set_sender(1);
+    renew.mutable_stats()->set_tuples_in(13);
+    const auto told = fixture.registry.renew(attacker, renew);
+    REQUIRE(told.ok());
+    CHECK(told->state() == v1::Outcome::STATE_UNKNOWN);
+    CHECK(task->senders[0].stats.tuples_in() == 0);
+    v1::LeaveRequest leave;
+    leave.set_instance(11);
+    leave.set_sender(1);
+    REQUIRE(fixture.registry.leave(attacker, leave).ok());
+    CHECK_FALSE(task->senders[0].left);
+}
+
+TEST_CASE("what a sender calls itself stands beside what is proved of it") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 4);
+    const auto name_of = [&](std::uint64_t sender, const std::string& claimed, const Caller& caller) {
+        auto join = Fixture::request(11, sender, 0xc6120102U);
+        join.set_sender_name(claimed);
+        REQUIRE(fixture.registry.join(caller, join).ok());
+        return task->senders.back().name;
+    };
+    Caller caller = caller_at(0xc6120102U);
+    CHECK(name_of(1, "h1", caller) == "h1 (198.18.1.2)");
+    CHECK(name_of(2, "h2 (198.18.2.2)\033[2J", caller) == "h2??198.18.2.2???2J (198.18.1.2)");
+    caller.verified = true;
+    caller.own_ipv4 = {0xc6120102U};
+    caller.names = {"h1"};
+    CHECK(name_of(3, "h1", caller) == "h1 (198.18.1.2)");
+    CHECK(name_of(4, "h2", caller) == "h2 (h1 (198.18.1.2))");
+}
+
+TEST_CASE("a task takes whom its receiver has named, or who shows its token, and tells the others so") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 8);
+    task->members.hosts = {7};
+    const auto asks = [&](const Caller& caller, const std::string& token) {
+        auto look = lookup("wc");
+        look.set_token(token);
+        auto join = Fixture::request(11, task->senders.size() + 1, *caller.ipv4);
+        join.set_token(token);
+        const auto offer = fixture.registry.look_up(caller, look);
+        const auto joined = fixture.registry.join(caller, join);
+        CHECK(offer.ok() == joined.ok());
+        CHECK((offer.ok() || offer.error().code() == joined.error().code()));
+        return joined.ok() ? Errc::kInternal : joined.error().code();
+    };
+    const std::string token = "sixteen bytes of";
+    constexpr Errc kTaken = Errc::kInternal;
+    task->members.names = {"h7"};
+    CHECK(asks(caller_at(7), "") == kTaken);
+    CHECK(asks(caller_at(8), "") == Errc::kDenied);
+    CHECK(asks(caller_at(8), token) == Errc::kDenied);
+    Caller named = caller_at(9);
+    named.verified = true;
+    named.own_ipv4 = {9};
+    named.names = {"h7"};
+    CHECK(asks(named, "") == kTaken);
+    // One without a certificate is not asked for its name.
+    task->members.token = token;
+    CHECK(asks(caller_at(7), "") == kTaken);
+    CHECK(asks(caller_at(8), token) == kTaken);
+    CHECK(asks(caller_at(8), token + "!") == Errc::kDenied);
+    CHECK(asks(caller_at(8), token.substr(1)) == Errc::kDenied);
+    CHECK(asks(caller_at(8), token + token) == Errc::kDenied);
+    CHECK(asks(caller_at(8), "") == Errc::kDenied);
+    task->members.hosts.clear();
+    task->members.names.clear();
+    CHECK(asks(caller_at(7), "") == Errc::kDenied);
+    CHECK(asks(caller_at(7), token) == kTaken);
+}
+
+TEST_CASE(
+    "a task is for its receiver's tenant, unless it names others, and other tenants hear nothing of it") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 2);
+    task->members.tenant = "search";
+    Caller own = caller_at(7);
+    own.verified = true;
+    own.own_ipv4 = {7};
+    own.tenant = "search";
+    Caller other = own;
+    other.tenant = "ads";
+    CHECK(fixture.registry.look_up(own, lookup("wc")).ok());
+    for (const Caller& stranger : {other, caller_at(7)}) {
+        const auto offer = fixture.registry.look_up(stranger, lookup("wc"));
+        REQUIRE_FALSE(offer.ok());
+        auto none = fixture.registry.look_up(stranger, lookup("wd"));
+        CHECK(offer.error().code() == none.error().code());
+        CHECK(offer.error().text() == "no task wc on h4");
+        CHECK(none.error().text() == "no task wd on h4");
+        CHECK(fixture.registry.join(stranger, Fixture::request(11, 1)).error().code() == Errc::kUnknown);
+    }
+    task->members.hosts = {7};
+    CHECK(fixture.registry.join(other, Fixture::request(11, 1)).ok());
+    // Which is the other tenant's now, whoever comes from there later.
+    v1::RenewRequest renew;
+    renew.set_instance(11);
+    renew.set_sender(1);
+    CHECK(fixture.registry.renew(own, renew)->state() == v1::Outcome::STATE_UNKNOWN);
+    CHECK(fixture.registry.renew(other, renew)->state() == v1::Outcome::STATE_RUNNING);
+}
+
+TEST_CASE("a user of the host ends his own tasks, and sees them; root all") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 1);
+    task->user = 1000;
+    Caller alice;
+    alice.address = "local";
+    alice.uid = 1000;
+    Caller bob = alice;
+    bob.uid = 1001;
+    Caller root = alice;
+    root.uid = 0;
+    root.role_operator = true;
+    CHECK_FALSE(fixture.registry.cancel(bob, "wc"));
+    CHECK(fixture.registry.cancel(alice, "wc"));
+    CHECK(fixture.registry.cancel(root, "wc"));
+
+    v1::AgentStatus status;
+    *status.add_tasks() = fixture.registry.describe(*task);
+    status.add_channels()->set_task_id("wc");
+    const auto sees = [&](const Caller& caller) {
+        v1::AgentStatus shown = status;
+        keep_to(caller, shown);
+        CHECK((shown.tasks_size() == 1) == (shown.channels(0).task_id() == "wc"));
+        return shown.tasks_size() == 1;
+    };
+    CHECK(sees(alice));
+    CHECK_FALSE(sees(bob));
+    CHECK(sees(root));
+    Caller peer = caller_at(7);
+    peer.plain_text = true;
+    CHECK(sees(peer));
+    peer.plain_text = false;
+    peer.verified = true;
+    CHECK_FALSE(sees(peer));
+    peer.role_operator = true;
+    CHECK(sees(peer));
 }

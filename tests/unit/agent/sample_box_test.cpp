@@ -8,7 +8,7 @@ using namespace ask;
 namespace {
 
 KeySample sample(std::uint64_t expected) {
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     sampler.add("a", 1);
     sampler.add("b", 1);
     return sampler.finish(expected);

@@ -95,6 +95,7 @@ struct Blocks {
 class KnownMemory final : public TableMemory {
  public:
     explicit KnownMemory(std::shared_ptr<Blocks> blocks) : blocks_(std::move(blocks)) {}
+    HashSeed draw_seed() override { return heap_->draw_seed(); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
         auto block = heap_->allocate_slots(bytes);
         blocks_->slots = block.ok() ? *block : std::span<std::byte>();

@@ -4,6 +4,9 @@
 // on.
 #include "agent/switch_client.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +16,8 @@
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
+#include "agent/network.h"
+#include "lib/base/unique_fd.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/switch_keeper.h"
 #include "lib/tuples/fetch_codec.h"
@@ -118,7 +123,7 @@ class RegisteringSwitch final : public v1::Switch::Service {
 
 Result<FetchedCopy> fetched_copy(std::vector<v1::FetchChunk> chunks,
                                  const grpc::Status& status = grpc::Status::OK) {
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     const ScriptedSwitch scripted(std::move(chunks), status);
     return SwitchClient(channels, scripted.address())
         .fetch_copy(
@@ -154,7 +159,7 @@ TEST_CASE("a copy that comes whole is staged whole") {
 
 TEST_CASE(
     "a copy may take longer than its wait while it comes; one of which nothing comes names the switch") {
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     const auto fetch = [&](const ScriptedSwitch& from) {
         return SwitchClient(channels, from.address())
             .fetch_copy(
@@ -202,7 +207,7 @@ TEST_CASE("a copy of another switch, or of another incarnation of it, is nobody'
 
 TEST_CASE("a channel is registered in place of what the switch has, however often it must be told") {
     constexpr ChannelId kOwn{.host = kHost, .port = ASK_CHANNEL_PORT_BASE};
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     RegisteringSwitch of_before(77, 0);
     const auto told = SwitchClient(channels, of_before.address()).register_channel(kOwn, 5, 0, kLongEnough);
     REQUIRE_MESSAGE(told.ok(), told.error().text());
@@ -233,4 +238,51 @@ TEST_CASE("a renewal tells whose switch has lost them: by instance, and all by i
     tell_lost(tasks, reply, "switch s");
     CHECK(told(*tasks[0].task));
     CHECK(told(*tasks[1].task));
+}
+
+TEST_CASE("a switch that nobody has configured is not even connected to") {
+    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(own);
+    REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr*>(&own), size) == 0);
+    REQUIRE(::listen(listener.get(), 8) == 0);
+    REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0);
+    const std::string address = "127.0.0.1:" + std::to_string(ntohs(own.sin_port));
+    RpcChannels channels(plain_text());
+    HostNetwork network({}, kHost, {}, {"127.0.0.1:1"}, channels);
+
+    const auto named = network.switch_at(address);
+    const auto refused = [&address](const auto& result) {
+        REQUIRE_FALSE(result.ok());
+        CHECK(result.error().code() == Errc::kDenied);
+        CHECK(result.error().text().find("switch " + address + " is neither this host's `switch`") !=
+              std::string::npos);
+    };
+    refused(named->info(kLongEnough));
+    refused(named->register_channel({.host = kHost, .port = 1}, 1, 0, kLongEnough));
+    refused(named->unregister_channel({.host = kHost, .port = 1}, 1, kLongEnough));
+    refused(named->confirm_copy(kCopied, 1, kLongEnough));
+    refused(named->fetch_copy(
+        {.instance = kCopied, .mark = {}, .epoch = 0, .close = false, .wait = kLongEnough}));
+    CHECK(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC) < 0);
+    CHECK(channels.size() == 0);
+
+    channels.learn_switch({address});
+    CHECK_FALSE(network.switch_at(address)->info(milliseconds(100)).ok());
+    CHECK(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC) >= 0);
+}
+
+TEST_CASE("channels that nobody uses are freed, but for the last ones") {
+    RpcChannels channels(plain_text());
+    const auto used = channels.get("127.0.0.1:1");
+    for (int port = 2; port < 300; ++port) {
+        static_cast<void>(channels.get("127.0.0.1:" + std::to_string(port)));
+    }
+    CHECK(channels.size() <= 66);
+    CHECK(channels.get("127.0.0.1:1") == used);
+    const auto last = channels.get("127.0.0.1:299");
+    CHECK(last.use_count() == 2);
+    CHECK(channels.size() <= 66);
 }

@@ -163,12 +163,12 @@ TEST_CASE("a region's dump: equal keys combined, by key or the largest first") {
     append_entry(entries, "b", 5);
     append_entry(entries, "a\t", 7);
     append_entry(entries, "b", -2);
-    RegionDump sum(v1::OPERATOR_SUM);
+    RegionDump sum(v1::OPERATOR_SUM, public_seed(1));
     REQUIRE(sum.add(entries).ok());
     CHECK(sum.text(0) == "a\\t\t7\nb\t3\n");
     CHECK(sum.text(1) == "a\\t\t7\n");
     CHECK(sum.json(5)[1]["value"] == 3);
-    RegionDump bytes(v1::OPERATOR_SUM);
+    RegionDump bytes(v1::OPERATOR_SUM, public_seed(1));
     std::string odd;
     append_entry(odd, "a\xff\t", 1);
     append_entry(odd, "a\xfe", 2);
@@ -178,7 +178,7 @@ TEST_CASE("a region's dump: equal keys combined, by key or the largest first") {
         Json::parse(dump(bytes.json(0))) ==
         Json::parse(
             R"([{"key": "a\\xfe", "value": 2}, {"key": "a\\xff\\t", "value": 1}, {"key": "ä", "value": 3}])"));
-    RegionDump smallest(v1::OPERATOR_MIN);
+    RegionDump smallest(v1::OPERATOR_MIN, public_seed(1));
     REQUIRE(smallest.add(entries).ok());
     CHECK(smallest.text(0) == "a\\t\t7\nb\t-2\n");
     CHECK_FALSE(sum.add(entries.substr(0, entries.size() - 1)).ok());

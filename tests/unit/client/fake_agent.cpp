@@ -19,6 +19,7 @@ constexpr Milliseconds kPatience{20'000};
 class RecordedMemory : public TableMemory {
  public:
     RecordedMemory(std::span<std::byte>& slots, std::span<std::byte>& keys) : slots_(slots), keys_(keys) {}
+    HashSeed draw_seed() override { return heap_->draw_seed(); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
         auto got = heap_->allocate_slots(bytes);
         if (got) {

@@ -195,12 +195,13 @@ TEST_CASE("what the agent reports as failed is the error, with its class") {
         FakeAgent agent([](LocalSocket& client, const v1::LocalRequest&) {
             v1::LocalReply reply;
             reply.mutable_failed()->set_code(0);
-            reply.mutable_failed()->set_error("odd");
+            reply.mutable_failed()->set_error("odd\x1b[2J\nask-send: sent");
             test::say(client, reply);
         });
         auto session = ReceiveSession::open(receive_options(agent));
         REQUIRE_FALSE(session.ok());
         CHECK(session.error().code() == Errc::kInternal);
+        CHECK(has(session.error().text(), "odd\\x1b[2J\\x0aask-send: sent"));
     }
 }
 

@@ -53,6 +53,20 @@ std::string said_about_bad_text(std::string_view level) {
 
 }  // namespace
 
+TEST_CASE("a message in the log begins no line of its own, and moves no cursor") {
+    const StderrCapture captured;
+    const auto logger = spdlog::default_logger();
+    REQUIRE(set_up_log("unit", "info").ok());
+    spdlog::info("task {}: ended",
+                 "a\n<2>2026-01-01 unit critical: \x1b[2Jforged\xc2\x9b"
+                 "2J");
+    spdlog::set_default_logger(logger);
+    const std::string text = captured.text();
+    CHECK_MESSAGE(text.find("task a\n  <2>2026-01-01 unit critical: \\x1b[2Jforged\\xc2\\x9b2J: ended\n") !=
+                      std::string::npos,
+                  text);
+}
+
 TEST_CASE("what protobuf says about others' messages is logged at debug level only") {
     CHECK(said_about_bad_text("info").empty());
     CHECK(said_about_bad_text("debug").find("UTF-8") != std::string::npos);

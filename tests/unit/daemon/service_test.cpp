@@ -76,6 +76,16 @@ TEST_CASE("an error survives gRPC with its class and text") {
     }
 }
 
+TEST_CASE("what a peer says in a status is fit for a terminal") {
+    const std::string said = "no\r\x1b]0;owned\x07 \xe2\x80\xaetxt.exe\nreceiver h4: committed";
+    const ask::Error error = ask::from_status({grpc::StatusCode::ABORTED, said}, "switch s");
+    CHECK(error.text() ==
+          "switch s: no\\x0d\\x1b]0;owned\\x07 \\xe2\\x80\\xaetxt.exe\\x0areceiver h4: committed");
+    const ask::Error longer =
+        ask::from_status({grpc::StatusCode::ABORTED, std::string(1U << 20U, '\x1b')}, "switch s");
+    CHECK(longer.text().size() <= 1024 + 10);
+}
+
 TEST_CASE("the log takes its levels and keeps what libbpf says while asked to") {
     for (const std::string& level : ask::log_levels()) {
         CHECK(ask::set_up_log("ask-test", level).ok());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -153,12 +154,15 @@ std::uint64_t plain_check(const ask_check_key& key, const std::vector<std::byte>
     }
     const std::size_t first = 48 + 4 * rows;
     const std::size_t row_words = data ? std::size_t{9} : std::size_t{32};
+    std::vector<std::uint64_t> lines(ASK_MAX_CHECK_LINES);
     for (std::size_t word = 0; first + 8 * word < payload.size(); ++word) {
-        const std::size_t row = word / row_words;
         const std::size_t at = word % row_words;
-        sum += key.line[row] * ask_check_nh(key.nh[2 * at], key.nh[2 * at + 1],
-                                            static_cast<std::uint32_t>(u32(first + 8 * word)),
-                                            static_cast<std::uint32_t>(u32(first + 8 * word + 4)));
+        const auto a = static_cast<std::uint32_t>(u32(first + 8 * word)) + key.nh[2 * at];
+        const auto b = static_cast<std::uint32_t>(u32(first + 8 * word + 4)) + key.nh[2 * at + 1];
+        lines[word / row_words] += 1 + std::uint64_t{a} * b;
+    }
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        sum += key.line[2 * i] * (lines[i] & 0xffffffff) + key.line[2 * i + 1] * (lines[i] >> 32U);
     }
     return ask_siphash_u64(key.sip[0], key.sip[1], sum);
 }
@@ -192,6 +196,54 @@ TEST_CASE("no changed bit passes the check") {
     CHECK_FALSE(key.verify(packet, {.source = 49154, .dest = ASK_UDP_PORT}));
     CHECK_FALSE(key.verify(packet, {.source = 49153, .dest = ASK_UDP_PORT + 1}));
     CHECK_FALSE(CheckKey({3, 5}).verify(packet, kPorts));
+}
+
+// What nobody can do who has not the secret: the second half of the key word makes its factor of NH 2^zeros.
+// The top bit of the first half then moves NH by 2^(31 + zeros) in each of the two rows.
+bool flips_pass(const CheckKey& key, unsigned zeros) {
+    constexpr std::size_t kFirst = 48 + 2 * 4;
+    constexpr std::size_t kSecond = kFirst + 72;
+    auto packet = data_packet({31, 31}, 2, zeros);
+    const std::uint32_t half = (1U << zeros) - key.raw().nh[1];
+    for (const std::size_t row : {kFirst, kSecond}) {
+        std::memcpy(packet.data() + row + 4, &half, sizeof(half));
+    }
+    key.seal(packet, kPorts);
+    for (const std::size_t row : {kFirst, kSecond}) {
+        packet[row + 3] ^= std::byte{0x80};
+    }
+    return key.verify(packet, kPorts);
+}
+
+TEST_CASE("the top bit of one key word flipped in two rows does not pass, whatever NH makes of it") {
+    for (std::uint64_t secret = 0; secret < 100; ++secret) {
+        const CheckKey key({secret, 99});
+        for (unsigned zeros = 0; zeros < 32; ++zeros) {
+            CAPTURE(secret);
+            CAPTURE(zeros);
+            CHECK_FALSE(flips_pass(key, zeros));
+        }
+    }
+}
+
+// A LONG packet's length is in no field of its header.
+TEST_CASE("words that NH makes nothing of do not pass at the end of a packet") {
+    for (std::uint64_t secret = 0; secret < 100; ++secret) {
+        const CheckKey key({secret, 98});
+        for (const std::size_t words : {std::size_t{1}, std::size_t{3}, std::size_t{32}, std::size_t{40}}) {
+            std::vector<std::byte> longer(48 + 8 * (words + 1));
+            write_header(longer, some_header(ASK_LONG), {});
+            const std::uint32_t nothing = -key.raw().nh[2 * (words % ASK_LONG_ROW_WORDS)];
+            std::memcpy(longer.data() + 48 + 8 * words, &nothing, sizeof(nothing));
+            std::vector<std::byte> shorter(longer.begin(), longer.end() - 8);
+            key.seal(shorter, kPorts);
+            std::ranges::copy_n(shorter.begin(), 48, longer.begin());
+            CAPTURE(secret);
+            CAPTURE(words);
+            CHECK(key.verify(shorter, kPorts));
+            CHECK_FALSE(key.verify(longer, kPorts));
+        }
+    }
 }
 
 TEST_CASE("verify takes bytes of any length") {

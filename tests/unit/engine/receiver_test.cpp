@@ -40,6 +40,7 @@ FlowParams some_params(std::uint64_t instance = 5) {
 // Memory that can be told to have no more.
 class StubbornMemory final : public TableMemory {
  public:
+    HashSeed draw_seed() override { return heap->draw_seed(); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
         return refuse ? Result<std::span<std::byte>>(Error(Errc::kLimit, "no")) : heap->allocate_slots(bytes);
     }

@@ -7,12 +7,13 @@
 #include <doctest/doctest.h>
 
 #include "lib/tuples/key_hash.h"
+#include "tests/support/chosen_keys.h"
 
 namespace ask {
 namespace {
 
 TEST_CASE("a sample counts keys by the words they take, and tells which occurred once") {
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     for (const char* key :
          {"a", "b", "a", "abcd", "abcde", "twelve bytes", "thirteen byte", "sixteen bytes ok"}) {
         sampler.add(key, 1);
@@ -38,7 +39,7 @@ TEST_CASE("a sample counts keys by the words they take, and tells which occurred
 }
 
 TEST_CASE("a sampler stops at its limit") {
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     for (std::uint32_t i = 0; i < KeySampler::kMaxTuples + 100; ++i) {
         sampler.add(std::to_string(i), 1);
     }
@@ -46,10 +47,47 @@ TEST_CASE("a sampler stops at its limit") {
     CHECK(sampler.finish(0).tuples() == KeySampler::kMaxTuples);
 }
 
+std::uint64_t probes_of_sample(const test::Keys& keys) {
+    KeySampler sampler(public_seed(5));
+    for (const std::string& key : keys) {
+        sampler.add(key, 1);
+    }
+    CHECK(sampler.tuples() == keys.size());
+    const std::uint64_t probes = sampler.probes();
+    const KeySample sample = sampler.finish(0);
+    CHECK(sample.groups[0].distinct + sample.groups[1].distinct + sample.groups[2].distinct +
+              sample.groups[3].distinct ==
+          keys.size());
+    return probes;
+}
+
+TEST_CASE("keys chosen against a public hash cost a sampler no more than others") {
+    constexpr std::size_t kFlood = 60'000;
+    const auto without_zeros = [](std::uint64_t i) { return "k" + std::to_string(i); };
+    const auto fair = test::choose_keys(kFlood, without_zeros, [](const std::string&) { return true; });
+    // A 32nd of its places, by the hash that says which bucket a key is of.
+    const auto chosen = test::choose_keys(
+        kFlood, without_zeros, [](const std::string& key) { return (key_hash(key) & 0x1f000U) == 0; });
+    CHECK(probes_of_sample(chosen) <= 3 * probes_of_sample(fair));
+}
+
+TEST_CASE("keys chosen by the seed end a sample early") {
+    KeySampler sampler(public_seed(5));
+    const auto chosen = test::choose_keys(
+        10'000, [](std::uint64_t i) { return "k" + std::to_string(i); },
+        [](const std::string& key) { return (keyed_hash(public_seed(5), key) & 0x1ffe0U) == 0; });
+    for (const std::string& key : chosen) {
+        sampler.add(key, 1);
+    }
+    CHECK(sampler.full());
+    CHECK(sampler.probes() < 1024 * 1024);
+    CHECK(validate(sampler.finish(0)).ok());
+}
+
 TEST_CASE("samples add up, and an unknown length stays unknown") {
-    KeySampler first;
+    KeySampler first(public_seed(1));
     first.add("a", 1);
-    KeySampler second;
+    KeySampler second(public_seed(1));
     second.add("a", 1);
     second.add("a very long key indeed", 1);
     KeySample sum;
@@ -70,7 +108,7 @@ TEST_CASE("samples add up, and an unknown length stays unknown") {
 }
 
 TEST_CASE("a sample that cannot be is refused") {
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     sampler.add("a", 1);
     sampler.add("b", 1);
     const KeySample good = sampler.finish(0);

@@ -23,7 +23,7 @@ PlanLimits limits(std::uint64_t sram = 20 * kMiB) {
 
 template <typename Next>
 KeySample sample_of(Next next, unsigned tuples, std::uint64_t expected) {
-    KeySampler sampler;
+    KeySampler sampler(public_seed(1));
     for (unsigned i = 0; i < tuples; ++i) {
         sampler.add(next(), 1);
     }

@@ -22,7 +22,7 @@ constexpr std::int64_t kLeast = INT64_MIN;
 
 // What has to travel, out of a combiner that is fed one tuple at a time.
 struct Sender {
-    explicit Sender(Op op, std::uint32_t window) : combiner(op, window) {}
+    explicit Sender(Op op, std::uint32_t window) : combiner(op, window, public_seed(window)) {}
 
     void add(const std::string& key, std::int64_t value) {
         const Tuple tuple(key, value);
@@ -168,7 +168,7 @@ TEST_CASE("where no key comes again tuples pass, and merging begins again when k
 }
 
 TEST_CASE("an error of what takes the tuples ends it") {
-    Combiner combiner(Op::kSum, 4);
+    Combiner combiner(Op::kSum, 4, public_seed(1));
     Tuples tuples;
     for (int i = 0; i < 100; ++i) {
         tuples.emplace_back(std::to_string(i), 1);

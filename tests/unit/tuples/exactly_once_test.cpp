@@ -117,6 +117,7 @@ class Run {
     class Kept final : public TableMemory {
      public:
         explicit Kept(Run& run) : run_(run), heap_(make_heap_memory()) {}
+        HashSeed draw_seed() override { return heap_->draw_seed(); }
         Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
             auto block = heap_->allocate_slots(bytes);
             run_.slots_ = block.ok() ? *block : std::span<std::byte>{};

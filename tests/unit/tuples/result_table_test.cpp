@@ -29,6 +29,7 @@ class WatchedMemory final : public TableMemory {
  public:
     explicit WatchedMemory(Blocks& blocks, std::size_t limit = SIZE_MAX)
         : blocks_(blocks), heap_(make_heap_memory(limit)) {}
+    HashSeed draw_seed() override { return heap_->draw_seed(); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {
         if (blocks_.refuse) {
             return Error(Errc::kLimit, "refused");

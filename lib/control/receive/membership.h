@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who may send to a task: whom its receiver has named, or who shows its token; where it has said neither,
+// every host of the receiver's tenant.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/rpc/caller.h"
+
+namespace ask {
+
+struct Membership {
+    std::string tenant;                // of the receiver's host
+    std::vector<std::string> names;    // of hosts, as certificates have them
+    std::vector<std::uint32_t> hosts;  // the same by their addresses
+    std::string token;                 // empty: none
+};
+
+[[nodiscard]] bool may_join(const Membership& members, const Caller& caller, std::string_view token);
+
+}  // namespace ask

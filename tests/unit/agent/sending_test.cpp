@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A send whose receiver's agent is not what it should be.
+#include "lib/control/send/sending.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "agent/memfd_table.h"
+#include "lib/control/member/convert.h"
+#include "lib/control/member/session_io.h"
+#include "tests/unit/agent/local_agent.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr std::uint32_t kReceiver = 0xc6120202;   // 198.18.2.2
+constexpr std::uint32_t kBystander = 0xc6120302;  // 198.18.3.2
+
+class NoRenewal final : public Renewal {
+ public:
+    [[nodiscard]] bool running() const override { return false; }
+    void start(const v1::RenewRequest& /*request*/, milliseconds /*wait*/) override {}
+    void cancel() override {}
+    std::optional<Result<v1::Outcome>> take() override { return std::nullopt; }
+};
+
+// Has every task, and sends its packets to `address`.
+class FakePeer final : public PeerPort {
+ public:
+    explicit FakePeer(std::uint32_t address) : address_(address) {}
+    Result<v1::TaskOffer> look_up(const v1::LookupRequest& /*request*/, milliseconds /*wait*/,
+                                  CallCancel* /*cancel*/) override {
+        v1::TaskOffer offer;
+        offer.set_instance(11);
+        offer.set_op(v1::OPERATOR_SUM);
+        *offer.mutable_geometry() = geometry_to_proto(kGeometry);
+        return offer;
+    }
+    Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds /*wait*/,
+                               CallCancel* /*cancel*/) override {
+        CHECK(request.channel().host() == kHost);
+        v1::JoinReply reply;
+        reply.set_secret(std::string(16, 's'));
+        reply.set_op(v1::OPERATOR_SUM);
+        *reply.mutable_geometry() = geometry_to_proto(kGeometry);
+        reply.set_receiver_address(address_);
+        reply.set_lease_seconds(30);
+        return reply;
+    }
+    Result<> leave(const v1::LeaveRequest& /*request*/, milliseconds /*wait*/) override { return {}; }
+    std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> /*mailbox*/) override {
+        return std::make_unique<NoRenewal>();
+    }
+
+ private:
+    static constexpr Geometry kGeometry{.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
+    const std::uint32_t address_;
+};
+
+struct FakeNetwork final : public NetworkPort {
+    std::uint32_t named = kReceiver;      // as its own address, by the receiver
+    std::optional<std::uint32_t> way_to;  // that was asked for
+    std::string dialled;
+
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/) override {
+        return HostAddress{.address = kReceiver};
+    }
+    [[nodiscard]] bool is_own(std::uint32_t /*address*/) override { return false; }
+    Result<Path> find_path(std::uint32_t dest, Clock::time_point /*deadline*/) override {
+        way_to = dest;
+        return Error(Errc::kUnknown, "no way there");
+    }
+    [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& /*address*/) override {
+        return nullptr;
+    }
+    [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& address,
+                                                    const std::string& /*name*/) override {
+        dialled = address;
+        return std::make_unique<FakePeer>(named);
+    }
+};
+
+class FakeApplication final : public ApplicationPort {
+ public:
+    [[nodiscard]] std::uint32_t user() const override { return 1000; }
+    [[nodiscard]] std::shared_ptr<Mailbox> mailbox() const override { return mailbox_; }
+    Ready wait(Clock::time_point until, bool /*for_room*/) override {
+        mailbox_->wait(until);
+        return {.application = false, .mailbox = true};
+    }
+    Result<AppIo> try_receive(v1::LocalRequest& /*request*/) override { return AppIo::kWouldBlock; }
+    Result<AppIo> try_send(const v1::LocalReply& reply, const Attachment* /*attachment*/) override {
+        if (reply.has_failed()) {
+            failed = reply.failed();
+        }
+        return AppIo::kDone;
+    }
+    Result<> send(const v1::LocalReply& reply, const Attachment* attachment, milliseconds /*wait*/) override {
+        ASK_PASS(try_send(reply, attachment));
+        return {};
+    }
+    std::optional<v1::Failed> failed;
+
+ private:
+    const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+};
+
+// How a send to a receiver that names this address ends.
+v1::Failed send_to(FakeNetwork& network) {
+    LocalAgent agent{1};
+    AgentCounters counters;
+    MemfdTables tables(std::uint64_t{1} << 26U);
+    Member member({.name = "h1",
+                   .address = kHost,
+                   .control_address = "198.18.1.2:4791",
+                   .interface = "eth0",
+                   .mtu = 1500,
+                   .payload_limit = 1472},
+                  {.workers = agent.workers,
+                   .network = network,
+                   .tables = tables,
+                   .counters = counters,
+                   .own_switch = nullptr});
+    FakeApplication application;
+    SessionIo io(application, &counters);
+    v1::OpenSend open;
+    open.set_task_id("wc");
+    open.set_to("h2");
+    open.set_deadline_ms(10000);
+    Sending(member, io, open).run();
+    REQUIRE(application.failed);
+    return *application.failed;
+}
+
+}  // namespace
+
+TEST_CASE("a receiver cannot have a sender's packets sent to another host") {
+    FakeNetwork network;
+    network.named = kBystander;
+    const v1::Failed refused = send_to(network);
+    CHECK(refused.code() == static_cast<int>(Errc::kDenied));
+    CHECK(refused.error().find("names 198.18.3.2 as its address, which is not where it answers") !=
+          std::string::npos);
+    CHECK_FALSE(network.way_to);
+    // Its own is fine, but that this test's network leads nowhere.
+    network.named = kReceiver;
+    CHECK(send_to(network).error().find("no way there") != std::string::npos);
+    CHECK(network.way_to == kReceiver);
+    CHECK(network.dialled == "198.18.2.2:4791");
+}

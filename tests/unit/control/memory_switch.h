@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A switch in memory, for its controller: maps and pins that stay when the controller goes. No program runs.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/control/switch/store.h"
+
+namespace ask::test {
+
+template <typename K, typename V>
+class MemoryTable final : public SwitchTable<K, V> {
+ public:
+    Result<std::optional<V>> find(const K& key) const override {
+        const std::lock_guard lock(mutex_);
+        const auto at = entries_.find(bytes(key));
+        return at == entries_.end() ? std::nullopt : std::optional<V>(at->second.second);
+    }
+    Result<> set(const K& key, const V& value) const override {
+        const std::lock_guard lock(mutex_);
+        entries_.insert_or_assign(bytes(key), std::pair(key, value));
+        return {};
+    }
+    Result<> erase(const K& key) const override {
+        const std::lock_guard lock(mutex_);
+        entries_.erase(bytes(key));
+        return {};
+    }
+    [[nodiscard]] Result<std::vector<K>> keys() const override {
+        const std::lock_guard lock(mutex_);
+        std::vector<K> all;
+        for (const auto& [key, entry] : entries_) {
+            all.push_back(entry.first);
+        }
+        return all;
+    }
+
+ private:
+    static std::string bytes(const K& key) { return {reinterpret_cast<const char*>(&key), sizeof(key)}; }
+    mutable std::mutex mutex_;
+    mutable std::map<std::string, std::pair<K, V>> entries_;
+};
+
+template <typename V>
+class NoCounts final : public PerCpuTable<V> {
+ public:
+    [[nodiscard]] Result<std::vector<V>> read(std::uint32_t /*index*/) const override {
+        return std::vector<V>(1);
+    }
+    Result<> zero(std::uint32_t /*index*/) const override { return {}; }
+};
+
+struct MemoryMap final : public OwnMap, public std::enable_shared_from_this<MemoryMap> {
+    mutable std::vector<ask_aggregator> words;
+    ask_task_meta meta{};
+};
+
+class MemoryPlaces final : public MapPlaces {
+ public:
+    Result<> put(std::uint32_t index, const OwnMap& map) const override {
+        const std::lock_guard lock(mutex_);
+        maps_[index] = &map;
+        return {};
+    }
+    Result<> erase(std::uint32_t index) const override {
+        const std::lock_guard lock(mutex_);
+        maps_.erase(index);
+        return {};
+    }
+    [[nodiscard]] Result<bool> holds(std::uint32_t index, const OwnMap& map) const override {
+        const std::lock_guard lock(mutex_);
+        const auto at = maps_.find(index);
+        return at != maps_.end() && at->second == &map;
+    }
+
+ private:
+    mutable std::mutex mutex_;
+    mutable std::map<std::uint32_t, const OwnMap*> maps_;
+};
+
+class MemoryView final : public RegionView {
+ public:
+    explicit MemoryView(std::shared_ptr<const MemoryMap> map) : map_(std::move(map)) {}
+    [[nodiscard]] std::span<ask_aggregator> span() const override { return map_->words; }
+
+ private:
+    std::shared_ptr<const MemoryMap> map_;
+};
+
+class MemorySwitch final : public SwitchStore {
+ public:
+    MemorySwitch() {
+        meta_.switch_id = 1;
+        meta_.incarnation = 5;
+        meta_.memory = ASK_MEMORY_SHARED;
+        meta_.max_channels = meta_.max_flows = meta_.max_tasks = 8;
+        meta_.possible_cpus = 1;
+    }
+    [[nodiscard]] const ask_meta& meta() const override { return meta_; }
+    [[nodiscard]] bool adopted() const override { return true; }
+    [[nodiscard]] std::optional<AttachedPort> port(std::uint32_t /*ifindex*/) const override {
+        return AttachedPort{.name = "p1", .ifindex = 1, .mtu = 1500};
+    }
+    [[nodiscard]] Result<AttachedPort> route_to(std::uint32_t /*address*/) const override { return *port(1); }
+    [[nodiscard]] const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const override {
+        return channel_ids_;
+    }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_channel>& channels() const override {
+        return channels_;
+    }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_dedupe_state>& dedupe() const override {
+        return dedupe_;
+    }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_pkt_state>& pkt_state() const override {
+        return pkt_state_;
+    }
+    [[nodiscard]] const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const override {
+        return flow_ids_;
+    }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
+    [[nodiscard]] const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
+    [[nodiscard]] const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
+    [[nodiscard]] std::uint64_t load_swap(std::uint32_t task) const override {
+        return (*tasks_.find(task))->swap;
+    }
+    void store_swap(std::uint32_t task, std::uint64_t word) const override {
+        change(task, [word](ask_task& entry) { entry.swap = word; });
+    }
+    void store_copy(std::uint32_t task, std::uint32_t copy) const override {
+        change(task, [copy](ask_task& entry) { entry.copy = copy; });
+    }
+    std::uint8_t take_program(std::uint32_t /*words*/) override { return 0; }
+    bool adopt_program(std::uint8_t /*number*/) override { return true; }
+    void give_back_program(std::uint8_t /*number*/) override {}
+    [[nodiscard]] const MapPlaces* regions(std::uint8_t /*program*/) const override { return &regions_; }
+    [[nodiscard]] const MapPlaces& heats() const override { return heats_; }
+    [[nodiscard]] const MapPlaces& carried() const override { return carried_; }
+    Result<OwnMapPtr> create_region(std::uint8_t /*program*/, std::uint32_t words) const override {
+        auto map = std::make_shared<MemoryMap>();
+        map->words.resize(words);
+        return OwnMapPtr(std::move(map));
+    }
+    Result<OwnMapPtr> create_heats(std::uint32_t /*places*/) const override { return create_region(0, 0); }
+    Result<OwnMapPtr> create_carried(const Geometry& /*geometry*/) const override {
+        return create_region(0, 0);
+    }
+    Result<OwnMapPtr> create_meta(const ask_task_meta& meta) const override {
+        auto map = std::make_shared<MemoryMap>();
+        map->meta = meta;
+        return OwnMapPtr(std::move(map));
+    }
+    [[nodiscard]] Result<std::optional<ask_task_meta>> read_meta(const OwnMap& map) const override {
+        return std::optional(memory_of(map).meta);
+    }
+    [[nodiscard]] Result<std::shared_ptr<const RegionView>> view(const OwnMap& region,
+                                                                 std::size_t /*words*/) const override {
+        return std::shared_ptr<const RegionView>(
+            std::make_shared<const MemoryView>(memory_of(region).shared_from_this()));
+    }
+    void blank(const RegionView& region, std::size_t first, std::size_t count) const override {
+        std::memset(&region.span()[first], 0, count * sizeof(ask_aggregator));
+    }
+
+    [[nodiscard]] Result<std::vector<std::string>> pinned_tasks() const override {
+        const std::lock_guard lock(mutex_);
+        std::vector<std::string> all;
+        for (const auto& [pins, maps] : pins_) {
+            all.push_back(pins);
+        }
+        return all;
+    }
+    Result<> make_pins(const std::string& pins) const override {
+        const std::lock_guard lock(mutex_);
+        pins_[pins];
+        return {};
+    }
+    Result<> pin(const std::string& pins, TaskPin what, const OwnMap& map) const override {
+        const std::lock_guard lock(mutex_);
+        pins_[pins][what] = memory_of(map).shared_from_this();
+        return {};
+    }
+    [[nodiscard]] Result<OwnMapPtr> open_pin(const std::string& pins, TaskPin what) const override {
+        const std::lock_guard lock(mutex_);
+        const auto found = pins_.find(pins);
+        return found != pins_.end() && found->second.contains(what)
+                   ? Result<OwnMapPtr>(found->second.at(what))
+                   : Error(Errc::kUnknown, "no such pin");
+    }
+    Result<> unpin(const std::string& pins, TaskPin what) const override {
+        const std::lock_guard lock(mutex_);
+        pins_[pins].erase(what);
+        return {};
+    }
+    Result<> remove_pins(const std::string& pins) const override {
+        const std::lock_guard lock(mutex_);
+        pins_.erase(pins);
+        return {};
+    }
+    Result<> name_pins(const std::string& tenant, const std::string& id,
+                       const std::string& pins) const override {
+        const std::lock_guard lock(mutex_);
+        names_[tenant + "/" + id] = pins;
+        return {};
+    }
+    Result<> unname_pins(const std::string& tenant, const std::string& id) const override {
+        const std::lock_guard lock(mutex_);
+        names_.erase(tenant + "/" + id);
+        return {};
+    }
+    Result<> unname_all() const override {
+        const std::lock_guard lock(mutex_);
+        names_.clear();
+        return {};
+    }
+    Result<> grace_period() const override { return {}; }
+    [[nodiscard]] std::span<const ask_presence> presence() const override { return {}; }
+
+    // "tenant/id" and the pins that it leads to.
+    [[nodiscard]] std::map<std::string, std::string> names() const {
+        const std::lock_guard lock(mutex_);
+        return names_;
+    }
+
+ private:
+    static const MemoryMap& memory_of(const OwnMap& map) { return static_cast<const MemoryMap&>(map); }
+    template <typename Change>
+    void change(std::uint32_t task, Change what) const {
+        ask_task entry = **tasks_.find(task);
+        what(entry);
+        [[maybe_unused]] const auto set = tasks_.set(task, entry);
+    }
+
+    ask_meta meta_{};
+    const MemoryTable<ask_channel_id, std::uint32_t> channel_ids_{};
+    const MemoryTable<std::uint32_t, ask_channel> channels_{};
+    const MemoryTable<std::uint32_t, ask_dedupe_state> dedupe_{};
+    const MemoryTable<std::uint32_t, ask_pkt_state> pkt_state_{};
+    const MemoryTable<ask_flow_id, std::uint32_t> flow_ids_{};
+    const MemoryTable<std::uint32_t, ask_flow> flows_{};
+    const MemoryTable<std::uint32_t, ask_task> tasks_{};
+    const NoCounts<ask_flow_stats> flow_stats_{};
+    const NoCounts<std::uint64_t> counters_{};
+    const MemoryPlaces regions_{};
+    const MemoryPlaces heats_{};
+    const MemoryPlaces carried_{};
+    mutable std::mutex mutex_;
+    mutable std::map<std::string, std::map<TaskPin, OwnMapPtr>> pins_;
+    mutable std::map<std::string, std::string> names_;
+};
+
+}  // namespace ask::test
