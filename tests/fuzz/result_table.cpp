@@ -23,7 +23,7 @@ class WeakMemory final : public TableMemory {
     // Bit i: whether seed i is one under which all keys of up to eight bytes have one hash.
     explicit WeakMemory(std::uint8_t weak) : weak_(weak) {}
     HashSeed draw_seed() override {
-        const bool weak = (weak_ >> (seeds_++ % 8) & 1U) != 0;
+        const bool weak = (std::uint32_t{weak_} >> (seeds_++ % 8) & 1U) != 0;
         return weak ? HashSeed{} : public_seed(seeds_);
     }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override {

@@ -6,8 +6,8 @@
 
 #include "lib/net/address.h"
 #include "lib/rpc/types.h"
-#include "lib/tuples/combiner.h"
 #include "lib/tuples/fit/key_sample.h"
+#include "tests/support/combined.h"
 
 namespace ask::sim {
 
@@ -33,22 +33,6 @@ Error ended(const std::optional<v1::LocalReply>& reply) {
         return {Errc::kInternal, "an answer that does not fit"};
     }
     return {errc_from_number(reply->failed().code(), Errc::kInternal), reply->failed().error()};
-}
-
-// What an application hands in of them that merges equal keys.
-Result<std::shared_ptr<const Tuples>> merged(const Tuples& tuples, Op op, std::uint32_t window) {
-    const auto left = std::make_shared<Tuples>();
-    const auto keep = [&left](std::string_view key, std::int64_t value) -> Result<> {
-        left->emplace_back(key, value);
-        return {};
-    };
-    Combiner combiner(op, window);
-    for (const auto& [key, value] : tuples) {
-        const Tuple tuple(key, value);
-        ASK_PASS(combiner.add({&tuple, 1}, keep));
-    }
-    ASK_PASS(combiner.drain(keep));
-    return std::shared_ptr<const Tuples>(left);
 }
 
 }  // namespace
@@ -292,9 +276,8 @@ Result<> Apps::try_send(const Task& task, std::uint32_t host, const std::shared_
     const auto intake = app->link().intake;
     intake->tuples = tuples;
     if (world_.plan.merge > 0) {
-        const auto fewer = merged(*tuples, static_cast<Op>(world_.plan.op), world_.plan.hold);
-        ASK_PASS(fewer);
-        intake->tuples = *fewer;
+        intake->tuples = std::make_shared<const Tuples>(
+            test::combined(*tuples, static_cast<Op>(world_.plan.op), world_.plan.hold));
     }
     if (hand_in(*app, *intake, random)) {
         v1::LocalRequest request;

@@ -192,12 +192,12 @@ TEST_CASE("a sender of another wire version is refused by name; a receiver says 
     Fixture fixture;
     fixture.open("wc", 11);
     v1::LookupRequest request = lookup("wc");
-    const auto offer = fixture.registry.look_up(request);
+    const auto offer = fixture.look_up(request);
     REQUIRE(offer.ok());
     CHECK(offer->wire_version() == ASK_WIRE_VERSION);
     const auto refused_of = [&](std::uint32_t version, const std::string& says) {
         request.set_wire_version(version);
-        const auto refused = fixture.registry.look_up(request);
+        const auto refused = fixture.look_up(request);
         REQUIRE_FALSE(refused.ok());
         CHECK(refused.error().code() == Errc::kUnsupported);
         CHECK_MESSAGE(

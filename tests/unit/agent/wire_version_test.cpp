@@ -12,8 +12,10 @@
 #include "agent/switch_client.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
+#include "tests/unit/agent/local_agent.h"
 
 using namespace ask;
+using ask::test::plain_text;
 
 namespace {
 
@@ -84,7 +86,7 @@ void is_refused(const Error& error, const std::string& says) {
 }  // namespace
 
 TEST_CASE("a switch of another wire version gets no task, by name, and none is left there") {
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     const auto open_on = [&](const SwitchOfVersion& at) {
         v1::OpenTaskRequest request;
         request.set_instance(kOpened);
@@ -103,7 +105,7 @@ TEST_CASE("a switch of another wire version gets no task, by name, and none is l
 }
 
 TEST_CASE("a receiver of another wire version gets no sender, by name") {
-    RpcChannels channels;
+    RpcChannels channels(plain_text());
     const auto look_up_on = [&](const ReceiverOfVersion& at) {
         return PeerClient(channels, at.address(), "h4").look_up({}, kPatientWait, nullptr);
     };
