@@ -234,7 +234,7 @@ check_file() {
     make_folder
     for about in "$blocks"/*.about; do
         [[ -e $about ]] || continue
-        name=$(sed -nE '1s/.*\tfile: ([a-z.]+)$/\1/p' "$about")
+        name=$(sed -nE '1s/.*\tfile: ([a-z.-]+)$/\1/p' "$about")
         [[ -z $name ]] || cp "${about%.about}.text" "$work/$name"
     done
     check_text "$1"

@@ -54,6 +54,16 @@ Result<> check_request(const TaskRequest& request) {
     return {};
 }
 
+// Packets of its flows go there past the box's firewall: nobody aims them at others.
+Result<> check_own_receiver(const Caller& caller, const TaskRequest& request) {
+    if (acts_for(caller, request.receiver_address)) {
+        return {};
+    }
+    return Error(Errc::kDenied, "task " + request.id + ": packets would go to " +
+                                    format_ipv4(request.receiver_address) + ", and " + describe(caller) +
+                                    " may not act for that host");
+}
+
 // Aggregators of the whole region's map, a few more than it has: a copy that is one short of a power of two
 // only because its AAs do not divide it is rounded up, so that such regions share a program whatever their
 // geometry.
@@ -228,6 +238,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     ASK_PASS(check_request(request));
     auto owner = owner_for(caller, request.receiver);
     ASK_TRY(owner, "task " + request.id);
+    ASK_PASS(check_own_receiver(caller, request));
     Lock lock(mutex_);
     auto open = find_open(lock, caller, request);
     ASK_PASS(open);

@@ -114,7 +114,7 @@ TEST_CASE("an id or an instance in use is refused, naming who has it") {
     refused(daemon.open_task(changed), StatusCode::ALREADY_EXISTS, "other properties");
     changed = task_request("words", kInstance);
     changed.set_receiver_address(ask::test::kHost1);
-    refused(daemon.open_task(changed), StatusCode::ALREADY_EXISTS, "other properties");
+    refused(daemon.open_task(changed), StatusCode::PERMISSION_DENIED, "packets would go to 198.18.1.2");
     CHECK(daemon.status().tasks_size() == 1);
 }
 

@@ -29,6 +29,7 @@ ChannelId channel_of(std::uint32_t host, std::uint32_t number) {
 ask::v1::OpenTaskRequest small_task(std::uint64_t number) {
     auto request = task_request("t" + std::to_string(number), number);
     request.clear_receiver();
+    request.set_receiver_address(kGreedy);
     request.set_copies(0);
     return request;
 }

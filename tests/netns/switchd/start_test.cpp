@@ -43,8 +43,9 @@ bool has_program(const std::string& port) {
 
 TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
     refused(run_daemon(base_flags("")), kUsage, "no ports");
-    refused(run_daemon("--ports p1 --bpffs /proc"), kUnsupported, "mount -t bpf bpf /proc");
-    refused(run_daemon("--ports p1 --bpffs /nonexistent"), kUnknown, "/nonexistent");
+    refused(run_daemon("--plain-text loopback --ports p1 --bpffs /proc"), kUnsupported,
+            "mount -t bpf bpf /proc");
+    refused(run_daemon("--plain-text loopback --ports p1 --bpffs /nonexistent"), kUnknown, "/nonexistent");
     refused(run_daemon(base_flags("p1,nope")), kUnknown, "port nope: no such interface");
     must_run("ip link set lo mtu 1500");
     refused(run_daemon(base_flags("p1,lo")), kUnsupported, "interface lo cannot do native XDP");

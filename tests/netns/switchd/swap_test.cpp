@@ -324,7 +324,7 @@ TEST_CASE("a copy that is confirmed while it is read does not come to an end") {
     swap.set_close(true);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + ask::test::patience(std::chrono::seconds(20)));
-    const auto reader = daemon.stub().FetchCopy(&context, swap);
+    const auto reader = daemon.stub_at(ask::test::kHost2).FetchCopy(&context, swap);
     ask::v1::FetchChunk chunk;
     REQUIRE(reader->Read(&chunk));
     must(daemon.confirm(kInstance, 0));

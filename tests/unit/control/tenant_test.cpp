@@ -41,7 +41,7 @@ struct Switch {
         controller = std::move(*made);
     }
     Result<TaskGrant> open(const Caller& caller, const std::string& id, std::uint64_t instance,
-                           const std::string& receiver) const {
+                           const std::string& receiver, std::uint32_t address) const {
         TaskRequest request;
         request.id = id;
         request.instance = instance;
@@ -49,6 +49,7 @@ struct Switch {
         request.aggregators = 16;
         request.copies = 1;
         request.receiver = receiver;
+        request.receiver_address = address;
         return controller->open_task(caller, request);
     }
 };
@@ -60,25 +61,26 @@ const Caller kAds = member_of("ads", kHostB);
 
 TEST_CASE("ids belong to a tenant: two use the same, and each has its own") {
     Switch on;
-    REQUIRE(on.open(kSearch, "hits", 1, "198.18.1.2:4791").ok());
-    REQUIRE(on.open(kAds, "hits", 2, "198.18.2.2:4791").ok());
+    REQUIRE(on.open(kSearch, "hits", 1, "198.18.1.2:4791", kHostA).ok());
+    REQUIRE(on.open(kAds, "hits", 2, "198.18.2.2:4791", kHostB).ok());
     CHECK(on.store.names() == std::map<std::string, std::string>{{"search/hits", "0000000000000001"},
                                                                  {"ads/hits", "0000000000000002"}});
-    CHECK(on.open(kSearch, "hits", 3, "198.18.1.2:4791").error().code() == Errc::kExists);
+    CHECK(on.open(kSearch, "hits", 3, "198.18.1.2:4791", kHostA).error().code() == Errc::kExists);
     // In nobody's name.
-    CHECK(on.open(kAds, "other", 4, "198.18.1.2:4791").error().code() == Errc::kDenied);
+    CHECK(on.open(kAds, "other", 4, "198.18.1.2:4791", kHostA).error().code() == Errc::kDenied);
+    CHECK(on.open(kAds, "other", 4, "198.18.2.2:4791", kHostA).error().code() == Errc::kDenied);
     on.start();
     CHECK(on.store.names().size() == 2);
-    CHECK(on.open(kAds, "hits", 3, "198.18.2.2:4791").error().code() == Errc::kExists);
+    CHECK(on.open(kAds, "hits", 3, "198.18.2.2:4791", kHostB).error().code() == Errc::kExists);
     REQUIRE(on.controller->close_task(kAds, 2).ok());
     CHECK(on.store.names() == std::map<std::string, std::string>{{"search/hits", "0000000000000001"}});
-    CHECK(on.open(kAds, "hits", 3, "198.18.2.2:4791").ok());
+    CHECK(on.open(kAds, "hits", 3, "198.18.2.2:4791", kHostB).ok());
 }
 
 TEST_CASE("a tenant sees its own tasks, and nothing of others'") {
     Switch on;
-    REQUIRE(on.open(kSearch, "hits", 1, "198.18.1.2:4791").ok());
-    REQUIRE(on.open(kAds, "hits", 2, "198.18.2.2:4791").ok());
+    REQUIRE(on.open(kSearch, "hits", 1, "198.18.1.2:4791", kHostA).ok());
+    REQUIRE(on.open(kAds, "hits", 2, "198.18.2.2:4791", kHostB).ok());
     REQUIRE(on.controller->register_channel(kSearch, {kHostA, 49152}, 7, 0).ok());
     const auto seen = on.controller->report(kAds);
     REQUIRE(seen.ok());
@@ -107,17 +109,17 @@ TEST_CASE("a tenant's hosts share its quota, and others have theirs") {
     Switch on;
     on.start({.sram_bytes = 1U << 20U, .quota = {.tasks = 2, .channels = 2}});
     const Caller second = member_of("search", kHostB);
-    REQUIRE(on.open(kSearch, "one", 1, "198.18.1.2:4791").ok());
-    REQUIRE(on.open(second, "two", 2, "198.18.2.2:4791").ok());
-    const auto third = on.open(second, "three", 3, "198.18.2.2:4791");
+    REQUIRE(on.open(kSearch, "one", 1, "198.18.1.2:4791", kHostA).ok());
+    REQUIRE(on.open(second, "two", 2, "198.18.2.2:4791", kHostB).ok());
+    const auto third = on.open(second, "three", 3, "198.18.2.2:4791", kHostB);
     REQUIRE_FALSE(third.ok());
     CHECK(third.error().code() == Errc::kLimit);
     CHECK(third.error().text().find("tenant search has 2 of the 2 tasks") != std::string::npos);
-    CHECK(on.open(kAds, "one", 4, "198.18.2.2:4791").ok());
+    CHECK(on.open(kAds, "one", 4, "198.18.2.2:4791", kHostB).ok());
     REQUIRE(on.controller->register_channel(kSearch, {kHostA, 49152}, 7, 0).ok());
     REQUIRE(on.controller->register_channel(second, {kHostB, 49152}, 7, 0).ok());
     CHECK(on.controller->register_channel(second, {kHostB, 49153}, 7, 0).error().code() == Errc::kLimit);
     // After a restart and all.
     on.start({.sram_bytes = 1U << 20U, .quota = {.tasks = 2}});
-    CHECK(on.open(second, "three", 3, "198.18.2.2:4791").error().code() == Errc::kLimit);
+    CHECK(on.open(second, "three", 3, "198.18.2.2:4791", kHostB).error().code() == Errc::kLimit);
 }
