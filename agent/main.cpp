@@ -110,6 +110,7 @@ Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent, Cont
             return {};
         }
         agent.member.kept.forget_old();
+        agent.tables.budget().look_at_held();
         refresh_credentials(*agent.credentials);
         watchdog.look();
     }

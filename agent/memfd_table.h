@@ -41,7 +41,8 @@ class MemoryBudget {
     // Sealed memory that was paid for and is given up here: released now, or once no application holds it any
     // more. `own` is the only descriptor of its description.
     void give_up(UniqueFd own, std::size_t bytes);
-    // Looks which of it applications still hold, and releases the rest. Bytes that they hold.
+    // Looks which of it applications still hold, and releases the rest: to be called now and then, since
+    // nobody says when they let go. Bytes that they hold.
     std::size_t look_at_held();
 
  private:

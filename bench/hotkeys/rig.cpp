@@ -3,13 +3,17 @@
 
 #include <net/if.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include "lib/net/address.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/tls/authority.h"
 #include "loader/kernel_store.h"
 
 namespace ask::bench {
@@ -17,6 +21,35 @@ namespace {
 
 constexpr const char* kListen = "127.0.0.1:4792";
 constexpr milliseconds kWait{10000};
+
+// The bench is its own switch and, though it calls by loopback, the receiver: a certificate says so.
+Result<std::shared_ptr<RpcCredentials>> make_credentials() {
+    std::string folder = (std::filesystem::temp_directory_path() / "ask-bench.XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr) {
+        return Error::from_errno(errno, "make a folder for certificates");
+    }
+    const auto remove = [&folder] {
+        std::error_code ignored;
+        std::filesystem::remove_all(folder, ignored);
+    };
+    const std::string authority = folder + "/ca";
+    CertificateOrder order;
+    order.name = "bench";
+    order.addresses = {"127.0.0.1", format_ipv4(kReceiverAddress)};
+    order.role_switch = true;
+    auto made = make_authority(authority, 1);
+    if (made.ok()) {
+        made = issue_certificate(authority, order);
+    }
+    if (!made.ok()) {
+        remove();
+        return std::move(made).error();
+    }
+    auto credentials = RpcCredentials::create(
+        {.plain_text = PlainText::kNowhere, .files = TlsFiles::in(authority + "/" + order.name)});
+    remove();
+    return credentials;
+}
 
 }  // namespace
 
@@ -30,7 +63,9 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     ASK_PASS(pins);
     auto plane = DataPlane::load_or_adopt(config, *pins);
     ASK_PASS(plane);
-    std::unique_ptr<Rig> rig(new Rig(std::move(*pins), std::move(*plane)));
+    auto credentials = make_credentials();
+    ASK_PASS(credentials);
+    std::unique_ptr<Rig> rig(new Rig(std::move(*pins), std::move(*plane), std::move(*credentials)));
     auto ports = PortTable::attach(config, rig->pins_, rig->plane_);
     ASK_PASS(ports);
     rig->ports_ = std::move(*ports);
@@ -46,7 +81,7 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
     grpc::ServerBuilder builder;
     int port = 0;
-    rig->server_ = builder.AddListeningPort(kListen, rig->credentials_->of_server(), &port)
+    rig->server_ = builder.AddListeningPort(kListen, rig->server_credentials_, &port)
                        .RegisterService(rig->service_.get())
                        .BuildAndStart();
     if (!rig->server_ || port == 0) {
@@ -74,12 +109,13 @@ Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const Ch
     const auto registered = controller_->register_channel(
         caller_from_peer("ipv4:" + format_ipv4(kChannel.host) + ":1"), kChannel, incarnation_, replaces);
     ASK_PASS(registered);
-    // The bench is its receiver, and calls by loopback.
+    const std::string receiver = format_ipv4(kReceiverAddress);
     v1::OpenTaskRequest own = request;
-    own.clear_receiver();
+    own.set_receiver(receiver + ":4791");
+    own.set_receiver_address(kReceiverAddress);
     auto opened = client_->open_task(own, kWait);
     ASK_PASS(opened);
-    ASK_PASS(controller_->join_flow(caller_from_peer("ipv4:127.0.0.1:1"), request.instance(), kChannel,
+    ASK_PASS(controller_->join_flow(caller_from_peer("ipv4:" + receiver + ":1"), request.instance(), kChannel,
                                     incarnation_, secret));
     return opened;
 }

@@ -45,7 +45,11 @@ class Rig {
     [[nodiscard]] Feeder& feeder() { return *feeder_; }
 
  private:
-    Rig(PinDir pins, DataPlane plane) : pins_(std::move(pins)), plane_(std::move(plane)) {}
+    Rig(PinDir pins, DataPlane plane, std::shared_ptr<RpcCredentials> credentials)
+        : pins_(std::move(pins)),
+          plane_(std::move(plane)),
+          credentials_(std::move(credentials)),
+          server_credentials_(credentials_->of_server()) {}
 
     PinDir pins_;
     DataPlane plane_;
@@ -53,9 +57,9 @@ class Rig {
     std::unique_ptr<SwitchStore> store_;
     std::unique_ptr<Controller> controller_;
     std::unique_ptr<SwitchService> service_;
+    const std::shared_ptr<RpcCredentials> credentials_;
+    const std::shared_ptr<grpc::ServerCredentials> server_credentials_;
     std::unique_ptr<grpc::Server> server_;
-    const std::shared_ptr<RpcCredentials> credentials_ =
-        *RpcCredentials::create({.plain_text = PlainText::kLoopback, .files = {}});
     RpcChannels channels_{credentials_};
     std::shared_ptr<SwitchClient> client_;
     std::optional<Feeder> feeder_;

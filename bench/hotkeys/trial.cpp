@@ -204,7 +204,6 @@ Result<> Run::open() {
     request.set_aggregators(trial_.aggregators / geometry_.slots());
     request.set_copies(swaps(trial_.way) ? 2 : 1);
     request.set_require_region(true);
-    request.set_receiver_address(kReceiverAddress);
     request.set_wire_version(ASK_WIRE_VERSION);
     request.set_policy(trial_.way == Way::kReplace || trial_.way == Way::kBoth ? v1::POLICY_REPLACE
                                                                                : v1::POLICY_FIRST_COME);

@@ -42,7 +42,7 @@ class RpcCredentials {
 
     // For connections from now on; of a later generation others.
     [[nodiscard]] std::shared_ptr<grpc::ChannelCredentials> of_channel() const;
-    // For a server's life: each new connection is judged by the newest files.
+    // To be kept for the server's life: each new connection is judged by the newest files.
     [[nodiscard]] std::shared_ptr<grpc::ServerCredentials> of_server();
     [[nodiscard]] std::uint64_t generation() const;
     // Reads the files again if they have changed. True: they are in force now. With an error, which names the

@@ -220,9 +220,9 @@ attacks() {
 
     call "$switch" Switch/CloseTask "$instance" >/dev/null
     refused ALREADY_EXISTS 'cannot be had' "$switch" Switch/OpenTask \
-        "$(jq -c '{id: "mine", instance, geometry, op, copies: 1, aggregators: 64}' <<<"$task")"
+        "$(jq -c '{id: "mine", instance, geometry, op, copies: 1, aggregators: 64, receiver_address: 3323068674}' <<<"$task")"
     refused PERMISSION_DENIED 'h1 .198.18.1.2. may not act for that host' "$switch" Switch/OpenTask \
-        "$(jq -c '{id, instance, geometry, op, copies: 1, aggregators: 64, receiver: "198.18.3.2:4791"}' <<<"$task")"
+        "$(jq -c '{id, instance, geometry, op, copies: 1, aggregators: 64, receiver: "198.18.3.2:4791", receiver_address: 3323069186}' <<<"$task")"
     refused PERMISSION_DENIED 'for its own host to register' "$switch" Switch/UnregisterChannel \
         "$(jq -c '{channel, incarnation}' <<<"$channel")"
     refused PERMISSION_DENIED 'for its own host to register' "$switch" Switch/RegisterChannel \

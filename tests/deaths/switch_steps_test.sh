@@ -20,15 +20,18 @@ switch_gone() {
     [[ $("$lab" status --name "$name" --json | jq '.nodes[0].running') == false ]]
 }
 
-call() {
-    on h1 "$build/tests/ask-e2e-call" 198.18.1.1:4792 "ask.v1.Switch/$1" "${2-}"
+# call_as WHO METHOD JSON, with that one's certificate.
+call_as() {
+    on h1 env ASK_TLS="$ASK_LAB_DIR/$name/tls/$1" "$build/tests/ask-e2e-call" 198.18.1.1:4792 "ask.v1.Switch/$2" "$3"
 }
 
 # Set-up is to have every step: the sender's channel is not registered when the task begins.
 forget_channels() {
-    local channel
-    call GetStatus '{}' | jq -c '.channels[] | {channel, incarnation}' | while read -r channel; do
-        call UnregisterChannel "$channel" >/dev/null
+    local channel host
+    call_as operator GetStatus '{}' | jq -c '.channels[] | {channel, incarnation}' | while read -r channel; do
+        # That of h1 is 198.18.1.2.
+        host=$(($(jq .channel.host <<<"$channel") >> 8 & 255))
+        call_as "h$host" UnregisterChannel "$channel" >/dev/null
     done
 }
 

@@ -99,7 +99,7 @@ why_a_sender_gave_up() {
     spawn "$scratch/odd-send" h1 ask-send --task odd --to h3 "$odd"
     expect "$scratch/odd-send" 3 'tsv:2:[0-9]+: no TAB' "$spawned"
     ! grep -q protobuf "$scratch/odd-send.err" || fail "ask-send lets protobuf speak: $(cat "$scratch/odd-send.err")"
-    expect "$scratch/odd" 11 'sender h1 .*gave up: .*[?]\.tsv:2:[0-9]+: no TAB' "$receiver"
+    expect "$scratch/odd" 11 'sender h1 .*gave up: .*[\\]xff\.tsv:2:[0-9]+: no TAB' "$receiver"
     pass "a receiver is told why its sender gave up"
 }
 
