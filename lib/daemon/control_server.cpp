@@ -26,8 +26,9 @@ namespace {
 
 // The longest request is a sample of keys, or a list of the tasks of an agent.
 constexpr int kMaxRequestBytes = 64 << 10;
-// What all requests that are on their way in may hold together.
+// What gRPC's own memory may be, and of it what has come of requests that are on their way in.
 constexpr std::size_t kMemoryBytes = std::size_t{64} << 20U;
+constexpr std::size_t kInflowBytes = std::size_t{16} << 20U;
 // What a call may have in flight that nobody has read: a request, and no more.
 constexpr int kCallWindowBytes = kMaxRequestBytes + 1024;
 // Whatever comes is taken in such pieces, so that there is time in between to see that it is too much.
@@ -124,7 +125,8 @@ ControlServer::ControlServer(ControlServerOptions options, RpcCredentials& crede
       credentials_(credentials),
       server_credentials_(credentials.of_server()),
       reserve_(open_reserve()),
-      book_(connection_bounds(descriptor_limit())) {}
+      book_(connection_bounds(descriptor_limit())),
+      inflow_(kInflowBytes) {}
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(ControlServerOptions options,
                                                             RpcCredentials& credentials,
@@ -151,6 +153,9 @@ Result<> ControlServer::build(grpc::Service& service) {
     grpc::ServerBuilder builder;
     set_bounds(builder, options_);
     builder.RegisterService(&service);
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+    interceptors.push_back(count_requests(inflow_));
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     using From = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(From::FROM_FD, server_credentials_);
     server_ = builder.BuildAndStart();
@@ -184,10 +189,11 @@ void ControlServer::accept_loop() {
         std::array<pollfd, 3> entries = {pollfd{.fd = network_.get(), .events = POLLIN, .revents = 0},
                                          pollfd{.fd = local_.get(), .events = POLLIN, .revents = 0},
                                          pollfd{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0}};
-        ::poll(entries.data(), entries.size(), -1);
+        ::poll(entries.data(), entries.size(), inflow_.watches() ? Inflow::kLookMs : -1);
         if (entries[2].revents != 0) {
             return;
         }
+        cut_off_greedy();
         // One from each door in turn: a crowd at one does not keep the other shut.
         bool more = true;
         for (int i = 0; more && i < 64; ++i) {
@@ -245,6 +251,7 @@ void ControlServer::let_in(Door door, UniqueFd connection) {
         grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
         return;
     }
+    inflow_.watch(connection.get(), peer.name);
     const int on = 1;
     ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     Acceptor::NewConnectionParameters handed;
@@ -264,6 +271,15 @@ void ControlServer::turn_away(const std::string& peer, const char* why) {
                      peer, why);
         said_at_ = now;
         turned_away_ = 0;
+    }
+}
+
+void ControlServer::cut_off_greedy() {
+    for (const std::string& line : inflow_.look()) {
+        if (options_.refused) {
+            options_.refused();
+        }
+        spdlog::warn("{}: {}", options_.listen, line);
     }
 }
 

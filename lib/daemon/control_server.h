@@ -22,6 +22,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/daemon/connection_book.h"
+#include "lib/daemon/inflow.h"
 #include "lib/rpc/credentials.h"
 
 namespace ask {
@@ -33,7 +34,7 @@ struct ControlServerOptions {
     gid_t group = 0;          // whose members may use it
     int threads = 0;          // calls that may be handled at a time
     int streams = 0;          // calls of a connection that may be under way
-    // From the accepting thread: somebody was turned away.
+    // From the accepting thread: somebody was turned away, or cut off.
     std::function<void()> refused = {};
 };
 
@@ -64,6 +65,7 @@ class ControlServer {
     void let_in(Door door, UniqueFd connection);
     bool accept_and_close(int listener);
     void turn_away(const std::string& peer, const char* why);
+    void cut_off_greedy();
     void pause();
 
     const ControlServerOptions options_;
@@ -73,6 +75,7 @@ class ControlServer {
     UniqueFd local_;
     UniqueFd reserve_;  // given up for a moment when descriptors run out
     ConnectionBook book_;
+    Inflow inflow_;
     std::unique_ptr<Acceptor> acceptor_;
     std::unique_ptr<grpc::Server> server_;
     EventFd stop_event_;

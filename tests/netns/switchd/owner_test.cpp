@@ -111,7 +111,7 @@ TEST_CASE("a task's calls are its owner's: to anybody else it is as one that is 
         auto own = request;
         own.clear_receiver();
         CHECK(daemon.open_task(own).error_code() == StatusCode::PERMISSION_DENIED);
-        own.set_receiver_address(kAttacker);
+        own.set_receiver_address(stranger);
         CHECK(daemon.open_task(own).error_code() == StatusCode::ALREADY_EXISTS);
         own.set_id("other");
         CHECK(daemon.open_task(own).error_code() == StatusCode::ALREADY_EXISTS);
