@@ -88,6 +88,7 @@ class Dialogue {
     Result<> shake_hands();
     Result<> hear();
     Error explain_handshake(int code) const;
+    Error explain_end(int code) const;
     // False: no time is left.
     bool await(int fd, short events) const;
     bool await_session(int code) const {
@@ -267,6 +268,21 @@ Result<> Dialogue::shake_hands() {
     }
 }
 
+// Some servers, gRPC's among them, say nothing when a certificate that comes last in the handshake is none.
+Error Dialogue::explain_end(int code) const {
+    const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING ||
+                       (code == SSL_ERROR_SYSCALL && ERR_peek_last_error() == 0);
+    if (!ended) {
+        return explain_handshake(code);
+    }
+    ERR_clear_error();
+    return {Errc::kDenied,
+            probe_.address +
+                " refuses our certificate without a word: it is not signed by the CA that is "
+                "trusted there, or has expired by the clock there: all hosts and switches need "
+                "certificates of one CA (askctl ca issue), and its ca.pem"};
+}
+
 // By TLS 1.3 a server judges the client's certificate only when the client has its handshake behind it.
 // Nothing is said before that: a server that closes with something unread takes its reason along.
 Result<> Dialogue::hear() {
@@ -278,7 +294,7 @@ Result<> Dialogue::hear() {
         }
         const int code = SSL_get_error(session_.get(), read);
         if (code != SSL_ERROR_WANT_READ && code != SSL_ERROR_WANT_WRITE) {
-            return explain_handshake(code);
+            return explain_end(code);
         }
         if (!await_session(code)) {
             return silent(probe_.address);
