@@ -113,6 +113,10 @@ Result<v1::SwitchStatus> SwitchDaemon::status(const Caller& caller) {
         *entry.mutable_geometry() = geometry_to_proto(task.geometry);
         entry.set_op(op_to_proto(task.op));
         entry.set_epoch(task.epoch);
+        entry.set_copies(task.copies);
+        entry.set_aggregators(task.aggregators);
+        entry.set_policy(policy_to_proto(task.policy));
+        entry.set_receiver(task.receiver);
     }
     return status;
 }
