@@ -53,7 +53,7 @@ packet() {
     local order
     order=$(jq -nc --arg type "$1" --argjson seq "$2" --argjson offer "$offer" --arg secret "$secret" --argjson port "$stranger_port" \
         '{type: $type, seq: $seq, from: "198.18.1.2:\($port)", to: "198.18.3.2:4790", instance: $offer.instance,
-          incarnation: 1, secret: $secret, mark: [0, 0], key: "evil", value: 5}' | jq -c "${3:-.}")
+          incarnation: 1, secret: $secret, mark: [0, 0], key: "evil", value: 5, items: 1}' | jq -c "${3:-.}")
     on h1 "$build/tests/ask-e2e-packet" "$order"
 }
 
