@@ -29,6 +29,7 @@ namespace ask {
     X(refused_waits, drop, "calls answered at once because too many were held back")         \
     X(tasks_without_region, drop, "tasks received here that their switch had no memory for") \
     X(progress_skipped, drop, "progress messages that an application did not read in time")  \
+    X(results_refused, drop, "results that were not made of exactly what was sent")          \
     X(kept_results, traffic, "results that were not taken, and kept for ask-recv --again")   \
     X(drop_kept_expired, drop, "kept results that nobody has taken in time")                 \
     X(drop_kept_number, drop, "kept results that made room for newer ones")                  \
