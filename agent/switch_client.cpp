@@ -115,12 +115,14 @@ Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {
     return reply ? Result<>() : std::move(reply).error();
 }
 
-Result<Mark> SwitchClient::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
+Result<SwitchPort::Joined> SwitchClient::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
     auto reply = call(&v1::Switch::Stub::JoinFlow, request, wait);
     if (!reply) {
         return std::move(reply).error();
     }
-    return mark_from_proto(reply->mark());
+    const auto mark = mark_from_proto(reply->mark());
+    ASK_PASS(mark);
+    return Joined{.mark = *mark, .nonce = reply->nonce()};
 }
 
 SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelRequest& request,
@@ -162,10 +164,11 @@ Result<v1::RenewTasksReply> SwitchClient::renew_tasks(const std::vector<std::uin
     return call(&v1::Switch::Stub::RenewTasks, request, wait);
 }
 
-Result<> SwitchClient::confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
+Result<> SwitchClient::confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                                     CallCancel* cancel) {
     v1::ConfirmCopyRequest request;
-    request.set_instance(instance);
+    request.set_instance(region.instance);
+    request.set_nonce(region.nonce);
     request.set_epoch(epoch);
     auto reply = attempt(&v1::Switch::Stub::ConfirmCopy, request, wait, cancel);
     return reply ? Result<>() : explain_loss(std::move(reply).error());
@@ -176,9 +179,11 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel
     RpcCall call(channels_, order.wait, cancel, RpcWait::kEachPart);
     grpc::ClientContext& context = call.context();
     v1::FetchCopyRequest request;
-    request.set_instance(order.instance);
+    request.set_instance(order.region.instance);
+    request.set_nonce(order.region.nonce);
     request.set_epoch(order.epoch);
     request.set_close(order.close);
+    request.set_settled(order.settled);
     const auto to = stub();
     const auto reader = to->FetchCopy(&context, request);
     CopyStage stage(name(), order);

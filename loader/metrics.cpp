@@ -135,7 +135,7 @@ class SwitchMetrics : public prometheus::Collectable {
                                      static_cast<double>(report->sram_total_bytes)));
         }
         families.push_back(counter("ask_switch_refused_connections_total",
-                                   "Connections to the control port and socket turned away or cut off",
+                                   "Connections turned away at the control port and socket, or cut off",
                                    service_.refused()));
         return families;
     }

@@ -39,6 +39,7 @@ std::string_view phase_name(std::uint32_t phase) {
 void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_id(task.id);
     message->set_instance(task.instance);
+    message->set_nonce(task.nonce);
     *message->mutable_geometry() = geometry_to_proto(task.geometry);
     message->set_op(op_to_proto(task.op));
     message->set_aggregators(task.aggregators);
@@ -55,6 +56,8 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
 
 void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
     *message->mutable_channel() = channel_to_proto(flow.channel);
+    message->set_incarnation(flow.incarnation);
+    message->set_nonce(flow.nonce);
     set_switch_part(*message->mutable_stats(), flow.stats);
 }
 
@@ -210,6 +213,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);
     reply->set_policy(policy_to_proto(grant->policy));
+    reply->set_nonce(grant->nonce);
     return grpc::Status::OK;
 }
 
@@ -232,6 +236,7 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
         return to_status(done.error());
     }
     fill_mark(reply->mutable_mark());
+    reply->set_nonce(*done);
     return grpc::Status::OK;
 }
 
@@ -250,6 +255,7 @@ grpc::Status SwitchService::RenewTasks(grpc::ServerContext* context, const v1::R
         for (const TaskReport& report : *reports) {
             v1::TaskPart& part = *reply->add_parts();
             part.set_instance(report.instance);
+            part.set_nonce(report.nonce);
             set_switch_part(*part.mutable_stats(), report.stats);
         }
     }
@@ -268,10 +274,12 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         chunk.set_entries(std::move(entries));
         return !context->IsCancelled() && writer->Write(chunk);
     };
-    const auto end =
-        fetch_copy(controller_, caller_at(*context),
-                   {.instance = request->instance(), .epoch = request->epoch(), .close = request->close()},
-                   kChunkBytes, write);
+    const auto end = fetch_copy(controller_, caller_at(*context),
+                                {.region = {request->instance(), request->nonce()},
+                                 .epoch = request->epoch(),
+                                 .close = request->close(),
+                                 .settled = request->settled()},
+                                kChunkBytes, write);
     if (!end.ok()) {
         return to_status(end.error());
     }
@@ -280,6 +288,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
     }
     v1::FetchChunk last;
     last.set_last(true);
+    last.set_nonce((*end)->nonce);
     last.set_epoch((*end)->epoch);
     last.set_count((*end)->count);
     for (const FlowReport& flow : (*end)->flows) {
@@ -291,7 +300,8 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
 
 grpc::Status SwitchService::ConfirmCopy(grpc::ServerContext* context, const v1::ConfirmCopyRequest* request,
                                         v1::ConfirmCopyReply* /*reply*/) {
-    const auto done = controller_.confirm(caller_at(*context), request->instance(), request->epoch());
+    const auto done =
+        controller_.confirm(caller_at(*context), {request->instance(), request->nonce()}, request->epoch());
     return done.ok() ? grpc::Status::OK : to_status(done.error());
 }
 

@@ -176,6 +176,7 @@ class Run {
     const Geometry geometry_;
     Stream stream_;
     const std::uint64_t instance_;
+    RegionId region_;
     Mark mark_;
     CheckKey key_{kSecret};
     Receiver receiver_;
@@ -212,6 +213,7 @@ Result<> Run::open() {
     const auto mark = mark_from_proto(opened->mark());
     ASK_PASS(mark);
     mark_ = *mark;
+    region_ = {instance_, opened->nonce()};
     auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&budget_), Op::kSum);
     ASK_PASS(table);
     table_ = std::move(*table);
@@ -233,7 +235,7 @@ Result<> Run::start_swapper() {
     auto table = ResultTable::create(make_heap_memory(), Op::kSum);
     ASK_PASS(table);
     swapper_ = std::make_unique<Swapper>(Swapper::Options{.id = "hotkeys",
-                                                          .instance = instance_,
+                                                          .region = region_,
                                                           .mark = mark_,
                                                           .client = rig_.client(),
                                                           .standstill = kFetchWait,
@@ -383,7 +385,7 @@ Result<> Run::collect() {
         outcome_.longest_swap_seconds = static_cast<double>(times.longest) / kSecond;
     }
     const auto last = rig_.client()->fetch_copy(
-        {.instance = instance_, .mark = mark_, .epoch = epoch, .close = false, .wait = kFetchWait});
+        {.region = region_, .mark = mark_, .epoch = epoch, .close = false, .wait = kFetchWait});
     ASK_PASS(last);
     ASK_PASS(merge(*last));
     outcome_.fetched += last->count;

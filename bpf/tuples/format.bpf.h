@@ -37,7 +37,7 @@ static __always_inline bool tuples_lay_out(const struct ask_hdr *hdr, const stru
 	if (hdr->rows)
 		return false;
 	if (hdr->type == ASK_FIN)
-		return bytes == 0;
+		return bytes == sizeof(struct ask_fin);
 	return bytes >= sizeof(struct ask_long_hdr) && bytes % ASK_SLOT_BYTES == 0;
 }
 

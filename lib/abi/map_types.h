@@ -89,6 +89,17 @@ struct ask_flow {
 	__u32 channel; /* index in `channels`, `dedupe`, `pkt_state` */
 	__u32 task;    /* index in `tasks`, `regions` */
 	struct ask_check_key key;
+	/*
+	 * The controller's own, for its successors. A flow whose channel is gone is cut: no hash
+	 * entry leads to it any more, and what it has counted is its task's until that closes. The
+	 * one change of an entry that programs may be reading, since they do not read these.
+	 */
+	__be32 host; /* channel */
+	__be16 port;
+	__u16 cut;
+	__be32 incarnation;
+	__u32 pad;
+	__u64 nonce; /* drawn when it was joined, so that it is told from one that was joined anew */
 };
 
 /* Map `tasks`: geometry and memory of a task on this switch. */
@@ -226,6 +237,7 @@ struct ask_task_meta {
 	__be32 owner;	 /* the receiver's host */
 	char tenant[64]; /* empty: none */
 	__u32 pad;
+	__u64 nonce; /* of its region, drawn when the task was opened; never 0 */
 };
 
 enum ask_counter {

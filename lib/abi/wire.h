@@ -90,5 +90,12 @@ struct ask_long_hdr {
 
 ASK_STATIC_ASSERT(sizeof(struct ask_long_hdr) == 8, "ask_long_hdr is 8 bytes");
 
+/* FIN: ask_hdr, then how much its flow has carried, of what its service counts: tuples. */
+struct ask_fin {
+	__be64 items;
+};
+
+ASK_STATIC_ASSERT(sizeof(struct ask_fin) == 8, "ask_fin is a word of the check");
+
 #define ASK_LONG_RECORD_BYTES 10u
 #define ASK_LONG_PIECE_BYTES 14u

@@ -81,6 +81,8 @@ bool length_fits(const Header& header, std::span<const std::byte> payload) {
         }
         case ASK_LONG:
             return left >= sizeof(ask_long_hdr) && left % 8 == 0;
+        case ASK_FIN:
+            return left == sizeof(ask_fin);
         default:
             return left == 0;
     }

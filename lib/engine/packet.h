@@ -45,7 +45,8 @@ enum class ParseError : std::uint8_t { kTooShort, kVersion, kType, kFormat, kLen
 struct PacketView {
     Header header;
     std::span<const std::byte> payload;  // whole UDP payload
-    std::span<const std::byte> body;     // rows (DATA), ask_long_hdr and records (LONG), else empty
+    std::span<const std::byte>
+        body;  // rows (DATA), ask_long_hdr and records (LONG), ask_fin (FIN), else empty
     std::array<std::uint32_t, ASK_MAX_ROWS> bitmap{};  // host byte order
 };
 

@@ -33,6 +33,8 @@ class PacketSource {
     // Nothing more is put in: what is held goes out as fast as packets are asked for.
     virtual void finish() = 0;
     [[nodiscard]] virtual bool empty() const = 0;  // finished and nothing held
+    // Of the service's kind that were put in, for the FIN to say: the receiving end counts what came.
+    [[nodiscard]] virtual std::uint64_t items() const = 0;
     // The packet with this seq is acknowledged, once; `body` is what the answer brought.
     virtual void answered(std::uint64_t seq, std::span<const std::byte> body) = 0;
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/bytes.h"
+
 namespace ask {
 
 namespace {
@@ -197,6 +199,7 @@ ReceiverCounter Receiver::take_fin(Flow& flow, const PacketView& packet) {
     flow.phase = Phase::kComplete;
     flow.stats.fin = true;
     flow.stats.last_seq = packet.header.seq;
+    flow.stats.items_sent = load_be<std::uint64_t>(packet.body.data() + offsetof(ask_fin, items));
     return Counter::k_accepted_fin;
 }
 

@@ -37,7 +37,8 @@ struct FlowRxStats {
     std::uint64_t items_data = 0;  // as the sink counts them
     std::uint64_t items_long = 0;
     bool fin = false;
-    std::uint64_t last_seq = 0;  // of the FIN
+    std::uint64_t last_seq = 0;    // of the FIN
+    std::uint64_t items_sent = 0;  // as it says
 };
 
 struct RxVerdict {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "lib/base/bytes.h"
+
 namespace ask {
 
 SenderChannel::SenderChannel(ChannelId id, std::uint32_t incarnation, const ChannelConfig& config)
@@ -86,7 +88,9 @@ bool SenderChannel::build_packet() {
     if (fin_due()) {
         Header header;
         header.type = ASK_FIN;
-        seal_packet(header, 0, {});
+        store_be(bytes_of(place_of_seq(next_seq_)).data() + sizeof(ask_hdr) + offsetof(ask_fin, items),
+                 source_->items());
+        seal_packet(header, sizeof(ask_fin), {});
         fin_sent_ = true;
         return true;
     }

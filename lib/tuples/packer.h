@@ -75,6 +75,7 @@ class Packer final : public PacketSource {
         return finished_ ? held_.size() > 0 : !has_room() || long_due();
     }
     [[nodiscard]] bool empty() const override { return finished_ && held_.size() == 0; }
+    [[nodiscard]] std::uint64_t items() const override { return stats_.tuples_in; }
     // A body is rows, or LONG header and records. A key longer than a packet comes as consecutive bodies,
     // which must get consecutive seqs.
     std::optional<PacketBody> next(std::span<std::byte> out) override;

@@ -86,6 +86,13 @@ struct FlowParams : FlowTerms {
     std::shared_ptr<const SlotMap> slot_map{};  // the sender's alone; null: by hash
 };
 
+// A task's region at one switch, and none that is made anew under the task's instance.
+struct RegionId {
+    std::uint64_t instance = 0;
+    std::uint64_t nonce = 0;
+    bool operator==(const RegionId&) const = default;
+};
+
 // As packets say it.
 [[nodiscard]] constexpr Format format_of(const Geometry& geometry, Op op) {
     return {.short_slots = geometry.short_slots,

@@ -6,6 +6,7 @@
 //   type             "data" (one tuple in slot 0 of one row), "fin"
 //   instance, incarnation, seq, secret (hexadecimal, 16 bytes), mark ([switch, incarnation])
 //   key, value       of the tuple; a key of up to 4 bytes
+//   items            that a FIN says there were
 #include "lib/engine/packet.h"
 
 #include <arpa/inet.h>
@@ -22,6 +23,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/bytes.h"
 #include "lib/base/unique_fd.h"
 #include "lib/tuples/types.h"
 
@@ -67,7 +69,7 @@ std::vector<std::byte> build(const json& order, const sockaddr_in& from, const s
     header.mark = {order.at("mark").at(0), order.at("mark").at(1)};
     header.seq = order.at("seq");
     const std::array<std::uint32_t, 1> bitmap = {1};
-    std::vector<std::byte> payload(data ? kGeometry.payload_bytes(1) : sizeof(ask_hdr));
+    std::vector<std::byte> payload(data ? kGeometry.payload_bytes(1) : sizeof(ask_hdr) + sizeof(ask_fin));
     const std::size_t body = write_header(payload, header, std::span(bitmap).first(data ? 1 : 0));
     if (data) {
         const std::string key = order.at("key");
@@ -75,6 +77,8 @@ std::vector<std::byte> build(const json& order, const sockaddr_in& from, const s
         std::memcpy(&slot.kpart, key.data(), std::min(key.size(), sizeof(slot.kpart)));
         slot.vpart = htonl(static_cast<std::uint32_t>(order.at("value").get<std::int32_t>()));
         std::memcpy(&payload[body], &slot, sizeof(slot));
+    } else {
+        store_be(&payload[body], order.at("items").get<std::uint64_t>());
     }
     CheckKey(parse_secret(order.at("secret"))).seal(payload, {ntohs(from.sin_port), ntohs(to.sin_port)});
     return payload;

@@ -53,7 +53,7 @@ packet() {
     local order
     order=$(jq -nc --arg type "$1" --argjson seq "$2" --argjson offer "$offer" --arg secret "$secret" --argjson port "$stranger_port" \
         '{type: $type, seq: $seq, from: "198.18.1.2:\($port)", to: "198.18.3.2:4790", instance: $offer.instance,
-          incarnation: 1, secret: $secret, mark: [0, 0], key: "evil", value: 5}' | jq -c "${3:-.}")
+          incarnation: 1, secret: $secret, mark: [0, 0], key: "evil", value: 5, items: 1}' | jq -c "${3:-.}")
     on h1 "$build/tests/ask-e2e-packet" "$order"
 }
 
@@ -86,7 +86,7 @@ joins_twice() {
         "$(join_as 77 1 | jq -c 'del(.registered)')"
     call "$switch" Switch/RegisterChannel "$(channel 1)" >/dev/null
     first=$(call "$receiver_agent" Agent/Join "$(join_as 77 1)")
-    secret=$(jq -r .secret <<<"$first" | base64 -d | od -An -v -tx1 | tr -d ' \n')
+    secret=$(secret_of "$first")
     [[ $(call "$receiver_agent" Agent/Join "$(join_as 77 1)") == "$first" ]] || fail "a repeated Join got another answer"
     refused ALREADY_EXISTS 'in use by sender stranger' "$receiver_agent" Agent/Join "$(join_as 78 1)"
     dir=$scratch/twice
@@ -248,6 +248,60 @@ attacks() {
     nothing_left "a host that makes the calls of others changes nothing"
 }
 
+# secret_of JSON: as a packet's order has it.
+secret_of() {
+    jq -r .secret <<<"$1" | base64 -d | od -An -v -tx1 | tr -d ' \n'
+}
+
+# counts_of ID N: the switch has aggregated N tuples of the task.
+counts_of() {
+    operator_call "$switch" Switch/GetStatus '{}' |
+        jq -e --arg id "$1" --arg n "$2" 'any(.tasks[]; .id == $id and .stats.tuples_switch == $n)' >/dev/null
+}
+
+# By the receiver's own host, as somebody who broke into it: ownership has nothing against it, but what the switch reports
+# before the commit has.
+tampers() {
+    local task joined
+    receive anew-recv anew --senders 1 --geometry default --aggregators 1024
+    wait_for 10 opened h3 anew
+    look_up anew
+    call "$switch" Switch/RegisterChannel "$(channel 6)" >/dev/null
+    joined=$(call "$receiver_agent" Agent/Join "$(join_as 91 6)")
+    secret=$(secret_of "$joined")
+    packet data 1 '.incarnation = 6'
+    wait_for 10 counts_of anew 1
+    # Nothing but the FIN is left to come, and passes the switch as anybody's packet does.
+    task=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "anew")')
+    caller=h3 call "$switch" Switch/CloseTask "$(jq -c '{instance}' <<<"$task")" >/dev/null
+    caller=h3 call "$switch" Switch/OpenTask "$(jq -c '{id, instance, geometry, op, copies, aggregators, receiver, policy,
+        receiver_address: 3323069186}' <<<"$task")" >/dev/null
+    call "$switch" Switch/UnregisterChannel "$(channel 6)" >/dev/null
+    packet fin 2 '.incarnation = 6'
+    expect "$scratch/anew-recv" 13 "switch $switch.*(made anew|the flow of sender stranger .* is gone).*run the task again" "$receiver"
+    nothing_left "a region that is made anew under its task is not taken for the first"
+
+    dir=$scratch/foreign
+    make_input "$dir" --seed 58 --senders 1 --tuples 30000 --keys 600
+    receive foreign-recv foreign --senders 1 --geometry default --aggregators 1024
+    hold foreign h2 foreign --merge-window 0
+    feed 1 10000
+    wait_for 20 sent_at_least 1000 h2
+    task=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "foreign")')
+    look_up foreign
+    call "$switch" Switch/RegisterChannel "$(channel 1)" >/dev/null
+    joined=$(jq -c --argjson channel "$(channel 1)" '{instance, secret: "AAECAwQFBgcICQoLDA0ODw=="} + $channel' <<<"$task")
+    caller=h3 call "$switch" Switch/JoinFlow "$joined" >/dev/null
+    secret=$(secret_of "$joined")
+    packet data 1
+    feed 10001 30000
+    exec 9>&-
+    exact foreign
+    (($(jq .runs "$scratch/foreign-recv.json") == 2)) || fail "a foreign flow was taken for a sender's"
+    call "$switch" Switch/UnregisterChannel "$(channel 1)" >/dev/null
+    nothing_left "tuples of a flow that nobody has joined are in no result"
+}
+
 # A task that names its senders, or gives them a token.
 members_only() {
     head -c 24 /dev/urandom | base64 >"$scratch/token"
@@ -321,6 +375,7 @@ crowds() {
 deaths_lab --hosts 3
 looks_around
 attacks
+tampers
 members_only
 crowds
 joins_twice

@@ -280,7 +280,7 @@ TEST_CASE("seen DATA touches dedupe and PktState, LONG and FIN touch dedupe, ref
         packet = sw.packet().seq(2);
         for (const std::uint8_t type : {ASK_LONG, ASK_FIN}) {
             packet.type = type;
-            packet.body = Bytes(type == ASK_LONG ? 16 : 0);
+            packet.body = Bytes(type == ASK_LONG ? 16 : 8);
             sw.run(packet.frame());
             trace = read_trace();
             CHECK((arrays_of(trace.before) == dedupe));

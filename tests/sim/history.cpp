@@ -60,6 +60,7 @@ History::History(const Plan& plan, std::uint64_t seed, bool traced)
       oracle_(world_),
       chance_(world_),
       stranger_({world_, network_, switchds_, hosts_}, seed),
+      intruder_({world_, network_, switchds_, hosts_}, seed),
       apps_(world_, oracle_, hosts_, seed) {
     set_world(&world_);
     build();
@@ -70,6 +71,7 @@ History::~History() {
     apps_.kill();
     chance_.kill();
     stranger_.kill();
+    intruder_.kill();
     for (const auto& host : hosts_) {
         host->kill();
     }
@@ -249,6 +251,7 @@ void History::fire(std::uint64_t argument) {
 // Whoever was told of nothing is left waiting for nothing, and nothing is left lying about.
 void History::check_end() {
     stranger_.kill();
+    intruder_.kill();
     const Nanos settled = world_.clock.now() + kLongestStop + 3 * SwitchDaemon::kLease;
     while (world_.failure.empty() && world_.clock.now() < settled && world_.clock.step()) {
     }
@@ -275,6 +278,7 @@ Verdict History::run() {
     apps_.start();
     chance_.spawn([this] { strikes(); });
     stranger_.start();
+    intruder_.start();
     while (!apps_.done() && world_.failure.empty()) {
         if (!world_.clock.step() || stands_still()) {
             world_.fail(Promise::kWait, "somebody still waits, but for " +

@@ -12,6 +12,7 @@
 #include "tests/sim/apps.h"
 #include "tests/sim/data_plane.h"
 #include "tests/sim/host.h"
+#include "tests/sim/intruder.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/plan.h"
@@ -72,6 +73,7 @@ class History final : public Handler {
     std::vector<std::uint32_t> steps_to_death_;  // of each switchd; 0: none planned
     Threads chance_;
     Stranger stranger_;
+    Intruder intruder_;
     Apps apps_;
 };
 

@@ -113,9 +113,21 @@ void Host::take(FramePtr frame) {
     cast_.network.recycle(std::move(frame));
 }
 
+// Nothing is refused that nobody has tampered with.
+void Host::check_refused() {
+    const auto refused = [](const std::unique_ptr<Life>& life) {
+        return life && life->counters.get(AgentCounter::k_results_refused) > 0;
+    };
+    if (cast_.world.plan.intruder == 0 && (refused(life_) || std::ranges::any_of(past_, refused))) {
+        cast_.world.fail(Promise::kTask, "agent " + std::to_string(number_) +
+                                             ": has refused a result though nobody has changed anything");
+    }
+}
+
 void Host::check_nothing_left() {
     const std::string who = "agent " + std::to_string(number_) + ": ";
     World& world = cast_.world;
+    check_refused();
     if (!up()) {
         return;
     }

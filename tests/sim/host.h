@@ -48,6 +48,8 @@ class Host final : public Server {
     void check_nothing_left();
 
  private:
+    void check_refused();
+
     // What ends with the process.
     struct Life {
         Life(const Cast& cast, std::uint32_t number);

@@ -158,8 +158,8 @@ Result<> SimSwitch::close_task(std::uint64_t instance, milliseconds wait) {
     return closed.ok() ? Result<>() : closed.error();
 }
 
-Result<Mark> SimSwitch::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
-    return ask<Mark>(wait, nullptr, [daemon = &daemon_, caller = caller_, request](const CallerGone& gone) {
+Result<SwitchPort::Joined> SimSwitch::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
+    return ask<Joined>(wait, nullptr, [daemon = &daemon_, caller = caller_, request](const CallerGone& gone) {
         return daemon->join_flow(caller, request, gone);
     });
 }
@@ -220,11 +220,11 @@ Result<FetchedCopy> SimSwitch::fetch_copy(const FetchOrder& order, CallCancel* c
     return copy;
 }
 
-Result<> SimSwitch::confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
+Result<> SimSwitch::confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                                  CallCancel* cancel) {
     const auto done = ask<Done>(
-        wait, cancel, [daemon = &daemon_, caller = caller_, instance, epoch](const CallerGone& /*gone*/) {
-            return daemon->confirm(caller, instance, epoch);
+        wait, cancel, [daemon = &daemon_, caller = caller_, region, epoch](const CallerGone& /*gone*/) {
+            return daemon->confirm(caller, region, epoch);
         });
     return done.ok() ? Result<>() : as_loss(done.error());
 }

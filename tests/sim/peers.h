@@ -43,7 +43,7 @@ class SimSwitch final : public SwitchPort {
     Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                         CallCancel* cancel) override;
     Result<> close_task(std::uint64_t instance, milliseconds wait) override;
-    Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) override;
+    Result<Joined> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) override;
     Registered try_register(const v1::RegisterChannelRequest& request, milliseconds wait,
                             CallCancel* cancel) override;
     Result<> unregister_channel(ChannelId channel, std::uint32_t incarnation, milliseconds wait,
@@ -51,7 +51,7 @@ class SimSwitch final : public SwitchPort {
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,
                                             milliseconds wait) override;
     Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel) override;
-    Result<> confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
+    Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                           CallCancel* cancel) override;
 
  private:

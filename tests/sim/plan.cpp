@@ -141,6 +141,7 @@ void draw_applications(Plan& plan, Random& random) {
     plan.late = rare(random, 8) ? pick(random, {100, 1'000, 5'000}) : 0;
     plan.agent_stops = rare(random, 8) ? range(random, 1, 2) : 0;
     plan.stranger = rare(random, 4) ? range(random, 4, 12) : 0;
+    plan.intruder = rare(random, 8) ? range(random, 1, 4) : 0;
 }
 
 }  // namespace

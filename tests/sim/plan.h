@@ -72,6 +72,7 @@ namespace ask::sim {
     X(receiver_deaths, "deaths of a receiver's agent")                                    \
     X(rcu_only, "1: a swap waits for a grace period")                                     \
     X(stranger, "calls of others' that a host makes which is in no task")                 \
+    X(intruder, "attacks by somebody who may call as any host")                           \
     X(deadline, "of tasks, ms")                                                           \
     X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")
 
@@ -89,12 +90,13 @@ struct Plan {
     // Whether something dies, so that tasks may fail. An agent that is stopped for half the deadline has no
     // time left to wait for a switch (docs/deaths.md).
     [[nodiscard]] bool deadly() const {
-        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits > 0 || dawdle >= deadline ||
+        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits + intruder > 0 ||
+               dawdle >= deadline ||
                (aggregators > 0 && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
     }
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const {
-        return reboots + receiver_deaths + agent_stops + partitions + call_loss == 0;
+        return reboots + receiver_deaths + agent_stops + partitions + call_loss + intruder == 0;
     }
 };
 

@@ -70,7 +70,7 @@ void Stranger::take_task(SimSwitch& at, const v1::SwitchTask& task, const v1::Sw
             break;
         }
         case 2: {
-            [[maybe_unused]] const auto fetched = at.fetch_copy({.instance = task.instance(),
+            [[maybe_unused]] const auto fetched = at.fetch_copy({.region = {task.instance(), task.nonce()},
                                                                  .mark = {},
                                                                  .epoch = task.epoch(),
                                                                  .close = true,
@@ -79,8 +79,8 @@ void Stranger::take_task(SimSwitch& at, const v1::SwitchTask& task, const v1::Sw
             break;
         }
         default: {
-            [[maybe_unused]] const auto confirmed =
-                at.confirm_copy(task.instance(), random_.below(2) + task.epoch() - 1, kPatience, nullptr);
+            [[maybe_unused]] const auto confirmed = at.confirm_copy(
+                {task.instance(), task.nonce()}, random_.below(2) + task.epoch() - 1, kPatience, nullptr);
         }
     }
 }

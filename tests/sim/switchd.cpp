@@ -113,6 +113,11 @@ Result<v1::SwitchStatus> SwitchDaemon::status(const Caller& caller) {
         *entry.mutable_geometry() = geometry_to_proto(task.geometry);
         entry.set_op(op_to_proto(task.op));
         entry.set_epoch(task.epoch);
+        entry.set_nonce(task.nonce);
+        entry.set_copies(task.copies);
+        entry.set_aggregators(task.aggregators);
+        entry.set_policy(policy_to_proto(task.policy));
+        entry.set_receiver(task.receiver);
     }
     return status;
 }
@@ -147,6 +152,7 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1
     reply.set_copies(grant->copies);
     reply.set_no_region_reason(grant->no_region_reason);
     reply.set_policy(policy_to_proto(grant->policy));
+    reply.set_nonce(grant->nonce);
     return reply;
 }
 
@@ -159,8 +165,8 @@ Result<Done> SwitchDaemon::close_task(const Caller& caller, std::uint64_t instan
     return Done{};
 }
 
-Result<Mark> SwitchDaemon::join_flow(const Caller& caller, const v1::JoinFlowRequest& request,
-                                     const CallerGone& gone) {
+Result<SwitchPort::Joined> SwitchDaemon::join_flow(const Caller& caller, const v1::JoinFlowRequest& request,
+                                                   const CallerGone& gone) {
     if (gone()) {
         return given_up();
     }
@@ -168,8 +174,10 @@ Result<Mark> SwitchDaemon::join_flow(const Caller& caller, const v1::JoinFlowReq
     ASK_PASS(channel);
     const auto secret = secret_from_bytes(request.secret());
     ASK_PASS(secret);
-    ASK_PASS(controller_->join_flow(caller, request.instance(), *channel, request.incarnation(), *secret));
-    return controller_->mark();
+    const auto nonce =
+        controller_->join_flow(caller, request.instance(), *channel, request.incarnation(), *secret);
+    ASK_PASS(nonce);
+    return SwitchPort::Joined{.mark = controller_->mark(), .nonce = *nonce};
 }
 
 Result<std::pair<Mark, std::uint32_t>> SwitchDaemon::register_channel(
@@ -199,6 +207,14 @@ Result<v1::RenewTasksReply> SwitchDaemon::renew(const Caller& caller,
         }
         reply.add_unknown(instance);
     }
+    const auto reports = controller_->report_tasks(caller, instances);
+    ASK_PASS(reports);
+    for (const TaskReport& report : *reports) {
+        v1::TaskPart& part = *reply.add_parts();
+        part.set_instance(report.instance);
+        part.set_nonce(report.nonce);
+        set_switch_part(*part.mutable_stats(), report.stats);
+    }
     *reply.mutable_mark() = mark();
     return reply;
 }
@@ -211,9 +227,13 @@ Result<Done> SwitchDaemon::fetch(const Caller& caller, const FetchOrder& order, 
         chunks.emplace_back().set_entries(std::move(entries));
         return !gone();
     };
-    const auto end = fetch_copy(*controller_, caller,
-                                {.instance = order.instance, .epoch = order.epoch, .close = order.close},
-                                kChunkBytes, write);
+    const auto end = fetch_copy(
+        *controller_, caller,
+        {.region = order.region, .epoch = order.epoch, .close = order.close, .settled = order.settled},
+        kChunkBytes, write);
+    if (!end.ok() && end.error().text().find("made anew") != std::string::npos && world_.plan.intruder == 0) {
+        world_.fail(Promise::kTask, "switch " + std::to_string(number_) + ": " + end.error().text());
+    }
     ASK_PASS(end);
     if (!*end) {
         return given_up();
@@ -221,19 +241,22 @@ Result<Done> SwitchDaemon::fetch(const Caller& caller, const FetchOrder& order, 
     swaps_ += order.close ? 1U : 0U;
     v1::FetchChunk& last = chunks.emplace_back();
     last.set_last(true);
+    last.set_nonce((*end)->nonce);
     last.set_epoch((*end)->epoch);
     last.set_count((*end)->count);
     for (const FlowReport& flow : (*end)->flows) {
         v1::FetchFlow& entry = *last.add_flows();
         *entry.mutable_channel() = channel_to_proto(flow.channel);
+        entry.set_incarnation(flow.incarnation);
+        entry.set_nonce(flow.nonce);
         set_switch_part(*entry.mutable_stats(), flow.stats);
     }
     *last.mutable_mark() = mark();
     return Done{};
 }
 
-Result<Done> SwitchDaemon::confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch) {
-    ASK_PASS(controller_->confirm(caller, instance, epoch));
+Result<Done> SwitchDaemon::confirm(const Caller& caller, const RegionId& region, std::uint64_t epoch) {
+    ASK_PASS(controller_->confirm(caller, region, epoch));
     return Done{};
 }
 

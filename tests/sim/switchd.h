@@ -48,7 +48,8 @@ class SwitchDaemon final : public Server {
     Result<v1::OpenTaskReply> open_task(const Caller& caller, const v1::OpenTaskRequest& request,
                                         const CallerGone& gone);
     Result<Done> close_task(const Caller& caller, std::uint64_t instance);
-    Result<Mark> join_flow(const Caller& caller, const v1::JoinFlowRequest& request, const CallerGone& gone);
+    Result<SwitchPort::Joined> join_flow(const Caller& caller, const v1::JoinFlowRequest& request,
+                                         const CallerGone& gone);
     // The incarnation that is registered now: another than the one asked for if `replaces` is not it.
     Result<std::pair<Mark, std::uint32_t>> register_channel(const Caller& caller,
                                                             const v1::RegisterChannelRequest& request);
@@ -56,7 +57,7 @@ class SwitchDaemon final : public Server {
     Result<v1::RenewTasksReply> renew(const Caller& caller, const std::vector<std::uint64_t>& instances);
     Result<Done> fetch(const Caller& caller, const FetchOrder& order, const CallerGone& gone,
                        std::vector<v1::FetchChunk>& chunks);
-    Result<Done> confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
+    Result<Done> confirm(const Caller& caller, const RegionId& region, std::uint64_t epoch);
 
     // When all is over nothing may be left of any task.
     void check_nothing_left();

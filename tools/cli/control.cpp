@@ -194,6 +194,7 @@ Result<> read_region(const std::string& address, const ControlSecurity& security
     limit(context);
     v1::FetchCopyRequest request;
     request.set_instance(task.instance());
+    request.set_nonce(task.nonce());
     request.set_epoch(task.epoch());
     const auto stub = end->stub();
     const auto reader = stub->FetchCopy(&context, request);

@@ -38,6 +38,9 @@ Result<FetchedCopy> CopyStage::finish() {
         last_.mark().incarnation() != order_.mark.incarnation) {
         return Error(Errc::kSwitchLost, name_ + " was restarted, and what it had aggregated is lost");
     }
+    if (last_.nonce() != order_.region.nonce) {
+        return Error(Errc::kSwitchLost, name_ + ": the task's region was made anew, and what it had is lost");
+    }
     copy_.flows.assign(last_.flows().begin(), last_.flows().end());
     return std::move(copy_);
 }

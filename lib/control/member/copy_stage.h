@@ -21,7 +21,7 @@ class CopyStage {
     // The next piece. kInput: it is not what a switch says.
     Result<> add(v1::FetchChunk chunk);
     // After the last piece. kInput: it is not all there. kSwitchLost: it is another incarnation's than the
-    // order's.
+    // order's, or another region's.
     Result<FetchedCopy> finish();
 
  private:

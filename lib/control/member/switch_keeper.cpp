@@ -2,6 +2,8 @@
 #include "lib/control/member/switch_keeper.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -19,13 +21,19 @@ constexpr milliseconds kWait{1500};
 
 void tell_lost(std::span<const TaskAtSwitch> tasks, const v1::RenewTasksReply& reply,
                const std::string& switch_name) {
-    for (const auto& [task, client, mark] : tasks) {
-        const bool unknown = std::ranges::find(reply.unknown(), task->instance) != reply.unknown().end();
-        if (unknown || reply.mark().incarnation() != mark.incarnation) {
-            task->mailbox->post(SessionEvent{
-                SessionEvent::Kind::kSwitchLost,
-                {},
-                Error(Errc::kSwitchLost, switch_name + " was restarted and no longer has the task")});
+    const auto tell = [](const TaskAtSwitch& open, std::string text) {
+        open.task->mailbox->post(
+            SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(Errc::kSwitchLost, std::move(text))});
+    };
+    for (const TaskAtSwitch& open : tasks) {
+        const std::uint64_t instance = open.task->instance;
+        const bool unknown = std::ranges::find(reply.unknown(), instance) != reply.unknown().end();
+        if (unknown || reply.mark().incarnation() != open.mark.incarnation) {
+            tell(open, switch_name + " was restarted and no longer has the task");
+        } else if (std::ranges::any_of(reply.parts(), [&](const v1::TaskPart& part) {
+                       return part.instance() == instance && part.nonce() != open.nonce;
+                   })) {
+            tell(open, switch_name + ": the task's region was made anew, and what it had is lost");
         }
     }
 }

@@ -33,10 +33,11 @@ struct FetchedCopy {
 };
 
 struct FetchOrder {
-    std::uint64_t instance = 0;
+    RegionId region;
     Mark mark;  // that the task was opened with
     std::uint64_t epoch = 0;
     bool close = false;    // swaps first
+    bool settled = false;  // the switch waits until all that has been aggregated is counted
     milliseconds wait{0};  // longest time in which nothing of it comes
 };
 
@@ -56,7 +57,11 @@ class SwitchPort {
     virtual Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                                 CallCancel* cancel = nullptr) = 0;
     virtual Result<> close_task(std::uint64_t instance, milliseconds wait) = 0;
-    virtual Result<Mark> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) = 0;
+    struct Joined {
+        Mark mark;
+        std::uint64_t nonce = 0;  // of the flow
+    };
+    virtual Result<Joined> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) = 0;
     // `replaces`: the incarnation that is registered as far as the caller knows, 0 for none. If the switch
     // has another, it is asked again with that.
     Result<Mark> register_channel(ChannelId channel, std::uint32_t incarnation, std::uint32_t replaces,
@@ -73,11 +78,11 @@ class SwitchPort {
                                         CallCancel* cancel = nullptr) = 0;
     virtual Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,
                                                     milliseconds wait) = 0;
-    // Stages the whole copy. kSwitchLost: it is another incarnation's than `mark`. kInput: what came is not
-    // what its end says it is.
+    // Stages the whole copy. kSwitchLost: it is another incarnation's than `mark`, or another region's.
+    // kInput: what came is not what its end says it is.
     virtual Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel = nullptr) = 0;
     // The copy of a closed epoch has been merged.
-    virtual Result<> confirm_copy(std::uint64_t instance, std::uint64_t epoch, milliseconds wait,
+    virtual Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                                   CallCancel* cancel = nullptr) = 0;
 };
 

@@ -2,7 +2,10 @@
 //
 // What a receive gathers once all FINs are in: the workers' tables, the swaps', and the last copy.
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
@@ -43,7 +46,7 @@ Result<> Receiving::pause_fetching(Clock::time_point until) {
     return wait_and_handle(until);
 }
 
-Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at) {
+Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at, bool settled) {
     const auto give_up_at = Clock::now() + task_->deadline;
     // Somebody who is missing may still be sending.
     const bool close = member_.registry.with(*task_, [](const ReceiveTask& task) {
@@ -52,10 +55,11 @@ Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at) {
     });
     for (;;) {
         auto asked = ask_switch([&](CallCancel* cancel) {
-            return at.client->fetch_copy({.instance = task_->instance,
+            return at.client->fetch_copy({.region = {task_->instance, at.nonce},
                                           .mark = at.mark,
                                           .epoch = at.epoch,
                                           .close = close,
+                                          .settled = settled,
                                           .wait = at_most(kFetchWait, give_up_at)},
                                          cancel);
         });
@@ -75,6 +79,44 @@ Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at) {
         }
         ASK_PASS(pause_fetching(std::min(Clock::now() + kSessionTick, give_up_at)));
     }
+}
+
+// One whose counts fit what was sent. Something may only not have been counted yet, so it is asked for once
+// more: what is missing then is lost.
+Result<FetchedCopy> Receiving::fetch_whole(const TaskSwitch& at) {
+    std::vector<FlowAccount> joined;
+    std::ranges::copy_if(accounts_, std::back_inserter(joined),
+                         [&](const FlowAccount& flow) { return flow.via == at.mark; });
+    for (bool settled = false;; settled = true) {
+        auto copy = fetch_until_deadline(at, settled);
+        ASK_PASS(copy);
+        const auto mismatch = at.aggregators == 0
+                                  ? std::nullopt
+                                  : compare_flows(joined, at.client->name(), copy->flows, settled);
+        if (!mismatch) {
+            return copy;
+        }
+        if (settled || !mismatch->may_settle) {
+            return refuse_result(*mismatch);
+        }
+    }
+}
+
+// Those that no region was on the way of.
+Result<> Receiving::check_direct_flows() {
+    for (const FlowAccount& flow : accounts_) {
+        const TaskSwitch* const at = find_switch(task_->switches, flow.via);
+        const auto mismatch = at != nullptr && at->aggregators > 0 ? std::nullopt : compare_flow(flow);
+        if (mismatch) {
+            return refuse_result(*mismatch);
+        }
+    }
+    return {};
+}
+
+Error Receiving::refuse_result(const Mismatch& mismatch) {
+    member_.counters.add(AgentCounter::k_results_refused);
+    return mismatch.error;
 }
 
 // Until the swap under way, if any, is over.
@@ -125,7 +167,7 @@ Result<> Receiving::merge_switch_copies(ResultTable& table) {
 
 // Staged whole, checked, and merged once.
 Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) {
-    auto copy = fetch_until_deadline(at);
+    auto copy = fetch_whole(at);
     if (!copy) {
         return std::move(copy).error();
     }
@@ -159,13 +201,23 @@ void Receiving::note_switch_counts(const FetchedCopy& copy) {
     });
 }
 
-void Receiving::note_receiver_counts() {
+// All that a flow brings is in before its FIN.
+Result<> Receiving::note_receiver_counts() {
     const auto senders = member_.registry.with(*task_, [](const ReceiveTask& task) { return task.senders; });
     for (const TaskSender& sender : senders) {
-        const FlowRxStats stats = flow_stats(sender.flow.channel);
-        note_receiver_part(sender, stats);
-        packets_of_[sender.sender] = stats.last_seq - sender.flow.first_seq + 1;
+        const auto stats = member_.workers.flow_stats(task_->instance, sender.flow.channel);
+        ASK_PASS(stats);
+        note_receiver_part(sender, *stats);
+        packets_of_[sender.sender] = stats->last_seq - sender.flow.first_seq + 1;
+        accounts_.push_back({.sender = sender.name,
+                             .channel = sender.flow.channel,
+                             .incarnation = sender.flow.incarnation,
+                             .via = sender.flow.mark,
+                             .nonce = sender.flow_nonce,
+                             .sent = stats->fin ? std::optional(stats->items_sent) : std::nullopt,
+                             .received = stats->items_data + stats->items_long});
     }
+    return {};
 }
 
 // A sender tells its final figures as soon as its FIN is acknowledged: those that count as many packets as

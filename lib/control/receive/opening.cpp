@@ -254,6 +254,7 @@ Result<> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client, const 
     TaskSwitch at;
     at.client = client;
     at.mark = *mark;
+    at.nonce = reply.nonce();
     at.aggregators = reply.aggregators();
     const bool region = at.aggregators > 0;
     if (wants_swaps(request_) && reply.copies() == 2 && region) {
@@ -300,7 +301,7 @@ Result<> Receiving::start_swapper(TaskSwitch& at) {
     const Geometry& geometry = task_->geometry;
     at.swapper = std::make_unique<Swapper>(
         Swapper::Options{.id = task_->id,
-                         .instance = task_->instance,
+                         .region = {task_->instance, at.nonce},
                          .mark = at.mark,
                          .client = at.client,
                          .standstill = task_->deadline,

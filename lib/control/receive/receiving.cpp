@@ -41,11 +41,13 @@ Result<> Receiving::run_steps() {
 Result<> Receiving::commit() {
     member_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kFetching; });
     show_progress("fetching");
+    // First: a worker may forget flows of a task that it has closed.
+    ASK_PASS(note_receiver_counts());
     auto table = take_table();
     if (!table) {
         return std::move(table).error();
     }
-    note_receiver_counts();
+    ASK_PASS(check_direct_flows());
     if (auto merged = merge_swapped(*table); !merged) {
         return merged;
     }

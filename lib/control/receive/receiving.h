@@ -12,12 +12,14 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lib/control/member/beside.h"
 #include "lib/control/member/member.h"
 #include "lib/control/member/session_io.h"
 #include "lib/control/receive/geometry_choice.h"
 #include "lib/control/receive/hand_over.h"
+#include "lib/control/receive/identity.h"
 #include "lib/control/receive/mark_watch.h"
 #include "lib/control/receive/task_switch.h"
 
@@ -82,9 +84,12 @@ class Receiving {
     Result<> merge_switch_copy(ResultTable& table, const TaskSwitch& at);
     Result<> pause_fetching(Clock::time_point until);
     Result<> await_swapper(const Swapper& swapper);
-    Result<FetchedCopy> fetch_until_deadline(const TaskSwitch& at);
+    Result<FetchedCopy> fetch_until_deadline(const TaskSwitch& at, bool settled);
+    Result<FetchedCopy> fetch_whole(const TaskSwitch& at);
+    Result<> check_direct_flows();
+    Error refuse_result(const Mismatch& mismatch);
     void note_switch_counts(const FetchedCopy& copy);
-    void note_receiver_counts();
+    Result<> note_receiver_counts();
     void wait_for_final_stats();
     [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
 
@@ -117,6 +122,7 @@ class Receiving {
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken
+    std::vector<FlowAccount> accounts_;                  // of the flows that joined, once all have ended
     Clock::time_point next_watch_ = Clock::now();
 };
 

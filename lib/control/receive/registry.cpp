@@ -153,7 +153,7 @@ std::vector<TaskAtSwitch> TaskRegistry::on_switch() {
     for (const auto& [id, task] : live_) {
         if (task->phase > TaskPhase::kOpening && task->phase < TaskPhase::kComputed) {
             for (const TaskSwitch& at : task->switches) {
-                tasks.push_back({task, at.client, at.mark});
+                tasks.push_back({task, at.client, at.mark, at.nonce});
             }
         }
     }

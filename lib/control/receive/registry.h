@@ -35,7 +35,8 @@ struct TaskSender {
     std::string name;          // as it calls itself, and who it is proved to be
     Owner owner;               // who may speak for it
     FlowParams flow;
-    bool joined = false;  // else its Join is still under way
+    std::uint64_t flow_nonce = 0;  // of the flow at its switch
+    bool joined = false;           // else its Join is still under way
     Clock::time_point joined_at;
     Clock::time_point last_heard;
     v1::FlowStats stats;  // its part; once committed, all parts
@@ -94,6 +95,7 @@ struct TaskAtSwitch {
     std::shared_ptr<ReceiveTask> task;
     std::shared_ptr<SwitchPort> client;
     Mark mark;
+    std::uint64_t nonce = 0;  // of its region
 };
 
 class TaskRegistry {
@@ -169,7 +171,9 @@ class TaskRegistry {
     static Result<> admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
                                  const FlowParams& flow);
     Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
-    Result<> set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until);
+    // Returns the flow's nonce at its switch.
+    Result<std::uint64_t> set_up_flow(const ReceiveTask& task, const FlowParams& flow,
+                                      Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
     [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
     [[nodiscard]] Error not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const;

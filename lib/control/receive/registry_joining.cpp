@@ -148,22 +148,24 @@ v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSend
 }
 
 // Switch first: a packet must not reach the receiver before the switch knows the flow.
-Result<> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow, Clock::time_point until) {
+Result<std::uint64_t> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow,
+                                                Clock::time_point until) {
+    std::uint64_t nonce = 0;
     if (const TaskSwitch* const at = find_switch(task.switches, flow.mark); at != nullptr) {
         v1::JoinFlowRequest request;
         request.set_instance(flow.instance);
         *request.mutable_channel() = channel_to_proto(flow.channel);
         request.set_incarnation(flow.incarnation);
         request.set_secret(secret_to_bytes(flow.secret));
-        auto mark = at->client->join_flow(request, at_most(kJoinFlowWait, until));
-        if (!mark) {
-            return std::move(mark).error();
-        }
-        if (*mark != flow.mark) {
+        const auto joined = at->client->join_flow(request, at_most(kJoinFlowWait, until));
+        ASK_PASS(joined);
+        if (joined->mark != flow.mark) {
             return Error(Errc::kAborted, at->client->name() + " was restarted");
         }
+        nonce = joined->nonce;
     }
-    return workers_->join(flow);
+    ASK_PASS(workers_->join(flow));
+    return nonce;
 }
 
 Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinRequest& request) {
@@ -214,6 +216,7 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
         changed_.notify_all();
         return set_up ? failed_locked(*task) : std::move(set_up).error();
     }
+    entry->flow_nonce = *set_up;
     entry->joined = true;
     entry->joined_at = entry->last_heard = Clock::now();
     const auto joined = std::ranges::count_if(task->senders, &TaskSender::joined);

@@ -104,7 +104,7 @@ Result<> Swapper::swap() {
     const auto started = Clock::now();
     under_way_ = true;
     const auto copy = insist("swap", [&] {
-        return options_.client->fetch_copy({.instance = options_.instance,
+        return options_.client->fetch_copy({.region = options_.region,
                                             .mark = options_.mark,
                                             .epoch = epoch_,
                                             .close = true,
@@ -114,7 +114,7 @@ Result<> Swapper::swap() {
     ASK_PASS(copy);
     ASK_PASS(merge(*copy));
     const auto confirmed = insist("confirm", [&] {
-        return options_.client->confirm_copy(options_.instance, epoch_, wait_of(kConfirmWait), &cancel_);
+        return options_.client->confirm_copy(options_.region, epoch_, wait_of(kConfirmWait), &cancel_);
     });
     ASK_PASS(confirmed);
     ++epoch_;

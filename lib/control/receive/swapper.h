@@ -24,7 +24,7 @@ class Swapper {
  public:
     struct Options {
         std::string id;  // of the task
-        std::uint64_t instance = 0;
+        RegionId region;
         Mark mark;
         std::shared_ptr<SwitchPort> client;
         milliseconds standstill{0};  // longest that it may take to answer

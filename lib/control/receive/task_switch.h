@@ -21,6 +21,7 @@ namespace ask {
 struct TaskSwitch {
     std::shared_ptr<SwitchPort> client;
     Mark mark;
+    std::uint64_t nonce = 0;                 // of the region
     std::uint32_t aggregators = 0;           // granted, of an AA; 0: no region
     std::shared_ptr<TaskArrivals> arrivals;  // null: its copies are not swapped
 

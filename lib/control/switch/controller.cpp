@@ -165,7 +165,7 @@ Result<std::vector<FlowReport>> Controller::flow_reports(std::uint64_t instance)
          ++it) {
         const auto stats = flow_stats(it->second.index);
         ASK_PASS(stats);
-        reports.push_back({it->first.second, *stats});
+        reports.push_back({it->first.second, it->second.incarnation, it->second.nonce, *stats});
     }
     return reports;
 }
@@ -234,6 +234,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
     TaskReport out;
     out.id = task.id;
     out.instance = instance;
+    out.nonce = task.nonce;
     out.geometry = {entry.short_slots, entry.groups, entry.m, entry.rows};
     out.op = static_cast<Op>(entry.op);
     out.aggregators = entry.aggregators * entry.copies;

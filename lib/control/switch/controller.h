@@ -63,18 +63,22 @@ struct TaskGrant {
     std::uint32_t copies = 0;
     std::string no_region_reason;  // why, if one was asked for
     ask_policy policy = ASK_POLICY_FIRST_COME;
+    std::uint64_t nonce = 0;  // of the region
 };
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
 struct FetchSource {
     std::shared_ptr<const RegionView> region;  // null: the task has none
     CopyLayout layout;
+    RegionId of;
     std::uint64_t epoch = 0;
     std::uint64_t swap_word = 0;  // of the task while the copy is this one
 };
 
 struct FlowReport {
     ChannelId channel;
+    std::uint32_t incarnation = 0;
+    std::uint64_t nonce = 0;
     ask_flow_stats stats{};
 };
 
@@ -87,6 +91,7 @@ struct ChannelReport {
 struct TaskReport {
     std::string id;
     std::uint64_t instance = 0;
+    std::uint64_t nonce = 0;
     Geometry geometry;
     Op op = Op::kSum;
     std::uint32_t aggregators = 0;  // per AA, both copies
@@ -148,8 +153,9 @@ class Controller {
 
     // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not.
     Result<TaskGrant> open_task(const Caller& caller, const TaskRequest& request);
-    Result<> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
-                       std::uint32_t incarnation, const CheckSecret& secret);
+    // Returns the flow's nonce.
+    Result<std::uint64_t> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
+                                    std::uint32_t incarnation, const CheckSecret& secret);
     // Restarts the leases; returns instances that are not open.
     std::vector<std::uint64_t> renew(const Caller& caller, std::span<const std::uint64_t> instances);
     // What has been done so far for those of the instances that are open.
@@ -157,13 +163,15 @@ class Controller {
                                                  std::span<const std::uint64_t> instances) const;
     // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
     // nobody writes any more, and for operators who look; close_epoch() first makes the other copy the one in
-    // use. kUnsupported: the task is in another epoch. end_fetch() fails if what was read was not, or not all
-    // the time, that epoch's copy.
-    Result<FetchSource> begin_fetch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
-    Result<FetchSource> close_epoch(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
-    Result<> end_fetch(std::uint64_t instance, const FetchSource& source) const;
+    // use. kUnsupported: the task is in another epoch. kUnknown: its region was made anew. end_fetch() fails
+    // if what was read was not, or not all the time, that epoch's copy.
+    Result<FetchSource> begin_fetch(const Caller& caller, const RegionId& region, std::uint64_t epoch);
+    Result<FetchSource> close_epoch(const Caller& caller, const RegionId& region, std::uint64_t epoch);
+    Result<> end_fetch(const FetchSource& source) const;
     // The receiver has a closed epoch's copy: returns once it is blank.
-    Result<> confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch);
+    Result<> confirm(const Caller& caller, const RegionId& region, std::uint64_t epoch);
+    // Returns once whatever was aggregated before the call is counted as well: a program counts last.
+    Result<> settle() const;
     Result<std::vector<FlowReport>> flow_reports(std::uint64_t instance) const;
     // Also for operators. Returns once region and indices are given back; waits for a step of a swap that is
     // under way.
@@ -195,7 +203,9 @@ class Controller {
     struct Flow {
         std::uint32_t index = 0;
         std::uint64_t sram = 0;  // bytes taken from the budget
-        bool cut = false;        // its channel is gone: what it counted stays until its task closes
+        std::uint32_t incarnation = 0;
+        std::uint64_t nonce = 0;
+        bool cut = false;  // its channel is gone: what it counted stays until its task closes
     };
     struct Task {
         enum class State { kOpening, kOpen, kClosing };
@@ -205,8 +215,9 @@ class Controller {
         std::string receiver;
         Owner owner;
         std::uint32_t index = 0;
-        ask_task entry{};        // as it stands in the map, but for swap and copy
-        std::uint64_t sram = 0;  // bytes taken from the budget
+        std::uint64_t nonce = 0;  // of its region
+        ask_task entry{};         // as it stands in the map, but for swap and copy
+        std::uint64_t sram = 0;   // bytes taken from the budget
         OwnMapPtr region;
         OwnMapPtr heats;                         // if it replaces
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
@@ -232,6 +243,8 @@ class Controller {
     Result<bool> adopt_own_map(const Task& task, TaskPin pin, const MapPlaces& used, OwnMapPtr& map) const;
     Result<> adopt_channels();
     Result<> adopt_flows();
+    Result<> adopt_flow(const ask_flow_id& key);
+    Result<> adopt_cut_flows();
     Result<> clear_unused_regions();
     Result<> clear_unused_carried();
 
@@ -245,14 +258,16 @@ class Controller {
     Result<> check_room_for_flow(const Task& task);
     void add_flow(const FlowKey& key, const Flow& flow);
     Result<> cut_flows_of_channel(const ChannelId& channel);
+    Result<> set_cut(std::uint32_t index, bool cut) const;
+    Result<> check_has_not_sent(const FlowKey& key) const;
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
     void evict_idle_channel();
-    void evict_cut_flow(const Owner* of = nullptr);
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
-    Result<bool> is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
-                           std::uint32_t incarnation, const ask_check_key& key) const;
+    Result<std::optional<std::uint64_t>> find_joined(const Caller& caller, std::uint64_t instance,
+                                                     const ChannelId& channel, std::uint32_t incarnation,
+                                                     const ask_check_key& key) const;
     Result<ask_flow_stats> flow_stats(std::uint32_t index) const;
 
     // Tasks (controller_tasks.cpp).
@@ -288,7 +303,7 @@ class Controller {
     void store_swap(const Task& task, std::uint64_t word) const;
     void flip(const Task& task, std::uint64_t epoch) const;
     enum class Whose : std::uint8_t { kOwn, kAnybodysForOperators };
-    Result<Task*> find_settled(Lock& lock, const Caller& caller, std::uint64_t instance,
+    Result<Task*> find_settled(Lock& lock, const Caller& caller, const RegionId& region,
                                Whose whose = Whose::kOwn);
     void end_step(Task& task);
     Result<> map_region(Task& task) const;

@@ -90,6 +90,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     task.receiver = text_of((*meta)->receiver);
     task.owner = {tenant, ntohl((*meta)->owner)};
     task.index = (*meta)->index;
+    task.nonce = (*meta)->nonce;
     task.entry = **entry;
     auto pinned = adopt_task_memory(task);
     if (!pinned.ok() || !*pinned) {
@@ -169,22 +170,56 @@ Result<> Controller::adopt_flows() {
     const auto keys = store_.flow_ids().keys();
     ASK_PASS(keys);
     for (const ask_flow_id& key : *keys) {
-        const auto index = store_.flow_ids().find(key);
-        ASK_PASS(index);
-        const auto entry =
-            *index ? store_.flows().find(**index) : Result<std::optional<ask_flow>>(std::nullopt);
+        ASK_PASS(adopt_flow(key));
+    }
+    return adopt_cut_flows();
+}
+
+// One that a hash entry leads to. If its channel is gone, or was going, it is cut.
+Result<> Controller::adopt_flow(const ask_flow_id& key) {
+    const auto index = store_.flow_ids().find(key);
+    ASK_PASS(index);
+    const auto entry = *index ? store_.flows().find(**index) : Result<std::optional<ask_flow>>(std::nullopt);
+    ASK_PASS(entry);
+    const ChannelId channel{ntohl(key.host), ntohs(key.port)};
+    const auto task = tasks_.find(be64toh(key.task));
+    const auto registered = channels_.find(channel);
+    const bool known = *entry && task != tasks_.end() && (*entry)->task_instance == key.task &&
+                       (*entry)->task == task->second.index;
+    const bool fits = known && (*entry)->cut == 0 && registered != channels_.end() &&
+                      (*entry)->channel == registered->second.index;
+    if (!fits) {
+        ASK_PASS(known ? set_cut(**index, true) : Result<>());
+        return store_.flow_ids().erase(key);
+    }
+    if (!flow_pool_.adopt(**index)) {
+        return store_.flow_ids().erase(key);
+    }
+    add_flow({be64toh(key.task), channel}, {.index = **index,
+                                            .sram = sram_of_flow(task->second.entry),
+                                            .incarnation = ntohl((*entry)->incarnation),
+                                            .nonce = (*entry)->nonce});
+    return {};
+}
+
+// What they have counted is their tasks' still.
+Result<> Controller::adopt_cut_flows() {
+    for (std::uint32_t index = 0; index < flow_pool_.size(); index++) {
+        const auto entry = store_.flows().find(index);
         ASK_PASS(entry);
-        const ChannelId channel{ntohl(key.host), ntohs(key.port)};
-        const auto task = tasks_.find(be64toh(key.task));
-        const auto registered = channels_.find(channel);
-        const bool fits = *entry && task != tasks_.end() && registered != channels_.end() &&
-                          (*entry)->task_instance == key.task && (*entry)->task == task->second.index &&
-                          (*entry)->channel == registered->second.index && flow_pool_.adopt(**index);
-        if (!fits) {
-            ASK_PASS(store_.flow_ids().erase(key));
+        if (!*entry || (*entry)->cut == 0) {
             continue;
         }
-        add_flow({be64toh(key.task), channel}, {**index, sram_of_flow(task->second.entry)});
+        const FlowKey key{be64toh((*entry)->task_instance), {ntohl((*entry)->host), ntohs((*entry)->port)}};
+        const auto task = tasks_.find(key.first);
+        if (task != tasks_.end() && task->second.index == (*entry)->task && !flows_.contains(key) &&
+            flow_pool_.adopt(index)) {
+            add_flow(key, {.index = index,
+                           .sram = sram_of_flow(task->second.entry),
+                           .incarnation = ntohl((*entry)->incarnation),
+                           .nonce = (*entry)->nonce,
+                           .cut = true});
+        }
     }
     return {};
 }

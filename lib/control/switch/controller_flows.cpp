@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
 #include "lib/net/address.h"
 
@@ -200,16 +201,10 @@ Result<> Controller::check_room_for_channel(const Owner& owner) {
 // The same of a flow of the task.
 Result<> Controller::check_room_for_flow(const Task& task) {
     const std::uint64_t bytes = sram_of_flow(task.entry);
-    if (!quotas_.check(task.owner, {.flows = 1, .sram_bytes = bytes}).ok()) {
-        evict_cut_flow(&task.owner);
-    }
     if (limits_.allow_over_budget) {
         return quotas_.check(task.owner, {.flows = 1});
     }
     ASK_PASS(quotas_.check(task.owner, {.flows = 1, .sram_bytes = bytes}));
-    if (sram_.left() < bytes) {
-        evict_cut_flow();
-    }
     return sram_.check_bytes("what packets of a flow carry", bytes);
 }
 
@@ -238,6 +233,9 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
 
 Result<> Controller::drop_flow(const FlowKey& key) {
     const auto it = flows_.find(key);
+    if (it->second.cut) {
+        ASK_TRY(set_cut(it->second.index, false), channel_name(key.second));
+    }
     ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
     flow_pool_.retire(it->second.index);
     sram_.give_back(it->second.sram);
@@ -252,15 +250,40 @@ Result<> Controller::drop_flow(const FlowKey& key) {
 }
 
 // A sender gives its channel back once its FIN is acknowledged, and the channel may go, or be registered
-// anew, while the task still runs: nothing leads to its flow any more, but what that counted is the task's.
+// anew, while the task still runs: nothing leads to its flow any more, but what that counted is the task's,
+// whose receiver asks for it before it commits.
 Result<> Controller::cut_flows_of_channel(const ChannelId& channel) {
     for (auto& [key, flow] : flows_) {
         if (key.second == channel && !flow.cut) {
+            ASK_PASS(set_cut(flow.index, true));
             ASK_PASS(store_.flow_ids().erase(flow_key(key.first, key.second)));
             flow.cut = true;
         }
     }
     return {};
+}
+
+// First, so that a successor tells it from one that was never joined.
+Result<> Controller::set_cut(std::uint32_t index, bool cut) const {
+    const auto entry = store_.flows().find(index);
+    ASK_PASS(entry);
+    if (!*entry) {
+        return {};
+    }
+    ask_flow changed = **entry;
+    changed.cut = cut ? 1 : 0;
+    return store_.flows().set(index, changed);
+}
+
+// What a flow has counted is in its task's region, so it cannot be forgotten for another of the channel's.
+Result<> Controller::check_has_not_sent(const FlowKey& key) const {
+    const auto stats = flow_stats(flows_.at(key).index);
+    ASK_PASS(stats);
+    if (stats->packets_new == 0 && stats->packets_seen == 0 && stats->long_packets == 0) {
+        return {};
+    }
+    return Error(Errc::kExists, channel_name(key.second) + " has sent in task " + tasks_.at(key.first).id +
+                                    " under another incarnation: join with another channel");
 }
 
 Result<> Controller::drop_flows_of_task(std::uint64_t instance) {
@@ -300,22 +323,11 @@ void Controller::evict_idle_channel() {
     }
 }
 
-// What flows counted whose channels are gone is worth less than another flow.
-void Controller::evict_cut_flow(const Owner* of) {
-    const auto cut = std::ranges::find_if(flows_, [&](const auto& item) {
-        return item.second.cut && (of == nullptr || tasks_.at(item.first.first).owner == *of);
-    });
-    if (cut == flows_.end()) {
-        return;
-    }
-    if (const auto dropped = drop_flow(FlowKey(cut->first)); !dropped.ok()) {
-        spdlog::error("cannot make room for a flow: {}", dropped.error().text());
-    }
-}
-
-// True: joined under this key already. False: may join. An error says why it may not.
-Result<bool> Controller::is_joined(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
-                                   std::uint32_t incarnation, const ask_check_key& key) const {
+// Its nonce if it has joined under this key already; nothing: it may join. An error says why it may not.
+Result<std::optional<std::uint64_t>> Controller::find_joined(const Caller& caller, std::uint64_t instance,
+                                                             const ChannelId& channel,
+                                                             std::uint32_t incarnation,
+                                                             const ask_check_key& key) const {
     const Task* const task = find_own(caller, instance);
     if (task == nullptr || task->state != Task::State::kOpen) {
         return Error(Errc::kUnknown,
@@ -332,7 +344,7 @@ Result<bool> Controller::is_joined(const Caller& caller, std::uint64_t instance,
     }
     const auto flow = flows_.find({instance, channel});
     if (flow == flows_.end() || flow->second.cut) {
-        return false;
+        return std::optional<std::uint64_t>();
     }
     const auto entry = store_.flows().find(flow->second.index);
     ASK_TRY(entry, channel_name(channel));
@@ -340,7 +352,7 @@ Result<bool> Controller::is_joined(const Caller& caller, std::uint64_t instance,
         return Error(Errc::kExists,
                      channel_name(channel) + " has joined task " + task->id + " under another secret");
     }
-    return true;
+    return std::optional(flow->second.nonce);
 }
 
 // What a flow of the task takes of a pipeline's SRAM.
@@ -387,12 +399,17 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
                          port->name + " has " + std::to_string(port->mtu) + ": use fewer rows, or raise it");
     }
     if (flows_.contains(key)) {
-        // Cut: its sender tries again under another incarnation, and has sent nothing under the last.
+        // Cut: its sender tries again under another incarnation.
+        ASK_PASS(check_has_not_sent(key));
         ASK_PASS(drop_flow(key));
     }
     entry.task_instance = htobe64(key.first);
     entry.channel = registered.index;
     entry.task = task.index;
+    entry.host = htonl(key.second.host);
+    entry.port = htons(key.second.port);
+    entry.incarnation = htonl(flow.incarnation);
+    entry.nonce = flow.nonce;
     ASK_TRY(store_.flows().set(flow.index, entry), "join");
     ASK_TRY(store_.flow_stats().zero(flow.index), "join");
     ASK_TRY(store_.flow_ids().set(flow_key(key.first, key.second), flow.index), "join");
@@ -400,52 +417,55 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     return {};
 }
 
-Result<> Controller::join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
-                               std::uint32_t incarnation, const CheckSecret& secret) {
+Result<std::uint64_t> Controller::join_flow(const Caller& caller, std::uint64_t instance,
+                                            const ChannelId& channel, std::uint32_t incarnation,
+                                            const CheckSecret& secret) {
     ask_flow entry{};
     const __u64 words[] = {secret[0], secret[1]};
     ask_check_expand(static_cast<const __u64*>(words), &entry.key);
     Lock lock(mutex_);
-    auto joined = is_joined(caller, instance, channel, incarnation, entry.key);
-    if (!joined.ok() || *joined) {
-        return joined.ok() ? Result<>() : Result<>(std::move(joined).error());
+    const auto joined = find_joined(caller, instance, channel, incarnation, entry.key);
+    ASK_PASS(joined);
+    if (*joined) {
+        return **joined;
     }
     const auto room = [&] {
         return flows_.contains({instance, channel}) ? Result<>() : check_room_for_flow(tasks_.at(instance));
     };
     ASK_TRY(room(), "join task " + tasks_.at(instance).id);
-    if (!flow_pool_.has_free() && !flow_pool_.has_retired()) {
-        evict_cut_flow();
-    }
     const auto index = take(lock, flow_pool_);
     if (!index) {
         return Error(Errc::kLimit, "all " + std::to_string(flow_pool_.size()) +
                                        " flows of the switch are in use: raise its max_flows");
     }
-    const auto join = [&]() -> Result<bool> {
+    const std::uint64_t nonce = random_u64();
+    const auto join = [&]() -> Result<std::uint64_t> {
         const auto carried = make_room_to_carry(lock, instance, *index);
         ASK_PASS(carried);
         // take() and the line above may have let another request in.
-        auto again = is_joined(caller, instance, channel, incarnation, entry.key);
+        const auto again = find_joined(caller, instance, channel, incarnation, entry.key);
         ASK_TRY(again, "join");
-        if (!*again) {
-            ASK_TRY(room(), "join");
-            ASK_PASS(write_flow({instance, channel}, {*index, *carried}, entry));
+        if (*again) {
+            return **again;
         }
-        return !*again;
+        ASK_TRY(room(), "join");
+        ASK_PASS(write_flow({instance, channel},
+                            {.index = *index, .sram = *carried, .incarnation = incarnation, .nonce = nonce},
+                            entry));
+        return nonce;
     };
-    const auto fresh = join();
-    if (!fresh.ok() || !*fresh) {
+    auto fresh = join();
+    if (!fresh.ok() || *fresh != nonce) {
         // Through the reclaimer, which takes back the room as well.
         flow_pool_.retire(*index);
         garbage_.flows.push_back(*index);
         work_.notify_all();
-        return fresh.ok() ? Result<>() : Result<>(fresh.error());
+        return fresh;
     }
     tasks_.at(instance).expires = lease_now() + limits_.lease;
     channels_.at(channel).used = Clock::now();
     spdlog::info("task {}: {} joined", tasks_.at(instance).id, channel_name(channel));
-    return {};
+    return nonce;
 }
 
 }  // namespace ask

@@ -4,6 +4,8 @@
 // blank. A task's swap word holds epoch and phase, and each step is stored there before it is acted on, so
 // that a successor repeats the step it finds. The copy in use follows from the epoch, so that repeating a
 // flip changes nothing.
+#include <endian.h>
+
 #include <spdlog/spdlog.h>
 
 #include "lib/control/switch/controller.h"
@@ -33,8 +35,9 @@ void Controller::flip(const Task& task, std::uint64_t epoch) const {
 
 // The open task of the instance, once no other thread is in the middle of a step of its swap. The caller
 // holds the lock again when this returns, and sets `swapping` if it is going to let go of it.
-Result<Controller::Task*> Controller::find_settled(Lock& lock, const Caller& caller, std::uint64_t instance,
+Result<Controller::Task*> Controller::find_settled(Lock& lock, const Caller& caller, const RegionId& region,
                                                    Whose whose) {
+    const std::uint64_t instance = region.instance;
     const bool any = whose == Whose::kAnybodysForOperators && caller.role_operator;
     // Nobody waits for what is not his.
     const auto find = [&] {
@@ -46,6 +49,10 @@ Result<Controller::Task*> Controller::find_settled(Lock& lock, const Caller& cal
     if (it == tasks_.end() || it->second.state != Task::State::kOpen) {
         return Error(Errc::kUnknown,
                      "no task with instance " + std::to_string(instance) + " is open on this switch");
+    }
+    if (it->second.nonce != region.nonce) {
+        return Error(Errc::kUnknown, "the region of task " + it->second.id +
+                                         " is not the one that is meant: it was made anew");
     }
     if (!settled) {
         return Error(Errc::kUnavailable, "task " + it->second.id + " is in the middle of a swap: try again");
@@ -75,6 +82,7 @@ Result<> Controller::map_region(Task& task) const {
 
 Result<FetchSource> Controller::source_of(Task& task, std::uint64_t epoch) const {
     FetchSource source;
+    source.of = {be64toh(task.entry.instance), task.nonce};
     source.epoch = epoch;
     source.swap_word = load_swap(task);
     if (task.entry.copies == 0) {
@@ -91,10 +99,10 @@ Result<FetchSource> Controller::source_of(Task& task, std::uint64_t epoch) const
     return source;
 }
 
-Result<FetchSource> Controller::begin_fetch(const Caller& caller, std::uint64_t instance,
+Result<FetchSource> Controller::begin_fetch(const Caller& caller, const RegionId& region,
                                             std::uint64_t epoch) {
     Lock lock(mutex_);
-    const auto task = find_settled(lock, caller, instance, Whose::kAnybodysForOperators);
+    const auto task = find_settled(lock, caller, region, Whose::kAnybodysForOperators);
     ASK_PASS(task);
     const std::uint64_t word = load_swap(**task);
     if (word != ASK_SWAP_WORD(epoch, ASK_SWAP_BLANK)) {
@@ -103,10 +111,10 @@ Result<FetchSource> Controller::begin_fetch(const Caller& caller, std::uint64_t 
     return source_of(**task, epoch);
 }
 
-Result<FetchSource> Controller::close_epoch(const Caller& caller, std::uint64_t instance,
+Result<FetchSource> Controller::close_epoch(const Caller& caller, const RegionId& region,
                                             std::uint64_t epoch) {
     Lock lock(mutex_);
-    const auto found = find_settled(lock, caller, instance);
+    const auto found = find_settled(lock, caller, region);
     ASK_PASS(found);
     Task& task = **found;
     if (task.entry.copies != 2) {
@@ -138,11 +146,11 @@ Result<FetchSource> Controller::close_epoch(const Caller& caller, std::uint64_t 
     return source_of(task, epoch);
 }
 
-// What was read is that copy only if nobody has gone on with the task's swap meanwhile.
-Result<> Controller::end_fetch(std::uint64_t instance, const FetchSource& source) const {
+// What was read is that copy only if nobody has gone on with the task's swap meanwhile, or made it anew.
+Result<> Controller::end_fetch(const FetchSource& source) const {
     const Guard lock(mutex_);
-    const auto it = tasks_.find(instance);
-    if (it == tasks_.end() || it->second.state != Task::State::kOpen ||
+    const auto it = tasks_.find(source.of.instance);
+    if (it == tasks_.end() || it->second.state != Task::State::kOpen || it->second.nonce != source.of.nonce ||
         load_swap(it->second) != source.swap_word) {
         return Error(Errc::kAborted, "the task went on while its copy of epoch " +
                                          std::to_string(source.epoch) + " was being read");
@@ -158,9 +166,13 @@ void Controller::blank(const Task& task, std::uint64_t epoch) const {
     }
 }
 
-Result<> Controller::confirm(const Caller& caller, std::uint64_t instance, std::uint64_t epoch) {
+Result<> Controller::settle() const {
+    return store_.grace_period();
+}
+
+Result<> Controller::confirm(const Caller& caller, const RegionId& region, std::uint64_t epoch) {
     Lock lock(mutex_);
-    const auto found = find_settled(lock, caller, instance);
+    const auto found = find_settled(lock, caller, region);
     ASK_PASS(found);
     Task& task = **found;
     const std::uint64_t word = load_swap(task);

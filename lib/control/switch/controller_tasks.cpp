@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/random.h"
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
 #include "lib/net/address.h"
@@ -110,7 +111,8 @@ TaskGrant Controller::grant_of(const Task& task) {
     return {.aggregators = task.entry.aggregators * task.entry.copies,
             .copies = task.entry.copies,
             .no_region_reason = task.no_region_reason,
-            .policy = static_cast<ask_policy>(task.entry.policy)};
+            .policy = static_cast<ask_policy>(task.entry.policy),
+            .nonce = task.nonce};
 }
 
 Result<> Controller::check_region(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
@@ -251,6 +253,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     task.id = request.id;
     task.pins = pins_of(request.instance);
     task.receiver = request.receiver;
+    task.nonce = random_u64();
     task.owner = *std::move(owner);
     quotas_.take(task.owner, {.tasks = 1});
     const auto undo = [&](Error error) {
@@ -383,6 +386,7 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     copy_text(task.receiver, meta.receiver);
     meta.owner = htonl(task.owner.host);
     copy_text(task.owner.tenant, meta.tenant);
+    meta.nonce = task.nonce;
     const auto map = store_.create_meta(meta);
     ASK_PASS(map);
     ASK_PASS(store_.name_pins(task.owner.tenant, task.id, task.pins));

@@ -32,19 +32,23 @@ Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size
 Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const Caller& caller,
                                            const FetchRequest& request, std::size_t chunk_bytes,
                                            const std::function<bool(std::string entries)>& write) {
-    const auto source = request.close ? controller.close_epoch(caller, request.instance, request.epoch)
-                                      : controller.begin_fetch(caller, request.instance, request.epoch);
+    const auto source = request.close ? controller.close_epoch(caller, request.region, request.epoch)
+                                      : controller.begin_fetch(caller, request.region, request.epoch);
     ASK_PASS(source);
     auto streamed = stream(*source, chunk_bytes, write);
     if (streamed.ok() && !*streamed) {
         return std::optional<FetchEnd>();
     }
+    if (request.settled) {
+        ASK_PASS(controller.settle());
+    }
     // First: what is confirmed and blanked meanwhile may look like nothing that a sender writes.
-    ASK_PASS(controller.end_fetch(request.instance, *source));
+    ASK_PASS(controller.end_fetch(*source));
     ASK_PASS(streamed);
-    auto flows = controller.flow_reports(request.instance);
+    auto flows = controller.flow_reports(request.region.instance);
     ASK_PASS(flows);
-    return std::optional(FetchEnd{.epoch = source->epoch, .count = **streamed, .flows = std::move(*flows)});
+    return std::optional(FetchEnd{
+        .nonce = source->of.nonce, .epoch = source->epoch, .count = **streamed, .flows = std::move(*flows)});
 }
 
 }  // namespace ask

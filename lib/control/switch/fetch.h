@@ -16,13 +16,15 @@
 namespace ask {
 
 struct FetchRequest {
-    std::uint64_t instance = 0;
+    RegionId region;
     std::uint64_t epoch = 0;
-    bool close = false;  // swaps first
+    bool close = false;    // swaps first
+    bool settled = false;  // counts only what no program is still to add to
 };
 
 // What only the end of a stream can say.
 struct FetchEnd {
+    std::uint64_t nonce = 0;  // of the region
     std::uint64_t epoch = 0;
     std::uint64_t count = 0;  // entries
     std::vector<FlowReport> flows;

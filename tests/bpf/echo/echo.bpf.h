@@ -30,7 +30,7 @@ static __always_inline bool echo_lay_out(const struct ask_hdr* hdr, const struct
                                          struct ask_packet* packet) {
     packet->extensions = hdr->rows;
     packet->line_words = task->short_slots;
-    return hdr->type == ASK_FIN ? !hdr->rows && !bytes : hdr->rows == 1;
+    return hdr->type == ASK_FIN ? !hdr->rows && bytes == sizeof(struct ask_fin) : hdr->rows == 1;
 }
 
 static __always_inline bool echo_passes(const struct ask_hdr* hdr) {

@@ -202,8 +202,8 @@ Bytes Packet::payload() const {
     for (const Bytes& row : rows) {
         append(out, row);
     }
-    append(out, body);
-    const unsigned row_words = type == 2 ? 32 : aas();
+    append(out, type == 4 && body.empty() && !bare ? Bytes(8) : body);
+    const unsigned row_words = type == 2 || type == 4 ? 32 : aas();
     const std::uint64_t sealed =
         check.value_or(slow_check(secret, source_port, dest_port, out, static_cast<unsigned>(bitmaps.size()),
                                   row_words == 0 ? 1 : row_words));

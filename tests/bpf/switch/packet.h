@@ -72,8 +72,9 @@ struct Packet {
     std::optional<std::uint64_t> check;  // else computed
     std::vector<std::uint32_t> bitmaps;
     std::vector<Bytes> rows;
-    Bytes body;     // of a LONG packet
-    Bytes trailer;  // bytes of the frame behind the IP packet
+    Bytes body;         // of a LONG packet, or of a FIN that says more or less than how much there was
+    bool bare = false;  // without it
+    Bytes trailer;      // bytes of the frame behind the IP packet
 
     Secret secret{};
 

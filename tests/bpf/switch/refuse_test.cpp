@@ -226,14 +226,15 @@ TEST_CASE("LONG with a length that is not one") {
     }
 }
 
-TEST_CASE("FIN with a payload, or with rows") {
+TEST_CASE("FIN without a word behind its header, with more, or with rows") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         sw.add_default();
-        for (const std::size_t bytes : {1UL, 4UL, 8UL, 64UL}) {
+        for (const std::size_t bytes : {0UL, 1UL, 4UL, 7UL, 9UL, 16UL, 64UL}) {
             Packet packet = sw.packet();
             packet.type = ASK_FIN;
             packet.body = Bytes(bytes);
+            packet.bare = true;
             sw.expect_drop(std::to_string(bytes) + " bytes", packet, ASK_CNT_bad_length);
         }
         Packet packet = sw.packet();

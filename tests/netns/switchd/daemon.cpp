@@ -188,10 +188,21 @@ v1::SwitchStatus Daemon::status() {
     return reply;
 }
 
+std::uint64_t Daemon::nonce_of(std::uint64_t instance) {
+    const v1::SwitchStatus seen = status();
+    for (const v1::SwitchTask& task : seen.tasks()) {
+        if (task.instance() == instance) {
+            return task.nonce();
+        }
+    }
+    return 0;
+}
+
 grpc::Status Daemon::fetch(std::uint64_t instance, std::uint64_t epoch, std::vector<Entry>* entries,
                            v1::FetchChunk* last) {
     v1::FetchCopyRequest request;
     request.set_instance(instance);
+    request.set_nonce(nonce_of(instance));
     request.set_epoch(epoch);
     return fetch(request, entries, last);
 }
@@ -200,6 +211,7 @@ grpc::Status Daemon::swap(std::uint64_t instance, std::uint64_t epoch, std::vect
                           v1::FetchChunk* last) {
     v1::FetchCopyRequest request;
     request.set_instance(instance);
+    request.set_nonce(nonce_of(instance));
     request.set_epoch(epoch);
     request.set_close(true);
     return fetch(request, entries, last);
@@ -209,6 +221,7 @@ grpc::Status Daemon::confirm(std::uint64_t instance, std::uint64_t epoch) {
     v1::ConfirmCopyRequest request;
     v1::ConfirmCopyReply reply;
     request.set_instance(instance);
+    request.set_nonce(nonce_of(instance));
     request.set_epoch(epoch);
     return stub_at(receiver_).ConfirmCopy(context().get(), request, &reply);
 }

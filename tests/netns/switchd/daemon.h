@@ -55,6 +55,8 @@ class Daemon {
     grpc::Status close_task(std::uint64_t instance);
     v1::RenewTasksReply renew(const std::vector<std::uint64_t>& instances);
     v1::SwitchStatus status();
+    // Of the task's region, as an operator sees it; 0: no such task is open.
+    std::uint64_t nonce_of(std::uint64_t instance);
     // All entries of a copy, and the last chunk in `*last`, if given.
     struct Entry {
         std::string key;

@@ -94,7 +94,8 @@ class FarEnd {
     }
 
     void send(const Crafted& packet) const {
-        Frame frame(kFrameHeaderBytes + sizeof(ask_hdr));
+        Frame frame(kFrameHeaderBytes + sizeof(ask_hdr) +
+                    (packet.header.type == ASK_FIN ? sizeof(ask_fin) : 0));
         const std::span<std::byte> payload = std::span(frame).subspan(kFrameHeaderBytes);
         write_header(payload, packet.header, {});
         if (packet.secret) {

@@ -186,11 +186,19 @@ TEST_CASE("a new incarnation of a channel has seen nothing, and the old one is n
     must(daemon.register_channel(kChannel, kIncarnation + 1, nullptr, kIncarnation));
     CHECK(send_through_switch(tuple(2, "word", 1), "p1") == XDP_DROP);
     CHECK(counter(daemon.status(), "bad_incarnation") == 1);
-    must(daemon.join_flow(kInstance, kChannel, kIncarnation + 1, kSecret));
+    // What it has sent in this task stays, and is not forgotten for another flow.
+    CHECK(daemon.join_flow(kInstance, kChannel, kIncarnation + 1, kSecret).error_code() ==
+          grpc::StatusCode::ALREADY_EXISTS);
+    CHECK(fetched(daemon) == Entries{{"word", 1}});
+    must(daemon.open_task(task_request("again", kInstance + 1)));
+    must(daemon.join_flow(kInstance + 1, kChannel, kIncarnation + 1, kSecret));
     OneTuple fresh = tuple(1, "word", 10);
+    fresh.instance++;
     fresh.incarnation++;
     CHECK(send_through_switch(fresh, "p1") == XDP_TX);
-    CHECK(fetched(daemon) == Entries{{"word", 11}});
+    Entries entries;
+    must(daemon.fetch(kInstance + 1, 0, &entries));
+    CHECK(entries == Entries{{"word", 10}});
     // The old incarnation's owner, late.
     must(daemon.unregister_channel(kChannel, kIncarnation));
     CHECK(daemon.status().channels_size() == 1);

@@ -321,6 +321,7 @@ TEST_CASE("a copy that is confirmed while it is read does not come to an end") {
     RunningProgram().fill_first_copy(kAggregators / 2);
     ask::v1::FetchCopyRequest swap;
     swap.set_instance(kInstance);
+    swap.set_nonce(daemon.nonce_of(kInstance));
     swap.set_close(true);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + ask::test::patience(std::chrono::seconds(20)));

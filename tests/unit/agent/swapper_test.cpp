@@ -24,7 +24,7 @@ using namespace ask::test;
 
 namespace {
 
-constexpr std::uint64_t kSwapped = 77;
+constexpr RegionId kSwapped{.instance = 77, .nonce = 7700};
 constexpr std::uint64_t kSwapAfter = 10;  // tuples
 
 // Only what the swapper calls does anything.
@@ -42,7 +42,7 @@ class SteppedSwitch final : public SwitchPort {
         return none();
     }
     Result<> close_task(std::uint64_t /*instance*/, milliseconds /*wait*/) override { return none(); }
-    Result<Mark> join_flow(const v1::JoinFlowRequest& /*request*/, milliseconds /*wait*/) override {
+    Result<Joined> join_flow(const v1::JoinFlowRequest& /*request*/, milliseconds /*wait*/) override {
         return none();
     }
     Registered try_register(const v1::RegisterChannelRequest& /*request*/, milliseconds /*wait*/,
@@ -58,11 +58,13 @@ class SteppedSwitch final : public SwitchPort {
         return none();
     }
     Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel) override {
+        CHECK(order.region == kSwapped);
         orders.push_back(order);
         return fetch_(static_cast<unsigned>(orders.size()), cancel);
     }
-    Result<> confirm_copy(std::uint64_t /*instance*/, std::uint64_t epoch, milliseconds /*wait*/,
+    Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds /*wait*/,
                           CallCancel* /*cancel*/) override {
+        CHECK(region == kSwapped);
         confirmed.push_back(epoch);
         return confirm_(static_cast<unsigned>(confirmed.size()));
     }
@@ -134,7 +136,7 @@ struct Bench {
     explicit Bench(std::shared_ptr<SteppedSwitch> scripted)
         : at(std::move(scripted)),
           swapper(std::make_unique<Swapper>(Swapper::Options{.id = "t",
-                                                             .instance = kSwapped,
+                                                             .region = kSwapped,
                                                              .mark = {},
                                                              .client = at,
                                                              .standstill = milliseconds(10000),

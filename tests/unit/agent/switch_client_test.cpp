@@ -30,7 +30,7 @@ using namespace ask::test;
 namespace {
 
 constexpr Mark kOpenedOn{.switch_id = 9, .incarnation = 5};
-constexpr std::uint64_t kCopied = 11;
+constexpr RegionId kCopied{.instance = 11, .nonce = 1100};
 constexpr std::uint64_t kEpochAsked = 3;
 constexpr milliseconds kLongEnough{20000};
 
@@ -47,6 +47,7 @@ v1::FetchChunk end_of(std::uint64_t count) {
     last.set_last(true);
     last.set_count(count);
     last.set_epoch(kEpochAsked);
+    last.set_nonce(kCopied.nonce);
     *last.mutable_mark() = mark_to_proto(kOpenedOn);
     return last;
 }
@@ -127,7 +128,7 @@ Result<FetchedCopy> fetched_copy(std::vector<v1::FetchChunk> chunks,
     const ScriptedSwitch scripted(std::move(chunks), status);
     return SwitchClient(channels, scripted.address())
         .fetch_copy(
-            {.instance = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(20000)});
+            {.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(20000)});
 }
 
 Errc refused_copy(std::vector<v1::FetchChunk> chunks, const grpc::Status& status = grpc::Status::OK) {
@@ -140,7 +141,7 @@ TaskAtSwitch task_on(const Mark& mark, std::uint64_t instance) {
     auto task = std::make_shared<ReceiveTask>();
     task->instance = instance;
     task->mailbox = std::make_shared<Mailbox>();
-    return {.task = std::move(task), .client = nullptr, .mark = mark};
+    return {.task = std::move(task), .client = nullptr, .mark = mark, .nonce = 100 + instance};
 }
 
 bool told(const ReceiveTask& task) {
@@ -163,7 +164,7 @@ TEST_CASE(
     const auto fetch = [&](const ScriptedSwitch& from) {
         return SwitchClient(channels, from.address())
             .fetch_copy(
-                {.instance = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(1500)});
+                {.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(1500)});
     };
     std::vector<v1::FetchChunk> chunks(12, chunk_of({{"a", 1}}));
     chunks.push_back(end_of(12));
@@ -205,6 +206,17 @@ TEST_CASE("a copy of another switch, or of another incarnation of it, is nobody'
     CHECK(refused_copy({}, {grpc::StatusCode::NOT_FOUND, "no such task"}) == Errc::kSwitchLost);
 }
 
+TEST_CASE("a copy of a region that was made anew is nobody's") {
+    auto anew = end_of(0);
+    anew.set_nonce(kCopied.nonce + 1);
+    const auto copy = fetched_copy({anew});
+    REQUIRE_FALSE(copy.ok());
+    CHECK(copy.error().code() == Errc::kSwitchLost);
+    CHECK(copy.error().text().find("made anew") != std::string::npos);
+    anew.clear_nonce();
+    CHECK(refused_copy({anew}) == Errc::kSwitchLost);
+}
+
 TEST_CASE("a channel is registered in place of what the switch has, however often it must be told") {
     constexpr ChannelId kOwn{.host = kHost, .port = ASK_CHANNEL_PORT_BASE};
     RpcChannels channels(plain_text());
@@ -232,8 +244,19 @@ TEST_CASE("a renewal tells whose switch has lost them: by instance, and all by i
     tell_lost(tasks, reply, "switch s");
     CHECK(tasks[0].task->mailbox->take().empty());
     CHECK(told(*tasks[1].task));
-    // The same instances, but what it had of them is gone.
     reply.clear_unknown();
+    for (const std::uint64_t instance : {1U, 2U}) {
+        reply.add_parts()->set_instance(instance);
+        reply.mutable_parts()->rbegin()->set_nonce(100 + instance);
+    }
+    tell_lost(tasks, reply, "switch s");
+    CHECK(tasks[0].task->mailbox->take().empty());
+    CHECK(tasks[1].task->mailbox->take().empty());
+    reply.mutable_parts(0)->set_nonce(7);
+    tell_lost(tasks, reply, "switch s");
+    CHECK(told(*tasks[0].task));
+    CHECK(tasks[1].task->mailbox->take().empty());
+    // The same instances, but what it had of them is gone.
     reply.mutable_mark()->set_incarnation(kOpenedOn.incarnation + 1);
     tell_lost(tasks, reply, "switch s");
     CHECK(told(*tasks[0].task));
@@ -264,8 +287,8 @@ TEST_CASE("a switch that nobody has configured is not even connected to") {
     refused(named->register_channel({.host = kHost, .port = 1}, 1, 0, kLongEnough));
     refused(named->unregister_channel({.host = kHost, .port = 1}, 1, kLongEnough));
     refused(named->confirm_copy(kCopied, 1, kLongEnough));
-    refused(named->fetch_copy(
-        {.instance = kCopied, .mark = {}, .epoch = 0, .close = false, .wait = kLongEnough}));
+    refused(
+        named->fetch_copy({.region = kCopied, .mark = {}, .epoch = 0, .close = false, .wait = kLongEnough}));
     CHECK(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC) < 0);
     CHECK(channels.size() == 0);
 

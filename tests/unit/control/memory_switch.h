@@ -50,13 +50,26 @@ class MemoryTable final : public SwitchTable<K, V> {
     mutable std::map<std::string, std::pair<K, V>> entries_;
 };
 
+// Of one CPU.
 template <typename V>
-class NoCounts final : public PerCpuTable<V> {
+class MemoryCounts final : public PerCpuTable<V> {
  public:
-    [[nodiscard]] Result<std::vector<V>> read(std::uint32_t /*index*/) const override {
-        return std::vector<V>(1);
+    [[nodiscard]] Result<std::vector<V>> read(std::uint32_t index) const override {
+        const std::lock_guard lock(mutex_);
+        return std::vector<V>{counts_[index]};
     }
-    Result<> zero(std::uint32_t /*index*/) const override { return {}; }
+    Result<> zero(std::uint32_t index) const override {
+        set(index, V{});
+        return {};
+    }
+    void set(std::uint32_t index, const V& counted) const {
+        const std::lock_guard lock(mutex_);
+        counts_[index] = counted;
+    }
+
+ private:
+    mutable std::mutex mutex_;
+    mutable std::map<std::uint32_t, V> counts_;
 };
 
 struct MemoryMap final : public OwnMap, public std::enable_shared_from_this<MemoryMap> {
@@ -225,6 +238,13 @@ class MemorySwitch final : public SwitchStore {
     Result<> grace_period() const override { return {}; }
     [[nodiscard]] std::span<const ask_presence> presence() const override { return {}; }
 
+    // As if a program had counted so many tuples of the flow that was given this index.
+    void count(std::uint32_t flow, std::uint64_t tuples) const {
+        ask_flow_stats stats{};
+        stats.packets_new = stats.tuples_aggregated = tuples;
+        flow_stats_.set(flow, stats);
+    }
+
     // "tenant/id" and the pins that it leads to.
     [[nodiscard]] std::map<std::string, std::string> names() const {
         const std::lock_guard lock(mutex_);
@@ -248,8 +268,8 @@ class MemorySwitch final : public SwitchStore {
     const MemoryTable<ask_flow_id, std::uint32_t> flow_ids_{};
     const MemoryTable<std::uint32_t, ask_flow> flows_{};
     const MemoryTable<std::uint32_t, ask_task> tasks_{};
-    const NoCounts<ask_flow_stats> flow_stats_{};
-    const NoCounts<std::uint64_t> counters_{};
+    const MemoryCounts<ask_flow_stats> flow_stats_{};
+    const MemoryCounts<std::uint64_t> counters_{};
     const MemoryPlaces regions_{};
     const MemoryPlaces heats_{};
     const MemoryPlaces carried_{};

@@ -79,7 +79,9 @@ TEST_CASE("ids belong to a tenant: two use the same, and each has its own") {
 
 TEST_CASE("a tenant sees its own tasks, and nothing of others'") {
     Switch on;
-    REQUIRE(on.open(kSearch, "hits", 1, "198.18.1.2:4791", kHostA).ok());
+    const auto opened = on.open(kSearch, "hits", 1, "198.18.1.2:4791", kHostA);
+    REQUIRE(opened.ok());
+    const RegionId region{1, opened->nonce};
     REQUIRE(on.open(kAds, "hits", 2, "198.18.2.2:4791", kHostB).ok());
     REQUIRE(on.controller->register_channel(kSearch, {kHostA, 49152}, 7, 0).ok());
     const auto seen = on.controller->report(kAds);
@@ -89,7 +91,7 @@ TEST_CASE("a tenant sees its own tasks, and nothing of others'") {
     CHECK(seen->channels.empty());
     // The same host in another tenant's name is somebody else.
     const Caller posing = member_of("ads", kHostA);
-    CHECK(on.controller->begin_fetch(posing, 1, 0).error().code() == Errc::kUnknown);
+    CHECK(on.controller->begin_fetch(posing, region, 0).error().code() == Errc::kUnknown);
     CHECK(on.controller->renew(posing, std::vector<std::uint64_t>{1}).size() == 1);
     REQUIRE(on.controller->close_task(posing, 1).ok());
     CHECK(on.controller->renew(kSearch, std::vector<std::uint64_t>{1}).empty());
@@ -98,8 +100,8 @@ TEST_CASE("a tenant sees its own tasks, and nothing of others'") {
     operates.role_operator = true;
     CHECK(on.controller->report(operates)->tasks.size() == 2);
     CHECK(on.controller->report(operates)->channels.size() == 1);
-    CHECK(on.controller->begin_fetch(operates, 1, 0).ok());
-    CHECK(on.controller->confirm(operates, 1, 0).error().code() == Errc::kUnknown);
+    CHECK(on.controller->begin_fetch(operates, region, 0).ok());
+    CHECK(on.controller->confirm(operates, region, 0).error().code() == Errc::kUnknown);
     CHECK(on.controller->renew(operates, std::vector<std::uint64_t>{1}).size() == 1);
     REQUIRE(on.controller->close_task(operates, 1).ok());
     CHECK(on.controller->renew(kSearch, std::vector<std::uint64_t>{1}).size() == 1);

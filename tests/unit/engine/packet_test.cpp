@@ -126,6 +126,12 @@ TEST_CASE("ACK, FIN and LONG have their own lengths") {
     write_header(payload, some_header(ASK_FIN), {});
     CHECK(error_of(payload) == ParseError::kLength);
     payload.resize(48);
+    CHECK(error_of(payload) == ParseError::kLength);
+    payload.resize(48 + 8);
+    CHECK(parse_packet(payload)->body.size() == sizeof(ask_fin));
+    write_header(payload, some_header(ASK_ACK), {});
+    CHECK(error_of(payload) == ParseError::kLength);
+    payload.resize(48);
     CHECK(parse_packet(payload)->body.empty());
     payload.resize(48 + 8 + 16);
     write_header(payload, some_header(ASK_LONG), {});

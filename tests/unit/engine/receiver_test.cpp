@@ -98,8 +98,10 @@ struct Fixture {
         const std::uint32_t bitmap = 0b101;
         return seal(h, {&bitmap, 1}, row);
     }
-    [[nodiscard]] std::vector<std::byte> fin(std::uint64_t seq) const {
-        return seal(header(ASK_FIN, seq), {}, {});
+    [[nodiscard]] std::vector<std::byte> fin(std::uint64_t seq, std::uint64_t items = 0) const {
+        std::vector<std::byte> body(sizeof(ask_fin));
+        store_be(body.data(), items);
+        return seal(header(ASK_FIN, seq), {}, body);
     }
     [[nodiscard]] std::vector<std::byte> records(std::uint64_t seq,
                                                  const std::map<std::string, std::int64_t>& tuples) const {
@@ -249,7 +251,7 @@ TEST_CASE("every refusal has its counter, none is acknowledged, nothing changes"
     CHECK(f.stats().packets_other_switch == 0);
     Header marked = f.header(ASK_FIN, 10);
     marked.mark = kMark;
-    refused(f.seal(marked, {}, {}), Counter::k_bad_mark);
+    refused(f.seal(marked, {}, std::array<std::byte, sizeof(ask_fin)>{}), Counter::k_bad_mark);
     refused(changed([](Header& h) { h.format.op = ASK_OP_MIN; }), Counter::k_bad_geometry);
     refused(changed([](Header& h) { h.format.short_slots = 3; }), Counter::k_bad_geometry);
     refused(changed([](Header& h) { h.rows = 3; }), Counter::k_bad_geometry);
@@ -269,7 +271,7 @@ TEST_CASE("a packet that another of the task's switches marked is refused by a n
         Header h = f.header(type, 10);
         h.mark = mark;
         if (type != ASK_DATA) {
-            return f.seal(h, {}, {});
+            return f.seal(h, {}, std::array<std::byte, sizeof(ask_fin)>{});
         }
         std::vector<std::byte> row(params.geometry.row_bytes());
         put(row.data(), 1, "good", 1);
@@ -455,10 +457,11 @@ TEST_CASE("FIN closes the interval; what comes again is acknowledged and adds no
     Fixture f;
     CHECK(f.give(f.data(12, "a", 1, "b", 1)) == Counter::k_accepted_data);
     CHECK(f.give(f.fin(11)) == Counter::k_bad_seq);  // before a packet that was taken
-    CHECK(f.give(f.fin(14)) == Counter::k_accepted_fin);
+    CHECK(f.give(f.fin(14, 0x0102030405060708)) == Counter::k_accepted_fin);
     CHECK(f.verdict.fin);
     CHECK(f.stats().fin);
     CHECK(f.stats().last_seq == 14);
+    CHECK(f.stats().items_sent == 0x0102030405060708);
     CHECK(f.give(f.fin(14)) == Counter::k_duplicate);
     CHECK_FALSE(f.verdict.fin);
     CHECK(f.acked());

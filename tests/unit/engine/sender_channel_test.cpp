@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/base/bytes.h"
 #include "tests/support/tuple_channel.h"
 
 namespace ask {
@@ -47,6 +48,7 @@ struct SenderFixture {
             REQUIRE(view);
             CHECK(CheckKey(params.secret).verify(view->payload, channel.ports()));
             last = view->header;
+            last_body.assign(view->body.begin(), view->body.end());
             seqs.push_back(view->header.seq);
             REQUIRE(seqs.size() < 2000);
         }
@@ -75,6 +77,7 @@ struct SenderFixture {
     test::TupleChannel channel;
     Nanos now = kSecond;
     Header last;
+    std::vector<std::byte> last_body;
 };
 
 SenderConfig plain_config() {
@@ -155,6 +158,7 @@ TEST_CASE("only a timeout sends again, in the order of the last sending") {
     f.ack(2);
     CHECK(f.send_due() == std::vector<std::uint64_t>{21});
     CHECK(f.last.type == ASK_FIN);
+    CHECK(load_be<std::uint64_t>(f.last_body.data()) == 20);
 }
 
 TEST_CASE("the timeout follows RFC 6298, and repeats give no sample") {

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a receiver relies on at a switch before it commits: that the region is the one that it opened, and
+// that its flows' counts are there, whoever calls, and whatever became of channels and daemon.
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "lib/control/switch/controller.h"
+#include "lib/control/switch/fetch.h"
+#include "tests/unit/control/memory_switch.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr std::uint32_t kReceiver = 0xc6120202;
+constexpr std::uint64_t kInstance = 7;
+constexpr ChannelId kChannel{0xc6120102, 49152};
+constexpr CheckSecret kSecret{1, 2};
+
+Caller caller_on(std::uint32_t address) {
+    Caller caller;
+    caller.ipv4 = address;
+    caller.plain_text = true;
+    return caller;
+}
+
+// Its calls come from the task's own hosts, so that nobody is refused for what he is.
+struct OneTask {
+    MemorySwitch store;
+    std::unique_ptr<Controller> controller;
+
+    OneTask() { start(); }
+    void start() {
+        controller.reset();
+        auto made = Controller::create(store, {.sram_bytes = 1U << 20U, .quota = {.flows = 8}});
+        REQUIRE_MESSAGE(made.ok(), made.error().text());
+        controller = std::move(*made);
+    }
+    [[nodiscard]] RegionId open(std::uint64_t instance = kInstance) const {
+        TaskRequest request;
+        request.id = "task" + std::to_string(instance);
+        request.instance = instance;
+        request.geometry = {.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
+        request.aggregators = 16;
+        request.copies = 2;
+        request.receiver = "198.18.2.2:4791";
+        request.receiver_address = kReceiver;
+        const auto grant = controller->open_task(caller_on(kReceiver), request);
+        REQUIRE_MESSAGE(grant.ok(), grant.error().text());
+        return {instance, grant->nonce};
+    }
+    void close() const { REQUIRE(controller->close_task(caller_on(kReceiver), kInstance).ok()); }
+    void channel(ChannelId id, std::uint32_t incarnation, std::uint32_t replaces = 0) const {
+        REQUIRE(controller->register_channel(caller_on(id.host), id, incarnation, replaces).ok());
+    }
+    [[nodiscard]] Result<std::uint64_t> join(ChannelId id, std::uint32_t incarnation,
+                                             const CheckSecret& secret = kSecret) const {
+        return controller->join_flow(caller_on(kReceiver), kInstance, id, incarnation, secret);
+    }
+    [[nodiscard]] std::vector<FlowReport> flows() const {
+        const auto reports = controller->flow_reports(kInstance);
+        REQUIRE(reports.ok());
+        return *reports;
+    }
+};
+
+template <typename T>
+void refused(const Result<T>& result, Errc code, const std::string& text) {
+    REQUIRE_FALSE(result.ok());
+    CHECK(result.error().code() == code);
+    CHECK_MESSAGE(result.error().text().find(text) != std::string::npos, result.error().text());
+}
+
+}  // namespace
+
+TEST_CASE("a region that was made anew is another: what was meant for the first is refused by name") {
+    const OneTask on;
+    const RegionId first = on.open();
+    CHECK(first.nonce != 0);
+    // Asked for again.
+    CHECK(on.open() == first);
+    on.close();
+    const RegionId second = on.open();
+    CHECK(second.nonce != first.nonce);
+    const Caller receiver = caller_on(kReceiver);
+    refused(on.controller->begin_fetch(receiver, first, 0), Errc::kUnknown, "made anew");
+    refused(on.controller->close_epoch(receiver, first, 0), Errc::kUnknown, "made anew");
+    refused(on.controller->confirm(receiver, first, 0), Errc::kUnknown, "made anew");
+    refused(on.controller->begin_fetch(receiver, {kInstance, 0}, 0), Errc::kUnknown, "made anew");
+    CHECK(on.controller->begin_fetch(receiver, second, 0).ok());
+}
+
+TEST_CASE("a successor knows the region by its nonce, and so does every report") {
+    OneTask on;
+    const RegionId region = on.open();
+    on.start();
+    CHECK(on.open() == region);
+    const auto parts =
+        on.controller->report_tasks(caller_on(kReceiver), std::vector<std::uint64_t>{kInstance});
+    REQUIRE(parts.ok());
+    CHECK(parts->at(0).nonce == region.nonce);
+    const auto end = fetch_copy(*on.controller, caller_on(kReceiver), {.region = region, .settled = true}, 64,
+                                [](const std::string& /*entries*/) { return true; });
+    REQUIRE(end.ok());
+    CHECK((*end)->nonce == region.nonce);
+}
+
+TEST_CASE("a copy whose region is made anew while it is read does not end well") {
+    const OneTask on;
+    const auto source = on.controller->begin_fetch(caller_on(kReceiver), on.open(), 0);
+    REQUIRE(source.ok());
+    on.close();
+    static_cast<void>(on.open());
+    refused(on.controller->end_fetch(*source), Errc::kAborted, "went on");
+}
+
+TEST_CASE("what a flow has counted is its task's, though channel and daemon go") {
+    OneTask on;
+    static_cast<void>(on.open());
+    on.channel(kChannel, 3);
+    const auto nonce = on.join(kChannel, 3);
+    REQUIRE(nonce.ok());
+    CHECK(*on.join(kChannel, 3) == *nonce);
+    on.store.count(0, 5);
+    REQUIRE(on.controller->unregister_channel(caller_on(kChannel.host), kChannel, 3).ok());
+    for (int daemons = 0; daemons < 3; ++daemons) {
+        const auto flows = on.flows();
+        REQUIRE(flows.size() == 1);
+        CHECK(flows[0].channel == kChannel);
+        CHECK(flows[0].incarnation == 3);
+        CHECK(flows[0].nonce == *nonce);
+        CHECK(flows[0].stats.tuples_aggregated == 5);
+        on.start();
+    }
+    on.close();
+    on.start();
+    CHECK(on.controller->report()->flow_indices == IndexUse{});
+}
+
+TEST_CASE(
+    "a channel that has sent in a task does not join it again; one that has not may, and is another flow") {
+    OneTask on;
+    static_cast<void>(on.open());
+    on.channel(kChannel, 3);
+    const auto first = on.join(kChannel, 3);
+    on.channel(kChannel, 4, 3);
+    const auto second = on.join(kChannel, 4, {3, 4});
+    REQUIRE(second.ok());
+    CHECK(*second != *first);
+    const std::uint32_t index = 1;
+    on.store.count(index, 1);
+    on.channel(kChannel, 5, 4);
+    refused(on.join(kChannel, 5), Errc::kExists, "under another incarnation");
+    on.start();
+    refused(on.join(kChannel, 5), Errc::kExists, "under another incarnation");
+    REQUIRE(on.flows().size() == 1);
+    CHECK(on.flows()[0].nonce == *second);
+}
+
+TEST_CASE("a flow whose channel is gone makes no room for another while its task is open") {
+    const OneTask on;
+    static_cast<void>(on.open());
+    const auto channel_at = [](std::uint32_t i) {
+        return ChannelId{kChannel.host, static_cast<std::uint16_t>(kChannel.port + i)};
+    };
+    for (std::uint32_t i = 0; i < 8; ++i) {
+        on.channel(channel_at(i), 3);
+        REQUIRE(on.join(channel_at(i), 3).ok());
+        REQUIRE(on.controller->unregister_channel(caller_on(kChannel.host), channel_at(i), 3).ok());
+    }
+    on.channel(kChannel, 4);
+    const auto ninth = on.join(channel_at(8), 3);
+    CHECK_FALSE(ninth.ok());
+    CHECK(on.flows().size() == 8);
+}
