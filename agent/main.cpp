@@ -207,6 +207,7 @@ Result<> run(Setup& setup) {
 
 int main(int argc, char** argv) {
     ask::open_standard_fds();
+    ask::keep_memory_private();
     ask::Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
     const auto action = ask::AgentConfig::read(argc, argv, setup.config, &setup.snapshot);
     if (!action.ok()) {

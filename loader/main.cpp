@@ -251,5 +251,6 @@ int start(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     ask::open_standard_fds();
+    ask::keep_memory_private();
     return ask::start(argc, argv);
 }

@@ -2,6 +2,8 @@
 #include "lib/daemon/service.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 
 #include <csignal>
@@ -48,6 +50,15 @@ void Watchdog::look() {
         notify_watchdog();
         due_ = now + *interval_;
     }
+}
+
+void keep_memory_private() {
+    // Of the two, only this one keeps it from a program that takes cores (core_pattern of "|..."), and from
+    // ptrace().
+    ::prctl(PR_SET_DUMPABLE, 0);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+    // And this one is inherited, and can be seen from outside.
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    ::setrlimit(RLIMIT_CORE, &none);
 }
 
 Result<SignalEvents> SignalEvents::create(std::initializer_list<int> signals) {

@@ -39,6 +39,10 @@ class Watchdog {
     std::chrono::steady_clock::time_point due_;
 };
 
+// Leaves no copy of this process's memory behind when it dies, and lets nobody of its user look into it: it
+// holds keys, of flows and of TLS. Call it first.
+void keep_memory_private();
+
 // Signals as a file descriptor. Create before any thread starts, since threads inherit the mask: the signals
 // are blocked in the whole process from then on. SIGPIPE is ignored too.
 class SignalEvents {

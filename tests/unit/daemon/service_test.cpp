@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/daemon/service.h"
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -61,6 +64,22 @@ TEST_CASE("the watchdog interval is half of what the supervisor asks for") {
     CHECK(ask::watchdog_interval()->count() == 1500);
     ::unsetenv("WATCHDOG_USEC");
     ::unsetenv("WATCHDOG_PID");
+}
+
+// In a child, since there is no way back.
+TEST_CASE("a daemon's memory, with its keys, is for nobody when it dies, nor before") {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const bool before = ::prctl(PR_GET_DUMPABLE) == 1;
+        ask::keep_memory_private();
+        rlimit core{};
+        ::getrlimit(RLIMIT_CORE, &core);
+        ::_exit(before && ::prctl(PR_GET_DUMPABLE) == 0 && core.rlim_cur == 0 && core.rlim_max == 0 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
 }
 
 TEST_CASE("an error survives gRPC with its class and text") {
