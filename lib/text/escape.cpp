@@ -12,6 +12,15 @@ constexpr std::size_t kShown = 40;
 
 constexpr std::string_view kDigits = "0123456789abcdef";
 
+// UTF-8 of U+0080 to U+00BF begins with this byte; the first half of them are control characters, which
+// terminals obey: U+009B is what ESC [ is.
+constexpr unsigned char kFirstOfC1 = 0xc2;
+
+bool is_c1(std::string_view text) {
+    return text.size() > 1 && static_cast<unsigned char>(text[0]) == kFirstOfC1 &&
+           static_cast<unsigned char>(text[1]) >= 0x80 && static_cast<unsigned char>(text[1]) < 0xa0;
+}
+
 constexpr std::array<bool, 256> make_special() {
     std::array<bool, 256> special{};
     for (std::size_t byte = 0; byte < 0x20; ++byte) {
@@ -19,6 +28,7 @@ constexpr std::array<bool, 256> make_special() {
     }
     special[0x7f] = true;
     special['\\'] = true;
+    special[kFirstOfC1] = true;
     return special;
 }
 constexpr std::array<bool, 256> kSpecial = make_special();
@@ -109,10 +119,21 @@ void append_escaped(std::string& out, std::string_view bytes) {
         const auto plain = static_cast<std::size_t>(special - bytes.begin());
         out.append(bytes.substr(0, plain));
         bytes.remove_prefix(plain);
-        if (!bytes.empty()) {
-            append_escape(out, bytes.front());
-            bytes.remove_prefix(1);
+        if (bytes.empty()) {
+            return;
         }
+        if (is_c1(bytes)) {
+            append_escape(out, bytes[0]);
+            append_escape(out, bytes[1]);
+            bytes.remove_prefix(2);
+            continue;
+        }
+        if (static_cast<unsigned char>(bytes.front()) == kFirstOfC1) {
+            out += bytes.front();
+        } else {
+            append_escape(out, bytes.front());
+        }
+        bytes.remove_prefix(1);
     }
 }
 

@@ -11,7 +11,8 @@
 
 namespace ask {
 
-// Appends `bytes` with control bytes, 0x7f and backslash escaped; everything else, UTF-8 included, as it is.
+// Appends `bytes` with control bytes, 0x7f, backslash and the UTF-8 of control characters (U+0080 to U+009F)
+// escaped; everything else, other UTF-8 included, as it is.
 void append_escaped(std::string& out, std::string_view bytes);
 [[nodiscard]] std::string escaped(std::string_view bytes);
 // As errors show a piece of text: escaped, between quotes, and no more of it than fits a line.

@@ -133,6 +133,12 @@ std::int64_t value_of(const Options& options, Random& random) {
     return in_range(-1000, 1000);
 }
 
+std::string hexadecimal(unsigned char byte) {
+    std::array<char, 8> hex{};
+    std::snprintf(hex.data(), hex.size(), "\\x%02x", byte);
+    return hex.data();
+}
+
 std::string escape(const std::string& key) {
     std::string out;
     for (const char c : key) {
@@ -142,9 +148,10 @@ std::string escape(const std::string& key) {
         if (const auto found = named.find(c); found != named.end()) {
             out += found->second;
         } else if (byte < 32 || byte == 127) {
-            std::array<char, 8> hex{};
-            std::snprintf(hex.data(), hex.size(), "\\x%02x", byte);
-            out += hex.data();
+            out += hexadecimal(byte);
+        } else if (byte >= 0x80 && byte < 0xa0 && out.ends_with('\xc2')) {
+            out.back() = '\\';
+            out += "xc2" + hexadecimal(byte);
         } else {
             out += c;
         }

@@ -21,6 +21,12 @@ TEST_CASE("only control bytes, 0x7f and backslash are escaped") {
     CHECK(escaped("a\\b\tc\nd\re") == "a\\\\b\\tc\\nd\\re");
     CHECK(escaped(std::string_view("\0\x01\x1f\x7f\x80\xff", 6)) == "\\0\\x01\\x1f\\x7f\x80\xff");
     CHECK(escaped("").empty());
+    // What a terminal takes for ESC [ in UTF-8, beside what it does not.
+    CHECK(escaped("\xc2\x9b"
+                  "31m\xc2\x80\xc2\x9f") == "\\xc2\\x9b31m\\xc2\\x80\\xc2\\x9f");
+    CHECK(escaped("\xc2\xa0\xc2\xb0\xc3\x9b\xc2") == "\xc2\xa0\xc2\xb0\xc3\x9b\xc2");
+    CHECK(escaped("\x9b\xc2"
+                  "\x1b\xc2\xc2\x9b") == "\x9b\xc2\\x1b\xc2\\xc2\\x9b");
 }
 
 TEST_CASE("every escape is understood, hexadecimal in either case") {
