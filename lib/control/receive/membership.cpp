@@ -32,4 +32,8 @@ bool may_join(const Membership& members, const Caller& caller, std::string_view 
            std::ranges::any_of(members.hosts, [&](std::uint32_t host) { return acts_for(caller, host); });
 }
 
+bool may_know(const Membership& members, const Caller& caller, std::string_view token) {
+    return caller.tenant == members.tenant || may_join(members, caller, token);
+}
+
 }  // namespace ask

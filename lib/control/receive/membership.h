@@ -21,5 +21,7 @@ struct Membership {
 };
 
 [[nodiscard]] bool may_join(const Membership& members, const Caller& caller, std::string_view token);
+// Who may hear that there is such a task: the others are told what they would be without it, and as late.
+[[nodiscard]] bool may_know(const Membership& members, const Caller& caller, std::string_view token);
 
 }  // namespace ask

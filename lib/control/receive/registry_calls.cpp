@@ -50,7 +50,8 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     Lock lock(mutex_);
     const auto find = [&] {
         const auto at = live_.find(id);
-        return at == live_.end() ? nullptr : at->second;
+        const bool known = at != live_.end() && may_know(at->second->members, caller, request.token());
+        return known ? at->second : nullptr;
     };
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
     const auto until = held_until(request.wait_ms());

@@ -736,6 +736,27 @@ TEST_CASE(
     CHECK(fixture.registry.renew(other, renew)->state() == v1::Outcome::STATE_RUNNING);
 }
 
+TEST_CASE("another tenant waits for a task that it is not to know of as for one that is not there") {
+    Fixture fixture;
+    fixture.open("wc", 11, 2)->members.tenant = "search";
+    v1::LookupRequest request = lookup("wc");
+    request.set_wait_ms(2000);
+    // One more than may be held back: that it is refused shows that the others are.
+    std::vector<std::thread> strangers;
+    for (int i = 0; i < 3; ++i) {
+        strangers.emplace_back([&] { CHECK(fixture.look_up(request).error().code() == Errc::kUnknown); });
+    }
+    const auto deadline = Clock::now() + kPatience;
+    while (fixture.counters.get(AgentCounter::k_refused_waits) == 0 && Clock::now() < deadline) {
+        std::this_thread::yield();
+    }
+    CHECK(fixture.counters.get(AgentCounter::k_refused_waits) == 1);
+    fixture.registry.stop();
+    for (auto& thread : strangers) {
+        thread.join();
+    }
+}
+
 TEST_CASE("a user of the host ends his own tasks, and sees them; root all") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
