@@ -56,7 +56,7 @@ Result<> close_to_others(int fd, const std::filesystem::path& path) {
 bool is_same(int fd, const std::filesystem::path& path) {
     struct stat opened{};
     struct stat named{};
-    return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+    return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
            opened.st_dev == named.st_dev;
 }
 
@@ -68,9 +68,14 @@ Result<PinDir> PinDir::lock(const std::filesystem::path& bpffs, const std::strin
     constexpr int kTries = 10;
     for (int i = 0; i < kTries; i++) {
         ASK_PASS(make_directory(root, S_IRWXU));
-        UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        // Not where a link leads: it could be anybody's, where users may write into the file system.
+        UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!fd) {
-            return Error::from_errno(errno, "open " + root.string());
+            return errno == ENOTDIR || errno == ELOOP
+                       ? Error(Errc::kDenied, root.string() +
+                                                  " is no directory of its own: remove it, or choose "
+                                                  "another --pin-dir")
+                       : Error::from_errno(errno, "open " + root.string());
         }
         ASK_PASS(close_to_others(fd.get(), root));
         if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -325,3 +325,12 @@ TEST_CASE("no other user can hold the lock on the pins, and keep a daemon from s
     refused(run_daemon(base_flags()), kDenied, "belongs to user 65534");
     must_run("rmdir " + pins);
 }
+
+TEST_CASE("a link in place of the pin directory is not followed") {
+    const std::string pins = ask::test::kPins;
+    const std::string target = pins + "-elsewhere";
+    must_run("mkdir -m 0755 " + target + " && ln -s " + target + " " + pins);
+    refused(run_daemon(base_flags()), kDenied, pins + " is no directory of its own: remove it");
+    CHECK(must_run("stat -c %a " + target) == "755\n");
+    must_run("rm " + pins + " && rmdir " + target);
+}
