@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/service.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <spdlog/fmt/fmt.h>
@@ -74,6 +76,11 @@ Caller caller_at(const grpc::ServerContext& context) {
     return caller;
 }
 
+// Who shares what one may take of the switch, as for its quotas.
+std::string holder_of(const Caller& caller) {
+    return caller.tenant.empty() ? "host " + caller.address : "tenant " + caller.tenant;
+}
+
 grpc::Status given_up() {
     return {grpc::StatusCode::CANCELLED, "its caller has given it up"};
 }
@@ -106,12 +113,16 @@ FetchGate::Pass::~Pass() {
     }
 }
 
-Result<FetchGate::Pass> FetchGate::enter(grpc::ServerContext* context) {
+Result<FetchGate::Pass> FetchGate::enter(grpc::ServerContext* context, const std::string& reader) {
     const std::lock_guard lock(mutex_);
     if (entries_.size() >= kMaxFetches) {
         return Error(Errc::kLimit, std::to_string(kMaxFetches) + " fetches are under way: try again");
     }
-    entries_.push_back({context, Clock::now() + kMaxTime});
+    if (std::cmp_greater_equal(std::ranges::count(entries_, reader, &Pass::Entry::reader), kMaxOfOne)) {
+        return Error(Errc::kLimit, std::to_string(kMaxOfOne) + " fetches of " + reader +
+                                       " are under way, which is as many as one may have: try again");
+    }
+    entries_.push_back({context, Clock::now() + kMaxTime, reader});
     return Pass(this, std::prev(entries_.end()));
 }
 
@@ -265,7 +276,8 @@ grpc::Status SwitchService::RenewTasks(grpc::ServerContext* context, const v1::R
 
 grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* request,
                                       grpc::ServerWriter<v1::FetchChunk>* writer) {
-    const auto pass = gate_.enter(context);
+    const Caller caller = caller_at(*context);
+    const auto pass = gate_.enter(context, holder_of(caller));
     if (!pass.ok()) {
         return to_status(pass.error());
     }
@@ -274,7 +286,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         chunk.set_entries(std::move(entries));
         return !context->IsCancelled() && writer->Write(chunk);
     };
-    const auto end = fetch_copy(controller_, caller_at(*context),
+    const auto end = fetch_copy(controller_, caller,
                                 {.region = {request->instance(), request->nonce()},
                                  .epoch = request->epoch(),
                                  .close = request->close(),

@@ -17,11 +17,12 @@
 namespace ask {
 
 // Streams under way: bounded in number and time, since each holds a thread of the server and a reader may
-// stop reading.
+// stop reading. Whoever has all that he may leaves others some.
 class FetchGate {
  public:
     using Clock = std::chrono::steady_clock;
     static constexpr std::size_t kMaxFetches = 64;
+    static constexpr std::size_t kMaxOfOne = kMaxFetches - kMaxFetches / 8;
     static constexpr std::chrono::seconds kMaxTime{60};
 
     // A fetch's place; ends with it.
@@ -38,6 +39,7 @@ class FetchGate {
         struct Entry {
             grpc::ServerContext* context = nullptr;
             Clock::time_point deadline;
+            std::string reader;
         };
         Pass(FetchGate* gate, std::list<Entry>::iterator entry) : gate_(gate), entry_(entry) {}
 
@@ -45,8 +47,8 @@ class FetchGate {
         std::list<Entry>::iterator entry_;
     };
 
-    // kLimit: too many at once.
-    Result<Pass> enter(grpc::ServerContext* context);
+    // `reader`: whose it is. kLimit: too many at once.
+    Result<Pass> enter(grpc::ServerContext* context, const std::string& reader);
     // Cancels fetches that have taken too long.
     void expire();
 

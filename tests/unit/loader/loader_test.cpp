@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -8,6 +10,7 @@
 #include "lib/control/switch/sram.h"
 #include "loader/config.h"
 #include "loader/counter_names.h"
+#include "loader/service.h"
 
 namespace {
 
@@ -136,4 +139,28 @@ TEST_CASE("the configuration refuses what cannot be a pin directory or an addres
     CHECK(parse({"--metrics", ""}).ok());
     CHECK_FALSE(parse({"--switch-id", "0"}).ok());
     CHECK_FALSE(parse({"--xdp-mode", "auto"}).ok());
+}
+
+TEST_CASE("whoever reads all that he may, and reads slowly, leaves others a place") {
+    ask::FetchGate gate;
+    std::vector<ask::FetchGate::Pass> slow;
+    for (std::size_t i = 0; i < ask::FetchGate::kMaxOfOne; i++) {
+        auto pass = gate.enter(nullptr, "host 198.18.1.3");
+        REQUIRE(pass.ok());
+        slow.push_back(std::move(*pass));
+    }
+    const auto refused = gate.enter(nullptr, "host 198.18.1.3");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == ask::Errc::kLimit);
+    CHECK(refused.error().text() ==
+          "56 fetches of host 198.18.1.3 are under way, which is as many as one may have: try again");
+    std::vector<ask::FetchGate::Pass> others;
+    while (others.size() + slow.size() < ask::FetchGate::kMaxFetches) {
+        auto pass = gate.enter(nullptr, "tenant search");
+        REQUIRE(pass.ok());
+        others.push_back(std::move(*pass));
+    }
+    CHECK(gate.enter(nullptr, "tenant ads").error().text() == "64 fetches are under way: try again");
+    slow.clear();
+    CHECK(gate.enter(nullptr, "host 198.18.1.3").ok());
 }
