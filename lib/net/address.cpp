@@ -26,7 +26,9 @@ std::string format_ipv4(std::uint32_t address) {
 
 std::optional<std::uint32_t> parse_ipv4(std::string_view text) {
     in_addr address{};
-    if (inet_pton(AF_INET, std::string(text).c_str(), &address) != 1) {
+    // Which reads no further than a zero byte.
+    if (text.find('\0') != std::string_view::npos ||
+        inet_pton(AF_INET, std::string(text).c_str(), &address) != 1) {
         return std::nullopt;
     }
     return ntohl(address.s_addr);

@@ -14,6 +14,7 @@ TEST_CASE("IPv4 addresses are read and written in dotted form") {
         CAPTURE(bad);
         CHECK_FALSE(parse_ipv4(bad).has_value());
     }
+    CHECK_FALSE(parse_ipv4(std::string_view("198.18.1.2\0.example", 19)).has_value());
 }
 
 TEST_CASE("Ethernet addresses are written with colons") {
