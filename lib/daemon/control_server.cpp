@@ -35,11 +35,6 @@ constexpr int kCallWindowBytes = kMaxRequestBytes + 1024;
 constexpr int kReadBytes = 16 << 10;
 // Names, task ids and deadlines; certificates travel elsewhere.
 constexpr int kMaxMetadataBytes = 8 << 10;
-// A peer that connects and then says nothing.
-constexpr int kHandshakeMs = 5000;
-constexpr int kIdleMs = 600'000;
-// After so long a connection proves again whose it is.
-constexpr int kAgeMs = 3'600'000;
 constexpr int kPingMs = 60'000;
 constexpr int kPingAnswerMs = 20'000;
 // When nobody can be let in for lack of descriptors.
@@ -111,9 +106,9 @@ void set_bounds(grpc::ServerBuilder& builder, const ControlServerOptions& option
         .AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes)
         // It would widen the window again.
         .AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0)
-        .AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs)
-        .AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs)
-        .AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kAgeMs)
+        .AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(options.handshake.count()))
+        .AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(options.idle.count()))
+        .AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, static_cast<int>(options.age.count()))
         .AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs)
         .AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingAnswerMs);
 }

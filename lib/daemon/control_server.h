@@ -34,6 +34,11 @@ struct ControlServerOptions {
     gid_t group = 0;          // whose members may use it
     int threads = 0;          // calls that may be handled at a time
     int streams = 0;          // calls of a connection that may be under way
+    // How long a connection lasts on which nobody shakes hands, on which no call is under way, and any: it
+    // then proves again whose it is.
+    std::chrono::milliseconds handshake{5000};
+    std::chrono::milliseconds idle{600'000};
+    std::chrono::milliseconds age{3'600'000};
     // From the accepting thread: somebody was turned away, or cut off.
     std::function<void()> refused = {};
 };

@@ -23,6 +23,7 @@
 #include "lib/tuples/fetch_codec.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
+#include "tests/unit/tls/folder.h"
 
 using namespace ask;
 using namespace ask::test;
@@ -89,9 +90,12 @@ class ScriptedSwitch final : public v1::Switch::Service {
 // Has one channel; `busy` requests of others come in between.
 class RegisteringSwitch final : public v1::Switch::Service {
  public:
-    RegisteringSwitch(std::uint32_t registered, unsigned busy) : registered_(registered), busy_(busy) {
+    RegisteringSwitch(
+        std::uint32_t registered, unsigned busy,
+        const std::shared_ptr<grpc::ServerCredentials>& credentials = grpc::InsecureServerCredentials())
+        : registered_(registered), busy_(busy) {
         grpc::ServerBuilder builder;
-        builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+        builder.AddListeningPort("127.0.0.1:0", credentials, &port_);
         builder.RegisterService(this);
         server_ = builder.BuildAndStart();
         REQUIRE(server_ != nullptr);
@@ -295,6 +299,32 @@ TEST_CASE("a switch that nobody has configured is not even connected to") {
     channels.learn_switch({address});
     CHECK_FALSE(network.switch_at(address)->info(milliseconds(100)).ok());
     CHECK(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC) >= 0);
+}
+
+TEST_CASE("what answers at a switch's address is none without a certificate that says so") {
+    const CertificateFolder folder;
+    const auto credentials_of = [&](const std::string& name, bool is_switch) {
+        CertificateOrder order;
+        order.name = name;
+        order.addresses = {"127.0.0.1"};
+        order.role_switch = is_switch;
+        return *RpcCredentials::create({.plain_text = PlainText::kNowhere, .files = folder.issue(order)});
+    };
+    RpcChannels channels(credentials_of("h1", false));
+    for (const bool is_switch : {false, true}) {
+        CAPTURE(is_switch);
+        const auto shown = credentials_of("sw", is_switch);
+        const auto served = shown->of_server();  // which its server goes on asking
+        const RegisteringSwitch impostor(0, 0, served);
+        const auto registered = SwitchClient(channels, impostor.address())
+                                    .register_channel({.host = kHost, .port = 1}, 1, 0, kLongEnough);
+        CHECK(registered.ok() == is_switch);
+        CHECK(channels.is_learned(impostor.address()) == is_switch);
+        if (!is_switch) {
+            CHECK(registered.error().code() == Errc::kDenied);
+            CHECK(registered.error().text().find("does not say that it is a switch") != std::string::npos);
+        }
+    }
 }
 
 TEST_CASE("channels that nobody uses are freed, but for the last ones") {

@@ -6,12 +6,14 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -29,6 +31,7 @@
 #include "proto/agent.grpc.pb.h"
 #include "tests/support/patience.h"
 #include "tests/unit/tls/folder.h"
+#include "tests/unit/tls/odd_certificate.h"
 
 using namespace ask;
 using namespace ask::test;
@@ -44,6 +47,7 @@ class Guest final : public v1::Agent::Service {
                            v1::AgentStatus* reply) override {
         const std::lock_guard lock(mutex_);
         last_ = caller_of(*context);
+        ++calls_;
         reply->set_name(context->peer());
         return grpc::Status::OK;
     }
@@ -51,6 +55,7 @@ class Guest final : public v1::Agent::Service {
                         v1::TaskOffer* /*reply*/) override {
         std::unique_lock lock(mutex_);
         held_peer_ = context->peer();
+        ++held_;
         changed_.notify_all();
         changed_.wait(lock, [this] { return go_on_; });
         held_after_ = context->peer();
@@ -64,10 +69,18 @@ class Guest final : public v1::Agent::Service {
         return last_;
     }
 
+    // How many got as far as a call.
+    [[nodiscard]] std::uint64_t calls() {
+        const std::lock_guard lock(mutex_);
+        return calls_;
+    }
+
     std::mutex mutex_;
     std::condition_variable changed_;
     Caller last_;
+    std::uint64_t calls_ = 0;
     std::string held_peer_;
+    int held_ = 0;
     std::string held_after_;
     Caller held_caller_;
     bool go_on_ = false;
@@ -87,15 +100,16 @@ std::uint16_t free_port() {
 
 struct House {
     explicit House(const RpcSecurity& security, const std::string& socket = "")
+        : House(security, ControlServerOptions{.socket = socket}) {}
+    House(const RpcSecurity& security, ControlServerOptions options)
         : credentials(open(security)), address("127.0.0.1:" + std::to_string(free_port())) {
-        auto started = ControlServer::start({.name = "test",
-                                             .listen = address,
-                                             .socket = socket,
-                                             .group = ::getegid(),
-                                             .threads = 16,
-                                             .streams = 8,
-                                             .refused = [this] { ++refused; }},
-                                            *credentials, guest);
+        options.name = "test";
+        options.listen = address;
+        options.group = ::getegid();
+        options.threads = 16;
+        options.streams = 8;
+        options.refused = [this] { ++refused; };
+        auto started = ControlServer::start(std::move(options), *credentials, guest);
         REQUIRE_MESSAGE(started.ok(), started.error().text());
         server = std::move(*started);
     }
@@ -155,6 +169,19 @@ const RpcSecurity kPlain{.plain_text = PlainText::kLoopback, .files = {}};
 
 RpcSecurity tls_of(const TlsFiles& files) {
     return {.plain_text = PlainText::kNowhere, .files = files};
+}
+
+// Who `names` of a certificate of our CA make one, at the house.
+Caller known_by(House& house, const CertificateFolder& folder, const std::vector<OddName>& names) {
+    const TlsFiles files = folder.issue("odd");
+    const std::string odd =
+        OddCertificate(files).common_name("ask://role/operator").names(names).sign(folder.at("ca/ca.key"));
+    std::ofstream(files.certificate) << odd;
+    const grpc::Status status = call(house.address, House::open(tls_of(files))->of_channel());
+    REQUIRE_MESSAGE(status.ok(), status.error_message());
+    const Caller caller = house.guest.last();
+    CHECK(caller.verified);
+    return caller;
 }
 
 // Why `files` cannot speak to `house`, in our own words.
@@ -233,6 +260,64 @@ TEST_CASE("nobody gets in without a certificate of our CA, and is told why in wo
     const House moved(tls_of(folder.issue(elsewhere)));
     CHECK(contains(why_not(moved, tls_of(good)),
                    "the certificate of " + moved.address + " is not for 127.0.0.1"));
+}
+
+TEST_CASE("what a certificate says beside its names, or says oddly, makes nobody anything") {
+    const CertificateFolder folder;
+    House house(tls_of(folder.issue("sw")));
+    constexpr std::uint32_t kLoopback = 0x7f000001;
+    const auto nobody = [&](const Caller& caller) {
+        CHECK(caller.tenant.empty());
+        CHECK_FALSE(may_operate(caller));
+        CHECK_FALSE(caller.role_switch);
+    };
+    // No name at all: not even for where it calls from may it act.
+    Caller caller = known_by(house, folder, {});
+    nobody(caller);
+    CHECK_FALSE(acts_for(caller, kLoopback));
+    CHECK(describe(caller) == "127.0.0.1");
+    // Of another host it is the other host.
+    caller = known_by(house, folder, {{GEN_IPADD, {'\xc6', '\x12', '\x03', '\x02'}}});
+    nobody(caller);
+    CHECK_FALSE(acts_for(caller, kLoopback));
+    CHECK(acts_for(caller, 0xc6120302U));
+    // An address as a name is none.
+    caller = known_by(house, folder, {{GEN_DNS, "127.0.0.1"}, {GEN_URI, "127.0.0.1"}});
+    CHECK_FALSE(acts_for(caller, kLoopback));
+    // Two tenants, and a role with them.
+    nobody(known_by(
+        house, folder,
+        {{GEN_URI, "ask://tenant/search"}, {GEN_URI, "ask://tenant/ads"}, {GEN_URI, "ask://role/operator"}}));
+    nobody(known_by(house, folder, {{GEN_URI, "ask://tenant/../ads"}, {GEN_URI, "ask://role/switch"}}));
+    // Names that end early for who reads them as C does, that go on, and that are of another kind.
+    nobody(known_by(house, folder, {{GEN_URI, std::string("ask://role/operator\0.example", 28)}}));
+    nobody(known_by(house, folder, {{GEN_URI, std::string("ask://tenant/search\0", 20)}}));
+    nobody(known_by(house, folder, {{GEN_URI, "ask://role/operator/"}, {GEN_URI, "ASK://role/switch"}}));
+    nobody(known_by(house, folder, {{GEN_DNS, "ask://role/operator"}, {GEN_DNS, "ask://tenant/search"}}));
+    // Which nobody is called.
+    caller = known_by(house, folder, {{GEN_DNS, "*"}});
+    CHECK(caller.names == std::vector<std::string>{"*"});
+}
+
+TEST_CASE("a certificate that is out of date, or that a host has signed, lets nobody in") {
+    const CertificateFolder folder;
+    House house(tls_of(folder.issue("sw")));
+    const TlsFiles files = folder.issue("h1");
+    const auto lets_in = [&](const std::string& certificate, std::uint64_t calls) {
+        const auto shown = grpc::SslCredentials({.pem_root_certs = OddCertificate::read(files.ca),
+                                                 .pem_private_key = OddCertificate::read(files.key),
+                                                 .pem_cert_chain = certificate});
+        const bool in = call(house.address, shown).ok();
+        CHECK(house.guest.calls() == calls);
+        return in;
+    };
+    const std::string ca = folder.at("ca/ca.key");
+    CHECK(lets_in(OddCertificate(files).valid(-3600, 3600).sign(ca), 1));
+    CHECK_FALSE(lets_in(OddCertificate(files).valid(-7200, -3600).sign(ca), 1));
+    CHECK_FALSE(lets_in(OddCertificate(files).valid(3600, 7200).sign(ca), 1));
+    CHECK_FALSE(lets_in(OddCertificate(files).sign(files.key), 1));
+    const TlsFiles insider = folder.issue("h2");
+    CHECK_FALSE(lets_in(OddCertificate(files).names({{GEN_URI, "ask://role/operator"}}).sign_as(insider), 1));
 }
 
 TEST_CASE("new certificates are in force from the next connection on, and bad ones are not") {
@@ -340,6 +425,92 @@ TEST_CASE("a peer that takes all the connections it can get takes its share, and
     CHECK_MESSAGE(answered.ok(), answered.error().text());
     held.clear();
     CHECK(comes_true([&] { return call(house.address, grpc::InsecureChannelCredentials()).ok(); }));
+}
+
+namespace {
+
+// Whether the other side closes it in time; what it says before that is of no interest.
+bool is_closed_by_peer(int fd) {
+    const auto end = std::chrono::steady_clock::now() + kPatient;
+    std::array<char, 4096> said{};
+    for (;;) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+        if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) != 1) {
+            return false;
+        }
+        if (::recv(fd, said.data(), said.size(), 0) <= 0) {
+            return true;
+        }
+    }
+}
+
+// Whether a connection on which a call has been made comes to its end without another one.
+bool ends_by_itself(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    grpc::ClientContext context;
+    v1::AgentStatus reply;
+    REQUIRE(v1::Agent::NewStub(channel)->GetStatus(&context, {}, &reply).ok());
+    return channel->WaitForStateChange(GRPC_CHANNEL_READY, std::chrono::system_clock::now() + kPatient);
+}
+
+}  // namespace
+
+TEST_CASE("a handshake that does not go on ends, and so does a connection that is idle or old") {
+    using std::chrono::milliseconds;
+    const CertificateFolder folder;
+    const House tls(tls_of(folder.issue("sw")), ControlServerOptions{.handshake = milliseconds(100)});
+    const UniqueFd silent = connect_to(tls.address);
+    CHECK(is_closed_by_peer(silent.get()));
+    // A record of TLS that is half there: a ClientHello of 512 bytes, of which five have come.
+    const UniqueFd half = connect_to(tls.address);
+    constexpr std::array<unsigned char, 10> kHello{22, 3, 1, 2, 0, 1, 0, 1, 252, 3};
+    REQUIRE(::send(half.get(), kHello.data(), kHello.size(), MSG_NOSIGNAL) == kHello.size());
+    CHECK(is_closed_by_peer(half.get()));
+
+    const House idle(kPlain, ControlServerOptions{.idle = milliseconds(100)});
+    CHECK(ends_by_itself(idle.address));
+    const House old(kPlain, ControlServerOptions{.age = milliseconds(100)});
+    CHECK(ends_by_itself(old.address));
+}
+
+TEST_CASE("a request is 64 KiB at most, and a connection has so many calls under way") {
+    House house(kPlain);
+    const auto stub = stub_of(house.address, grpc::InsecureChannelCredentials());
+    {
+        v1::LookupRequest request;
+        request.set_token(std::string(70'000, 't'));
+        grpc::ClientContext context;
+        v1::TaskOffer reply;
+        const auto status = stub->Lookup(&context, request, &reply);
+        CHECK(status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+        CHECK(house.guest.held_ == 0);
+    }
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 12; ++i) {
+        callers.emplace_back([&] {
+            grpc::ClientContext context;
+            v1::TaskOffer reply;
+            CHECK(stub->Lookup(&context, {}, &reply).ok());
+        });
+    }
+    std::unique_lock lock(house.guest.mutex_);
+    REQUIRE(house.guest.changed_.wait_for(lock, kPatient, [&] { return house.guest.held_ == 8; }));
+    lock.unlock();
+    // Others are served meanwhile, and the rest of these wait where they are.
+    CHECK(call(house.address, grpc::InsecureChannelCredentials()).ok());
+    lock.lock();
+    CHECK(house.guest.held_ == 8);
+    house.guest.go_on_ = true;
+    house.guest.changed_.notify_all();
+    lock.unlock();
+    for (auto& caller : callers) {
+        caller.join();
+    }
+    CHECK(house.guest.held_ == 12);
 }
 
 TEST_CASE("when descriptors run out nobody waits at the door, and it opens again") {

@@ -65,8 +65,14 @@ TEST_CASE("a key that others may read or change is refused by name") {
         refused(files, Errc::kDenied, files.key + ": others may read or change this key");
         refused(files, Errc::kDenied, "chmod 600 " + files.key);
     }
+    // Nor by a link to it: what counts is what is read.
+    TlsFiles linked = files;
+    linked.key = folder.at("link");
+    REQUIRE(::symlink(files.key.c_str(), linked.key.c_str()) == 0);
+    refused(linked, Errc::kDenied, linked.key + ": others may read or change this key");
     REQUIRE(::chmod(files.key.c_str(), 0640) == 0);
     CHECK(TlsIdentity::load(files).ok());
+    CHECK(TlsIdentity::load(linked).ok());
     // So is the CA's own.
     REQUIRE(::chmod(folder.at("ca/ca.key").c_str(), 0644) == 0);
     CertificateOrder order;
@@ -88,6 +94,10 @@ TEST_CASE("a file that is missing, empty or of another kind is named, with what 
         refused(files, Errc::kInput, folder.at("text") + ": holds no ");
         files.*member = folder.at("ca");
         refused(files, Errc::kInput, folder.at("ca") + ": is not a file");
+        // Which nobody writes into: it is not waited for.
+        files.*member = folder.at("pipe");
+        REQUIRE((::mkfifo(folder.at("pipe").c_str(), 0600) == 0 || errno == EEXIST));
+        refused(files, Errc::kInput, folder.at("pipe") + ": is not a file");
     }
 }
 
