@@ -17,10 +17,10 @@ operator_call() {
     on h1 "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
 }
 
-# call TARGET METHOD JSON, from $caller, with its certificate.
-caller=h1
+# call TARGET METHOD JSON, from $caller, with its certificate, or that of $shows.
+caller=h1 shows=
 call() {
-    on "$caller" env ASK_TLS="$ASK_LAB_DIR/$name/tls/$caller" "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
+    on "$caller" env ASK_TLS="$ASK_LAB_DIR/$name/tls/${shows:-$caller}" "$build/tests/ask-e2e-call" "$1" "ask.v1.$2" "$3"
 }
 
 # refused CODE TEXT TARGET METHOD JSON
@@ -76,9 +76,35 @@ dropped() {
     wait_for 10 more_than sw "$counter" "$before"
 }
 
+# log_all NODE... : whatever there is to be said, from here on.
+log_all() {
+    local node
+    for node; do
+        sed -i '1i log_level = "trace"' "$ASK_LAB_DIR/$name/conf/$node.toml"
+        lab_do kill "$node" -HUP
+        wait_for 10 grep -q 'changed: log_level' "$ASK_LAB_DIR/$name/logs/$node.log"
+    done
+}
+
+# never_logged WHAT HEX: none of the ways in which these 16 bytes could have been written is in any log.
+never_logged() {
+    local form escaped
+    # shellcheck disable=SC2001 # a pattern of two characters
+    escaped=$(sed 's/../\\x&/g' <<<"$2")
+    local -a forms=("$2" "${2:0:16}" "${2:16}" "$escaped" "$(printf '%b' "$escaped" | base64 -w 0 | tr -d =)")
+    # The two words that they are for the check.
+    for form in $(printf '%b' "$escaped" | od -An -v -tu8 --endian=little); do
+        forms+=("$form" "$(printf '%x' "$form")")
+    done
+    for form in "${forms[@]}"; do
+        ! grep -rqiF -- "$form" "$ASK_LAB_DIR/$name/logs" || fail "$1 is in a log, as $form"
+    done
+}
+
 # The stranger as an honest sender, so that it is known to be able to; then it goes on when the task is over.
 joins_twice() {
     local first before
+    log_all sw h2 h3
     receive twice-recv twice --senders 2 --geometry default --aggregators 1024
     wait_for 10 opened h3 twice
     look_up twice
@@ -113,6 +139,8 @@ joins_twice() {
     ends_in 20 "$sender" "$receiver"
     exit_of "$receiver"
     ((code == 0)) || fail "the receiver ended with $code: $(cat "$scratch/twice-recv.err")"
+    # Its own flow's, at the switch and at the receiver; of another's it has none to look for.
+    never_logged "a flow's secret" "$secret"
     printf 'evil\t5\n' | sort - "$dir/expected.tsv" >"$scratch/with-stranger"
     sort "$scratch/twice-recv.out" | cmp -s - "$scratch/with-stranger" ||
         fail "wrong answer: $(sort "$scratch/twice-recv.out" | diff - "$scratch/with-stranger" | head -n 5)"
@@ -142,6 +170,32 @@ sends_for_a_task_that_is_over() {
     call "$switch" Switch/UnregisterChannel "$(channel 2)" >/dev/null
     # It remembers how the task has ended until the stranger has asked, or for half a minute.
     nothing_left "a stranger sends for a task that is over"
+}
+
+# only_text FILE: nothing in it that a terminal obeys.
+only_text() {
+    [[ -s $1 ]] || fail "$1 is empty"
+    ! LC_ALL=C grep -q $'[^\t -~]' "$1" || fail "in $1: $(LC_ALL=C grep $'[^\t -~]' "$1" | head -n 3 | cat -v)"
+}
+
+# What it calls itself, and why it leaves, is shown to people at the receiver, on their terminals and in its log.
+says_odd_things() {
+    local -r odd=$'h2 (198.18.2.2)\e[2J\e]0;owned\a\r\n2026-01-01T00:00:00.000 ask-agentd info: all is well\u009b31m\u202e'
+    receive odd-recv odd --senders 1 --geometry default --aggregators 1024
+    wait_for 10 opened h3 odd
+    look_up odd
+    call "$switch" Switch/RegisterChannel "$(channel 4)" >/dev/null
+    call "$receiver_agent" Agent/Join "$(join_as 82 4 | jq -c --arg odd "$odd" '.sender_name = $odd')" >/dev/null
+    on h3 askctl tasks >"$scratch/odd.tasks"
+    on h3 askctl task explain odd >"$scratch/odd.explain"
+    on h3 askctl tasks --json >"$scratch/odd.json"
+    call "$receiver_agent" Agent/Leave "$(jq -c --arg odd "$odd" '{instance, sender: "82", reason: $odd}' <<<"$offer")" >/dev/null
+    ends_in 15 "$receiver"
+    expect "$scratch/odd-recv" 11 'sender h2..198.18.2.2.*.h1 .198.18.1.2.. gave up: ' "$receiver"
+    for shown in "$scratch"/odd{-recv.err,.tasks,.explain,.json} "$ASK_LAB_DIR/$name/logs/h3.log"; do only_text "$shown"; done
+    ! grep -q '^2026-01-01T00:00:00' "$ASK_LAB_DIR/$name/logs/h3.log" || fail "a line of its own in the receiver's log"
+    call "$switch" Switch/UnregisterChannel "$(channel 4)" >/dev/null
+    nothing_left "a stranger that says odd things"
 }
 
 # It joins and is never heard of again; as long as it is, it may yet finish.
@@ -324,6 +378,23 @@ members_only() {
     nothing_left "a task takes whom it has named, or who shows its token"
 }
 
+# h1 with a certificate of another tenant: no such task, whoever it asks, and one of that id is its own.
+looks_as_another_tenant() {
+    local -r tls=$ASK_LAB_DIR/$name/tls
+    local open
+    "$build/bin/askctl" ca issue "$tls" --tenant ads other=198.18.1.2 >/dev/null
+    open=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "look") | {id, instance, geometry, op}')
+    local shows=other
+    refused NOT_FOUND 'no task look on h3' "$receiver_agent" Agent/Lookup '{"task_id": "look"}'
+    call "$switch" Switch/CloseTask "$(jq -c '{instance}' <<<"$open")" >/dev/null
+    refused NOT_FOUND 'no task with instance' "$switch" Switch/ConfirmCopy "$(jq -c '{instance, epoch: "0"}' <<<"$open")"
+    call "$switch" Switch/OpenTask "$(jq -c '. + {instance: "77", copies: 1, aggregators: 64, receiver: "198.18.1.2:4791",
+        receiver_address: 3323068674}' <<<"$open")" >/dev/null
+    call "$switch" Switch/GetStatus '{}' | jq -e '[.tasks[] | .id + " " + .instance] == ["look 77"]' >/dev/null ||
+        fail "the switch shows another tenant what is not its own"
+    call "$switch" Switch/CloseTask '{"instance": "77"}' >/dev/null
+}
+
 # A host with a certificate learns nothing of others' tasks; one without does not get as far as a call.
 looks_around() {
     SEED=56 stream_task look look 10000
@@ -338,10 +409,25 @@ looks_around() {
             fail "$target speaks plain text"
         fi
     done
+    looks_as_another_tenant
     feed 10001 30000
     exec 9>&-
     exact look
     nothing_left "a stranger that looks around"
+}
+
+nobody_of_the_crowd_is_in() {
+    ! on h1 ss -Htnp state established | grep -q ask-e2e-crowd
+}
+
+# Whatever becomes of a daemon, no file is left with what it had in memory.
+leaves_no_core() {
+    local pid
+    for pid in $(lab_do status --json | jq '.nodes[].pid'); do
+        [[ $(prlimit --core --noheadings --output=SOFT,HARD --pid "$pid" | tr -s ' ') =~ ^' '?'0 0'$ ]] ||
+            fail "the memory of $pid would be written down: $(prlimit --core --pid "$pid")"
+    done
+    pass "no daemon leaves a core"
 }
 
 # More connections than the daemons may have descriptors, and not a word on them: others are served as before.
@@ -359,13 +445,16 @@ crowds() {
     done
     exec 7>"$scratch/crowd.$switch" 8>"$scratch/crowd.$receiver_agent"
     for target in "$switch" "$receiver_agent"; do wait_for 20 test -s "$scratch/crowd.$target.out"; done
-    wait_for 20 more_than h3 refused_connections $((before + 1000))
+    # All but some shares: who is shown out makes room for another of the crowd.
+    wait_for 20 more_than h3 refused_connections $((before + 600))
     # It needs new connections to both.
     lab_do restart h2
     SEED=57 stream_task crowd crowd 10000
     feed 10001 30000
     exec 9>&-
     exact crowd
+    # Those that were let in and do not shake hands are shown out again.
+    wait_for 10 nobody_of_the_crowd_is_in
     exec 7>&- 8>&-
     wait "${crowd[@]}"
     on h1 askctl status --switch "$switch" >/dev/null || fail "the switch lets nobody in after a crowd"
@@ -373,6 +462,7 @@ crowds() {
 }
 
 deaths_lab --hosts 3
+leaves_no_core
 looks_around
 attacks
 tampers
@@ -380,6 +470,7 @@ members_only
 crowds
 joins_twice
 sends_for_a_task_that_is_over
+says_odd_things
 never_finishes
 two_receivers
 agent_restarted
