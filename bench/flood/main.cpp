@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-bench-flood: an attacker on a host of a lab. Sends one kind of frames at a steady rate until it is told
-// to end (SIGTERM), then prints how many. All kinds have the length of a full packet.
+// to end (SIGTERM), then prints how many; says on standard error when the first have left. All kinds have the
+// length of a full packet.
 //   udp      ordinary: to the discard port of the receiver
 //   garbage  to ASK's port, random bytes
 //   spoofed  DATA of another host's channel and task, from its address
@@ -169,6 +170,9 @@ std::uint64_t flood(const Flags& flags) {
         }
         const unsigned done = frames.send(socket.get(), static_cast<unsigned>(owed));
         owed -= done;
+        if (sent == 0 && done > 0) {
+            std::fputs("under way\n", stderr);
+        }
         sent += done;
     }
     return sent;
