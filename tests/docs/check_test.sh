@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|lists|blocks
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|lists|promises|blocks
 
 set -euo pipefail
 
@@ -60,6 +60,28 @@ test_lists() {
         fail "a new row is not behind the one before it"
     sed -i 's/^#define ASK_MAX_SENDERS .*/#define ASK_MAX_SENDERS 77u/' "$scratch/tree/lib/abi/limits.h"
     finds 'should say "1 to 77 "' "$here/check_lists" "$scratch/tree"
+}
+
+# table ROW: of promises, with this row.
+table() {
+    printf '| promise | test |\n| --- | --- |\n%s\n' "$1" >"$scratch/docs/security.md"
+}
+
+# shellcheck disable=SC2016  # backticks of Markdown
+test_promises() {
+    "$here/check_promises" "$here/../.." || fail "promises without a test (above)"
+    mkdir -p "$scratch/docs" "$scratch/tests"
+    printf 'TEST_CASE(\n    "it holds, "\n    "always") {\n' >"$scratch/tests/a_test.cpp"
+    table '| it holds | `tests/a_test.cpp`: "it holds, always" |'
+    "$here/check_promises" "$scratch" || fail "a promise with a test is said to have none"
+    table '| it holds | somewhere |'
+    finds 'docs/security.md:3: names no test' "$here/check_promises" "$scratch"
+    table '| it holds | `tests/b_test.cpp` |'
+    finds 'there is no tests/b_test.cpp' "$here/check_promises" "$scratch"
+    table '| it holds | `tests/a_test.cpp`: "it holds" |'
+    finds 'no test of its file is called "it holds"' "$here/check_promises" "$scratch"
+    printf 'Nothing.\n' >"$scratch/docs/security.md"
+    finds 'promises nothing' "$here/check_promises" "$scratch"
 }
 
 test_index() {
@@ -168,6 +190,6 @@ until_true() {
     done
 }
 
-[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|figures|lists|blocks" >&2 && exit 2; }
+[[ $(type -t "test_${1-}") == function ]] || { echo "usage: $0 links|index|figures|lists|promises|blocks" >&2 && exit 2; }
 "test_$1"
 echo "ok $1"
