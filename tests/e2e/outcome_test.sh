@@ -135,7 +135,7 @@ readonly told='task [a-z]*: computed, but not taken: kept at h3 until 20[-0-9: ]
 # The reader has had enough, or the disk.
 output_refused() {
     # shellcheck disable=SC2016  # for that shell
-    spawn "$scratch/head-recv" h3 bash -c 'ask-recv --task head --senders 1 --deadline 2 | head -n 1; exit "${PIPESTATUS[0]}"' </dev/null
+    spawn "$scratch/head-recv" h3 bash -c 'ask-recv --task head --senders 1 --deadline 5 | head -n 1; exit "${PIPESTATUS[0]}"' </dev/null
     receiver=$spawned
     # More than a pipe holds.
     make_input "$scratch/large" --seed 104 --senders 1 --tuples 60000 --keys 40000
