@@ -3,7 +3,7 @@
 // In the switch's place: every DATA packet goes straight back as its own ACK. It does the least that the
 // sender believes: the flow's key is looked up, addresses and ports change places, the header is sealed anew
 // and the rows are cut off. Nothing is verified, deduped or aggregated. Whatever else comes is the switch
-// program's.
+// program's; and a FIN's count is written down as aggregated, or the receiver would miss it.
 #include "bpf/engine/answer.bpf.h"
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/counters.bpf.h"
@@ -15,6 +15,22 @@ struct {
     __type(key, __u32);
     __type(value, __u32);
 } switch_program SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1); /* the switch's */
+    __type(key, __u32);
+    __type(value, struct ask_flow_stats);
+} flow_stats SEC(".maps");
+
+/* Always with the first CPU: a FIN that comes twice says the same. */
+static __always_inline void pretend(const struct ask_frame* frame, __u32 flow) {
+    const struct ask_fin* fin = (const void*)(frame->data + ASK_BODY_OFFSET);
+    struct ask_flow_stats* stats = bpf_map_lookup_percpu_elem(&flow_stats, &flow, 0);
+
+    if (stats && (const void*)(fin + 1) <= (const void*)frame->end)
+        stats->tuples_aggregated = bpf_be64_to_cpu(fin->items);
+}
 
 /* Cut to size by the same kernel function as the switch's ACK. Without a mark, as if the receiver had sent
  * it: that saves writing one. */
@@ -38,10 +54,12 @@ int wire_reflect(struct xdp_md* ctx) {
     struct ask_claim claim = {};
 
     if (parse_udp(ctx, &frame) && frame.hdr && frame.udp->dest == bpf_htons(ASK_UDP_PORT) &&
-        frame.hdr->type == ASK_DATA) {
+        (frame.hdr->type == ASK_DATA || frame.hdr->type == ASK_FIN)) {
         find_flow(frame.hdr, &claim);
-        if (claim.flow)
+        if (claim.flow && frame.hdr->type == ASK_DATA)
             return reflect(ctx, &frame, &claim.flow->key);
+        if (claim.flow)
+            pretend(&frame, claim.flow_index);
     }
     bpf_tail_call(ctx, &switch_program, 0);
     return leave_abort(ASK_CNT_abort_state);
