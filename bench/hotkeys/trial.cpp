@@ -18,12 +18,13 @@
 #include "agent/memfd_table.h"
 #include "lib/client/result_map.h"
 #include "lib/control/member/convert.h"
+#include "lib/control/member/copy_stage.h"
 #include "lib/control/member/mailbox.h"
+#include "lib/control/member/patience.h"
 #include "lib/control/receive/swapper.h"
 #include "lib/engine/packet.h"
 #include "lib/engine/receiver.h"
 #include "lib/net/frame.h"
-#include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/packer.h"
 #include "lib/tuples/table_sink.h"
 
@@ -47,7 +48,6 @@ Geometry geometry_for(const Trial& trial) {
 
 constexpr CheckSecret kSecret{0x1234, 0x5678};
 constexpr Ports kPorts{.source = kChannel.port, .dest = ASK_UDP_PORT};
-constexpr milliseconds kFetchWait{30000};
 constexpr std::uint32_t kPayloadLimit = 1472;
 
 bool swaps(Way way) {
@@ -167,7 +167,6 @@ class Run {
     Result<> send_batch();
     Result<> receive(std::span<const std::byte> frame);
     Result<> collect();
-    Result<> merge(const FetchedCopy& copy);
     Result<> check_answer();
     void note_packets(std::uint64_t packets);
 
@@ -359,18 +358,6 @@ void Run::note_packets(std::uint64_t packets) {
     last_ = now;
 }
 
-Result<> Run::merge(const FetchedCopy& copy) {
-    for (const std::string& chunk : copy.chunks) {
-        EntryReader entries(chunk);
-        while (!entries.done()) {
-            const auto entry = entries.next();
-            ASK_PASS(entry);
-            ASK_PASS(table_->add(entry->key, entry->value));
-        }
-    }
-    return {};
-}
-
 Result<> Run::collect() {
     std::uint64_t epoch = 0;
     if (swapper_) {
@@ -387,7 +374,7 @@ Result<> Run::collect() {
     const auto last = rig_.client()->fetch_copy(
         {.region = region_, .mark = mark_, .epoch = epoch, .close = false, .wait = kFetchWait});
     ASK_PASS(last);
-    ASK_PASS(merge(*last));
+    ASK_PASS(merge_copy(*table_, *last));
     outcome_.fetched += last->count;
     const auto counts = rig_.counts(instance_);
     ASK_PASS(counts);

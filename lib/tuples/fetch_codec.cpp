@@ -104,6 +104,16 @@ Result<EntryReader::Entry> EntryReader::next() {
     return Entry{.key = key, .value = unzigzag(*value)};
 }
 
+Result<> add_entries(ResultTable& table, std::string_view entries) {
+    EntryReader reader(entries);
+    while (!reader.done()) {
+        const auto entry = reader.next();
+        ASK_PASS(entry);
+        ASK_PASS(table.add(entry->key, entry->value));
+    }
+    return {};
+}
+
 CopyWalker::CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout)
     : region_(region), layout_(layout) {}
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/abi/map_types.h"
+#include "lib/tuples/result_table.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
@@ -35,6 +36,9 @@ class EntryReader {
  private:
     std::string_view rest_;
 };
+
+// Takes all of `entries` into `table`. Up to where it fails they are in it.
+Result<> add_entries(ResultTable& table, std::string_view entries);
 
 // Walks one copy of a region (memory as lib/abi/map_types.h lays it out, all register sets)
 // without its blanks; equal keys at one place in several sets are combined by `op`. The copy

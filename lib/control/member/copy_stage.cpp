@@ -45,4 +45,11 @@ Result<FetchedCopy> CopyStage::finish() {
     return std::move(copy_);
 }
 
+Result<> merge_copy(ResultTable& table, const FetchedCopy& copy) {
+    for (const std::string& chunk : copy.chunks) {
+        ASK_PASS(add_entries(table, chunk));
+    }
+    return {};
+}
+
 }  // namespace ask

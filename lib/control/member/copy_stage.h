@@ -9,6 +9,7 @@
 
 #include "lib/base/result.h"
 #include "lib/control/member/switch_port.h"
+#include "lib/tuples/result_table.h"
 #include "proto/switch.pb.h"
 
 namespace ask {
@@ -31,5 +32,9 @@ class CopyStage {
     v1::FetchChunk last_;
     std::size_t staged_ = 0;  // bytes
 };
+
+// Takes the whole of a copy into a table. Its entries are read a second time, so that none is in it of a copy
+// that is not all there.
+Result<> merge_copy(ResultTable& table, const FetchedCopy& copy);
 
 }  // namespace ask

@@ -24,6 +24,9 @@ inline constexpr milliseconds kSessionTick{500};
     return error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline;
 }
 
+// How long a copy of a task may take to come, or to be asked for again.
+inline constexpr milliseconds kFetchWait{30000};
+
 // "30 s".
 [[nodiscard]] inline std::string seconds_text(milliseconds time) {
     return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";

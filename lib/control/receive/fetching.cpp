@@ -8,14 +8,13 @@
 #include <vector>
 
 #include "lib/control/member/convert.h"
+#include "lib/control/member/copy_stage.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/receiving.h"
-#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {
 
-constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kFinalStatsWait{2000};
 
 }  // namespace
@@ -171,18 +170,7 @@ Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) 
     if (!copy) {
         return std::move(copy).error();
     }
-    for (const std::string& chunk : copy->chunks) {
-        EntryReader entries(chunk);
-        while (!entries.done()) {
-            auto entry = entries.next();
-            if (!entry) {
-                return std::move(entry).error();
-            }
-            if (auto added = table.add(entry->key, entry->value); !added) {
-                return std::move(added).error().with_context("task " + task_->id);
-            }
-        }
-    }
+    ASK_TRY(merge_copy(table, *copy), "task " + task_->id);
     fetched_ += copy->count;
     note_switch_counts(*copy);
     return {};

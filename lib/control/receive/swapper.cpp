@@ -6,13 +6,12 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/control/member/copy_stage.h"
 #include "lib/control/member/patience.h"
-#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {
 
-constexpr milliseconds kFetchWait{30000};
 constexpr milliseconds kConfirmWait{10000};
 constexpr milliseconds kRetryAfter{100};
 
@@ -163,14 +162,7 @@ Result<> Swapper::pause_before_retry(const char* what) {
 }
 
 Result<> Swapper::merge(const FetchedCopy& copy) {
-    for (const std::string& chunk : copy.chunks) {
-        EntryReader entries(chunk);
-        while (!entries.done()) {
-            const auto entry = entries.next();
-            ASK_PASS(entry);
-            ASK_PASS(table_.add(entry->key, entry->value));
-        }
-    }
+    ASK_PASS(merge_copy(table_, copy));
     fetched_ += copy.count;
     return {};
 }

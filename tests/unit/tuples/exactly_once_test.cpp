@@ -244,13 +244,7 @@ class Run {
     }
 
     void merge_fetched(ResultTable& table, std::uint64_t instance) {
-        const std::string entries = switch_.fetch(instance);
-        EntryReader reader(entries);
-        while (!reader.done()) {
-            const auto entry = reader.next();
-            REQUIRE(entry.ok());
-            REQUIRE(table.add(entry->key, entry->value).ok());
-        }
+        REQUIRE(add_entries(table, switch_.fetch(instance)).ok());
     }
 
     Answer answer_of(ResultTable& table) {
