@@ -409,8 +409,9 @@ std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<con
 
 // Under the lock. Afterwards nothing leads to the task; the reclaimer does the rest, or a successor.
 Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
-    ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
+    // First, or a successor could find the task without some of its flows, and with what they have counted.
     ASK_TRY(store_.unpin(task.pins, TaskPin::kMeta), "task " + task.id);
+    ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
     retire_task(instance, task);
     return {};
 }
