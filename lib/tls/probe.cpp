@@ -32,6 +32,12 @@ constexpr std::array<unsigned char, 33> kHello = {
     'P',  'R', 'I', ' ',  '*',  ' ',  'H',  'T', 'T', 'P', '/', '2', '.', '0', '\r', '\n', '\r',
     '\n', 'S', 'M', '\r', '\n', '\r', '\n', 0,   0,   0,   4,   0,   0,   0,   0,    0};
 
+// Whether the connection has ended, by the code that SSL_get_error() gave for it.
+bool is_end(int code) {
+    return ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING ||
+           (code == SSL_ERROR_SYSCALL && ERR_peek_last_error() == 0);
+}
+
 Error silent(const std::string& address) {
     return {Errc::kDeadline, address + " takes a connection and says nothing"};
 }
@@ -73,12 +79,14 @@ class NoBrokenPipe {
 
 class Dialogue {
  public:
-    explicit Dialogue(const Probe& probe) : probe_(probe), end_(Clock::now() + probe.wait) {}
+    Dialogue(const Probe& probe, Clock::time_point end) : probe_(probe), end_(end) {}
 
     Result<> run() {
         ASK_PASS(connect());
         return probe_.identity == nullptr ? plain() : encrypted();
     }
+    // Whether the other side ended it where it may have something against us, and did not say what.
+    [[nodiscard]] bool ended_in_silence() const { return ended_in_silence_; }
 
  private:
     Result<> connect();
@@ -88,7 +96,7 @@ class Dialogue {
     Result<> shake_hands();
     Result<> hear();
     Error explain_handshake(int code) const;
-    Error explain_end(int code) const;
+    Error explain_end(int code);
     // False: no time is left.
     bool await(int fd, short events) const;
     bool await_session(int code) const {
@@ -101,6 +109,7 @@ class Dialogue {
     UniqueFd fd_;
     Context context_;
     Session session_;
+    bool ended_in_silence_ = false;
 };
 
 bool Dialogue::await(int fd, short events) const {
@@ -162,6 +171,7 @@ Result<> Dialogue::plain() {
     if (size > static_cast<ssize_t>(kTypeAt) && room[0] == 0 && room[kTypeAt] == 4) {
         return {};
     }
+    ended_in_silence_ = size <= 0;
     return Error(Errc::kDenied,
                  probe_.address +
                      " does not speak plain text: take `plain_text` out of the configuration here, or "
@@ -213,8 +223,11 @@ Error Dialogue::explain_handshake(int code) const {
         X509* const shown = SSL_get0_peer_certificate(session_.get());
         return {Errc::kDenied, "the certificate of " + there + " " + explain_chain(verdict, shown)};
     }
-    const unsigned long error = ERR_peek_last_error();
-    const int reason = ERR_GET_REASON(error);
+    if (is_end(code)) {
+        ERR_clear_error();
+        return {Errc::kUnavailable, there + " ends the connection instead of speaking TLS"};
+    }
+    const int reason = ERR_GET_REASON(ERR_peek_last_error());
     if (code == SSL_ERROR_SSL && (reason == SSL_R_WRONG_VERSION_NUMBER ||
                                   reason == SSL_R_PACKET_LENGTH_TOO_LONG || reason == SSL_R_HTTP_REQUEST)) {
         last_complaint();
@@ -246,9 +259,6 @@ Error Dialogue::explain_handshake(int code) const {
         default:
             break;
     }
-    if (error == 0) {
-        return {Errc::kUnavailable, there + " ends the connection instead of speaking TLS"};
-    }
     return {Errc::kDenied, there + " cannot be spoken to by TLS: " + last_complaint()};
 }
 
@@ -269,12 +279,11 @@ Result<> Dialogue::shake_hands() {
 }
 
 // Some servers, gRPC's among them, say nothing when a certificate that comes last in the handshake is none.
-Error Dialogue::explain_end(int code) const {
-    const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING ||
-                       (code == SSL_ERROR_SYSCALL && ERR_peek_last_error() == 0);
-    if (!ended) {
+Error Dialogue::explain_end(int code) {
+    if (!is_end(code)) {
         return explain_handshake(code);
     }
+    ended_in_silence_ = true;
     ERR_clear_error();
     return {Errc::kDenied,
             probe_.address +
@@ -313,7 +322,14 @@ Result<> Dialogue::encrypted() {
 
 Result<> probe_rpc_port(const Probe& probe) {
     const NoBrokenPipe quiet;
-    return Dialogue(probe).run();
+    const auto end = Clock::now() + probe.wait;
+    Dialogue first(probe, end);
+    const auto answered = first.run();
+    if (!first.ended_in_silence()) {
+        return answered;
+    }
+    // So does one that dies, and it has nothing against us: but it takes no other connection.
+    return Dialogue(probe, end).run();
 }
 
 }  // namespace ask
