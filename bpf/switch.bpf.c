@@ -14,6 +14,7 @@
 #include "bpf/engine/maps.bpf.h"
 #include "bpf/engine/packet.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "bpf/engine/rate.bpf.h"
 #include "bpf/engine/service.bpf.h"
 
 /* Whether the keyed check fits ports, header and all that follows it. */
@@ -50,6 +51,8 @@ static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame
 	reason = service_check_body(service, claim->task, packet);
 	if (reason)
 		return leave_drop(reason);
+	if (claim->task->bucket && !is_within_rate(claim->task->bucket))
+		return leave_drop(ASK_CNT_drop_rate);
 
 	verdict = ask_dedupe_packet(claim->flow->channel, bpf_be64_to_cpu(hdr->seq));
 	if (verdict < 0)

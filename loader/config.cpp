@@ -14,6 +14,9 @@
 namespace ask {
 namespace {
 
+// What a bucket's cost, in whole nanoseconds, is exact enough for.
+constexpr std::uint32_t kMostPacketsASecond = 10'000'000;
+
 // One component of a path under bpffs, which takes no dots.
 Result<> check_pin_name(std::string_view text) {
     return is_pin_name(text) ? Result<>() : Error(Errc::kUsage, "must be 1 to 63 of A-Z a-z 0-9 _ -");
@@ -74,6 +77,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "Flows of its tasks; 0: seven eighths of max_flows");
     table.integer("quota_sram_kib", &config->quota_sram_kib, 0, 1 << 24,
                   "SRAM of all these, KiB; 0: seven eighths of sram_kib");
+    table.integer("quota_packets", &config->quota_packets, 0, kMostPacketsASecond,
+                  "Packets of its tasks a second; 0: no limit");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");
     declare_security(table, &config->security);
     table.command("unload", &config->unload, "Detach the program, remove everything pinned, and exit");

@@ -36,6 +36,7 @@ struct SwitchConfig {
     std::uint32_t quota_tasks = 0;
     std::uint32_t quota_channels = 0;
     std::uint32_t quota_flows = 0;
+    std::uint32_t quota_packets = 0;
     std::uint32_t quota_sram_kib = 0;
     std::string log_level = "info";
     bool unload = false;

@@ -90,7 +90,8 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
         {"channel_ids", meta.max_channels}, {"channels", meta.max_channels}, {"dedupe", meta.max_channels},
         {"pkt_state", meta.max_channels},   {"flow_ids", meta.max_flows},    {"flows", meta.max_flows},
         {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},       {"regions", meta.max_tasks},
-        {"heats", meta.max_tasks},          {"carried", meta.max_flows},     {"presence", meta.possible_cpus},
+        {"buckets", meta.max_tasks + 1},    {"heats", meta.max_tasks},       {"carried", meta.max_flows},
+        {"presence", meta.possible_cpus},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -266,6 +267,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "flows", maps.flows));
     ASK_PASS(open_map(pins, "flow_stats", maps.flow_stats));
     ASK_PASS(open_map(pins, "tasks", maps.tasks));
+    ASK_PASS(open_map(pins, "buckets", maps.buckets));
     ASK_PASS(open_map(pins, "heats", maps.heats));
     ASK_PASS(open_map(pins, "carried", maps.carried));
     ASK_PASS(open_map(pins, "data_programs", maps.data_programs));

@@ -30,6 +30,7 @@ struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_flow> flows;
     bpf::PerCpuArray<ask_flow_stats> flow_stats;
     bpf::Map<std::uint32_t, ask_task> tasks;
+    bpf::Map<std::uint32_t, ask_bucket> buckets;
     bpf::Map<std::uint32_t, ask_presence> presence;
     // Maps of maps: written as descriptors, read as map ids.
     bpf::Map<std::uint32_t, std::uint32_t> regions;  // of any size

@@ -151,6 +151,7 @@ class KernelStore final : public SwitchStore {
     const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const override { return flow_ids_; }
     const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
+    const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
     const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
 
@@ -162,6 +163,10 @@ class KernelStore final : public SwitchStore {
     }
     void store_copy(std::uint32_t task, std::uint32_t copy) const override {
         std::atomic_ref(task_table_.span()[task].copy).store(copy, std::memory_order_seq_cst);
+    }
+
+    void store_bucket(std::uint32_t task, std::uint32_t bucket) const override {
+        std::atomic_ref(task_table_.span()[task].bucket).store(bucket, std::memory_order_relaxed);
     }
 
     std::uint8_t take_program(std::uint32_t words) override { return programs_->take(words); }
@@ -258,7 +263,7 @@ class KernelStore final : public SwitchStore {
     mutable std::mutex names_;  // of tasks: their directories come and go with them
     const std::unique_ptr<SizedPrograms> programs_;
     const bpf::RcuBarrier barrier_;
-    const TaskTable task_table_;  // map `tasks`: swap and copy change here
+    const TaskTable task_table_;  // map `tasks`: swap, copy and bucket change here
     const Presence presence_;
 
     const KernelTable<ask_channel_id, std::uint32_t> channel_ids_{plane_.maps().channel_ids};
@@ -268,6 +273,7 @@ class KernelStore final : public SwitchStore {
     const KernelTable<ask_flow_id, std::uint32_t> flow_ids_{plane_.maps().flow_ids};
     const KernelTable<std::uint32_t, ask_flow> flows_{plane_.maps().flows};
     const KernelTable<std::uint32_t, ask_task> tasks_{plane_.maps().tasks};
+    const KernelTable<std::uint32_t, ask_bucket> buckets_{plane_.maps().buckets};
     const KernelPerCpu<ask_flow_stats> flow_stats_{plane_.maps().flow_stats};
     const KernelPerCpu<std::uint64_t> counters_{plane_.maps().counters};
     std::deque<RegionPlaces> regions_;

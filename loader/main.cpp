@@ -117,6 +117,7 @@ ControllerLimits limits_of(const SwitchConfig& config) {
                       .channels = config.quota_channels,
                       .flows = config.quota_flows,
                       .sram_bytes = std::uint64_t{config.quota_sram_kib} * 1024},
+            .packet_rate = config.quota_packets,
             .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()};
 }
 
@@ -127,7 +128,7 @@ void reload(Setup& setup, Controller& controller) {
     const auto read = read_config(setup.argc, setup.argv, &fresh, &now);
     if (!take_reload(read, now,
                      {"log_level", "lease_seconds", "allow_over_budget", "aggregators", "quota_tasks",
-                      "quota_channels", "quota_flows", "quota_sram_kib"},
+                      "quota_channels", "quota_flows", "quota_sram_kib", "quota_packets"},
                      &setup.snapshot)) {
         return;
     }

@@ -83,6 +83,14 @@ struct {
 	__type(value, struct ask_task);
 } tasks SEC(".maps");
 
+/* By number, from 1: as many as there may be tasks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_TASKS + 1);
+	__type(key, __u32);
+	__type(value, struct ask_bucket);
+} buckets SEC(".maps");
+
 /* Memory-mapped: who flips a copy index sees here when the old copy is still. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -123,10 +123,24 @@ struct ask_task {
 	__u8 program;	 /* which of its service's in `data_programs` takes its packets */
 	__u8 service;	 /* ASK_SERVICE_* */
 	__be32 receiver; /* where its packets go to, and its ACKs come from */
-	__u32 pad;
+	__u32 bucket;	 /* which of `buckets` its packets are taken from; 0: of none */
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_task) == 48, "ask_task has no holes");
+
+/*
+ * Map `buckets`: how many packets the tasks of one tenant may bring, by a clock of nanoseconds: each
+ * puts `due` off by `cost`, and one that would have it more than `burst` ahead of now is too many.
+ * Whose a bucket is the controller knows. A cache line of its own.
+ */
+struct ask_bucket {
+	__u64 due;
+	__u64 cost;
+	__u64 burst;
+	__u64 pad[5];
+} __attribute__((aligned(64)));
+
+ASK_STATIC_ASSERT(sizeof(struct ask_bucket) == 64, "an ask_bucket is a cache line");
 
 enum ask_swap_phase {
 	ASK_SWAP_BLANK = 0,	/* the inactive copy is blank; rest state */

@@ -77,6 +77,7 @@ static struct map maps[] = {
     ARRAY_MAP(flow_stats, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(tasks, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(presence, ASK_DEFAULT_CPUS),
+    ARRAY_MAP(buckets, NATIVE_TABLE_ENTRIES),
 };
 #define MAPS (sizeof(maps) / sizeof(maps[0]))
 
@@ -189,6 +190,10 @@ long native_adjust_tail(struct xdp_md* ctx, int delta) {
 
 __u32 native_cpu(void) {
     return config.cpu;
+}
+
+__u64 native_now(void) {
+    return 0;
 }
 
 __u64 native_cas(__u64* at, __u64 old, __u64 val) {

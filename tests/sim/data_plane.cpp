@@ -57,6 +57,10 @@ extern "C" void sim_suspend(sim_cpu* cpu, const char* what) {
     running.fiber->suspend();
 }
 
+extern "C" __u64 sim_clock() {
+    return static_cast<__u64>(ask::sim::running.world->clock.now());
+}
+
 extern "C" int sim_route(const sim_plane* plane, __u32 daddr_be, sim_hop* hop) {
     using namespace ask::sim;
     const auto& [network, number] = routers().at(plane);
@@ -103,6 +107,7 @@ void DataPlane::load() {
     flows_.assign(flows, {});
     flow_stats_.assign(std::size_t{flows} * world_.plan.cpus, {});
     tasks_.assign(kTasks, {});
+    buckets_.assign(kTasks + 1, {});
     presence_.assign(world_.plan.cpus, {});
     counters_.assign(std::size_t{ASK_CNT_COUNT} * world_.plan.cpus, 0);
     regions_.assign(kTasks, {});
@@ -129,6 +134,7 @@ void DataPlane::load() {
               .flows = flows_.data(),
               .flow_stats = flow_stats_.data(),
               .tasks = tasks_.data(),
+              .buckets = buckets_.data(),
               .presence = presence_.data(),
               .counters = counters_.data(),
               .regions = regions_.data(),

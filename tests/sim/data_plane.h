@@ -92,6 +92,7 @@ class DataPlane final : public Handler {
     std::vector<ask_pkt_state> pkt_state_;
     std::vector<ask_flow> flows_;
     std::vector<ask_flow_stats> flow_stats_;
+    std::vector<ask_bucket> buckets_;
     std::vector<ask_task> tasks_;
     std::vector<ask_presence> presence_;
     std::vector<__u64> counters_;

@@ -93,6 +93,10 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
         pause_before("tasks");
         return entry_of(plane->tasks, sizeof(*plane->tasks), index, plane->max_tasks);
     }
+    if (map == &buckets) {
+        pause_before("buckets");
+        return entry_of(plane->buckets, sizeof(*plane->buckets), index, plane->max_tasks + 1);
+    }
     if (map == &presence) {
         pause_before("presence");
         return entry_of(plane->presence, sizeof(*plane->presence), index, plane->cpus);
@@ -137,6 +141,10 @@ long native_redirect_map(__u32 ifindex, __u64 flags) {
 long native_adjust_tail(struct xdp_md* ctx, int delta) {
     ctx->data_end = (__u64)((__s64)ctx->data_end + delta);
     return 0;
+}
+
+__u64 native_now(void) {
+    return sim_clock();
 }
 
 __u32 native_cpu(void) {

@@ -52,6 +52,7 @@ struct sim_plane {
     struct ask_flow* flows;
     struct ask_flow_stats* flow_stats; /* [cpu][flow] */
     struct ask_task* tasks;
+    struct ask_bucket* buckets; /* max_tasks + 1 */
     struct ask_presence* presence;
     __u64* counters; /* [cpu][ASK_CNT_COUNT] */
     struct sim_inner* regions;
@@ -76,6 +77,8 @@ struct sim_hop {
 
 /* Provided by the simulator. Suspends the run before an access named `what`; returns once it goes on. */
 void sim_suspend(struct sim_cpu* cpu, const char* what);
+/* Nanoseconds. */
+__u64 sim_clock(void);
 /* What bpf_fib_lookup says: 0 when there is no route. */
 int sim_route(const struct sim_plane* plane, __u32 daddr_be, struct sim_hop* hop);
 

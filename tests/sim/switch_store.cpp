@@ -258,6 +258,7 @@ class SimStore final : public SwitchStore {
     const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const override { return flow_ids_; }
     const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
+    const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
     const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
 
@@ -273,6 +274,12 @@ class SimStore final : public SwitchStore {
     void store_copy(std::uint32_t task, std::uint32_t copy) const override {
         if (steps_.step("flips the copy index")) {
             maps_.tasks[task].copy = copy;
+        }
+    }
+
+    void store_bucket(std::uint32_t task, std::uint32_t bucket) const override {
+        if (steps_.step("gives a task its bucket")) {
+            maps_.tasks[task].bucket = bucket;
         }
     }
 
@@ -414,6 +421,7 @@ class SimStore final : public SwitchStore {
     const IdTable<ask_flow_id> flow_ids_{steps_, "joins a flow", "erases a flow", maps_.flow_ids};
     const ArrayTable<ask_flow> flows_{steps_, "writes a flow", maps_.flows, maps_.max_flows};
     const ArrayTable<ask_task> tasks_{steps_, "writes a task", maps_.tasks, maps_.max_tasks};
+    const ArrayTable<ask_bucket> buckets_{steps_, "fills a bucket", maps_.buckets, maps_.max_tasks + 1};
     const FlowStats flow_stats_{steps_, maps_};
     const Counters counters_{maps_};
     const Places regions_{steps_, "puts in or takes out a region", plane_, maps_.regions, plane_.regions};

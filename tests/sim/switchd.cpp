@@ -65,6 +65,7 @@ void SwitchDaemon::life() {
         *store_, {.sram_bytes = 0,
                   .allow_over_budget = true,
                   .lease = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(kLease)),
+                  .packet_rate = world_.plan.packet_rate,
                   .rcu_only = world_.plan.rcu_only != 0});
     if (!controller.ok()) {
         world_.fail(Promise::kLeft, "switch " + std::to_string(number_) +

@@ -32,7 +32,8 @@ Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
       quotas_(limits.quota, {.tasks = store.meta().max_tasks,
                              .channels = store.meta().max_channels,
                              .flows = store.meta().max_flows,
-                             .sram_bytes = limits.sram_bytes}) {}
+                             .sram_bytes = limits.sram_bytes}),
+      buckets_(store.meta().max_tasks) {}
 
 Result<std::unique_ptr<Controller>> Controller::create(SwitchStore& store, const ControllerLimits& limits) {
     std::unique_ptr<Controller> controller(new Controller(store, limits));

@@ -38,7 +38,8 @@ struct ControllerLimits {
     bool allow_over_budget = false;
     std::uint32_t aggregators = 32768;  // of an AA, at most, where a task does not say
     std::chrono::seconds lease{30};
-    SwitchUse quota{};      // of one tenant, or host without one
+    SwitchUse quota{};              // of one tenant, or host without one
+    std::uint64_t packet_rate = 0;  // of its tasks together, a second; 0: no limit
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
 
@@ -215,9 +216,10 @@ class Controller {
         std::string receiver;
         Owner owner;
         std::uint32_t index = 0;
-        std::uint64_t nonce = 0;  // of its region
-        ask_task entry{};         // as it stands in the map, but for swap and copy
-        std::uint64_t sram = 0;   // bytes taken from the budget
+        std::uint64_t nonce = 0;   // of its region
+        ask_task entry{};          // as it stands in the map, but for swap and copy
+        std::uint64_t sram = 0;    // bytes taken from the budget
+        std::uint32_t bucket = 0;  // its holder's, whether packets are counted or not
         OwnMapPtr region;
         OwnMapPtr heats;                         // if it replaces
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
@@ -294,7 +296,10 @@ class Controller {
     static std::uint64_t sram_of_flow(const ask_task& entry);
     static TaskGrant grant_of(const Task& task);
     void set_sram(Task& task, std::uint64_t bytes);
+    void take_task(Task& task);
     void drop_task(std::uint64_t instance);
+    void limit_rate(Task& task) const;
+    Result<> limit_rates();
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
 
@@ -349,6 +354,7 @@ class Controller {
     IndexPool task_pool_;
     SramBudget sram_;
     Quotas quotas_;
+    Buckets buckets_;
     std::map<ChannelId, Channel> channels_;
     std::map<FlowKey, Flow> flows_;
     LeaseClock lease_clock_;

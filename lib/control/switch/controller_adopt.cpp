@@ -25,6 +25,7 @@ std::string text_of(const char (&field)[N]) {
 Result<> Controller::rebuild() {
     const Guard lock(mutex_);
     ASK_TRY(adopt_tasks(), "tasks");
+    ASK_TRY(limit_rates(), "buckets");
     ASK_TRY(adopt_channels(), "channels");
     ASK_TRY(adopt_flows(), "flows");
     adopt_flips();
@@ -99,7 +100,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
-    quotas_.take(task.owner, {.tasks = 1});
+    take_task(task);
     set_sram(task, sram_of(task.entry));
     task.expires = lease_now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);

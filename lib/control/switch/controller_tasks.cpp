@@ -255,7 +255,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     task.receiver = request.receiver;
     task.nonce = random_u64();
     task.owner = *std::move(owner);
-    quotas_.take(task.owner, {.tasks = 1});
+    take_task(task);
     const auto undo = [&](Error error) {
         drop_task(request.instance);
         settled_.notify_all();
@@ -297,6 +297,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     set_sram(task, sram_of(task.entry));
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
+    limit_rate(task);
     settled_.notify_all();
     if (request.copies != 0 && task.entry.copies == 0) {
         ++tasks_without_region_;
@@ -321,11 +322,42 @@ void Controller::set_sram(Task& task, std::uint64_t bytes) {
     quotas_.take(task.owner, {.sram_bytes = bytes});
 }
 
+void Controller::take_task(Task& task) {
+    quotas_.take(task.owner, {.tasks = 1});
+    task.bucket = buckets_.take(holder_of(task.owner));
+}
+
 void Controller::drop_task(std::uint64_t instance) {
     Task& task = tasks_.at(instance);
     set_sram(task, 0);
     quotas_.give_back(task.owner, {.tasks = 1});
+    buckets_.give_back(task.bucket);
     tasks_.erase(instance);
+}
+
+// Packets may be on their way through: each is taken from the one bucket or the other.
+void Controller::limit_rate(Task& task) const {
+    const std::uint32_t bucket = limits_.packet_rate == 0 ? 0 : task.bucket;
+    if (task.entry.bucket != bucket) {
+        store_.store_bucket(task.index, bucket);
+        task.entry.bucket = bucket;
+    }
+}
+
+// Buckets are all alike, so it does not matter whose they were under other limits, or at a predecessor.
+Result<> Controller::limit_rates() {
+    if (limits_.packet_rate != 0) {
+        const ask_bucket bucket = Buckets::bucket_of(limits_.packet_rate);
+        for (std::uint32_t number = 1; number <= buckets_.count(); ++number) {
+            ASK_PASS(store_.buckets().set(number, bucket));
+        }
+    }
+    for (auto& [instance, task] : tasks_) {
+        if (task.state == Task::State::kOpen) {
+            limit_rate(task);
+        }
+    }
+    return {};
 }
 
 // The region's map, pinned. Without memory for it the task goes without.
@@ -460,6 +492,11 @@ void Controller::change_limits(const ControllerLimits& limits) {
     limits_.lease = limits.lease;
     limits_.quota = limits.quota;
     quotas_.set_limits(limits.quota);
+    const bool same_rate = limits_.packet_rate == limits.packet_rate;
+    limits_.packet_rate = limits.packet_rate;
+    if (const auto set = same_rate ? Result<>() : limit_rates(); !set.ok()) {
+        spdlog::error("quota_packets: {}", set.error().text());
+    }
 }
 
 void Controller::expire_leases() {

@@ -8,16 +8,38 @@
 namespace ask {
 namespace {
 
-std::string holder_of(const Owner& owner) {
-    return owner.tenant.empty() ? "host " + format_ipv4(owner.host) : "tenant " + owner.tenant;
-}
-
 std::uint64_t limit_or_part(std::uint64_t limit, std::uint64_t all) {
     constexpr std::uint64_t kParts = 8;
     return limit == 0 ? all - all / kParts : limit;
 }
 
 }  // namespace
+
+std::string holder_of(const Owner& owner) {
+    return owner.tenant.empty() ? "host " + format_ipv4(owner.host) : "tenant " + owner.tenant;
+}
+
+ask_bucket Buckets::bucket_of(std::uint64_t packets_a_second) {
+    constexpr std::uint64_t kNsOfASecond = 1'000'000'000;
+    return {.due = 0, .cost = kNsOfASecond / packets_a_second, .burst = kBurst, .pad = {}};
+}
+
+std::uint32_t Buckets::take(const std::string& holder) {
+    auto at = std::ranges::find(holders_, holder, &Holder::name);
+    if (at == holders_.end()) {
+        at = std::ranges::find(holders_, std::string(), &Holder::name);
+    }
+    if (at == holders_.end()) {
+        at = std::ranges::find(holders_, 0U, &Holder::tasks);
+    }
+    at->name = holder;
+    ++at->tasks;
+    return static_cast<std::uint32_t>(at - holders_.begin()) + 1;
+}
+
+void Buckets::give_back(std::uint32_t bucket) {
+    --holders_[bucket - 1].tasks;
+}
 
 void Quotas::set_limits(const SwitchUse& limits) {
     limits_ = {.tasks = limit_or_part(limits.tasks, all_.tasks),

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "lib/abi/map_types.h"
 #include "lib/base/result.h"
 #include "lib/rpc/owner.h"
 
@@ -19,6 +21,32 @@ struct SwitchUse {
     std::uint64_t channels = 0;
     std::uint64_t flows = 0;
     std::uint64_t sram_bytes = 0;  // of a pipeline
+};
+
+// Whose quota something is of, in words.
+[[nodiscard]] std::string holder_of(const Owner& owner);
+
+// Buckets of packets, from 1: one for whoever has tasks. There are as many as there may be tasks.
+class Buckets {
+ public:
+    // Nanoseconds, of a holder's packets together: two ticks of the slowest kernel's clock, and some.
+    static constexpr std::uint64_t kBurst = 50'000'000;
+    // As it is written: one of so many packets a second.
+    [[nodiscard]] static ask_bucket bucket_of(std::uint64_t packets_a_second);
+
+    explicit Buckets(std::uint32_t count) : holders_(count) {}
+    // One task more of this holder; its bucket, which it has had before if it can be: nobody gets a full one
+    // by closing his tasks.
+    [[nodiscard]] std::uint32_t take(const std::string& holder);
+    void give_back(std::uint32_t bucket);
+    [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(holders_.size()); }
+
+ private:
+    struct Holder {
+        std::string name;  // empty: none yet
+        std::uint32_t tasks = 0;
+    };
+    std::vector<Holder> holders_;  // of bucket i + 1
 };
 
 // Counts what is in use.

@@ -127,14 +127,17 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_flow>& flows() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_task>& tasks() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_bucket>& buckets() const = 0;
     [[nodiscard]] virtual const PerCpuTable<ask_flow_stats>& flow_stats() const = 0;
     [[nodiscard]] virtual const PerCpuTable<std::uint64_t>& counters() const = 0;
 
-    // The two words of a task's entry that change while it is open.
+    // The three words of a task's entry that change while it is open.
     [[nodiscard]] virtual std::uint64_t load_swap(std::uint32_t task) const = 0;
     virtual void store_swap(std::uint32_t task, std::uint64_t word) const = 0;
     // Programs that read the index from now on write to this copy.
     virtual void store_copy(std::uint32_t task, std::uint32_t copy) const = 0;
+    // Packets of the task are taken from this bucket from now on; 0: from none.
+    virtual void store_bucket(std::uint32_t task, std::uint32_t bucket) const = 0;
 
     // The program for regions of so many words, with one user more; 0: that for any size.
     virtual std::uint8_t take_program(std::uint32_t words) = 0;

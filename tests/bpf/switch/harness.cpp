@@ -70,7 +70,7 @@ Ports make_network() {
 
 // Refused before the dedupe, or not this switch's business.
 bool leaves_state_alone(std::uint32_t counter) {
-    return counter <= ASK_CNT_transit_ack || counter == ASK_CNT_drop_stale ||
+    return counter <= ASK_CNT_transit_ack || counter == ASK_CNT_drop_stale || counter == ASK_CNT_drop_rate ||
            (counter >= ASK_CNT_bad_version && counter <= ASK_CNT_bad_check);
 }
 
@@ -313,6 +313,7 @@ void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
     value.program = static_cast<__u8>(spec.sized ? index + 1 : 0);
     value.service = spec.service;
     value.receiver = swap_be(spec.receiver);
+    value.bucket = spec.bucket;
     set_entry(map("tasks"), index, value);
 }
 

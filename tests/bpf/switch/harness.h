@@ -83,6 +83,7 @@ struct TaskSpec {
     bool sized = false;  // its DATA is for a program loaded for its region's size
     std::uint8_t service = ASK_SERVICE_TUPLES;
     std::uint32_t receiver = kReceiver;
+    std::uint32_t bucket = 0;
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };

@@ -135,3 +135,23 @@ TEST_CASE("a successor counts what it adopts towards the quotas") {
     must(second.close_task(1));
     must(second.open_task(small_task(3)));
 }
+
+TEST_CASE("packets past a tenant's rate are dropped and counted, until a successor has another limit") {
+    {
+        Daemon daemon("--quota-packets 1");
+        ask::test::open_and_join(daemon, task_request("words", kInstance));
+        // The second comes long before a second is over, or is the first of the next one.
+        std::uint64_t seq = 0;
+        std::uint32_t verdict = XDP_TX;
+        while (verdict == XDP_TX && seq < 50) {
+            verdict = ask::test::send_one(++seq, "k", 1);
+        }
+        CHECK(verdict == XDP_DROP);
+        CHECK(ask::test::counter(daemon.status(), "drop_rate") == 1);
+        daemon.end(SIGKILL);
+        Daemon next("");
+        CHECK(ask::test::send_one(seq, "k", 1) == XDP_TX);
+        CHECK(ask::test::counter(next.status(), "drop_rate") == 1);
+        CHECK(ask::test::fetched(next) == ask::test::Entries{{"k", static_cast<std::int32_t>(seq)}});
+    }
+}

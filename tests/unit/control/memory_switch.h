@@ -141,6 +141,7 @@ class MemorySwitch final : public SwitchStore {
     }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
     [[nodiscard]] const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     [[nodiscard]] const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
     [[nodiscard]] std::uint64_t load_swap(std::uint32_t task) const override {
@@ -151,6 +152,9 @@ class MemorySwitch final : public SwitchStore {
     }
     void store_copy(std::uint32_t task, std::uint32_t copy) const override {
         change(task, [copy](ask_task& entry) { entry.copy = copy; });
+    }
+    void store_bucket(std::uint32_t task, std::uint32_t bucket) const override {
+        change(task, [bucket](ask_task& entry) { entry.bucket = bucket; });
     }
     std::uint8_t take_program(std::uint32_t /*words*/) override { return 0; }
     bool adopt_program(std::uint8_t /*number*/) override { return true; }
@@ -268,6 +272,7 @@ class MemorySwitch final : public SwitchStore {
     const MemoryTable<ask_flow_id, std::uint32_t> flow_ids_{};
     const MemoryTable<std::uint32_t, ask_flow> flows_{};
     const MemoryTable<std::uint32_t, ask_task> tasks_{};
+    const MemoryTable<std::uint32_t, ask_bucket> buckets_{};
     const MemoryCounts<ask_flow_stats> flow_stats_{};
     const MemoryCounts<std::uint64_t> counters_{};
     const MemoryPlaces regions_{};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Callers with certificates at a switch: tenants, their ids, what they see and hold, and operators.
+#include <endian.h>
+
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -39,6 +41,16 @@ struct Switch {
         auto made = Controller::create(store, limits);
         REQUIRE_MESSAGE(made.ok(), made.error().text());
         controller = std::move(*made);
+    }
+    [[nodiscard]] ask_task entry_of(std::uint64_t instance) const {
+        for (std::uint32_t index = 0; index < store.meta().max_tasks; ++index) {
+            const auto entry = store.tasks().find(index);
+            if (entry.ok() && entry->has_value() && (*entry)->instance == htobe64(instance)) {
+                return **entry;
+            }
+        }
+        FAIL("no such task");
+        return {};
     }
     Result<TaskGrant> open(const Caller& caller, const std::string& id, std::uint64_t instance,
                            const std::string& receiver, std::uint32_t address) const {
@@ -124,4 +136,56 @@ TEST_CASE("a tenant's hosts share its quota, and others have theirs") {
     // After a restart and all.
     on.start({.sram_bytes = 1U << 20U, .quota = {.tasks = 2}});
     CHECK(on.open(second, "three", 3, "198.18.2.2:4791", kHostB).error().code() == Errc::kLimit);
+}
+
+TEST_CASE("a tenant's tasks share one bucket of packets, and others have their own") {
+    Switch on;
+    on.start({.sram_bytes = 1U << 20U, .packet_rate = 20'000});
+    REQUIRE(on.open(kSearch, "a", 1, "198.18.1.2:4791", kHostA).ok());
+    REQUIRE(on.open(kSearch, "b", 2, "198.18.1.2:4791", kHostA).ok());
+    REQUIRE(on.open(kAds, "a", 3, "198.18.2.2:4791", kHostB).ok());
+    const auto bucket = [&](std::uint64_t instance) { return on.entry_of(instance).bucket; };
+    CHECK(bucket(1) != 0);
+    CHECK(bucket(1) == bucket(2));
+    CHECK(bucket(3) != 0);
+    CHECK(bucket(3) != bucket(1));
+    const auto filled = on.store.buckets().find(bucket(3));
+    REQUIRE((filled.ok() && filled->has_value()));
+    CHECK((*filled)->cost == 50'000);
+    CHECK((*filled)->burst == Buckets::kBurst);
+
+    SUBCASE("other limits hold for tasks that are open, too") {
+        on.controller->change_limits({.sram_bytes = 1U << 20U, .packet_rate = 10'000'000});
+        CHECK((*on.store.buckets().find(bucket(3)))->cost == 100);
+        on.controller->change_limits({.sram_bytes = 1U << 20U});
+        CHECK(bucket(1) == 0);
+        CHECK(bucket(3) == 0);
+        on.controller->change_limits({.sram_bytes = 1U << 20U, .packet_rate = 20'000});
+        CHECK(bucket(1) == bucket(2));
+        CHECK(bucket(3) != bucket(1));
+    }
+    SUBCASE("a successor's limits hold, whatever its predecessor's were") {
+        on.start({.sram_bytes = 1U << 20U, .packet_rate = 1000});
+        CHECK(bucket(1) == bucket(2));
+        CHECK(bucket(3) != bucket(1));
+        CHECK((*on.store.buckets().find(bucket(1)))->cost == 1'000'000);
+        on.start();
+        CHECK(bucket(1) == 0);
+        CHECK(bucket(3) == 0);
+    }
+}
+
+TEST_CASE("there is a bucket for whoever has a task, and it stays his as long as it can") {
+    Buckets buckets(2);
+    const std::uint32_t first = buckets.take("tenant a");
+    const std::uint32_t second = buckets.take("tenant b");
+    CHECK(first != second);
+    CHECK(buckets.take("tenant a") == first);
+    buckets.give_back(second);
+    CHECK(buckets.take("tenant b") == second);
+    buckets.give_back(second);
+    CHECK(buckets.take("tenant c") == second);
+    buckets.give_back(first);
+    buckets.give_back(first);
+    CHECK(buckets.take("tenant b") == first);
 }

@@ -36,6 +36,7 @@ long native_fib_lookup(struct bpf_fib_lookup* fib);
 long native_redirect_map(__u32 ifindex, __u64 flags);
 long native_adjust_tail(struct xdp_md* ctx, int delta);
 __u32 native_cpu(void);
+__u64 native_now(void);
 __u64 native_cas(__u64* at, __u64 old, __u64 val);
 void native_touch(__u32 array, __u32 number, __u32 index);
 /* Before an atomic access: another CPU may run now. */
@@ -46,6 +47,7 @@ void native_pause(void);
 #define bpf_redirect_map(map, key, flags) native_redirect_map(key, flags)
 #define bpf_xdp_adjust_tail(ctx, delta) native_adjust_tail(ctx, delta)
 #define bpf_get_smp_processor_id() native_cpu()
+#define bpf_ktime_get_coarse_ns() native_now()
 
 #define ask_tail_call(ctx, programs, index, native) return ((void)(index), native(ctx))
 
