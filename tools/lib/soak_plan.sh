@@ -9,6 +9,8 @@
 # The lab is made anew after so many rounds.
 readonly SOAK_LAB_ROUNDS=20
 readonly SOAK_HOSTS=4
+# So many senders of a task sit on one host at most.
+readonly SOAK_TWINS=2
 
 # A round's plan.
 plan_tasks=0
@@ -81,19 +83,32 @@ plan_receiver() {
     plan[$task.recv]=${flags[*]}
 }
 
-# Senders sit on hosts other than the receiver's, one a host.
+# places RECEIVER: sets $places to where its senders may sit, a host as often as it may have one: on hosts other than the
+# receiver's, one a host; or anywhere, the receiver's own host too.
+plan_places() {
+    local host twin
+    local -i twins=1
+    places=()
+    ! chance 2 || twins=SOAK_TWINS
+    for ((host = 1; host <= SOAK_HOSTS; host++)); do
+        [[ $twins == 1 && h$host == "$1" ]] || for ((twin = 0; twin < twins; twin++)); do places+=("h$host"); done
+    done
+}
+
 plan_senders() {
     local -r task=$1
-    local -a hosts=() flags=(--deadline 30)
-    local i
+    local -a places from=() flags=(--deadline 30)
+    local -i senders
     draw "$SOAK_HOSTS"
     plan[$task.to]=h$((REPLY + 1))
-    draw "$SOAK_HOSTS"
-    for ((i = 0; i < SOAK_HOSTS; i++)); do
-        [[ h$(((REPLY + i) % SOAK_HOSTS + 1)) == "${plan[$task.to]}" ]] || hosts+=("h$(((REPLY + i) % SOAK_HOSTS + 1))")
+    plan_places "${plan[$task.to]}"
+    draw $((SOAK_HOSTS < ${#places[@]} ? SOAK_HOSTS : ${#places[@]}))
+    for ((senders = REPLY + 1; senders > 0; senders--)); do
+        draw ${#places[@]}
+        from+=("${places[REPLY]}")
+        places=("${places[@]:0:REPLY}" "${places[@]:REPLY+1}")
     done
-    draw "${#hosts[@]}"
-    plan[$task.from]=${hosts[*]:0:REPLY+1}
+    plan[$task.from]=${from[*]}
     pick 0 0 64 4096 && flags+=(--merge-window "$REPLY")
     [[ ${plan[$task.op]} != count ]] || flags+=(--count)
     plan[$task.send]=${flags[*]}
@@ -154,6 +169,21 @@ plan_round() {
     draw 4
     for ((i = REPLY - 1; i > 0; i--)); do plan_event; done
     mapfile -t plan_events < <(printf '%s\n' "${plan_events[@]}" | sed '/^$/d' | sort -n)
+}
+
+# plan_warm_up NUMBER HOST: tasks received by that host, in the lab of that number. The first host's have as many senders
+# as may be there at once, so that all channels have been made.
+plan_warm_up() {
+    local -r all=$(printf 'h%s ' $(seq "$SOAK_HOSTS"))
+    local task
+    plan=() plan_tasks=3 plan_faults=() plan_events=() plan_loss=0
+    (($2 > 1)) || plan_tasks=4
+    for ((task = 1; task <= plan_tasks; task++)); do
+        plan[$task.id]=warm-$1-$2-$task plan[$task.to]=h$2 plan[$task.from]=$all
+        (($2 > 1)) || plan[$task.from]+=$all
+        plan[$task.op]=sum plan[$task.recv]='' plan[$task.send]="--merge-window 0"
+        plan[$task.shape]="--seed $task --tuples 300 --keys 100"
+    done
 }
 
 # plan_lab NUMBER: sets plan_switch and plan_agents, lines of configuration, and plan_queues of every interface. With

@@ -82,7 +82,7 @@ collect_faults() {
 
 # renew_lab NUMBER: a lab as drawn, warm: every channel, connection and thread that rounds need has been there once.
 renew_lab() {
-    local task host from
+    local host
     lab_round=0
     collect_faults
     soak_lab down
@@ -92,13 +92,7 @@ renew_lab() {
     soak_lab up --hosts "$SOAK_HOSTS" --chaos --queues "$plan_queues" --config-switch "$soak_work/switch.toml" --config-agent "$soak_work/agent.toml" \
         >"$soak_work/up.log" 2>&1 || { wrong "no lab: $(tail -n 5 "$soak_work/up.log")"; return 1; }
     for ((host = 1; host <= SOAK_HOSTS; host++)); do
-        plan=() plan_tasks=3 plan_faults=() plan_events=()
-        for ((task = 1; task <= plan_tasks; task++)); do
-            from=" h1 h2 h3 h4 "
-            plan[$task.id]=warm-$1-$host-$task plan[$task.to]=h$host plan[$task.from]=${from/ h$host / }
-            plan[$task.op]=sum plan[$task.recv]='' plan[$task.send]="--merge-window 0"
-            plan[$task.shape]="--seed $task --tuples 300 --keys 100"
-        done
+        plan_warm_up "$1" "$host"
         run_gated || return
         wait_idle || return
     done
@@ -121,10 +115,10 @@ run_gated() {
     finish_tasks
 }
 
-# Every task of the round has all its senders. All have the same receiver.
+# Every task of the round has all its senders. All have the same receiver, and as many.
 all_joined() {
     soak_lab exec "${plan[1.to]}" -- askctl tasks --json |
-        jq -e --argjson tasks "$plan_tasks" --argjson senders "$((SOAK_HOSTS - 1))" \
+        jq -e --argjson tasks "$plan_tasks" --argjson senders "${plan[1.senders]}" \
             'map(select((.senders_joined | length) == $senders)) | length == $tasks' >/dev/null
 }
 
