@@ -15,7 +15,7 @@ readonly SOAK_TWINS=2
 # A round's plan.
 plan_tasks=0
 plan_faults=()  # of each `chaos set`, its arguments
-plan_events=()  # "MILLISECONDS KIND [ARGUMENT]", by time
+plan_events=()  # "MILLISECONDS [undo] KIND [ARGUMENT...]", by time
 plan_loss=0     # worst of all rules, in thousandths of a percent
 plan_queues=1
 declare -A plan # TASK.FIELD
@@ -68,9 +68,15 @@ plan_inputs() {
     plan[$task.shape]=${shape[*]}
 }
 
+# A short one only where what faults do to packets does not take as long.
+plan_deadline() {
+    plan[$1.deadline]=30
+    ((plan_loss >= 10000)) || ! chance 3 || plan[$1.deadline]=8
+}
+
 plan_receiver() {
     local -r task=$1
-    local -a flags=(--op "${plan[$task.op]}" --deadline 30)
+    local -a flags=(--op "${plan[$task.op]}" --deadline "${plan[$task.deadline]}")
     if chance 12; then
         plan[$task.recv]="${flags[*]} --no-switch"
         return
@@ -97,7 +103,7 @@ plan_places() {
 
 plan_senders() {
     local -r task=$1
-    local -a places from=() flags=(--deadline 30)
+    local -a places from=() flags=(--deadline "${plan[$task.deadline]}")
     local -i senders
     draw "$SOAK_HOSTS"
     plan[$task.to]=h$((REPLY + 1))
@@ -108,10 +114,25 @@ plan_senders() {
         from+=("${places[REPLY]}")
         places=("${places[@]:0:REPLY}" "${places[@]:REPLY+1}")
     done
-    plan[$task.from]=${from[*]}
+    plan[$task.from]=${from[*]} plan[$task.senders]=${#from[@]}
     pick 0 0 64 4096 && flags+=(--merge-window "$REPLY")
     [[ ${plan[$task.op]} != count ]] || flags+=(--count)
     plan[$task.send]=${flags[*]}
+}
+
+# One sender's input may come through a pipe that pauses: for longer than a lease too, or the deadline, since an idle
+# input is no standstill.
+plan_pause() {
+    local -r task=$1
+    local -a from
+    local pause
+    chance 2 || return 0
+    read -ra from <<<"${plan[$task.from]}"
+    draw ${#from[@]} && pause=$((REPLY + 1))
+    pick 0 30 60 100 && pause+=" $REPLY"
+    pick 300 300 2000 6500 9500 && plan[$task.pause]="$pause $REPLY" # sender, percent before it, milliseconds
+    # What it has kept of a pipe it can send again.
+    ! chance 6 || plan[$task.send]+=" --spool 0"
 }
 
 plan_fault() {
@@ -142,15 +163,82 @@ plan_fault() {
     plan_faults+=("${rule[*]}")
 }
 
+# draw_host: sets REPLY to one that has a part in some task.
+draw_host() {
+    local -a hosts
+    draw "$plan_tasks"
+    read -ra hosts <<<"${plan[$((REPLY + 1)).to]} ${plan[$((REPLY + 1)).from]}"
+    draw ${#hosts[@]}
+    REPLY=${hosts[REPLY]}
+}
+
+# draw_sender TASK: sets REPLY to the number of one.
+draw_sender() {
+    draw "${plan[$1.senders]}"
+    REPLY=$((REPLY + 1))
+}
+
+# For less than a lease and a short deadline, and for longer.
+pick_standstill() {
+    pick 200 1000 3000 9500
+}
+
+# What happens to a task: "KIND TASK ..." in $kind, of which KIND is there.
+plan_task_event() {
+    local task
+    draw "$plan_tasks" && task=$((REPLY + 1))
+    kind+=" $task"
+    case $kind in
+        sender-quits*) draw_sender "$task" && kind+=" $REPLY" ;;
+        begin-again*)
+            pick recv all && kind+=" $REPLY"
+            # With another sender beside it, its second self could take that one's place.
+            ((plan[$task.senders] > 1)) || kind=${kind/recv/sender}
+            ;;
+    esac
+    pick KILL INT && kind+=" $REPLY"
+}
+
 plan_event() {
-    local at kind
-    draw 600 && at=$REPLY
-    pick switch-kill switch-kill switch-kill switch-restart sender-kill receiver-int faults && kind=$REPLY
+    local at kind lasts=0
+    pick 600 600 4000 && draw "$REPLY" && at=$REPLY
+    pick switch-kill switch-kill switch-kill switch-restart switch-stop agent-kill agent-stop agent-stop link-down link-down \
+        sender-quits sender-quits receiver-quits begin-again begin-again faults-end && kind=$REPLY
     case $kind in
         switch-kill) pick 0 50 300 1500 && kind+=" $REPLY" ;; # how long it is away
-        sender-kill | receiver-int) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
+        switch-stop) pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
+        agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
+        agent-stop) draw_host && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
+        link-down)
+            draw_host && kind+=" $REPLY" && pick switch middle host && kind+=" $REPLY"
+            pick_standstill && lasts=$REPLY && kind+=" $REPLY"
+            ;;
+        sender-quits | receiver-quits | begin-again) plan_task_event ;;
     esac
     plan_events+=("$at $kind")
+    ((lasts == 0)) || plan_events+=("$((at + lasts)) undo $kind")
+}
+
+# plan_incomplete TASK: one that goes on without senders that die, of which one does, half of the time. No two of its
+# senders have a key in common, so that the result shows of whom all is there.
+plan_incomplete() {
+    local -r task=$1
+    chance 5 || return 0
+    plan[$task.incomplete]=1
+    plan[$task.shape]+=" --apart"
+    plan[$task.recv]="${plan[$task.recv]/--policy replace/--policy first-come} --allow-incomplete"
+    chance 2 || return 0
+    draw 1500 && plan_events+=("$REPLY sender-quits $task")
+    draw_sender "$task" && plan_events[-1]+=" $REPLY"
+    pick KILL INT && plan_events[-1]+=" $REPLY"
+}
+
+# plan_taking TASK: its receiver may be refused its output, and the result of one that did not take it is taken again: at
+# once, or when its senders have given up.
+plan_taking() {
+    plan[$1.output]= plan[$1.again]=at-once
+    [[ -n ${plan[$1.incomplete]-} ]] || ! chance 8 || plan[$1.output]=/dev/full
+    ! chance 4 || plan[$1.again]=late
 }
 
 plan_round() {
@@ -162,11 +250,15 @@ plan_round() {
     for ((i = REPLY; i > 0; i--)); do plan_fault; done
     for ((task = 1; task <= plan_tasks; task++)); do
         plan[$task.id]=soak-$1-$task
+        plan_deadline "$task"
         plan_inputs "$task"
         plan_receiver "$task"
         plan_senders "$task"
+        plan_pause "$task"
+        plan_incomplete "$task"
+        plan_taking "$task"
     done
-    draw 4
+    draw 5
     for ((i = REPLY - 1; i > 0; i--)); do plan_event; done
     mapfile -t plan_events < <(printf '%s\n' "${plan_events[@]}" | sed '/^$/d' | sort -n)
 }
@@ -181,6 +273,7 @@ plan_warm_up() {
     for ((task = 1; task <= plan_tasks; task++)); do
         plan[$task.id]=warm-$1-$2-$task plan[$task.to]=h$2 plan[$task.from]=$all
         (($2 > 1)) || plan[$task.from]+=$all
+        plan[$task.senders]=$(wc -w <<<"${plan[$task.from]}") plan[$task.deadline]=30 plan[$task.output]=
         plan[$task.op]=sum plan[$task.recv]='' plan[$task.send]="--merge-window 0"
         plan[$task.shape]="--seed $task --tuples 300 --keys 100"
     done
