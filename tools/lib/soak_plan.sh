@@ -71,7 +71,7 @@ plan_inputs() {
 # A short one only where what faults do to packets does not take as long.
 plan_deadline() {
     plan[$1.deadline]=30
-    ((plan_loss >= 10000)) || ! chance 3 || plan[$1.deadline]=8
+    ((plan_loss >= 10000)) || chance 3 || plan[$1.deadline]=8
 }
 
 plan_receiver() {
@@ -130,7 +130,7 @@ plan_pause() {
     read -ra from <<<"${plan[$task.from]}"
     draw ${#from[@]} && pause=$((REPLY + 1))
     pick 0 30 60 100 && pause+=" $REPLY"
-    pick 300 300 2000 6500 9500 && plan[$task.pause]="$pause $REPLY" # sender, percent before it, milliseconds
+    pick 300 2000 3000 6500 9500 && plan[$task.pause]="$pause $REPLY" # sender, percent before it, milliseconds
     # What it has kept of a pipe it can send again.
     ! chance 6 || plan[$task.send]+=" --spool 0"
 }
@@ -258,8 +258,9 @@ plan_round() {
         plan_incomplete "$task"
         plan_taking "$task"
     done
-    draw 5
-    for ((i = REPLY - 1; i > 0; i--)); do plan_event; done
+    # Nothing, something, or everything at once.
+    pick 0 0 1 1 2 3 4 9
+    for ((i = REPLY; i > 0; i--)); do plan_event; done
     mapfile -t plan_events < <(printf '%s\n' "${plan_events[@]}" | sed '/^$/d' | sort -n)
 }
 
