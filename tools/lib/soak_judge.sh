@@ -5,10 +5,14 @@
 # something wrong return 1 and say what in $soak_why. Used by soak_run.sh, whose variables these are.
 # shellcheck disable=SC2034,SC2154
 
+# What a busy machine may take more.
+readonly BUSY_MS=15000
+
 # A message that names somebody: a host, an address, or the switch; or how many senders never joined: a receiver does
-# not know who they would have been. That a result was not taken, or is not kept, is about nobody else.
+# not know who they would have been. That a result was not taken, or is not kept, or a predecessor not gone yet whose agent
+# is stopped, is about nobody else.
 names_who() {
-    grep -qE '\bh[1-9]\b|198\.18\.[0-9]+|switch|interrupted|[0-9]+ of [0-9]+ senders joined|not taken|is kept here' "$1"
+    grep -qE '\bh[1-9]\b|198\.18\.[0-9]+|switch|interrupted|[0-9]+ of [0-9]+ senders joined|not taken|is kept here|in use on this host' "$1"
 }
 
 # The words for a process that ended with an error.
@@ -108,6 +112,16 @@ judge_senders() {
         who=${current[$task.send$i]}
         ((soak_end[$who] == 0)) || { wrong "task ${plan[$task.id]} has its result, but $(complaint "$who")"; return 1; }
     done
+}
+
+# in_time TASK: from the last event, or a pause, on it may have waited a deadline for its senders, one for their packets,
+# and its senders one for whoever takes the result.
+in_time() {
+    local sender percent pause
+    read -r sender percent pause <<<"${plan[$1.pause]-}"
+    local -r paused_until=$((round_began + ${pause:-0}))
+    local -r took=$((end_ms[$1] - (paused_until > events_end ? paused_until : events_end)))
+    ((took <= 3000 * plan[$1.deadline] + BUSY_MS)) || wrong "task ${plan[$1.id]} ended $took ms after all was done to it, with a deadline of ${plan[$1.deadline]} s"
 }
 
 # judge TASK

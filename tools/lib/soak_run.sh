@@ -26,6 +26,9 @@ gate= # what senders read after their file, if not nothing
 feeders=() # processes that write what a sender reads
 soak_faults={}      # what the injectors have done so far, as JSON
 launched=0          # processes of the round
+round_began=0       # at so many milliseconds
+events_end=0        # of the round, the same
+declare -A end_ms   # TASK: when the last of its processes ended
 declare -A soak_pid # TASK.recvN, TASK.againN, TASK.sendI.N: process
 declare -A soak_end # the same: exit code
 declare -A current  # TASK.recv, TASK.sendI: which of them is the last
@@ -223,6 +226,7 @@ reap() {
     local code=0
     wait "${soak_pid[$who]}" 2>/dev/null || code=$?
     soak_end[$who]=$code
+    end_ms[$task]=$(now_ms)
     unset "soak_pid[$who]"
     [[ $who != *.recv* || $code == 0 || $code == 20 || ${plan[$task.again]-} == late ]] || take_again "$task"
 }
@@ -264,7 +268,8 @@ start_tasks() {
     rm -rf "$soak_work/round"
     mkdir "$soak_work/round"
     declare -p plan plan_faults plan_events >"$soak_work/round/plan"
-    hurt=() stalled=() soak_end=() soak_pid=() current=() takers=() sends=() launched=0
+    round_began=$(now_ms) events_end=$round_began
+    hurt=() stalled=() end_ms=() soak_end=() soak_pid=() current=() takers=() sends=() launched=0
     for ((task = 1; task <= plan_tasks; task++)); do start_task "$task"; done
 }
 
@@ -274,6 +279,7 @@ finish_tasks() {
     await_tasks || return
     end_feeders
     soak_lab chaos clear
+    for ((task = 1; task <= plan_tasks; task++)); do in_time "$task" || return; done
     wait_idle || return
     take_the_rest || return
     for ((task = 1; task <= plan_tasks; task++)); do judge "$task" || return; done
@@ -329,6 +335,7 @@ run_round() {
     done
     start_tasks
     run_events || return
+    events_end=$(now_ms)
     finish_tasks || return
     no_pins || return
     ((lab_round % LEAK_ROUNDS != 0)) || nothing_left || return
