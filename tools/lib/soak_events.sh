@@ -138,11 +138,11 @@ undo() {
 # left out, and what lasts ends at once.
 run_events() {
     local -r began=$(now_ms)
-    local entry at wait
+    local entry at
     for entry in "${plan_events[@]}"; do
         at=${entry%% *} entry=${entry#* }
-        wait=$((began + at - $(now_ms)))
-        ! anyone_alive || ((wait <= 0)) || sleep_ms "$wait"
+        # What a receiver has not taken is taken again meanwhile.
+        until reap_ended && (($(now_ms) >= began + at)) || ! anyone_alive; do sleep 0.02; done
         # shellcheck disable=SC2086 # kind and arguments
         if [[ $entry == undo\ * ]]; then
             $entry || return

@@ -231,15 +231,16 @@ reap() {
     [[ $who != *.recv* || $code == 0 || $code == 20 || ${plan[$task.again]-} == late ]] || take_again "$task"
 }
 
+reap_ended() {
+    local who
+    for who in "${!soak_pid[@]}"; do alive "$who" || reap "$who"; done
+}
+
 # Waits for all processes of the round; sets soak_end.
 await_tasks() {
     local -r deadline=$((SECONDS + ROUND_SECONDS))
-    local who
-    until ((${#soak_pid[@]} == 0)); do
-        for who in "${!soak_pid[@]}"; do
-            ((SECONDS < deadline)) || { wrong "$who of task ${plan[${who%%.*}.id]} still runs after $ROUND_SECONDS s"; return 1; }
-            alive "$who" || reap "$who"
-        done
+    until reap_ended && ((${#soak_pid[@]} == 0)); do
+        ((SECONDS < deadline)) || { wrong "after $ROUND_SECONDS s there still runs ${!soak_pid[*]}"; return 1; }
         sleep 0.02
     done
 }
