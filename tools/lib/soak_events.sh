@@ -108,6 +108,21 @@ begin_again() {
     [[ $which != all ]] || for ((i = 1; i <= plan[$task.senders]; i++)); do start_sender "$task" "$i"; done
 }
 
+# cancel TASK: as its user would.
+cancel() {
+    hurt[$1]=1
+    timeout 5 "$ASK_ROOT/tools/lab" exec --name "$soak_lab" "${plan[$1.to]}" -- askctl task cancel "${plan[$1.id]}" >/dev/null 2>&1 || true
+}
+
+# look TASK NODE COMMAND: whatever it says, it changes nothing. A daemon that is stopped does not answer.
+look() {
+    local -a command=("$3")
+    local code=0
+    [[ $3 != explain && $3 != dump ]] || command=(task "$3" "${plan[$1.id]}")
+    timeout 5 "$ASK_ROOT/tools/lab" exec --name "$soak_lab" "$2" -- askctl "${command[@]}" --json >"$soak_work/round/look.out" 2>&1 || code=$?
+    ((code < 128)) || wrong "askctl ${command[*]} on $2 ended with $code: $(tail -n 2 "$soak_work/round/look.out")"
+}
+
 # event KIND ARGUMENT...
 event() {
     counts[${1//-/_}]=$((${counts[${1//-/_}]-0} + 1))
@@ -116,11 +131,15 @@ event() {
         switch-restart) go_on sw && start_again sw ;;
         switch-stop) stop sw "$2" ;;
         agent-kill) hurts_node "$2" && down_and_up "$2" "$3" ;;
+        agent-restart) hurts_node "$2" && go_on "$2" && start_again "$2" ;;
         agent-stop) stop "$2" "$3" ;;
+        reload) soak_lab kill "$2" -HUP 2>/dev/null || true ;;
         link-down) stalls "$2" "$4" && link "$2" "$3" down ;;
         sender-quits) quit "${current[$2.send$3]}" "$4" ;;
         receiver-quits) quit "${current[$2.recv]}" "$3" ;;
         begin-again) begin_again "$2" "$3" "$4" ;;
+        cancel) cancel "$2" ;;
+        look) look "$2" "$3" "$4" ;;
         faults-end) soak_lab chaos clear || wrong "the faults could not be cleared" ;;
     esac
 }

@@ -199,21 +199,34 @@ plan_task_event() {
     pick KILL INT && kind+=" $REPLY"
 }
 
+# Somebody looks on, at the receiver of a task, its switch or a host of it: "look TASK NODE COMMAND" in $kind.
+plan_look() {
+    local task
+    draw "$plan_tasks" && task=$((REPLY + 1))
+    draw_host && pick sw "${plan[$task.to]}" "$REPLY" && kind+=" $task $REPLY"
+    pick status tasks counters explain dump && kind+=" $REPLY"
+}
+
 plan_event() {
     local at kind lasts=0
     pick 600 600 4000 && draw "$REPLY" && at=$REPLY
-    pick switch-kill switch-kill switch-kill switch-restart switch-stop agent-kill agent-stop agent-stop link-down link-down \
-        sender-quits sender-quits receiver-quits begin-again begin-again faults-end && kind=$REPLY
+    pick switch-kill switch-kill switch-kill switch-restart switch-stop agent-kill agent-restart agent-stop agent-stop \
+        link-down link-down sender-quits sender-quits receiver-quits begin-again begin-again cancel reload look look \
+        faults-end && kind=$REPLY
     case $kind in
         switch-kill) pick 0 50 300 1500 && kind+=" $REPLY" ;; # how long it is away
         switch-stop) pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
         agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
+        agent-restart) draw_host && kind+=" $REPLY" ;;
+        reload) draw_host && pick sw "$REPLY" && kind+=" $REPLY" ;;
         agent-stop) draw_host && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
         link-down)
             draw_host && kind+=" $REPLY" && pick switch middle host && kind+=" $REPLY"
             pick_standstill && lasts=$REPLY && kind+=" $REPLY"
             ;;
         sender-quits | receiver-quits | begin-again) plan_task_event ;;
+        cancel) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
+        look) plan_look ;;
     esac
     plan_events+=("$at $kind")
     ((lasts == 0)) || plan_events+=("$((at + lasts)) undo $kind")
