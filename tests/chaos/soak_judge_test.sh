@@ -88,16 +88,15 @@ fail() {
     exit 1
 }
 
-# passes [CHECK]: judge, unless told.
 passes() {
     soak_why=
-    "${1-judge}" 1 || fail "found wrong: $soak_why"
+    judge 1 || fail "found wrong: $soak_why"
 }
 
-# finds WORDS [CHECK]
+# finds WORDS
 finds() {
     soak_why=
-    ! "${2-judge}" 1 || fail "passed"
+    ! judge 1 || fail "passed"
     [[ $soak_why == *"$1"* ]] || fail "said: $soak_why"
 }
 
@@ -146,7 +145,9 @@ incomplete_round "$h3" $'1:a\t3' $'1:b\t-4' && echo '{"complete": true, "missing
 incomplete_round "$h3" $'1:a\t3' $'1:b\t-4' && sed -i 's/false/true/' "$dir/1.recv1.json" && finds "said to be complete"
 echo "ok incomplete results"
 
-good_round && end_ms[1]=$((3 * 8000 + BUSY_MS)) && passes in_time
-good_round && end_ms[1]=$((3 * 8000 + BUSY_MS + 1)) && finds "with a deadline of 8 s" in_time
-plan[1.pause]="1 30 2000" && passes in_time
+readonly gone="sender h3 has not been heard of" longest=$((3 * 8000 + BUSY_MS))
+failed_round "$gone" && end_ms[1]=$longest && passes
+failed_round "$gone" && end_ms[1]=$((longest + 1)) && finds "with a deadline of 8 s"
+failed_round "$gone" && end_ms[1]=$((longest + 1)) && plan[1.pause]="1 30 2000" && passes
+good_round && end_ms[1]=$((longest + 1)) && passes
 echo "ok deadlines"

@@ -114,8 +114,9 @@ judge_senders() {
     done
 }
 
-# in_time TASK: from the last event, or a pause, on it may have waited a deadline for its senders, one for their packets,
-# and its senders one for whoever takes the result.
+# in_time TASK: one without a result has not taken longer for that, from the last event or a pause on, than it may wait
+# for its senders, for their packets, and its senders for whoever takes the result. As long as something moves, a task
+# may go on.
 in_time() {
     local sender percent pause
     read -r sender percent pause <<<"${plan[$1.pause]-}"
@@ -138,6 +139,7 @@ judge() {
         taken=1
         [[ $who != *.again* ]] || counts[kept]=$((counts[kept] + 1))
     done
+    ((taken)) || in_time "$task" || return
     judge_senders "$task" "$taken" || return
     who=${current[$task.recv]}
     case ${soak_end[$who]} in

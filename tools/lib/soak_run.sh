@@ -280,7 +280,6 @@ finish_tasks() {
     await_tasks || return
     end_feeders
     soak_lab chaos clear
-    for ((task = 1; task <= plan_tasks; task++)); do in_time "$task" || return; done
     wait_idle || return
     take_the_rest || return
     for ((task = 1; task <= plan_tasks; task++)); do judge "$task" || return; done
