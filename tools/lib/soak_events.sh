@@ -3,7 +3,7 @@
 #
 # What soak_plan.sh has drawn to happen in the middle of a round, and which tasks that may hurt: those, and no others, may
 # end with an error for it. Used by soak_run.sh, whose variables these are.
-# shellcheck disable=SC2034,SC2154
+# shellcheck disable=SC2004,SC2034,SC2154 # indices are those of associative arrays
 
 # Of a standstill that long less than the deadline a task must not end.
 readonly STALL_SLACK_MS=3000

@@ -3,7 +3,7 @@
 #
 # Whether what a task's processes printed and how they ended is what docs/commands.md promises. Functions that can find
 # something wrong return 1 and say what in $soak_why. Used by soak_run.sh, whose variables these are.
-# shellcheck disable=SC2034,SC2154
+# shellcheck disable=SC2004,SC2034,SC2154 # indices are those of associative arrays
 
 # What a busy machine may take more.
 readonly BUSY_MS=15000

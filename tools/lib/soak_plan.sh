@@ -249,7 +249,7 @@ plan_incomplete() {
 # plan_taking TASK: its receiver may be refused its output, and the result of one that did not take it is taken again: at
 # once, or when its senders have given up.
 plan_taking() {
-    plan[$1.output]= plan[$1.again]=at-once
+    plan[$1.output]='' plan[$1.again]=at-once
     [[ -n ${plan[$1.incomplete]-} ]] || ! chance 8 || plan[$1.output]=/dev/full
     ! chance 4 || plan[$1.again]=late
 }
