@@ -35,7 +35,7 @@ planted_build() {
     chmod +x "$scratch/planted/bin/$1"
 }
 
-soak "$build" --rounds 4 --minutes 0 --seed 11
+soak "$build" --rounds 4 --minutes 0 --seed 2025
 ((code == 0)) || fail "a soak of the real thing ended with $code: $said $(cat "$scratch/verdict")"
 jq -e '.failure == null and .rounds == 4 and .exact > 0 and .faults.packets > 0' "$scratch/verdict" >/dev/null ||
     fail "the verdict: $(cat "$scratch/verdict")"
@@ -45,11 +45,11 @@ planted_build ask-recv <<'PLANTED'
 "$REAL" "$@" | sed '1s/$/0/'
 exit "${PIPESTATUS[0]}"
 PLANTED
-soak "$scratch/planted" --rounds 1 --minutes 0 --seed 11
+soak "$scratch/planted" --rounds 1 --minutes 0 --seed 2025
 ((code == 1)) || fail "a wrong answer gave exit code $code: $said"
-jq -re .failure "$scratch/verdict" | grep -q 'WRONG ANSWER of task .* --seed 11 --first-round 1' ||
+jq -re .failure "$scratch/verdict" | grep -q 'WRONG ANSWER of task .* --seed 2025 --first-round 1' ||
     fail "a wrong answer is not called one: $(cat "$scratch/verdict")"
-ls "$scratch"/kept/seed11-round1/logs/sw.log >/dev/null || fail "the failed round's logs were not kept"
+ls "$scratch"/kept/seed2025-round1/logs/sw.log >/dev/null || fail "the failed round's logs were not kept"
 echo "ok a wrong answer is found (${SECONDS}s)"
 
 for bad in "--minutes x" "--seed" "--minutes 0" "--first-round 0" "--often"; do

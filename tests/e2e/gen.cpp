@@ -29,6 +29,7 @@ struct Options {
     std::string keys_form = "mixed";  // mixed | short: all classes, or what fits any slot
     std::string values = "mixed";     // mixed | small | one: see value_of()
     bool count_lines = false;         // lines for ask-send --count
+    bool apart = false;               // no two senders have a key in common, see apart_key()
     std::string out;                  // directory
 };
 
@@ -174,18 +175,33 @@ std::string decimal(Wide value) {
     return digits;
 }
 
-using Answer = std::map<std::string, Wide>;
+// What is expected of a key, and between what the values of any of its tuples, but one at least, are.
+struct Expected {
+    Wide value = 0;
+    Wide low = 0;
+    Wide high = 0;
+};
+using Answer = std::map<std::string, Expected>;
 
 void account(Answer& answer, const std::string& op, const std::string& key, std::int64_t value) {
-    const auto [entry, fresh] = answer.try_emplace(key, op == "count" ? 0 : value);
-    Wide& held = entry->second;
-    if (op == "count") {
-        held += 1;
-    } else if (!fresh) {
-        held = op == "sum"   ? held + value
-               : op == "min" ? std::min<Wide>(held, value)
-                             : std::max<Wide>(held, value);
+    const auto [entry, fresh] = answer.try_emplace(key);
+    Expected& held = entry->second;
+    if (op == "count" || op == "sum") {
+        const Wide more = op == "count" ? 1 : value;
+        held.low = fresh ? more : std::min({held.low, held.low + more, more});
+        held.high = fresh ? more : std::max({held.high, held.high + more, more});
+        held.value += more;
+        return;
     }
+    held.low = fresh ? value : std::min<Wide>(held.low, value);
+    held.high = fresh ? value : std::max<Wide>(held.high, value);
+    held.value = op == "min" ? held.low : held.high;
+}
+
+// The sender's number before it tells a key from all that others send; a digit and a colon keep most forms
+// what they are.
+std::string apart_key(std::uint64_t sender, const std::string& key) {
+    return std::to_string(sender) + ":" + key;
 }
 
 bool write_input(const Options& options, const std::vector<std::string>& keys, std::uint64_t sender,
@@ -193,7 +209,8 @@ bool write_input(const Options& options, const std::vector<std::string>& keys, s
     std::ofstream file(options.out + "/in" + std::to_string(sender) + ".tsv", std::ios::binary);
     for (std::uint64_t i = 0; i < options.tuples; ++i) {
         // Every sender has every key at least once, if it has tuples enough.
-        const std::string& key = i < keys.size() ? keys[i] : pick(keys, random);
+        const std::string& drawn = i < keys.size() ? keys[i] : pick(keys, random);
+        const std::string key = options.apart ? apart_key(sender, drawn) : drawn;
         const std::int64_t value = value_of(options, random);
         account(answer, options.op, key, value);
         file << escape(key);
@@ -207,15 +224,23 @@ bool write_input(const Options& options, const std::vector<std::string>& keys, s
 
 bool write_answer(const Options& options, const Answer& answer) {
     std::ofstream file(options.out + "/expected.tsv", std::ios::binary);
+    std::ofstream bounds;
+    if (options.apart) {
+        bounds.open(options.out + "/bounds.tsv", std::ios::binary);
+    }
     // std::map<std::string> sorts by unsigned bytes, as std::char_traits compares them.
-    for (const auto& [key, value] : answer) {
-        if (value < INT64_MIN || value > INT64_MAX) {
+    for (const auto& [key, expected] : answer) {
+        if (std::min(expected.value, expected.low) < INT64_MIN ||
+            std::max(expected.value, expected.high) > INT64_MAX) {
             std::cerr << "ask-e2e-gen: a result leaves int64: choose other options\n";
             return false;
         }
-        file << escape(key) << '\t' << decimal(value) << '\n';
+        file << escape(key) << '\t' << decimal(expected.value) << '\n';
+        if (options.apart) {
+            bounds << escape(key) << '\t' << decimal(expected.low) << '\t' << decimal(expected.high) << '\n';
+        }
     }
-    return file.flush().good();
+    return file.flush().good() && bounds.flush().good();
 }
 
 bool parse(int argc, char** argv, Options& options) {
@@ -232,6 +257,8 @@ bool parse(int argc, char** argv, Options& options) {
         if (flag == "--count-lines") {
             options.count_lines = true;
             options.op = "count";
+        } else if (flag == "--apart") {
+            options.apart = true;
         } else if (const auto number = numbers.find(flag); number != numbers.end() && i + 1 < argc) {
             *number->second = std::strtoull(argv[++i], nullptr, 10);
         } else if (const auto text = texts.find(flag); text != texts.end() && i + 1 < argc) {
@@ -251,7 +278,9 @@ int main(int argc, char** argv) {
     if (!parse(argc, argv, options)) {
         std::cerr << "Usage: ask-e2e-gen --out DIR [--seed N] [--senders N] [--tuples N] [--keys N]\n"
                      "       [--op sum|count|min|max] [--key-form mixed|short] [--values mixed|small|one] "
-                     "[--count-lines]\n";
+                     "[--count-lines]\n"
+                     "       [--apart: senders have no key in common; bounds.tsv: KEY LOWEST HIGHEST, of any "
+                     "part of its tuples]\n";
         return 2;
     }
     Random random(options.seed);

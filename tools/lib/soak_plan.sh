@@ -9,11 +9,13 @@
 # The lab is made anew after so many rounds.
 readonly SOAK_LAB_ROUNDS=20
 readonly SOAK_HOSTS=4
+# So many senders of a task sit on one host at most.
+readonly SOAK_TWINS=2
 
 # A round's plan.
 plan_tasks=0
 plan_faults=()  # of each `chaos set`, its arguments
-plan_events=()  # "MILLISECONDS KIND [ARGUMENT]", by time
+plan_events=()  # "MILLISECONDS [undo] KIND [ARGUMENT...]", by time
 plan_loss=0     # worst of all rules, in thousandths of a percent
 plan_queues=1
 declare -A plan # TASK.FIELD
@@ -66,9 +68,15 @@ plan_inputs() {
     plan[$task.shape]=${shape[*]}
 }
 
+# A short one only where what faults do to packets does not take as long.
+plan_deadline() {
+    plan[$1.deadline]=30
+    ((plan_loss >= 10000)) || chance 3 || plan[$1.deadline]=8
+}
+
 plan_receiver() {
     local -r task=$1
-    local -a flags=(--op "${plan[$task.op]}" --deadline 30)
+    local -a flags=(--op "${plan[$task.op]}" --deadline "${plan[$task.deadline]}")
     if chance 12; then
         plan[$task.recv]="${flags[*]} --no-switch"
         return
@@ -81,22 +89,50 @@ plan_receiver() {
     plan[$task.recv]=${flags[*]}
 }
 
-# Senders sit on hosts other than the receiver's, one a host.
+# places RECEIVER: sets $places to where its senders may sit, a host as often as it may have one: on hosts other than the
+# receiver's, one a host; or anywhere, the receiver's own host too.
+plan_places() {
+    local host twin
+    local -i twins=1
+    places=()
+    ! chance 2 || twins=SOAK_TWINS
+    for ((host = 1; host <= SOAK_HOSTS; host++)); do
+        [[ $twins == 1 && h$host == "$1" ]] || for ((twin = 0; twin < twins; twin++)); do places+=("h$host"); done
+    done
+}
+
 plan_senders() {
     local -r task=$1
-    local -a hosts=() flags=(--deadline 30)
-    local i
+    local -a places from=() flags=(--deadline "${plan[$task.deadline]}")
+    local -i senders
     draw "$SOAK_HOSTS"
     plan[$task.to]=h$((REPLY + 1))
-    draw "$SOAK_HOSTS"
-    for ((i = 0; i < SOAK_HOSTS; i++)); do
-        [[ h$(((REPLY + i) % SOAK_HOSTS + 1)) == "${plan[$task.to]}" ]] || hosts+=("h$(((REPLY + i) % SOAK_HOSTS + 1))")
+    plan_places "${plan[$task.to]}"
+    draw $((SOAK_HOSTS < ${#places[@]} ? SOAK_HOSTS : ${#places[@]}))
+    for ((senders = REPLY + 1; senders > 0; senders--)); do
+        draw ${#places[@]}
+        from+=("${places[REPLY]}")
+        places=("${places[@]:0:REPLY}" "${places[@]:REPLY+1}")
     done
-    draw "${#hosts[@]}"
-    plan[$task.from]=${hosts[*]:0:REPLY+1}
+    plan[$task.from]=${from[*]} plan[$task.senders]=${#from[@]}
     pick 0 0 64 4096 && flags+=(--merge-window "$REPLY")
     [[ ${plan[$task.op]} != count ]] || flags+=(--count)
     plan[$task.send]=${flags[*]}
+}
+
+# One sender's input may come through a pipe that pauses: for longer than a lease too, or the deadline, since an idle
+# input is no standstill.
+plan_pause() {
+    local -r task=$1
+    local -a from
+    local pause
+    chance 2 || return 0
+    read -ra from <<<"${plan[$task.from]}"
+    draw ${#from[@]} && pause=$((REPLY + 1))
+    pick 0 30 60 100 && pause+=" $REPLY"
+    pick 300 2000 3000 6500 9500 && plan[$task.pause]="$pause $REPLY" # sender, percent before it, milliseconds
+    # What it has kept of a pipe it can send again.
+    ! chance 6 || plan[$task.send]+=" --spool 0"
 }
 
 plan_fault() {
@@ -127,15 +163,95 @@ plan_fault() {
     plan_faults+=("${rule[*]}")
 }
 
+# draw_host: sets REPLY to one that has a part in some task.
+draw_host() {
+    local -a hosts
+    draw "$plan_tasks"
+    read -ra hosts <<<"${plan[$((REPLY + 1)).to]} ${plan[$((REPLY + 1)).from]}"
+    draw ${#hosts[@]}
+    REPLY=${hosts[REPLY]}
+}
+
+# draw_sender TASK: sets REPLY to the number of one.
+draw_sender() {
+    draw "${plan[$1.senders]}"
+    REPLY=$((REPLY + 1))
+}
+
+# For less than a lease and a short deadline, and for longer.
+pick_standstill() {
+    pick 200 1000 3000 9500
+}
+
+# What happens to a task: "KIND TASK ..." in $kind, of which KIND is there.
+plan_task_event() {
+    local task
+    draw "$plan_tasks" && task=$((REPLY + 1))
+    kind+=" $task"
+    case $kind in
+        sender-quits*) draw_sender "$task" && kind+=" $REPLY" ;;
+        begin-again*)
+            pick recv all && kind+=" $REPLY"
+            # With another sender beside it, its second self could take that one's place.
+            ((plan[$task.senders] > 1)) || kind=${kind/recv/sender}
+            ;;
+    esac
+    pick KILL INT && kind+=" $REPLY"
+}
+
+# Somebody looks on, at the receiver of a task, its switch or a host of it: "look TASK NODE COMMAND" in $kind.
+plan_look() {
+    local task
+    draw "$plan_tasks" && task=$((REPLY + 1))
+    draw_host && pick sw "${plan[$task.to]}" "$REPLY" && kind+=" $task $REPLY"
+    pick status tasks counters explain dump && kind+=" $REPLY"
+}
+
 plan_event() {
-    local at kind
-    draw 600 && at=$REPLY
-    pick switch-kill switch-kill switch-kill switch-restart sender-kill receiver-int faults && kind=$REPLY
+    local at kind lasts=0
+    pick 600 600 4000 && draw "$REPLY" && at=$REPLY
+    pick switch-kill switch-kill switch-kill switch-restart switch-stop agent-kill agent-restart agent-stop agent-stop \
+        link-down link-down sender-quits sender-quits receiver-quits begin-again begin-again cancel reload look look \
+        faults-end && kind=$REPLY
     case $kind in
         switch-kill) pick 0 50 300 1500 && kind+=" $REPLY" ;; # how long it is away
-        sender-kill | receiver-int) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
+        switch-stop) pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
+        agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
+        agent-restart) draw_host && kind+=" $REPLY" ;;
+        reload) draw_host && pick sw "$REPLY" && kind+=" $REPLY" ;;
+        agent-stop) draw_host && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
+        link-down)
+            draw_host && kind+=" $REPLY" && pick switch middle host && kind+=" $REPLY"
+            pick_standstill && lasts=$REPLY && kind+=" $REPLY"
+            ;;
+        sender-quits | receiver-quits | begin-again) plan_task_event ;;
+        cancel) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
+        look) plan_look ;;
     esac
     plan_events+=("$at $kind")
+    ((lasts == 0)) || plan_events+=("$((at + lasts)) undo $kind")
+}
+
+# plan_incomplete TASK: one that goes on without senders that die, of which one does, half of the time. No two of its
+# senders have a key in common, so that the result shows of whom all is there.
+plan_incomplete() {
+    local -r task=$1
+    chance 5 || return 0
+    plan[$task.incomplete]=1
+    plan[$task.shape]+=" --apart"
+    plan[$task.recv]="${plan[$task.recv]/--policy replace/--policy first-come} --allow-incomplete"
+    chance 2 || return 0
+    draw 1500 && plan_events+=("$REPLY sender-quits $task")
+    draw_sender "$task" && plan_events[-1]+=" $REPLY"
+    pick KILL INT && plan_events[-1]+=" $REPLY"
+}
+
+# plan_taking TASK: its receiver may be refused its output, and the result of one that did not take it is taken again: at
+# once, or when its senders have given up.
+plan_taking() {
+    plan[$1.output]='' plan[$1.again]=at-once
+    [[ -n ${plan[$1.incomplete]-} ]] || ! chance 8 || plan[$1.output]=/dev/full
+    ! chance 4 || plan[$1.again]=late
 }
 
 plan_round() {
@@ -147,13 +263,34 @@ plan_round() {
     for ((i = REPLY; i > 0; i--)); do plan_fault; done
     for ((task = 1; task <= plan_tasks; task++)); do
         plan[$task.id]=soak-$1-$task
+        plan_deadline "$task"
         plan_inputs "$task"
         plan_receiver "$task"
         plan_senders "$task"
+        plan_pause "$task"
+        plan_incomplete "$task"
+        plan_taking "$task"
     done
-    draw 4
-    for ((i = REPLY - 1; i > 0; i--)); do plan_event; done
+    # Nothing, something, or everything at once.
+    pick 0 0 1 1 2 3 4 9
+    for ((i = REPLY; i > 0; i--)); do plan_event; done
     mapfile -t plan_events < <(printf '%s\n' "${plan_events[@]}" | sed '/^$/d' | sort -n)
+}
+
+# plan_warm_up NUMBER HOST: tasks received by that host, in the lab of that number. The first host's have as many senders
+# as may be there at once, so that all channels have been made.
+plan_warm_up() {
+    local -r all=$(printf 'h%s ' $(seq "$SOAK_HOSTS"))
+    local task
+    plan=() plan_tasks=3 plan_faults=() plan_events=() plan_loss=0
+    (($2 > 1)) || plan_tasks=4
+    for ((task = 1; task <= plan_tasks; task++)); do
+        plan[$task.id]=warm-$1-$2-$task plan[$task.to]=h$2 plan[$task.from]=$all
+        (($2 > 1)) || plan[$task.from]+=$all
+        plan[$task.senders]=$(wc -w <<<"${plan[$task.from]}") plan[$task.deadline]=30 plan[$task.output]=
+        plan[$task.op]=sum plan[$task.recv]='' plan[$task.send]="--merge-window 0"
+        plan[$task.shape]="--seed $task --tuples 300 --keys 100"
+    done
 }
 
 # plan_lab NUMBER: sets plan_switch and plan_agents, lines of configuration, and plan_queues of every interface. With
