@@ -324,7 +324,7 @@ Result<> probe_rpc_port(const Probe& probe) {
     const NoBrokenPipe quiet;
     const auto end = Clock::now() + probe.wait;
     Dialogue first(probe, end);
-    const auto answered = first.run();
+    auto answered = first.run();
     if (!first.ended_in_silence()) {
         return answered;
     }
