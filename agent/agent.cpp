@@ -54,7 +54,7 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
       program(std::move(link.program)),
       credentials(std::move(rpc_credentials)),
       rpc(credentials),
-      tables(std::size_t{config.table_limit_mib} << 20U, &counters),
+      tables(config.table_bytes(), config.table_bytes_of_user(), &counters),
       network(link.interface, link.address, config.hosts, allowed_switches(config), rpc),
       workers({.workers = config.workers,
                .own_address = link.address,
@@ -65,7 +65,7 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
                                                           .tables = tables,
                                                           .counters = counters,
                                                           .own_switch = own_switch(config, rpc)}) {
-    tables.budget().set_reclaim([this] { return member.kept.make_room(); });
+    tables.set_reclaim([this](std::optional<std::uint32_t> user) { return member.kept.make_room(user); });
 }
 
 }  // namespace ask

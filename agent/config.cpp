@@ -83,6 +83,8 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "shared memory between an application and the agent, KiB; rounded up to a power of two");
     table.integer("table_limit_mib", &config.table_limit_mib, 1, 1 << 30,
                   "what all result tables together may take, MiB");
+    table.integer("quota_table_mib", &config.quota_table_mib, 0, 1 << 30,
+                  "those of one user, but root, MiB; 0: seven eighths of table_limit_mib");
     table.integer("deadline_seconds", &config.deadline_seconds, ASK_MIN_DEADLINE, ASK_MAX_DEADLINE,
                   "how long a task waits for somebody who is silent, unless it says otherwise");
     table.integer("history_tasks", &config.history_tasks, 0, 4096,
@@ -116,6 +118,12 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
     config.initial_window = std::min(config.initial_window, config.window);
     config.ring_kib = std::bit_ceil(config.ring_kib);
     return ConfigAction::kRun;
+}
+
+std::size_t AgentConfig::table_bytes_of_user() const {
+    constexpr std::size_t kParts = 8;
+    return quota_table_mib == 0 ? table_bytes() - table_bytes() / kParts
+                                : std::size_t{quota_table_mib} << 20U;
 }
 
 std::uint16_t AgentConfig::control_port() const {

@@ -38,6 +38,7 @@ struct AgentConfig {
     std::uint32_t merge_window = 1U << 17U;
     std::uint32_t ring_kib = 4096;
     std::uint32_t table_limit_mib = 8192;
+    std::uint32_t quota_table_mib = 0;  // of one user but root; 0: seven eighths of table_limit_mib
     std::uint32_t deadline_seconds = 30;
     unsigned history_tasks = 32;
     std::uint32_t keep_result_seconds = 3600;
@@ -50,6 +51,9 @@ struct AgentConfig {
     static Result<ConfigAction> read(int argc, const char* const* argv, AgentConfig& config,
                                      ConfigSnapshot* snapshot = nullptr);
     [[nodiscard]] std::uint16_t control_port() const;
+    // What all tables may take, and those of one user.
+    [[nodiscard]] std::size_t table_bytes() const { return std::size_t{table_limit_mib} << 20U; }
+    [[nodiscard]] std::size_t table_bytes_of_user() const;
     // For channels over an interface of this MTU.
     [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu) const;
 };

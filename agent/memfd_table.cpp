@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <numeric>
@@ -38,6 +39,17 @@ bool is_held(const UniqueFd& own) {
 }  // namespace
 
 bool MemoryBudget::reserve(std::size_t bytes) {
+    if (!reserve_here(bytes)) {
+        return false;
+    }
+    if (whole_ != nullptr && !whole_->reserve(bytes)) {
+        used_.fetch_sub(bytes, std::memory_order_relaxed);
+        return false;
+    }
+    return true;
+}
+
+bool MemoryBudget::reserve_here(std::size_t bytes) {
     if (try_reserve(bytes)) {
         return true;
     }
@@ -58,21 +70,47 @@ void MemoryBudget::give_up(UniqueFd own, std::size_t bytes) {
     if (counters_ != nullptr) {
         counters_->add(AgentCounter::k_blocks_held);
     }
+    (whole_ != nullptr ? *whole_ : *this).note_held({std::move(own), bytes, this});
+}
+
+void MemoryBudget::note_held(Held block) {
     const std::lock_guard lock(mutex_);
-    held_.push_back({std::move(own), bytes});
+    held_.push_back(std::move(block));
     held_number_ = held_.size();
 }
 
 std::size_t MemoryBudget::look_at_held() {
+    if (whole_ != nullptr) {
+        return whole_->look_at_held();
+    }
     const std::lock_guard lock(mutex_);
-    std::erase_if(held_, [this](const Held& block) {
+    std::erase_if(held_, [](const Held& block) {
         const bool gone = !is_held(block.own);
-        release(gone ? block.bytes : 0);
+        block.paid_by->release(gone ? block.bytes : 0);
         return gone;
     });
     held_number_ = held_.size();
     return std::accumulate(held_.begin(), held_.end(), std::size_t{0},
                            [](std::size_t sum, const Held& block) { return sum + block.bytes; });
+}
+
+Error MemoryBudget::refusal(std::size_t bytes) {
+    if (whole_ != nullptr && bytes <= limit_ - std::min(limit_, used())) {
+        return whole_->refusal(bytes);
+    }
+    const std::size_t held_bytes = look_at_held();
+    const std::string held = held_bytes == 0 ? ""
+                                             : ", " + std::to_string(held_bytes >> 20U) +
+                                                   " of them for results that applications hold";
+    const std::string most = std::to_string(limit_ >> 20U) + " MiB";
+    if (whole_ == nullptr) {
+        return {Errc::kLimit, "the tables of this agent would take more than " + most + held +
+                                  ": raise table_limit_mib, or receive fewer distinct keys"};
+    }
+    return {Errc::kLimit, "the tables of user " + std::to_string(user_) + " would take more than the " +
+                              most +
+                              " that those of one user may: raise quota_table_mib, or receive fewer "
+                              "distinct keys"};
 }
 
 Result<SharedBlock> SharedBlock::create(const char* name, MemoryBudget* budget) {
@@ -104,13 +142,7 @@ Result<> SharedBlock::grow(std::size_t bytes) {
     }
     const std::size_t more = wanted - size_;
     if (!budget_->reserve(more)) {
-        const std::size_t held_bytes = budget_->look_at_held();
-        const std::string held = held_bytes == 0 ? ""
-                                                 : ", " + std::to_string(held_bytes >> 20U) +
-                                                       " of them for results that applications hold";
-        return Error(Errc::kLimit, "the tables of this agent would take more than " +
-                                       std::to_string(budget_->limit() >> 20U) + " MiB" + held +
-                                       ": raise table_limit_mib, or receive fewer distinct keys");
+        return budget_->refusal(more);
     }
     // Allocated now, so that a full system is an error here rather than a signal later.
     if (::fallocate(fd_.get(), 0, static_cast<off_t>(size_), static_cast<off_t>(more)) != 0) {
@@ -195,6 +227,23 @@ Result<std::shared_ptr<const SealedTable>> MemfdTableMemory::take_sealed() {
     ASK_PASS(keys_.seal());
     return std::shared_ptr<const SealedTable>(
         std::make_shared<const MemfdSealed>(std::move(slots_), std::move(keys_)));
+}
+
+void MemfdTables::set_reclaim(std::function<bool(std::optional<std::uint32_t> user)> reclaim) {
+    reclaim_ = std::move(reclaim);
+    budget_.set_reclaim([this] { return reclaim_(std::nullopt); });
+}
+
+MemoryBudget& MemfdTables::budget_of(std::uint32_t user) {
+    if (user == 0) {
+        return budget_;
+    }
+    const std::lock_guard lock(mutex_);
+    const auto [at, fresh] = users_.try_emplace(user, quota_, user, budget_);
+    if (fresh && reclaim_) {
+        at->second.set_reclaim([this, user] { return reclaim_(user); });
+    }
+    return at->second;
 }
 
 Result<std::shared_ptr<const SealedTable>> MemfdTables::seal(ResultTable table) {

@@ -7,9 +7,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,7 +25,7 @@
 
 namespace ask {
 
-// What all tables of an agent may take together, bytes. Thread-safe.
+// What all tables of an agent may take together, or those of one of its users, bytes. Thread-safe.
 class MemoryBudget {
  public:
     // Blocks that applications hold, a descriptor each: beyond so many nothing more is reserved.
@@ -30,11 +33,21 @@ class MemoryBudget {
 
     explicit MemoryBudget(std::size_t limit, AgentCounters* counters = nullptr)
         : limit_(limit), counters_(counters) {}
+    // A user's part of `whole`, which outlives it: what is reserved here is reserved there, too.
+    MemoryBudget(std::size_t limit, std::uint32_t user, MemoryBudget& whole)
+        : limit_(limit), counters_(whole.counters_), whole_(&whole), user_(user) {}
     // Before anybody reserves: who can give something up for those that need it now. It returns false once
     // there is nothing more.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
     [[nodiscard]] bool reserve(std::size_t bytes);
-    void release(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+    void release(std::size_t bytes) {
+        used_.fetch_sub(bytes, std::memory_order_relaxed);
+        if (whole_ != nullptr) {
+            whole_->release(bytes);
+        }
+    }
+    // Why so much could not be reserved.
+    [[nodiscard]] Error refusal(std::size_t bytes);
     [[nodiscard]] std::size_t limit() const { return limit_; }
     [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
@@ -49,7 +62,10 @@ class MemoryBudget {
     struct Held {
         UniqueFd own;
         std::size_t bytes;
+        MemoryBudget* paid_by;
     };
+    [[nodiscard]] bool reserve_here(std::size_t bytes);
+    void note_held(Held block);
     [[nodiscard]] bool too_many_held() const {
         return held_number_.load(std::memory_order_relaxed) >= kMostHeld;
     }
@@ -68,10 +84,12 @@ class MemoryBudget {
 
     const std::size_t limit_;
     AgentCounters* const counters_;
+    MemoryBudget* const whole_ = nullptr;
+    const std::uint32_t user_ = 0;  // of a part
     std::function<bool()> reclaim_;
     std::atomic<std::size_t> used_{0};
     std::mutex mutex_;
-    std::vector<Held> held_;
+    std::vector<Held> held_;  // of the whole, those of its parts, too
     std::atomic<std::size_t> held_number_{0};
 };
 
@@ -151,18 +169,28 @@ class MemfdTableMemory : public TableMemory {
 
 class MemfdTables final : public TableStore {
  public:
-    // `limit`: what all tables may take together, bytes.
-    MemfdTables(std::size_t limit, AgentCounters* counters) : budget_(limit, counters), counters_(counters) {}
+    // What all tables may take together, bytes, and of it those of one user; root's have no limit of their
+    // own.
+    MemfdTables(std::size_t limit, std::size_t quota, AgentCounters* counters)
+        : budget_(limit, counters), quota_(quota), counters_(counters) {}
     [[nodiscard]] MemoryBudget& budget() { return budget_; }
+    // As MemoryBudget::set_reclaim(); what is given up for a user's quota is his own.
+    void set_reclaim(std::function<bool(std::optional<std::uint32_t> user)> reclaim);
 
-    [[nodiscard]] std::unique_ptr<TableMemory> make_memory() override {
-        return std::make_unique<MemfdTableMemory>(&budget_, counters_);
+    [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t user) override {
+        return std::make_unique<MemfdTableMemory>(&budget_of(user), counters_);
     }
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
 
  private:
+    [[nodiscard]] MemoryBudget& budget_of(std::uint32_t user);
+
     MemoryBudget budget_;
+    const std::size_t quota_;
     AgentCounters* const counters_;
+    std::function<bool(std::optional<std::uint32_t> user)> reclaim_;
+    std::mutex mutex_;
+    std::map<std::uint32_t, MemoryBudget> users_;  // for good: a host has so many
 };
 
 }  // namespace ask

@@ -60,7 +60,8 @@ std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, 
                 SessionEvent{SessionEvent::Kind::kTableFull, verdict.channel,
                              Error(Errc::kLimit,
                                    "the result does not fit the agent's memory for tables: raise "
-                                   "table_limit_mib, or receive fewer distinct keys")});
+                                   "table_limit_mib, or quota_table_mib if it is one user's, or receive "
+                                   "fewer distinct keys")});
         }
     }
     return verdict.ack_bytes;

@@ -19,7 +19,7 @@ namespace ask::sim {
 
 class SimTables final : public TableStore {
  public:
-    [[nodiscard]] std::unique_ptr<TableMemory> make_memory() override {
+    [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t /*user*/) override {
         return std::make_unique<ReadableMemory>();
     }
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "lib/base/result.h"
@@ -25,8 +26,9 @@ class TableStore {
     TableStore(const TableStore&) = delete;
     TableStore& operator=(const TableStore&) = delete;
 
-    // For one table. What it grows by is refused (kLimit) where all tables together would take too much.
-    [[nodiscard]] virtual std::unique_ptr<TableMemory> make_memory() = 0;
+    // For one table of a user's task. What it grows by is refused (kLimit) where all tables together would
+    // take too much, or those of the user.
+    [[nodiscard]] virtual std::unique_ptr<TableMemory> make_memory(std::uint32_t user) = 0;
     // Of a table with memory that was made here.
     virtual Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) = 0;
 };

@@ -134,9 +134,11 @@ void KeptResults::clear() {
     }
 }
 
-bool KeptResults::make_room() {
+bool KeptResults::make_room(std::optional<std::uint32_t> user) {
     const Guard lock(mutex_);
-    const auto oldest = std::ranges::find_if(results_, [](const auto& result) { return may_go(*result); });
+    const auto oldest = std::ranges::find_if(results_, [user](const auto& result) {
+        return may_go(*result) && (!user || *user == result->task.user());
+    });
     if (oldest == results_.end()) {
         return false;
     }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,8 +78,9 @@ class KeptResults {
     // Whatever its time is over goes; so do they all by clear(), which says so in the log.
     void forget_old();
     void clear();
-    // For memory that a task needs now: the oldest one goes that nobody waits for. False: there is none.
-    bool make_room();
+    // For memory that a task needs now: the oldest one goes that nobody waits for, of the user if one is
+    // named. False: there is none.
+    bool make_room(std::optional<std::uint32_t> user = std::nullopt);
     [[nodiscard]] std::vector<v1::AgentTask> describe() const;
 
  private:

@@ -278,7 +278,7 @@ Result<> Receiving::open_on_workers() {
     const TaskSwitch* const at = offered_switch(task_->switches);
     const auto arrivals = at == nullptr ? nullptr : at->arrivals;
     for (unsigned i = 0; i < member_.workers.size(); ++i) {
-        auto table = ResultTable::create(member_.tables.make_memory(), task_->wire);
+        auto table = ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
         ASK_PASS(table);
         ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox, arrivals));
     }
@@ -295,7 +295,7 @@ Result<> Receiving::start_swappers() {
 }
 
 Result<> Receiving::start_swapper(TaskSwitch& at) {
-    auto table = ResultTable::create(member_.tables.make_memory(), task_->wire);
+    auto table = ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
     ASK_PASS(table);
     const v1::SwapSettings& wanted = request_.swap();
     const Geometry& geometry = task_->geometry;

@@ -20,7 +20,7 @@ constexpr std::size_t kOneMiB = 1U << 20U;
 
 struct KeptFixture {
     AgentCounters counters;
-    MemfdTables tables{64 * kOneMiB, &counters};
+    MemfdTables tables{64 * kOneMiB, 56 * kOneMiB, &counters};
     MemoryBudget& budget = tables.budget();
     KeptResults kept{std::chrono::seconds(3600), &counters};
 
@@ -29,7 +29,7 @@ struct KeptFixture {
         made->task.set_id(id);
         made->task.set_instance(instance);
         made->mailbox = std::make_shared<Mailbox>();
-        auto table = ResultTable::create(tables.make_memory(), Op::kSum);
+        auto table = ResultTable::create(tables.make_memory(0), Op::kSum);
         REQUIRE(table.ok());
         REQUIRE(table->add("key", 1).ok());
         REQUIRE(table->finish().ok());
@@ -126,6 +126,21 @@ TEST_CASE(
     CHECK(fixture.count(AgentCounter::k_drop_kept_memory) == 1);
     CHECK_FALSE(fixture.budget.reserve(fixture.budget.limit()));
     CHECK(fixture.kept.describe().size() == 2);
+}
+
+TEST_CASE("room for a user's task is made of his own results") {
+    KeptFixture fixture;
+    for (const std::uint32_t user : {1000U, 1001U}) {
+        const auto result = fixture.result("of-" + std::to_string(user));
+        result->task.set_user(user);
+        static_cast<void>(fixture.kept.stop_waiting(*result));
+    }
+    CHECK_FALSE(fixture.kept.make_room(1002));
+    CHECK(fixture.kept.make_room(1001));
+    CHECK_FALSE(fixture.kept.make_room(1001));
+    REQUIRE(fixture.kept.describe().size() == 1);
+    CHECK(fixture.kept.describe().front().id() == "of-1000");
+    CHECK(fixture.kept.make_room());
 }
 
 TEST_CASE("time is over only for results whose senders have been told") {

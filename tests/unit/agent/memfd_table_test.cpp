@@ -12,7 +12,9 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -116,8 +118,8 @@ TEST_CASE("tables share a limit; one that would pass it is unchanged, and goes o
 
 namespace {
 
-std::shared_ptr<const SealedTable> sealed_table(MemfdTables& tables, int keys) {
-    auto table = ResultTable::create(tables.make_memory(), Op::kSum);
+std::shared_ptr<const SealedTable> sealed_table(MemfdTables& tables, int keys, std::uint32_t user = 0) {
+    auto table = ResultTable::create(tables.make_memory(user), Op::kSum);
     REQUIRE(table.ok());
     for (int i = 0; i < keys; ++i) {
         REQUIRE(table->add("key-" + std::to_string(i), i).ok());
@@ -132,7 +134,7 @@ std::shared_ptr<const SealedTable> sealed_table(MemfdTables& tables, int keys) {
 
 TEST_CASE("memory that applications hold stays paid for, by whatever they hold it") {
     AgentCounters counters;
-    MemfdTables tables(64 * kMiB, &counters);
+    MemfdTables tables(64 * kMiB, 64 * kMiB, &counters);
     MemoryBudget& budget = tables.budget();
     auto sealed = sealed_table(tables, 1000);
     const std::size_t all = sealed->bytes();
@@ -159,7 +161,7 @@ TEST_CASE("memory that applications hold stays paid for, by whatever they hold i
 
 TEST_CASE("results on their way to an application are held") {
     AgentCounters counters;
-    MemfdTables tables(64 * kMiB, &counters);
+    MemfdTables tables(64 * kMiB, 64 * kMiB, &counters);
     auto sealed = sealed_table(tables, 10);
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
@@ -189,14 +191,14 @@ TEST_CASE("results on their way to an application are held") {
 
 TEST_CASE("results that applications hold leave others less, and the error says so") {
     AgentCounters counters;
-    MemfdTables tables(4 * kMiB, &counters);
+    MemfdTables tables(4 * kMiB, 4 * kMiB, &counters);
     MemoryBudget& budget = tables.budget();
     auto sealed = sealed_table(tables, 30'000);
     const std::size_t all = sealed->bytes();
     REQUIRE(all > 2 * kMiB);
     UniqueFd slots(::fcntl(sealed->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
     sealed.reset();
-    auto other = ResultTable::create(tables.make_memory(), Op::kSum);
+    auto other = ResultTable::create(tables.make_memory(0), Op::kSum);
     REQUIRE(other.ok());
     const auto refused = other->reserve(40'000, 0);
     REQUIRE_FALSE(refused.ok());
@@ -209,9 +211,86 @@ TEST_CASE("results that applications hold leave others less, and the error says 
     CHECK(other->reserve(40'000, 0).ok());
 }
 
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a user's tables take his part and no more, root's all there is") {
+    AgentCounters counters;
+    MemfdTables tables(8 * kMiB, 4 * kMiB, &counters);
+    const auto make = [&](std::uint32_t user) {
+        auto table = ResultTable::create(tables.make_memory(user), Op::kSum);
+        REQUIRE(table.ok());
+        return *std::move(table);
+    };
+    auto one = make(1000);
+    auto two = make(1000);
+    REQUIRE(one.reserve(20'000, 0).ok());
+    const auto refused = two.reserve(100'000, 0);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kLimit);
+    CHECK_MESSAGE(contains(refused.error().text(),
+                           "the tables of user 1000 would take more than the 4 MiB that those of one user "
+                           "may: raise quota_table_mib"),
+                  refused.error().text());
+    CHECK(tables.budget().used() <= 4 * kMiB);
+    // Another has a part of his own, as long as there is something of the whole.
+    auto other = make(1001);
+    CHECK(other.reserve(20'000, 0).ok());
+    auto root = make(0);
+    const auto full = root.reserve(200'000, 0);
+    REQUIRE_FALSE(full.ok());
+    CHECK_MESSAGE(contains(full.error().text(), "the tables of this agent would take more than 8 MiB"),
+                  full.error().text());
+    {
+        ResultTable gone(std::move(one));
+    }
+    {
+        ResultTable gone(std::move(other));
+    }
+    CHECK(two.reserve(20'000, 0).ok());
+    {
+        ResultTable gone(std::move(two));
+    }
+    CHECK(root.reserve(40'000, 0).ok());
+    {
+        ResultTable gone(std::move(root));
+    }
+    CHECK(tables.budget().used() == 0);
+}
+
+TEST_CASE("what is kept for a user, or what his applications hold, is of his part until it goes") {
+    AgentCounters counters;
+    MemfdTables tables(64 * kMiB, 4 * kMiB, &counters);
+    std::shared_ptr<const SealedTable> kept;
+    std::vector<std::optional<std::uint32_t>> asked;
+    tables.set_reclaim([&](std::optional<std::uint32_t> user) {
+        asked.push_back(user);
+        return asked.size() == 2 && std::exchange(kept, nullptr) != nullptr;
+    });
+    kept = sealed_table(tables, 30'000, 1000);
+    auto table = ResultTable::create(tables.make_memory(1000), Op::kSum);
+    REQUIRE(table.ok());
+    CHECK_FALSE(table->reserve(40'000, 0).ok());
+    CHECK(table->reserve(40'000, 0).ok());
+    CHECK(asked == std::vector<std::optional<std::uint32_t>>{1000, 1000});
+    auto mine = ResultTable::create(tables.make_memory(1002), Op::kSum);
+    REQUIRE(mine.ok());
+    auto his = sealed_table(tables, 30'000, 1002);
+    UniqueFd slots(::fcntl(his->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
+    his.reset();
+    CHECK_FALSE(mine->reserve(40'000, 0).ok());
+    slots.reset();
+    CHECK(mine->reserve(40'000, 0).ok());
+}
+
 TEST_CASE("so many blocks may be held, and no more: each takes a descriptor") {
     AgentCounters counters;
-    MemfdTables tables(1024 * kMiB, &counters);
+    MemfdTables tables(1024 * kMiB, 1024 * kMiB, &counters);
     MemoryBudget& budget = tables.budget();
     auto sealed = sealed_table(tables, 1);
     const UniqueFd slots(::fcntl(sealed->descriptors().at(0), F_DUPFD_CLOEXEC, 0));

@@ -116,7 +116,7 @@ class FakeApplication final : public ApplicationPort {
 v1::Failed send_to(FakeNetwork& network) {
     LocalAgent agent{1};
     AgentCounters counters;
-    MemfdTables tables(std::uint64_t{1} << 26U, &counters);
+    MemfdTables tables(std::uint64_t{1} << 26U, std::uint64_t{1} << 26U, &counters);
     Member member({.name = "h1",
                    .address = kHost,
                    .control_address = "198.18.1.2:4791",
