@@ -172,7 +172,8 @@ finish_task() {
     local pid who file i
     while read -r pid who; do
         exit_of "$pid"
-        ((code == 0)) || fail "$dir: $who ended with $code: $(cat "$dir/$who.err"; cat "$dir/recv.err")"
+        # Each for its own reason: the first to end has it from another.
+        ((code == 0)) || fail "$dir: $who ended with $code: $(tail -n 20 "$dir"/*.err)"
         # The one line that a task ends with.
         ! grep -vE '^ask-(recv|send): task [A-Za-z0-9_-]+: (no tuples|[0-9,]+ tuples, )' "$dir/$who.err" ||
             fail "$dir: $who said more in a pipe than its last line: $(cat "$dir/$who.err")"
