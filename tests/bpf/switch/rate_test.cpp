@@ -53,7 +53,7 @@ TEST_CASE("a packet too many is dropped as if it had never come, and later it is
 TEST_CASE("as many as the burst has room for come at once, and idle time adds none") {
     Switch& sw = Switch::get({});
     sw.add_default({.bucket = 2});
-    fill(sw, 2, {.due = 0, .cost = kHour, .burst = 3 * kHour - 1, .pad = {}});
+    fill(sw, 2, {.due = 0, .cost = kHour, .burst = 2 * kHour + kHour / 2, .pad = {}});
     for (std::uint64_t seq = 1; seq <= 3; ++seq) {
         sw.expect_ack("within the burst", data(sw, seq), ASK_CNT_ack_new);
     }
