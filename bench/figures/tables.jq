@@ -78,6 +78,11 @@ def loss:
            (.fixed.tuples_per_second | grouped)]
           + ([.adaptive, .fixed] | map(.retransmissions * 1000 / .packets_sent | grouped)));
 
+def flood:
+    markdown(["<flood", "frames/s", "M tuples/s", "beside UDP", "sent again"];
+        .rows[] | [.kind, (.flood_per_second | grouped), (.tuples_per_second / 1e6 | fixed(2)), (.beside_udp | fixed(2)),
+                   (.retransmissions | grouped)]);
+
 def scale:
     markdown(["<point", "channels", "tasks", "keys", "tuples", "seconds", "M tuples/s", "sender, MiB", "receiver, MiB"];
         .points[] | ["`\(.point)`", .channels, .tasks, (.keys | grouped), (.tuples | grouped), (.seconds | fixed(2)),
