@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * The back level (SwitchAgg section 4): a large table behind the aggregators, for the tuples that found
+ * no place there. One hash table a task and key length, shared by all CPUs and changed by
+ * compare-and-swap alone; an entry that is taken stays so for the task's life.
+ */
+#pragma once
+#ifdef __cplusplus
+#pragma GCC system_header /* C, which C++ warnings do not understand */
+#endif
+
+#include <linux/types.h>
+
+#include "lib/abi/check.h"
+#include "lib/abi/consts.h"
+
+/* Keys of up to 8 bytes, and of 9 to 16. */
+enum ask_back_group {
+	ASK_BACK_8 = 0,
+	ASK_BACK_16 = 1,
+};
+#define ASK_BACK_GROUPS 2u
+#define ASK_BACK8_ENTRIES 4u
+#define ASK_BACK16_ENTRIES 5u
+
+/* Buckets that a key may be in. */
+#define ASK_BACK_CANDIDATES 3u
+#define ASK_BACK_MAX_BUCKETS (1u << 26)
+
+/*
+ * A bucket of each group. A key is its bytes as they lie in memory, zeros behind them. An entry
+ * without ASK_BACK_LIVE in its value has no tuple, whatever else it has.
+ *
+ * 8:  an entry is claimed by its key, 0 being free. So no two entries have one key.
+ * 16: an entry is claimed by its tag, 12 bits that are not 0, and the key is stored behind that. Two
+ *     CPUs that bring one key at once may claim an entry each: whoever reads adds them up. No word
+ *     of a key of 9 bytes and more is 0, so one that has not been seen yet is like no key's.
+ */
+struct ask_back8 {
+	__u64 key[ASK_BACK8_ENTRIES];
+	__u64 value[ASK_BACK8_ENTRIES];
+} __attribute__((aligned(64)));
+
+struct ask_back16 {
+	__u64 tags;
+	struct {
+		__u64 key[2];
+		__u64 value;
+	} entry[ASK_BACK16_ENTRIES];
+} __attribute__((aligned(64)));
+
+ASK_STATIC_ASSERT(sizeof(struct ask_back8) == 64, "a bucket is a cache line");
+ASK_STATIC_ASSERT(sizeof(struct ask_back16) == 128, "a bucket is two cache lines");
+
+/* Map `backs`, by task. Written before the first packet of the task, and not again. */
+struct ask_back {
+	__u64 seed;			  /* of its keys' hashes, drawn for it */
+	__u32 buckets[ASK_BACK_GROUPS]; /* of each group; 0: it has none */
+};
+
+/* A value is a number of 63 bits and whether there is one. */
+#define ASK_BACK_LIVE 1ull
+#define ASK_BACK_WORD(value) ((__u64)(value) << 1 | ASK_BACK_LIVE)
+#define ASK_BACK_VALUE(word) ((__s64)(word) >> 1)
+
+#define ASK_BACK_TAG_BITS 12u
+#define ASK_BACK_TAG_MASK 0xfffull
+
+/* A bijection of 64 bits in which each bit of the result hangs on all of x (MurmurHash3's last step). */
+ASK_ABI_INLINE __u64 ask_back_mix(__u64 x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdull;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53ull;
+	return x ^ x >> 33;
+}
+
+ASK_ABI_INLINE __u64 ask_back_hash8(__u64 seed, __u64 key)
+{
+	return ask_back_mix(key ^ seed);
+}
+
+ASK_ABI_INLINE __u64 ask_back_hash16(__u64 seed, __u64 first, __u64 second)
+{
+	return ask_back_mix(ask_back_mix(first ^ seed) + second);
+}
+
+/* The hash by which a key's next candidate is found. */
+ASK_ABI_INLINE __u64 ask_back_next(__u64 seed, __u64 hash)
+{
+	return ask_back_mix(hash + (seed | 1));
+}
+
+ASK_ABI_INLINE __u32 ask_back_index(__u64 hash, __u32 count)
+{
+	return (__u32)((hash >> 32) * count >> 32);
+}
+
+/* Of bits that do not choose the bucket; never 0. */
+ASK_ABI_INLINE __u64 ask_back_tag(__u64 hash)
+{
+	const __u64 tag = hash & ASK_BACK_TAG_MASK;
+
+	return tag ? tag : 1;
+}

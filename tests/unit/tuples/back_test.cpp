@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes of a back level, and walking one.
+#include "lib/tuples/back.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "lib/tuples/fetch_codec.h"
+
+using namespace ask;
+
+namespace {
+
+std::uint64_t word(const std::string& bytes) {
+    std::uint64_t out = 0;
+    std::memcpy(&out, bytes.data(), std::min(bytes.size(), sizeof(out)));
+    return out;
+}
+
+template <typename Bucket>
+std::vector<std::byte> memory_of(const std::vector<Bucket>& table) {
+    std::vector<std::byte> bytes(table.size() * sizeof(Bucket));
+    std::memcpy(bytes.data(), table.data(), bytes.size());
+    return bytes;
+}
+
+// All entries, as "key=value ".
+std::string walked(const std::vector<std::byte>& table, unsigned group, std::size_t soft_limit = 1) {
+    BackWalker walker(table, group);
+    std::string text;
+    std::uint64_t count = 0;
+    for (bool more = true; more;) {
+        std::string entries;
+        const auto filled = walker.fill(entries, soft_limit);
+        REQUIRE_MESSAGE(filled.ok(), filled.error().text());
+        more = *filled;
+        for (EntryReader reader(entries); !reader.done(); ++count) {
+            const auto entry = reader.next();
+            REQUIRE(entry.ok());
+            text += std::string(entry->key) + "=" + std::to_string(entry->value) + " ";
+        }
+    }
+    CHECK(walker.count() == count);
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("a table is at most half full, and of one of few sizes") {
+    CHECK(back_for({0, 0}) == BackBuckets{0, 0});
+    CHECK(back_for({1, 1}) == BackBuckets{64, 64});
+    CHECK(back_for({128, 160}) == BackBuckets{64, 64});
+    CHECK(back_for({129, 161}) == BackBuckets{96, 96});
+    CHECK(back_for({193, 241}) == BackBuckets{128, 128});
+    CHECK(back_for({1'000'000, 0}) == BackBuckets{524'288, 0});
+    CHECK(back_for({~0ULL, ~0ULL}) == BackBuckets{ASK_BACK_MAX_BUCKETS, ASK_BACK_MAX_BUCKETS});
+    for (std::uint64_t keys = 1; keys < 1'000'000; keys = keys * 9 / 8 + 1) {
+        const BackBuckets buckets = back_for({keys, keys});
+        for (unsigned group = 0; group < buckets.size(); ++group) {
+            CHECK(std::uint64_t{buckets[group]} * kBackEntries[group] >= 2 * keys);
+            CHECK((buckets[group] == 64 || std::uint64_t{buckets[group]} * kBackEntries[group] < 4 * keys));
+        }
+    }
+}
+
+TEST_CASE("what is too large gets smaller in its proportions, and what would be much too small is none") {
+    const BackBuckets wanted{1024, 512};
+    CHECK(back_bytes(wanted) == 131'072);
+    CHECK(back_within(wanted, 131'072) == wanted);
+    CHECK(back_within(wanted, 131'071) == BackBuckets{768, 384});
+    CHECK(back_within(wanted, 65'536) == BackBuckets{512, 256});
+    CHECK(back_within(wanted, 16'384) == BackBuckets{128, 64});
+    CHECK(back_within(wanted, 16'383) == BackBuckets{});
+    CHECK(back_within(wanted, 0) == BackBuckets{});
+    CHECK(back_within({1 << 20, 0}, 1 << 22) == BackBuckets{1 << 16, 0});
+    CHECK(back_within({1 << 20, 0}, (1 << 22) - 1) == BackBuckets{});
+    CHECK(back_within({}, 0) == BackBuckets{});
+}
+
+TEST_CASE("a walk finds live entries, whatever their keys are padded with") {
+    std::vector<ask_back8> small(3);
+    small[0].key[0] = word("a");
+    small[0].value[0] = ASK_BACK_WORD(-5);
+    small[0].key[3] = word("abcdefgh");
+    small[0].value[3] = ASK_BACK_WORD((std::int64_t{1} << 62) - 1);
+    small[2].key[1] = word("claimed");
+    small[2].key[2] = word("zero");
+    small[2].value[2] = ASK_BACK_WORD(0);
+    CHECK(walked(memory_of(small), ASK_BACK_8) == "a=-5 abcdefgh=4611686018427387903 zero=0 ");
+    CHECK(walked(memory_of(small), ASK_BACK_8, 1'000) == "a=-5 abcdefgh=4611686018427387903 zero=0 ");
+
+    std::vector<ask_back16> large(2);
+    for (const unsigned entry : {0U, 4U}) {
+        large[1].entry[entry].key[0] = word("abcdefgh");
+        large[1].entry[entry].key[1] = word("i");
+        large[1].entry[entry].value = ASK_BACK_WORD(std::int64_t{entry} - (std::int64_t{1} << 62));
+    }
+    large[1].entry[2].key[0] = word("abcdefgh");
+    CHECK(walked(memory_of(large), ASK_BACK_16) ==
+          "abcdefghi=-4611686018427387904 abcdefghi=-4611686018427387900 ");
+}
+
+TEST_CASE("a key that no sender writes ends a walk") {
+    for (const std::string& key : {std::string(), std::string("\0a", 2), std::string("a\0b", 3)}) {
+        std::vector<ask_back8> table(1);
+        table[0].key[1] = word(key);
+        table[0].value[1] = ASK_BACK_WORD(1);
+        const std::vector<std::byte> memory = memory_of(table);
+        std::string out;
+        CHECK(BackWalker(memory, ASK_BACK_8).fill(out, 100).error().code() == Errc::kInternal);
+    }
+}
