@@ -60,6 +60,9 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                  "What a swap waits for: CPUs seen outside (microseconds), or always an RCU grace period");
     table.integer("sram_kib", &config->sram_kib, 16, 1 << 24,
                   "SRAM budget of a pipeline, KiB, over 16 stages");
+    table.integer(
+        "back_mib", &config->back_mib, 0, 1 << 20,
+        "Memory for back levels, which take tuples that aggregators have no place for, MiB; 0: none");
     table.boolean("allow_over_budget", &config->allow_over_budget, "Grant regions past the SRAM budget");
     table.integer("max_channels", &config->max_channels, 1, ASK_MAX_CHANNELS,
                   "Channels that may be registered");
@@ -77,6 +80,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "Flows of its tasks; 0: seven eighths of max_flows");
     table.integer("quota_sram_kib", &config->quota_sram_kib, 0, 1 << 24,
                   "SRAM of all these, KiB; 0: seven eighths of sram_kib");
+    table.integer("quota_back_mib", &config->quota_back_mib, 0, 1 << 20,
+                  "Back levels of all these, MiB; 0: seven eighths of back_mib");
     table.integer("quota_packets", &config->quota_packets, 0, kMostPacketsASecond,
                   "Packets of its tasks a second; 0: no limit");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");

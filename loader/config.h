@@ -27,6 +27,7 @@ struct SwitchConfig {
     std::string swap_barrier = "auto";
     std::uint32_t sram_kib = 20480;  // per pipeline: 16 stages of 1280 KiB
     bool allow_over_budget = false;
+    std::uint32_t back_mib = 256;
     std::uint32_t max_channels = 1024;
     std::uint32_t max_flows = 1024;
     std::uint32_t max_tasks = 64;
@@ -38,6 +39,7 @@ struct SwitchConfig {
     std::uint32_t quota_flows = 0;
     std::uint32_t quota_packets = 0;
     std::uint32_t quota_sram_kib = 0;
+    std::uint32_t quota_back_mib = 0;
     std::string log_level = "info";
     bool unload = false;
     bool unload_on_exit = false;

@@ -91,6 +91,7 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
         {"pkt_state", meta.max_channels},   {"flow_ids", meta.max_flows},    {"flows", meta.max_flows},
         {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},       {"regions", meta.max_tasks},
         {"buckets", meta.max_tasks + 1},    {"heats", meta.max_tasks},       {"carried", meta.max_flows},
+        {"backs", meta.max_tasks},          {"back8", meta.max_tasks},       {"back16", meta.max_tasks},
         {"presence", meta.possible_cpus},
     };
     for (const auto& [name, entries] : sizes) {
@@ -270,6 +271,10 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "buckets", maps.buckets));
     ASK_PASS(open_map(pins, "heats", maps.heats));
     ASK_PASS(open_map(pins, "carried", maps.carried));
+    ASK_PASS(open_map(pins, "backs", maps.backs));
+    ASK_PASS(open_map(pins, "back8", maps.back[ASK_BACK_8]));
+    ASK_PASS(open_map(pins, "back16", maps.back[ASK_BACK_16]));
+    ASK_PASS(open_map(pins, "back_programs", maps.back_programs));
     ASK_PASS(open_map(pins, "data_programs", maps.data_programs));
     ASK_PASS(open_map(pins, "presence", maps.presence));
     return open_map(pins, "regions", maps.regions);

@@ -4,9 +4,11 @@
 // successors.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
+#include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -32,12 +34,15 @@ struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_task> tasks;
     bpf::Map<std::uint32_t, ask_bucket> buckets;
     bpf::Map<std::uint32_t, ask_presence> presence;
+    bpf::Map<std::uint32_t, ask_back> backs;
     // Maps of maps: written as descriptors, read as map ids.
     bpf::Map<std::uint32_t, std::uint32_t> regions;  // of any size
     bpf::Map<std::uint32_t, std::uint32_t> heats;
     bpf::Map<std::uint32_t, std::uint32_t> carried;
+    std::array<bpf::Map<std::uint32_t, std::uint32_t>, ASK_BACK_GROUPS> back;
     // Likewise of programs.
     bpf::Map<std::uint32_t, std::uint32_t> data_programs;
+    bpf::Map<std::uint32_t, std::uint32_t> back_programs;
 };
 
 class DataPlane {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -111,6 +112,23 @@ class KernelView final : public RegionView {
     View view_;
 };
 
+template <typename Bucket>
+class KernelBackView final : public BackView {
+ public:
+    explicit KernelBackView(bpf::ArrayView<Bucket> view) : view_(std::move(view)) {}
+    [[nodiscard]] std::span<const std::byte> bytes() const override { return std::as_bytes(view_.span()); }
+
+ private:
+    bpf::ArrayView<Bucket> view_;
+};
+
+template <typename Bucket>
+Result<std::shared_ptr<const BackView>> make_back_view(int fd, std::uint32_t buckets) {
+    auto view = bpf::ArrayView<Bucket>::map(fd, buckets);
+    ASK_PASS(view);
+    return std::shared_ptr<const BackView>(std::make_shared<const KernelBackView<Bucket>>(std::move(*view)));
+}
+
 class KernelStore final : public SwitchStore {
  public:
     using TaskTable = bpf::ArrayView<ask_task>;
@@ -152,6 +170,7 @@ class KernelStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
+    const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
     const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
 
@@ -169,6 +188,10 @@ class KernelStore final : public SwitchStore {
         std::atomic_ref(task_table_.span()[task].bucket).store(bucket, std::memory_order_relaxed);
     }
 
+    void store_back(std::uint32_t task, std::uint32_t takes) const override {
+        std::atomic_ref(task_table_.span()[task].back).store(takes, std::memory_order_seq_cst);
+    }
+
     std::uint8_t take_program(std::uint32_t words) override { return programs_->take(words); }
     bool adopt_program(std::uint8_t number) override { return programs_->adopt_user(number); }
     void give_back_program(std::uint8_t number) override { programs_->give_back(number); }
@@ -178,6 +201,15 @@ class KernelStore final : public SwitchStore {
     }
     const MapPlaces& heats() const override { return heats_; }
     const MapPlaces& carried() const override { return carried_; }
+    const MapPlaces& back(unsigned group) const override { return back_[group]; }
+    Result<OwnMapPtr> create_back(unsigned group, std::uint32_t buckets) const override {
+        return own(plane_.types().create_back(group, buckets));
+    }
+    Result<std::shared_ptr<const BackView>> view_back(const OwnMap& map, unsigned group,
+                                                      std::uint32_t buckets) const override {
+        return group == ASK_BACK_8 ? make_back_view<const ask_back8>(fd_of(map), buckets)
+                                   : make_back_view<const ask_back16>(fd_of(map), buckets);
+    }
     Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const override {
         return own(programs_->create_region(program, words));
     }
@@ -274,11 +306,14 @@ class KernelStore final : public SwitchStore {
     const KernelTable<std::uint32_t, ask_flow> flows_{plane_.maps().flows};
     const KernelTable<std::uint32_t, ask_task> tasks_{plane_.maps().tasks};
     const KernelTable<std::uint32_t, ask_bucket> buckets_{plane_.maps().buckets};
+    const KernelTable<std::uint32_t, ask_back> backs_{plane_.maps().backs};
     const KernelPerCpu<ask_flow_stats> flow_stats_{plane_.maps().flow_stats};
     const KernelPerCpu<std::uint64_t> counters_{plane_.maps().counters};
     std::deque<RegionPlaces> regions_;
     const KernelPlaces heats_{plane_.maps().heats};
     const KernelPlaces carried_{plane_.maps().carried};
+    const std::array<KernelPlaces, ASK_BACK_GROUPS> back_{KernelPlaces(plane_.maps().back[ASK_BACK_8]),
+                                                          KernelPlaces(plane_.maps().back[ASK_BACK_16])};
 };
 
 }  // namespace

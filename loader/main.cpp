@@ -113,10 +113,12 @@ ControllerLimits limits_of(const SwitchConfig& config) {
             .allow_over_budget = config.allow_over_budget,
             .aggregators = config.aggregators,
             .lease = std::chrono::seconds(config.lease_seconds),
+            .back_bytes = std::uint64_t{config.back_mib} << 20U,
             .quota = {.tasks = config.quota_tasks,
                       .channels = config.quota_channels,
                       .flows = config.quota_flows,
-                      .sram_bytes = std::uint64_t{config.quota_sram_kib} * 1024},
+                      .sram_bytes = std::uint64_t{config.quota_sram_kib} * 1024,
+                      .back_bytes = std::uint64_t{config.quota_back_mib} << 20U},
             .packet_rate = config.quota_packets,
             .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()};
 }
@@ -128,7 +130,7 @@ void reload(Setup& setup, Controller& controller) {
     const auto read = read_config(setup.argc, setup.argv, &fresh, &now);
     if (!take_reload(read, now,
                      {"log_level", "lease_seconds", "allow_over_budget", "aggregators", "quota_tasks",
-                      "quota_channels", "quota_flows", "quota_sram_kib", "quota_packets"},
+                      "quota_channels", "quota_flows", "quota_sram_kib", "quota_back_mib", "quota_packets"},
                      &setup.snapshot)) {
         return;
     }

@@ -93,6 +93,7 @@ MetricFamily task_counter(const std::vector<TaskReport>& tasks, const std::strin
 void add_task_counters(std::vector<MetricFamily>& families, const std::vector<TaskReport>& tasks) {
 #define ASK_BESIDE_STAT(name, text) \
     families.push_back(task_counter(tasks, #name, text, &ask_flow_stats::name));
+#define ASK_PART_STAT(name, text) ASK_BESIDE_STAT(name, text)
 #include "lib/abi/stats.def"
 }
 
@@ -133,6 +134,10 @@ class SwitchMetrics : public prometheus::Collectable {
                                      static_cast<double>(report->sram_used_bytes)));
             families.push_back(gauge("ask_switch_sram_limit_bytes", "SRAM budget of one pipeline",
                                      static_cast<double>(report->sram_total_bytes)));
+            families.push_back(gauge("ask_switch_back_bytes", "Memory in use by back levels",
+                                     static_cast<double>(report->back_used_bytes)));
+            families.push_back(gauge("ask_switch_back_limit_bytes", "Memory for back levels",
+                                     static_cast<double>(report->back_total_bytes)));
         }
         families.push_back(counter("ask_switch_refused_connections_total",
                                    "Connections turned away at the control port and socket, or cut off",

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/region_types.h"
 
+#include <algorithm>
 #include <cstddef>
+
+#include "lib/tuples/back.h"
 
 namespace ask {
 namespace {
@@ -48,9 +51,13 @@ Result<RegionTypes::InnerTypes> RegionTypes::inner_types(const bpf_object* objec
     result.aggregator = btf__find_by_name_kind(result.types.get(), "ask_aggregator", BTF_KIND_STRUCT);
     result.heats = btf__find_by_name_kind(result.types.get(), "ask_heats", BTF_KIND_STRUCT);
     result.carried = btf__find_by_name_kind(result.types.get(), "__u64", BTF_KIND_TYPEDEF);
-    if (result.key <= 0 || result.aggregator <= 0 || result.heats <= 0 || result.carried <= 0) {
+    result.back = {btf__find_by_name_kind(result.types.get(), "ask_back8", BTF_KIND_STRUCT),
+                   btf__find_by_name_kind(result.types.get(), "ask_back16", BTF_KIND_STRUCT)};
+    if (std::min({result.key, result.aggregator, result.heats, result.carried, result.back[ASK_BACK_8],
+                  result.back[ASK_BACK_16]}) <= 0) {
         return Error(Errc::kInternal,
-                     "the object's BTF lacks __u32, __u64, struct ask_aggregator or struct ask_heats");
+                     "the object's BTF lacks __u32, __u64 or a struct: ask_aggregator, ask_heats, ask_back8, "
+                     "ask_back16");
     }
     if (const int error = btf__load_into_kernel(result.types.get()); error != 0) {
         return Error::from_errno(-error, "load BTF");
@@ -102,6 +109,16 @@ Result<UniqueFd> RegionTypes::create_region(std::uint32_t aggregators, RegionSiz
                                inner_.key, inner_.aggregator);
     if (!fd) {
         return Error::from_errno(errno, "create a region of " + std::to_string(aggregators) + " aggregators");
+    }
+    return fd;
+}
+
+Result<UniqueFd> RegionTypes::create_back(unsigned group, std::uint32_t buckets) const {
+    UniqueFd fd = create_array("ask_back", kBackBucketBytes[group], buckets, BPF_F_MMAPABLE | BPF_F_INNER_MAP,
+                               inner_.types.get(), inner_.key, inner_.back[group]);
+    if (!fd) {
+        return Error::from_errno(errno, "create a back level of " + std::to_string(buckets) + " buckets of " +
+                                            std::to_string(kBackBucketBytes[group]) + " bytes");
     }
     return fd;
 }

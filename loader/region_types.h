@@ -3,6 +3,7 @@
 // Maps that are made per task, with the BTF that lets bpftool show their fields by name.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -30,6 +32,8 @@ class RegionTypes {
 
     // A region of `aggregators` words, memory-mapped. kLimit: no memory.
     [[nodiscard]] Result<UniqueFd> create_region(std::uint32_t aggregators, RegionSize size) const;
+    // A table of the back level, memory-mapped. kLimit: no memory.
+    [[nodiscard]] Result<UniqueFd> create_back(unsigned group, std::uint32_t buckets) const;
     // Heats of `places` aggregators, for a task that replaces. kLimit: no memory.
     [[nodiscard]] Result<UniqueFd> create_heats(std::uint32_t places) const;
     // Room for what a flow's packets carry of others' tuples. kLimit: no memory.
@@ -53,6 +57,7 @@ class RegionTypes {
         std::int32_t key = 0;
         std::int32_t aggregator = 0;
         std::int32_t heats = 0;
+        std::array<std::int32_t, ASK_BACK_GROUPS> back{};
         std::int32_t carried = 0;
     };
 

@@ -52,6 +52,7 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_receiver(task.receiver);
     message->set_flows(task.flows);
     message->set_region_bytes(task.region_bytes);
+    message->set_back_bytes(task.back_bytes);
     set_switch_part(*message->mutable_stats(), task.stats);
     message->set_lease_left_seconds(task.lease_left_seconds);
 }
@@ -148,6 +149,7 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
     const SramBudget sram = controller_.sram();
     reply->set_sram_total_bytes(sram.total());
     reply->set_sram_used_bytes(sram.used());
+    reply->set_back_left_bytes(controller_.back_left());
     return grpc::Status::OK;
 }
 
@@ -202,19 +204,20 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (!policy.ok()) {
         return to_status(policy.error());
     }
-    const auto grant =
-        controller_.open_task(caller_at(*context), {.id = request->id(),
-                                                    .instance = request->instance(),
-                                                    .geometry = *geometry,
-                                                    .op = *op,
-                                                    .aggregators = request->aggregators(),
-                                                    .may_shrink = request->may_shrink(),
-                                                    .copies = request->copies(),
-                                                    .require_region = request->require_region(),
-                                                    .policy = *policy,
-                                                    .senders = request->senders(),
-                                                    .receiver = request->receiver(),
-                                                    .receiver_address = request->receiver_address()});
+    const auto grant = controller_.open_task(
+        caller_at(*context), {.id = request->id(),
+                              .instance = request->instance(),
+                              .geometry = *geometry,
+                              .op = *op,
+                              .aggregators = request->aggregators(),
+                              .may_shrink = request->may_shrink(),
+                              .copies = request->copies(),
+                              .require_region = request->require_region(),
+                              .policy = *policy,
+                              .back = request->has_back() ? back_from_proto(request->back()) : BackWish(),
+                              .senders = request->senders(),
+                              .receiver = request->receiver(),
+                              .receiver_address = request->receiver_address()});
     if (!grant.ok()) {
         return to_status(grant.error());
     }
@@ -225,6 +228,8 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     reply->set_no_region_reason(grant->no_region_reason);
     reply->set_policy(policy_to_proto(grant->policy));
     reply->set_nonce(grant->nonce);
+    reply->set_back_bytes(grant->back_bytes);
+    reply->set_no_back_reason(grant->no_back_reason);
     return grpc::Status::OK;
 }
 
@@ -351,6 +356,8 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
     }
     reply->set_sram_total_bytes(report->sram_total_bytes);
     reply->set_sram_used_bytes(report->sram_used_bytes);
+    reply->set_back_total_bytes(report->back_total_bytes);
+    reply->set_back_used_bytes(report->back_used_bytes);
     reply->set_channels_max(report->channels_max);
     for (const ChannelReport& channel : report->channels) {
         v1::SwitchChannel* message = reply->add_channels();

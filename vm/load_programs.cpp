@@ -20,6 +20,7 @@
 #include <bpf/libbpf.h>
 
 #include "host.skel.h"
+#include "lib/abi/back.h"
 #include "lib/abi/consts.h"
 #include "lib/abi/map_types.h"
 #include "lib/bpf/object.h"
@@ -134,7 +135,7 @@ bool load_host(const Form& form) {
 }
 
 bool load(const Form& form) {
-    if (form.program == "ask_switch" || form.program == "ask_tuples") {
+    if (form.program == "ask_switch" || form.program == "ask_tuples" || form.program == "ask_back") {
         return load_switch(form);
     }
     if (form.program == "ask_host") {

@@ -18,6 +18,8 @@
 #include "bpf/tuples/row.bpf.h"
 #include "bpf/tuples/vector.bpf.h"
 
+int ask_back(struct xdp_md *ctx);
+
 /* Whether colliding tuples may take aggregators (bpf/tuples/replace.bpf.h). */
 static __always_inline bool is_replacing(const struct ask_task *task)
 {
@@ -112,7 +114,6 @@ static __always_inline bool aggregate_packet(struct xdp_md *ctx, const struct as
 	struct ask_presence *here;
 	int offered;
 
-	phv->task = claim->flow->task;
 	if (task->copies < 2)
 		return ask_aggregate_rows(ctx, task, phv, seq, open_copy(claim, phv)) == 0;
 	here = enter_copy();
@@ -134,6 +135,14 @@ static __always_inline void keep_rows(struct ask_phv *phv)
 			break;
 		phv->kept += count_bits(phv->left[r]);
 	}
+	phv->offered = phv->kept;
+}
+
+static __always_inline struct ask_pkt_state *find_state(const struct ask_claim *claim)
+{
+	__u32 channel = claim->flow->channel;
+
+	return bpf_map_lookup_elem(&pkt_state, &channel);
 }
 
 /* Records what is left: one 64-bit store a row, before any ACK or forward. */
@@ -247,21 +256,11 @@ static __always_inline int leave_rest(struct xdp_md *ctx, struct ask_frame *fram
 	return leave_forward(ctx, frame, reason);
 }
 
-static __always_inline void add_stats(__u32 flow_index, const struct ask_phv *phv, bool region,
-				      bool is_new, bool acked)
+/* What became of the tuples of a packet. Own ones that are left have a reason each; evicted ones that
+ * travel on are counted beside them. */
+static __always_inline void add_tuples(struct ask_flow_stats *stats, const struct ask_phv *phv,
+				       bool region)
 {
-	struct ask_flow_stats *stats = bpf_map_lookup_elem(&flow_stats, &flow_index);
-
-	if (!stats)
-		return;
-	if (is_new)
-		stats->packets_new++;
-	else
-		stats->packets_seen++;
-	if (acked)
-		stats->packets_acked++;
-	else
-		stats->packets_forwarded++;
 	if (!region) {
 		stats->tuples_no_region += phv->kept;
 		return;
@@ -275,47 +274,98 @@ static __always_inline void add_stats(__u32 flow_index, const struct ask_phv *ph
 	stats->tuples_contention += phv->contention;
 }
 
-/* A verified DATA packet of the flow; `phv` has its rows' parts of the check. */
-static __always_inline int handle_data(struct xdp_md *ctx, struct ask_frame *frame,
-				       const struct ask_claim *claim, bool is_new,
-				       struct ask_phv *phv)
+/* Returns the flow's, for what its service adds. */
+static __always_inline struct ask_flow_stats *count_packet(__u32 flow_index, bool is_new,
+							   bool acked)
 {
-	__u32 channel = claim->flow->channel;
-	struct ask_pkt_state *state = bpf_map_lookup_elem(&pkt_state, &channel);
-	const __u64 seq = bpf_be64_to_cpu(frame->hdr->seq);
-	const bool replaces = is_replacing(claim->task);
-	const bool region = claim->task->copies;
-	__u32 present;
+	struct ask_flow_stats *stats = bpf_map_lookup_elem(&flow_stats, &flow_index);
 
-	if (!state)
-		return leave_abort(ASK_CNT_abort_state);
-	phv->offered = phv->kept = phv->evicted = phv->overflow = phv->contention = 0;
-	if (is_new) {
-		if (!region)
-			keep_rows(phv);
-		else if (!aggregate_packet(ctx, claim, seq, phv))
-			return leave_abort(ASK_CNT_abort_state);
-		/* Before record_state() says that all is done. */
-		if (replaces && ask_keep_rows(ctx, claim->flow_index, seq) < 0)
-			return leave_abort(ASK_CNT_abort_state);
-		record_state(state, frame, phv, replaces);
-	} else if (!restore_state(state, frame, phv, replaces)) {
-		return leave_drop(ASK_CNT_drop_in_flight);
-	}
-	present = present_rows(phv);
-	if (replaces && !is_new && present && ask_put_back_rows(ctx, claim->flow_index, seq) < 0)
-		return leave_drop(ASK_CNT_drop_in_flight);
-	add_stats(claim->flow_index, phv, region, is_new, !present);
-	if (!present)
+	if (!stats)
+		return NULL;
+	if (is_new)
+		stats->packets_new++;
+	else
+		stats->packets_seen++;
+	if (acked)
+		stats->packets_acked++;
+	else
+		stats->packets_forwarded++;
+	return stats;
+}
+
+/* Leaves with what the vector says is left; `reason` is why it is sent on, if it is. */
+static __always_inline int leave_data(struct xdp_md *ctx, struct ask_frame *frame,
+				      const struct ask_claim *claim, struct ask_phv *phv,
+				      bool is_new, __u32 reason)
+{
+	if (!ASK_PRESENT(phv))
 		return leave_ack(ctx, frame, &claim->flow->key,
 				 is_new ? ASK_CNT_ack_new : ASK_CNT_ack_seen);
-	if (present > 1) {
+	if (ASK_PRESENT(phv) > 1) {
 		if (ask_gather_rows(ctx, claim->flow_index) < 0)
 			return leave_abort(ASK_CNT_abort_state);
 		present_rows(phv);
 	}
-	return leave_rest(ctx, frame, claim, phv,
-			  !is_new  ? ASK_CNT_fwd_seen
-			  : region ? ASK_CNT_fwd_new
-				   : ASK_CNT_fwd_no_region);
+	return leave_rest(ctx, frame, claim, phv, reason);
+}
+
+/* Says of a new packet what is left of it, for all time. */
+static __always_inline bool settle(struct xdp_md *ctx, struct ask_pkt_state *state,
+				   const struct ask_frame *frame, const struct ask_claim *claim,
+				   struct ask_phv *phv)
+{
+	const bool replaces = is_replacing(claim->task);
+
+	/* Before record_state() says that all is done. */
+	if (replaces && ask_keep_rows(ctx, claim->flow_index, bpf_be64_to_cpu(frame->hdr->seq)) < 0)
+		return false;
+	record_state(state, frame, phv, replaces);
+	return true;
+}
+
+/* A new packet, of which the rows' parts of the check are in the vector. What the aggregators leave goes
+ * on to the back level, if the task has one (ask_back). */
+static __always_inline int handle_new(struct xdp_md *ctx, struct ask_frame *frame,
+				      const struct ask_claim *claim, struct ask_phv *phv)
+{
+	struct ask_pkt_state *state = find_state(claim);
+	const bool region = claim->task->copies;
+	struct ask_flow_stats *stats;
+
+	if (!state)
+		return leave_abort(ASK_CNT_abort_state);
+	phv->offered = phv->kept = phv->evicted = phv->overflow = phv->contention = 0;
+	phv->task = claim->flow->task;
+	if (!region)
+		keep_rows(phv);
+	else if (!aggregate_packet(ctx, claim, bpf_be64_to_cpu(frame->hdr->seq), phv))
+		return leave_abort(ASK_CNT_abort_state);
+	if (ASK_READ_ONCE(claim->task->back) && phv->kept)
+		ask_tail_call(ctx, &back_programs, 0, ask_back);
+	if (!settle(ctx, state, frame, claim, phv))
+		return leave_abort(ASK_CNT_abort_state);
+	present_rows(phv);
+	stats = count_packet(claim->flow_index, true, !ASK_PRESENT(phv));
+	if (stats)
+		add_tuples(stats, phv, region);
+	return leave_data(ctx, frame, claim, phv, true,
+			  region ? ASK_CNT_fwd_new : ASK_CNT_fwd_no_region);
+}
+
+/* A packet seen before leaves as it did then. */
+static __always_inline int handle_seen(struct xdp_md *ctx, struct ask_frame *frame,
+				       const struct ask_claim *claim, struct ask_phv *phv)
+{
+	struct ask_pkt_state *state = find_state(claim);
+	const bool replaces = is_replacing(claim->task);
+
+	if (!state)
+		return leave_abort(ASK_CNT_abort_state);
+	if (!restore_state(state, frame, phv, replaces))
+		return leave_drop(ASK_CNT_drop_in_flight);
+	if (present_rows(phv) && replaces &&
+	    ask_put_back_rows(ctx, claim->flow_index, bpf_be64_to_cpu(frame->hdr->seq)) < 0)
+		return leave_drop(ASK_CNT_drop_in_flight);
+	count_packet(claim->flow_index, false, !ASK_PRESENT(phv));
+	return leave_data(ctx, frame, claim, phv, false, ASK_CNT_fwd_seen);
 }

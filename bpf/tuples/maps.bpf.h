@@ -7,6 +7,7 @@
 
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/maps.bpf.h"
+#include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 
 struct {
@@ -79,3 +80,56 @@ struct {
 	__type(key, __u32);
 	__array(values, struct ask_carried_map);
 } carried SEC(".maps");
+
+/* Of the tasks with a back level (lib/abi/back.h), by task as the next: its own maps, of any size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__type(value, struct ask_back);
+} backs SEC(".maps");
+
+/* Never read, as ask_blank. */
+const volatile struct ask_back8 ask_blank8 = {};
+const volatile struct ask_back16 ask_blank16 = {};
+
+struct ask_back8_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct ask_back8);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__array(values, struct ask_back8_map);
+} back8 SEC(".maps");
+
+struct ask_back16_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct ask_back16);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__array(values, struct ask_back16_map);
+} back16 SEC(".maps");
+
+/* The program that goes on with a packet of which the aggregators left something: put in where it is
+ * (bpf/tuples/back_program.bpf.h), and shared by the programs that are loaded later. */
+struct ask_back_programs {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__array(values, int(struct xdp_md *));
+};
+
+struct ask_back_programs back_programs SEC(".maps");

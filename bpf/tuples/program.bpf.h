@@ -26,5 +26,7 @@ int ask_tuples(struct xdp_md *ctx)
 	claim_flow(phv->flow, &claim);
 	if (!claim.flow || !claim.task)
 		return leave_abort(ASK_CNT_abort_state);
-	return handle_data(ctx, &frame, &claim, phv->is_new, phv);
+	if (phv->is_new)
+		return handle_new(ctx, &frame, &claim, phv);
+	return handle_seen(ctx, &frame, &claim, phv);
 }

@@ -54,7 +54,7 @@ ASK_STATIC_ASSERT(sizeof(struct ask_back16) == 128, "a bucket is two cache lines
 
 /* Map `backs`, by task. Written before the first packet of the task, and not again. */
 struct ask_back {
-	__u64 seed;			  /* of its keys' hashes, drawn for it */
+	__u64 seed;			/* of its keys' hashes, drawn for it */
 	__u32 buckets[ASK_BACK_GROUPS]; /* of each group; 0: it has none */
 };
 

@@ -124,9 +124,11 @@ struct ask_task {
 	__u8 service;	 /* ASK_SERVICE_* */
 	__be32 receiver; /* where its packets go to, and its ACKs come from */
 	__u32 bucket;	 /* which of `buckets` its packets are taken from; 0: of none */
+	__u32 back;	 /* whether it has a back level that takes tuples (lib/abi/back.h) */
+	__u32 pad;
 };
 
-ASK_STATIC_ASSERT(sizeof(struct ask_task) == 48, "ask_task has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_task) == 56, "ask_task has no holes");
 
 /*
  * Map `buckets`: how many packets the tasks of one tenant may bring, by a clock of nanoseconds: each
@@ -222,6 +224,7 @@ struct ask_flow_stats {
 #define ASK_TAKEN_STAT(name, field, text) __u64 name;
 #define ASK_LEFT_STAT(cause, text) __u64 tuples_##cause;
 #define ASK_BESIDE_STAT(name, text) __u64 name;
+#define ASK_PART_STAT(name, text) __u64 name;
 #include "lib/abi/stats.def"
 };
 

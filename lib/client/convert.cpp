@@ -10,6 +10,7 @@ TaskStats stats_from_proto(const v1::FlowStats& stats) {
 #define ASK_SENDER_STAT(name, text) out.name = stats.name();
 #define ASK_TAKEN_STAT(name, field, text) out.field = stats.field();
 #define ASK_BESIDE_STAT(name, text) out.name = stats.name();
+#define ASK_PART_STAT(name, text) out.name = stats.name();
 #define ASK_LEFT_STAT(cause, text) out.tuples_receiver.cause = stats.tuples_##cause();
 #include "lib/abi/stats.def"
     const std::uint64_t explained = tuples_sent_on(stats);

@@ -79,6 +79,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
         swap.set_interval_ms(static_cast<std::uint32_t>(options.swap->interval / kMillisecond));
     }
     open.set_no_switch(options.no_switch);
+    open.set_no_back(options.no_back);
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
     open.set_auto_geometry(!options.geometry && !options.default_geometry);
@@ -98,6 +99,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.aggregators = ready.aggregators();
     info.note = ready.note();
     info.no_memory = ready.no_memory();
+    info.back_bytes = ready.back_bytes();
     info.geometry_reason = ready.geometry_reason();
     return info;
 }

@@ -34,6 +34,7 @@ struct ReceiveInfo {
     Geometry geometry;
     std::uint32_t aggregators = 0;  // per AA on the switch; 0: no region
     std::string note;               // why there is no region, else empty
+    std::uint64_t back_bytes = 0;   // of the switch's back level; 0: none
     bool no_memory = false;         // there is none because the switch had no memory for one
     std::string geometry_reason;    // why this geometry, if it was the agent's choice
 };
@@ -52,6 +53,7 @@ struct ReceiveOptions {
     std::uint32_t aggregators = 0;     // per AA on the switch; 0: by the samples, or the switch's choice
     std::optional<SwapSettings> swap;  // shadow copies, and when they are swapped; unset: none
     bool no_switch = false;            // aggregate at the receiver only
+    bool no_back = false;              // the switch keeps tuples in aggregators alone, without a back level
     bool require_region = false;       // fail rather than go without memory on the switch
     TaskPolicy policy = TaskPolicy::kAuto;
     // Senders that die do not end the task: its result then lacks an unknown part of what they sent, and says

@@ -63,6 +63,7 @@ struct TaskStats {
 #define ASK_SENDER_STAT(name, text) std::uint64_t name = 0;
 #define ASK_TAKEN_STAT(name, field, text) std::uint64_t field = 0;
 #define ASK_BESIDE_STAT(name, text) std::uint64_t name = 0;
+#define ASK_PART_STAT(name, text) std::uint64_t name = 0;
 #include "lib/abi/stats.def"
     ReceiverTuples tuples_receiver;
     std::vector<std::uint64_t> packets_by_tuples;  // DATA packets that carry 0, 1, 2 ... tuples

@@ -35,6 +35,7 @@ void set_switch_part(v1::FlowStats& stats, const ask_flow_stats& counted) {
 #define ASK_TAKEN_STAT(name, field, text) stats.set_##field(counted.name);
 #define ASK_LEFT_STAT(cause, text) stats.set_tuples_##cause(counted.tuples_##cause);
 #define ASK_BESIDE_STAT(name, text) stats.set_##name(counted.name);
+#define ASK_PART_STAT(name, text) stats.set_##name(counted.name);
 #include "lib/abi/stats.def"
 }
 
@@ -42,6 +43,7 @@ void copy_switch_part(v1::FlowStats& stats, const v1::FlowStats& from) {
 #define ASK_TAKEN_STAT(name, field, text) stats.set_##field(from.field());
 #define ASK_LEFT_STAT(cause, text) stats.set_tuples_##cause(from.tuples_##cause());
 #define ASK_BESIDE_STAT(name, text) stats.set_##name(from.name());
+#define ASK_PART_STAT(name, text) stats.set_##name(from.name());
 #include "lib/abi/stats.def"
 }
 
@@ -49,6 +51,7 @@ void add_switch_part(v1::FlowStats& sum, const v1::FlowStats& stats) {
 #define ASK_TAKEN_STAT(name, field, text) ASK_ADD(field)
 #define ASK_LEFT_STAT(cause, text) ASK_ADD(tuples_##cause)
 #define ASK_BESIDE_STAT(name, text) ASK_ADD(name)
+#define ASK_PART_STAT(name, text) ASK_ADD(name)
 #include "lib/abi/stats.def"
 }
 

@@ -118,6 +118,21 @@ v1::Operator op_to_proto(Op op) {
     return v1::OPERATOR_UNSPECIFIED;
 }
 
+BackWish back_from_proto(const v1::BackWish& wish) {
+    BackWish out{.wanted = true, .keys = {}, .guess = wish.guess()};
+    for (int group = 0; group < wish.keys_size() && group < static_cast<int>(out.keys.size()); ++group) {
+        out.keys[static_cast<unsigned>(group)] = wish.keys(group);
+    }
+    return out;
+}
+
+v1::BackWish back_to_proto(const BackWish& wish) {
+    v1::BackWish out;
+    out.mutable_keys()->Add(wish.keys.begin(), wish.keys.end());
+    out.set_guess(wish.guess);
+    return out;
+}
+
 Result<std::optional<ask_policy>> policy_from_proto(v1::Policy policy) {
     switch (policy) {
         case v1::POLICY_UNSPECIFIED:

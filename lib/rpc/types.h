@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/tuples/back.h"
 #include "lib/tuples/fit/key_sample.h"
 #include "lib/tuples/types.h"
 #include "proto/common.pb.h"
@@ -28,6 +29,9 @@ Result<Op> wire_op(v1::Operator op);
 // Unset: the switch's choice.
 Result<std::optional<ask_policy>> policy_from_proto(v1::Policy policy);
 [[nodiscard]] v1::Policy policy_to_proto(ask_policy policy);
+// Groups that this build does not know are passed over.
+[[nodiscard]] BackWish back_from_proto(const v1::BackWish& wish);
+[[nodiscard]] v1::BackWish back_to_proto(const BackWish& wish);
 Result<ChannelId> channel_from_proto(const v1::ChannelId& channel);
 // The same for who judges it later: a port that is one of UDP.
 Result<ChannelId> channel_fields(const v1::ChannelId& channel);

@@ -161,7 +161,8 @@ check_stats() {
         .tuples_in == $tuples
         and .tuples_in == .tuples_merged + .tuples_sent
         and .tuples_sent == .tuples_switch + .tuples_receiver.total
-        and .tuples_receiver.total == (.tuples_receiver | .collision + .long + .overflow + .contention + .no_region)
+        and .tuples_receiver.total == (.tuples_receiver | .collision + .long + .overflow + .contention + .back_full
+            + .back_contention + .no_region)
         and .slots_filled <= .slots_offered and .seconds > 0' "$1" >/dev/null ||
         fail "statistics do not add up to $2 tuples: $(jq -c 'del(.senders)' "$1")"
 }

@@ -13,10 +13,10 @@ replacing() {
     local -r dir=$scratch/$id
     shift 3
     make_input "$dir" "$@"
-    run_task "$dir" "$id" h4 "$recv_flags --policy replace --aggregators 8 --require-region" "$send_flags"
+    run_task "$dir" "$id" h4 "$recv_flags --policy replace --aggregators 8 --no-back --require-region" "$send_flags"
     jq -e '.tuples_evicted > 0 and .tuples_receiver.no_region == 0' "$dir/recv.json" >/dev/null ||
         fail "$id: nothing was replaced, or not explained: $(jq -c 'del(.senders)' "$dir/recv.json")"
-    run_task "$dir" "$id-first" h4 "$recv_flags --policy first-come --aggregators 8 --require-region" "$send_flags"
+    run_task "$dir" "$id-first" h4 "$recv_flags --policy first-come --aggregators 8 --no-back --require-region" "$send_flags"
     jq -e '.tuples_evicted == 0 and .tuples_receiver.collision > 0' "$dir/recv.json" >/dev/null ||
         fail "$id: first come, and yet replaced: $(jq -c 'del(.senders)' "$dir/recv.json")"
     pass "$id: $*"
@@ -35,7 +35,7 @@ restarted() {
     make_input "$dir" --seed 71 --senders 1 --tuples 30000 --keys 600 --key-form short --values small
     open_pipe "$dir/fifo"
     spawn "$dir/recv" h4 ask-recv --task restart --senders 1 --stats "$dir/recv.json" --require-region \
-        --policy replace --aggregators 8 </dev/null
+        --policy replace --aggregators 8 --no-back </dev/null
     receiver=$spawned
     spawn "$dir/send1" h1 ask-send --task restart --to h4 --merge-window 0 --stats "$dir/send1.json" - <"$dir/fifo"
     sender=$spawned

@@ -92,6 +92,7 @@ void check(const SwitchConfig& config) {
     require(config.quota_tasks <= 4096U && config.quota_channels <= 65536U, "quota_tasks, quota_channels");
     require(config.quota_flows <= 1U << 20 && config.quota_sram_kib <= 1U << 24,
             "quota_flows, quota_sram_kib");
+    require(config.back_mib <= 1U << 20 && config.quota_back_mib <= 1U << 20, "back_mib, quota_back_mib");
     require(config.quota_packets <= 10'000'000U, "quota_packets");
     require(!config.unload && !config.unload_on_exit, "commands are not taken from the file");
     require(is_host_port(config.listen), "listen");

@@ -43,6 +43,7 @@ NativeSwitch::NativeSwitch(Way way, Ports ports, std::uint32_t cpu, std::uint32_
       regions_(NATIVE_TABLE_ENTRIES),
       heats_(NATIVE_TABLE_ENTRIES),
       carried_(NATIVE_TABLE_ENTRIES) {
+    back_.fill(std::vector<std::vector<std::uint64_t>>(NATIVE_TABLE_ENTRIES));
     routed_ports = ports;
     config_ = {.memory = way.memory,
                .dedupe = way.dedupe,
@@ -86,15 +87,31 @@ void NativeSwitch::add_task(std::uint32_t index, const TaskSpec& spec) {
     value.op = spec.op;
     value.policy = spec.policy;
     value.receiver = to_be(spec.receiver);
+    value.back = spec.back == BackBuckets{} ? 0 : 1;
     native_set("tasks", &index, &value);
+    add_back(index, spec.back);
     regions_[index].assign(std::size_t{cpus_} * spec.copies * spec.aas() * spec.aggregators, {});
     if (spec.copies > 0) {
-        native_set_inner("regions", index, regions_[index].data(),
-                         static_cast<__u32>(regions_[index].size()));
+        native_set_inner("regions", index, regions_[index].data(), static_cast<__u32>(regions_[index].size()),
+                         1);
     }
     if (spec.copies > 0 && spec.policy == ASK_POLICY_REPLACE) {
         heats_[index].assign((std::size_t{cpus_} * spec.aas() * spec.aggregators + 7) / 8, {});
-        native_set_inner("heats", index, heats_[index].data(), static_cast<__u32>(heats_[index].size()));
+        native_set_inner("heats", index, heats_[index].data(), static_cast<__u32>(heats_[index].size()), 1);
+    }
+}
+
+void NativeSwitch::add_back(std::uint32_t index, const BackBuckets& buckets) {
+    ask_back back{.seed = kBackSeed, .buckets = {}};
+    std::copy(buckets.begin(), buckets.end(), std::begin(back.buckets));
+    native_set("backs", &index, &back);
+    for (unsigned group = 0; group < buckets.size(); ++group) {
+        const std::uint32_t words = kBackBucketBytes[group] / sizeof(std::uint64_t);
+        std::vector<std::uint64_t>& table = back_[group][index];
+        table.assign(std::size_t{buckets[group]} * words, 0);
+        if (buckets[group] != 0) {
+            native_set_inner(kBackMaps[group], index, table.data(), buckets[group], words);
+        }
     }
 }
 
@@ -102,7 +119,8 @@ void NativeSwitch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint
     flows_[flow] = {.channel = channel, .task = task};
     if (tasks_[task].policy == ASK_POLICY_REPLACE) {
         carried_[flow].assign(ask_carried_words(tasks_[task].rows, tasks_[task].aas()), 0);
-        native_set_inner("carried", flow, carried_[flow].data(), static_cast<__u32>(carried_[flow].size()));
+        native_set_inner("carried", flow, carried_[flow].data(), static_cast<__u32>(carried_[flow].size()),
+                         1);
     }
     ask_flow value{};
     value.task_instance = __builtin_bswap64(tasks_[task].instance);

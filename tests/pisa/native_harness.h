@@ -41,6 +41,8 @@ class NativeSwitch {
     [[nodiscard]] const TaskSpec& task(std::uint32_t index) const { return tasks_[index]; }
 
  private:
+    void add_back(std::uint32_t index, const BackBuckets& buckets);
+
     struct Flow {
         std::uint32_t channel;
         std::uint32_t task;
@@ -54,6 +56,7 @@ class NativeSwitch {
     std::vector<std::vector<ask_aggregator>> regions_;
     std::vector<std::vector<ask_heats>> heats_;
     std::vector<std::vector<std::uint64_t>> carried_;
+    std::array<std::vector<std::vector<std::uint64_t>>, ASK_BACK_GROUPS> back_;  // [group][task]
 };
 
 }  // namespace ask::test

@@ -42,7 +42,8 @@ struct map {
 /* An inner map stands for itself: the program hands its address back. */
 struct inner {
     __u64* words;
-    __u32 count;
+    __u32 count;  /* entries */
+    __u32 stride; /* words of an entry */
 };
 
 struct outer {
@@ -78,13 +79,15 @@ static struct map maps[] = {
     ARRAY_MAP(tasks, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(presence, ASK_DEFAULT_CPUS),
     ARRAY_MAP(buckets, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(backs, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(back_vector, 1),
 };
 #define MAPS (sizeof(maps) / sizeof(maps[0]))
 
 static struct outer outers[] = {
-    {&regions, "regions", {{NULL, 0}}},
-    {&heats, "heats", {{NULL, 0}}},
-    {&carried, "carried", {{NULL, 0}}},
+    {&regions, "regions", {{NULL, 0, 0}}}, {&heats, "heats", {{NULL, 0, 0}}},
+    {&carried, "carried", {{NULL, 0, 0}}}, {&back8, "back8", {{NULL, 0, 0}}},
+    {&back16, "back16", {{NULL, 0, 0}}},
 };
 #define OUTERS (sizeof(outers) / sizeof(outers[0]))
 static native_router route;
@@ -145,7 +148,7 @@ static void* look_up_inner(const void* map, __u32 index) {
                 if (outers[i].map == &regions) {
                     record(NATIVE_LOOKUP, ASK_ARRAY_AA, 0, index);
                 }
-                return index < inner[j].count ? &inner[j].words[index] : NULL;
+                return index < inner[j].count ? &inner[j].words[(size_t)index * inner[j].stride] : NULL;
             }
         }
     }
@@ -268,10 +271,10 @@ void* native_memory(const char* name, size_t* bytes) {
     return map->values;
 }
 
-void native_set_inner(const char* name, __u32 index, void* words, __u32 count) {
+void native_set_inner(const char* name, __u32 index, void* words, __u32 count, __u32 stride) {
     for (size_t i = 0; i < OUTERS; i++) {
         if (strcmp(outers[i].name, name) == 0) {
-            outers[i].inner[index] = (struct inner){words, count};
+            outers[i].inner[index] = (struct inner){words, count, stride};
             return;
         }
     }

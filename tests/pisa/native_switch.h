@@ -55,9 +55,9 @@ void native_set_rival(native_rival rival);
 void native_set(const char* map, const void* key, const void* value);
 /* Memory of all entries of an array, `bytes` long. */
 void* native_memory(const char* map, size_t* bytes);
-/* An inner map of 64-bit words in a map of maps ("regions", "heats", "carried"); the caller keeps the memory.
- */
-void native_set_inner(const char* map, __u32 index, void* words, __u32 count);
+/* An inner map in a map of maps ("regions", "heats", "carried", "back8", "back16"), of `count` entries of
+ * `stride` 64-bit words each; the caller keeps the memory. */
+void native_set_inner(const char* map, __u32 index, void* words, __u32 count, __u32 stride);
 /* Runs the program; `frame` has `capacity` bytes. Returns the action. */
 int native_run(unsigned char* frame, size_t* size, __u32 ifindex);
 const struct native_event* native_events(size_t* count);

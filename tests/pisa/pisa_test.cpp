@@ -21,7 +21,7 @@ using namespace ask::test;
 namespace {
 
 // As bpf/engine/compat.bpf.h numbers them.
-enum Array : std::uint32_t { kDedupe, kMaxSeq, kCopy, kAa, kPktState, kHeat, kCarried };
+enum Array : std::uint32_t { kDedupe, kMaxSeq, kCopy, kAa, kPktState, kHeat, kCarried, kBack };
 
 constexpr Ports kPorts{.in = 11, .out = 12, .side = 13};
 constexpr unsigned kStages = 16;
@@ -56,6 +56,7 @@ struct Trace {
     std::vector<native_event> after;       // PktState
     std::vector<native_event> heats;       // of tasks that replace, as is what follows
     std::vector<native_event> carried;
+    std::vector<native_event> back;  // of tasks with a back level
 };
 
 Trace read_trace() {
@@ -65,6 +66,7 @@ Trace read_trace() {
             trace.looked_up.push_back(event.index);
         } else if (event.kind == NATIVE_TOUCH && event.array == kAa) {
             CHECK(trace.after.empty());
+            CHECK(trace.back.empty());
             trace.aas.push_back(event);
         } else if (event.kind == NATIVE_TOUCH && event.array == kPktState) {
             trace.after.push_back(event);
@@ -72,6 +74,10 @@ Trace read_trace() {
             trace.heats.push_back(event);
         } else if (event.kind == NATIVE_TOUCH && event.array == kCarried) {
             trace.carried.push_back(event);
+        } else if (event.kind == NATIVE_TOUCH && event.array == kBack) {
+            CHECK(trace.after.empty());
+            CHECK(trace.carried.empty());
+            trace.back.push_back(event);
         } else if (event.kind == NATIVE_TOUCH) {
             CHECK(trace.aas.empty());
             CHECK(trace.after.empty());
@@ -264,6 +270,39 @@ TEST_CASE("a task that replaces touches an AA again only where a tuple is evicte
     }
 }
 
+TEST_CASE(
+    "a back level: at most three buckets a tuple, behind the AAs and ahead of PktState, and none twice") {
+    for (const Way& way : kWays) {
+        for (const std::uint8_t policy : {ASK_POLICY_FIRST_COME, ASK_POLICY_REPLACE}) {
+            INFO(to_string(way));
+            NativeSwitch sw(way, kPorts, 1);
+            sw.add_default({.aggregators = 2, .policy = policy, .back = {4, 0}});
+            std::mt19937_64 random(9);
+            std::uint64_t offered = 0;
+            for (std::uint64_t seq = 1; seq <= 500; ++seq) {
+                const Packet packet = random_packet(sw, random, seq);
+                const ask_flow_stats before = NativeSwitch::stats();
+                sw.run(packet.frame());
+                const std::size_t buckets = read_trace().back.size();
+                const ask_flow_stats after = NativeSwitch::stats();
+                // Of those that stay, an evicted one has a reason of its own.
+                const std::uint64_t left = after.tuples_back_full - before.tuples_back_full +
+                                           after.tuples_back_contention - before.tuples_back_contention +
+                                           after.tuples_evicted - before.tuples_evicted;
+                const std::uint64_t tuples = after.tuples_back - before.tuples_back + left;
+                // A batch is looked up whole.
+                CHECK(buckets <= ASK_BACK_CANDIDATES * (tuples + 7));
+                CHECK(buckets >= tuples);
+                offered += tuples;
+                sw.run(packet.frame());
+                CHECK(read_trace().back.empty());
+            }
+            CHECK(offered > 1000);
+            CHECK(NativeSwitch::stats().tuples_back_full > 0);
+        }
+    }
+}
+
 TEST_CASE("seen DATA touches dedupe and PktState, LONG and FIN touch dedupe, refused packets nothing") {
     for (const Way& way : kWays) {
         INFO(to_string(way));
@@ -350,6 +389,6 @@ TEST_CASE("a kernel that refuses to cut packets: dropped as an error") {
 TEST_CASE("every deviation is in the list, and the list names no other") {
     const std::set<std::string> known = {
         "cas-retry", "keyed-check", "row-loop",        "packet-rate", "two-words-of-dedupe", "early-address",
-        "scratch",   "sets",        "wide-arithmetic", "replacement", "gathered-rows"};
+        "scratch",   "sets",        "wide-arithmetic", "replacement", "gathered-rows",       "back-level"};
     CHECK((documented_deviations() == known));
 }

@@ -113,6 +113,11 @@ void DataPlane::load() {
     regions_.assign(kTasks, {});
     heats_.assign(kTasks, {});
     carried_.assign(flows, {});
+    backs_.assign(kTasks, {});
+    for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+        back_[group].assign(kTasks, {});
+        back[group].assign(kTasks, nullptr);
+    }
     regions.assign(kTasks, nullptr);
     heats.assign(kTasks, nullptr);
     carried.assign(flows, nullptr);
@@ -139,10 +144,14 @@ void DataPlane::load() {
               .counters = counters_.data(),
               .regions = regions_.data(),
               .heats = heats_.data(),
-              .carried = carried_.data()};
+              .carried = carried_.data(),
+              .backs = backs_.data(),
+              .back = {back_[ASK_BACK_8].data(), back_[ASK_BACK_16].data()}};
     for (std::uint32_t i = 0; i < cpus_.size(); ++i) {
         cpus_[i].state.plane = &plane_;
         cpus_[i].state.number = i;
+        cpus_[i].back_vector.assign(sim_back_vector_bytes() / sizeof(__u64), 0);
+        cpus_[i].state.back_vector = cpus_[i].back_vector.data();
         cpus_[i].runs = 0;
     }
     ++boots_;
@@ -334,8 +343,9 @@ std::uint64_t DataPlane::counter(unsigned which) const {
 std::string DataPlane::left_over() const {
     const auto held = [](const OwnMapPtr& map) { return map != nullptr; };
     if (std::ranges::any_of(regions, held) || std::ranges::any_of(heats, held) ||
-        std::ranges::any_of(carried, held)) {
-        return "a region, heats or what a flow carried are left over";
+        std::ranges::any_of(carried, held) || std::ranges::any_of(back[ASK_BACK_8], held) ||
+        std::ranges::any_of(back[ASK_BACK_16], held)) {
+        return "a region, heats, what a flow carried or a back level are left over";
     }
     if (std::ranges::any_of(tasks_, [](const ask_task& task) { return task.instance != 0; }) ||
         std::ranges::any_of(flows_, [](const ask_flow& flow) { return flow.task_instance != 0; }) ||

@@ -48,6 +48,7 @@ class DataPlane final : public Handler {
     std::vector<OwnMapPtr> regions;
     std::vector<OwnMapPtr> heats;
     std::vector<OwnMapPtr> carried;
+    std::array<std::vector<OwnMapPtr>, ASK_BACK_GROUPS> back;
     std::vector<OwnMapPtr> dying;
     // What of tasks and flows is still in the maps; empty: nothing.
     [[nodiscard]] std::string left_over() const;
@@ -58,6 +59,7 @@ class DataPlane final : public Handler {
  private:
     struct Cpu {
         sim_cpu state{};
+        std::vector<__u64> back_vector;
         std::unique_ptr<Fiber> fiber;
         std::deque<std::pair<FramePtr, std::uint32_t>> queue;
         FramePtr frame;  // of the run under way
@@ -99,6 +101,8 @@ class DataPlane final : public Handler {
     std::vector<sim_inner> regions_;
     std::vector<sim_inner> heats_;
     std::vector<sim_inner> carried_;
+    std::vector<ask_back> backs_;
+    std::array<std::vector<sim_inner>, ASK_BACK_GROUPS> back_;
 };
 
 }  // namespace ask::sim

@@ -165,6 +165,7 @@ Plan draw_plan(std::uint64_t seed, Size size) {
         plan.deadline = rare(random, 2) ? 2'000 : 60'000;
     }
     draw_applications(plan, random);
+    plan.back_kib = pick(random, {0, 64, 1'024});
     plan.packet_rate = rare(random, 24) ? pick(random, {200, 1000, 5000}) : 0;
     return plan;
 }

@@ -73,6 +73,7 @@ namespace ask::sim {
     X(rcu_only, "1: a swap waits for a grace period")                                     \
     X(stranger, "calls of others' that a host makes which is in no task")                 \
     X(intruder, "attacks by somebody who may call as any host")                           \
+    X(back_kib, "memory of a switch for back levels; 0: none")                            \
     X(packet_rate, "packets a second of one receiver's tasks; 0: no limit")               \
     X(deadline, "of tasks, ms")                                                           \
     X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")

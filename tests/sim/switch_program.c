@@ -33,6 +33,7 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
 
 #include "bpf/engine/maps.bpf.h"
 #include "bpf/engine/packet.bpf.h"
+#include "bpf/tuples/back_vector.bpf.h"
 #include "bpf/tuples/maps.bpf.h"
 
 ASK_STATIC_ASSERT(sizeof(struct ask_packet) <= SIM_PHV_WORDS * sizeof(__u64), "the packet vector fits");
@@ -54,6 +55,9 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
 
     if (map == &packet_vector) {
         return here->phv;
+    }
+    if (map == &back_vector) {
+        return here->back_vector;
     }
     if (map == &channel_ids) {
         pause_before("channel_ids");
@@ -101,6 +105,14 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
         pause_before("presence");
         return entry_of(plane->presence, sizeof(*plane->presence), index, plane->cpus);
     }
+    if (map == &backs) {
+        return entry_of(plane->backs, sizeof(*plane->backs), index, plane->max_tasks);
+    }
+    if (map == &back8 || map == &back16) {
+        struct sim_inner* outer = plane->back[map == &back16];
+
+        return index < plane->max_tasks && outer[index].words ? &outer[index] : NULL;
+    }
     if (map == &regions || map == &heats || map == &carried) {
         struct sim_inner* outer = map == &regions ? plane->regions
                                   : map == &heats ? plane->heats
@@ -113,8 +125,8 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
     {
         const struct sim_inner* inner = map;
 
-        pause_before("a word of a region, of heats or of what is carried");
-        return index < inner->count ? &inner->words[index] : NULL;
+        pause_before("a word of a region, of heats, of what is carried, or a bucket");
+        return index < inner->count ? &inner->words[(size_t)index * inner->stride] : NULL;
     }
 }
 
@@ -161,12 +173,16 @@ void native_pause(void) {
 }
 
 void native_touch(__u32 array, __u32 number, __u32 index) {
-    static const char* const names[] = {"seen",         "max_seq", "copy index", "AA",
-                                        "PktState row", "heat",    "carried row"};
+    static const char* const names[] = {"seen",         "max_seq", "copy index",  "AA",
+                                        "PktState row", "heat",    "carried row", "bucket"};
 
     (void)number;
     (void)index;
     pause_before(names[array]);
+}
+
+size_t sim_back_vector_bytes(void) {
+    return sizeof(struct ask_back_vector);
 }
 
 void sim_switch_to(struct sim_cpu* cpu) {

@@ -8,6 +8,7 @@
 #include <linux/types.h>
 #include <stddef.h>
 
+#include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 
 #ifdef __cplusplus
@@ -29,7 +30,8 @@ struct sim_ids {
 /* An inner map: stands for itself, the program hands its address back. */
 struct sim_inner {
     __u64* words;
-    __u32 count;
+    __u32 count;  /* entries */
+    __u32 stride; /* words of an entry */
 };
 
 #define SIM_PHV_WORDS 32u
@@ -58,6 +60,8 @@ struct sim_plane {
     struct sim_inner* regions;
     struct sim_inner* heats;
     struct sim_inner* carried;
+    struct ask_back* backs;
+    struct sim_inner* back[ASK_BACK_GROUPS];
 };
 
 struct sim_cpu {
@@ -67,6 +71,7 @@ struct sim_cpu {
     __u32 redirected; /* port that the packet was redirected to */
     __u32 pad;
     __u64 phv[SIM_PHV_WORDS];
+    void* back_vector; /* of sim_back_vector_bytes() */
 };
 
 struct sim_hop {
@@ -81,6 +86,9 @@ void sim_suspend(struct sim_cpu* cpu, const char* what);
 __u64 sim_clock(void);
 /* What bpf_fib_lookup says: 0 when there is no route. */
 int sim_route(const struct sim_plane* plane, __u32 daddr_be, struct sim_hop* hop);
+
+/* What a CPU needs for the tuples that it offers to a back level. */
+size_t sim_back_vector_bytes(void);
 
 /* Whose accesses the next ones are: before a run starts and before one goes on. */
 void sim_switch_to(struct sim_cpu* cpu);

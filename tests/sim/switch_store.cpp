@@ -158,8 +158,10 @@ class Counters final : public PerCpuTable<std::uint64_t> {
 };
 
 struct SimMap final : public OwnMap, public std::enable_shared_from_this<SimMap> {
-    explicit SimMap(std::size_t count) : words(count) {}
+    // `each`: words of an entry.
+    explicit SimMap(std::size_t count, std::uint32_t each = 1) : words(count * each), stride(each) {}
     mutable std::vector<__u64> words;
+    std::uint32_t stride;
     ask_task_meta meta{};
 };
 
@@ -178,7 +180,8 @@ class Places final : public MapPlaces {
         }
         const SimMap& own = sim_map(map);
         owners_[index] = own.shared_from_this();
-        entries_[index] = {own.words.data(), static_cast<std::uint32_t>(own.words.size())};
+        entries_[index] = {own.words.data(), static_cast<std::uint32_t>(own.words.size() / own.stride),
+                           own.stride};
         await(plane_.grace_period());
         return {};
     }
@@ -221,6 +224,17 @@ class View final : public RegionView {
     std::size_t words_;
 };
 
+class TableView final : public BackView {
+ public:
+    explicit TableView(std::shared_ptr<const SimMap> map) : map_(std::move(map)) {}
+    [[nodiscard]] std::span<const std::byte> bytes() const override {
+        return std::as_bytes(std::span(map_->words));
+    }
+
+ private:
+    std::shared_ptr<const SimMap> map_;
+};
+
 class SimStore final : public SwitchStore {
  public:
     SimStore(World& world, DataPlane& plane, const Network& network, std::uint32_t number,
@@ -259,6 +273,7 @@ class SimStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
+    const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
     const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
 
@@ -283,6 +298,12 @@ class SimStore final : public SwitchStore {
         }
     }
 
+    void store_back(std::uint32_t task, std::uint32_t takes) const override {
+        if (steps_.step("has a back level take tuples, or not")) {
+            maps_.tasks[task].back = takes;
+        }
+    }
+
     // One program, for regions of any size.
     std::uint8_t take_program(std::uint32_t /*words*/) override { return 0; }
     bool adopt_program(std::uint8_t number) override { return number == 0; }
@@ -292,6 +313,16 @@ class SimStore final : public SwitchStore {
     }
     const MapPlaces& heats() const override { return heats_; }
     const MapPlaces& carried() const override { return carried_; }
+    const MapPlaces& back(unsigned group) const override { return back_[group]; }
+    Result<OwnMapPtr> create_back(unsigned group, std::uint32_t buckets) const override {
+        constexpr auto kWord = static_cast<std::uint32_t>(sizeof(__u64));
+        return OwnMapPtr(std::make_shared<SimMap>(buckets, kBackBucketBytes[group] / kWord));
+    }
+    Result<std::shared_ptr<const BackView>> view_back(const OwnMap& map, unsigned /*group*/,
+                                                      std::uint32_t /*buckets*/) const override {
+        return std::shared_ptr<const BackView>(
+            std::make_shared<const TableView>(sim_map(map).shared_from_this()));
+    }
     Result<OwnMapPtr> create_region(std::uint8_t /*program*/, std::uint32_t words) const override {
         return OwnMapPtr(std::make_shared<SimMap>(words));
     }
@@ -422,12 +453,18 @@ class SimStore final : public SwitchStore {
     const ArrayTable<ask_flow> flows_{steps_, "writes a flow", maps_.flows, maps_.max_flows};
     const ArrayTable<ask_task> tasks_{steps_, "writes a task", maps_.tasks, maps_.max_tasks};
     const ArrayTable<ask_bucket> buckets_{steps_, "fills a bucket", maps_.buckets, maps_.max_tasks + 1};
+    const ArrayTable<ask_back> backs_{steps_, "says how large a back level is", maps_.backs, maps_.max_tasks};
     const FlowStats flow_stats_{steps_, maps_};
     const Counters counters_{maps_};
     const Places regions_{steps_, "puts in or takes out a region", plane_, maps_.regions, plane_.regions};
     const Places heats_{steps_, "puts in or takes out heats", plane_, maps_.heats, plane_.heats};
     const Places carried_{steps_, "puts in or takes out what a flow carries", plane_, maps_.carried,
                           plane_.carried};
+    const std::array<Places, ASK_BACK_GROUPS> back_{
+        Places(steps_, "puts in or takes out a back level", plane_, maps_.back[ASK_BACK_8],
+               plane_.back[ASK_BACK_8]),
+        Places(steps_, "puts in or takes out a back level", plane_, maps_.back[ASK_BACK_16],
+               plane_.back[ASK_BACK_16])};
 };
 
 }  // namespace

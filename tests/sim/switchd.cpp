@@ -65,6 +65,7 @@ void SwitchDaemon::life() {
         *store_, {.sram_bytes = 0,
                   .allow_over_budget = true,
                   .lease = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(kLease)),
+                  .back_bytes = std::uint64_t{world_.plan.back_kib} * 1024,
                   .packet_rate = world_.plan.packet_rate,
                   .rcu_only = world_.plan.rcu_only != 0});
     if (!controller.ok()) {
@@ -134,18 +135,20 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1
     ASK_PASS(op);
     const auto policy = policy_from_proto(request.policy());
     ASK_PASS(policy);
-    const auto grant = controller_->open_task(caller, {.id = request.id(),
-                                                       .instance = request.instance(),
-                                                       .geometry = *geometry,
-                                                       .op = *op,
-                                                       .aggregators = request.aggregators(),
-                                                       .may_shrink = request.may_shrink(),
-                                                       .copies = request.copies(),
-                                                       .require_region = request.require_region(),
-                                                       .policy = *policy,
-                                                       .senders = request.senders(),
-                                                       .receiver = request.receiver(),
-                                                       .receiver_address = request.receiver_address()});
+    const auto grant = controller_->open_task(
+        caller, {.id = request.id(),
+                 .instance = request.instance(),
+                 .geometry = *geometry,
+                 .op = *op,
+                 .aggregators = request.aggregators(),
+                 .may_shrink = request.may_shrink(),
+                 .copies = request.copies(),
+                 .require_region = request.require_region(),
+                 .policy = *policy,
+                 .back = request.has_back() ? back_from_proto(request.back()) : BackWish(),
+                 .senders = request.senders(),
+                 .receiver = request.receiver(),
+                 .receiver_address = request.receiver_address()});
     ASK_PASS(grant);
     v1::OpenTaskReply reply;
     *reply.mutable_mark() = mark();
@@ -154,6 +157,8 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1
     reply.set_no_region_reason(grant->no_region_reason);
     reply.set_policy(policy_to_proto(grant->policy));
     reply.set_nonce(grant->nonce);
+    reply.set_back_bytes(grant->back_bytes);
+    reply.set_no_back_reason(grant->no_back_reason);
     return reply;
 }
 

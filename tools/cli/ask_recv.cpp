@@ -41,6 +41,7 @@ struct Flags {
     std::uint32_t aggregators = 0;
     std::string swap = "off";
     bool no_switch = false;
+    bool no_back = false;
     bool require_region = false;
     std::string policy = "auto";
     bool allow_incomplete = false;
@@ -86,6 +87,8 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("WHEN")
         ->capture_default_str();
     app.add_flag("--no-switch", flags.no_switch, "aggregate on this host only");
+    app.add_flag("--no-back", flags.no_back,
+                 "no back level: tuples that find no aggregator on the switch are added up here");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
     app.add_option("--policy", flags.policy,
                    "who keeps an aggregator that two keys want: first-come, replace (a hotter key takes a "
@@ -142,6 +145,7 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     ASK_TRY(swap, "--swap");
     options.swap = *swap;
     options.no_switch = flags.no_switch;
+    options.no_back = flags.no_back;
     options.require_region = flags.require_region;
     options.policy = client::parse_task_policy(flags.policy).value_or(client::TaskPolicy::kAuto);
     options.allow_incomplete = flags.allow_incomplete;

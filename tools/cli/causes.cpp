@@ -32,6 +32,8 @@ void advise(Cause& cause, const TaskSetup& setup) {
         cause.advice = collision_advice(setup);
     } else if (cause.name == "contention") {
         cause.advice = "ask-switchd with memory = \"pipelines\"";
+    } else if (cause.name == "back_full") {
+        cause.advice = "a larger back_mib at the switch";
     } else if (cause.name == "no_region") {
         const bool off_path = setup.aggregators > 0;
         cause.name = "no region";

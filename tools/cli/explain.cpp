@@ -86,6 +86,12 @@ std::string agent_part(const v1::AgentTask& task) {
     if (task.aggregators() == 0) {
         text += "No switch aggregates for it" + (task.note().empty() ? "" : ": " + task.note()) + ".\n";
     }
+    if (task.back_bytes() != 0) {
+        text +=
+            "Tuples that find no aggregator go to a back level of " + bytes_text(task.back_bytes()) + ".\n";
+    } else if (!task.no_back_reason().empty()) {
+        text += "It has no back level: " + task.no_back_reason() + ".\n";
+    }
     return text;
 }
 
@@ -98,7 +104,8 @@ std::string switch_part(const v1::SwitchTask& task) {
     }
     return text + "a region of " + grouped(task.aggregators()) + " aggregators per array (" +
            bytes_text(task.region_bytes()) + "), policy " + policy_text(task.policy()) + ", epoch " +
-           std::to_string(task.epoch()) + ", phase " + task.phase() + ".\n";
+           std::to_string(task.epoch()) + ", phase " + task.phase() +
+           (task.back_bytes() == 0 ? "" : ", a back level of " + bytes_text(task.back_bytes())) + ".\n";
 }
 
 struct Line {

@@ -28,6 +28,7 @@ void put_stats(Json& json, const client::TaskStats& stats) {
 #define ASK_TAKEN_STAT(name, field, text) json[#field] = stats.field;
 #define ASK_LEFT_STAT(cause, text) left_of(json, stats.tuples_receiver)[#cause] = stats.tuples_receiver.cause;
 #define ASK_BESIDE_STAT(name, text) json[#name] = stats.name;
+#define ASK_PART_STAT(name, text) json[#name] = stats.name;
 #include "lib/abi/stats.def"
     json["slots_filled_ratio"] = filled_ratio(stats);
     json["packets_by_tuples"] = stats.packets_by_tuples;
@@ -59,6 +60,7 @@ std::string receive_stats_json(const client::ReceiveInfo& info, const client::Re
     json["geometry"] = to_string(info.geometry);
     json["geometry_reason"] = info.geometry_reason;
     json["aggregators"] = info.aggregators;
+    json["back_bytes"] = info.back_bytes;
     json["senders"] = Json::array();
     for (const client::NamedStats& sender : report.senders) {
         Json entry;

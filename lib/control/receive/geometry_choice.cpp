@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/control/member/convert.h"
+#include "lib/tuples/fit/back_need.h"
 #include "lib/tuples/fit/planner.h"
 #include "lib/tuples/sram.h"
 
@@ -27,6 +28,7 @@ Result<GeometryChoice> default_geometry(std::uint32_t payload_limit, const v1::O
                           .slot_map = nullptr,
                           .aggregators = request.aggregators(),
                           .may_shrink = false,
+                          .back = {.wanted = true, .keys = {}, .guess = true},
                           .reason = std::move(reason)};
 }
 
@@ -51,10 +53,12 @@ PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint
                       .sram_left = 0,
                       .aggregators = request.aggregators(),
                       .copies = wants_two_copies(request) ? 2U : 1U,
+                      .back = false,
                       .geometry = std::nullopt};
     if (member.own_switch && !request.no_switch()) {
         if (const auto info = member.own_switch->info(kInfoWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
+            limits.back = wants_back(request) && info->back_left_bytes() > 0;
             const std::uint64_t left =
                 limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
             limits.sram_left = request.policy() == v1::POLICY_FIRST_COME ? left : without_heats(left);
@@ -74,8 +78,9 @@ std::string describe(const KeySample& sample, const Plan& plan) {
     const PlanEstimate& estimate = plan.estimate;
     return "chosen by a sample of " + std::to_string(sample.tuples()) +
            " tuples: " + percent(estimate.too_long) + " of them fit no slot, about " +
-           percent(estimate.collisions) + " may collide, slots about " + percent(estimate.slots_filled) +
-           " full";
+           percent(estimate.collisions) + " may collide" +
+           (estimate.back ? " (and go to the back level)" : "") + ", slots about " +
+           percent(estimate.slots_filled) + " full";
 }
 
 bool says_enough(const KeySample& sample) {
@@ -83,6 +88,10 @@ bool says_enough(const KeySample& sample) {
 }
 
 }  // namespace
+
+bool wants_back(const v1::OpenReceive& request) {
+    return !request.no_switch() && !request.no_back() && (!request.has_swap() || request.swap().off());
+}
 
 bool wants_two_copies(const v1::OpenReceive& request) {
     return (request.has_swap() && !request.swap().off()) || request.allow_incomplete();
@@ -119,6 +128,7 @@ Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceiv
                           .slot_map = nullptr,
                           .aggregators = request.aggregators(),
                           .may_shrink = false,
+                          .back = {.wanted = true, .keys = {}, .guess = true},
                           .reason = ""};
 }
 
@@ -131,6 +141,7 @@ Result<GeometryChoice> asked_geometry(Member& member, const v1::OpenReceive& req
     }
     PlanLimits limits = plan_limits(member, request, member.options.payload_limit);
     limits.geometry = choice->geometry;
+    choice->back = back_need(*sample, choice->geometry);
     // Without a plan the switch chooses.
     if (const auto plan = plan_task(*sample, limits); plan.ok()) {
         choice->aggregators = plan->aggregators;
@@ -160,6 +171,7 @@ Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& r
                           .slot_map = std::make_shared<SlotMap>(plan->slot_map),
                           .aggregators = plan->aggregators,
                           .may_shrink = request.aggregators() == 0,
+                          .back = back_need(*sample, plan->geometry),
                           .reason = describe(*sample, *plan)};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lib/control/member/member.h"
+#include "lib/tuples/back.h"
 #include "lib/tuples/fit/key_sample.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/local.pb.h"
@@ -20,11 +21,15 @@ struct GeometryChoice {
     std::shared_ptr<const SlotMap> slot_map;  // null: by hash
     std::uint32_t aggregators = 0;            // to ask the switch for; 0: its choice
     bool may_shrink = false;                  // fewer will do
+    BackWish back;                            // to ask it for
     std::string reason;                       // for people; empty: as asked, or the default
 };
 
 // Whether the region has a copy to swap with.
 [[nodiscard]] bool wants_two_copies(const v1::OpenReceive& request);
+
+// Whether the switch is asked for a back level. A task that swaps has none: each swap would fetch all of it.
+[[nodiscard]] bool wants_back(const v1::OpenReceive& request);
 
 // Whether the senders' samples decide something: the geometry, or how much memory one that is given gets.
 [[nodiscard]] bool wants_samples(const Member& member, const v1::OpenReceive& request);

@@ -167,6 +167,7 @@ Result<> Receiving::choose_geometry() {
     });
     aggregators_wanted_ = choice->aggregators;
     may_shrink_ = choice->may_shrink;
+    back_ = wants_back(request_) ? choice->back : BackWish();
     return {};
 }
 
@@ -230,6 +231,9 @@ Result<> Receiving::open_on_switch() {
     open.set_require_region(request_.require_region());
     // With replacement, a packet of a sender that dies may carry others' tuples.
     open.set_policy(request_.allow_incomplete() ? v1::POLICY_FIRST_COME : request_.policy());
+    if (back_.wanted) {
+        *open.mutable_back() = back_to_proto(back_);
+    }
     open.set_senders(task_->senders_expected);
     open.set_receiver(member_.options.control_address);
     open.set_receiver_address(member_.options.address);
@@ -262,6 +266,8 @@ Result<> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client, const 
     }
     member_.registry.with(*task_, [&](ReceiveTask& task) { task.switches.push_back(std::move(at)); });
     task_->note = clean_text(reply.no_region_reason());
+    task_->back_bytes = reply.back_bytes();
+    task_->no_back_reason = clean_text(reply.no_back_reason());
     if (request_.no_switch()) {
         task_->note = "opened with --no-switch";
     } else if (!region) {
@@ -320,6 +326,7 @@ Result<> Receiving::tell_ready() {
     *ready_.mutable_geometry() = geometry_to_proto(task_->geometry);
     ready_.set_aggregators(granted(task_->switches));
     ready_.set_note(task_->note);
+    ready_.set_back_bytes(task_->back_bytes);
     ready_.set_geometry_reason(task_->geometry_reason);
     v1::LocalReply reply;
     ready_.set_no_memory(!task_->switches.empty() && granted(task_->switches) == 0 && !request_.no_switch());

@@ -118,7 +118,8 @@ class Receiving {
     bool told_waiting_ = false;
     bool perhaps_open_ = false;  // at the switch, which has not said so
     std::uint32_t aggregators_wanted_ = 0;
-    bool may_shrink_ = false;                            // fewer will do
+    bool may_shrink_ = false;  // fewer will do
+    BackWish back_;
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken

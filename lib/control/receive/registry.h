@@ -71,6 +71,8 @@ struct ReceiveTask {
     Geometry geometry;
     std::shared_ptr<const SlotMap> slot_map;  // null: by hash
     std::string geometry_reason;
+    std::uint64_t back_bytes = 0;
+    std::string no_back_reason;  // if one was wanted
     std::uint32_t senders_expected = 1;
     milliseconds deadline{30000};
     std::string note;

@@ -56,6 +56,8 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         *entry.mutable_geometry() = geometry_to_proto(task.geometry);
         entry.set_aggregators(granted(task.switches));
         entry.set_note(task.note);
+        entry.set_back_bytes(task.back_bytes);
+        entry.set_no_back_reason(task.no_back_reason);
         entry.set_geometry_reason(task.geometry_reason);
     }
     return entry;

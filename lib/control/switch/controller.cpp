@@ -32,7 +32,8 @@ Controller::Controller(SwitchStore& store, const ControllerLimits& limits)
       quotas_(limits.quota, {.tasks = store.meta().max_tasks,
                              .channels = store.meta().max_channels,
                              .flows = store.meta().max_flows,
-                             .sram_bytes = limits.sram_bytes}),
+                             .sram_bytes = limits.sram_bytes,
+                             .back_bytes = limits.back_bytes}),
       buckets_(store.meta().max_tasks) {}
 
 Result<std::unique_ptr<Controller>> Controller::create(SwitchStore& store, const ControllerLimits& limits) {
@@ -114,6 +115,7 @@ Result<> Controller::erase_task(std::uint32_t index) const {
         ASK_PASS(regions->erase(index));
     }
     ASK_PASS(store_.heats().erase(index));
+    ASK_PASS(erase_back(index));
     return store_.tasks().set(index, {});
 }
 
@@ -192,6 +194,8 @@ Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
                             .tasks_without_region = tasks_without_region_,
                             .sram_total_bytes = sram_.total(),
                             .sram_used_bytes = sram_.used(),
+                            .back_total_bytes = limits_.back_bytes,
+                            .back_used_bytes = back_used_,
                             .channels_max = channel_pool_.size(),
                             .task_indices = {task_pool_.used(), task_pool_.retired()},
                             .flow_indices = {flow_pool_.used(), flow_pool_.retired()},
@@ -245,6 +249,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
     out.phase = ASK_SWAP_PHASE(swap);
     out.receiver = task.receiver;
     out.region_bytes = task.sram;
+    out.back_bytes = task.back_bytes;
     out.lease_left_seconds = std::chrono::duration<double>(task.expires - lease_now()).count();
     for (auto it = flows_.lower_bound({instance, {}}); it != flows_.end() && it->first.first == instance;
          ++it) {

@@ -7,6 +7,7 @@
 // is, at every start.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -28,6 +29,7 @@
 #include "lib/control/switch/sram.h"
 #include "lib/control/switch/store.h"
 #include "lib/rpc/owner.h"
+#include "lib/tuples/back.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/types.h"
 
@@ -38,6 +40,7 @@ struct ControllerLimits {
     bool allow_over_budget = false;
     std::uint32_t aggregators = 32768;  // of an AA, at most, where a task does not say
     std::chrono::seconds lease{30};
+    std::uint64_t back_bytes = 0;   // of all back levels together
     SwitchUse quota{};              // of one tenant, or host without one
     std::uint64_t packet_rate = 0;  // of its tasks together, a second; 0: no limit
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
@@ -54,7 +57,8 @@ struct TaskRequest {
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
     std::optional<ask_policy> policy;  // unset: the switch's choice
-    std::uint32_t senders = 0;         // how many flows will join; 0: not known
+    BackWish back;
+    std::uint32_t senders = 0;  // how many flows will join; 0: not known
     std::string receiver;
     std::uint32_t receiver_address = 0;  // where DATA goes, host order
 };
@@ -65,12 +69,15 @@ struct TaskGrant {
     std::string no_region_reason;  // why, if one was asked for
     ask_policy policy = ASK_POLICY_FIRST_COME;
     std::uint64_t nonce = 0;  // of the region
+    std::uint64_t back_bytes = 0;
+    std::string no_back_reason;  // why, if one was asked for
 };
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
 struct FetchSource {
     std::shared_ptr<const RegionView> region;  // null: the task has none
     CopyLayout layout;
+    std::array<std::shared_ptr<const BackView>, ASK_BACK_GROUPS> back;  // null: no table of that group
     RegionId of;
     std::uint64_t epoch = 0;
     std::uint64_t swap_word = 0;  // of the task while the copy is this one
@@ -103,6 +110,7 @@ struct TaskReport {
     std::string receiver;
     std::uint32_t flows = 0;
     std::uint64_t region_bytes = 0;
+    std::uint64_t back_bytes = 0;
     ask_flow_stats stats{};
     double lease_left_seconds = 0;
 };
@@ -120,6 +128,8 @@ struct ControllerReport {
     std::uint64_t tasks_without_region = 0;  // since this daemon started, that wanted one
     std::uint64_t sram_total_bytes = 0;
     std::uint64_t sram_used_bytes = 0;
+    std::uint64_t back_total_bytes = 0;
+    std::uint64_t back_used_bytes = 0;
     std::uint32_t channels_max = 0;
     IndexUse task_indices;
     IndexUse flow_indices;
@@ -164,8 +174,9 @@ class Controller {
                                                  std::span<const std::uint64_t> instances) const;
     // Fetching a copy: one of the two, read it, end_fetch(). begin_fetch() is for the copy in use, once
     // nobody writes any more, and for operators who look; close_epoch() first makes the other copy the one in
-    // use. kUnsupported: the task is in another epoch. kUnknown: its region was made anew. end_fetch() fails
-    // if what was read was not, or not all the time, that epoch's copy.
+    // use, and ends the back level: what it has is part of each copy, so such a task does that once.
+    // kUnsupported: the task is in another epoch. kUnknown: its region was made anew. end_fetch() fails if
+    // what was read was not, or not all the time, that epoch's copy.
     Result<FetchSource> begin_fetch(const Caller& caller, const RegionId& region, std::uint64_t epoch);
     Result<FetchSource> close_epoch(const Caller& caller, const RegionId& region, std::uint64_t epoch);
     Result<> end_fetch(const FetchSource& source) const;
@@ -188,6 +199,8 @@ class Controller {
     // Of everybody: for this process.
     Result<ControllerReport> report() const;
     [[nodiscard]] SramBudget sram() const;
+    // Bytes for back levels.
+    [[nodiscard]] std::uint64_t back_left() const;
     // One value per enum ask_counter, all CPUs together.
     Result<std::vector<std::uint64_t>> counters() const;
 
@@ -221,7 +234,11 @@ class Controller {
         std::uint64_t sram = 0;    // bytes taken from the budget
         std::uint32_t bucket = 0;  // its holder's, whether packets are counted or not
         OwnMapPtr region;
-        OwnMapPtr heats;                         // if it replaces
+        OwnMapPtr heats;  // if it replaces
+        BackBuckets back{};
+        std::array<OwnMapPtr, ASK_BACK_GROUPS> back_maps;
+        std::uint64_t back_bytes = 0;  // taken from the budget
+        std::string no_back_reason;
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
@@ -292,6 +309,7 @@ class Controller {
     Result<> build_task(std::uint64_t instance, Task& task) const;
     Result<> build_region(Task& task) const;
     Result<> build_heats(Task& task) const;
+    Result<> put_in_place(const Task& task) const;
     static std::uint64_t sram_of(const ask_task& entry);
     static std::uint64_t sram_of_flow(const ask_task& entry);
     static TaskGrant grant_of(const Task& task);
@@ -300,6 +318,18 @@ class Controller {
     void drop_task(std::uint64_t instance);
     void limit_rate(Task& task) const;
     Result<> limit_rates();
+
+    // Back levels (controller_back.cpp).
+    struct BackPlan {
+        BackBuckets buckets{};
+        std::string no_back_reason{};  // if one was asked for
+    };
+    [[nodiscard]] BackPlan plan_back(const Owner& owner, const TaskRequest& request) const;
+    void set_back_bytes(Task& task, std::uint64_t bytes);
+    Result<> build_back(Task& task) const;
+    Result<bool> adopt_back(Task& task) const;
+    Result<> view_back(const Task& task, FetchSource& source) const;
+    Result<> erase_back(std::uint32_t index) const;
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
 
@@ -353,6 +383,7 @@ class Controller {
     IndexPool flow_pool_;
     IndexPool task_pool_;
     SramBudget sram_;
+    std::uint64_t back_used_ = 0;
     Quotas quotas_;
     Buckets buckets_;
     std::map<ChannelId, Channel> channels_;

@@ -97,11 +97,16 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     if (!pinned.ok() || !*pinned) {
         return pinned;
     }
+    auto back = adopt_back(task);
+    if (!back.ok() || !*back) {
+        return back;
+    }
     if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
     take_task(task);
     set_sram(task, sram_of(task.entry));
+    set_back_bytes(task, back_bytes(task.back));
     task.expires = lease_now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
     return true;

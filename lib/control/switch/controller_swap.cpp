@@ -6,6 +6,8 @@
 // flip changes nothing.
 #include <endian.h>
 
+#include <algorithm>
+
 #include <spdlog/spdlog.h>
 
 #include "lib/control/switch/controller.h"
@@ -17,6 +19,10 @@ Error wrong_epoch(const std::string& id, std::uint64_t epoch, std::uint64_t word
     return {Errc::kUnsupported, "task " + id + " is in epoch " + std::to_string(ASK_SWAP_EPOCH(word)) +
                                     ", phase " + std::to_string(ASK_SWAP_PHASE(word)) + ": epoch " +
                                     std::to_string(epoch) + " cannot be closed, fetched or confirmed now"};
+}
+
+bool has_back(const BackBuckets& buckets) {
+    return std::ranges::any_of(buckets, [](std::uint32_t count) { return count != 0; });
 }
 
 }  // namespace
@@ -96,6 +102,7 @@ Result<FetchSource> Controller::source_of(Task& task, std::uint64_t epoch) const
                      .copy = task.entry.copies == 2 ? ASK_EPOCH_COPY(epoch) : 0,
                      .aggregators = task.entry.aggregators};
     source.region = task.view;
+    ASK_PASS(view_back(task, source));
     return source;
 }
 
@@ -124,6 +131,9 @@ Result<FetchSource> Controller::close_epoch(const Caller& caller, const RegionId
     const std::uint64_t passed = ASK_SWAP_WORD(epoch + 1, ASK_SWAP_PASSED);
     std::uint64_t word = load_swap(task);
     if (word == ASK_SWAP_WORD(epoch, ASK_SWAP_BLANK)) {
+        if (task.entry.back != 0) {
+            store_.store_back(task.index, task.entry.back = 0);
+        }
         store_swap(task, word = closed);
         flip(task, epoch + 1);
     }
@@ -131,7 +141,8 @@ Result<FetchSource> Controller::close_epoch(const Caller& caller, const RegionId
         // Without the lock: others swap, join and leave meanwhile. The task cannot go: see begin_close().
         task.swapping = true;
         lock.unlock();
-        const auto waited = copy_barrier_.wait();
+        // Of a back level the copies' words say nothing.
+        const auto waited = has_back(task.back) ? store_.grace_period() : copy_barrier_.wait();
         lock.lock();
         if (waited.ok()) {
             store_swap(task, word = passed);

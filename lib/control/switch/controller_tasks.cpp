@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -85,6 +88,13 @@ std::uint64_t heats_of(const TaskRequest& request, std::uint32_t aggregators, as
     return policy == ASK_POLICY_REPLACE ? heat_bytes(request.geometry, aggregators / request.copies) : 0;
 }
 
+std::string describe_back(std::uint64_t bytes, const std::string& none) {
+    if (bytes == 0) {
+        return none.empty() ? "" : ", no back level (" + none + ")";
+    }
+    return ", a back level of " + std::to_string(bytes / 1024) + " KiB";
+}
+
 template <std::size_t N>
 void copy_text(const std::string& text, char (&field)[N]) {
     text.copy(static_cast<char*>(field), N - 1);
@@ -112,7 +122,9 @@ TaskGrant Controller::grant_of(const Task& task) {
             .copies = task.entry.copies,
             .no_region_reason = task.no_region_reason,
             .policy = static_cast<ask_policy>(task.entry.policy),
-            .nonce = task.nonce};
+            .nonce = task.nonce,
+            .back_bytes = task.back_bytes,
+            .no_back_reason = task.no_back_reason};
 }
 
 Result<> Controller::check_region(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
@@ -285,6 +297,12 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     task.entry.receiver = htonl(request.receiver_address);
     task.entry.policy = static_cast<std::uint8_t>(plan->policy);
     set_sram(task, sram_of(task.entry));
+    if (plan->copies > 0) {
+        BackPlan back = plan_back(task.owner, request);
+        task.back = back.buckets;
+        task.no_back_reason = std::move(back.no_back_reason);
+        set_back_bytes(task, back_bytes(task.back));
+    }
 
     lock.unlock();
     auto built = build_task(request.instance, task);
@@ -295,6 +313,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
                           : std::move(built).error().with_context("task " + request.id);
     }
     set_sram(task, sram_of(task.entry));
+    set_back_bytes(task, back_bytes(task.back));
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     limit_rate(task);
@@ -304,13 +323,14 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
         spdlog::warn("task {} of {} gets no region, its receiver adds up everything: {}", request.id,
                      request.receiver, task.no_region_reason);
     }
-    spdlog::info(
-        "task {} opened for {}: geometry {}, {}", request.id, request.receiver, to_string(request.geometry),
-        task.entry.copies == 0
-            ? "no region" + (task.no_region_reason.empty() ? "" : " (" + task.no_region_reason + ")")
-            : fmt::format("{} aggregators an AA, {} KiB{}", task.entry.aggregators * task.entry.copies,
-                          task.sram / 1024,
-                          task.entry.policy == ASK_POLICY_REPLACE ? ", cold keys are replaced" : ""));
+    spdlog::info("task {} opened for {}: geometry {}, {}", request.id, request.receiver,
+                 to_string(request.geometry),
+                 task.entry.copies == 0
+                     ? "no region" + (task.no_region_reason.empty() ? "" : " (" + task.no_region_reason + ")")
+                     : fmt::format("{} aggregators an AA, {} KiB{}{}",
+                                   task.entry.aggregators * task.entry.copies, task.sram / 1024,
+                                   task.entry.policy == ASK_POLICY_REPLACE ? ", cold keys are replaced" : "",
+                                   describe_back(task.back_bytes, task.no_back_reason)));
     return grant_of(task);
 }
 
@@ -330,6 +350,7 @@ void Controller::take_task(Task& task) {
 void Controller::drop_task(std::uint64_t instance) {
     Task& task = tasks_.at(instance);
     set_sram(task, 0);
+    set_back_bytes(task, 0);
     quotas_.give_back(task.owner, {.tasks = 1});
     buckets_.give_back(task.bucket);
     tasks_.erase(instance);
@@ -368,6 +389,7 @@ Result<> Controller::build_region(Task& task) const {
         task.entry.copies = 0;
         task.entry.aggregators = 0;
         task.entry.policy = ASK_POLICY_FIRST_COME;
+        task.back = {};
         return {};
     }
     ASK_PASS(region);
@@ -387,8 +409,42 @@ Result<> Controller::build_heats(Task& task) const {
     }
     ASK_PASS(heats);
     task.heats = std::move(*heats);
-    ASK_TRY(store_.heats().put(task.index, *task.heats), "heats");
     return store_.pin(task.pins, TaskPin::kHeats, *task.heats);
+}
+
+// Its maps, all at once: each waits for a grace period, and several wait for the same one.
+Result<> Controller::put_in_place(const Task& task) const {
+    std::vector<std::pair<const MapPlaces*, const OwnMap*>> maps;
+    const auto add = [&maps](const MapPlaces& places, const OwnMapPtr& map) {
+        if (map) {
+            maps.emplace_back(&places, map.get());
+        }
+    };
+    add(store_.heats(), task.heats);
+    for (unsigned group = 0; group < task.back_maps.size(); ++group) {
+        add(store_.back(group), task.back_maps[group]);
+    }
+    if (task.region) {
+        add(*store_.regions(task.entry.program), task.region);
+    }
+    std::vector<Result<>> done(maps.size());
+    const auto put = [&](std::size_t i) { done[i] = maps[i].first->put(task.index, *maps[i].second); };
+    std::vector<Thread> threads;
+    for (std::size_t i = 1; i < maps.size(); ++i) {
+        try {
+            threads.emplace_back(put, i);
+        } catch (const std::system_error&) {
+            put(i);
+        }
+    }
+    if (!maps.empty()) {
+        put(0);
+    }
+    for (Thread& thread : threads) {
+        thread.join();
+    }
+    const auto failed = std::ranges::find_if(done, [](const Result<>& one) { return !one.ok(); });
+    return failed == done.end() ? Result<>() : *std::move(failed);
 }
 
 // Everything of the task in kernel and pins, meta last. Without the lock: inserting a region
@@ -406,10 +462,9 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
     if (task.entry.policy == ASK_POLICY_REPLACE) {
         ASK_PASS(build_heats(task));
     }
+    ASK_PASS(build_back(task));
     ASK_PASS(store_.tasks().set(task.index, task.entry));
-    if (task.entry.copies > 0) {
-        ASK_TRY(store_.regions(task.entry.program)->put(task.index, *task.region), "region");
-    }
+    ASK_TRY(put_in_place(task), "task " + task.id);
     ask_task_meta meta{};
     meta.instance = htobe64(instance);
     meta.index = task.index;

@@ -3,28 +3,54 @@
 
 #include <utility>
 
+#include "lib/tuples/back.h"
 #include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {
 
-// How many entries; nothing: its reader is gone.
-Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size_t chunk_bytes,
-                                            const std::function<bool(std::string entries)>& write) {
-    if (source.region == nullptr) {
-        return std::optional<std::uint64_t>(0);
-    }
-    CopyWalker walker(source.region->span(), source.layout);
+// Writes all that a walker finds; false: its reader is gone.
+template <typename Walker>
+Result<bool> stream(Walker& walker, std::size_t chunk_bytes,
+                    const std::function<bool(std::string entries)>& write) {
     for (bool more = true; more;) {
         std::string entries;
         const auto filled = walker.fill(entries, chunk_bytes);
         ASK_PASS(filled);
         more = *filled;
         if (!entries.empty() && !write(std::move(entries))) {
-            return std::optional<std::uint64_t>();
+            return false;
         }
     }
-    return std::optional(walker.count());
+    return true;
+}
+
+// What both levels have. How many entries; nothing: its reader is gone.
+Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size_t chunk_bytes,
+                                            const std::function<bool(std::string entries)>& write) {
+    if (source.region == nullptr) {
+        return std::optional<std::uint64_t>(0);
+    }
+    CopyWalker walker(source.region->span(), source.layout);
+    const auto front = stream(walker, chunk_bytes, write);
+    ASK_PASS(front);
+    if (!*front) {
+        return std::optional<std::uint64_t>();
+    }
+    std::uint64_t count = walker.count();
+    for (unsigned group = 0; group < source.back.size(); ++group) {
+        if (source.back[group] == nullptr) {
+            continue;
+        }
+        BackWalker back(source.back[group]->bytes(), group);
+        const auto written = stream(back, chunk_bytes, write);
+        ASK_PASS(written);
+        if (!*written) {
+            return std::optional<std::uint64_t>();
+        }
+        count += back.count();
+    }
+    return std::optional(count);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ void Quotas::set_limits(const SwitchUse& limits) {
     limits_ = {.tasks = limit_or_part(limits.tasks, all_.tasks),
                .channels = limit_or_part(limits.channels, all_.channels),
                .flows = limit_or_part(limits.flows, all_.flows),
-               .sram_bytes = limit_or_part(limits.sram_bytes, all_.sram_bytes)};
+               .sram_bytes = limit_or_part(limits.sram_bytes, all_.sram_bytes),
+               .back_bytes = limit_or_part(limits.back_bytes, all_.back_bytes)};
 }
 
 SwitchUse Quotas::use_of(const Owner& owner) const {
@@ -59,6 +60,7 @@ void Quotas::take(const Owner& owner, const SwitchUse& use) {
     now.channels += use.channels;
     now.flows += use.flows;
     now.sram_bytes += use.sram_bytes;
+    now.back_bytes += use.back_bytes;
 }
 
 void Quotas::give_back(const Owner& owner, const SwitchUse& use) {
@@ -71,7 +73,8 @@ void Quotas::give_back(const Owner& owner, const SwitchUse& use) {
     now.channels -= use.channels;
     now.flows -= use.flows;
     now.sram_bytes -= use.sram_bytes;
-    if (now.tasks + now.channels + now.flows + now.sram_bytes == 0) {
+    now.back_bytes -= use.back_bytes;
+    if (now.tasks + now.channels + now.flows + now.sram_bytes + now.back_bytes == 0) {
         used_.erase(at);
     }
 }
@@ -95,12 +98,17 @@ Result<> Quotas::check(const Owner& owner, const SwitchUse& more) const {
     ASK_PASS(
         fits(now.channels, more.channels, limits_.channels, all_.channels, "channels", "quota_channels"));
     ASK_PASS(fits(now.flows, more.flows, limits_.flows, all_.flows, "flows", "quota_flows"));
+    // Of back levels everybody gets what he may have (back_left()).
     return fits(now.sram_bytes / kKib, (more.sram_bytes + kKib - 1) / kKib, limits_.sram_bytes / kKib,
                 all_.sram_bytes / kKib, "KiB of SRAM", "quota_sram_kib");
 }
 
 std::uint64_t Quotas::sram_left(const Owner& owner) const {
     return limits_.sram_bytes - std::min(limits_.sram_bytes, use_of(owner).sram_bytes);
+}
+
+std::uint64_t Quotas::back_left(const Owner& owner) const {
+    return limits_.back_bytes - std::min(limits_.back_bytes, use_of(owner).back_bytes);
 }
 
 }  // namespace ask

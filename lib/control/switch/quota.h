@@ -21,6 +21,7 @@ struct SwitchUse {
     std::uint64_t channels = 0;
     std::uint64_t flows = 0;
     std::uint64_t sram_bytes = 0;  // of a pipeline
+    std::uint64_t back_bytes = 0;  // of back levels
 };
 
 // Whose quota something is of, in words.
@@ -62,6 +63,7 @@ class Quotas {
     [[nodiscard]] Result<> check(const Owner& owner, const SwitchUse& more) const;
     // Bytes that the owner may still take.
     [[nodiscard]] std::uint64_t sram_left(const Owner& owner) const;
+    [[nodiscard]] std::uint64_t back_left(const Owner& owner) const;
 
  private:
     [[nodiscard]] SwitchUse use_of(const Owner& owner) const;

@@ -5,6 +5,7 @@
 // and meaning of the calls are the controller's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 #include "lib/base/result.h"
 #include "lib/tuples/types.h"
@@ -83,6 +85,16 @@ class RegionView {
     [[nodiscard]] virtual std::span<ask_aggregator> span() const = 0;
 };
 
+// A table of a back level in memory, as long as this lives.
+class BackView {
+ public:
+    BackView() = default;
+    BackView(const BackView&) = delete;
+    BackView& operator=(const BackView&) = delete;
+    virtual ~BackView() = default;
+    [[nodiscard]] virtual std::span<const std::byte> bytes() const = 0;
+};
+
 struct AttachedPort {
     std::string name;
     std::uint32_t ifindex = 0;
@@ -101,7 +113,11 @@ struct AttachedPort {
 }
 
 // What is pinned for a task.
-enum class TaskPin : std::uint8_t { kMeta, kRegion, kHeats };
+enum class TaskPin : std::uint8_t { kMeta, kRegion, kHeats, kBack8, kBack16 };
+
+[[nodiscard]] constexpr TaskPin back_pin(unsigned group) {
+    return group == ASK_BACK_8 ? TaskPin::kBack8 : TaskPin::kBack16;
+}
 
 // Any thread.
 class SwitchStore {
@@ -128,16 +144,19 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_flow>& flows() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_task>& tasks() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_bucket>& buckets() const = 0;
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_back>& backs() const = 0;
     [[nodiscard]] virtual const PerCpuTable<ask_flow_stats>& flow_stats() const = 0;
     [[nodiscard]] virtual const PerCpuTable<std::uint64_t>& counters() const = 0;
 
-    // The three words of a task's entry that change while it is open.
+    // The four words of a task's entry that change while it is open.
     [[nodiscard]] virtual std::uint64_t load_swap(std::uint32_t task) const = 0;
     virtual void store_swap(std::uint32_t task, std::uint64_t word) const = 0;
     // Programs that read the index from now on write to this copy.
     virtual void store_copy(std::uint32_t task, std::uint32_t copy) const = 0;
     // Packets of the task are taken from this bucket from now on; 0: from none.
     virtual void store_bucket(std::uint32_t task, std::uint32_t bucket) const = 0;
+    // Programs that read it from now on offer tuples to the task's back level, or (0) do not.
+    virtual void store_back(std::uint32_t task, std::uint32_t takes) const = 0;
 
     // The program for regions of so many words, with one user more; 0: that for any size.
     virtual std::uint8_t take_program(std::uint32_t words) = 0;
@@ -149,14 +168,19 @@ class SwitchStore {
     [[nodiscard]] virtual const MapPlaces* regions(std::uint8_t program) const = 0;
     [[nodiscard]] virtual const MapPlaces& heats() const = 0;
     [[nodiscard]] virtual const MapPlaces& carried() const = 0;
+    // Of a group of keys (enum ask_back_group).
+    [[nodiscard]] virtual const MapPlaces& back(unsigned group) const = 0;
     // Blank ones. kLimit: no memory.
     virtual Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const = 0;
     virtual Result<OwnMapPtr> create_heats(std::uint32_t places) const = 0;
     virtual Result<OwnMapPtr> create_carried(const Geometry& geometry) const = 0;
+    virtual Result<OwnMapPtr> create_back(unsigned group, std::uint32_t buckets) const = 0;
     virtual Result<OwnMapPtr> create_meta(const ask_task_meta& meta) const = 0;
     [[nodiscard]] virtual Result<std::optional<ask_task_meta>> read_meta(const OwnMap& map) const = 0;
     [[nodiscard]] virtual Result<std::shared_ptr<const RegionView>> view(const OwnMap& region,
                                                                          std::size_t words) const = 0;
+    [[nodiscard]] virtual Result<std::shared_ptr<const BackView>> view_back(const OwnMap& map, unsigned group,
+                                                                            std::uint32_t buckets) const = 0;
     // Words `first` to `first + count` of a region that no program writes to.
     virtual void blank(const RegionView& region, std::size_t first, std::size_t count) const = 0;
 
@@ -187,6 +211,10 @@ class SwitchStore {
             return "region";
         case TaskPin::kHeats:
             return "heat";
+        case TaskPin::kBack8:
+            return "back8";
+        case TaskPin::kBack16:
+            return "back16";
         case TaskPin::kMeta:
             break;
     }

@@ -24,6 +24,9 @@ constexpr double kUnknownLength = 1U << 24;
 // How full the slots of a packet are meant to be, if frequent keys allow it: what is left is room for slots
 // of frequent keys to take their part of the others, whose aggregators would be crowded otherwise.
 constexpr double kFillTarget = 0.9;
+// Of the tuples that collide, those that a back level has no place for either: it is sized for one in a
+// thousand, but keys are counted by a sample.
+constexpr double kPastTheBack = 0.01;
 // The most that a region may take of the switch's memory, and halves of it.
 constexpr unsigned kHalvings = 10;
 // Places for keys that a task can make use of, for each that it has, and at least half of it: fewer than one
@@ -156,10 +159,12 @@ PlanEstimate Planner::estimate(const Geometry& geometry, double data, double fil
         record_bytes += group_share_[group] * (kRecordBytes + ASK_KPART_BYTES * (group + 1.0));
     }
     out.collisions = collisions;
+    out.back = limits_.back;
     out.slots_filled = fill;
     const double tuples = geometry.slots() * geometry.rows * fill;  // of a packet
     const double long_packets = record_bytes / kLongRoom;
-    const double left = data > 0 ? std::min(collisions / data, 1.0) : 0;
+    const double travel = collisions * (limits_.back ? kPastTheBack : 1);
+    const double left = data > 0 ? std::min(travel / data, 1.0) : 0;
     out.packets = data / tuples + long_packets;
     out.forwarded = data / tuples * (1 - std::pow(1 - left, tuples)) + long_packets;
     return out;

@@ -19,6 +19,7 @@ struct PlanLimits {
     std::uint64_t sram_left = 0;         // of them, not in use
     std::uint32_t aggregators = 0;       // per AA, if that is decided already
     std::uint32_t copies = 1;            // that share a region's aggregators
+    bool back = false;                   // a back level takes what collides
     std::optional<Geometry> geometry{};  // if that is decided already, with its rows
 };
 
@@ -26,16 +27,18 @@ struct PlanLimits {
 struct PlanEstimate {
     double too_long = 0;      // travel LONG
     double collisions = 0;    // find their aggregator taken
+    bool back = false;        // and go to a back level then
     double slots_filled = 0;  // share of the slots of a full packet
     double packets = 0;       // sent, a tuple
     double forwarded = 0;     // of them, those of which the switch leaves something
     double memory = 0;        // share of the switch's memory
     // What the planner makes small. That tuples do not reach the receiver, whose link and CPU all senders
     // share, is what aggregation is for and counts first; packets are each sender's own and count a third
-    // of a tuple; the whole of the switch's memory, which other tasks may want, must keep back one tuple in
-    // two hundred.
+    // of a tuple; one that goes to the back level costs the switch a twentieth of what it would cost to
+    // travel; the whole of the switch's memory, which other tasks may want, must keep back one tuple in two
+    // hundred.
     [[nodiscard]] double cost() const {
-        return too_long + collisions + (packets + forwarded) / 3 + memory / 200;
+        return too_long + collisions * (back ? 0.05 : 1) + (packets + forwarded) / 3 + memory / 200;
     }
 };
 

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <bpf/bpf.h>
@@ -20,6 +21,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/hash.h"
+#include "lib/tuples/fetch_codec.h"
 #include "loader/data_program.h"
 #include "tests/bpf/switch/opened.h"
 #include "tests/support/netns.h"
@@ -199,7 +201,8 @@ Switch::Switch(Way way, TableSizes sizes)
         {"channel_ids", sizes.channels},  {"channels", sizes.channels}, {"dedupe", sizes.dedupe},
         {"pkt_state", sizes.pkt_state},   {"flow_ids", sizes.flows},    {"flows", sizes.flows},
         {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions},
-        {"heats", sizes.tasks},           {"carried", sizes.flows}};
+        {"heats", sizes.tasks},           {"carried", sizes.flows},     {"backs", sizes.tasks},
+        {"back8", sizes.tasks},           {"back16", sizes.tasks}};
     for (const auto& [name, count] : entries) {
         REQUIRE(bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, name), count) == 0);
     }
@@ -261,6 +264,11 @@ void Switch::reset() {
         if (tasks_[i].heats) {
             REQUIRE(bpf_map_delete_elem(map("heats"), &i) == 0);
         }
+        for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+            if (tasks_[i].back[group]) {
+                REQUIRE(bpf_map_delete_elem(map(kBackMaps[group]), &i) == 0);
+            }
+        }
         tasks_[i] = RegisteredTask{};
     }
     for (std::uint32_t i = 0; i < sizes_.flows; ++i) {
@@ -314,6 +322,7 @@ void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
     value.service = spec.service;
     value.receiver = swap_be(spec.receiver);
     value.bucket = spec.bucket;
+    value.back = spec.back == BackBuckets{} ? 0 : 1;
     set_entry(map("tasks"), index, value);
 }
 
@@ -325,6 +334,7 @@ void Switch::set_copy(std::uint32_t task, std::uint32_t copy) {
 void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
     tasks_[index].spec = spec;
     set_task(index, spec);
+    add_back(index, spec.back);
     if (spec.copies == 0) {
         return;
     }
@@ -338,6 +348,20 @@ void Switch::add_task(std::uint32_t index, const TaskSpec& spec) {
     if (spec.policy == ASK_POLICY_REPLACE) {
         tasks_[index].heats = create_inner("ask_heats", sizeof(ask_heats), (words + 7) / 8, BPF_F_INNER_MAP);
         set_entry(map("heats"), index, tasks_[index].heats.get());
+    }
+}
+
+void Switch::add_back(std::uint32_t index, const BackBuckets& buckets) {
+    ask_back back{.seed = kBackSeed, .buckets = {}};
+    std::ranges::copy(buckets, std::begin(back.buckets));
+    set_entry(map("backs"), index, back);
+    for (unsigned group = 0; group < buckets.size(); ++group) {
+        if (buckets[group] != 0) {
+            tasks_[index].back[group] =
+                create_inner(group == ASK_BACK_8 ? "ask_back8" : "ask_back16", kBackBucketBytes[group],
+                             buckets[group], BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+            set_entry(map(kBackMaps[group]), index, tasks_[index].back[group].get());
+        }
     }
 }
 
@@ -571,6 +595,37 @@ void Switch::set_carried(std::uint32_t flow, std::uint32_t index, std::uint64_t 
     set_entry(flows_[flow].carried.get(), index, word);
 }
 
+std::vector<std::pair<std::string, std::int64_t>> Switch::back(std::uint32_t task) const {
+    std::vector<std::pair<std::string, std::int64_t>> all;
+    for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+        if (!tasks_[task].back[group]) {
+            continue;
+        }
+        const Bytes table = read_array(tasks_[task].back[group].get(), tasks_[task].spec.back[group],
+                                       kBackBucketBytes[group]);
+        BackWalker walker(std::as_bytes(std::span(table)), group);
+        std::string entries;
+        const auto filled = walker.fill(entries, std::string::npos);
+        REQUIRE_MESSAGE(filled.ok(), filled.error().text());
+        EntryReader reader(entries);
+        while (!reader.done()) {
+            const auto entry = reader.next();
+            REQUIRE(entry.ok());
+            all.emplace_back(entry->key, entry->value);
+        }
+    }
+    std::ranges::sort(all);
+    return all;
+}
+
+void Switch::read_bucket(std::uint32_t task, unsigned group, std::uint32_t index, void* bucket) const {
+    REQUIRE(bpf_map_lookup_elem(tasks_[task].back[group].get(), &index, bucket) == 0);
+}
+
+void Switch::set_bucket(std::uint32_t task, unsigned group, std::uint32_t index, const void* bucket) const {
+    REQUIRE(bpf_map_update_elem(tasks_[task].back[group].get(), &index, bucket, BPF_ANY) == 0);
+}
+
 Bytes Switch::read_all(const char* name, std::uint32_t entries, std::size_t size) const {
     return read_array(map(name), entries, size);
 }
@@ -591,6 +646,8 @@ State Switch::state() const {
             const std::vector<std::uint8_t> all = heats(i);
             state.heats.insert(state.heats.end(), all.begin(), all.end());
         }
+        const auto held = back(i);
+        state.back.insert(state.back.end(), held.begin(), held.end());
     }
     for (std::uint32_t i = 0; i < flows_.size(); ++i) {
         if (flows_[i].carried) {

@@ -10,10 +10,12 @@
 
 #include <linux/bpf.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <bpf/libbpf.h>
@@ -21,6 +23,7 @@
 #include "lib/abi/map_types.h"
 #include "lib/abi/wire.h"
 #include "lib/base/unique_fd.h"
+#include "lib/tuples/back.h"
 #include "tests/bpf/switch/packet.h"
 
 namespace ask::test {
@@ -84,9 +87,14 @@ struct TaskSpec {
     std::uint8_t service = ASK_SERVICE_TUPLES;
     std::uint32_t receiver = kReceiver;
     std::uint32_t bucket = 0;
+    BackBuckets back{};  // of its back level; zeros: it has none
 
     [[nodiscard]] unsigned aas() const { return short_slots + unsigned{groups} * m; }
 };
+
+// Of every task's back level.
+inline constexpr std::uint64_t kBackSeed = 0x5eed;
+inline constexpr std::array<const char*, ASK_BACK_GROUPS> kBackMaps{"back8", "back16"};
 
 // Of the flow with this index.
 inline Secret flow_secret(std::uint32_t flow) {
@@ -107,6 +115,7 @@ struct State {
     Bytes regions;
     Bytes heats;
     Bytes carried;
+    std::vector<std::pair<std::string, std::int64_t>> back;
     Bytes flow_stats;
     bool operator==(const State&) const = default;
 };
@@ -126,7 +135,8 @@ struct TableSizes {
 struct RegisteredTask {
     TaskSpec spec;
     UniqueFd region;
-    UniqueFd heats;    // of a task that replaces
+    UniqueFd heats;  // of a task that replaces
+    std::array<UniqueFd, ASK_BACK_GROUPS> back;
     UniqueFd regions;  // of a sized one: where its program looks the region up
 };
 struct RegisteredFlow {
@@ -199,6 +209,17 @@ class Switch {
     [[nodiscard]] std::vector<std::uint64_t> carried(std::uint32_t flow) const;
     void set_carried(std::uint32_t flow, std::uint32_t index, std::uint64_t word) const;
 
+    // What a task's back level holds, by key; one that has several entries is there several times.
+    [[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> back(std::uint32_t task = 0) const;
+    // A bucket of it, `Bucket` being the group's.
+    template <typename Bucket>
+    [[nodiscard]] Bucket bucket(std::uint32_t task, unsigned group, std::uint32_t index) const {
+        Bucket bucket{};
+        read_bucket(task, group, index, &bucket);
+        return bucket;
+    }
+    void set_bucket(std::uint32_t task, unsigned group, std::uint32_t index, const void* bucket) const;
+
     [[nodiscard]] State state() const;
     [[nodiscard]] std::vector<std::uint64_t> counters() const;
     [[nodiscard]] ask_flow_stats stats(std::uint32_t flow = 0) const;
@@ -221,9 +242,11 @@ class Switch {
     [[nodiscard]] const TaskSpec& task(std::uint32_t index) const { return tasks_[index].spec; }
 
  private:
+    void add_back(std::uint32_t index, const BackBuckets& buckets);
     UniqueFd load_sized(std::uint32_t index);
     [[nodiscard]] UniqueFd create_inner(const char* value_type, std::size_t value_size, std::uint32_t entries,
                                         std::uint32_t flags) const;
+    void read_bucket(std::uint32_t task, unsigned group, std::uint32_t index, void* bucket) const;
     [[nodiscard]] Bytes read_all(const char* name, std::uint32_t entries, std::size_t size) const;
 
     Way way_;

@@ -66,7 +66,10 @@ const Layout kLayouts[] = {
       FIELD(ask_task, aggregators), FIELD(ask_task, sets), FIELD(ask_task, short_slots),
       FIELD(ask_task, groups), FIELD(ask_task, m), FIELD(ask_task, rows), FIELD(ask_task, op),
       FIELD(ask_task, policy), FIELD(ask_task, program), FIELD(ask_task, service), FIELD(ask_task, receiver),
-      FIELD(ask_task, bucket)}},
+      FIELD(ask_task, bucket), FIELD(ask_task, back), FIELD(ask_task, pad)}},
+    {"ask_back", sizeof(ask_back), {FIELD(ask_back, seed), FIELD(ask_back, buckets)}},
+    {"ask_back8", sizeof(ask_back8), {FIELD(ask_back8, key), FIELD(ask_back8, value)}},
+    {"ask_back16", sizeof(ask_back16), {FIELD(ask_back16, tags), FIELD(ask_back16, entry)}},
     {"ask_bucket",
      sizeof(ask_bucket),
      {FIELD(ask_bucket, due), FIELD(ask_bucket, cost), FIELD(ask_bucket, burst), FIELD(ask_bucket, pad)}},
@@ -79,6 +82,7 @@ const Layout kLayouts[] = {
 #define ASK_TAKEN_STAT(name, field, text) FIELD(ask_flow_stats, name),
 #define ASK_LEFT_STAT(cause, text) FIELD(ask_flow_stats, tuples_##cause),
 #define ASK_BESIDE_STAT(name, text) FIELD(ask_flow_stats, name),
+#define ASK_PART_STAT(name, text) FIELD(ask_flow_stats, name),
 #include "lib/abi/stats.def"
      }},
     {"ask_meta",
@@ -171,7 +175,7 @@ TEST_CASE("maps have keys and values of the C++ types, and the counters of the l
     CHECK(bpf_map__max_entries(object.skeleton->maps.counters) == ASK_CNT_COUNT);
 }
 
-TEST_CASE("one object, the dispatcher and the program for DATA") {
+TEST_CASE("one object, the dispatcher and the programs for DATA") {
     const OpenObject object;
     std::set<std::string> programs;
     bpf_program* program = nullptr;
@@ -179,14 +183,14 @@ TEST_CASE("one object, the dispatcher and the program for DATA") {
         programs.insert(bpf_program__name(program));
         CHECK(bpf_program__type(program) == BPF_PROG_TYPE_XDP);
     }
-    CHECK((programs == std::set<std::string>{"ask_tuples", "ask_switch"}));
+    CHECK((programs == std::set<std::string>{"ask_back", "ask_tuples", "ask_switch"}));
 }
 
 TEST_CASE("the verifier's work stays within its budget, for every choice at load") {
     const std::map<std::string, unsigned> budget = read_budget();
-    CHECK(budget.size() == 2 * std::size(kWays));
+    CHECK(budget.size() == 3 * std::size(kWays));
     for (const Way& way : kWays) {
-        for (const char* program : {"ask_switch", "ask_tuples"}) {
+        for (const char* program : {"ask_switch", "ask_tuples", "ask_back"}) {
             const int fd = Switch::get(way).program(program);
             bpf_prog_info info{};
             __u32 size = sizeof(info);

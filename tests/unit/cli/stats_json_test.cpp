@@ -17,7 +17,14 @@ client::TaskStats sample() {
     stats.tuples_sent = 80;
     stats.tuples_switch = 65;
     stats.tuples_evicted = 7;
-    stats.tuples_receiver = {.collision = 5, .overflow = 3, .contention = 2, .no_region = 1, .long_key = 4};
+    stats.tuples_back = 8;
+    stats.tuples_receiver = {.collision = 5,
+                             .overflow = 3,
+                             .contention = 2,
+                             .back_full = 6,
+                             .back_contention = 5,
+                             .no_region = 1,
+                             .long_key = 4};
     stats.packets_sent = 9;
     stats.packets_acked_by_switch = 6;
     stats.retransmissions = 1;
@@ -31,8 +38,9 @@ client::TaskStats sample() {
 TEST_CASE("statistics carry every key under its documented name") {
     const auto json = nlohmann::json::parse(send_stats_json(sample(), 1, 7));
     CHECK(json == nlohmann::json::parse(R"({
-        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65, "tuples_evicted": 7,
-        "tuples_receiver": {"total": 15, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "no_region": 1},
+        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65, "tuples_evicted": 7, "tuples_back": 8,
+        "tuples_receiver": {"total": 26, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "back_full": 6,
+                            "back_contention": 5, "no_region": 1},
         "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,
         "slots_filled_ratio": 0.5, "packets_by_tuples": [0, 2, 7],
         "retransmissions": 1, "seconds": 0.25, "runs": 1, "lines_skipped": 7})"));
@@ -44,6 +52,7 @@ TEST_CASE("whatever the list says that a switch counts comes out under its name,
 #define ASK_TAKEN_STAT(name, field, text) counted.name = next++;
 #define ASK_LEFT_STAT(cause, text) counted.tuples_##cause = next++;
 #define ASK_BESIDE_STAT(name, text) counted.name = next++;
+#define ASK_PART_STAT(name, text) counted.name = next++;
 #include "lib/abi/stats.def"
     v1::FlowStats told;
     set_switch_part(told, counted);
@@ -55,6 +64,7 @@ TEST_CASE("whatever the list says that a switch counts comes out under its name,
 #define ASK_TAKEN_STAT(name, field, text) CHECK(json[#field] == 2 * counted.name);
 #define ASK_LEFT_STAT(cause, text) CHECK(json["tuples_receiver"][#cause] == 2 * counted.tuples_##cause);
 #define ASK_BESIDE_STAT(name, text) CHECK(json[#name] == 2 * counted.name);
+#define ASK_PART_STAT(name, text) CHECK(json[#name] == 2 * counted.name);
 #include "lib/abi/stats.def"
 }
 
@@ -83,7 +93,7 @@ TEST_CASE("a receiver's statistics list the senders") {
     CHECK(json["tuples_in"] == 100);
     REQUIRE(json["senders"].size() == 2);
     CHECK(json["senders"][0]["name"] == "h1");
-    CHECK(json["senders"][0]["tuples_receiver"]["total"] == 15);
+    CHECK(json["senders"][0]["tuples_receiver"]["total"] == 26);
     CHECK(json["senders"][1]["slots_filled_ratio"] == 0.0);
 }
 

@@ -3,6 +3,8 @@
 // A switch in memory, for its controller: maps and pins that stay when the controller goes. No program runs.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "lib/control/switch/store.h"
+#include "lib/tuples/back.h"
 
 namespace ask::test {
 
@@ -74,6 +77,7 @@ class MemoryCounts final : public PerCpuTable<V> {
 
 struct MemoryMap final : public OwnMap, public std::enable_shared_from_this<MemoryMap> {
     mutable std::vector<ask_aggregator> words;
+    mutable std::vector<std::byte> table;  // of a back level
     ask_task_meta meta{};
 };
 
@@ -104,6 +108,15 @@ class MemoryView final : public RegionView {
  public:
     explicit MemoryView(std::shared_ptr<const MemoryMap> map) : map_(std::move(map)) {}
     [[nodiscard]] std::span<ask_aggregator> span() const override { return map_->words; }
+
+ private:
+    std::shared_ptr<const MemoryMap> map_;
+};
+
+class MemoryTableView final : public BackView {
+ public:
+    explicit MemoryTableView(std::shared_ptr<const MemoryMap> map) : map_(std::move(map)) {}
+    [[nodiscard]] std::span<const std::byte> bytes() const override { return map_->table; }
 
  private:
     std::shared_ptr<const MemoryMap> map_;
@@ -142,6 +155,7 @@ class MemorySwitch final : public SwitchStore {
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
     [[nodiscard]] const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     [[nodiscard]] const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
     [[nodiscard]] std::uint64_t load_swap(std::uint32_t task) const override {
@@ -156,12 +170,29 @@ class MemorySwitch final : public SwitchStore {
     void store_bucket(std::uint32_t task, std::uint32_t bucket) const override {
         change(task, [bucket](ask_task& entry) { entry.bucket = bucket; });
     }
+    void store_back(std::uint32_t task, std::uint32_t takes) const override {
+        change(task, [takes](ask_task& entry) { entry.back = takes; });
+    }
     std::uint8_t take_program(std::uint32_t /*words*/) override { return 0; }
     bool adopt_program(std::uint8_t /*number*/) override { return true; }
     void give_back_program(std::uint8_t /*number*/) override {}
     [[nodiscard]] const MapPlaces* regions(std::uint8_t /*program*/) const override { return &regions_; }
     [[nodiscard]] const MapPlaces& heats() const override { return heats_; }
     [[nodiscard]] const MapPlaces& carried() const override { return carried_; }
+    [[nodiscard]] const MapPlaces& back(unsigned group) const override { return back_[group]; }
+    Result<OwnMapPtr> create_back(unsigned group, std::uint32_t buckets) const override {
+        if (refuse_back_) {
+            return Error(Errc::kLimit, "no memory");
+        }
+        auto map = std::make_shared<MemoryMap>();
+        map->table.resize(std::size_t{buckets} * kBackBucketBytes[group]);
+        return OwnMapPtr(std::move(map));
+    }
+    [[nodiscard]] Result<std::shared_ptr<const BackView>> view_back(
+        const OwnMap& map, unsigned /*group*/, std::uint32_t /*buckets*/) const override {
+        return std::shared_ptr<const BackView>(
+            std::make_shared<const MemoryTableView>(memory_of(map).shared_from_this()));
+    }
     Result<OwnMapPtr> create_region(std::uint8_t /*program*/, std::uint32_t words) const override {
         auto map = std::make_shared<MemoryMap>();
         map->words.resize(words);
@@ -242,6 +273,13 @@ class MemorySwitch final : public SwitchStore {
     Result<> grace_period() const override { return {}; }
     [[nodiscard]] std::span<const ask_presence> presence() const override { return {}; }
 
+    // From now on there is no memory for back levels.
+    void refuse_back() { refuse_back_ = true; }
+    // As if a program had put these bytes into bucket 0 of a task's back level.
+    void write_back(const std::string& pins, unsigned group, std::span<const std::byte> bucket) const {
+        const std::lock_guard lock(mutex_);
+        std::ranges::copy(bucket, memory_of(*pins_.at(pins).at(back_pin(group))).table.begin());
+    }
     // As if a program had counted so many tuples of the flow that was given this index.
     void count(std::uint32_t flow, std::uint64_t tuples) const {
         ask_flow_stats stats{};
@@ -278,6 +316,9 @@ class MemorySwitch final : public SwitchStore {
     const MemoryPlaces regions_{};
     const MemoryPlaces heats_{};
     const MemoryPlaces carried_{};
+    const MemoryTable<std::uint32_t, ask_back> backs_{};
+    const std::array<MemoryPlaces, ASK_BACK_GROUPS> back_{};
+    bool refuse_back_ = false;
     mutable std::mutex mutex_;
     mutable std::map<std::string, std::map<TaskPin, OwnMapPtr>> pins_;
     mutable std::map<std::string, std::string> names_;

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Offering tuples to the back level (lib/abi/back.h): what the aggregators left of a new packet, between
+ * them and PktState, as SwitchAgg's engine for DRAM behind that for SRAM (section 4).
+ *
+ * Its table is larger than any cache, so the time goes into waiting for memory: tuples come in batches,
+ * of which all buckets are asked for before the first is read. Most of them find their key; what does
+ * not is a function of its own.
+ */
+#pragma once
+
+#include "bpf/engine/compat.bpf.h"
+#include "bpf/engine/parse.bpf.h"
+#include "bpf/tuples/back_vector.bpf.h"
+#include "bpf/tuples/gather.bpf.h"
+#include "bpf/tuples/maps.bpf.h"
+#include "bpf/tuples/vector.bpf.h"
+#include "bpf/tuples/word.bpf.h"
+#include "lib/abi/back.h"
+#include "lib/abi/map_types.h"
+
+#define ASK_BACK_BATCH 8u
+
+/* The kPart of a medium word that is all padding. */
+#define ASK_PAD_KPART bpf_htonl(ASK_PAD_LAST_BYTE)
+
+enum ask_back_outcome {
+	ASK_BACK_ADDED,
+	ASK_BACK_FULL,	     /* the bucket is other keys' */
+	ASK_BACK_CONTENTION, /* other CPUs changed it too often */
+};
+
+/* What a live value becomes; false: a sum would leave 63 bits. */
+static __always_inline bool combine_wide(__u32 op, __s64 *held, __s64 value)
+{
+	if (op == ASK_OP_SUM) {
+		/* Both are of 63 bits, so the sum does not wrap. */
+		const __s64 sum = *held + value;
+
+		if (ASK_BACK_VALUE(ASK_BACK_WORD(sum)) != sum)
+			return false;
+		*held = sum;
+	} else if (op == ASK_OP_MIN ? value < *held : value > *held) {
+		*held = value;
+	}
+	return true;
+}
+
+/* Adds to an entry's value, the first of which is what it is. A value that has no room for a sum is as
+ * one that others are at: the tuple travels on. */
+__noinline int ask_back_add(__u64 *word, __u32 op, __s32 value)
+{
+	__u64 old;
+	__u32 i;
+
+	if (!word)
+		return ASK_BACK_CONTENTION;
+	old = ASK_READ_ONCE(*word);
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_CAS_TRIES; i++) {
+		__s64 next = value;
+		__u64 was;
+
+		if (old & ASK_BACK_LIVE) {
+			next = ASK_BACK_VALUE(old);
+			if (!combine_wide(op, &next, value))
+				return ASK_BACK_CONTENTION;
+			if (ASK_BACK_WORD(next) == old)
+				return ASK_BACK_ADDED;
+		}
+		was = ask_cas64(word, old, ASK_BACK_WORD(next));
+		if (was == old)
+			return ASK_BACK_ADDED;
+		old = was;
+	}
+	return ASK_BACK_CONTENTION;
+}
+
+/* Entries are taken from the first on and stay, so behind a free one there is nothing. */
+__noinline int ask_back_offer8(struct ask_back8 *bucket, __u64 key, __u32 op, __s32 value)
+{
+	__u32 e;
+
+	if (!bucket)
+		return ASK_BACK_FULL;
+#pragma clang loop unroll(full)
+	for (e = 0; e < ASK_BACK8_ENTRIES; e++) {
+		__u64 held = ASK_READ_ONCE(bucket->key[e]);
+
+		if (!held)
+			held = ask_cas64(&bucket->key[e], 0, key) ?: key;
+		if (held == key)
+			return ask_back_add(&bucket->value[e], op, value);
+	}
+	return ASK_BACK_FULL;
+}
+
+/* Who claims an entry stores its key: until that is seen, the entry is another's to everybody else. */
+__noinline int ask_back_offer16(struct ask_back16 *bucket, const struct ask_back_item *item,
+				__u32 op)
+{
+	__u64 tag, tags;
+	__u32 e;
+
+	if (!bucket || !item)
+		return ASK_BACK_FULL;
+	tag = ask_back_tag(item->hash);
+	tags = ASK_READ_ONCE(bucket->tags);
+#pragma clang loop unroll(full)
+	for (e = 0; e < ASK_BACK16_ENTRIES; e++) {
+		const __u32 shift = e * ASK_BACK_TAG_BITS;
+
+		if (!(tags >> shift & ASK_BACK_TAG_MASK)) {
+			const __u64 was = ask_cas64(&bucket->tags, tags, tags | tag << shift);
+
+			if (was == tags) {
+				ASK_WRITE_ONCE(bucket->entry[e].key[0], item->key[0]);
+				ASK_WRITE_ONCE(bucket->entry[e].key[1], item->key[1]);
+				return ask_back_add(&bucket->entry[e].value, op, item->value);
+			}
+			tags = was;
+			/* Of another entry only if this one was taken before it. */
+			if (!(tags >> shift & ASK_BACK_TAG_MASK))
+				return ASK_BACK_CONTENTION;
+		}
+		if ((tags >> shift & ASK_BACK_TAG_MASK) == tag &&
+		    ASK_READ_ONCE(bucket->entry[e].key[0]) == item->key[0] &&
+		    ASK_READ_ONCE(bucket->entry[e].key[1]) == item->key[1])
+			return ask_back_add(&bucket->entry[e].value, op, item->value);
+	}
+	return ASK_BACK_FULL;
+}
+
+/* The tuple is in the back level: it is not in the packet any more. */
+static __always_inline void take_out(struct ask_phv *phv, __u32 place)
+{
+	__u32 *left = &phv->left[place / ASK_MAX_SLOTS % ASK_MAX_ROWS];
+
+	ASK_WRITE_ONCE(*left, ASK_READ_ONCE(*left) & ~(1u << place % ASK_MAX_SLOTS));
+}
+
+/* A tuple stays because of other CPUs. An evicted one is not its sender's. */
+static __always_inline void note_contention(struct ask_back_vector *vector,
+					    const struct ask_phv *phv, __u32 place)
+{
+	const __u32 evicted = phv->replaced[place / ASK_MAX_SLOTS % ASK_MAX_ROWS];
+
+	if (!vector->replaces || !(evicted >> place % ASK_MAX_SLOTS & 1u))
+		vector->contention++;
+}
+
+/* Offers a tuple to all of its candidates, one after the other. `group` is a constant. */
+static __always_inline int offer_tuple(__u32 task_index, const __u32 group, __u32 at)
+{
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
+	void *map = group == ASK_BACK_8 ? bpf_map_lookup_elem(&back8, &task_index)
+					: bpf_map_lookup_elem(&back16, &task_index);
+	struct ask_back_vector *vector = find_back_vector();
+	struct ask_phv *phv = find_phv();
+	const struct ask_back_item *item;
+	int outcome = ASK_BACK_FULL;
+	__u64 hash;
+	__u32 c;
+
+	if (!task || !back || !map || !vector || !phv)
+		return 0;
+	item = &vector->item[group][at % ASK_MAX_TUPLES];
+	hash = item->hash;
+#pragma clang loop unroll(disable)
+	for (c = 0; c < ASK_BACK_CANDIDATES && outcome == ASK_BACK_FULL; c++) {
+		const __u32 index = ask_back_index(hash, back->buckets[group]);
+		void *bucket = bpf_map_lookup_elem(map, &index);
+
+		/* The first was touched by the batch. */
+		if (c)
+			ask_touch(ASK_ARRAY_BACK, group, index);
+		if (group == ASK_BACK_8)
+			outcome = ask_back_offer8(bucket, item->key[0], task->op, item->value);
+		else
+			outcome = ask_back_offer16(bucket, item, task->op);
+		hash = ask_back_next(back->seed, hash);
+	}
+	if (outcome == ASK_BACK_ADDED)
+		take_out(phv, item->place);
+	else if (outcome == ASK_BACK_CONTENTION)
+		note_contention(vector, phv, item->place);
+	return 0;
+}
+
+__noinline int ask_back_offer_one8(__u32 task_index, __u32 at)
+{
+	return offer_tuple(task_index, ASK_BACK_8, at);
+}
+
+__noinline int ask_back_offer_one16(__u32 task_index, __u32 at)
+{
+	return offer_tuple(task_index, ASK_BACK_16, at);
+}
+
+/* 1 if two words are equal, else 0, and no branch. */
+static __always_inline __u64 is_same(__u64 a, __u64 b)
+{
+	__u64 differ = a ^ b;
+
+	ask_opaque(differ);
+	return ((differ | -differ) >> 63) ^ 1;
+}
+
+/* Adds to a sum that is there, and that nobody else is at. */
+static __always_inline bool add_to_sum(__u64 *word, __s32 value)
+{
+	const __u64 old = ASK_READ_ONCE(*word);
+	const __u64 more = (__u64)(__s64)value << 1;
+	const __u64 sum = old + more;
+
+	return old & ASK_BACK_LIVE && (__s64)((old ^ sum) & (more ^ sum)) >= 0 &&
+	       ask_cas64(word, old, sum) == old;
+}
+
+/* A tuple whose key is in its first bucket: which entry is arithmetic, since a branch an entry would be
+ * mispredicted, and followed each way by the verifier. */
+static __always_inline bool add_to_held8(struct ask_back8 *bucket, __u64 key, __s32 value)
+{
+	const __u64 second = is_same(ASK_READ_ONCE(bucket->key[1]), key);
+	const __u64 third = is_same(ASK_READ_ONCE(bucket->key[2]), key);
+	const __u64 fourth = is_same(ASK_READ_ONCE(bucket->key[3]), key);
+	__u64 entry = second + 2 * third + 3 * fourth;
+
+	ask_opaque(entry);
+	entry &= ASK_BACK8_ENTRIES - 1;
+	if (!(is_same(ASK_READ_ONCE(bucket->key[0]), key) | second | third | fourth))
+		return false;
+	return add_to_sum(&bucket->value[entry], value);
+}
+
+/* The tuple that is number `j` of a batch: behind the last it is the first again, whose bucket costs
+ * nothing. Without a branch, of which there would be one for each. */
+static __always_inline __u32 in_batch(__u32 first, __u32 j, __u32 count)
+{
+	__u64 is_there = ((__u64)first + j - count) >> 63;
+
+	ask_opaque(is_there);
+	return (first + j * (__u32)is_there) % ASK_MAX_TUPLES;
+}
+
+/* Offers the tuples of group 8 from `first` on, a batch of them: of sums, what finds its key at once; the
+ * rest one by one. */
+__noinline int ask_back_batch8(__u32 task_index, __u32 first)
+{
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
+	void *map = bpf_map_lookup_elem(&back8, &task_index);
+	struct ask_back_vector *vector = find_back_vector();
+	struct ask_phv *phv = find_phv();
+	struct ask_back8 *bucket[ASK_BACK_BATCH];
+	__u32 j, count;
+	bool sums;
+
+	if (!task || !back || !map || !vector || !phv)
+		return 0;
+	sums = task->op == ASK_OP_SUM;
+	count = vector->count[ASK_BACK_8];
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_BACK_BATCH; j++) {
+		const struct ask_back_item *item =
+			&vector->item[ASK_BACK_8][in_batch(first, j, count)];
+		const __u32 index = ask_back_index(item->hash, back->buckets[ASK_BACK_8]);
+
+		bucket[j] = bpf_map_lookup_elem(map, &index);
+		if (!bucket[j])
+			return 0;
+		ask_touch(ASK_ARRAY_BACK, ASK_BACK_8, index);
+	}
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_BACK_BATCH; j++) {
+		(void)ASK_READ_ONCE(bucket[j]->key[0]);
+	}
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_BACK_BATCH; j++) {
+		const struct ask_back_item *item =
+			&vector->item[ASK_BACK_8][(first + j) % ASK_MAX_TUPLES];
+
+		if (first + j >= count)
+			break;
+		if (sums && add_to_held8(bucket[j], item->key[0], item->value))
+			take_out(phv, item->place);
+		else
+			ask_back_offer_one8(task_index, first + j);
+	}
+	return 0;
+}
+
+/* Group 16: buckets are asked for in batches, and offered to one by one. */
+__noinline int ask_back_batch16(__u32 task_index, __u32 first)
+{
+	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
+	void *map = bpf_map_lookup_elem(&back16, &task_index);
+	struct ask_back_vector *vector = find_back_vector();
+	struct ask_back16 *bucket[ASK_BACK_BATCH];
+	__u32 j, count;
+
+	if (!back || !map || !vector)
+		return 0;
+	count = vector->count[ASK_BACK_16];
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_BACK_BATCH; j++) {
+		const __u64 hash = vector->item[ASK_BACK_16][in_batch(first, j, count)].hash;
+		const __u32 index = ask_back_index(hash, back->buckets[ASK_BACK_16]);
+
+		bucket[j] = bpf_map_lookup_elem(map, &index);
+		if (!bucket[j])
+			return 0;
+		ask_touch(ASK_ARRAY_BACK, ASK_BACK_16, index);
+	}
+	/* Both lines of each. */
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_BACK_BATCH; j++) {
+		(void)ASK_READ_ONCE(bucket[j]->tags);
+		(void)ASK_READ_ONCE(bucket[j]->entry[3].value);
+	}
+#pragma clang loop unroll(disable)
+	for (j = 0; j < ASK_BACK_BATCH; j++) {
+		if (first + j >= count)
+			break;
+		ask_back_offer_one16(task_index, first + j);
+	}
+	return 0;
+}
+
+/* Two kParts as the word of a key: padding is zeros here. */
+static __always_inline __u64 key_word(__u32 low, __u32 high)
+{
+	return (__u64)(high == ASK_PAD_KPART ? 0 : high) << 32 | (low == ASK_PAD_KPART ? 0 : low);
+}
+
+/* Reads the tuple whose first kPart is at `offset`; its value is in the last of `words`. */
+static __always_inline bool read_tuple(struct xdp_md *ctx, __u32 offset, __u32 words,
+				       struct ask_back_item *item)
+{
+	const struct ask_slot *slot = slot_at((void *)(long)ctx->data, offset);
+	const void *end = (const void *)(long)ctx->data_end;
+	__u32 kpart[ASK_MAX_M] = {};
+	__u32 j;
+
+#pragma clang loop unroll(full)
+	for (j = 0; j < ASK_MAX_M; j++) {
+		if (j < words && (const void *)(slot + j + 1) <= end) {
+			__builtin_memcpy(&kpart[j], slot[j].kpart, sizeof(kpart[j]));
+			item->value = (__s32)bpf_ntohl(slot[j].vpart);
+		}
+	}
+	item->key[0] = key_word(kpart[0], kpart[1]);
+	item->key[1] = key_word(kpart[2], kpart[3]);
+	/* No sender writes a blank key; the receiver will say so. */
+	return item->key[0];
+}
+
+/* Puts a tuple of the packet among those of its group, if the task has that. A global function, so that
+ * the verifier looks at a slot once. */
+__noinline int ask_back_gather_slot(struct xdp_md *ctx, __u32 task_index, __u32 place, __u32 offset)
+{
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
+	struct ask_back_vector *vector = find_back_vector();
+	struct ask_back_item read = {};
+	struct ask_back_item *item;
+	__u32 group, at;
+
+	if (!task || !back || !vector ||
+	    !read_tuple(ctx, offset,
+			place % ASK_MAX_SLOTS < ASK_READ_ONCE(task->short_slots) ? 1 : task->m,
+			&read))
+		return 0;
+	group = read.key[1] ? ASK_BACK_16 : ASK_BACK_8;
+	at = ASK_READ_ONCE(vector->count[group]);
+	if (!back->buckets[group] || at >= ASK_MAX_TUPLES)
+		return 0;
+	item = &vector->item[group][at % ASK_MAX_TUPLES];
+	item->key[0] = read.key[0];
+	item->key[1] = read.key[1];
+	item->value = read.value;
+	item->place = place;
+	item->hash = group ? ask_back_hash16(back->seed, read.key[0], read.key[1])
+			   : ask_back_hash8(back->seed, read.key[0]);
+	ASK_WRITE_ONCE(vector->count[group], at + 1);
+	return 0;
+}
+
+/* All that is left of row `r`. */
+__noinline int ask_back_gather_row(struct xdp_md *ctx, __u32 task_index, __u32 r)
+{
+	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
+	struct ask_phv *phv = find_phv();
+	__u32 left, offset, i;
+
+	if (!task || !phv)
+		return 0;
+	/* Linux 6.1 forgets the bound of what has been on the stack, and clang knows it. */
+	ask_opaque(r);
+	r %= ASK_MAX_ROWS;
+	left = ASK_READ_ONCE(phv->left[r]);
+	offset = row_offset(phv, r);
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_MAX_SLOTS; i++) {
+		const __u32 slot = count_bits((left & -left) - 1) % ASK_MAX_SLOTS;
+		const __u32 shorts = ASK_READ_ONCE(task->short_slots);
+		const __u32 aa = slot < shorts ? slot
+					       : shorts + (slot - shorts) * ASK_READ_ONCE(task->m);
+
+		if (!left)
+			break;
+		left &= left - 1;
+		ask_back_gather_slot(ctx, task_index, r * ASK_MAX_SLOTS + slot,
+				     offset + aa * ASK_SLOT_BYTES);
+	}
+	return 0;
+}
+
+/* Offers all that is left of the packet in the vector. */
+static __always_inline void offer_to_back(struct xdp_md *ctx, struct ask_back_vector *vector,
+					  struct ask_phv *phv, bool replaces)
+{
+	__u32 i;
+
+	vector->count[ASK_BACK_8] = vector->count[ASK_BACK_16] = vector->contention = 0;
+	vector->replaces = replaces;
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_MAX_ROWS; i++) {
+		if (i >= ASK_ROWS(phv))
+			break;
+		if (ASK_READ_ONCE(phv->left[i]))
+			ask_back_gather_row(ctx, phv->task, i);
+	}
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_MAX_TUPLES; i += ASK_BACK_BATCH) {
+		if (i >= ASK_READ_ONCE(vector->count[ASK_BACK_8]))
+			break;
+		ask_back_batch8(phv->task, i);
+	}
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ASK_MAX_TUPLES; i += ASK_BACK_BATCH) {
+		if (i >= ASK_READ_ONCE(vector->count[ASK_BACK_16]))
+			break;
+		ask_back_batch16(phv->task, i);
+	}
+}

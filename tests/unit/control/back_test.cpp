@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Back levels at a switch's controller: granted from what is free, fetched with the region, ended once,
+// adopted.
+#include <endian.h>
+
+#include <cstring>
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "lib/control/switch/controller.h"
+#include "lib/control/switch/fetch.h"
+#include "lib/tuples/fetch_codec.h"
+#include "tests/unit/control/memory_switch.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr std::uint32_t kReceiverHost = 0xc6120102;
+constexpr std::uint64_t kMib = 1U << 20U;
+
+Caller local_host() {
+    Caller caller;
+    caller.address = "198.18.1.2";
+    caller.ipv4 = kReceiverHost;
+    return caller;
+}
+
+const Caller kReceiverAgent = local_host();
+
+struct BackSwitch {
+    MemorySwitch store;
+    std::unique_ptr<Controller> controller;
+
+    explicit BackSwitch(std::uint64_t back_bytes = kMib) { start(back_bytes); }
+    void start(std::uint64_t back_bytes = kMib, std::uint64_t quota = 0) {
+        controller.reset();
+        auto made = Controller::create(
+            store, {.sram_bytes = kMib, .back_bytes = back_bytes, .quota = {.back_bytes = quota}});
+        REQUIRE_MESSAGE(made.ok(), made.error().text());
+        controller = std::move(*made);
+    }
+    Result<TaskGrant> open(std::uint64_t instance, const BackWish& back, std::uint32_t copies = 1) const {
+        TaskRequest request;
+        request.id = "t" + std::to_string(instance);
+        request.instance = instance;
+        request.geometry = {.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
+        request.aggregators = 16;
+        request.copies = copies;
+        request.back = back;
+        request.receiver = "198.18.1.2:4791";
+        request.receiver_address = kReceiverHost;
+        return controller->open_task(kReceiverAgent, request);
+    }
+    [[nodiscard]] ask_back back_at(std::uint32_t index) const {
+        return store.backs().find(index)->value_or(ask_back{});
+    }
+    [[nodiscard]] std::uint64_t used() const { return controller->report()->back_used_bytes; }
+    // Entries of both levels, as "key=value ".
+    Result<std::string> fetch(const RegionId& region, bool close, std::uint64_t epoch = 0) const {
+        std::string text;
+        const auto end =
+            fetch_copy(*controller, kReceiverAgent, {.region = region, .epoch = epoch, .close = close}, 64,
+                       [&text](const std::string& entries) {
+                           for (EntryReader reader(entries); !reader.done();) {
+                               const auto entry = reader.next();
+                               REQUIRE(entry.ok());
+                               text += std::string(entry->key) + "=" + std::to_string(entry->value) + " ";
+                           }
+                           return true;
+                       });
+        ASK_PASS(end);
+        REQUIRE(end->has_value());
+        return text;
+    }
+    // A program counts a key of up to 8 bytes.
+    void count(std::uint64_t instance, const std::string& key, std::int64_t value) const {
+        ask_back8 bucket{};
+        std::memcpy(&bucket.key[0], key.data(), key.size());
+        bucket.value[0] = ASK_BACK_WORD(value);
+        store.write_back(pins_of(instance), ASK_BACK_8, std::as_bytes(std::span(&bucket, 1)));
+    }
+};
+
+BackWish keys(std::uint64_t small, std::uint64_t large = 0) {
+    return {.wanted = true, .keys = {small, large}, .guess = false};
+}
+
+}  // namespace
+
+TEST_CASE("a task gets what its keys need, up to half of what is free") {
+    BackSwitch on;
+    const auto first = on.open(1, keys(1000, 500));
+    REQUIRE(first.ok());
+    CHECK(first->back_bytes == back_bytes(back_for({1000, 500})));
+    CHECK(first->no_back_reason.empty());
+    CHECK(on.used() == first->back_bytes);
+    const auto second = on.open(2, keys(100'000));
+    REQUIRE(second.ok());
+    CHECK(second->back_bytes <= (kMib - first->back_bytes) / 2);
+    CHECK(second->back_bytes > (kMib - first->back_bytes) / 4);
+    CHECK(on.used() == first->back_bytes + second->back_bytes);
+    REQUIRE(on.controller->close_task(kReceiverAgent, 2).ok());
+    REQUIRE(on.controller->close_task(kReceiverAgent, 1).ok());
+    CHECK(on.used() == 0);
+    CHECK(on.back_at(0).buckets[0] == 0);
+}
+
+TEST_CASE("of which nobody knows the keys: up to an eighth of what is free, for both groups") {
+    BackSwitch on;
+    const auto grant = on.open(1, {.wanted = true, .keys = {}, .guess = true});
+    REQUIRE(grant.ok());
+    // Of the seven eighths that one host may have, rounded down.
+    CHECK(grant->back_bytes == kMib / 16);
+    CHECK(on.back_at(0).buckets[ASK_BACK_8] == 512);
+    CHECK(on.back_at(0).buckets[ASK_BACK_16] == 256);
+}
+
+TEST_CASE("what is refused says why, and the task goes without") {
+    BackSwitch on;
+    CHECK(on.open(1, keys(10'000'000))->no_back_reason.find("back_mib") != std::string::npos);
+    CHECK(on.open(2, keys(10'000'000))->back_bytes == 0);
+    CHECK(on.open(3, {})->no_back_reason.empty());
+    CHECK(on.open(4, keys(100), 0)->back_bytes == 0);
+    on.store.refuse_back();
+    const auto without = on.open(5, keys(100));
+    CHECK(without->back_bytes == 0);
+    CHECK(without->no_back_reason == "no memory");
+    CHECK(without->copies == 1);
+    CHECK(on.used() == 0);
+    on.start(0);
+    CHECK(on.open(6, keys(100))->no_back_reason.find("back_mib is 0") != std::string::npos);
+}
+
+TEST_CASE("one host gets no more than its quota") {
+    BackSwitch on;
+    on.start(kMib, kMib / 4);
+    CHECK(on.open(1, keys(100'000))->back_bytes <= kMib / 8);
+    CHECK(on.open(2, keys(100'000))->back_bytes <= kMib / 8);
+    CHECK(on.used() <= kMib / 4);
+}
+
+TEST_CASE("a fetch has both levels, and a successor's too") {
+    BackSwitch on;
+    const auto grant = on.open(1, keys(100));
+    REQUIRE(grant.ok());
+    on.count(1, "left", 7);
+    const RegionId region{1, grant->nonce};
+    CHECK(*on.fetch(region, false) == "left=7 ");
+    const std::uint64_t used = on.used();
+    on.start();
+    CHECK(on.used() == used);
+    CHECK(*on.fetch(region, false) == "left=7 ");
+    CHECK(on.controller->report()->tasks[0].back_bytes == used);
+}
+
+TEST_CASE("to close an epoch ends the back level, also for a successor") {
+    BackSwitch on;
+    const auto grant = on.open(1, keys(100), 2);
+    REQUIRE(grant.ok());
+    const RegionId region{1, grant->nonce};
+    CHECK((*on.store.tasks().find(0))->back == 1);
+    on.count(1, "left", 7);
+    CHECK(*on.fetch(region, true) == "left=7 ");
+    CHECK((*on.store.tasks().find(0))->back == 0);
+    // Asked again, as by somebody who has not had the answer.
+    CHECK(*on.fetch(region, true) == "left=7 ");
+    on.start();
+    CHECK((*on.store.tasks().find(0))->back == 0);
+    CHECK(*on.fetch(region, true) == "left=7 ");
+}
+
+TEST_CASE("a task that has lost a part of its back level is none, and what is left of it goes") {
+    BackSwitch on;
+    REQUIRE(on.open(1, keys(100, 100)).ok());
+    REQUIRE(on.store.unpin(pins_of(1), TaskPin::kBack16).ok());
+    on.start();
+    CHECK(on.controller->report()->tasks.empty());
+    CHECK(on.used() == 0);
+    CHECK(on.back_at(0).buckets[ASK_BACK_8] == 0);
+    CHECK(on.store.pinned_tasks()->empty());
+}
