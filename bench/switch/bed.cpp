@@ -205,7 +205,7 @@ Result<> Bed::put_channel(unsigned channel) {
     return put(switch_->maps.flow_ids, flow_id, index);
 }
 
-Result<> Bed::put_task() {
+Result<> Bed::put_task(bool back) {
     ask_task task{};
     task.instance = htobe64(kInstance);
     task.copies = 1;
@@ -219,7 +219,19 @@ Result<> Bed::put_task() {
     task.policy = static_cast<__u8>(what_.policy);
     task.receiver = htobe32(kReceiver);
     task.program = what_.sized ? static_cast<__u8>(kSized) : __u8{0};
+    task.back = back ? __u8{1} : __u8{0};
     return put(switch_->maps.tasks, kZero, task);
+}
+
+Result<> Bed::put_back() {
+    const auto types = RegionTypes::load(switch_->obj);
+    ASK_PASS(types);
+    const auto table = types->create_back(ASK_BACK_8, what_.back_buckets());
+    ASK_PASS(table);
+    ASK_PASS(put(switch_->maps.back8, kZero, table->get()));
+    ask_back back{.seed = kInstance, .buckets = {}};
+    back.buckets[ASK_BACK_8] = what_.back_buckets();
+    return put(switch_->maps.backs, kZero, back);
 }
 
 Result<> Bed::fill_maps() {
@@ -228,22 +240,29 @@ Result<> Bed::fill_maps() {
     ASK_PASS(heats);
     ASK_PASS(put(switch_->maps.heats, kZero, *heats));
     ::close(*heats);
-    ASK_PASS(put_task());
+    if (what_.back_mib != 0) {
+        ASK_PASS(put_back());
+    }
+    ASK_PASS(put_task(what_.back_mib != 0));
     for (unsigned channel = 0; channel < what_.cpus; ++channel) {
         ASK_PASS(put_channel(channel));
     }
     return {};
 }
 
-bool Bed::has_floor(const Geometry& geometry) {
-    return geometry.groups == 0 && geometry.short_slots == kFloorSlots &&
-           (geometry.rows == 1 || geometry.rows == 4);
+bool Bed::has_floor(const Case& what) {
+    const Geometry& geometry = what.geometry;
+    return what.back_mib != 0 ||
+           (what.load == Load::kHits && geometry.groups == 0 && geometry.short_slots == kFloorSlots &&
+            (geometry.rows == 1 || geometry.rows == 4));
 }
 
-int Bed::program(Subject subject) const {
+Result<int> Bed::program(Subject subject) {
     const bpf_program* program = switch_->progs.ask_switch;
     if (subject == Subject::kReflector) {
         program = floor_->progs.reflector;
+    } else if (what_.back_mib != 0) {
+        ASK_PASS(put_task(subject == Subject::kSwitch));
     } else if (subject == Subject::kFloor) {
         program = what_.geometry.rows == 1 ? floor_->progs.floor_1 : floor_->progs.floor_4;
     }
@@ -264,7 +283,9 @@ Result<Bed::Counts> Bed::counts() const {
         for (const auto& cpu : stats) {
             total.packets += cpu.packets_acked + cpu.packets_forwarded;
             total.aggregated += cpu.tuples_aggregated;
-            total.left += cpu.tuples_collision + cpu.tuples_overflow + cpu.tuples_contention;
+            total.back += cpu.tuples_back;
+            total.left += cpu.tuples_collision + cpu.tuples_overflow + cpu.tuples_contention +
+                          cpu.tuples_back_full + cpu.tuples_back_contention;
         }
     }
     return total;

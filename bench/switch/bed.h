@@ -17,7 +17,7 @@ struct floor_bpf;   // NOLINT(readability-identifier-naming): likewise
 
 namespace ask::bench {
 
-// What is fed: the program, the straight line beside it, and what feeding costs.
+// What is fed: the program, what it is compared with, and what feeding costs.
 enum class Subject : std::uint8_t { kReflector, kFloor, kSwitch };
 inline constexpr std::size_t kSubjects = 3;
 
@@ -35,16 +35,18 @@ class Bed {
     ~Bed();
 
     [[nodiscard]] const CheckKey& key() const { return key_; }
-    // Whether the floor has been written for the geometry.
-    [[nodiscard]] static bool has_floor(const Geometry& geometry);
-    // The program's file descriptor.
-    [[nodiscard]] int program(Subject subject) const;
+    // Whether there is a floor: the straight line, where it has been written for the geometry and load; of a
+    // task with a back level the same program while the task does without.
+    [[nodiscard]] static bool has_floor(const Case& what);
+    // Readies it; the program's file descriptor.
+    [[nodiscard]] Result<int> program(Subject subject);
     // Blanks all aggregators.
     void blank();
     // Summed over CPUs and channels, since the beginning.
     struct Counts {
         std::uint64_t packets = 0;
         std::uint64_t aggregated = 0;
+        std::uint64_t back = 0;  // of the aggregated, in the back level
         std::uint64_t left = 0;
     };
     [[nodiscard]] Result<Counts> counts() const;
@@ -62,7 +64,8 @@ class Bed {
     Result<> put_region();
     Result<> fill_maps();
     Result<> put_channel(unsigned channel);
-    Result<> put_task();
+    Result<> put_task(bool back);
+    Result<> put_back();
     Result<int> create_inner(const char* value, std::size_t bytes, std::uint32_t entries);
     [[nodiscard]] Result<UniqueFd> find_map(const std::string& name) const;
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/abi/back.h"
 #include "lib/abi/consts.h"
 #include "lib/tuples/types.h"
 
@@ -17,6 +18,7 @@ enum class Load : std::uint8_t {
     kBlank,   // the region is blanked before each batch: nearly all tuples take an aggregator
     kMisses,  // keys are four times the aggregators: most tuples find another's
     kSeen,    // each batch comes twice, and the second time counts: nothing is aggregated
+    kBack,    // keys are two fifths of the back level's entries, which holds them all, the aggregators few
 };
 
 struct Case {
@@ -27,8 +29,12 @@ struct Case {
     std::uint32_t aggregators = 1U << 15U;  // of an AA
     bool sized = true;                      // the program for the region's size, not that for any
     unsigned cpus = 1;                      // at once, each with a channel of its own
+    std::uint32_t back_mib = 0;             // of the back level; 0: the task has none
 
     [[nodiscard]] std::uint32_t tuples() const { return std::uint32_t{geometry.slots()} * geometry.rows; }
+    [[nodiscard]] std::uint32_t back_buckets() const {
+        return static_cast<std::uint32_t>((std::uint64_t{back_mib} << 20U) / sizeof(ask_back8));
+    }
     // Distinct keys of a slot.
     [[nodiscard]] std::uint32_t keys() const {
         switch (load) {
@@ -36,6 +42,8 @@ struct Case {
                 return aggregators * 4;
             case Load::kBlank:
                 return 1U << 24U;
+            case Load::kBack:
+                return static_cast<std::uint32_t>(std::uint64_t{back_buckets()} * ASK_BACK8_ENTRIES * 2 / 5);
             default:
                 return aggregators / 16;
         }
@@ -49,7 +57,7 @@ struct Case {
     return what.policy == ASK_POLICY_REPLACE ? "replace" : "first-come";
 }
 [[nodiscard]] inline const char* load_name(const Case& what) {
-    constexpr const char* kNames[] = {"hits", "blank", "misses", "seen"};
+    constexpr const char* kNames[] = {"hits", "blank", "misses", "seen", "back"};
     return kNames[static_cast<std::size_t>(what.load)];
 }
 [[nodiscard]] inline const char* size_name(const Case& what) {
@@ -57,7 +65,8 @@ struct Case {
 }
 [[nodiscard]] inline std::string name_of(const Case& what) {
     return std::string(memory_name(what)) + " " + policy_name(what) + " " + load_name(what) + " " +
-           to_string(what.geometry) + " " + std::to_string(what.aggregators) + " " + size_name(what);
+           to_string(what.geometry) + " " + std::to_string(what.aggregators) + " " + size_name(what) +
+           (what.back_mib == 0 ? "" : " back " + std::to_string(what.back_mib));
 }
 
 }  // namespace ask::bench

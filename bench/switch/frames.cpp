@@ -72,6 +72,13 @@ std::span<const std::byte> FrameMaker::next() {
     return frame_;
 }
 
+std::uint32_t FrameMaker::draw(const std::vector<std::uint32_t>& keys) {
+    if (what_.load == Load::kBack && given_ < keys.size()) {
+        return keys[given_++];
+    }
+    return keys[random_() % keys.size()];
+}
+
 void FrameMaker::fill_rows(std::span<std::byte> rows) {
     for (std::size_t at = 0; at + ASK_SLOT_BYTES <= rows.size(); at += ASK_SLOT_BYTES) {
         const auto aa = at / ASK_SLOT_BYTES % what_.geometry.aas();
@@ -79,8 +86,8 @@ void FrameMaker::fill_rows(std::span<std::byte> rows) {
             aa < what_.geometry.short_slots ? 0 : (aa - what_.geometry.short_slots) % what_.geometry.m;
         const bool is_short = aa < what_.geometry.short_slots;
         const bool leading = !is_short && position + 1 < what_.geometry.m;
-        const std::uint32_t draw = (is_short ? short_keys_ : medium_keys_)[random_() % what_.keys()];
-        const std::uint32_t kpart = leading ? kLeadingWord : draw;
+        const std::uint32_t drawn = draw(is_short ? short_keys_ : medium_keys_);
+        const std::uint32_t kpart = leading ? kLeadingWord : drawn;
         const std::uint32_t vpart = htobe32(leading ? 0 : 1);
         std::memcpy(rows.data() + at, &kpart, sizeof(kpart));
         std::memcpy(rows.data() + at + sizeof(kpart), &vpart, sizeof(vpart));

@@ -31,6 +31,7 @@ class FrameMaker {
 
  private:
     void fill_rows(std::span<std::byte> rows);
+    std::uint32_t draw(const std::vector<std::uint32_t>& keys);
 
     const Case& what_;
     const CheckKey& key_;
@@ -39,6 +40,8 @@ class FrameMaker {
     std::vector<std::byte> frame_;
     std::vector<std::uint32_t> short_keys_;
     std::vector<std::uint32_t> medium_keys_;
+    std::uint32_t given_ =
+        0;  // of the keys, those that have been in a packet; a back level gets each once first
     std::mt19937 random_;
 };
 

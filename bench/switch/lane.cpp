@@ -51,7 +51,9 @@ void Lane::fill(std::size_t first) {
 Result<double> Lane::run(Bed& bed, Subject subject) {
     using Clock = std::chrono::steady_clock;
     ASK_PASS(pin(index_));
-    ASK_PASS(feeder_.aim(bed.program(subject)));
+    const auto program = bed.program(subject);
+    ASK_PASS(program);
+    ASK_PASS(feeder_.aim(*program));
     const std::size_t packets = frames_.size() / frame_bytes_;
     Clock::duration total{};
     for (std::size_t first = 0; first < packets; first += Feeder::kBatch) {

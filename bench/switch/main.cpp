@@ -42,6 +42,7 @@ struct Row {
     double subject = 0;  // likewise, the switch program
     double ratio = 0;    // of the two, median of the rounds' ratios
     double aggregated = 0;
+    double back = 0;  // of the aggregated, what the back level took
 };
 
 double median(Rounds rounds) {
@@ -70,7 +71,16 @@ Result<double> run_lanes(Bed& bed, std::vector<Lane>& lanes, Subject subject, st
     return slowest;
 }
 
-using Measured = std::array<Rounds, kSubjects>;
+struct Measured {
+    std::array<Rounds, kSubjects> ns{};  // a packet
+    std::uint64_t fed = 0;               // packets to the switch program
+};
+
+// Of the rounds before the first that counts: the aggregators' keys, or each of the back level's once.
+std::size_t filling_rounds(const Case& what, std::size_t packets) {
+    const std::uint64_t tuples = std::uint64_t{packets} * what.tuples();
+    return what.load == Load::kBack ? (what.keys() + tuples - 1) / tuples : 1;
+}
 
 // The subjects take turns, so that whatever the machine does meanwhile happens to all.
 Result<Measured> measure(Bed& bed, const Case& what, const Settings& settings) {
@@ -80,30 +90,33 @@ Result<Measured> measure(Bed& bed, const Case& what, const Settings& settings) {
         ASK_PASS(lane);
         lanes.push_back(std::move(*lane));
     }
-    ASK_PASS(run_lanes(bed, lanes, Subject::kSwitch, settings.packets()));  // fills the aggregators
+    const std::size_t filling = filling_rounds(what, settings.packets());
+    for (std::size_t round = 0; round < filling; ++round) {
+        ASK_PASS(run_lanes(bed, lanes, Subject::kSwitch, settings.packets()));
+    }
     Measured measured{};
+    const std::size_t counted = kRounds * (Bed::has_floor(what) ? 2 : 1);
+    measured.fed = (filling + counted) * what.cpus * settings.packets() * (what.load == Load::kSeen ? 2 : 1);
     for (std::size_t round = 0; round < kRounds; ++round) {
         for (const Subject subject : {Subject::kReflector, Subject::kFloor, Subject::kSwitch}) {
-            if (subject == Subject::kFloor && (!Bed::has_floor(what.geometry) || what.load != Load::kHits)) {
+            if (subject == Subject::kFloor && !Bed::has_floor(what)) {
                 continue;
             }
             const auto mean = run_lanes(bed, lanes, subject, settings.packets());
             ASK_PASS(mean);
-            measured[static_cast<std::size_t>(subject)][round] = *mean;
+            measured.ns[static_cast<std::size_t>(subject)][round] = *mean;
         }
     }
     return measured;
 }
 
-Result<> check_counts(const Bed& bed, const Case& what, const Settings& settings, Row& row) {
+Result<> check_counts(const Bed& bed, const Case& what, std::uint64_t fed, Row& row) {
     const auto counts = bed.counts();
     ASK_PASS(counts);
     const auto tuples = static_cast<double>(counts->aggregated + counts->left);
     row.aggregated = static_cast<double>(counts->aggregated) / tuples;
-    // Each round of switch and floor, the first that fills the aggregators, and what came twice.
-    const std::uint64_t floor = Bed::has_floor(what.geometry) && what.load == Load::kHits ? kRounds : 0;
-    const std::uint64_t times = (kRounds + 1) * (what.load == Load::kSeen ? 2 : 1) + floor;
-    if (counts->packets != times * what.cpus * settings.packets()) {
+    row.back = static_cast<double>(counts->back) / tuples;
+    if (counts->packets != fed) {
         return Error(Errc::kInternal, name_of(what) + ": the switch dropped packets: its counters have " +
                                           std::to_string(counts->packets));
     }
@@ -115,7 +128,7 @@ Result<Row> run_case(const Case& what, const FloorParts& parts, const Settings& 
     ASK_TRY(bed, name_of(what));
     const auto measured = measure(*bed, what, settings);
     ASK_TRY(measured, name_of(what));
-    const auto& [feeding, floor, subject] = *measured;
+    const auto& [feeding, floor, subject] = measured->ns;
     Row row{.what = what, .parts = parts};
     Rounds floor_net{};
     Rounds switch_net{};
@@ -129,29 +142,33 @@ Result<Row> run_case(const Case& what, const FloorParts& parts, const Settings& 
     row.floor = median(floor_net);
     row.subject = median(switch_net);
     row.ratio = median(ratio);
-    ASK_PASS(check_counts(*bed, what, settings, row));
+    ASK_PASS(check_counts(*bed, what, measured->fed, row));
     return row;
 }
 
-const char* parts_name(const FloorParts& parts) {
-    if (!parts.check) {
+// What the floor is, where it is not the whole of floor.bpf.c.
+const char* floor_name(const Row& row) {
+    if (row.what.back_mib != 0) {
+        return "no back level";
+    }
+    if (!row.parts.check) {
         return "no check";
     }
-    return parts.dedupe ? "" : "no dedupe";
+    return row.parts.dedupe ? "" : "no dedupe";
 }
 
 void print_head() {
-    std::printf("%-10s %-10s %-7s %-10s %6s %-4s %5s %8s %8s %8s %6s %8s %7s  %s\n", "memory", "policy",
-                "load", "geometry", "aggr.", "size", "CPUs", "feeding", "floor", "switch", "ratio", "a tuple",
-                "aggr'd", "floor with");
+    std::printf("%-10s %-10s %-7s %-10s %6s %-4s %4s %5s %8s %8s %8s %6s %8s %7s  %s\n", "memory", "policy",
+                "load", "geometry", "aggr.", "size", "back", "CPUs", "feeding", "floor", "switch", "ratio",
+                "a tuple", "aggr'd", "floor with");
 }
 
 void print(const Row& row) {
     const Case& what = row.what;
-    std::printf("%-10s %-10s %-7s %-10s %6u %-4s %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f%%  %s\n",
+    std::printf("%-10s %-10s %-7s %-10s %6u %-4s %4u %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f%%  %s\n",
                 memory_name(what), policy_name(what), load_name(what), to_string(what.geometry).c_str(),
-                what.aggregators, size_name(what), what.cpus, row.feeding, row.floor, row.subject, row.ratio,
-                row.subject / what.tuples(), 100 * row.aggregated, parts_name(row.parts));
+                what.aggregators, size_name(what), what.back_mib, what.cpus, row.feeding, row.floor,
+                row.subject, row.ratio, row.subject / what.tuples(), 100 * row.aggregated, floor_name(row));
     std::fflush(stdout);
 }
 
@@ -164,14 +181,16 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"aggregators", what.aggregators},
             {"size", size_name(what)},
             {"cpus", what.cpus},
+            {"back_mib", what.back_mib},
             {"tuples", what.tuples()},
-            {"floor_parts", parts_name(row.parts)},
+            {"floor_parts", floor_name(row)},
             {"ns_feeding", row.feeding},
             {"ns_floor", row.floor},
             {"ns_switch", row.subject},
             {"ratio_to_floor", row.ratio},
             {"ns_tuple", row.subject / what.tuples()},
-            {"aggregated", row.aggregated}};
+            {"aggregated", row.aggregated},
+            {"taken_by_back", row.back}};
 }
 
 const std::array<Geometry, 5> kGeometries{Geometry{.short_slots = 16, .groups = 0, .m = 0, .rows = 1},
@@ -203,6 +222,14 @@ std::vector<Case> all_cases(const Settings& settings) {
                 {.memory = memory, .geometry = kGeometries[3], .aggregators = aggregators, .sized = false});
         }
     }
+    for (const Geometry& geometry : {kGeometries[1], kGeometries[3]}) {
+        cases.push_back({.geometry = geometry, .aggregators = 1U << 10U, .back_mib = 64});
+    }
+    for (const std::uint32_t mib :
+         settings.quick ? std::vector{1U, 64U} : std::vector{1U, 64U, 512U, 2048U}) {
+        cases.push_back(
+            {.load = Load::kBack, .geometry = kGeometries[3], .aggregators = 64, .back_mib = mib});
+    }
     return cases;
 }
 
@@ -215,7 +242,7 @@ std::string draw_costs(const std::vector<Row>& rows) {
         const Case& what = row.what;
         if (what.memory != ASK_MEMORY_PIPELINES || what.policy != ASK_POLICY_FIRST_COME ||
             what.load != Load::kHits || what.cpus != 1 || what.geometry.groups != 0 ||
-            what.aggregators != 1U << 15U || *parts_name(row.parts) != '\0') {
+            what.aggregators != 1U << 15U || *floor_name(row) != '\0') {
             continue;
         }
         const auto tuples = static_cast<double>(what.tuples());
