@@ -4,13 +4,14 @@
  * them and PktState, as SwitchAgg's engine for DRAM behind that for SRAM (section 4).
  *
  * Its table is larger than any cache, so the time goes into waiting for memory: tuples come in batches,
- * of which all buckets are asked for before the first is read. Most of them find their key; what does
- * not is a function of its own.
+ * of which all buckets are asked for before the first is read. Here is what holds for every tuple;
+ * bpf/tuples/back_held.bpf.h comes first and takes most of them.
  */
 #pragma once
 
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "bpf/tuples/back_key.bpf.h"
 #include "bpf/tuples/back_vector.bpf.h"
 #include "bpf/tuples/gather.bpf.h"
 #include "bpf/tuples/maps.bpf.h"
@@ -18,11 +19,6 @@
 #include "bpf/tuples/word.bpf.h"
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
-
-#define ASK_BACK_BATCH 8u
-
-/* The kPart of a medium word that is all padding. */
-#define ASK_PAD_KPART bpf_htonl(ASK_PAD_LAST_BYTE)
 
 enum ask_back_outcome {
 	ASK_BACK_ADDED,
@@ -198,42 +194,6 @@ __noinline int ask_back_offer_one16(__u32 task_index, __u32 at)
 	return offer_tuple(task_index, ASK_BACK_16, at);
 }
 
-/* 1 if two words are equal, else 0, and no branch. */
-static __always_inline __u64 is_same(__u64 a, __u64 b)
-{
-	__u64 differ = a ^ b;
-
-	ask_opaque(differ);
-	return ((differ | -differ) >> 63) ^ 1;
-}
-
-/* Adds to a sum that is there, and that nobody else is at. */
-static __always_inline bool add_to_sum(__u64 *word, __s32 value)
-{
-	const __u64 old = ASK_READ_ONCE(*word);
-	const __u64 more = (__u64)(__s64)value << 1;
-	const __u64 sum = old + more;
-
-	return old & ASK_BACK_LIVE && (__s64)((old ^ sum) & (more ^ sum)) >= 0 &&
-	       ask_cas64(word, old, sum) == old;
-}
-
-/* A tuple whose key is in its first bucket: which entry is arithmetic, since a branch an entry would be
- * mispredicted, and followed each way by the verifier. */
-static __always_inline bool add_to_held8(struct ask_back8 *bucket, __u64 key, __s32 value)
-{
-	const __u64 second = is_same(ASK_READ_ONCE(bucket->key[1]), key);
-	const __u64 third = is_same(ASK_READ_ONCE(bucket->key[2]), key);
-	const __u64 fourth = is_same(ASK_READ_ONCE(bucket->key[3]), key);
-	__u64 entry = second + 2 * third + 3 * fourth;
-
-	ask_opaque(entry);
-	entry &= ASK_BACK8_ENTRIES - 1;
-	if (!(is_same(ASK_READ_ONCE(bucket->key[0]), key) | second | third | fourth))
-		return false;
-	return add_to_sum(&bucket->value[entry], value);
-}
-
 /* The tuple that is number `j` of a batch: behind the last it is the first again, whose bucket costs
  * nothing. Without a branch, of which there would be one for each. */
 static __always_inline __u32 in_batch(__u32 first, __u32 j, __u32 count)
@@ -244,28 +204,22 @@ static __always_inline __u32 in_batch(__u32 first, __u32 j, __u32 count)
 	return (first + j * (__u32)is_there) % ASK_MAX_TUPLES;
 }
 
-/* Offers the tuples of group 8 from `first` on, a batch of them: of sums, what finds its key at once; the
- * rest one by one. */
+/* Offers the tuples of group 8 from `first` on, a batch of them. */
 __noinline int ask_back_batch8(__u32 task_index, __u32 first)
 {
-	const struct ask_task *task = bpf_map_lookup_elem(&tasks, &task_index);
 	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
 	void *map = bpf_map_lookup_elem(&back8, &task_index);
 	struct ask_back_vector *vector = find_back_vector();
-	struct ask_phv *phv = find_phv();
 	struct ask_back8 *bucket[ASK_BACK_BATCH];
 	__u32 j, count;
-	bool sums;
 
-	if (!task || !back || !map || !vector || !phv)
+	if (!back || !map || !vector)
 		return 0;
-	sums = task->op == ASK_OP_SUM;
 	count = vector->count[ASK_BACK_8];
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		const struct ask_back_item *item =
-			&vector->item[ASK_BACK_8][in_batch(first, j, count)];
-		const __u32 index = ask_back_index(item->hash, back->buckets[ASK_BACK_8]);
+		const __u64 hash = vector->item[ASK_BACK_8][in_batch(first, j, count)].hash;
+		const __u32 index = ask_back_index(hash, back->buckets[ASK_BACK_8]);
 
 		bucket[j] = bpf_map_lookup_elem(map, &index);
 		if (!bucket[j])
@@ -276,22 +230,16 @@ __noinline int ask_back_batch8(__u32 task_index, __u32 first)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
 		(void)ASK_READ_ONCE(bucket[j]->key[0]);
 	}
-#pragma clang loop unroll(full)
+#pragma clang loop unroll(disable)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		const struct ask_back_item *item =
-			&vector->item[ASK_BACK_8][(first + j) % ASK_MAX_TUPLES];
-
 		if (first + j >= count)
 			break;
-		if (sums && add_to_held8(bucket[j], item->key[0], item->value))
-			take_out(phv, item->place);
-		else
-			ask_back_offer_one8(task_index, first + j);
+		ask_back_offer_one8(task_index, first + j);
 	}
 	return 0;
 }
 
-/* Group 16: buckets are asked for in batches, and offered to one by one. */
+/* Group 16: both lines of each bucket. */
 __noinline int ask_back_batch16(__u32 task_index, __u32 first)
 {
 	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
@@ -313,7 +261,6 @@ __noinline int ask_back_batch16(__u32 task_index, __u32 first)
 			return 0;
 		ask_touch(ASK_ARRAY_BACK, ASK_BACK_16, index);
 	}
-	/* Both lines of each. */
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
 		(void)ASK_READ_ONCE(bucket[j]->tags);
@@ -326,12 +273,6 @@ __noinline int ask_back_batch16(__u32 task_index, __u32 first)
 		ask_back_offer_one16(task_index, first + j);
 	}
 	return 0;
-}
-
-/* Two kParts as the word of a key: padding is zeros here. */
-static __always_inline __u64 key_word(__u32 low, __u32 high)
-{
-	return (__u64)(high == ASK_PAD_KPART ? 0 : high) << 32 | (low == ASK_PAD_KPART ? 0 : low);
 }
 
 /* Reads the tuple whose first kPart is at `offset`; its value is in the last of `words`. */
@@ -404,22 +345,19 @@ __noinline int ask_back_gather_row(struct xdp_md *ctx, __u32 task_index, __u32 r
 #pragma clang loop unroll(disable)
 	for (i = 0; i < ASK_MAX_SLOTS; i++) {
 		const __u32 slot = count_bits((left & -left) - 1) % ASK_MAX_SLOTS;
-		const __u32 shorts = ASK_READ_ONCE(task->short_slots);
-		const __u32 aa = slot < shorts ? slot
-					       : shorts + (slot - shorts) * ASK_READ_ONCE(task->m);
 
 		if (!left)
 			break;
 		left &= left - 1;
 		ask_back_gather_slot(ctx, task_index, r * ASK_MAX_SLOTS + slot,
-				     offset + aa * ASK_SLOT_BYTES);
+				     offset + place_of_slot(task, slot).aa * ASK_SLOT_BYTES);
 	}
 	return 0;
 }
 
-/* Offers all that is left of the packet in the vector. */
-static __always_inline void offer_to_back(struct xdp_md *ctx, struct ask_back_vector *vector,
-					  struct ask_phv *phv, bool replaces)
+/* Offers what is left of the packet in the vector, each tuple to all of its candidates. */
+static __always_inline void offer_each(struct xdp_md *ctx, struct ask_back_vector *vector,
+				       struct ask_phv *phv, bool replaces)
 {
 	__u32 i;
 

@@ -12,6 +12,7 @@
 #include "bpf/engine/flow.bpf.h"
 #include "bpf/engine/parse.bpf.h"
 #include "bpf/tuples/back.bpf.h"
+#include "bpf/tuples/back_held.bpf.h"
 #include "bpf/tuples/data.bpf.h"
 #include "bpf/tuples/vector.bpf.h"
 
@@ -60,7 +61,8 @@ int ask_back(struct xdp_md *ctx)
 	state = find_state(&claim);
 	if (!state)
 		return leave_abort(ASK_CNT_abort_state);
-	offer_to_back(ctx, vector, phv, is_replacing(claim.task));
+	add_all_held(ctx, claim.task, phv);
+	offer_each(ctx, vector, phv, is_replacing(claim.task));
 	if (!settle(ctx, state, &frame, &claim, phv))
 		return leave_abort(ASK_CNT_abort_state);
 	present_rows(phv);

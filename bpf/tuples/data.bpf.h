@@ -340,8 +340,12 @@ static __always_inline int handle_new(struct xdp_md *ctx, struct ask_frame *fram
 		keep_rows(phv);
 	else if (!aggregate_packet(ctx, claim, bpf_be64_to_cpu(frame->hdr->seq), phv))
 		return leave_abort(ASK_CNT_abort_state);
-	if (ASK_READ_ONCE(claim->task->back) && phv->kept)
+	if (ASK_READ_ONCE(claim->task->back) && phv->kept) {
 		ask_tail_call(ctx, &back_programs, 0, ask_back);
+		/* There is no such program. To some kernels (6.12's fixes) the packet has changed. */
+		if (!find_headers(ctx, frame) || !frame->hdr)
+			return leave_abort(ASK_CNT_abort_state);
+	}
 	if (!settle(ctx, state, frame, claim, phv))
 		return leave_abort(ASK_CNT_abort_state);
 	present_rows(phv);

@@ -25,6 +25,23 @@ static __always_inline __u32 count_bits(__u32 word)
 	return (word * 0x01010101u) >> 24;
 }
 
+/* Where a slot is, and how long: two kinds of them, and no branch, which the verifier would follow each way
+ * for every slot. */
+struct ask_slot_place {
+	__u32 aa;    /* its first */
+	__u32 words; /* AAs */
+};
+static __always_inline struct ask_slot_place place_of_slot(const struct ask_task *task, __u32 slot)
+{
+	const __u32 more = ASK_READ_ONCE(task->m) - 1;
+	const __s32 beyond = (__s32)(slot - ASK_READ_ONCE(task->short_slots));
+	__u32 is_short = (__u32)(beyond >> 31);
+
+	ask_opaque(is_short);
+	return (struct ask_slot_place){.aa = slot + ((__u32)beyond & ~is_short) * more,
+				       .words = 1 + (more & ~is_short)};
+}
+
 /* Copies `words` words of a slot from one frame offset to another. */
 static __always_inline void copy_slot(struct xdp_md *ctx, __u32 from, __u32 to, __u32 words)
 {
@@ -64,16 +81,14 @@ __noinline int ask_move_up(struct xdp_md *ctx, __u32 task_index, __u32 from, __u
 	phv->left[to] |= moved;
 #pragma clang loop unroll(disable)
 	for (i = 0; i < ASK_MAX_SLOTS; i++) {
-		const __u32 slot = count_bits((moved & -moved) - 1) % ASK_MAX_SLOTS;
-		const __u32 shorts = ASK_READ_ONCE(task->short_slots);
-		const __u32 m = ASK_READ_ONCE(task->m);
-		const __u32 aa = slot < shorts ? slot : shorts + (slot - shorts) * m;
+		const struct ask_slot_place slot =
+			place_of_slot(task, count_bits((moved & -moved) - 1) % ASK_MAX_SLOTS);
 
 		if (!moved)
 			break;
 		moved &= moved - 1;
-		copy_slot(ctx, row_offset(phv, from) + aa * ASK_SLOT_BYTES,
-			  row_offset(phv, to) + aa * ASK_SLOT_BYTES, slot < shorts ? 1 : m);
+		copy_slot(ctx, row_offset(phv, from) + slot.aa * ASK_SLOT_BYTES,
+			  row_offset(phv, to) + slot.aa * ASK_SLOT_BYTES, slot.words);
 	}
 	return 0;
 }
