@@ -102,6 +102,7 @@ Daemon::~Daemon() {
 }
 
 v1::Switch::Stub& Daemon::stub_at(std::uint32_t host) {
+    const std::scoped_lock lock(stubs_mutex_);
     auto& stub = stubs_[host];
     if (!stub) {
         stub = v1::Switch::NewStub(grpc::CreateInsecureChannelFromFd("switch", dial_from(host)));

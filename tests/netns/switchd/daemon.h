@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -77,7 +78,8 @@ class Daemon {
     std::string log_path_;
     pid_t pid_ = -1;
     std::unique_ptr<v1::Switch::Stub> stub_;
-    std::map<std::uint32_t, std::unique_ptr<v1::Switch::Stub>> stubs_;
+    std::mutex stubs_mutex_;
+    std::map<std::uint32_t, std::unique_ptr<v1::Switch::Stub>> stubs_;  // under it; none goes
     std::uint32_t receiver_ = kHost2;
 };
 
