@@ -9,6 +9,7 @@
 #include <iostream>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/job/job.h"
@@ -63,6 +64,18 @@ Result<> take_line(const std::string& line, std::vector<std::uint64_t>& counts) 
     return {};
 }
 
+Result<> write_line(std::string_view key) {
+    const bool written =
+        std::fwrite(key.data(), 1, key.size(), stdout) == key.size() && std::fputc('\n', stdout) != EOF;
+    return written ? Result<>() : Error::from_errno(errno, "write a key");
+}
+
+Result<> write_number(std::uint32_t key) {
+    std::array<char, 16> text{};
+    const char* const end = std::to_chars(text.data(), text.data() + text.size(), key, 16).ptr;
+    return write_line(std::string_view(text.data(), end));
+}
+
 }  // namespace
 
 Result<> check_counts(std::uint32_t keys, const std::vector<std::string>& tallies) {
@@ -81,6 +94,10 @@ Result<> check_counts(std::uint32_t keys, const std::vector<std::string>& tallie
 }
 
 Result<> generate(const Generation& what) {
+    const auto texts = what.form == Form::kNumber
+                           ? Result<std::vector<std::string>>(std::vector<std::string>())
+                           : keys_of(what.form, what.keys);
+    ASK_PASS(texts);
     const std::vector<double> weights = what.zipf ? zipf_weights(what.keys) : std::vector<double>();
     std::mt19937_64 random(what.seed);
     std::uniform_real_distribution<double> place(0, what.zipf ? weights.back() : 1);
@@ -97,13 +114,7 @@ Result<> generate(const Generation& what) {
         if (!counts.empty()) {
             ++counts[key];
         }
-        std::array<char, 16> line{};
-        char* end = std::to_chars(line.data(), line.data() + line.size() - 1, key, 16).ptr;
-        *end++ = '\n';
-        const auto bytes = static_cast<std::size_t>(end - line.data());
-        if (std::fwrite(line.data(), 1, bytes, stdout) != bytes) {
-            return Error::from_errno(errno, "write a key");
-        }
+        ASK_PASS(texts->empty() ? write_number(key) : write_line((*texts)[key]));
     }
     return what.tally.empty() ? Result<>() : write_tally(what.tally, counts);
 }

@@ -12,14 +12,24 @@
 
 namespace ask::bench {
 
+// What a key looks like.
+enum class Form {
+    kNumber,   // hexadecimal, up to 8 bytes
+    kAddress,  // IPv4, as text
+    kPath,     // of a URL
+};
+// As many different addresses or paths, the same in every run. kLimit: there are not so many.
+Result<std::vector<std::string>> keys_of(Form form, std::uint32_t keys);
+
 struct Generation {
     std::uint32_t keys = 1U << 16U;
     std::uint64_t tuples = 0;
-    bool zipf = false;       // exponent 1; otherwise uniform
+    bool zipf = false;  // exponent 1; otherwise uniform
+    Form form = Form::kNumber;
     std::uint32_t seed = 1;  // who sends
     std::string tally;       // a file for how often each key was drawn: 64-bit numbers, by key; empty: none
 };
-// Lines of one key each, a hexadecimal number, to standard output.
+// Lines of one key each to standard output.
 Result<> generate(const Generation& what);
 // Whether lines "key<TAB>count" on standard input are the sum of such tallies, every key once. kInput: the
 // first line that is not, or a key that is missing.
@@ -31,12 +41,14 @@ struct TcpSend {
     std::string host;  // IPv4
     std::uint16_t port = 0;
     std::string file;
+    bool combine = false;  // count first, and send each key with its count once (bench/job/combine.h)
 };
 Result<> tcp_send(const TcpSend& what);
 
 struct TcpReceive {
     std::uint16_t port = 0;
     unsigned senders = 1;
+    bool combined = false;            // streams are of keys with counts
     unsigned deadline_seconds = 120;  // for the next sender to come, or its next bytes
 };
 // "key<TAB>count" a line to standard output, in no order.

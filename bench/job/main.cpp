@@ -2,6 +2,7 @@
 //
 // What the runs of jobs and scales need beside the product; one subcommand each.
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,11 @@ int main(int argc, char** argv) {
     generator->add_option("--tuples", generation.tuples)->required();
     generator->add_flag("--zipf", generation.zipf);
     generator->add_option("--seed", generation.seed);
+    const std::map<std::string, ask::bench::Form> forms = {{"number", ask::bench::Form::kNumber},
+                                                           {"address", ask::bench::Form::kAddress},
+                                                           {"path", ask::bench::Form::kPath}};
+    generator->add_option("--form", generation.form, "what keys look like: number, address or path")
+        ->transform(CLI::CheckedTransformer(forms));
     generator->add_option("--tally", generation.tally);
 
     CLI::App* checker =
@@ -44,11 +50,13 @@ int main(int argc, char** argv) {
     checker->add_option("TALLY", tallies)->required();
 
     CLI::App* sender = app.add_subcommand("send", "a file of lines, by TCP");
+    sender->add_flag("--combine", send.combine, "count first, and send each key with its count once");
     sender->add_option("--to", send.host)->required();
     sender->add_option("--port", send.port)->required();
     sender->add_option("FILE", send.file)->required();
 
     CLI::App* receiver = app.add_subcommand("receive", "lines by TCP into a hash table");
+    receiver->add_flag("--combined", receive.combined, "of senders with --combine");
     receiver->add_option("--port", receive.port)->required();
     receiver->add_option("--senders", receive.senders)->check(CLI::Range(1, 1024));
 

@@ -16,6 +16,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/string_view.h>
 
+#include "bench/job/combine.h"
 #include "bench/job/job.h"
 #include "lib/base/unique_fd.h"
 
@@ -26,41 +27,67 @@ constexpr std::size_t kBuffer = std::size_t{1} << 18U;
 
 using Table = absl::flat_hash_map<std::string, std::int64_t>;
 
-// One sender's stream: whole lines into the table, the rest kept until more comes.
+// What a stream is made of: counts what is whole in the bytes, and says how many that were.
+using Count = Result<std::size_t> (*)(std::string_view bytes, Table& table);
+
+void add(std::string_view key, std::uint64_t count, Table& table) {
+    table.try_emplace(absl::string_view(key.data(), key.size()), 0).first->second +=
+        static_cast<std::int64_t>(count);
+}
+
+Result<std::size_t> count_lines(std::string_view bytes, Table& table) {
+    std::string_view rest = bytes;
+    for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+        add(rest.substr(0, end), 1, table);
+        rest.remove_prefix(end + 1);
+    }
+    return bytes.size() - rest.size();
+}
+
+Result<std::size_t> count_records(std::string_view bytes, Table& table) {
+    std::string_view rest = bytes;
+    while (true) {
+        const auto record = first_record(rest);
+        ASK_PASS(record);
+        if (!*record) {
+            return bytes.size() - rest.size();
+        }
+        add((*record)->key, (*record)->count, table);
+        rest.remove_prefix((*record)->bytes);
+    }
+}
+
+// One sender's stream: what is whole into the table, the rest kept until more comes.
 class Stream {
  public:
-    explicit Stream(UniqueFd fd) : fd_(std::move(fd)), buffer_(kBuffer) {}
+    Stream(UniqueFd fd, Count count) : fd_(std::move(fd)), count_(count), buffer_(kBuffer) {}
     [[nodiscard]] int fd() const { return fd_.get(); }
 
     // False: the stream has ended.
     Result<bool> read(Table& table) {
         if (used_ == buffer_.size()) {
-            return Error(Errc::kInput, "a line is longer than " + std::to_string(kBuffer) + " bytes");
+            return Error(Errc::kInput,
+                         "a line or a record is longer than " + std::to_string(kBuffer) + " bytes");
         }
         const ssize_t got = ::read(fd(), &buffer_[used_], buffer_.size() - used_);
         if (got < 0) {
             return Error::from_errno(errno, "read from a sender");
         }
         if (got == 0) {
-            return used_ == 0 ? Result<bool>(false) : Error(Errc::kInput, "a stream ends in mid-line");
+            return used_ == 0 ? Result<bool>(false)
+                              : Error(Errc::kInput, "a stream ends in mid-line or mid-record");
         }
         used_ += static_cast<std::size_t>(got);
-        count_lines(table);
+        const auto counted = count_(std::string_view(buffer_.data(), used_), table);
+        ASK_PASS(counted);
+        used_ -= *counted;
+        std::memmove(buffer_.data(), buffer_.data() + *counted, used_);
         return true;
     }
 
  private:
-    void count_lines(Table& table) {
-        std::string_view rest(buffer_.data(), used_);
-        for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-            ++table.try_emplace(absl::string_view(rest.data(), end), 0).first->second;
-            rest.remove_prefix(end + 1);
-        }
-        std::memmove(buffer_.data(), rest.data(), rest.size());
-        used_ = rest.size();
-    }
-
     UniqueFd fd_;
+    Count count_;
     std::vector<char> buffer_;
     std::size_t used_ = 0;
 };
@@ -117,7 +144,7 @@ Result<Table> count_streams(const TcpReceive& what, int listener) {
             if (!fd) {
                 return Error::from_errno(errno, "accept");
             }
-            streams.emplace_back(std::move(fd));
+            streams.emplace_back(std::move(fd), what.combined ? count_records : count_lines);
             ++accepted;
         }
     }
@@ -145,20 +172,25 @@ Result<UniqueFd> connect_to(const TcpSend& what) {
     }
 }
 
+Result<> send_lines(const std::string& path, int socket) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) {
+        return Error::from_errno(errno, "open " + path);
+    }
+    ssize_t sent = 0;
+    do {
+        sent = ::sendfile(socket, file.get(), nullptr, kBuffer);
+    } while (sent > 0);
+    return sent == 0 ? Result<>() : Error::from_errno(errno, "send " + path);
+}
+
 }  // namespace
 
 Result<> tcp_send(const TcpSend& what) {
-    const UniqueFd file(::open(what.file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) {
-        return Error::from_errno(errno, "open " + what.file);
-    }
+    // Before the file is counted: a receiver that is not there is told of at once.
     const auto socket = connect_to(what);
     ASK_PASS(socket);
-    ssize_t sent = 0;
-    do {
-        sent = ::sendfile(socket->get(), file.get(), nullptr, kBuffer);
-    } while (sent > 0);
-    return sent == 0 ? Result<>() : Error::from_errno(errno, "send " + what.file);
+    return what.combine ? send_combined(what.file, socket->get()) : send_lines(what.file, socket->get());
 }
 
 Result<> tcp_receive(const TcpReceive& what) {

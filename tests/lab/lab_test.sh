@@ -290,7 +290,7 @@ test_bad_input() {
     expect_error 2 "bad lab name" "$lab" up --name "abcdefghijklm"
     expect_error 2 "bad lab name" "$lab" down --name "../x"
     expect_error 2 "number from 1 to" "$lab" up --name "$name" --hosts 0
-    expect_error 2 "number from 1 to" "$lab" up --name "$name" --hosts 65
+    expect_error 2 "number from 1 to" "$lab" up --name "$name" --hosts 66
     expect_error 2 "needs a value" "$lab" up --name "$name" --hosts
     expect_error 2 "on or off" "$lab" up --name "$name" --switch maybe
     expect_error 2 "unknown option --hots" "$lab" up --name "$name" --hots 3

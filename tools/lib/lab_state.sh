@@ -11,7 +11,8 @@
 #   $LAB_BASE/NAME/{conf,logs,args,pids}/NODE..., bpf/NODE (a bpffs), NODE/agent.sock
 
 readonly LAB_BASE=${ASK_LAB_DIR:-/run/ask-lab}
-readonly LAB_MAX_HOSTS=64
+# As many senders as a bench has, and a receiver.
+readonly LAB_MAX_HOSTS=65
 # The injector's programs are native XDP without fragments.
 # shellcheck disable=SC2034 # used by tools/lab
 readonly LAB_CHAOS_MTU=3506

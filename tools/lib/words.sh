@@ -17,6 +17,14 @@ raw_text() {
     for file; do cat -- "$file" && echo; done
 }
 
+# cut_lines FILE PARTS: whole lines of it, in their order, in FILE.1 ...
+cut_lines() {
+    local -r file=$1 parts=$2
+    local i
+    split --number="l/$parts" --numeric-suffixes=1 --suffix-length="${#parts}" "$file" "$file."
+    for ((i = 1; i < 10 && parts >= 10; i++)); do mv "$file.0$i" "$file.$i"; done
+}
+
 # split_words DIR PARTS [FILE...]: the words of the files, or of the dictionary, in DIR/words, cut in the text's order
 # into DIR/words.1 ...; how often each occurs in DIR/reference, key<TAB>count, sorted by bytes.
 split_words() {
@@ -25,6 +33,6 @@ split_words() {
     # shellcheck disable=SC2018,SC2019  # bytes, whatever the locale: the same for everybody
     raw_text "$@" | LC_ALL=C tr -cs 'A-Za-z' '\n' | LC_ALL=C tr 'A-Z' 'a-z' | sed '/^$/d' >"$dir/words"
     [[ -s $dir/words ]] || die "no words in ${*:-$ASK_TEXT}"
-    split --number="l/$parts" --numeric-suffixes=1 --suffix-length=1 "$dir/words" "$dir/words."
+    cut_lines "$dir/words" "$parts"
     LC_ALL=C sort "$dir/words" | LC_ALL=C uniq -c | awk '{ print $2 "\t" $1 }' >"$dir/reference"
 }
