@@ -7,6 +7,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "lib/abi/back.h"
 #include "lib/bpf/object.h"
 #include "lib/daemon/log.h"
 #include "tuples.skel.h"

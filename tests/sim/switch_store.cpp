@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/tuples/back.h"
 #include "tests/sim/threads.h"
 
 namespace ask::sim {
