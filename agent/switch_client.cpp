@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lib/control/member/convert.h"
-#include "lib/control/member/copy_stage.h"
+#include "lib/control/member/copy_reader.h"
 #include "lib/net/address.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/types.h"
@@ -174,7 +174,8 @@ Result<> SwitchClient::confirm_copy(const RegionId& region, std::uint64_t epoch,
     return reply ? Result<>() : explain_loss(std::move(reply).error());
 }
 
-Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
+Result<CopyEnd> SwitchClient::stream_copy(const FetchOrder& order, const TakeEntries& take,
+                                          CallCancel* cancel) {
     ASK_PASS(allowed_);
     RpcCall call(channels_, order.wait, cancel, RpcWait::kEachPart);
     grpc::ClientContext& context = call.context();
@@ -184,13 +185,14 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel
     request.set_epoch(order.epoch);
     request.set_close(order.close);
     request.set_settled(order.settled);
+    request.set_skip(order.skip);
     const auto to = stub();
     const auto reader = to->FetchCopy(&context, request);
-    CopyStage stage(name(), order);
+    CopyReader copy(name(), order, take);
     v1::FetchChunk chunk;
     while (reader->Read(&chunk)) {
         call.next_part();
-        if (auto fine = stage.add(std::move(chunk)); !fine) {
+        if (auto fine = copy.add(std::move(chunk)); !fine) {
             context.TryCancel();
             reader->Finish();
             return std::move(fine).error();
@@ -199,7 +201,7 @@ Result<FetchedCopy> SwitchClient::fetch_copy(const FetchOrder& order, CallCancel
     if (auto done = outcome(call, call.verdict(reader->Finish())); !done.ok()) {
         return explain_loss(std::move(done).error());
     }
-    return stage.finish();
+    return copy.finish();
 }
 
 }  // namespace ask

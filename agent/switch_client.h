@@ -36,7 +36,8 @@ class SwitchClient final : public SwitchPort {
                                 CallCancel* cancel = nullptr) override;
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,
                                             milliseconds wait) override;
-    Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel = nullptr) override;
+    Result<CopyEnd> stream_copy(const FetchOrder& order, const TakeEntries& take,
+                                CallCancel* cancel = nullptr) override;
     Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                           CallCancel* cancel = nullptr) override;
 

@@ -295,7 +295,8 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
                                 {.region = {request->instance(), request->nonce()},
                                  .epoch = request->epoch(),
                                  .close = request->close(),
-                                 .settled = request->settled()},
+                                 .settled = request->settled(),
+                                 .skip = request->skip()},
                                 kChunkBytes, write);
     if (!end.ok()) {
         return to_status(end.error());

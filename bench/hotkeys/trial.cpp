@@ -18,7 +18,7 @@
 #include "agent/memfd_table.h"
 #include "lib/client/result_map.h"
 #include "lib/control/member/convert.h"
-#include "lib/control/member/copy_stage.h"
+#include "lib/control/member/copy_reader.h"
 #include "lib/control/member/mailbox.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/swapper.h"

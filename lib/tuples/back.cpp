@@ -108,8 +108,9 @@ Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
                                               std::to_string(bucket_) +
                                               ": holds words that no sender writes");
         }
-        append_entry(out, key, ASK_BACK_VALUE(value));
-        ++count_;
+        if (++count_ > skip_) {
+            append_entry(out, key, ASK_BACK_VALUE(value));
+        }
     }
     return {};
 }

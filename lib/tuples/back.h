@@ -48,11 +48,13 @@ inline constexpr std::uint32_t kLeastBackBuckets = 64;
 // Walks one group's table. Nobody writes to it any more.
 class BackWalker {
  public:
-    BackWalker(std::span<const std::byte> table, unsigned group) : table_(table), group_(group) {}
+    // The first `skip` entries are counted and not written.
+    BackWalker(std::span<const std::byte> table, unsigned group, std::uint64_t skip = 0)
+        : table_(table), group_(group), skip_(skip) {}
     // Appends entries (lib/tuples/fetch_codec.h) to `out` until it holds `soft_limit` bytes or the table is
     // done; those of a bucket in one call. False when done. kInternal: a key that no sender writes.
     Result<bool> fill(std::string& out, std::size_t soft_limit);
-    // Entries appended so far. A key may have several.
+    // Entries so far. A key may have several.
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:
@@ -60,6 +62,7 @@ class BackWalker {
 
     std::span<const std::byte> table_;
     unsigned group_;
+    std::uint64_t skip_;
     std::size_t bucket_ = 0;
     std::uint64_t count_ = 0;
 };

@@ -104,18 +104,82 @@ Result<EntryReader::Entry> EntryReader::next() {
     return Entry{.key = key, .value = unzigzag(*value)};
 }
 
-Result<> add_entries(ResultTable& table, std::string_view entries) {
-    EntryReader reader(entries);
-    while (!reader.done()) {
-        const auto entry = reader.next();
-        ASK_PASS(entry);
-        ASK_PASS(table.add(entry->key, entry->value));
+Result<std::uint64_t> count_entries(std::string_view entries) {
+    std::uint64_t count = 0;
+    for (EntryReader reader(entries); !reader.done(); ++count) {
+        ASK_PASS(reader.next());
     }
-    return {};
+    return count;
 }
 
-CopyWalker::CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout)
-    : region_(region), layout_(layout) {}
+namespace {
+
+// Entries that are taken into a table together, so that the cache misses of one hide behind those of others.
+class EntryBatch {
+ public:
+    explicit EntryBatch(ResultTable& table) : table_(table) {}
+
+    // Up to so many of the reader's.
+    Result<> read(EntryReader& reader) {
+        // Hashes hold from here to the batch's end.
+        table_.settle();
+        size_ = 0;
+        key_bytes_ = 0;
+        while (size_ < entries_.size() && !reader.done()) {
+            const auto entry = reader.next();
+            ASK_PASS(entry);
+            entries_[size_] = *entry;
+            hashes_[size_] = keyed_hash(table_.seed(), entry->key);
+            key_bytes_ += entry->key.size();
+            ++size_;
+        }
+        return {};
+    }
+    // All that was read; kLimit: some of it is in the table.
+    Result<std::uint64_t> add() {
+        // Near its limit: one by one, so that only keys that are new need room.
+        const bool together = table_.reserve(size_, key_bytes_).ok();
+        for (std::size_t i = 0; i < size_; ++i) {
+            table_.prefetch(hashes_[i]);
+        }
+        for (std::size_t i = 0; i < size_; ++i) {
+            table_.prefetch_key(hashes_[i]);
+        }
+        for (std::size_t i = 0; i < size_; ++i) {
+            if (together) {
+                table_.add_reserved(hashes_[i], entries_[i].key, entries_[i].value);
+            } else {
+                ASK_PASS(table_.add(entries_[i].key, entries_[i].value));
+            }
+        }
+        return size_;
+    }
+
+ private:
+    ResultTable& table_;
+    std::array<EntryReader::Entry, 32> entries_;
+    std::array<std::uint64_t, 32> hashes_{};
+    std::size_t size_ = 0;
+    std::size_t key_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::uint64_t> add_entries(ResultTable& table, std::string_view entries) {
+    EntryReader reader(entries);
+    EntryBatch batch(table);
+    std::uint64_t count = 0;
+    while (!reader.done()) {
+        ASK_PASS(batch.read(reader));
+        const auto added = batch.add();
+        ASK_PASS(added);
+        count += *added;
+    }
+    return count;
+}
+
+CopyWalker::CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout, std::uint64_t skip)
+    : region_(region), layout_(layout), skip_(skip) {}
 
 Result<> CopyWalker::check_layout() const {
     const Geometry& geometry = layout_.geometry;
@@ -173,8 +237,9 @@ Result<bool> CopyWalker::fill(std::string& out, std::size_t soft_limit) {
                                                       std::to_string(index_) +
                                                       ": holds words that no sender writes");
                 }
-                append_entry(out, {key, size}, words.value);
-                ++count_;
+                if (++count_ > skip_) {
+                    append_entry(out, {key, size}, words.value);
+                }
             }
             if (!found_.empty() && out.size() >= soft_limit) {
                 ++index_;

@@ -37,8 +37,11 @@ class EntryReader {
     std::string_view rest_;
 };
 
-// Takes all of `entries` into `table`. Up to where it fails they are in it.
-Result<> add_entries(ResultTable& table, std::string_view entries);
+// How many `entries` are; an error if that cannot be told.
+Result<std::uint64_t> count_entries(std::string_view entries);
+
+// Takes all of `entries` into `table`, and says how many they are. Up to where it fails they are in it.
+Result<std::uint64_t> add_entries(ResultTable& table, std::string_view entries);
 
 // Walks one copy of a region (memory as lib/abi/map_types.h lays it out, all register sets)
 // without its blanks; equal keys at one place in several sets are combined by `op`. The copy
@@ -53,13 +56,14 @@ struct CopyLayout {
 };
 class CopyWalker {
  public:
-    // `region` is the whole region, all sets and copies.
-    CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout);
+    // `region` is the whole region, all sets and copies. The first `skip` entries are counted and not
+    // written.
+    CopyWalker(std::span<const ask_aggregator> region, const CopyLayout& layout, std::uint64_t skip = 0);
     // Appends encoded entries to `out` until it holds `soft_limit` bytes or the copy is done;
     // at least those of one place each call. Returns false when done. kInternal if the region
     // is too small for its layout, or holds words that no sender writes: the walk is over then.
     Result<bool> fill(std::string& out, std::size_t soft_limit);
-    // Entries appended so far.
+    // Entries so far.
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
     // The words of one slot in one register set, or of several whose key is the same.
@@ -76,6 +80,7 @@ class CopyWalker {
     std::vector<SlotWords> found_;
     std::span<const ask_aggregator> region_;
     CopyLayout layout_;
+    std::uint64_t skip_;
     std::uint32_t slot_ = 0;
     std::uint32_t index_ = 0;
     std::uint64_t count_ = 0;

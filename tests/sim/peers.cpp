@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/control/member/copy_stage.h"
+#include "lib/control/member/copy_reader.h"
 #include "lib/net/address.h"
 #include "lib/rpc/types.h"
 #include "tests/sim/host.h"
@@ -199,25 +199,22 @@ Result<v1::RenewTasksReply> SimSwitch::renew_tasks(const std::vector<std::uint64
 }
 
 // A stream has no time but for each of its parts; here it has one for all of them.
-Result<FetchedCopy> SimSwitch::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
+Result<CopyEnd> SimSwitch::stream_copy(const FetchOrder& order, const TakeEntries& take, CallCancel* cancel) {
     const auto chunks = std::make_shared<std::vector<v1::FetchChunk>>();
     const auto fetched = ask<Done>(
         order.wait, cancel, [daemon = &daemon_, caller = caller_, order, chunks](const CallerGone& gone) {
             return daemon->fetch(caller, order, gone, *chunks);
         });
-    if (!fetched.ok()) {
-        return as_loss(fetched.error());
+    const TakeEntries take_twice = [&](std::string entries) {
+        static_cast<void>(take(entries));
+        return take(std::move(entries));
+    };
+    CopyReader copy(name(), order, cast_.world.plan.merges_twice() ? take_twice : take);
+    // Of a stream that broke what came before: the daemon may still be at it, for nobody.
+    for (v1::FetchChunk& chunk : std::exchange(*chunks, {})) {
+        ASK_PASS(copy.add(std::move(chunk)));
     }
-    CopyStage stage(name(), order);
-    for (v1::FetchChunk& chunk : *chunks) {
-        ASK_PASS(stage.add(std::move(chunk)));
-    }
-    auto copy = stage.finish();
-    if (copy.ok() && cast_.world.plan.merges_twice()) {
-        const auto once = copy->chunks;
-        copy->chunks.insert(copy->chunks.end(), once.begin(), once.end());
-    }
-    return copy;
+    return fetched.ok() ? copy.finish() : Result<CopyEnd>(as_loss(fetched.error()));
 }
 
 Result<> SimSwitch::confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,

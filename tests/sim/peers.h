@@ -50,7 +50,8 @@ class SimSwitch final : public SwitchPort {
                                 CallCancel* cancel) override;
     Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,
                                             milliseconds wait) override;
-    Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel) override;
+    Result<CopyEnd> stream_copy(const FetchOrder& order, const TakeEntries& take,
+                                CallCancel* cancel) override;
     Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                           CallCancel* cancel) override;
 

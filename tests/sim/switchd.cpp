@@ -233,10 +233,13 @@ Result<Done> SwitchDaemon::fetch(const Caller& caller, const FetchOrder& order, 
         chunks.emplace_back().set_entries(std::move(entries));
         return !gone();
     };
-    const auto end = fetch_copy(
-        *controller_, caller,
-        {.region = order.region, .epoch = order.epoch, .close = order.close, .settled = order.settled},
-        kChunkBytes, write);
+    const auto end = fetch_copy(*controller_, caller,
+                                {.region = order.region,
+                                 .epoch = order.epoch,
+                                 .close = order.close,
+                                 .settled = order.settled,
+                                 .skip = order.skip},
+                                kChunkBytes, write);
     if (!end.ok() && end.error().text().find("made anew") != std::string::npos && world_.plan.intruder == 0) {
         world_.fail(Promise::kTask, "switch " + std::to_string(number_) + ": " + end.error().text());
     }

@@ -2,8 +2,10 @@
 #include "lib/control/member/switch_port.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/rpc/types.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {
@@ -11,6 +13,9 @@ namespace {
 // A switch that has another incarnation than was believed says which; it changes again only if a request of
 // the past comes just then.
 constexpr unsigned kMostRegisterTries = 4;
+
+// A region of 64 AAs of 2^24 aggregators would need more, but no SRAM budget grants it.
+constexpr std::size_t kMaxStaged = std::size_t{4} << 30U;
 
 }  // namespace
 
@@ -31,6 +36,25 @@ Result<Mark> SwitchPort::register_channel(ChannelId channel, std::uint32_t incar
         }
         request.set_replaces(*answer.has);
     }
+}
+
+Result<FetchedCopy> SwitchPort::fetch_copy(const FetchOrder& order, CallCancel* cancel) {
+    FetchedCopy copy;
+    std::size_t staged = 0;
+    const auto stage = [&](std::string entries) -> Result<std::uint64_t> {
+        staged += entries.size();
+        if (staged > kMaxStaged) {
+            return Error(Errc::kInput,
+                         "its copy of the task has more than " + std::to_string(kMaxStaged >> 20U) + " MiB");
+        }
+        const auto count = count_entries(entries);
+        copy.chunks.push_back(std::move(entries));
+        return count;
+    };
+    auto end = stream_copy(order, stage, cancel);
+    ASK_PASS(end);
+    static_cast<CopyEnd&>(copy) = std::move(*end);
+    return copy;
 }
 
 }  // namespace ask

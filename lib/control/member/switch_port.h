@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,10 +18,9 @@
 
 namespace ask {
 
-// A task's copy as it came, whole and checked, and what the switch counted.
-struct FetchedCopy {
-    std::vector<std::string> chunks;  // lib/tuples/fetch_codec.h
-    std::uint64_t count = 0;
+// What the end of a copy's stream says, once it is known to be that of the whole copy.
+struct CopyEnd {
+    std::uint64_t count = 0;  // entries of the copy
     std::vector<v1::FetchFlow> flows;
     // By the switch, since the task began.
     [[nodiscard]] std::uint64_t tuples_aggregated() const {
@@ -32,13 +32,23 @@ struct FetchedCopy {
     }
 };
 
+// A task's copy as it came, whole and checked.
+struct FetchedCopy : CopyEnd {
+    std::vector<std::string> chunks;  // lib/tuples/fetch_codec.h
+};
+
+// Takes the next piece of a copy, and says how many entries it has; an error ends the stream, and is what it
+// comes to. Called by the thread that fetches.
+using TakeEntries = std::function<Result<std::uint64_t>(std::string entries)>;
+
 struct FetchOrder {
     RegionId region;
     Mark mark;  // that the task was opened with
     std::uint64_t epoch = 0;
-    bool close = false;    // swaps first
-    bool settled = false;  // the switch waits until all that has been aggregated is counted
-    milliseconds wait{0};  // longest time in which nothing of it comes
+    bool close = false;      // swaps first
+    bool settled = false;    // the switch waits until all that has been aggregated is counted
+    std::uint64_t skip = 0;  // entries that came before, the first of the copy
+    milliseconds wait{0};    // longest time in which nothing of it comes
 };
 
 // Thread-safe.
@@ -78,9 +88,13 @@ class SwitchPort {
                                         CallCancel* cancel = nullptr) = 0;
     virtual Result<v1::RenewTasksReply> renew_tasks(const std::vector<std::uint64_t>& instances,
                                                     milliseconds wait) = 0;
-    // Stages the whole copy. kSwitchLost: it is another incarnation's than `mark`, or another region's.
-    // kInput: what came is not what its end says it is.
-    virtual Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel = nullptr) = 0;
+    // Hands a copy's pieces on as they come: nothing of them counts unless an end comes back, of this stream
+    // or of one that went on where it broke. kSwitchLost: it is another incarnation's than `mark`, or another
+    // region's. kInput: what came is not what its end says it is.
+    virtual Result<CopyEnd> stream_copy(const FetchOrder& order, const TakeEntries& take,
+                                        CallCancel* cancel = nullptr) = 0;
+    // The same, staged whole.
+    Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel = nullptr);
     // The copy of a closed epoch has been merged.
     virtual Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds wait,
                                   CallCancel* cancel = nullptr) = 0;

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "lib/control/member/convert.h"
-#include "lib/control/member/copy_stage.h"
 #include "lib/control/member/patience.h"
+#include "lib/control/member/switch_port.h"
 #include "lib/control/receive/receiving.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 namespace {
@@ -45,31 +46,43 @@ Result<> Receiving::pause_fetching(Clock::time_point until) {
     return wait_and_handle(until);
 }
 
-Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at, bool settled) {
-    const auto give_up_at = Clock::now() + task_->deadline;
-    // Somebody who is missing may still be sending.
-    const bool close = member_.registry.with(*task_, [](const ReceiveTask& task) {
-        return std::ranges::any_of(task.senders,
-                                   [](const TaskSender& sender) { return bool(sender.missing); });
+// What comes of a stream is merged at once, and stays so: the next goes on behind it.
+Result<CopyEnd> Receiving::merge_stream(const TaskSwitch& at, bool settled, Merging& merging,
+                                        milliseconds wait) {
+    const auto take = [&](std::string entries) -> Result<std::uint64_t> {
+        const auto added = add_entries(merging.table, entries);
+        merging.broken = !added.ok();
+        ASK_TRY(added, "task " + task_->id);
+        merging.entries += *added;
+        return *added;
+    };
+    auto asked = ask_switch([&](CallCancel* cancel) {
+        return at.client->stream_copy({.region = {task_->instance, at.nonce},
+                                       .mark = at.mark,
+                                       .epoch = at.epoch,
+                                       .close = merging.close,
+                                       .settled = settled,
+                                       .skip = merging.entries,
+                                       .wait = wait},
+                                      take, cancel);
     });
+    ASK_PASS(asked);
+    return *std::move(asked);
+}
+
+Result<CopyEnd> Receiving::merge_until_deadline(const TaskSwitch& at, bool settled, Merging& merging) {
+    const auto give_up_at = Clock::now() + task_->deadline;
     for (;;) {
-        auto asked = ask_switch([&](CallCancel* cancel) {
-            return at.client->fetch_copy({.region = {task_->instance, at.nonce},
-                                          .mark = at.mark,
-                                          .epoch = at.epoch,
-                                          .close = close,
-                                          .settled = settled,
-                                          .wait = at_most(kFetchWait, give_up_at)},
-                                         cancel);
-        });
-        ASK_PASS(asked);
-        auto& copy = *asked;
-        // Without a region there is nothing to lose but the switch's counts.
-        if (copy.ok() || at.aggregators == 0) {
-            return copy.ok() ? std::move(copy) : Result<FetchedCopy>(FetchedCopy());
+        auto end = merge_stream(at, settled, merging, at_most(kFetchWait, give_up_at));
+        if (end.ok() || merging.broken) {
+            return end;
         }
-        if (!is_transient(copy.error())) {
-            return std::move(copy);
+        // Without a region there is nothing to lose but the switch's counts.
+        if (at.aggregators == 0 && merging.entries == 0) {
+            return CopyEnd();
+        }
+        if (!is_transient(end.error())) {
+            return end;
         }
         if (Clock::now() >= give_up_at) {
             return Error(Errc::kDeadline, "what " + at.client->name() +
@@ -80,14 +93,14 @@ Result<FetchedCopy> Receiving::fetch_until_deadline(const TaskSwitch& at, bool s
     }
 }
 
-// One whose counts fit what was sent. Something may only not have been counted yet, so it is asked for once
-// more: what is missing then is lost.
-Result<FetchedCopy> Receiving::fetch_whole(const TaskSwitch& at) {
+// One whose counts fit what was sent. Something may only not have been counted yet, so they are asked for
+// once more: what is missing then is lost.
+Result<CopyEnd> Receiving::merge_whole(const TaskSwitch& at, Merging& merging) {
     std::vector<FlowAccount> joined;
     std::ranges::copy_if(accounts_, std::back_inserter(joined),
                          [&](const FlowAccount& flow) { return flow.via == at.mark; });
     for (bool settled = false;; settled = true) {
-        auto copy = fetch_until_deadline(at, settled);
+        auto copy = merge_until_deadline(at, settled, merging);
         ASK_PASS(copy);
         const auto mismatch = at.aggregators == 0
                                   ? std::nullopt
@@ -164,19 +177,22 @@ Result<> Receiving::merge_switch_copies(ResultTable& table) {
     return {};
 }
 
-// Staged whole, checked, and merged once.
+// Each entry once. If it cannot be had whole, the task fails, and its table with it.
 Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) {
-    auto copy = fetch_whole(at);
-    if (!copy) {
-        return std::move(copy).error();
-    }
-    ASK_TRY(merge_copy(table, *copy), "task " + task_->id);
-    fetched_ += copy->count;
+    // Somebody who is missing may still be sending.
+    const bool close = member_.registry.with(*task_, [](const ReceiveTask& task) {
+        return std::ranges::any_of(task.senders,
+                                   [](const TaskSender& sender) { return bool(sender.missing); });
+    });
+    Merging merging{.table = table, .close = close};
+    const auto copy = merge_whole(at, merging);
+    ASK_PASS(copy);
+    fetched_ += merging.entries;
     note_switch_counts(*copy);
     return {};
 }
 
-void Receiving::note_switch_counts(const FetchedCopy& copy) {
+void Receiving::note_switch_counts(const CopyEnd& copy) {
     member_.registry.with(*task_, [&](ReceiveTask& task) {
         for (const v1::FetchFlow& flow : copy.flows) {
             for (TaskSender& sender : task.senders) {

@@ -84,11 +84,19 @@ class Receiving {
     Result<> merge_switch_copy(ResultTable& table, const TaskSwitch& at);
     Result<> pause_fetching(Clock::time_point until);
     Result<> await_swapper(const Swapper& swapper);
-    Result<FetchedCopy> fetch_until_deadline(const TaskSwitch& at, bool settled);
-    Result<FetchedCopy> fetch_whole(const TaskSwitch& at);
+    // A switch's last copy, on its way into the task's table by one stream after another.
+    struct Merging {
+        ResultTable& table;
+        bool close = false;         // swaps first
+        std::uint64_t entries = 0;  // that are in, the first of the copy
+        bool broken = false;        // the table took some of a piece and not all
+    };
+    Result<CopyEnd> merge_stream(const TaskSwitch& at, bool settled, Merging& merging, milliseconds wait);
+    Result<CopyEnd> merge_until_deadline(const TaskSwitch& at, bool settled, Merging& merging);
+    Result<CopyEnd> merge_whole(const TaskSwitch& at, Merging& merging);
     Result<> check_direct_flows();
     Error refuse_result(const Mismatch& mismatch);
-    void note_switch_counts(const FetchedCopy& copy);
+    void note_switch_counts(const CopyEnd& copy);
     Result<> note_receiver_counts();
     void wait_for_final_stats();
     [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);

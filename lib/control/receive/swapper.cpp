@@ -6,7 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "lib/control/member/copy_stage.h"
+#include "lib/control/member/copy_reader.h"
 #include "lib/control/member/patience.h"
 
 namespace ask {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/control/switch/fetch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/tuples/back.h"
@@ -25,13 +26,14 @@ Result<bool> stream(Walker& walker, std::size_t chunk_bytes,
     return true;
 }
 
-// What both levels have. How many entries; nothing: its reader is gone.
-Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size_t chunk_bytes,
+// What both levels have, but for its first entries. How many entries; nothing: its reader is gone.
+Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::uint64_t skip,
+                                            std::size_t chunk_bytes,
                                             const std::function<bool(std::string entries)>& write) {
     if (source.region == nullptr) {
         return std::optional<std::uint64_t>(0);
     }
-    CopyWalker walker(source.region->span(), source.layout);
+    CopyWalker walker(source.region->span(), source.layout, skip);
     const auto front = stream(walker, chunk_bytes, write);
     ASK_PASS(front);
     if (!*front) {
@@ -42,7 +44,7 @@ Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::size
         if (source.back[group] == nullptr) {
             continue;
         }
-        BackWalker back(source.back[group]->bytes(), group);
+        BackWalker back(source.back[group]->bytes(), group, skip - std::min(skip, count));
         const auto written = stream(back, chunk_bytes, write);
         ASK_PASS(written);
         if (!*written) {
@@ -61,7 +63,7 @@ Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const Caller&
     const auto source = request.close ? controller.close_epoch(caller, request.region, request.epoch)
                                       : controller.begin_fetch(caller, request.region, request.epoch);
     ASK_PASS(source);
-    auto streamed = stream(*source, chunk_bytes, write);
+    auto streamed = stream(*source, request.skip, chunk_bytes, write);
     if (streamed.ok() && !*streamed) {
         return std::optional<FetchEnd>();
     }

@@ -18,15 +18,16 @@ namespace ask {
 struct FetchRequest {
     RegionId region;
     std::uint64_t epoch = 0;
-    bool close = false;    // swaps first
-    bool settled = false;  // counts only what no program is still to add to
+    bool close = false;      // swaps first
+    bool settled = false;    // counts only what no program is still to add to
+    std::uint64_t skip = 0;  // entries that the caller has: the copy is still, and they are its first again
 };
 
 // What only the end of a stream can say.
 struct FetchEnd {
     std::uint64_t nonce = 0;  // of the region
     std::uint64_t epoch = 0;
-    std::uint64_t count = 0;  // entries
+    std::uint64_t count = 0;  // entries of the copy, those skipped among them
     std::vector<FlowReport> flows;
 };
 

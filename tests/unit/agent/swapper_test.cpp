@@ -57,10 +57,16 @@ class SteppedSwitch final : public SwitchPort {
                                             milliseconds /*wait*/) override {
         return none();
     }
-    Result<FetchedCopy> fetch_copy(const FetchOrder& order, CallCancel* cancel) override {
+    Result<CopyEnd> stream_copy(const FetchOrder& order, const TakeEntries& take,
+                                CallCancel* cancel) override {
         CHECK(order.region == kSwapped);
         orders.push_back(order);
-        return fetch_(static_cast<unsigned>(orders.size()), cancel);
+        auto copy = fetch_(static_cast<unsigned>(orders.size()), cancel);
+        ASK_PASS(copy);
+        for (const std::string& entries : copy->chunks) {
+            ASK_PASS(take(entries));
+        }
+        return CopyEnd(*std::move(copy));
     }
     Result<> confirm_copy(const RegionId& region, std::uint64_t epoch, milliseconds /*wait*/,
                           CallCancel* /*cancel*/) override {

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -65,8 +66,9 @@ class ScriptedSwitch final : public v1::Switch::Service {
         server_ = builder.BuildAndStart();
         REQUIRE(server_ != nullptr);
     }
-    grpc::Status FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* /*request*/,
+    grpc::Status FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* request,
                            grpc::ServerWriter<v1::FetchChunk>* writer) override {
+        skipped_ = request->skip();
         for (const v1::FetchChunk& chunk : chunks_) {
             // Slow on purpose.
             const auto next = Clock::now() + pace_;
@@ -78,8 +80,10 @@ class ScriptedSwitch final : public v1::Switch::Service {
         return status_;
     }
     [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+    [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
 
  private:
+    std::atomic<std::uint64_t> skipped_{0};
     const std::vector<v1::FetchChunk> chunks_;
     const grpc::Status status_;
     const milliseconds pace_;
@@ -160,6 +164,54 @@ TEST_CASE("a copy that comes whole is staged whole") {
     const auto copy = fetched_copy({chunk_of({{"a", 1}, {"b", 2}}), chunk_of({{"c", 3}}), end_of(3)});
     REQUIRE_MESSAGE(copy.ok(), copy.error().text());
     CHECK(copy->count == 3);
+}
+
+TEST_CASE(
+    "a stream that breaks has handed on what came; the next goes on behind it, to the end of the whole") {
+    RpcChannels channels(plain_text());
+    std::string came;
+    FetchOrder order{.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = kLongEnough};
+    const auto take = [&](const std::string& entries) -> Result<std::uint64_t> {
+        came += entries;
+        const auto count = count_entries(entries);
+        order.skip += count.ok() ? *count : 0;
+        return count;
+    };
+    const auto stream = [&](const ScriptedSwitch& from) {
+        const FetchOrder now = order;
+        return SwitchClient(channels, from.address()).stream_copy(now, take);
+    };
+    const auto first = chunk_of({{"a", 1}, {"b", 2}});
+    const auto second = chunk_of({{"c", 3}});
+    const ScriptedSwitch broken({first}, {grpc::StatusCode::UNAVAILABLE, "died"});
+    CHECK(stream(broken).error().code() == Errc::kUnavailable);
+    CHECK(order.skip == 2);
+    const ScriptedSwitch rest({second, end_of(3)}, grpc::Status::OK);
+    const auto end = stream(rest);
+    REQUIRE_MESSAGE(end.ok(), end.error().text());
+    CHECK(rest.skipped() == 2);
+    CHECK(end->count == 3);
+    CHECK(came == first.entries() + second.entries());
+    // One that knows no skipping streams it all again: that is seen at its end.
+    const ScriptedSwitch elder({first, second, end_of(3)}, grpc::Status::OK);
+    CHECK(stream(elder).error().code() == Errc::kInput);
+}
+
+TEST_CASE("who takes a copy may end its stream, and the error is his; pieces of nothing end it, too") {
+    RpcChannels channels(plain_text());
+    const FetchOrder order{.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = kLongEnough};
+    const ScriptedSwitch endless(std::vector<v1::FetchChunk>(1000, chunk_of({{"a", 1}})), grpc::Status::OK,
+                                 milliseconds(5));
+    unsigned pieces = 0;
+    const auto full = SwitchClient(channels, endless.address())
+                          .stream_copy(order, [&](const std::string& /*entries*/) -> Result<std::uint64_t> {
+                              ++pieces;
+                              return Error(Errc::kLimit, "no room");
+                          });
+    REQUIRE_FALSE(full.ok());
+    CHECK(full.error().text() == "no room");
+    CHECK(pieces == 1);
+    CHECK(refused_copy({v1::FetchChunk(), chunk_of({{"a", 1}}), end_of(1)}) == Errc::kInput);
 }
 
 TEST_CASE(

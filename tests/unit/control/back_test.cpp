@@ -60,21 +60,30 @@ struct BackSwitch {
     }
     [[nodiscard]] std::uint64_t used() const { return controller->report()->back_used_bytes; }
     // Entries of both levels, as "key=value ".
-    Result<std::string> fetch(const RegionId& region, bool close, std::uint64_t epoch = 0) const {
+    Result<std::string> fetch(const RegionId& region, bool close, std::uint64_t epoch = 0,
+                              std::uint64_t skip = 0) const {
         std::string text;
-        const auto end =
-            fetch_copy(*controller, kReceiverAgent, {.region = region, .epoch = epoch, .close = close}, 64,
-                       [&text](const std::string& entries) {
-                           for (EntryReader reader(entries); !reader.done();) {
-                               const auto entry = reader.next();
-                               REQUIRE(entry.ok());
-                               text += std::string(entry->key) + "=" + std::to_string(entry->value) + " ";
-                           }
-                           return true;
-                       });
+        const auto end = fetch_copy(
+            *controller, kReceiverAgent, {.region = region, .epoch = epoch, .close = close, .skip = skip}, 64,
+            [&text](const std::string& entries) {
+                for (EntryReader reader(entries); !reader.done();) {
+                    const auto entry = reader.next();
+                    REQUIRE(entry.ok());
+                    text += std::string(entry->key) + "=" + std::to_string(entry->value) + " ";
+                }
+                return true;
+            });
         ASK_PASS(end);
         REQUIRE(end->has_value());
         return text;
+    }
+    // A program counts a key of up to 4 bytes in the front, at that word.
+    void count_front(std::uint64_t instance, std::size_t word, const std::string& key,
+                     std::int32_t value) const {
+        ask_aggregator tuple{};
+        std::memcpy(&tuple.kpart, key.data(), key.size());
+        tuple.vpart = value;
+        store.write_front(pins_of(instance), word, tuple);
     }
     // A program counts a key of up to 8 bytes.
     void count(std::uint64_t instance, const std::string& key, std::int64_t value) const {
@@ -155,6 +164,27 @@ TEST_CASE("a fetch has both levels, and a successor's too") {
     CHECK(on.used() == used);
     CHECK(*on.fetch(region, false) == "left=7 ");
     CHECK(on.controller->report()->tasks[0].back_bytes == used);
+}
+
+TEST_CASE("a fetch goes on behind what its caller has, in either level and at their seam") {
+    BackSwitch on;
+    const auto grant = on.open(1, keys(100, 100));
+    REQUIRE(grant.ok());
+    const RegionId region{1, grant->nonce};
+    on.count_front(1, 0, "ab", 1);
+    on.count_front(1, 3, "cd", 2);
+    on.count_front(1, 20, "ef", 3);
+    on.count(1, "left", 7);
+    const auto whole = on.fetch(region, false);
+    REQUIRE(whole.ok());
+    REQUIRE(std::ranges::count(*whole, ' ') == 4);
+    std::string rest = *whole;
+    for (std::uint64_t skip = 0; skip <= 4; ++skip) {
+        CHECK(*on.fetch(region, false, 0, skip) == rest);
+        rest.erase(0, rest.find(' ') + 1);
+    }
+    // More than there is: nothing comes, and the end says how many there are.
+    CHECK(on.fetch(region, false, 0, 1000)->empty());
 }
 
 TEST_CASE("to close an epoch ends the back level, also for a successor") {

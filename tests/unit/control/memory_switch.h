@@ -280,6 +280,11 @@ class MemorySwitch final : public SwitchStore {
         const std::lock_guard lock(mutex_);
         std::ranges::copy(bucket, memory_of(*pins_.at(pins).at(back_pin(group))).table.begin());
     }
+    // As if a program had put this aggregator into a task's region, at that word.
+    void write_front(const std::string& pins, std::size_t word, const ask_aggregator& tuple) const {
+        const std::lock_guard lock(mutex_);
+        memory_of(*pins_.at(pins).at(TaskPin::kRegion)).words.at(word) = tuple;
+    }
     // As if a program had counted so many tuples of the flow that was given this index.
     void count(std::uint32_t flow, std::uint64_t tuples) const {
         ask_flow_stats stats{};

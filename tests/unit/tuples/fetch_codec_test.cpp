@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/tuples/fetch_codec.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -135,6 +136,53 @@ TEST_CASE("a copy's tuples come out, equal keys of its sets as one") {
         CHECK(walk(region, 1) == expected);
         region.layout.copy = 0;
         CHECK(walk(region) == Entries{{"zz", 1}});
+    }
+}
+
+TEST_CASE(
+    "entries are taken into a table by the dozen, and counted; near its limit only those that are new need "
+    "room") {
+    std::string bytes;
+    std::uint64_t written = 0;
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 100; ++i, ++written) {
+            append_entry(bytes, "key" + std::to_string(i), i);
+        }
+    }
+    CHECK(*count_entries(bytes) == written);
+    auto table = ResultTable::create(make_heap_memory(), Op::kSum);
+    REQUIRE(table.ok());
+    CHECK(*add_entries(*table, bytes) == written);
+    CHECK(table->size() == 100);
+    // A table that holds some keys and has room for no others.
+    std::string fits;
+    auto full = ResultTable::create(make_heap_memory(1 << 16), Op::kSum);
+    REQUIRE(full.ok());
+    std::string last;
+    for (int i = 0; full->add(last = std::string(20, 'x') + std::to_string(i), 1).ok(); ++i) {
+        fits.clear();
+        append_entry(fits, last, 5);
+    }
+    CHECK(*add_entries(*full, fits + fits) == 2);
+    append_entry(fits, last, 1);
+    CHECK(add_entries(*full, fits).error().code() == Errc::kLimit);
+    bytes.pop_back();
+    CHECK(count_entries(bytes).error().code() == Errc::kInput);
+    CHECK(add_entries(*table, bytes).error().code() == Errc::kInput);
+}
+
+TEST_CASE("what is skipped is counted") {
+    Region region(some_layout(Op::kSum, 0));
+    region.put(0, 0, 0, 0, "a\0\0\0", 1);
+    region.put(1, 0, 0, 0, "b\0\0\0", 2);
+    region.put(0, 0, 1, 2, "c\0\0\0", 3);
+    for (std::uint64_t skip = 0; skip <= 4; ++skip) {
+        std::string out;
+        CopyWalker walker(region.words, region.layout, skip);
+        while (*walker.fill(out, 1)) {
+        }
+        CHECK(walker.count() == 3);
+        CHECK(*count_entries(out) == 3 - std::min<std::uint64_t>(skip, 3));
     }
 }
 

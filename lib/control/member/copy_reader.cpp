@@ -1,37 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/control/member/copy_stage.h"
+#include "lib/control/member/copy_reader.h"
 
 #include <utility>
 
 #include "lib/tuples/fetch_codec.h"
 
 namespace ask {
-namespace {
 
-// A region of 64 AAs of 2^24 aggregators would need more, but no SRAM budget grants it.
-constexpr std::size_t kMaxStaged = std::size_t{4} << 30U;
-
-}  // namespace
-
-Result<> CopyStage::add(v1::FetchChunk chunk) {
-    staged_ += chunk.entries().size();
-    if (last_.last() || staged_ > kMaxStaged) {
+Result<> CopyReader::add(v1::FetchChunk chunk) {
+    // Pieces of nothing would go on for ever.
+    if (last_.last() || (!chunk.last() && chunk.entries().empty())) {
         return Error(Errc::kInput, name_ + ": its copy of the task does not end where it says");
     }
-    EntryReader entries(chunk.entries());
-    while (!entries.done()) {
-        ASK_TRY(entries.next(), name_);
-        ++copy_.count;
+    if (!chunk.entries().empty()) {
+        auto taken = take_(std::move(*chunk.mutable_entries()));
+        if (!taken.ok()) {
+            // Anything else is not the switch's fault.
+            return taken.error().code() == Errc::kInput ? std::move(taken).error().with_context(name_)
+                                                        : std::move(taken).error();
+        }
+        count_ += *taken;
     }
-    copy_.chunks.push_back(std::move(*chunk.mutable_entries()));
     if (chunk.last()) {
         last_ = std::move(chunk);
     }
     return {};
 }
 
-Result<FetchedCopy> CopyStage::finish() {
-    if (!last_.last() || last_.count() != copy_.count || last_.epoch() != order_.epoch) {
+Result<CopyEnd> CopyReader::finish() {
+    if (!last_.last() || last_.count() != count_ || last_.epoch() != order_.epoch) {
         return Error(Errc::kInput, name_ + ": its copy of the task came incomplete");
     }
     if (last_.mark().switch_id() != order_.mark.switch_id ||
@@ -41,8 +38,7 @@ Result<FetchedCopy> CopyStage::finish() {
     if (last_.nonce() != order_.region.nonce) {
         return Error(Errc::kSwitchLost, name_ + ": the task's region was made anew, and what it had is lost");
     }
-    copy_.flows.assign(last_.flows().begin(), last_.flows().end());
-    return std::move(copy_);
+    return CopyEnd{.count = count_, .flows = {last_.flows().begin(), last_.flows().end()}};
 }
 
 Result<> merge_copy(ResultTable& table, const FetchedCopy& copy) {
