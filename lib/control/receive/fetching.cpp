@@ -49,7 +49,7 @@ Result<> Receiving::pause_fetching(Clock::time_point until) {
 // What comes of a stream is merged at once, and stays so: the next goes on behind it.
 Result<CopyEnd> Receiving::merge_stream(const TaskSwitch& at, bool settled, Merging& merging,
                                         milliseconds wait) {
-    const auto take = [&](std::string entries) -> Result<std::uint64_t> {
+    const auto take = [&](const std::string& entries) -> Result<std::uint64_t> {
         const auto added = add_entries(merging.table, entries);
         merging.broken = !added.ok();
         ASK_TRY(added, "task " + task_->id);
