@@ -155,11 +155,14 @@ struct {
 	__array(values, struct ask_back64_map);
 } back64 SEC(".maps");
 
-/* The program that goes on with a packet of which the aggregators left something: put in where it is
- * (bpf/tuples/back_program.bpf.h), and shared by the programs that are loaded later. */
+/* Programs that offer tuples to the back level: put in where they are (bpf/tuples/back_programs.bpf.h), and shared
+ * by the programs that are loaded later. */
+#define ASK_BACK_PROGRAM 0 /* goes on with a packet of which the aggregators left something */
+#define ASK_VAR_PROGRAM 1  /* takes VAR from the dispatcher */
+
 struct ask_back_programs {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__uint(key_size, sizeof(__u32));
 	__array(values, int(struct xdp_md *));
 };
