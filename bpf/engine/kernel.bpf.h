@@ -14,9 +14,6 @@
  * for the verifier to bound instead of re-deriving it. */
 #define ask_opaque(var) asm volatile("" : "+r"(var))
 
-/* Eight bytes of a frame, wherever they begin: all machines that JIT BPF read so. */
-#define ask_read64(at) (*(const __u64 *)(const void *)(at))
-
 /* Atomics that return the old value: fully ordered, on every architecture. The result of
  * ask_add_ordered64() is used, or clang would emit the form without it, which is not. */
 #define ask_cas64(ptr, old, val) __sync_val_compare_and_swap(ptr, old, val)

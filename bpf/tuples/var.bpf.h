@@ -86,15 +86,17 @@ static __always_inline __u64 is_fit(const char *record, const __u32 group)
 	return fit >> 63;
 }
 
-/* Records from `first` on that are still in the packet, `count` of them at most a batch. Bit 0 is the first. */
+/* A batch of the records from `first` on, of which there are `count`: which of them are still in the packet, bit
+ * 0 being the first. No branch, which the verifier would follow each way. */
 static __always_inline __u32 pending_from(const struct ask_phv *phv, __u32 first, __u32 count)
 {
 	const __u32 r = first / ASK_MAX_SLOTS;
 	const __u64 left = (__u64)ASK_READ_ONCE(phv->left[(r + 1) % ASK_MAX_ROWS]) << 32 |
 			   ASK_READ_ONCE(phv->left[r % ASK_MAX_ROWS]);
+	__u64 is_short = ((__u64)count - ASK_BACK_BATCH) >> 63;
 
-	if (count > ASK_BACK_BATCH)
-		count = ASK_BACK_BATCH;
+	ask_opaque(is_short);
+	count = ASK_BACK_BATCH - (ASK_BACK_BATCH - count) * (__u32)is_short;
 	return (__u32)(left >> first % ASK_MAX_SLOTS) & ((1u << count) - 1);
 }
 

@@ -38,7 +38,7 @@ enum ask_back_group {
  * in its value has no tuple, whatever else it has.
  *
  * 8:      an entry is claimed by its key, 0 being free. So no two entries have one key.
- * others: an entry is claimed by its tag, 12 bits that are not 0, and the key is stored behind that. Two
+ * others: an entry is claimed by its tag, 12 bits of which the lowest is 1, and the key is stored behind that. Two
  *         CPUs that bring one key at once may claim an entry each: whoever reads adds them up. No word
  *         of a key is 0, so one that has not been seen yet is like no key's.
  */
@@ -137,10 +137,8 @@ ASK_ABI_INLINE __u32 ask_back_index(__u64 hash, __u32 count)
 	return (__u32)((hash >> 32) * count >> 32);
 }
 
-/* Of bits that do not choose the bucket; never 0. */
+/* Of bits that do not choose the bucket; never 0, and no branch. */
 ASK_ABI_INLINE __u64 ask_back_tag(__u64 hash)
 {
-	const __u64 tag = hash & ASK_BACK_TAG_MASK;
-
-	return tag ? tag : 1;
+	return (hash | 1) & ASK_BACK_TAG_MASK;
 }

@@ -51,12 +51,6 @@ void native_pause(void);
 
 #define ask_tail_call(ctx, programs, index, native) return ((void)(index), native(ctx))
 
-#define ask_read64(at)                                 \
-    ({                                                 \
-        __u64 ask_word;                                \
-        __builtin_memcpy(&ask_word, at, sizeof(__u64)); \
-        ask_word;                                      \
-    })
 #define ask_opaque(var) ((void)(var))
 #define ask_cas64(ptr, old, val) native_cas(ptr, old, val)
 #define ask_fetch_or64(ptr, val) (native_pause(), __sync_fetch_and_or(ptr, val))
