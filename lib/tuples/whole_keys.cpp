@@ -3,9 +3,6 @@
 
 namespace ask {
 
-static_assert(ASK_BACK_VALUE(ASK_BACK_WORD(-(std::int64_t{1} << 62))) == -(std::int64_t{1} << 62));
-static_assert(ASK_BACK_VALUE(ASK_BACK_WORD((std::int64_t{1} << 62) - 1)) == (std::int64_t{1} << 62) - 1);
-
 bool has_zero_byte(std::string_view key) {
     std::size_t at = 0;
     for (; at + 8 <= key.size(); at += 8) {

@@ -21,16 +21,13 @@
 
 namespace ask {
 
-// A word of a record's key that is all padding.
-inline constexpr std::uint64_t kPadKeyWord = std::uint64_t{1} << 56;
-
 [[nodiscard]] constexpr bool word_has_zero_byte(std::uint64_t word) {
     return ((word - 0x0101010101010101ULL) & ~word & 0x8080808080808080ULL) != 0;
 }
 [[nodiscard]] bool has_zero_byte(std::string_view key);
 // Whether an entry of the back level can hold it.
 [[nodiscard]] constexpr bool fits_entry(std::int64_t value) {
-    return value >= -(std::int64_t{1} << 62) && value < std::int64_t{1} << 62;
+    return ASK_BACK_FITS(value);
 }
 
 // Writes a record of the key's group. The key has 1 to ASK_VAR_MAX_KEY bytes, none of them zero.
@@ -41,7 +38,7 @@ inline void write_record(std::byte* to, std::string_view key, std::int64_t value
     std::memset(to, 0, std::size_t{8} * words);
     std::memcpy(to, key.data(), key.size());
     for (std::size_t word = (key.size() + 7) / 8; word < words; ++word) {
-        store_raw(to + 8 * word, kPadKeyWord);
+        store_raw(to + 8 * word, std::uint64_t{ASK_BACK_PAD_WORD});
     }
 }
 
@@ -51,7 +48,7 @@ inline void write_record(std::byte* to, std::string_view key, std::int64_t value
     const std::byte* const key = record + sizeof(std::uint64_t);
     const auto word = [key](std::uint32_t i) { return load_raw<std::uint64_t>(key + std::size_t{8} * i); };
     std::uint32_t last = ask_var_key_words(group) - 1;
-    while (last > 0 && word(last) == kPadKeyWord) {
+    while (last > 0 && word(last) == std::uint64_t{ASK_BACK_PAD_WORD}) {
         --last;
     }
     const auto zeros = static_cast<std::uint32_t>(std::countl_zero(word(last))) / 8;

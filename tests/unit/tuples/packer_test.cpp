@@ -499,7 +499,7 @@ TEST_CASE("a record that no sender writes does not decode") {
             std::byte* const word = record.data() + 8 + 8 * (random() % words);
             switch (random() % 5) {
                 case 0:
-                    store_raw(word, kPadKeyWord);
+                    store_raw(word, std::uint64_t{ASK_BACK_PAD_WORD});
                     break;
                 case 1:
                     store_raw(word, std::uint64_t{0});
