@@ -14,14 +14,21 @@
 #include "lib/abi/consts.h"
 
 /* Of everything here and of the check (lib/abi/check.h). Agents and switches tell each other theirs. */
-#define ASK_WIRE_VERSION 0xA2u
+#define ASK_WIRE_VERSION 0xA3u
 
 enum ask_type {
 	ASK_DATA = 1, /* rows of slots, aggregated on the switch */
 	ASK_LONG = 2, /* length-prefixed keys, 64-bit values; receiver only */
 	ASK_ACK = 3,  /* of one seq, by the switch or the receiver */
 	ASK_FIN = 4,  /* its seq is the task's last on this channel */
+	ASK_VAR = 5,  /* keys of up to 64 bytes, 64-bit values; taken by the switch's back level (lib/abi/var.h) */
 };
+
+/* Whether the switch may take some of what is in such a packet: it has bitmaps then, and a mark when it is sent on. */
+static inline int ask_type_aggregates(__u8 type)
+{
+	return type == ASK_DATA || type == ASK_VAR;
+}
 
 /* ask_hdr.flags */
 #define ASK_F_ECE 0x01u /* in an ACK: the packet it answers had ECN CE set */
