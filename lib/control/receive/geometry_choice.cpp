@@ -54,11 +54,14 @@ PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint
                       .aggregators = request.aggregators(),
                       .copies = wants_two_copies(request) ? 2U : 1U,
                       .back = false,
+                      .whole_keys = false,
+                      .senders = request.senders(),
                       .geometry = std::nullopt};
     if (member.own_switch && !request.no_switch()) {
         if (const auto info = member.own_switch->info(kInfoWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
             limits.back = wants_back(request) && info->back_left_bytes() > 0;
+            limits.whole_keys = limits.back && kBackTakesWhole;
             const std::uint64_t left =
                 limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
             limits.sram_left = request.policy() == v1::POLICY_FIRST_COME ? left : without_heats(left);
@@ -76,8 +79,11 @@ std::string percent(double share) {
 
 std::string describe(const KeySample& sample, const Plan& plan) {
     const PlanEstimate& estimate = plan.estimate;
-    return "chosen by a sample of " + std::to_string(sample.tuples()) +
-           " tuples: " + percent(estimate.too_long) + " of them fit no slot, about " +
+    return "chosen by a sample of " + std::to_string(sample.tuples()) + " tuples: " +
+           (estimate.travel < 1 ? "about " + percent(estimate.travel) + " of them travel after merging, "
+                                : std::string("few can be merged, ")) +
+           percent(estimate.too_long) + " fit no slot, " +
+           (estimate.whole > 0 ? percent(estimate.whole) + " go to the back level whole, " : "") + "about " +
            percent(estimate.collisions) + " may collide" +
            (estimate.back ? " (and go to the back level)" : "") + ", slots about " +
            percent(estimate.slots_filled) + " full";
