@@ -24,7 +24,7 @@ constexpr std::uint32_t kAgain = 1;
 // A key that finds its place further away ends the sample. By chance none does.
 constexpr std::size_t kFarthest = 512;
 
-std::uint64_t sum(const KeyGroup::Buckets& buckets) {
+std::uint64_t total_of(const KeyGroup::Buckets& buckets) {
     return std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
 }
 
@@ -70,8 +70,8 @@ constexpr std::uint64_t kLooseHash = 0x9e3779b97f4a7c15;
 
 }  // namespace
 
-std::uint64_t KeyGroup::all_tuples() const { return sum(tuples); }
-std::uint64_t KeyGroup::distinct() const { return sum(keys); }
+std::uint64_t KeyGroup::all_tuples() const { return total_of(tuples); }
+std::uint64_t KeyGroup::distinct() const { return total_of(keys); }
 
 std::uint64_t KeySample::tuples() const {
     std::uint64_t all = 0;

@@ -7,7 +7,7 @@
 namespace ask {
 namespace {
 
-constexpr std::uint64_t kAgain = 1;
+constexpr std::uint64_t kCameAgain = 1;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void KeySketch::cut(std::size_t most) {
 }
 
 void KeySketch::add(std::uint64_t hash) {
-    hash &= ~kAgain;
+    hash &= ~kCameAgain;
     if (hash > limit_) {
         return;
     }
@@ -33,7 +33,7 @@ void KeySketch::add(std::uint64_t hash) {
 }
 
 void KeySketch::again(std::uint64_t hash) {
-    hash &= ~kAgain;
+    hash &= ~kCameAgain;
     if (hash > limit_) {
         return;
     }
@@ -85,7 +85,7 @@ std::vector<std::uint64_t> KeySketch::encode() const {
     std::vector<std::uint64_t> hashes;
     hashes.reserve(entries_.size());
     for (const Entry& entry : entries_) {
-        hashes.push_back(entry.hash | (entry.once == 0 ? kAgain : 0));
+        hashes.push_back(entry.hash | (entry.once == 0 ? kCameAgain : 0));
     }
     return hashes;
 }
@@ -97,7 +97,7 @@ Result<KeySketch> KeySketch::decode(const std::vector<std::uint64_t>& hashes) {
     }
     KeySketch sketch;
     for (const std::uint64_t hash : hashes) {
-        const Entry entry{.hash = hash & ~kAgain, .once = (hash & kAgain) == 0 ? 1U : 0U};
+        const Entry entry{.hash = hash & ~kCameAgain, .once = (hash & kCameAgain) == 0 ? 1U : 0U};
         if (!sketch.entries_.empty() && sketch.entries_.back().hash >= entry.hash) {
             return Error(Errc::kInput, "key sample: its hashes are not in order");
         }
