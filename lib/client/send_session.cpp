@@ -58,6 +58,9 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }
+    if (options.merge_window) {
+        open.set_merge_window(std::min(*options.merge_window, Combiner::kMaxWindow));
+    }
     return request;
 }
 

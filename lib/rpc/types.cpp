@@ -39,27 +39,48 @@ v1::Geometry geometry_to_proto(const Geometry& geometry) {
     return message;
 }
 
+namespace {
+
+Result<> take_buckets(const google::protobuf::RepeatedField<std::uint64_t>& from, KeyGroup::Buckets& to) {
+    const auto buckets = static_cast<std::size_t>(from.size());
+    if (buckets != 0 && buckets != to.size()) {
+        return Error(Errc::kInput, "key sample: " + std::to_string(buckets) + " buckets instead of " +
+                                       std::to_string(to.size()));
+    }
+    std::ranges::copy(from, to.begin());
+    return {};
+}
+
+}  // namespace
+
 Result<KeySample> sample_from_proto(const v1::KeySample& message) {
     KeySample sample;
-    if (static_cast<std::size_t>(message.groups_size()) > sample.groups.size()) {
-        return Error(Errc::kInput, "key sample: " + std::to_string(message.groups_size()) +
-                                       " groups, at most " + std::to_string(sample.groups.size()));
+    if (static_cast<std::size_t>(message.groups_size()) > sample.groups.size() ||
+        static_cast<std::size_t>(message.loose_size()) > sample.loose.size()) {
+        return Error(Errc::kInput, "key sample: " + std::to_string(message.groups_size()) + " and " +
+                                       std::to_string(message.loose_size()) + " groups, at most " +
+                                       std::to_string(sample.groups.size()) + " and " +
+                                       std::to_string(sample.loose.size()));
     }
     for (int i = 0; i < message.groups_size(); ++i) {
         const v1::KeyGroup& from = message.groups(i);
         KeyGroup& group = sample.groups[static_cast<std::size_t>(i)];
-        const auto buckets = static_cast<std::size_t>(from.tuples_size());
-        if (buckets != 0 && buckets != group.tuples.size()) {
-            return Error(Errc::kInput, "key sample: " + std::to_string(buckets) + " buckets instead of " +
-                                           std::to_string(group.tuples.size()));
-        }
-        std::ranges::copy(from.tuples(), group.tuples.begin());
-        group.distinct = from.distinct();
+        ASK_PASS(take_buckets(from.tuples(), group.tuples));
+        ASK_PASS(take_buckets(from.keys(), group.keys));
         group.once = from.once();
     }
-    sample.long_tuples = message.long_tuples();
-    sample.long_bytes = message.long_bytes();
+    for (int i = 0; i < message.loose_size(); ++i) {
+        const v1::LooseKeys& from = message.loose(i);
+        sample.loose[static_cast<std::size_t>(i)] = {.tuples = from.tuples(),
+                                                     .bytes = from.bytes(),
+                                                     .distinct = from.distinct(),
+                                                     .once = from.once()};
+    }
     sample.expected = message.expected();
+    sample.window = message.window();
+    auto sketch = KeySketch::decode({message.sketch().begin(), message.sketch().end()});
+    ASK_PASS(sketch);
+    sample.sketch = *std::move(sketch);
     if (auto valid = validate(sample); !valid) {
         return std::move(valid).error();
     }
@@ -70,15 +91,23 @@ v1::KeySample sample_to_proto(const KeySample& sample) {
     v1::KeySample message;
     for (const KeyGroup& group : sample.groups) {
         v1::KeyGroup& to = *message.add_groups();
-        to.set_distinct(group.distinct);
         to.set_once(group.once);
-        if (group.distinct > 0) {
+        if (group.distinct() > 0) {
             to.mutable_tuples()->Assign(group.tuples.begin(), group.tuples.end());
+            to.mutable_keys()->Assign(group.keys.begin(), group.keys.end());
         }
     }
-    message.set_long_tuples(sample.long_tuples);
-    message.set_long_bytes(sample.long_bytes);
+    for (const LooseKeys& keys : sample.loose) {
+        v1::LooseKeys& to = *message.add_loose();
+        to.set_tuples(keys.tuples);
+        to.set_bytes(keys.bytes);
+        to.set_distinct(keys.distinct);
+        to.set_once(keys.once);
+    }
     message.set_expected(sample.expected);
+    message.set_window(sample.window);
+    const std::vector<std::uint64_t> sketch = sample.sketch.encode();
+    message.mutable_sketch()->Assign(sketch.begin(), sketch.end());
     return message;
 }
 

@@ -32,6 +32,8 @@ class Combiner {
     // Longer keys pass. Memory: 16 bytes a tuple of the window, and for those with keys of more than seven
     // bytes the key and 16 more.
     static constexpr std::size_t kMaxKey = 256;
+    // It pays if one tuple is merged for so many that are not.
+    static constexpr std::uint64_t kWorth = 8;
 
     // Room for `window` tuples, 1 to kMaxWindow, rounded up to a power of two of at least four. Whoever knows
     // `seed` can choose keys that crowd into one set, where hardly any is merged.
@@ -56,8 +58,6 @@ class Combiner {
     // Tuples between two looks at whether it pays; and how many then pass if it does not.
     static constexpr std::uint32_t kTrial = std::uint32_t{1} << 16;
     static constexpr std::uint32_t kPause = 15 * kTrial;
-    // It pays if one tuple is merged for so many that are not.
-    static constexpr std::uint64_t kWorth = 8;
 
     // A key of up to seven bytes is its tag, with its size; of others it is a hash, and the upper byte says
     // so. 0: free.

@@ -9,6 +9,7 @@
 #include "lib/client/convert.h"
 #include "lib/control/member/convert.h"
 #include "lib/tuples/fetch_codec.h"
+#include "lib/tuples/fit/merging.h"
 #include "lib/tuples/fit/planner.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
@@ -98,7 +99,13 @@ void check_sample(const v1::KeySample& message, std::uint32_t payload_limit) {
     if (sample->tuples() < kLeastSample) {
         return;
     }
-    const auto plan = plan_task(*sample, {.payload_limit = std::min(payload_limit, ASK_MAX_PAYLOAD)});
+    for (const std::uint32_t senders : {1U, 1000U}) {
+        const KeySample left = after_merging(twice, senders);
+        require(validate(left).ok(), "what is left of a sample is a sample");
+    }
+    const auto plan = plan_task(*sample, {.payload_limit = std::min(payload_limit, ASK_MAX_PAYLOAD),
+                                          .back = sample->window % 2 == 0,
+                                          .whole_keys = sample->window % 4 == 0});
     if (plan.ok()) {
         require(validate(plan->geometry).ok(), "a planned geometry is valid");
         require(decode_slot_map(encode_slot_map(plan->slot_map, plan->geometry), plan->geometry).ok(),

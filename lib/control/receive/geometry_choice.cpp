@@ -54,11 +54,14 @@ PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint
                       .aggregators = request.aggregators(),
                       .copies = wants_two_copies(request) ? 2U : 1U,
                       .back = false,
+                      .whole_keys = false,
+                      .senders = request.senders(),
                       .geometry = std::nullopt};
     if (member.own_switch && !request.no_switch()) {
         if (const auto info = member.own_switch->info(kInfoWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
             limits.back = wants_back(request) && info->back_left_bytes() > 0;
+            limits.whole_keys = limits.back && kBackTakesWhole;
             const std::uint64_t left =
                 limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
             limits.sram_left = request.policy() == v1::POLICY_FIRST_COME ? left : without_heats(left);
@@ -74,13 +77,37 @@ std::string percent(double share) {
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
-std::string describe(const KeySample& sample, const Plan& plan) {
+std::string describe_merging(const KeySample& sample, const PlanEstimate& estimate) {
+    if (sample.window == 0) {
+        return "all of them travel, as nothing is held back to be merged";
+    }
+    return estimate.travel < 1 ? "about " + percent(estimate.travel) + " of them travel, the rest is merged before"
+                               : "all of them travel, as hardly a key comes twice while it is held back";
+}
+
+std::string describe_keys(const BackKeys& keys) {
+    std::string text;
+    for (unsigned group = 0; group < keys.size(); ++group) {
+        if (keys[group] != 0) {
+            text += (text.empty() ? "about " : ", ") + std::to_string(keys[group]) + " keys of up to " +
+                    std::to_string(kBackKeyBytes[group]) + " bytes";
+        }
+    }
+    return text;
+}
+
+std::string describe(const KeySample& sample, const Plan& plan, const BackWish& back) {
     const PlanEstimate& estimate = plan.estimate;
-    return "chosen by a sample of " + std::to_string(sample.tuples()) +
-           " tuples: " + percent(estimate.too_long) + " of them fit no slot, about " +
-           percent(estimate.collisions) + " may collide" +
-           (estimate.back ? " (and go to the back level)" : "") + ", slots about " +
-           percent(estimate.slots_filled) + " full";
+    std::string text = "chosen by a sample of " + std::to_string(sample.tuples()) + " tuples: " +
+                       describe_merging(sample, estimate) + "; of those " + percent(estimate.too_long) +
+                       " fit no slot, " +
+                       (estimate.whole > 0 ? percent(estimate.whole) + " go to the back level whole, " : "") +
+                       "about " + percent(estimate.collisions) + " may collide, slots about " +
+                       percent(estimate.slots_filled) + " full";
+    if (estimate.back) {
+        text += "; the back level is for what collides: " + describe_keys(back.keys);
+    }
+    return text;
 }
 
 bool says_enough(const KeySample& sample) {
@@ -167,12 +194,13 @@ Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& r
         // Whatever senders say, it is no reason to fail. If the switch lacks memory, it says so itself.
         return default_geometry(payload_limit, request, "the default: " + plan.error().text());
     }
+    const BackWish back = back_need(*sample, plan->geometry);
     return GeometryChoice{.geometry = plan->geometry,
                           .slot_map = std::make_shared<SlotMap>(plan->slot_map),
                           .aggregators = plan->aggregators,
                           .may_shrink = request.aggregators() == 0,
-                          .back = back_need(*sample, plan->geometry),
-                          .reason = describe(*sample, *plan)};
+                          .back = back,
+                          .reason = describe(*sample, *plan, back)};
 }
 
 }  // namespace ask

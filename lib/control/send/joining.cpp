@@ -81,6 +81,8 @@ Result<v1::TaskOffer> Sending::look_up() {
     request.set_wire_version(ASK_WIRE_VERSION);
     if (request_.has_sample()) {
         *request.mutable_sample() = request_.sample();
+        request.mutable_sample()->set_window(request_.has_merge_window() ? request_.merge_window()
+                                                                         : member_.options.merge_window);
     }
     request.set_payload_limit(member_.options.payload_limit);
     const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());

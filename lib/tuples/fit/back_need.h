@@ -9,8 +9,12 @@
 
 namespace ask {
 
-// Room for the keys that travel in slots of this geometry, wherever they are aggregated in the end: who is
-// first at an aggregator is chance. A guess if nobody knows how long the input is.
+// Whether it has places for all keys that VAR packets take.
+inline constexpr bool kBackTakesWhole = kBackKeyBytes.back() >= ASK_VAR_MAX_KEY;
+
+// Room for the keys that travel in slots of this geometry, and for those that travel whole, wherever they are
+// aggregated in the end: who is first at an aggregator is chance. A guess if nobody knows how long the input
+// is.
 [[nodiscard]] BackWish back_need(const KeySample& sample, const Geometry& geometry);
 
 }  // namespace ask

@@ -9,37 +9,6 @@ namespace ask {
 
 namespace {
 
-// The rate of new keys, p / (1 + t/c)^g, and what it adds up to.
-struct Growth {
-    double p = 0;
-    double c = 1;
-    double g = 0;
-
-    [[nodiscard]] double rate(double t) const { return p * std::pow(1 + t / c, -g); }
-    [[nodiscard]] double distinct(double t) const {
-        const double steps = std::log1p(t / c);
-        // (e^(s(1-g)) - 1) / (1-g), which is s at g = 1.
-        const double rest = 1 - g;
-        return p * c * (std::abs(rest) < 1e-9 ? steps : std::expm1(steps * rest) / rest);
-    }
-};
-
-// With a smaller c the rate falls earlier, to the same end: fewer keys. So c is found by halving an interval.
-Growth fit(const KeyCounts& counts) {
-    Growth growth{.p = counts.tuples / counts.all};
-    // Half a key tells a rate from none; and no rate rises.
-    const double rate = std::min(std::max(counts.once, 0.5) / counts.all, growth.p);
-    double low = -20;
-    double high = 60;  // powers of two
-    for (int i = 0; i < 60; ++i) {
-        const double middle = (low + high) / 2;
-        growth.c = std::exp2(middle);
-        growth.g = std::log(growth.p / rate) / std::log1p(counts.all / growth.c);
-        (growth.distinct(counts.all) < counts.distinct ? low : high) = middle;
-    }
-    return growth;
-}
-
 // A key that comes after D(t) others finds its aggregator taken with probability q = 1 - exp(-x D(t)/D(T));
 // the tuples that come after t and whose keys were not seen before t are (T-t) rate(t). Integrated by parts.
 class Integral {
@@ -81,7 +50,7 @@ KeyLoss::KeyLoss(const KeyCounts& counts, double total) {
     if (counts.tuples <= 0 || counts.distinct <= 0) {
         return;
     }
-    const Growth growth = fit(counts);
+    const Growth growth = Growth::fit(counts);
     const double end = std::max({total, counts.all, 2.0});
     share_ = growth.p;
     distinct_ = growth.distinct(end);

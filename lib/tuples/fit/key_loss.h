@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How many tuples a switch leaves to the receiver because another key came first to their aggregator,
-// estimated from a sample. New keys turn up at a rate that falls as p / (1 + t/c)^g over the t tuples so far:
-// p is the keys' share of all tuples, c and g are fitted to the sample's different keys and to those that
-// occurred once (Good and Turing: the chance that the next tuple's key is new). A key that comes late finds
-// its aggregator taken with a probability that follows from the keys before it, and then all of its tuples
-// travel on.
+// estimated from a sample. A key that comes late finds its aggregator taken with a probability that follows
+// from the keys before it (growth.h), and then all of its tuples travel on.
 #pragma once
 
 #include <array>
-#include <cstdint>
+
+#include "lib/tuples/fit/growth.h"
 
 namespace ask {
-
-// What a sample says of one class of keys.
-struct KeyCounts {
-    double all = 0;       // tuples of the sample, of whatever class
-    double tuples = 0;    // of this class
-    double distinct = 0;  // keys of this class
-    double once = 0;      // of them, those that occurred once
-};
 
 class KeyLoss {
  public:

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/tuples/fit/key_loss.h"
+#include "lib/tuples/fit/merging.h"
 #include "lib/tuples/fit/slot_shares.h"
 #include "lib/tuples/sram.h"
 
@@ -19,8 +20,6 @@ namespace ask {
 
 namespace {
 
-// Tuples of an input of unknown length: a pipe may bring any number.
-constexpr double kUnknownLength = 1U << 24;
 // How full the slots of a packet are meant to be, if frequent keys allow it: what is left is room for slots
 // of frequent keys to take their part of the others, whose aggregators would be crowded otherwise.
 constexpr double kFillTarget = 0.9;
@@ -32,9 +31,24 @@ constexpr unsigned kHalvings = 10;
 // Places for keys that a task can make use of, for each that it has, and at least half of it: fewer than one
 // key in fifteen then finds its place taken, and others can use more of them better.
 constexpr double kPlacesPerKey = 16;
-// Bytes of records in a LONG packet, and of a record without its key.
-constexpr double kLongRoom = 1400;
+// Bytes of records in a LONG or VAR packet, and of a LONG one without its key.
+constexpr double kRecordRoom = 1400;
 constexpr double kRecordBytes = 10;
+
+// Tuples in packets that are not DATA, of each tuple that travels.
+struct Records {
+    double tuples = 0;
+    double bytes = 0;
+    void add(const Records& more) {
+        tuples += more.tuples;
+        bytes += more.bytes;
+    }
+};
+
+// Of keys that a VAR packet takes, by their group.
+Records whole(unsigned group, double share) {
+    return {share, share * static_cast<double>(ask_var_record_bytes(group))};
+}
 
 // Short or medium keys: those of groups [from, to).
 class KeyClass {
@@ -72,13 +86,14 @@ class KeyClass {
 
  private:
     static KeyCounts counts(const KeySample& sample, unsigned from, unsigned to) {
-        KeyCounts counts{.all = static_cast<double>(sample.tuples())};
+        KeyCounts sum{.all = static_cast<double>(sample.tuples())};
         for (unsigned group = from; group < to; ++group) {
-            counts.tuples += static_cast<double>(sample.groups[group].all_tuples());
-            counts.distinct += static_cast<double>(sample.groups[group].distinct);
-            counts.once += static_cast<double>(sample.groups[group].once);
+            const KeyCounts counts = sample.counts(sample.groups[group]);
+            sum.tuples += counts.tuples;
+            sum.distinct += counts.distinct;
+            sum.once += counts.once;
         }
-        return counts;
+        return sum;
     }
 
     std::array<double, SlotMap::kBuckets> tuples_{};
@@ -96,6 +111,7 @@ class Planner {
     void try_row(Geometry geometry);
     void try_rows();
     void trim_memory();
+    [[nodiscard]] Plan whole_only() const;
     void try_assignment(const Geometry& geometry, const KeyClass& short_keys, const KeyClass& medium_keys);
     [[nodiscard]] PlanEstimate estimate(const Geometry& geometry, double data, double fill,
                                         double collisions) const;
@@ -105,8 +121,8 @@ class Planner {
 
     const PlanLimits& limits_;
     double total_;
-    double long_tuples_;  // share that fits no slot whatever m is
-    double long_bytes_;   // of their records, a tuple of the input
+    Records long_;   // that fit no slot whatever m is, and no VAR packet
+    Records whole_;  // that fit no slot but VAR packets
     std::array<double, ASK_MAX_M> group_share_{};
     KeyClass none_;
     KeyClass short_;                          // keys of one word
@@ -118,26 +134,31 @@ class Planner {
 };
 
 double input_length(const KeySample& sample) {
-    const auto sampled = static_cast<double>(sample.tuples());
-    return sample.expected == 0 ? std::max(kUnknownLength, sampled)
-                                : std::max(static_cast<double>(sample.expected), sampled);
+    return static_cast<double>(
+        std::max(sample.expected == 0 ? kUnknownLength : sample.expected, sample.tuples()));
 }
 
 Planner::Planner(const KeySample& sample, const PlanLimits& limits)
     : limits_(limits),
       total_(input_length(sample)),
-      long_tuples_(static_cast<double>(sample.long_tuples) / static_cast<double>(sample.tuples())),
-      long_bytes_(static_cast<double>(sample.long_bytes) / static_cast<double>(sample.tuples()) +
-                  kRecordBytes * long_tuples_),
       none_(sample, 0, 0, total_),
       short_(sample, 0, 1, total_),
       medium_{KeyClass(sample, 1, 1, total_), KeyClass(sample, 1, 2, total_), KeyClass(sample, 1, 3, total_),
               KeyClass(sample, 1, 4, total_)},
       any_{KeyClass(sample, 0, 1, total_), KeyClass(sample, 0, 2, total_), KeyClass(sample, 0, 3, total_),
            KeyClass(sample, 0, 4, total_)} {
+    const auto all = static_cast<double>(sample.tuples());
     for (std::size_t i = 0; i < group_share_.size(); ++i) {
-        group_share_[i] =
-            static_cast<double>(sample.groups[i].all_tuples()) / static_cast<double>(sample.tuples());
+        group_share_[i] = static_cast<double>(sample.groups[i].all_tuples()) / all;
+    }
+    for (unsigned group = 0; group < sample.loose.size(); ++group) {
+        const LooseKeys& loose = sample.loose[group];
+        const double share = static_cast<double>(loose.tuples) / all;
+        if (limits.whole_keys && group < ASK_VAR_GROUPS) {
+            whole_.add(whole(group, share));
+        } else {
+            long_.add({share, static_cast<double>(loose.bytes) / all + kRecordBytes * share});
+        }
     }
 }
 
@@ -151,22 +172,34 @@ std::uint32_t Planner::most_for(const Geometry& geometry) const {
 }
 
 PlanEstimate Planner::estimate(const Geometry& geometry, double data, double fill, double collisions) const {
-    PlanEstimate out;
-    double record_bytes = long_bytes_;
-    out.too_long = long_tuples_;
+    Records long_records = long_;
+    Records whole_records = whole_;
     for (unsigned group = geometry.max_slot_key() / ASK_KPART_BYTES; group < ASK_MAX_M; ++group) {
-        out.too_long += group_share_[group];
-        record_bytes += group_share_[group] * (kRecordBytes + ASK_KPART_BYTES * (group + 1.0));
+        const unsigned longest = ASK_KPART_BYTES * (group + 1);
+        const double share = group_share_[group];
+        if (limits_.whole_keys) {
+            whole_records.add(whole(ask_var_group(longest), share));
+        } else {
+            long_records.add({share, share * (kRecordBytes + longest)});
+        }
     }
+    PlanEstimate out;
+    out.too_long = long_records.tuples;
+    out.whole = whole_records.tuples;
     out.collisions = collisions;
     out.back = limits_.back;
     out.slots_filled = fill;
     const double tuples = geometry.slots() * geometry.rows * fill;  // of a packet
-    const double long_packets = record_bytes / kLongRoom;
+    const double long_packets = long_records.bytes / kRecordRoom;
+    const double whole_packets = std::max(whole_records.bytes / kRecordRoom,
+                                          whole_records.tuples / double{ASK_VAR_MAX_RECORDS});
     const double travel = collisions * (limits_.back ? kPastTheBack : 1);
     const double left = data > 0 ? std::min(travel / data, 1.0) : 0;
-    out.packets = data / tuples + long_packets;
-    out.forwarded = data / tuples * (1 - std::pow(1 - left, tuples)) + long_packets;
+    const double data_packets = data > 0 ? data / tuples : 0;
+    const double in_one = whole_packets > 0 ? whole_records.tuples / whole_packets : 0;
+    out.packets = data_packets + long_packets + whole_packets;
+    out.forwarded = data_packets * (1 - std::pow(1 - left, tuples)) + long_packets +
+                    whole_packets * (1 - std::pow(1 - kPastTheBack, in_one));
     return out;
 }
 
@@ -284,11 +317,41 @@ void Planner::trim_memory() {
     }
 }
 
+// Slots and aggregators that hardly anything comes to: any will do.
+Plan Planner::whole_only() const {
+    Plan plan{.geometry = limits_.geometry.value_or(Geometry{}),
+              .aggregators = limits_.aggregators,
+              .slot_map = {},
+              .estimate = {}};
+    Geometry& geometry = plan.geometry;
+    if (!limits_.geometry) {
+        geometry.rows = static_cast<std::uint8_t>(std::max(most_rows(geometry, limits_.payload_limit), 1U));
+    }
+    if (plan.aggregators == 0 && limits_.sram_total > 0) {
+        plan.aggregators = aggregators_within(geometry, limits_.copies, kLeastRegionWords);
+        plan.estimate.memory = static_cast<double>(region_bytes(geometry, plan.aggregators)) /
+                               static_cast<double>(limits_.sram_total);
+    }
+    if (geometry.short_slots > 0) {
+        plan.slot_map.short_slot = none_.assign(0, geometry.short_slots, 0).slot;
+    }
+    if (geometry.groups > 0) {
+        plan.slot_map.medium_slot = none_.assign(geometry.short_slots, geometry.groups, 0).slot;
+    }
+    const double memory = plan.estimate.memory;
+    plan.estimate = estimate(geometry, 0, 1, 0);
+    plan.estimate.memory = memory;
+    return plan;
+}
+
 Result<Plan> Planner::best() {
     if (limits_.geometry) {
         try_row(*limits_.geometry);
     } else {
         try_rows();
+    }
+    if (!best_ && any_.back().share() <= 0 && limits_.whole_keys) {
+        return whole_only();
     }
     if (!best_ && any_.back().share() <= 0) {
         return Error(Errc::kLimit, "no key fits any slot");
@@ -314,7 +377,14 @@ Result<Plan> plan_task(const KeySample& sample, const PlanLimits& limits) {
         return Error(Errc::kInput, "a sample of " + std::to_string(sample.tuples()) +
                                        " tuples says too little, it takes " + std::to_string(kLeastSample));
     }
-    return Planner(sample, limits).best();
+    const KeySample left = after_merging(sample, limits.senders);
+    auto plan = Planner(left, limits).best();
+    if (plan && left.window != sample.window) {
+        const double all = sample.expected == 0 ? static_cast<double>(kUnknownLength) * limits.senders
+                                                : static_cast<double>(sample.expected);
+        plan->estimate.travel = std::min(static_cast<double>(left.tuples()) / all, 1.0);
+    }
+    return plan;
 }
 
 }  // namespace ask

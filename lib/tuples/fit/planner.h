@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses a task's geometry, its memory on the switch and its slot map from a sample of its keys.
+// Chooses a task's geometry, its memory on the switch and its slot map from a sample of its keys: for what is
+// left of them after merging (merging.h).
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,16 @@ struct PlanLimits {
     std::uint32_t aggregators = 0;       // per AA, if that is decided already
     std::uint32_t copies = 1;            // that share a region's aggregators
     bool back = false;                   // a back level takes what collides
+    bool whole_keys = false;             // and keys of up to 64 bytes, in VAR packets (lib/abi/var.h)
+    std::uint32_t senders = 1;           // of the task
     std::optional<Geometry> geometry{};  // if that is decided already, with its rows
 };
 
-// What a plan promises, as shares of the input's tuples.
+// What a plan promises: shares of the tuples that travel.
 struct PlanEstimate {
+    double travel = 1;        // of the input's tuples; the rest is merged
     double too_long = 0;      // travel LONG
+    double whole = 0;         // go to the back level in VAR packets
     double collisions = 0;    // find their aggregator taken
     bool back = false;        // and go to a back level then
     double slots_filled = 0;  // share of the slots of a full packet
@@ -38,8 +43,10 @@ struct PlanEstimate {
     // travel; the whole of the switch's memory, which other tasks may want, must keep back one tuple in two
     // hundred.
     [[nodiscard]] double cost() const {
-        return too_long + collisions * (back ? 0.05 : 1) + (packets + forwarded) / 3 + memory / 200;
+        return too_long + whole * kBackCost + collisions * (back ? kBackCost : 1) + (packets + forwarded) / 3 +
+               memory / 200;
     }
+    static constexpr double kBackCost = 0.05;
 };
 
 struct Plan {

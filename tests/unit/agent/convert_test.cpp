@@ -181,7 +181,8 @@ TEST_CASE("a key sample comes out as it went in, and one that cannot be is refus
     for (const char* key : {"a", "b", "a", "eight by", "a key of more than sixteen bytes"}) {
         sampler.add(key, 1);
     }
-    const KeySample sample = sampler.finish(77);
+    KeySample sample = sampler.finish(77);
+    sample.window = 64;
     const v1::KeySample good = sample_to_proto(sample);
     const auto back = sample_from_proto(good);
     REQUIRE(back.ok());
@@ -197,6 +198,10 @@ TEST_CASE("a key sample comes out as it went in, and one that cannot be is refus
     CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->add_tuples(1); }));
     CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->mutable_tuples()->Truncate(255); }));
     CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->set_tuples(3, ~0ULL); }));
-    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(3)->set_distinct(1); }));
-    CHECK(refused([](v1::KeySample& broken) { broken.set_long_tuples(~0ULL); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->mutable_keys()->Truncate(255); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(0)->clear_keys(); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_groups(3)->set_once(1); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.add_loose(); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.mutable_loose(4)->set_tuples(~0ULL); }));
+    CHECK(refused([](v1::KeySample& broken) { broken.set_window((1U << 20U) + 1); }));
 }

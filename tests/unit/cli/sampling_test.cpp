@@ -77,8 +77,8 @@ TEST_CASE("a small file is sampled whole, a last line without its newline too") 
     REQUIRE(sampled.ok());
     REQUIRE(sampled->sample);
     CHECK(sampled->sample->tuples() == 4);
-    CHECK(sampled->sample->groups[0].distinct == 2);
-    CHECK(sampled->sample->groups[1].distinct == 1);
+    CHECK(sampled->sample->groups[0].distinct() == 2);
+    CHECK(sampled->sample->groups[1].distinct() == 1);
     CHECK(sampled->sample->expected == 4);
     CHECK_FALSE(sampled->first);
 }
@@ -90,8 +90,8 @@ TEST_CASE("values and escapes are read as the send will read them, and bad lines
     REQUIRE(sampled.ok());
     REQUIRE(sampled->sample);
     CHECK(sampled->sample->tuples() == 3);
-    CHECK(sampled->sample->long_tuples == 1);  // its value takes more than 32 bits
-    CHECK(sampled->sample->groups[0].distinct == 2);
+    CHECK(sampled->sample->loose[0].tuples == 1);  // its value takes more than 32 bits
+    CHECK(sampled->sample->groups[0].distinct() == 2);
 }
 
 TEST_CASE("large files are looked into in many places, and their length is foreseen") {
@@ -116,7 +116,7 @@ TEST_CASE("compressed files are sampled at their start, and the length of their 
     REQUIRE(whole.ok());
     REQUIRE(whole->sample);
     CHECK(whole->sample->tuples() == 4);
-    CHECK(whole->sample->groups[1].distinct == 1);
+    CHECK(whole->sample->groups[1].distinct() == 1);
     CHECK(whole->sample->expected == 4);
     std::string text;
     for (unsigned i = 0; i < 1'000'000; ++i) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/tuples/fit/back_need.h"
 
+#include <cmath>
+#include <random>
 #include <string>
+#include <unordered_set>
 
 #include <doctest/doctest.h>
 
@@ -49,4 +52,46 @@ TEST_CASE("a longer input has more keys where new ones still come, and an endles
     CHECK(many.keys[ASK_BACK_8] > 500'000);
     CHECK(many.keys[ASK_BACK_8] <= 1'000'000);
     CHECK(back_need(sample_of(50, 2000, "k", 0), geometry).guess);
+}
+
+namespace {
+
+// How many keys of up to eight bytes are asked for, over how many there are: of these tuples, of which one in a hundred
+// is in the sample.
+template <typename Next>
+double asked_for(Next next, unsigned tuples) {
+    KeySampler sampler(kSeed);
+    std::unordered_set<std::string> keys;
+    for (unsigned i = 0; i < tuples; ++i) {
+        const std::string key = next();
+        keys.insert(key);
+        if (i / 1000 % 100 == 50) {
+            sampler.add(key, 1);
+        }
+    }
+    const BackWish wish = back_need(sampler.finish(tuples), Geometry{});
+    return static_cast<double>(wish.keys[ASK_BACK_8]) / static_cast<double>(keys.size());
+}
+
+}  // namespace
+
+TEST_CASE("a part of an input does not ask for fewer keys than all of it has, nor for many times as many") {
+    std::mt19937_64 random(3);
+    std::uniform_real_distribution<> at(0, 1);
+    const auto by_rank = [&](double keys, double part) {
+        return [&random, &at, keys, part] {
+            return std::to_string(static_cast<unsigned>(
+                at(random) < part ? std::exp(at(random) * std::log(keys)) : keys + at(random) * keys));
+        };
+    };
+    for (const double keys : {1'000.0, 30'000.0, 500'000.0}) {
+        CAPTURE(keys);
+        // By rank, all alike, and half of each.
+        for (const double part : {1.0, 0.0, 0.5}) {
+            CAPTURE(part);
+            const double asked = asked_for(by_rank(keys, part), 1'500'000);
+            CHECK(asked > 0.9);
+            CHECK(asked < 6);
+        }
+    }
 }

@@ -28,14 +28,33 @@ TEST_CASE("a sample counts keys by the words they take, and tells which occurred
     CHECK(sample.tuples() == 12);
     CHECK(sample.expected == 1000);
     CHECK(sample.groups[0].all_tuples() == 4);
-    CHECK(sample.groups[0].distinct == 3);
+    CHECK(sample.groups[0].distinct() == 3);
     CHECK(sample.groups[0].once == 2);
     CHECK(sample.groups[0].tuples[SlotMap::bucket_of(key_hash("a"))] >= 2);
+    CHECK(sample.groups[0].keys[SlotMap::bucket_of(key_hash("a"))] >= 1);
     CHECK(sample.groups[1].all_tuples() == 1);
     CHECK(sample.groups[2].all_tuples() == 1);
-    CHECK(sample.groups[3].distinct == 2);
-    CHECK(sample.long_tuples == 4);
-    CHECK(sample.long_bytes == 17 + 2 + 1);
+    CHECK(sample.groups[3].distinct() == 2);
+    CHECK(sample.loose[0] == LooseKeys{.tuples = 1, .bytes = 1, .distinct = 1, .once = 1});
+    CHECK(sample.loose[2] == LooseKeys{.tuples = 1, .bytes = 17, .distinct = 1, .once = 1});
+    CHECK(sample.loose[4] == LooseKeys{.tuples = 2, .bytes = 2, .distinct = 2, .once = 2});
+    CHECK(sample.senders == 1);
+    CHECK(sample.window == 0);
+}
+
+TEST_CASE("keys that fit no slot are counted by their length, each once") {
+    for (const auto& [size, group] : {std::pair(17U, 2U), std::pair(32U, 2U), std::pair(33U, 3U),
+                                      std::pair(64U, 3U), std::pair(65U, 4U), std::pair(5000U, 4U)}) {
+        KeySampler sampler(public_seed(1));
+        for (int i = 0; i < 3; ++i) {
+            sampler.add(std::string(size, 'x'), 1);
+        }
+        sampler.add(std::string(size, 'y'), 1);
+        const KeySample sample = sampler.finish(0);
+        CAPTURE(size);
+        CHECK(sample.loose[group] == LooseKeys{.tuples = 4, .bytes = 4ULL * size, .distinct = 2, .once = 1});
+        CHECK(sample.tuples() == 4);
+    }
 }
 
 TEST_CASE("a sampler stops at its limit") {
@@ -55,8 +74,8 @@ std::uint64_t probes_of_sample(const test::Keys& keys) {
     CHECK(sampler.tuples() == keys.size());
     const std::uint64_t probes = sampler.probes();
     const KeySample sample = sampler.finish(0);
-    CHECK(sample.groups[0].distinct + sample.groups[1].distinct + sample.groups[2].distinct +
-              sample.groups[3].distinct ==
+    CHECK(sample.groups[0].distinct() + sample.groups[1].distinct() + sample.groups[2].distinct() +
+              sample.groups[3].distinct() ==
           keys.size());
     return probes;
 }
@@ -93,12 +112,15 @@ TEST_CASE("samples add up, and an unknown length stays unknown") {
     KeySample sum;
     add_sample(sum, first.finish(10));
     CHECK(sum.expected == 10);
-    const KeySample other = second.finish(30);
+    KeySample other = second.finish(30);
+    other.window = 100;
     add_sample(sum, other);
+    CHECK(sum.window == 100);
     CHECK(sum.tuples() == 3);
-    CHECK(sum.groups[0].distinct == 2);
-    CHECK(sum.long_tuples == 1);
+    CHECK(sum.groups[0].distinct() == 2);
+    CHECK(sum.loose[2].tuples == 1);
     CHECK(sum.expected == 40);
+    CHECK(sum.senders == 2);
     KeySample unknown = other;
     unknown.expected = 0;
     add_sample(sum, unknown);
@@ -121,11 +143,18 @@ TEST_CASE("a sample that cannot be is refused") {
     CHECK_FALSE(refused([](KeySample&) {}));
     CHECK(refused([](KeySample& sample) { sample = KeySample(); }));
     CHECK(refused([](KeySample& sample) { sample.groups[0].once = 3; }));
-    CHECK(refused([](KeySample& sample) { sample.groups[0].distinct = 3; }));
-    CHECK(refused([](KeySample& sample) { sample.groups[0].distinct = sample.groups[0].once = 0; }));
-    CHECK(refused([](KeySample& sample) { sample.groups[2].distinct = 1; }));
+    CHECK(refused([](KeySample& sample) { sample.groups[0].keys.fill(2); }));
+    CHECK(refused([](KeySample& sample) {
+        sample.groups[0].keys.fill(0);
+        sample.groups[0].once = 0;
+    }));
+    CHECK(refused([](KeySample& sample) { sample.groups[2].keys[9] = 1; }));
     CHECK(refused([](KeySample& sample) { sample.groups[1].tuples[9] = ~std::uint64_t{0}; }));
-    CHECK(refused([](KeySample& sample) { sample.long_tuples = kMaxSampleCount + 1; }));
+    CHECK(refused([](KeySample& sample) { sample.loose[4].bytes = kMaxSampleCount + 1; }));
+    CHECK(refused([](KeySample& sample) { sample.loose[1].distinct = 1; }));
+    CHECK(refused([](KeySample& sample) { sample.loose[1].tuples = 1; }));
+    CHECK(refused([](KeySample& sample) { sample.loose[1] = {.tuples = 2, .distinct = 1, .once = 2}; }));
+    CHECK(refused([](KeySample& sample) { sample.window = (std::uint64_t{1} << 20) + 1; }));
     CHECK(refused([](KeySample& sample) { sample.expected = kMaxSampleCount + 1; }));
     // Counts that wrap when they are added up.
     CHECK(refused([](KeySample& sample) {

@@ -204,22 +204,26 @@ TEST_CASE("samples at the edges of what is allowed give a plan") {
         CAPTURE(kind);
         KeySample sample;
         if (kind == 0) {
-            sample.long_tuples = kMaxSampleCount;
-            sample.long_bytes = kMaxSampleCount;
-            sample.groups[0] = {.distinct = 1, .once = 1};
-            sample.groups[0].tuples[7] = 1;
+            sample.loose[4] = {
+                .tuples = kMaxSampleCount, .bytes = kMaxSampleCount, .distinct = kMaxSampleCount, .once = 1};
+            sample.groups[0].once = sample.groups[0].tuples[7] = sample.groups[0].keys[7] = 1;
         } else {
             for (KeyGroup& group : sample.groups) {
                 group.tuples.fill(kMaxSampleCount);
-                group.distinct = kind == 1 ? 1 : group.all_tuples();
-                group.once = kind == 2 ? group.distinct : 0;
+                group.keys.fill(kind == 1 ? 1 : kMaxSampleCount);
+                group.once = kind == 2 ? kMaxSampleCount : 0;
             }
             sample.expected = kMaxSampleCount;
         }
-        REQUIRE(validate(sample).ok());
-        const auto plan = plan_task(sample, limits());
-        REQUIRE(plan.ok());
-        check_allowed(*plan, limits());
+        for (const std::uint64_t window : {0U, 1U, 1U << 20U}) {
+            sample.window = window;
+            REQUIRE(validate(sample).ok());
+            PlanLimits allowed = limits();
+            allowed.senders = kind % 2 == 0 ? 1 : 1000;
+            const auto plan = plan_task(sample, allowed);
+            REQUIRE(plan.ok());
+            check_allowed(*plan, limits());
+        }
     }
 }
 
