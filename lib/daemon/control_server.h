@@ -65,6 +65,7 @@ class ControlServer {
     ControlServer(ControlServerOptions options, RpcCredentials& credentials);
     Result<> build(grpc::Service& service);
     void accept_loop();
+    void accept_from(bool network, bool local);
     // False: nobody waits there any more, or nobody can be let in for now.
     bool accept_one(Door door);
     void let_in(Door door, UniqueFd connection);
