@@ -99,7 +99,8 @@ UniqueFd open_reserve() {
 void set_bounds(grpc::ServerBuilder& builder, const ControlServerOptions& options) {
     grpc::ResourceQuota quota(options.name);
     quota.SetMaxThreads(options.threads).Resize(kMemoryBytes);
-    builder.SetResourceQuota(quota)
+    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, options.idle_threads)
+        .SetResourceQuota(quota)
         .SetMaxReceiveMessageSize(kMaxRequestBytes)
         .AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams)
         .AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes)
