@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/member/switch_port.h"
@@ -185,8 +187,11 @@ Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) 
                                    [](const TaskSender& sender) { return bool(sender.missing); });
     });
     Merging merging{.table = table, .close = close};
+    const auto begun = Clock::now();
     const auto copy = merge_whole(at, merging);
     ASK_PASS(copy);
+    spdlog::info("task {}: {} entries of {} merged in {:.3f} s", task_->id, merging.entries,
+                 at.client->name(), seconds_since(begun));
     fetched_ += merging.entries;
     note_switch_counts(*copy);
     return {};
