@@ -22,8 +22,8 @@ int main(int argc, char** argv) {
     send->add_option("--cpu-of", job.processes, "processes whose CPU time is wanted")->delimiter(',');
     CLI::App* const check = app.add_subcommand("check", "whether a command's output is the result");
     check->add_option("command", command)->required();
-    for (CLI::App* const command : {send, check}) {
-        command->add_option("--keys", job.keys)
+    for (CLI::App* const each : {send, check}) {
+        each->add_option("--keys", job.keys)
             ->required()
             ->check(CLI::Range(1U, std::numeric_limits<std::uint32_t>::max()));
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/tuples/back.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -31,17 +33,27 @@ std::uint32_t smaller(std::uint32_t buckets) {
     return std::has_single_bit(buckets) ? buckets / 4 * 3 : buckets / 3 * 2;
 }
 
-// A key as its words are in memory: bytes, and zeros behind them. Empty if it is none.
-std::string_view key_in(const std::byte* words, std::size_t bytes) {
-    const std::string_view all(reinterpret_cast<const char*>(words), bytes);
-    const std::string_view key = all.substr(0, all.find('\0'));
-    return all.find_first_not_of('\0', key.size()) == std::string_view::npos ? key : std::string_view();
-}
-
 std::uint64_t word_at(const std::byte* at) {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof(word));
     return word;
+}
+
+// Without the zeros behind it.
+std::size_t key_size(const std::byte* words, std::size_t bytes) {
+    for (std::size_t end = bytes; end > 0; end -= sizeof(std::uint64_t)) {
+        if (const std::uint64_t word = word_at(words + end - sizeof(word)); word != 0) {
+            // The last byte in memory is the highest.
+            return end - static_cast<std::size_t>(std::countl_zero(le64toh(word))) / 8;
+        }
+    }
+    return 0;
+}
+
+// A key as its words are in memory: bytes, and zeros behind them. Empty if it is none.
+std::string_view key_in(const std::byte* words, std::size_t bytes) {
+    const std::string_view key(reinterpret_cast<const char*>(words), key_size(words, bytes));
+    return key.find('\0') == std::string_view::npos ? key : std::string_view();
 }
 
 struct EntryPlace {
@@ -92,6 +104,22 @@ BackBuckets back_within(const BackBuckets& wanted, std::uint64_t bytes) {
         }
     }
     return back_bytes(buckets) * kLeastPart < back_bytes(wanted) ? BackBuckets{} : buckets;
+}
+
+BackSize measure_back(std::span<const std::byte> table, unsigned group) {
+    BackSize size;
+    const std::size_t bucket_bytes = kBackBucketBytes[group];
+    for (std::size_t at = 0; at + bucket_bytes <= table.size(); at += bucket_bytes) {
+        const std::byte* const bucket = table.data() + at;
+        for (unsigned entry = 0; entry < kBackEntries[group]; ++entry) {
+            const EntryPlace place = place_of(group, entry);
+            if ((word_at(bucket + place.value) & ASK_BACK_LIVE) != 0) {
+                ++size.entries;
+                size.key_bytes += key_size(bucket + place.key, kBackKeyBytes[group]);
+            }
+        }
+    }
+    return size;
 }
 
 Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {

@@ -32,6 +32,9 @@ class EntryReader {
     };
     [[nodiscard]] bool done() const { return rest_.empty(); }
     Result<Entry> next();
+    // The same, for many: false if there is none to be had, and explain() says why not.
+    bool take(Entry& entry);
+    [[nodiscard]] Error explain() const;
 
  private:
     std::string_view rest_;
