@@ -29,7 +29,6 @@ bool is_right(std::string_view line, std::uint32_t keys) {
            value == value_of(*number);
 }
 
-
 struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -83,9 +82,9 @@ Result<> check_lines(std::FILE* file, std::uint32_t keys) {
         }
         last = key;
     }
-    return lines == keys ? Result<>()
-                         : Error(Errc::kInput, std::to_string(lines) + " lines instead of " +
-                                                   std::to_string(keys));
+    return lines == keys
+               ? Result<>()
+               : Error(Errc::kInput, std::to_string(lines) + " lines instead of " + std::to_string(keys));
 }
 
 }  // namespace

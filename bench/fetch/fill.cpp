@@ -42,10 +42,10 @@ Result<fs::path> task_in(const fs::path& pins) {
             found = entry.path();
         }
     }
-    return found.empty() ? Result<fs::path>(Error(Errc::kInput, pins.string() +
-                                                                    " has no task with a back level for "
-                                                                    "keys of up to 8 bytes"))
-                         : Result<fs::path>(found);
+    return found.empty()
+               ? Result<fs::path>(Error(Errc::kInput, pins.string() + " has no task with a back level for "
+                                                                      "keys of up to 8 bytes"))
+               : Result<fs::path>(found);
 }
 
 class Filling {

@@ -12,8 +12,8 @@
 
 namespace ask::bench {
 
-// `pins`: the switch's directory under bpffs, which has one task. Keys 0 to `keys` - 1 of bench/fetch/keys.h; those
-// that found no place, and would have travelled to the receiver.
+// `pins`: the switch's directory under bpffs, which has one task. Keys 0 to `keys` - 1 of bench/fetch/keys.h;
+// those that found no place, and would have travelled to the receiver.
 Result<std::vector<std::uint32_t>> fill_back(const std::filesystem::path& pins, std::uint32_t keys);
 
 }  // namespace ask::bench

@@ -74,8 +74,8 @@ Result<> send_filled(const FetchJob& job) {
     const double ended = since(sent);
     const auto after = cpu_seconds(job.processes);
     ASK_PASS(after);
-    std::printf("{\"fill_seconds\": %.6f, \"without_place\": %zu, \"end_seconds\": %.6f, \"cpu_seconds\": [", filled,
-                without_place->size(), ended);
+    std::printf("{\"fill_seconds\": %.6f, \"without_place\": %zu, \"end_seconds\": %.6f, \"cpu_seconds\": [",
+                filled, without_place->size(), ended);
     for (std::size_t i = 0; i < after->size(); ++i) {
         std::printf("%s%.6f", i == 0 ? "" : ", ", (*after)[i] - (*before)[i]);
     }

@@ -13,6 +13,7 @@
 
 #include "lib/abi/back.h"
 #include "lib/base/result.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 
@@ -72,7 +73,7 @@ class BackWalker {
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:
-    Result<> fill_bucket(std::string& out, const std::byte* bucket);
+    Result<> fill_bucket(EntryWriter& out, const std::byte* bucket);
 
     std::span<const std::byte> table_;
     unsigned group_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "lib/tuples/key_hash.h"
 #include "lib/tuples/slot_codec.h"
@@ -39,6 +40,29 @@ const char* read_varint(const char* at, const char* end, std::uint64_t& value) {
     return nullptr;
 }
 
+// memcpy() is a call; most keys are short, and two copies that overlap cover up to 16 bytes. Returns where it
+// ends.
+char* copy_key(char* to, std::string_view key) {
+    const auto ends = [&]<typename Word>(Word) {
+        std::memcpy(to, key.data(), sizeof(Word));
+        std::memcpy(to + key.size() - sizeof(Word), key.data() + key.size() - sizeof(Word), sizeof(Word));
+        return to + key.size();
+    };
+    if (key.size() > 16) {
+        return std::copy(key.begin(), key.end(), to);
+    }
+    if (key.size() >= 8) {
+        return ends(std::uint64_t{});
+    }
+    if (key.size() >= 4) {
+        return ends(std::uint32_t{});
+    }
+    for (const char byte : key) {
+        *to++ = byte;
+    }
+    return to;
+}
+
 std::uint64_t zigzag(std::int64_t value) {
     return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }
@@ -73,18 +97,25 @@ void combine(std::vector<SlotWords>& found, const SlotWords& next, unsigned aas,
 }  // namespace
 
 void append_entry(std::string& out, std::string_view key, std::int64_t value) {
-    // In one piece, unless the key is long.
-    std::array<char, std::size_t{2} * kVarintBytes + 64> bytes;
-    char* at = write_varint(bytes.data(), key.size());
-    if (key.size() > 64) {
-        out.append(bytes.data(), at);
-        out.append(key);
-        at = bytes.data();
+    EntryWriter(out).add(key, value);
+}
+
+void EntryWriter::add(std::string_view key, std::int64_t value) {
+    // Of an entry beside its key.
+    constexpr std::size_t kNumbers = std::size_t{2} * kVarintBytes;
+    if (key.size() + kNumbers > bytes_.size() - used_) {
+        flush();
+    }
+    char* at = write_varint(bytes_.data() + used_, key.size());
+    if (key.size() + kNumbers > bytes_.size()) {
+        out_.append(bytes_.data(), at);
+        out_.append(key);
+        at = bytes_.data();
     } else {
-        at = std::copy(key.begin(), key.end(), at);
+        at = copy_key(at, key);
     }
     at = write_varint(at, zigzag(value));
-    out.append(bytes.data(), at);
+    used_ = static_cast<std::size_t>(at - bytes_.data());
 }
 
 bool EntryReader::take(Entry& entry) {

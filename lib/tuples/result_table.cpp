@@ -363,7 +363,8 @@ Result<> ResultTable::expect(std::uint64_t tuples, std::size_t key_bytes) {
     if (impl_->reserve(tuples, key_bytes)) {
         return {};
     }
-    return impl_->reserve(tuples - std::min(tuples, impl_->size()), key_bytes - std::min(key_bytes, impl_->key_bytes()));
+    return impl_->reserve(tuples - std::min(tuples, impl_->size()),
+                          key_bytes - std::min(key_bytes, impl_->key_bytes()));
 }
 
 const HashSeed& ResultTable::seed() const {

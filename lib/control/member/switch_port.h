@@ -42,7 +42,8 @@ struct FetchedCopy : CopyEnd {
 // comes to. Called by the thread that fetches.
 using TakeEntries = std::function<Result<std::uint64_t>(std::string entries)>;
 
-// What of the copy a back level has, as the switch says, before its first piece; an error ends the stream likewise.
+// What of the copy a back level has, as the switch says, before its first piece; an error ends the stream
+// likewise.
 using ExpectEntries = std::function<Result<>(const BackSize& size)>;
 
 struct FetchOrder {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes a switch's copy into a task's table while it comes: whoever reads the stream checks a piece, and a thread of
-// its own adds the pieces up, from the second on: small copies need none.
+// Takes a switch's copy into a task's table while it comes: whoever reads the stream checks a piece, and a
+// thread of its own adds the pieces up, from the second on: small copies need none.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ class CopyMerger {
 
     // So much will come. kLimit: the table has no room for it.
     Result<> expect(const BackSize& size);
-    // Entries of the next piece, which may go in later. kInput: it is no such piece, and nothing of it goes in. Anything
-    // else: the table could not take a piece, this one or one before.
+    // Entries of the next piece, which may go in later. kInput: it is no such piece, and nothing of it goes
+    // in. Anything else: the table could not take a piece, this one or one before.
     Result<std::uint64_t> take(std::string piece);
     // Returns once all that was taken is in, or why not. For the thread that waits for the stream.
     Result<> drain();

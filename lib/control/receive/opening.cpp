@@ -213,8 +213,9 @@ Result<v1::OpenTaskReply> Receiving::ask_until_open(const v1::OpenTaskRequest& o
             return reply;
         }
         if (Clock::now() >= give_up_at) {
-            return Error(Errc::kDeadline, member_.own_switch->name() + " has not made the task's memory within " +
-                                              seconds_text(task_->deadline) + ": allow it more time (--deadline)");
+            return Error(Errc::kDeadline,
+                         member_.own_switch->name() + " has not made the task's memory within " +
+                             seconds_text(task_->deadline) + ": allow it more time (--deadline)");
         }
         tell_waiting(true);
         ASK_PASS(wait_and_handle(Clock::now() + kSwitchRetryEvery));

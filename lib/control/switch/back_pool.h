@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of back levels that tasks have given back, for tasks to come: the kernel takes seconds to make a large
-// one. They come in few sizes (lib/tuples/back.h), and are of use only once they are blank. Decides what is kept;
-// whoever owns it blanks, and locks.
+// Tables of back levels that tasks have given back, for tasks to come: the kernel takes seconds to make a
+// large one. They come in few sizes (lib/tuples/back.h), and are of use only once they are blank. Decides
+// what is kept; whoever owns it blanks, and locks.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +33,13 @@ class BackPool {
 
     // One that nobody else has: no program, no reader.
     void put(unsigned group, std::uint32_t buckets, OwnMapPtr map);
-    // One of just that size, a blank one if there is one. Null: none. It is the caller's from now on, also when it
-    // is still to be blanked, or somebody is just doing that.
+    // One of just that size, a blank one if there is one. Null: none. It is the caller's from now on, also
+    // when it is still to be blanked, or somebody is just doing that.
     [[nodiscard]] PooledBackPtr take(unsigned group, std::uint32_t buckets);
     // Drops the oldest, whatever their state, until the rest has so many bytes at most.
     void keep_within(std::uint64_t bytes);
-    // The oldest that is to be blanked, which is kBlanking from now on. It stays, but for being taken or dropped.
+    // The oldest that is to be blanked, which is kBlanking from now on. It stays, but for being taken or
+    // dropped.
     [[nodiscard]] PooledBackPtr next_to_blank();
     [[nodiscard]] bool has_dirty() const;
 

@@ -169,9 +169,9 @@ class Controller {
                                           std::uint32_t incarnation, std::uint32_t replaces);
     Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
 
-    // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not. The first request
-    // returns once the task is open, which takes seconds where much memory is to be made; one that repeats it
-    // meanwhile hears that after kOpeningPatience.
+    // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not. The first
+    // request returns once the task is open, which takes seconds where much memory is to be made; one that
+    // repeats it meanwhile hears that after kOpeningPatience.
     Result<TaskGrant> open_task(const Caller& caller, const TaskRequest& request);
     // Returns the flow's nonce.
     Result<std::uint64_t> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
@@ -247,7 +247,7 @@ class Controller {
         BackBuckets back{};
         std::array<OwnMapPtr, ASK_BACK_GROUPS> back_maps;
         std::array<PooledBackPtr, ASK_BACK_GROUPS> back_pooled;  // while it is opened: in place of new ones
-        std::uint64_t back_bytes = 0;  // taken from the budget
+        std::uint64_t back_bytes = 0;                            // taken from the budget
         std::string no_back_reason;
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap

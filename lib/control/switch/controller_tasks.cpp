@@ -224,10 +224,13 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller&
     };
     const auto is_same_opening = [&] {
         const auto at = tasks_.find(request.instance);
-        return at != tasks_.end() && at->second.state == Task::State::kOpening && owns(caller, at->second.owner);
+        return at != tasks_.end() && at->second.state == Task::State::kOpening &&
+               owns(caller, at->second.owner);
     };
     if (!settled_.wait_for(lock, kOpeningPatience, is_settled) && is_same_opening()) {
-        return std::optional(TaskGrant{.opening = true});
+        TaskGrant not_yet;
+        not_yet.opening = true;
+        return std::optional(std::move(not_yet));
     }
     if (!settled_.wait_for(lock, kPatience - kOpeningPatience, is_settled)) {
         return Error(Errc::kUnavailable,
