@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/control/member/session_io.h"
 #include "lib/tuples/fetch_codec.h"
 
 namespace ask {
@@ -61,8 +62,12 @@ bool CopyMerger::start_thread() {
 }
 
 void CopyMerger::merge(const std::string& piece) {
-    if (const auto added = add_entries(table_, piece); !added.ok()) {
-        fail(added.error());
+    auto merged = run_within_limits([&]() -> Result<> {
+        ASK_PASS(add_entries(table_, piece));
+        return {};
+    });
+    if (!merged.ok()) {
+        fail(std::move(merged).error());
     }
 }
 

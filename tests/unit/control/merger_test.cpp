@@ -19,7 +19,7 @@ ResultTable make_table(std::size_t limit = SIZE_MAX) {
 }
 
 // Entries `first` to `first + count`, each 1.
-std::string piece(unsigned first, unsigned count) {
+std::string entries_of(unsigned first, unsigned count) {
     std::string entries;
     for (unsigned i = first; i < first + count; ++i) {
         append_entry(entries, "key" + std::to_string(i), 1);
@@ -34,7 +34,7 @@ TEST_CASE("all that was taken is in after a drain, whatever the number of pieces
         ResultTable table = make_table();
         CopyMerger merger(table);
         for (unsigned i = 0; i < pieces; ++i) {
-            const auto taken = merger.take(piece(i * 500, 1000));
+            const auto taken = merger.take(entries_of(i * 500, 1000));
             REQUIRE(taken.ok());
             CHECK(*taken == 1000);
         }
@@ -48,7 +48,7 @@ TEST_CASE("another stream goes on in the same table") {
     ResultTable table = make_table();
     CopyMerger merger(table);
     for (unsigned stream = 0; stream < 3; ++stream) {
-        REQUIRE(merger.take(piece(stream * 1000, 1000)).ok());
+        REQUIRE(merger.take(entries_of(stream * 1000, 1000)).ok());
         REQUIRE(merger.drain().ok());
         CHECK(table.size() == merger.entries());
     }
@@ -57,8 +57,8 @@ TEST_CASE("another stream goes on in the same table") {
 TEST_CASE("of a piece that is damaged nothing goes in, and the merger is as it was") {
     ResultTable table = make_table();
     CopyMerger merger(table);
-    REQUIRE(merger.take(piece(0, 10)).ok());
-    std::string damaged = piece(10, 10);
+    REQUIRE(merger.take(entries_of(0, 10)).ok());
+    std::string damaged = entries_of(10, 10);
     damaged.pop_back();
     CHECK(merger.take(damaged).error().code() == Errc::kInput);
     CHECK(merger.drain().ok());
@@ -72,7 +72,7 @@ TEST_CASE("a table that is full breaks the merger, by its own words") {
     CopyMerger merger(table);
     Result<std::uint64_t> taken(std::uint64_t{0});
     for (unsigned i = 0; i < 1000 && taken.ok(); ++i) {
-        taken = merger.take(piece(i * 1000, 1000));
+        taken = merger.take(entries_of(i * 1000, 1000));
     }
     REQUIRE(!taken.ok());
     CHECK(taken.error().code() == Errc::kLimit);
@@ -85,7 +85,7 @@ TEST_CASE("a merger that is given up with pieces on their way ends") {
     ResultTable table = make_table();
     CopyMerger merger(table);
     for (unsigned i = 0; i < 20; ++i) {
-        REQUIRE(merger.take(piece(i * 10'000, 10'000)).ok());
+        REQUIRE(merger.take(entries_of(i * 10'000, 10'000)).ok());
     }
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("room is made once for what is expected, and what does not fit is refu
     REQUIRE(merger.expect({.entries = 700'000, .key_bytes = 7'000'000}).ok());
     // A table that grew would need half as much again on the way.
     for (unsigned i = 0; i < 700; ++i) {
-        REQUIRE(merger.take(piece(i * 1000, 1000)).ok());
+        REQUIRE(merger.take(entries_of(i * 1000, 1000)).ok());
     }
     CHECK(merger.drain().ok());
     ResultTable small = make_table(std::size_t{16} << 20U);
@@ -110,9 +110,9 @@ TEST_CASE("what is expected may be there already: room for all keys together is 
     ResultTable table = make_table(std::size_t{164} << 10U);
     REQUIRE(table.reserve(1400, 14'000).ok());
     CopyMerger merger(table);
-    REQUIRE(merger.take(piece(0, 1400)).ok());
+    REQUIRE(merger.take(entries_of(0, 1400)).ok());
     CHECK(merger.expect({.entries = 1400, .key_bytes = 14'000}).ok());
-    CHECK(merger.take(piece(0, 1400)).ok());
+    CHECK(merger.take(entries_of(0, 1400)).ok());
     CHECK(merger.drain().ok());
     CHECK(table.size() == 1400);
 }

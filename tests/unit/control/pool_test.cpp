@@ -22,9 +22,9 @@ using namespace ask::test;
 
 namespace {
 
-constexpr std::uint32_t kReceiverHost = 0xc6120102;
-constexpr std::uint64_t kMib = 1U << 20U;
-constexpr BackWish kKeys{.wanted = true, .keys = {1000}, .guess = false};
+constexpr std::uint32_t kPoolHost = 0xc6120102;
+constexpr std::uint64_t kPoolBytes = 1U << 20U;
+constexpr BackWish kPoolKeys{.wanted = true, .keys = {1000}, .guess = false};
 const std::uint64_t kTable = back_bytes(back_for({1000}));
 
 OwnMapPtr some_map() {
@@ -80,14 +80,14 @@ struct PoolSwitch {
     std::unique_ptr<Controller> controller;
     Caller caller;
 
-    explicit PoolSwitch(std::uint64_t back_bytes = kMib) {
+    explicit PoolSwitch(std::uint64_t back_bytes = kPoolBytes) {
         caller.address = "198.18.1.2";
-        caller.ipv4 = kReceiverHost;
-        auto made = Controller::create(store, {.sram_bytes = kMib, .back_bytes = back_bytes});
+        caller.ipv4 = kPoolHost;
+        auto made = Controller::create(store, {.sram_bytes = kPoolBytes, .back_bytes = back_bytes});
         REQUIRE(made.ok());
         controller = std::move(*made);
     }
-    TaskGrant open(std::uint64_t instance, const BackWish& back = kKeys) const {
+    TaskGrant open(std::uint64_t instance, const BackWish& back = kPoolKeys) const {
         TaskRequest request;
         request.id = "t" + std::to_string(instance);
         request.instance = instance;
@@ -96,7 +96,7 @@ struct PoolSwitch {
         request.copies = 1;
         request.back = back;
         request.receiver = "198.18.1.2:4791";
-        request.receiver_address = kReceiverHost;
+        request.receiver_address = kPoolHost;
         const auto grant = controller->open_task(caller, request);
         REQUIRE_MESSAGE(grant.ok(), grant.error().text());
         return *grant;
@@ -153,7 +153,7 @@ TEST_CASE("a pool keeps so many tables, and none that could not be blanked") {
     }
     const PooledBackPtr failed = pool.next_to_blank();
     failed->state = PooledBack::State::kFailed;
-    pool.keep_within(kMib);
+    pool.keep_within(kPoolBytes);
     CHECK(failed->dropped);
     CHECK(pool.count() == BackPool::kMost);
 }
