@@ -13,8 +13,11 @@
 #include <string_view>
 
 #include "lib/engine/packet_source.h"
-#include "lib/tuples/held_tuples.h"
+#include "lib/tuples/held_long.h"
+#include "lib/tuples/held_slots.h"
+#include "lib/tuples/key_hash.h"
 #include "lib/tuples/slot_map.h"
+#include "lib/tuples/tuple.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
@@ -24,6 +27,15 @@ enum class Form : std::uint8_t { kShort, kMedium, kLong };
 // An empty key, a key with a zero byte, a key longer than the geometry's slots, or a value
 // outside int32 is LONG. Without short slots, short keys travel as medium ones.
 [[nodiscard]] Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry);
+// The same of a key of `size` bytes, which `key` holds if they are no more than it can.
+[[nodiscard]] inline Form form_of(const SmallKey& key, std::size_t size, std::int64_t value,
+                                  const Geometry& geometry) {
+    if (size == 0 || size > geometry.max_slot_key() || value != static_cast<std::int32_t>(value) ||
+        key.has_zero_byte(size)) {
+        return Form::kLong;
+    }
+    return size <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;
+}
 
 // Decodes the key of a slot: `slot` points at its AAs' ask_slots (1 for short, m for medium).
 // Returns the key's length; writes at most 4 x aas bytes to `out`. The inverse of the
@@ -60,11 +72,11 @@ class Packer final : public PacketSource {
     explicit Packer(const PackerConfig& config);
 
     // Whether add() may be called: false while the held tuples fill the window.
-    [[nodiscard]] bool has_room() const {
-        return held_.size() < held_.capacity() && held_.ring().can_hold(ASK_MAX_KEY);
-    }
+    [[nodiscard]] bool has_room() const { return held() < hold_ && long_.has_room(); }
     // Takes a tuple. Needs has_room(); key.size() <= ASK_MAX_KEY.
     void add(std::string_view key, std::int64_t value);
+    // Takes as many as there is room for, the first ones; returns how many.
+    std::size_t add(std::span<const Tuple> tuples);
     [[nodiscard]] const PackerStats& stats() const { return stats_; }
 
     [[nodiscard]] BodyTerms terms() const override {
@@ -72,9 +84,9 @@ class Packer final : public PacketSource {
     }
     void finish() override { finished_ = true; }
     [[nodiscard]] bool has_body() const override {
-        return finished_ ? held_.size() > 0 : !has_room() || long_due();
+        return finished_ ? held() > 0 : !has_room() || long_due();
     }
-    [[nodiscard]] bool empty() const override { return finished_ && held_.size() == 0; }
+    [[nodiscard]] bool empty() const override { return finished_ && held() == 0; }
     [[nodiscard]] std::uint64_t items() const override { return stats_.tuples_in; }
     // A body is rows, or LONG header and records. A key longer than a packet comes as consecutive bodies,
     // which must get consecutive seqs.
@@ -82,9 +94,9 @@ class Packer final : public PacketSource {
     void answered(std::uint64_t, std::span<const std::byte>) override {}  // answers bring no tuples
 
  private:
-    static constexpr std::uint8_t kLong = HeldTuples::kLongQueue;
-
-    [[nodiscard]] std::uint8_t queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const;
+    [[nodiscard]] std::uint32_t held() const { return slots_.size() + long_.size(); }
+    [[nodiscard]] unsigned slot_of(Form form, std::uint64_t hash) const;
+    void add_one(const Tuple& tuple);
     [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
     [[nodiscard]] bool long_due() const;
     [[nodiscard]] bool long_next(std::uint32_t data_tuples) const;
@@ -97,7 +109,9 @@ class Packer final : public PacketSource {
     PackerConfig config_;
     std::uint32_t rows_;       // of a packet: the geometry's, or fewer if the payload is short
     std::uint32_t long_room_;  // bytes of records in a LONG packet
-    HeldTuples held_;
+    std::uint32_t hold_;       // tuples at most
+    HeldSlots slots_;
+    HeldLong long_;
     std::uint64_t long_bytes_ = 0;  // of records waiting
     std::uint32_t pieces_ = 0;      // of the first LONG key while it is cut; 0: none is
     std::uint32_t piece_ = 0;       // the next one

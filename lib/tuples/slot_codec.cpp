@@ -7,11 +7,8 @@
 namespace ask {
 
 Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry) {
-    if (key.empty() || key.size() > geometry.max_slot_key() || value != static_cast<std::int32_t>(value) ||
-        SmallKey::of(key).has_zero_byte(key.size())) {
-        return Form::kLong;
-    }
-    return key.size() <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;
+    const SmallKey small = key.size() <= SmallKey::kBytes ? SmallKey::of(key) : SmallKey{};
+    return form_of(small, key.size(), value, geometry);
 }
 
 std::optional<std::size_t> decode_slot_key(std::span<const std::byte> slot, std::span<char> out) {
