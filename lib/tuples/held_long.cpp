@@ -52,7 +52,7 @@ void HeldLong::push(std::string_view key, std::int64_t value) {
 }
 
 void HeldLong::pop() {
-    const LongTuple& tuple = front();
+    const HeldTuple& tuple = front();
     ring_.pop(tuple.place, tuple.key_len);
     first_ = first_ + 1 < capacity_ ? first_ + 1 : 0;
     --size_;

@@ -39,7 +39,7 @@ class KeyRing {
     std::uint32_t used_ = 0;
 };
 
-struct LongTuple {
+struct HeldTuple {
     std::int64_t value;
     std::uint32_t place;  // of its key in the ring
     std::uint16_t key_len;
@@ -54,9 +54,9 @@ class HeldLong {
     [[nodiscard]] bool has_room() const { return has_room_; }
     [[nodiscard]] std::uint32_t key_bytes() const { return ring_.used(); }
     // The first tuple, if there is one.
-    [[nodiscard]] const LongTuple& front() const { return tuples_[first_]; }
+    [[nodiscard]] const HeldTuple& front() const { return tuples_[first_]; }
     // Valid until the tuple is popped.
-    [[nodiscard]] std::string_view key_of(const LongTuple& tuple) const {
+    [[nodiscard]] std::string_view key_of(const HeldTuple& tuple) const {
         return ring_.view(tuple.place, tuple.key_len);
     }
 
@@ -67,7 +67,7 @@ class HeldLong {
 
  private:
     std::uint32_t capacity_;
-    std::vector<LongTuple> tuples_;  // a ring of `capacity_`, had with the first tuple
+    std::vector<HeldTuple> tuples_;  // a ring of `capacity_`, had with the first tuple
     std::uint32_t first_ = 0;
     std::uint32_t size_ = 0;
     bool has_room_ = true;

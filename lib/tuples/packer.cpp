@@ -155,7 +155,7 @@ std::optional<PacketBody> Packer::next_long(std::span<std::byte> out) {
         return std::nullopt;
     }
     if (pieces_ == 0) {
-        const LongTuple& first = long_.front();
+        const HeldTuple& first = long_.front();
         if (ASK_LONG_RECORD_BYTES + first.key_len <= long_room_) {
             return write_records(out);
         }
@@ -190,7 +190,7 @@ PacketBody Packer::write_records(std::span<std::byte> out) {
     std::uint16_t count = 0;
     const std::size_t end = sizeof(ask_long_hdr) + long_room_;
     while (long_.size() > 0) {
-        const LongTuple& tuple = long_.front();
+        const HeldTuple& tuple = long_.front();
         if (used + ASK_LONG_RECORD_BYTES + tuple.key_len > end) {
             break;
         }
@@ -208,7 +208,7 @@ PacketBody Packer::write_records(std::span<std::byte> out) {
 }
 
 PacketBody Packer::write_piece(std::span<std::byte> out) {
-    const LongTuple& tuple = long_.front();
+    const HeldTuple& tuple = long_.front();
     const std::uint32_t unit = long_room_ - ASK_LONG_PIECE_BYTES;
     const std::uint32_t offset = piece_ * unit;
     const std::string_view part = long_.key_of(tuple).substr(offset, unit);

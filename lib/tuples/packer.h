@@ -73,6 +73,8 @@ class Packer final : public PacketSource {
 
     // Whether add() may be called: false while the held tuples fill the window.
     [[nodiscard]] bool has_room() const { return held() < hold_ && long_.has_room(); }
+    // How many tuples there is room for, if none of them is LONG.
+    [[nodiscard]] std::size_t room() const { return hold_ - held(); }
     // Takes a tuple. Needs has_room(); key.size() <= ASK_MAX_KEY.
     void add(std::string_view key, std::int64_t value);
     // Takes as many as there is room for, the first ones; returns how many.
