@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lib/base/bytes.h"
+#include "lib/tuples/tuple.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
@@ -67,6 +68,14 @@ struct SmallKey {
                     .high = 0};
         }
         return {.low = size == 0 ? 0 : byte(0) | byte(size / 2) | byte(size - 1), .high = 0};
+    }
+    // Of a longer one, nothing that counts.
+    [[nodiscard]] static SmallKey of(const Tuple& tuple) {
+        const std::size_t size = tuple.key.size();
+        if (size <= 8) [[likely]] {
+            return {.low = tuple.head, .high = 0};
+        }
+        return size <= kBytes ? of(tuple.key) : SmallKey{};
     }
     // Whether one of the first `size` bytes is zero.
     [[nodiscard]] bool has_zero_byte(std::size_t size) const {
