@@ -148,10 +148,10 @@ static __always_inline __u64 has_record_key(const __u64 *entry, const char *reco
 	return is_same(differ, 0);
 }
 
-/* A batch: each record's bucket and hash. */
+/* A batch: each record's bucket and tag. */
 struct ask_var_batch {
 	__u64 *bucket[ASK_BACK_BATCH];
-	__u64 hash[ASK_BACK_BATCH];
+	__u32 tag[ASK_BACK_BATCH];
 };
 
 /* Asks for all buckets before the first is read, and then for each of their lines. */
@@ -167,12 +167,14 @@ static __always_inline bool look_up_batch(struct xdp_md *ctx, __u32 task_index, 
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
 		const char *record = record_at(ctx, offset_in_batch(offset, j, count, group), group);
+		__u64 hash;
 		__u32 index;
 
 		if (!record)
 			return false;
-		batch->hash[j] = hash_at(record, group, back->seed);
-		index = ask_back_index(batch->hash[j], back->buckets[group]);
+		hash = hash_at(record, group, back->seed);
+		index = ask_back_index(hash, back->buckets[group]);
+		batch->tag[j] = (__u32)ask_back_tag(hash);
 		batch->bucket[j] = bpf_map_lookup_elem(map, &index);
 		if (!batch->bucket[j])
 			return false;
@@ -210,10 +212,12 @@ static __always_inline int add_batch(struct xdp_md *ctx, __u32 task_index, const
 	pending = pending_from(phv, first, count);
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		const char *record = record_at(ctx, offset + j * ASK_RECORD_BYTES(group), group);
+		const char *record = (const char *)slot_at((void *)(long)ctx->data,
+							   offset + j * ASK_RECORD_BYTES(group));
 		__u64 fits, more, entry, added;
 
-		if (j >= count || !record)
+		if (j >= count ||
+		    record + ASK_RECORD_BYTES(group) > (const char *)(long)ctx->data_end)
 			break;
 		fits = is_fit(record, group) & pending >> j;
 		more = (__u64)value_at(record) << 1;
@@ -226,7 +230,7 @@ static __always_inline int add_batch(struct xdp_md *ctx, __u32 task_index, const
 			__u64 *words = batch.bucket[j];
 
 			entry = entry_of_tag(ASK_READ_ONCE(words[0]),
-					     ask_back_tag(batch.hash[j]), entries);
+					     batch.tag[j], entries);
 			if (entry >= entries)
 				break;
 			words += ASK_BACK_ENTRY_WORD(ASK_KEY_WORDS(group), entry);

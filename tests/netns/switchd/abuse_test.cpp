@@ -95,8 +95,8 @@ TEST_CASE("tasks of hosts that speak another wire version are refused, and the s
         refused(daemon.open_task(request), StatusCode::FAILED_PRECONDITION, text);
     };
     refused_of(0,
-               "your agent speaks ASK packets of an older version, the other end of the call version 0xa2");
-    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa3");
+               "your agent speaks ASK packets of an older version, the other end of the call version 0xa3");
+    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa4");
     CHECK(daemon.status().tasks_size() == 0);
     ask::v1::OpenTaskReply reply;
     must(daemon.open_task(task_request("words", kInstance), &reply));
