@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "bpf/tuples/back_program.bpf.h"
+#include "bpf/tuples/back_programs.bpf.h"
 #include "bpf/tuples/format.bpf.h"
 #include "bpf/tuples/long.bpf.h"
 #include "bpf/tuples/program.bpf.h"

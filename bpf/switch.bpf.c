@@ -43,12 +43,16 @@ static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame
 
 	if (!packet)
 		return leave_abort(ASK_CNT_abort_state);
-	if (!payload || !service_lay_out(service, hdr, claim->task, bytes, packet) ||
-	    !has_keys(packet, bytes))
+	if (!payload)
+		return leave_drop(ASK_CNT_bad_length);
+	reason = service_lay_out(ctx, service, hdr, claim->task, bytes, packet);
+	if (reason)
+		return leave_drop(reason);
+	if (!has_keys(packet, bytes))
 		return leave_drop(ASK_CNT_bad_length);
 	if (!is_sealed(ctx, frame, &claim->flow->key, packet, bytes))
 		return leave_drop(ASK_CNT_bad_check);
-	reason = service_check_body(service, claim->task, packet);
+	reason = service_check_body(service, hdr, claim->task, packet);
 	if (reason)
 		return leave_drop(reason);
 	if (claim->task->bucket && !is_within_rate(claim->task->bucket))
@@ -65,7 +69,7 @@ static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame
 	packet->flow = claim->flow_index;
 	packet->is_new = verdict == ASK_NEW;
 	if (service_passes(service, hdr))
-		return service_pass(ctx, service);
+		return service_pass(ctx, service, hdr);
 	return enter_service(ctx, service, claim->task->program);
 }
 

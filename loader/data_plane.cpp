@@ -17,6 +17,7 @@
 #include "lib/bpf/kernel.h"
 #include "lib/daemon/log.h"
 #include "lib/rpc/types.h"
+#include "lib/tuples/back.h"
 #include "switch.skel.h"
 
 namespace ask {
@@ -92,7 +93,7 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
         {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},       {"regions", meta.max_tasks},
         {"buckets", meta.max_tasks + 1},    {"heats", meta.max_tasks},       {"carried", meta.max_flows},
         {"backs", meta.max_tasks},          {"back8", meta.max_tasks},       {"back16", meta.max_tasks},
-        {"presence", meta.possible_cpus},
+        {"back32", meta.max_tasks},         {"back64", meta.max_tasks},      {"presence", meta.possible_cpus},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -272,8 +273,9 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "heats", maps.heats));
     ASK_PASS(open_map(pins, "carried", maps.carried));
     ASK_PASS(open_map(pins, "backs", maps.backs));
-    ASK_PASS(open_map(pins, "back8", maps.back[ASK_BACK_8]));
-    ASK_PASS(open_map(pins, "back16", maps.back[ASK_BACK_16]));
+    for (unsigned group = 0; group < maps.back.size(); ++group) {
+        ASK_PASS(open_map(pins, kBackNames[group], maps.back[group]));
+    }
     ASK_PASS(open_map(pins, "back_programs", maps.back_programs));
     ASK_PASS(open_map(pins, "data_programs", maps.data_programs));
     ASK_PASS(open_map(pins, "presence", maps.presence));

@@ -207,8 +207,16 @@ class KernelStore final : public SwitchStore {
     }
     Result<std::shared_ptr<const BackView>> view_back(const OwnMap& map, unsigned group,
                                                       std::uint32_t buckets) const override {
-        return group == ASK_BACK_8 ? make_back_view<const ask_back8>(fd_of(map), buckets)
-                                   : make_back_view<const ask_back16>(fd_of(map), buckets);
+        switch (group) {
+            case ASK_BACK_8:
+                return make_back_view<const ask_back8>(fd_of(map), buckets);
+            case ASK_BACK_16:
+                return make_back_view<const ask_back16>(fd_of(map), buckets);
+            case ASK_BACK_32:
+                return make_back_view<const ask_back32>(fd_of(map), buckets);
+            default:
+                return make_back_view<const ask_back64>(fd_of(map), buckets);
+        }
     }
     Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const override {
         return own(programs_->create_region(program, words));
@@ -313,7 +321,9 @@ class KernelStore final : public SwitchStore {
     const KernelPlaces heats_{plane_.maps().heats};
     const KernelPlaces carried_{plane_.maps().carried};
     const std::array<KernelPlaces, ASK_BACK_GROUPS> back_{KernelPlaces(plane_.maps().back[ASK_BACK_8]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_16])};
+                                                          KernelPlaces(plane_.maps().back[ASK_BACK_16]),
+                                                          KernelPlaces(plane_.maps().back[ASK_BACK_32]),
+                                                          KernelPlaces(plane_.maps().back[ASK_BACK_64])};
 };
 
 }  // namespace

@@ -51,13 +51,15 @@ Result<RegionTypes::InnerTypes> RegionTypes::inner_types(const bpf_object* objec
     result.aggregator = btf__find_by_name_kind(result.types.get(), "ask_aggregator", BTF_KIND_STRUCT);
     result.heats = btf__find_by_name_kind(result.types.get(), "ask_heats", BTF_KIND_STRUCT);
     result.carried = btf__find_by_name_kind(result.types.get(), "__u64", BTF_KIND_TYPEDEF);
-    result.back = {btf__find_by_name_kind(result.types.get(), "ask_back8", BTF_KIND_STRUCT),
-                   btf__find_by_name_kind(result.types.get(), "ask_back16", BTF_KIND_STRUCT)};
-    if (std::min({result.key, result.aggregator, result.heats, result.carried, result.back[ASK_BACK_8],
-                  result.back[ASK_BACK_16]}) <= 0) {
+    for (unsigned group = 0; group < result.back.size(); ++group) {
+        const std::string name = std::string("ask_") + kBackNames[group];
+        result.back[group] = btf__find_by_name_kind(result.types.get(), name.c_str(), BTF_KIND_STRUCT);
+    }
+    if (std::min({result.key, result.aggregator, result.heats, result.carried,
+                  *std::ranges::min_element(result.back)}) <= 0) {
         return Error(Errc::kInternal,
                      "the object's BTF lacks __u32, __u64 or a struct: ask_aggregator, ask_heats, ask_back8, "
-                     "ask_back16");
+                     "ask_back16, ask_back32, ask_back64");
     }
     if (const int error = btf__load_into_kernel(result.types.get()); error != 0) {
         return Error::from_errno(-error, "load BTF");

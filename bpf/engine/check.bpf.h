@@ -86,19 +86,19 @@ static __always_inline __u64 read_extension(const struct xdp_md *ctx,
 
 /*
  * Sum of all that follows the header: extension words, and a body of `words` words, line by line.
- * Extension words and the sums of the first ASK_KEPT_SUMS lines stay in the packet's vector. A
+ * Extension words, the sums of the first ASK_KEPT_SUMS lines and that of all stay in the packet's vector. A
  * global function, with registers of its own, as the dispatcher has none left; one, as each
  * call's way back is guarded against speculation.
  */
 __noinline __u64 ask_sum_body(struct xdp_md *ctx, const struct ask_check_key *key,
 			      struct ask_packet *packet, __u32 words)
 {
-	__u64 total;
+	__u64 front, total = 0;
 	__u32 offset, i;
 
 	if (!key || !packet)
 		return 0;
-	total = read_extension(ctx, key, packet);
+	front = read_extension(ctx, key, packet);
 	offset = ASK_BODY_OFFSET + packet->extensions * (__u32)sizeof(__be32);
 #pragma clang loop unroll(disable)
 	for (i = 0; i < ASK_MAX_CHECK_LINES; i++) {
@@ -115,7 +115,8 @@ __noinline __u64 ask_sum_body(struct xdp_md *ctx, const struct ask_check_key *ke
 		words -= now;
 		offset += now * (__u32)sizeof(__u64);
 	}
-	return total;
+	packet->body = total;
+	return front + total;
 }
 
 /* Whether the check has a key for each word behind the header, of which there are `bytes`, in the

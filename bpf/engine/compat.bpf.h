@@ -14,6 +14,9 @@
 #define ASK_READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define ASK_WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
 
+/* Eight bytes of a frame, wherever they begin: all machines that JIT BPF read so. */
+#define ask_read64(at) (*(const __u64 *)(const void *)(at))
+
 /* Register arrays, as the native build counts their accesses. */
 enum ask_array {
 	ASK_ARRAY_DEDUPE,  /* seen: one per channel */

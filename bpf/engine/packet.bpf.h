@@ -21,6 +21,7 @@ struct ask_packet {
 	__u32 extension[ASK_MAX_EXTENSION]; /* words between header and body, host order */
 	__u32 own[8];			    /* the service's */
 	__u64 sums[ASK_KEPT_SUMS];	    /* each line's part of the check */
+	__u64 body;			    /* of all lines, their part of it */
 	__u32 extensions;		    /* how many words of them the packet has */
 	__u32 line_words;		    /* words of 8 bytes that a line of the body has */
 	__u32 bits;			    /* that are set in any extension word */
@@ -30,7 +31,7 @@ struct ask_packet {
 	__u32 is_new;
 };
 
-ASK_STATIC_ASSERT(sizeof(struct ask_packet) == 208, "a predecessor's dispatcher has this size");
+ASK_STATIC_ASSERT(sizeof(struct ask_packet) == 216, "a predecessor's dispatcher has this size");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

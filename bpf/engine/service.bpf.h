@@ -5,13 +5,13 @@
  *
  *   NAME_check_header(hdr, task)	what is wrong with a header, type and service's bytes: a
  *					counter, or 0
- *   NAME_lay_out(hdr, task, bytes, packet)
- *					whether so many bytes may follow it; sets extensions and
- *					line_words, by which the engine sums them up
- *   NAME_check_body(task, packet)	the same as the first for a packet that is proved
- *   NAME_passes(hdr)			whether packets of this type only pass: kept from the program,
- *					which would pay for the question with each of the others
- *   NAME_pass(ctx)			takes those, new or seen, and leaves
+ *   NAME_lay_out(ctx, hdr, task, bytes, packet)
+ *					the same of the bytes that follow it, so many; sets extensions
+ *					and line_words, by which the engine sums them up
+ *   NAME_check_body(hdr, task, packet)	the same for a packet that is proved
+ *   NAME_passes(hdr)			whether packets of this type are kept from the program, which would
+ *					pay for the question with each of the others
+ *   NAME_pass(ctx, hdr)		takes those, new or seen, and leaves
  *   ask_NAME				the program that takes the others, and leaves
  *
  * All but the program run ahead of the dedupe, so what they refuse changes nothing. FIN is the
@@ -54,23 +54,24 @@ static __always_inline __u32 service_check_header(__u32 service, const struct as
 	return ASK_CNT_abort_state;
 }
 
-static __always_inline bool service_lay_out(__u32 service, const struct ask_hdr *hdr,
-					    const struct ask_task *task, __u32 bytes,
-					    struct ask_packet *packet)
+static __always_inline __u32 service_lay_out(struct xdp_md *ctx, __u32 service,
+					     const struct ask_hdr *hdr, const struct ask_task *task,
+					     __u32 bytes, struct ask_packet *packet)
 {
 #define ASK_LAY_OUT(number, name) \
 	if (service == (number))  \
-		return name##_lay_out(hdr, task, bytes, packet);
+		return name##_lay_out(ctx, hdr, task, bytes, packet);
 	ASK_SERVICES(ASK_LAY_OUT)
-	return false;
+	return ASK_CNT_abort_state;
 }
 
-static __always_inline __u32 service_check_body(__u32 service, const struct ask_task *task,
+static __always_inline __u32 service_check_body(__u32 service, const struct ask_hdr *hdr,
+						const struct ask_task *task,
 						const struct ask_packet *packet)
 {
 #define ASK_CHECK_BODY(number, name) \
 	if (service == (number))     \
-		return name##_check_body(task, packet);
+		return name##_check_body(hdr, task, packet);
 	ASK_SERVICES(ASK_CHECK_BODY)
 	return ASK_CNT_abort_state;
 }
@@ -84,11 +85,12 @@ static __always_inline bool service_passes(__u32 service, const struct ask_hdr *
 	return false;
 }
 
-static __always_inline int service_pass(struct xdp_md *ctx, __u32 service)
+static __always_inline int service_pass(struct xdp_md *ctx, __u32 service,
+					const struct ask_hdr *hdr)
 {
 #define ASK_PASS(number, name)   \
 	if (service == (number)) \
-		return name##_pass(ctx);
+		return name##_pass(ctx, hdr);
 	ASK_SERVICES(ASK_PASS)
 	return leave_abort(ASK_CNT_abort_state);
 }

@@ -13,119 +13,13 @@
 #include "bpf/engine/parse.bpf.h"
 #include "bpf/tuples/back_key.bpf.h"
 #include "bpf/tuples/back_vector.bpf.h"
+#include "bpf/tuples/bucket.bpf.h"
 #include "bpf/tuples/gather.bpf.h"
 #include "bpf/tuples/maps.bpf.h"
 #include "bpf/tuples/vector.bpf.h"
 #include "bpf/tuples/word.bpf.h"
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
-
-enum ask_back_outcome {
-	ASK_BACK_ADDED,
-	ASK_BACK_FULL,	     /* the bucket is other keys' */
-	ASK_BACK_CONTENTION, /* other CPUs changed it too often */
-};
-
-/* What a live value becomes; false: a sum would leave 63 bits. */
-static __always_inline bool combine_wide(__u32 op, __s64 *held, __s64 value)
-{
-	if (op == ASK_OP_SUM) {
-		/* Both are of 63 bits, so the sum does not wrap. */
-		const __s64 sum = *held + value;
-
-		if (ASK_BACK_VALUE(ASK_BACK_WORD(sum)) != sum)
-			return false;
-		*held = sum;
-	} else if (op == ASK_OP_MIN ? value < *held : value > *held) {
-		*held = value;
-	}
-	return true;
-}
-
-/* Adds to an entry's value, the first of which is what it is. A value that has no room for a sum is as
- * one that others are at: the tuple travels on. */
-__noinline int ask_back_add(__u64 *word, __u32 op, __s32 value)
-{
-	__u64 old;
-	__u32 i;
-
-	if (!word)
-		return ASK_BACK_CONTENTION;
-	old = ASK_READ_ONCE(*word);
-#pragma clang loop unroll(disable)
-	for (i = 0; i < ASK_CAS_TRIES; i++) {
-		__s64 next = value;
-		__u64 was;
-
-		if (old & ASK_BACK_LIVE) {
-			next = ASK_BACK_VALUE(old);
-			if (!combine_wide(op, &next, value))
-				return ASK_BACK_CONTENTION;
-			if (ASK_BACK_WORD(next) == old)
-				return ASK_BACK_ADDED;
-		}
-		was = ask_cas64(word, old, ASK_BACK_WORD(next));
-		if (was == old)
-			return ASK_BACK_ADDED;
-		old = was;
-	}
-	return ASK_BACK_CONTENTION;
-}
-
-/* Entries are taken from the first on and stay, so behind a free one there is nothing. */
-__noinline int ask_back_offer8(struct ask_back8 *bucket, __u64 key, __u32 op, __s32 value)
-{
-	__u32 e;
-
-	if (!bucket)
-		return ASK_BACK_FULL;
-#pragma clang loop unroll(full)
-	for (e = 0; e < ASK_BACK8_ENTRIES; e++) {
-		__u64 held = ASK_READ_ONCE(bucket->key[e]);
-
-		if (!held)
-			held = ask_cas64(&bucket->key[e], 0, key) ?: key;
-		if (held == key)
-			return ask_back_add(&bucket->value[e], op, value);
-	}
-	return ASK_BACK_FULL;
-}
-
-/* Who claims an entry stores its key: until that is seen, the entry is another's to everybody else. */
-__noinline int ask_back_offer16(struct ask_back16 *bucket, const struct ask_back_item *item,
-				__u32 op)
-{
-	__u64 tag, tags;
-	__u32 e;
-
-	if (!bucket || !item)
-		return ASK_BACK_FULL;
-	tag = ask_back_tag(item->hash);
-	tags = ASK_READ_ONCE(bucket->tags);
-#pragma clang loop unroll(full)
-	for (e = 0; e < ASK_BACK16_ENTRIES; e++) {
-		const __u32 shift = e * ASK_BACK_TAG_BITS;
-
-		if (!(tags >> shift & ASK_BACK_TAG_MASK)) {
-			const __u64 was = ask_cas64(&bucket->tags, tags, tags | tag << shift);
-
-			if (was == tags) {
-				ASK_WRITE_ONCE(bucket->entry[e].key[0], item->key[0]);
-				ASK_WRITE_ONCE(bucket->entry[e].key[1], item->key[1]);
-				return ask_back_add(&bucket->entry[e].value, op, item->value);
-			}
-			tags = was;
-			/* Of another entry only if this one was taken before it. */
-			if (!(tags >> shift & ASK_BACK_TAG_MASK))
-				return ASK_BACK_CONTENTION;
-		}
-		if ((tags >> shift & ASK_BACK_TAG_MASK) == tag &&
-		    ASK_READ_ONCE(bucket->entry[e].key[0]) == item->key[0] &&
-		    ASK_READ_ONCE(bucket->entry[e].key[1]) == item->key[1])
-			return ask_back_add(&bucket->entry[e].value, op, item->value);
-	}
-	return ASK_BACK_FULL;
-}
 
 /* The tuple is in the back level: it is not in the packet any more. */
 static __always_inline void take_out(struct ask_phv *phv, __u32 place)
@@ -172,9 +66,10 @@ static __always_inline int offer_tuple(__u32 task_index, const __u32 group, __u3
 		if (c)
 			ask_touch(ASK_ARRAY_BACK, group, index);
 		if (group == ASK_BACK_8)
-			outcome = ask_back_offer8(bucket, item->key[0], task->op, item->value);
+			outcome = ask_back_offer8(bucket, item->key.word[0], task->op, item->value);
 		else
-			outcome = ask_back_offer16(bucket, item, task->op);
+			outcome = ask_back_offer16(bucket, &item->key, item->hash, task->op,
+						   item->value);
 		hash = ask_back_next(back->seed, hash);
 	}
 	if (outcome == ASK_BACK_ADDED)
@@ -291,10 +186,10 @@ static __always_inline bool read_tuple(struct xdp_md *ctx, __u32 offset, __u32 w
 			item->value = (__s32)bpf_ntohl(slot[j].vpart);
 		}
 	}
-	item->key[0] = key_word(kpart[0], kpart[1]);
-	item->key[1] = key_word(kpart[2], kpart[3]);
+	item->key.word[0] = key_word(kpart[0], kpart[1]);
+	item->key.word[1] = key_word(kpart[2], kpart[3]);
 	/* No sender writes a blank key; the receiver will say so. */
-	return item->key[0];
+	return item->key.word[0];
 }
 
 /* Puts a tuple of the packet among those of its group, if the task has that. A global function, so that
@@ -313,17 +208,17 @@ __noinline int ask_back_gather_slot(struct xdp_md *ctx, __u32 task_index, __u32 
 			place % ASK_MAX_SLOTS < ASK_READ_ONCE(task->short_slots) ? 1 : task->m,
 			&read))
 		return 0;
-	group = read.key[1] ? ASK_BACK_16 : ASK_BACK_8;
+	group = read.key.word[1] ? ASK_BACK_16 : ASK_BACK_8;
 	at = ASK_READ_ONCE(vector->count[group]);
 	if (!back->buckets[group] || at >= ASK_MAX_TUPLES)
 		return 0;
 	item = &vector->item[group][at % ASK_MAX_TUPLES];
-	item->key[0] = read.key[0];
-	item->key[1] = read.key[1];
+	item->key.word[0] = read.key.word[0];
+	item->key.word[1] = read.key.word[1];
 	item->value = read.value;
 	item->place = place;
-	item->hash = group ? ask_back_hash16(back->seed, read.key[0], read.key[1])
-			   : ask_back_hash8(back->seed, read.key[0]);
+	item->hash = group ? ask_back_hash16(back->seed, read.key.word[0], read.key.word[1])
+			   : ask_back_hash8(back->seed, read.key.word[0]);
 	ASK_WRITE_ONCE(vector->count[group], at + 1);
 	return 0;
 }

@@ -25,27 +25,31 @@ static __always_inline __u64 is_same(__u64 a, __u64 b)
 	return (either >> 63) ^ 1;
 }
 
-/* Adds to the sum of a tuple whose key is in the bucket; 1 if there is one, it fits and nobody else was at
- * it. Arithmetic throughout, since branches would be mispredicted, and followed each way by the verifier:
- * what has no sum here changes one into what it is. */
-static __always_inline __u64 add_to_held(struct ask_back8 *bucket, __u64 key, __s32 value)
+/* Adds `more`, a value word without its live bit, to a sum if `fits`; 1 if it did: there is a sum, it has room
+ * and nobody else was at it. Arithmetic throughout, since branches would be mispredicted, and followed each
+ * way by the verifier: what has no sum here changes one into what it is. */
+static __always_inline __u64 add_to_sum(__u64 *word, __u64 more, __u64 fits)
 {
-	const __u64 more = (__u64)(__s64)value << 1;
+	const __u64 old = ASK_READ_ONCE(*word);
+	const __u64 sum = old + more;
+	__u64 wrapped = (old ^ sum) & (more ^ sum);
+
+	ask_opaque(wrapped);
+	fits &= old & ~(wrapped >> 63); /* ASK_BACK_LIVE is the first bit */
+	return fits & is_same(ask_cas64(word, old, old + (more & -fits)), old);
+}
+
+/* Adds to the sum of a tuple whose key is in the bucket, if `fits`; 1 if it did. */
+static __always_inline __u64 add_to_held(struct ask_back8 *bucket, __u64 key, __u64 more, __u64 fits)
+{
 	const __u64 second = is_same(ASK_READ_ONCE(bucket->key[1]), key);
 	const __u64 third = is_same(ASK_READ_ONCE(bucket->key[2]), key);
 	const __u64 fourth = is_same(ASK_READ_ONCE(bucket->key[3]), key);
 	__u64 entry = second + 2 * third + 3 * fourth;
-	__u64 fits = is_same(ASK_READ_ONCE(bucket->key[0]), key) | second | third | fourth;
-	__u64 old, sum, wrapped, *word;
 
+	fits &= is_same(ASK_READ_ONCE(bucket->key[0]), key) | second | third | fourth;
 	ask_opaque(entry);
-	word = &bucket->value[entry % ASK_BACK8_ENTRIES];
-	old = ASK_READ_ONCE(*word);
-	sum = old + more;
-	wrapped = (old ^ sum) & (more ^ sum);
-	ask_opaque(wrapped);
-	fits &= old & ~(wrapped >> 63); /* ASK_BACK_LIVE is the first bit */
-	return fits & is_same(ask_cas64(word, old, old + (more & -fits)), old);
+	return add_to_sum(&bucket->value[entry % ASK_BACK8_ENTRIES], more, fits);
 }
 
 /* A batch. */
@@ -113,7 +117,8 @@ static __always_inline int add_held(struct xdp_md *ctx, __u32 task_index, __u32 
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
 		if (!offered)
 			continue;
-		added = add_to_held(row.bucket[j], row.key[j], (__s32)bpf_ntohl(row.value[j]));
+		added = add_to_held(row.bucket[j], row.key[j],
+				    (__u64)(__s64)(__s32)bpf_ntohl(row.value[j]) << 1, 1);
 		if (added)
 			ask_touch(ASK_ARRAY_BACK, ASK_BACK_8,
 				  ask_back_index(ask_back_hash8(back->seed, row.key[j]),

@@ -72,7 +72,3 @@ int ask_back(struct xdp_md *ctx)
 				is_replacing(claim.task) ? count_in_rows(phv, true) : 0);
 	return leave_data(ctx, &frame, &claim, phv, true, ASK_CNT_fwd_new);
 }
-
-struct ask_back_programs back_programs SEC(".maps") = {
-	.values = {ask_back},
-};

@@ -8,8 +8,19 @@
 #include "lib/abi/back.h"
 #include "lib/abi/consts.h"
 
+/* Those groups whose keys slots have. */
+#define ASK_DATA_GROUPS 2u
+
+struct ask_back_key16 {
+	__u64 word[2];
+};
+
+struct ask_back_key64 {
+	__u64 word[8];
+};
+
 struct ask_back_item {
-	__u64 key[2];
+	struct ask_back_key16 key;
 	__u64 hash;
 	__s32 value;
 	__u32 place; /* row * ASK_MAX_SLOTS + slot */
@@ -17,10 +28,12 @@ struct ask_back_item {
 
 /* Tuples of the packet at hand, by group. Per CPU, as the packet's vector. */
 struct ask_back_vector {
-	struct ask_back_item item[ASK_BACK_GROUPS][ASK_MAX_TUPLES];
-	__u32 count[ASK_BACK_GROUPS];
+	struct ask_back_item item[ASK_DATA_GROUPS][ASK_MAX_TUPLES];
+	__u32 count[ASK_DATA_GROUPS];
 	__u32 replaces;	  /* whether some of them may be evicted ones */
 	__u32 contention; /* the sender's own that other CPUs were in the way of */
+	/* Of VAR, which has no other items: the key of the record at hand. */
+	struct ask_back_key64 key;
 };
 
 struct {

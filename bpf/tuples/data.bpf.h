@@ -186,7 +186,8 @@ static __always_inline bool restore_state(struct ask_pkt_state *state,
 		word = replaces ? ask_fetch_or64(&places[r], 0) : ASK_READ_ONCE(places[r]);
 		if (word >> 32 != (seq & 0xffffffff))
 			return false;
-		phv->left[r] = (__u32)word;
+		/* Of another packet that had the seq, what this one has not is not. */
+		phv->left[r] &= (__u32)word;
 	}
 	return true;
 }
@@ -341,7 +342,7 @@ static __always_inline int handle_new(struct xdp_md *ctx, struct ask_frame *fram
 	else if (!aggregate_packet(ctx, claim, bpf_be64_to_cpu(frame->hdr->seq), phv))
 		return leave_abort(ASK_CNT_abort_state);
 	if (ASK_READ_ONCE(claim->task->back) && phv->kept) {
-		ask_tail_call(ctx, &back_programs, 0, ask_back);
+		ask_tail_call(ctx, &back_programs, ASK_BACK_PROGRAM, ask_back);
 		/* There is no such program. To some kernels (6.12's fixes) the packet has changed. */
 		if (!find_headers(ctx, frame) || !frame->hdr)
 			return leave_abort(ASK_CNT_abort_state);

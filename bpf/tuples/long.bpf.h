@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
  * LONG: forwarded unchanged, new or seen (the receiver dedupes on its own). Nothing of it is
- * aggregated here, so it carries no mark and never touches PktState.
+ * aggregated here, so it carries no mark and never touches PktState. And where VAR goes its own way.
  */
 #pragma once
 
@@ -12,9 +12,11 @@
 #include "bpf/tuples/maps.bpf.h"
 #include "bpf/tuples/vector.bpf.h"
 
+int ask_var(struct xdp_md *ctx);
+
 static __always_inline bool tuples_passes(const struct ask_hdr *hdr)
 {
-	return hdr->type == ASK_LONG;
+	return hdr->type != ASK_DATA;
 }
 
 /* Of the packet in the vector. A global function, with registers and stack of its own. */
@@ -36,7 +38,10 @@ __noinline int ask_forward_long(struct xdp_md *ctx)
 	return leave_forward(ctx, &frame, phv->is_new ? ASK_CNT_long_new : ASK_CNT_long_seen);
 }
 
-static __always_inline int tuples_pass(struct xdp_md *ctx)
+static __always_inline int tuples_pass(struct xdp_md *ctx, const struct ask_hdr *hdr)
 {
-	return ask_forward_long(ctx);
+	if (hdr->type == ASK_LONG)
+		return ask_forward_long(ctx);
+	ask_tail_call(ctx, &back_programs, ASK_VAR_PROGRAM, ask_var);
+	return leave_abort(ASK_CNT_abort_state);
 }

@@ -92,6 +92,8 @@ struct {
 /* Never read, as ask_blank. */
 const volatile struct ask_back8 ask_blank8 = {};
 const volatile struct ask_back16 ask_blank16 = {};
+const volatile struct ask_back32 ask_blank32 = {};
+const volatile struct ask_back64 ask_blank64 = {};
 
 struct ask_back8_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -123,11 +125,44 @@ struct {
 	__array(values, struct ask_back16_map);
 } back16 SEC(".maps");
 
-/* The program that goes on with a packet of which the aggregators left something: put in where it is
- * (bpf/tuples/back_program.bpf.h), and shared by the programs that are loaded later. */
+struct ask_back32_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct ask_back32);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__array(values, struct ask_back32_map);
+} back32 SEC(".maps");
+
+struct ask_back64_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct ask_back64);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ASK_DEFAULT_TASKS);
+	__type(key, __u32);
+	__array(values, struct ask_back64_map);
+} back64 SEC(".maps");
+
+/* Programs that offer tuples to the back level: put in where they are (bpf/tuples/back_programs.bpf.h), and shared
+ * by the programs that are loaded later. */
+#define ASK_BACK_PROGRAM 0 /* goes on with a packet of which the aggregators left something */
+#define ASK_VAR_PROGRAM 1  /* takes VAR from the dispatcher */
+
 struct ask_back_programs {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__uint(key_size, sizeof(__u32));
 	__array(values, int(struct xdp_md *));
 };

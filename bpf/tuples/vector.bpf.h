@@ -16,6 +16,7 @@ struct ask_phv {
 	__u32 left[ASK_MAX_ROWS];     /* bitmaps, host order: what is left of each row */
 	__u32 replaced[ASK_MAX_ROWS]; /* bitmaps: which of those have an evicted tuple now */
 	__u64 sums[ASK_MAX_ROWS];     /* each row's part of the check */
+	__u64 body;		      /* that of all rows as they came */
 	__u32 rows;		      /* of the packet; at most the task's */
 	__u32 aas;		      /* of the task's geometry */
 	__u32 bits;		      /* of all rows' bitmaps as they came */
@@ -45,6 +46,7 @@ ASK_STATIC_ASSERT(sizeof(struct ask_phv) == sizeof(struct ask_packet), "one vect
 ASK_SAME_PLACE(left, extension);
 ASK_SAME_PLACE(replaced, own);
 ASK_SAME_PLACE(sums, sums);
+ASK_SAME_PLACE(body, body);
 ASK_SAME_PLACE(rows, extensions);
 ASK_SAME_PLACE(aas, line_words);
 ASK_SAME_PLACE(bits, bits);

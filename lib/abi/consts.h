@@ -13,9 +13,9 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 7u
+#define ASK_ABI_VERSION 8u
 
-/* UDP destination port of DATA, LONG and FIN, source port of ACK. */
+/* UDP destination port of DATA, VAR, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u
 /* A channel's UDP port is ASK_CHANNEL_PORT_BASE + its number on its host. */
 #define ASK_CHANNEL_PORT_BASE 49152u

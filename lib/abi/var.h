@@ -10,7 +10,11 @@
  * Bit i of the bitmaps is record i, over all groups. A sender's packet has all of its records' bits;
  * the switch clears those that it has taken, and cuts nothing. A key is its bytes as they lie in memory, zeros
  * behind them, and a word of it that is all padding is 00 00 00 00 00 00 00 01, which no key has, since
- * keys with a zero byte travel LONG: so no word of a record's key is 0.
+ * keys with a zero byte travel LONG: so no word of a record's key is 0. A value is of 63 bits, as an entry of
+ * the back level is.
+ *
+ * To the check (lib/abi/check.h) the bitmaps are extension words, and lines of ASK_LONG_ROW_WORDS words
+ * begin with ask_var_hdr.
  */
 #pragma once
 #ifdef __cplusplus
@@ -28,8 +32,9 @@
 #define ASK_VAR_MAX_ROWS 4u /* bitmaps */
 
 struct ask_var_hdr {
-	__u8 count[ASK_VAR_GROUPS]; /* records of each group; together ASK_VAR_MAX_RECORDS at most, 1 at least */
-	__u8 reserved[4];	    /* 0 */
+	__u8 count
+		[ASK_VAR_GROUPS]; /* records of each group; together ASK_VAR_MAX_RECORDS at most, 1 at least */
+	__u8 reserved[4]; /* 0 */
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_var_hdr) == 8, "ask_var_hdr is a word of the check");

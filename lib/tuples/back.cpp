@@ -11,8 +11,12 @@
 namespace ask {
 namespace {
 
-// Keys an entry, at most.
-constexpr std::uint64_t kEntriesPerKey = 2;
+// Entries for so many keys, at least: a load of .5 or .4 (docs/decisions/0021).
+struct Room {
+    std::uint64_t entries;
+    std::uint64_t keys;
+};
+constexpr std::array<Room, ASK_BACK_GROUPS> kRoom{{{2, 1}, {2, 1}, {5, 2}, {5, 2}}};
 constexpr std::uint64_t kLeastPart = 16;
 
 // The next of the sizes up, or `buckets` itself if it is one.
@@ -31,17 +35,23 @@ std::uint32_t smaller(std::uint32_t buckets) {
     return std::has_single_bit(buckets) ? buckets / 4 * 3 : buckets / 3 * 2;
 }
 
-// A key as its words are in memory: bytes, and zeros behind them. Empty if it is none.
-std::string_view key_in(const std::byte* words, std::size_t bytes) {
-    const std::string_view all(reinterpret_cast<const char*>(words), bytes);
-    const std::string_view key = all.substr(0, all.find('\0'));
-    return all.find_first_not_of('\0', key.size()) == std::string_view::npos ? key : std::string_view();
-}
-
 std::uint64_t word_at(const std::byte* at) {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof(word));
     return word;
+}
+
+// A key of a group as its words are in memory. Empty if it is none, or one that another group has.
+std::string_view key_in(const std::byte* words, unsigned group) {
+    std::size_t bytes = kBackKeyBytes[group];
+    while (bytes > sizeof(std::uint64_t) && word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
+        bytes -= sizeof(std::uint64_t);
+    }
+    const std::string_view all(reinterpret_cast<const char*>(words), bytes);
+    const std::string_view key = all.substr(0, all.find('\0'));
+    const bool is_whole = all.find_first_not_of('\0', key.size()) == std::string_view::npos &&
+                          key.size() + sizeof(std::uint64_t) > bytes;
+    return is_whole && (group == ASK_BACK_8 || key.size() > kBackKeyBytes[group - 1]) ? key : std::string_view();
 }
 
 struct EntryPlace {
@@ -54,8 +64,9 @@ EntryPlace place_of(unsigned group, unsigned entry) {
         return {offsetof(ask_back8, key) + entry * sizeof(std::uint64_t),
                 offsetof(ask_back8, value) + entry * sizeof(std::uint64_t)};
     }
-    const std::size_t at = offsetof(ask_back16, entry) + entry * sizeof(ask_back16::entry[0]);
-    return {at, at + kBackKeyBytes[ASK_BACK_16]};
+    // Those with tags differ in their keys' lengths alone.
+    const std::size_t at = sizeof(std::uint64_t) + entry * (kBackKeyBytes[group] + sizeof(std::uint64_t));
+    return {at, at + kBackKeyBytes[group]};
 }
 
 }  // namespace
@@ -72,10 +83,10 @@ BackBuckets back_for(const BackKeys& keys) {
     BackBuckets buckets{};
     for (unsigned group = 0; group < buckets.size(); ++group) {
         const std::uint64_t most = std::uint64_t{ASK_BACK_MAX_BUCKETS} * kBackEntries[group];
-        const std::uint64_t entries = std::min(keys[group], most) * kEntriesPerKey;
-        buckets[group] = entries == 0 ? 0
-                                      : static_cast<std::uint32_t>(size_from(
-                                            (entries + kBackEntries[group] - 1) / kBackEntries[group]));
+        const std::uint64_t parts = std::min(keys[group], most) * kRoom[group].entries;
+        const std::uint64_t bucket = kBackEntries[group] * kRoom[group].keys;
+        buckets[group] =
+            parts == 0 ? 0 : static_cast<std::uint32_t>(size_from((parts + bucket - 1) / bucket));
     }
     return buckets;
 }
@@ -101,7 +112,7 @@ Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
         if ((value & ASK_BACK_LIVE) == 0) {
             continue;
         }
-        const std::string_view key = key_in(bucket + place.key, kBackKeyBytes[group_]);
+        const std::string_view key = key_in(bucket + place.key, group_);
         if (key.empty()) {
             return Error(Errc::kInternal, "back level, keys of up to " +
                                               std::to_string(kBackKeyBytes[group_]) + " bytes, bucket " +

@@ -27,19 +27,22 @@ struct BackWish {
     bool operator==(const BackWish&) const = default;
 };
 
-inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackBucketBytes{sizeof(ask_back8),
-                                                                             sizeof(ask_back16)};
-inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackEntries{ASK_BACK8_ENTRIES,
-                                                                         ASK_BACK16_ENTRIES};
+inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackBucketBytes{
+    sizeof(ask_back8), sizeof(ask_back16), sizeof(ask_back32), sizeof(ask_back64)};
+inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackEntries{
+    ASK_BACK8_ENTRIES, ASK_BACK16_ENTRIES, ASK_BACK32_ENTRIES, ASK_BACK64_ENTRIES};
 // Longest key of each group, bytes.
-inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackKeyBytes{8, 16};
+inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackKeyBytes{8, 16, 32, ASK_VAR_MAX_KEY};
+// What each group's maps are called, those of the program and the pins of a task.
+inline constexpr std::array<const char*, ASK_BACK_GROUPS> kBackNames{"back8", "back16", "back32", "back64"};
 
 // Buckets of the smallest table that is made.
 inline constexpr std::uint32_t kLeastBackBuckets = 64;
 
 [[nodiscard]] std::uint64_t back_bytes(const BackBuckets& buckets);
-// For so many keys: a table no more than half full, in which one key in a thousand finds no place. 2^n or
-// 1.5 * 2^n buckets, so that memory that one task has given back does for another. 0 for none.
+// For so many keys: a table no more than half full, or two fifths where a bucket has three entries, in which
+// one key in a thousand finds no place. 2^n or 1.5 * 2^n buckets, so that memory that one task has given
+// back does for another. 0 for none.
 [[nodiscard]] BackBuckets back_for(const BackKeys& keys);
 // The largest of those sizes that is within `bytes`, each group having its part; zeros if it would be less
 // than a sixteenth of what is wanted, or than the smallest.

@@ -110,7 +110,7 @@ void NativeSwitch::add_back(std::uint32_t index, const BackBuckets& buckets) {
         std::vector<std::uint64_t>& table = back_[group][index];
         table.assign(std::size_t{buckets[group]} * words, 0);
         if (buckets[group] != 0) {
-            native_set_inner(kBackMaps[group], index, table.data(), buckets[group], words);
+            native_set_inner(kBackNames[group], index, table.data(), buckets[group], words);
         }
     }
 }

@@ -87,7 +87,8 @@ static struct map maps[] = {
 static struct outer outers[] = {
     {&regions, "regions", {{NULL, 0, 0}}}, {&heats, "heats", {{NULL, 0, 0}}},
     {&carried, "carried", {{NULL, 0, 0}}}, {&back8, "back8", {{NULL, 0, 0}}},
-    {&back16, "back16", {{NULL, 0, 0}}},
+    {&back16, "back16", {{NULL, 0, 0}}},   {&back32, "back32", {{NULL, 0, 0}}},
+    {&back64, "back64", {{NULL, 0, 0}}},
 };
 #define OUTERS (sizeof(outers) / sizeof(outers[0]))
 static native_router route;

@@ -55,7 +55,7 @@ void native_set_rival(native_rival rival);
 void native_set(const char* map, const void* key, const void* value);
 /* Memory of all entries of an array, `bytes` long. */
 void* native_memory(const char* map, size_t* bytes);
-/* An inner map in a map of maps ("regions", "heats", "carried", "back8", "back16"), of `count` entries of
+/* An inner map in a map of maps ("regions", "heats", "carried", "back8" to "back64"), of `count` entries of
  * `stride` 64-bit words each; the caller keeps the memory. */
 void native_set_inner(const char* map, __u32 index, void* words, __u32 count, __u32 stride);
 /* Runs the program; `frame` has `capacity` bytes. Returns the action. */

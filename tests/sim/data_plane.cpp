@@ -146,7 +146,8 @@ void DataPlane::load() {
               .heats = heats_.data(),
               .carried = carried_.data(),
               .backs = backs_.data(),
-              .back = {back_[ASK_BACK_8].data(), back_[ASK_BACK_16].data()}};
+              .back = {back_[ASK_BACK_8].data(), back_[ASK_BACK_16].data(), back_[ASK_BACK_32].data(),
+                       back_[ASK_BACK_64].data()}};
     for (std::uint32_t i = 0; i < cpus_.size(); ++i) {
         cpus_[i].state.plane = &plane_;
         cpus_[i].state.number = i;
@@ -343,8 +344,8 @@ std::uint64_t DataPlane::counter(unsigned which) const {
 std::string DataPlane::left_over() const {
     const auto held = [](const OwnMapPtr& map) { return map != nullptr; };
     if (std::ranges::any_of(regions, held) || std::ranges::any_of(heats, held) ||
-        std::ranges::any_of(carried, held) || std::ranges::any_of(back[ASK_BACK_8], held) ||
-        std::ranges::any_of(back[ASK_BACK_16], held)) {
+        std::ranges::any_of(carried, held) ||
+        std::ranges::any_of(back, [&held](const auto& maps) { return std::ranges::any_of(maps, held); })) {
         return "a region, heats, what a flow carried or a back level are left over";
     }
     if (std::ranges::any_of(tasks_, [](const ask_task& task) { return task.instance != 0; }) ||

@@ -108,8 +108,11 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
     if (map == &backs) {
         return entry_of(plane->backs, sizeof(*plane->backs), index, plane->max_tasks);
     }
-    if (map == &back8 || map == &back16) {
-        struct sim_inner* outer = plane->back[map == &back16];
+    if (map == &back8 || map == &back16 || map == &back32 || map == &back64) {
+        struct sim_inner* outer = plane->back[map == &back8    ? ASK_BACK_8
+                                              : map == &back16 ? ASK_BACK_16
+                                              : map == &back32 ? ASK_BACK_32
+                                                               : ASK_BACK_64];
 
         return index < plane->max_tasks && outer[index].words ? &outer[index] : NULL;
     }

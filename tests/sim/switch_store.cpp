@@ -454,6 +454,11 @@ class SimStore final : public SwitchStore {
     const ArrayTable<ask_flow> flows_{steps_, "writes a flow", maps_.flows, maps_.max_flows};
     const ArrayTable<ask_task> tasks_{steps_, "writes a task", maps_.tasks, maps_.max_tasks};
     const ArrayTable<ask_bucket> buckets_{steps_, "fills a bucket", maps_.buckets, maps_.max_tasks + 1};
+    [[nodiscard]] Places places_of(ask_back_group group) const {
+        return Places(steps_, "puts in or takes out a back level", plane_, maps_.back[group],
+                      plane_.back[group]);
+    }
+
     const ArrayTable<ask_back> backs_{steps_, "says how large a back level is", maps_.backs, maps_.max_tasks};
     const FlowStats flow_stats_{steps_, maps_};
     const Counters counters_{maps_};
@@ -461,11 +466,8 @@ class SimStore final : public SwitchStore {
     const Places heats_{steps_, "puts in or takes out heats", plane_, maps_.heats, plane_.heats};
     const Places carried_{steps_, "puts in or takes out what a flow carries", plane_, maps_.carried,
                           plane_.carried};
-    const std::array<Places, ASK_BACK_GROUPS> back_{
-        Places(steps_, "puts in or takes out a back level", plane_, maps_.back[ASK_BACK_8],
-               plane_.back[ASK_BACK_8]),
-        Places(steps_, "puts in or takes out a back level", plane_, maps_.back[ASK_BACK_16],
-               plane_.back[ASK_BACK_16])};
+    const std::array<Places, ASK_BACK_GROUPS> back_{places_of(ASK_BACK_8), places_of(ASK_BACK_16),
+                                                    places_of(ASK_BACK_32), places_of(ASK_BACK_64)};
 };
 
 }  // namespace

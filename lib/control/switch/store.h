@@ -5,6 +5,7 @@
 // and meaning of the calls are the controller's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 #include "lib/base/result.h"
+#include "lib/tuples/back.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
@@ -113,10 +115,12 @@ struct AttachedPort {
 }
 
 // What is pinned for a task.
-enum class TaskPin : std::uint8_t { kMeta, kRegion, kHeats, kBack8, kBack16 };
+enum class TaskPin : std::uint8_t { kMeta, kRegion, kHeats, kBack8, kBack16, kBack32, kBack64 };
 
 [[nodiscard]] constexpr TaskPin back_pin(unsigned group) {
-    return group == ASK_BACK_8 ? TaskPin::kBack8 : TaskPin::kBack16;
+    constexpr std::array<TaskPin, ASK_BACK_GROUPS> kPins{TaskPin::kBack8, TaskPin::kBack16, TaskPin::kBack32,
+                                                         TaskPin::kBack64};
+    return kPins[group];
 }
 
 // Any thread.
@@ -212,9 +216,13 @@ class SwitchStore {
         case TaskPin::kHeats:
             return "heat";
         case TaskPin::kBack8:
-            return "back8";
+            return kBackNames[ASK_BACK_8];
         case TaskPin::kBack16:
-            return "back16";
+            return kBackNames[ASK_BACK_16];
+        case TaskPin::kBack32:
+            return kBackNames[ASK_BACK_32];
+        case TaskPin::kBack64:
+            return kBackNames[ASK_BACK_64];
         case TaskPin::kMeta:
             break;
     }

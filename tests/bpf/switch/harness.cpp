@@ -202,7 +202,8 @@ Switch::Switch(Way way, TableSizes sizes)
         {"pkt_state", sizes.pkt_state},   {"flow_ids", sizes.flows},    {"flows", sizes.flows},
         {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions},
         {"heats", sizes.tasks},           {"carried", sizes.flows},     {"backs", sizes.tasks},
-        {"back8", sizes.tasks},           {"back16", sizes.tasks}};
+        {"back8", sizes.tasks},           {"back16", sizes.tasks},    {"back32", sizes.tasks},
+        {"back64", sizes.tasks}};
     for (const auto& [name, count] : entries) {
         REQUIRE(bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, name), count) == 0);
     }
@@ -266,7 +267,7 @@ void Switch::reset() {
         }
         for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
             if (tasks_[i].back[group]) {
-                REQUIRE(bpf_map_delete_elem(map(kBackMaps[group]), &i) == 0);
+                REQUIRE(bpf_map_delete_elem(map(kBackNames[group]), &i) == 0);
             }
         }
         tasks_[i] = RegisteredTask{};
@@ -358,9 +359,9 @@ void Switch::add_back(std::uint32_t index, const BackBuckets& buckets) {
     for (unsigned group = 0; group < buckets.size(); ++group) {
         if (buckets[group] != 0) {
             tasks_[index].back[group] =
-                create_inner(group == ASK_BACK_8 ? "ask_back8" : "ask_back16", kBackBucketBytes[group],
+                create_inner((std::string("ask_") + kBackNames[group]).c_str(), kBackBucketBytes[group],
                              buckets[group], BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-            set_entry(map(kBackMaps[group]), index, tasks_[index].back[group].get());
+            set_entry(map(kBackNames[group]), index, tasks_[index].back[group].get());
         }
     }
 }

@@ -94,7 +94,6 @@ struct TaskSpec {
 
 // Of every task's back level.
 inline constexpr std::uint64_t kBackSeed = 0x5eed;
-inline constexpr std::array<const char*, ASK_BACK_GROUPS> kBackMaps{"back8", "back16"};
 
 // Of the flow with this index.
 inline Secret flow_secret(std::uint32_t flow) {

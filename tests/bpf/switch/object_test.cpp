@@ -70,6 +70,8 @@ const Layout kLayouts[] = {
     {"ask_back", sizeof(ask_back), {FIELD(ask_back, seed), FIELD(ask_back, buckets)}},
     {"ask_back8", sizeof(ask_back8), {FIELD(ask_back8, key), FIELD(ask_back8, value)}},
     {"ask_back16", sizeof(ask_back16), {FIELD(ask_back16, tags), FIELD(ask_back16, entry)}},
+    {"ask_back32", sizeof(ask_back32), {FIELD(ask_back32, tags), FIELD(ask_back32, entry)}},
+    {"ask_back64", sizeof(ask_back64), {FIELD(ask_back64, tags), FIELD(ask_back64, entry), FIELD(ask_back64, spare)}},
     {"ask_bucket",
      sizeof(ask_bucket),
      {FIELD(ask_bucket, due), FIELD(ask_bucket, cost), FIELD(ask_bucket, burst), FIELD(ask_bucket, pad)}},

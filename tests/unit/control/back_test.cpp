@@ -118,14 +118,16 @@ TEST_CASE("a task gets what its keys need, up to half of what is free") {
     CHECK(on.back_at(0).buckets[0] == 0);
 }
 
-TEST_CASE("of which nobody knows the keys: up to an eighth of what is free, for both groups") {
+TEST_CASE("of which nobody knows the keys: up to an eighth of what is free, for all groups") {
     BackSwitch on;
     const auto grant = on.open(1, {.wanted = true, .keys = {}, .guess = true});
     REQUIRE(grant.ok());
     // Of the seven eighths that one host may have, rounded down.
     CHECK(grant->back_bytes == kMib / 16);
-    CHECK(on.back_at(0).buckets[ASK_BACK_8] == 512);
-    CHECK(on.back_at(0).buckets[ASK_BACK_16] == 256);
+    CHECK(on.back_at(0).buckets[ASK_BACK_8] == 256);
+    CHECK(on.back_at(0).buckets[ASK_BACK_16] == 128);
+    CHECK(on.back_at(0).buckets[ASK_BACK_32] == 128);
+    CHECK(on.back_at(0).buckets[ASK_BACK_64] == 64);
 }
 
 TEST_CASE("what is refused says why, and the task goes without") {

@@ -51,18 +51,21 @@ std::string walked(const std::vector<std::byte>& table, unsigned group, std::siz
 }  // namespace
 
 TEST_CASE("a table is at most half full, and of one of few sizes") {
-    CHECK(back_for({0, 0}) == BackBuckets{0, 0});
-    CHECK(back_for({1, 1}) == BackBuckets{64, 64});
-    CHECK(back_for({128, 160}) == BackBuckets{64, 64});
-    CHECK(back_for({129, 161}) == BackBuckets{96, 96});
-    CHECK(back_for({193, 241}) == BackBuckets{128, 128});
-    CHECK(back_for({1'000'000, 0}) == BackBuckets{524'288, 0});
-    CHECK(back_for({~0ULL, ~0ULL}) == BackBuckets{ASK_BACK_MAX_BUCKETS, ASK_BACK_MAX_BUCKETS});
+    constexpr std::uint32_t kMost = ASK_BACK_MAX_BUCKETS;
+    CHECK(back_for({0, 0, 0, 0}) == BackBuckets{0, 0, 0, 0});
+    CHECK(back_for({1, 1, 1, 1}) == BackBuckets{64, 64, 64, 64});
+    CHECK(back_for({128, 160, 76, 76}) == BackBuckets{64, 64, 64, 64});
+    CHECK(back_for({129, 161, 77, 77}) == BackBuckets{96, 96, 96, 96});
+    CHECK(back_for({193, 241, 116, 116}) == BackBuckets{128, 128, 128, 128});
+    CHECK(back_for({1'000'000, 0, 0, 1'000'000}) == BackBuckets{524'288, 0, 0, 1'048'576});
+    CHECK(back_for({~0ULL, ~0ULL, ~0ULL, ~0ULL}) == BackBuckets{kMost, kMost, kMost, kMost});
     for (std::uint64_t keys = 1; keys < 1'000'000; keys = keys * 9 / 8 + 1) {
-        const BackBuckets buckets = back_for({keys, keys});
+        const BackBuckets buckets = back_for({keys, keys, keys, keys});
         for (unsigned group = 0; group < buckets.size(); ++group) {
-            CHECK(std::uint64_t{buckets[group]} * kBackEntries[group] >= 2 * keys);
-            CHECK((buckets[group] == 64 || std::uint64_t{buckets[group]} * kBackEntries[group] < 4 * keys));
+            const std::uint64_t halves = group < ASK_BACK_32 ? 4 : 5;  // entries for two keys
+            const std::uint64_t entries = std::uint64_t{buckets[group]} * kBackEntries[group];
+            CHECK(entries * 2 >= halves * keys);
+            CHECK((buckets[group] == 64 || entries < halves * keys));
         }
     }
 }
@@ -102,6 +105,49 @@ TEST_CASE("a walk finds live entries, whatever their keys are padded with") {
     large[1].entry[2].key[0] = word("abcdefgh");
     CHECK(walked(memory_of(large), ASK_BACK_16) ==
           "abcdefghi=-4611686018427387904 abcdefghi=-4611686018427387900 ");
+}
+
+TEST_CASE("keys of every length are themselves again, without the words that pad them") {
+    std::vector<ask_back32> middle(1);
+    std::vector<ask_back64> large(2);
+    const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-";
+    const auto put = [&letters](auto& entry, std::size_t length) {
+        for (std::size_t i = 0; i < std::size(entry.key); ++i) {
+            entry.key[i] = 8 * i < length ? word(letters.substr(8 * i, length - 8 * i)) : ASK_BACK_PAD_WORD;
+        }
+        entry.value = ASK_BACK_WORD(length);
+    };
+    put(middle[0].entry[0], 17);
+    put(middle[0].entry[1], 24);
+    put(middle[0].entry[2], 32);
+    put(large[0].entry[0], 33);
+    put(large[0].entry[2], 40);
+    put(large[1].entry[1], 64);
+    const auto text = [&letters](std::size_t length) {
+        return letters.substr(0, length) + "=" + std::to_string(length) + " ";
+    };
+    CHECK(walked(memory_of(middle), ASK_BACK_32) == text(17) + text(24) + text(32));
+    CHECK(walked(memory_of(large), ASK_BACK_64) == text(33) + text(40) + text(64));
+}
+
+TEST_CASE("a key of another group's length ends a walk, and one with a word that is not there yet") {
+    for (const std::size_t words : {0U, 1U, 2U}) {
+        ask_back32 bucket{};
+        for (std::size_t i = 0; i < 4; ++i) {
+            bucket.entry[0].key[i] = i < words ? word("abcdefgh") : ASK_BACK_PAD_WORD;
+        }
+        bucket.entry[0].value = ASK_BACK_WORD(1);
+        const std::vector<std::byte> memory = memory_of(std::vector{bucket});
+        std::string out;
+        CHECK(BackWalker(memory, ASK_BACK_32).fill(out, 100).error().code() == Errc::kInternal);
+    }
+    ask_back64 torn{};
+    std::fill(std::begin(torn.entry[1].key), std::end(torn.entry[1].key), word("abcdefgh"));
+    torn.entry[1].key[5] = 0;
+    torn.entry[1].value = ASK_BACK_WORD(1);
+    const std::vector<std::byte> memory = memory_of(std::vector{torn});
+    std::string out;
+    CHECK(BackWalker(memory, ASK_BACK_64).fill(out, 100).error().code() == Errc::kInternal);
 }
 
 TEST_CASE("a key that no sender writes ends a walk") {
