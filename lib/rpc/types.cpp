@@ -71,10 +71,8 @@ Result<KeySample> sample_from_proto(const v1::KeySample& message) {
     }
     for (int i = 0; i < message.loose_size(); ++i) {
         const v1::LooseKeys& from = message.loose(i);
-        sample.loose[static_cast<std::size_t>(i)] = {.tuples = from.tuples(),
-                                                     .bytes = from.bytes(),
-                                                     .distinct = from.distinct(),
-                                                     .once = from.once()};
+        sample.loose[static_cast<std::size_t>(i)] = {
+            .tuples = from.tuples(), .bytes = from.bytes(), .distinct = from.distinct(), .once = from.once()};
     }
     sample.expected = message.expected();
     sample.window = message.window();

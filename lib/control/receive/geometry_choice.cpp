@@ -81,8 +81,9 @@ std::string describe_merging(const KeySample& sample, const PlanEstimate& estima
     if (sample.window == 0) {
         return "all of them travel, as nothing is held back to be merged";
     }
-    return estimate.travel < 1 ? "about " + percent(estimate.travel) + " of them travel, the rest is merged before"
-                               : "all of them travel, as hardly a key comes twice while it is held back";
+    return estimate.travel < 1
+               ? "about " + percent(estimate.travel) + " of them travel, the rest is merged before"
+               : "all of them travel, as hardly a key comes twice while it is held back";
 }
 
 std::string describe_keys(const BackKeys& keys) {
@@ -98,9 +99,9 @@ std::string describe_keys(const BackKeys& keys) {
 
 std::string describe(const KeySample& sample, const Plan& plan, const BackWish& back) {
     const PlanEstimate& estimate = plan.estimate;
-    std::string text = "chosen by a sample of " + std::to_string(sample.tuples()) + " tuples: " +
-                       describe_merging(sample, estimate) + "; of those " + percent(estimate.too_long) +
-                       " fit no slot, " +
+    std::string text = "chosen by a sample of " + std::to_string(sample.tuples()) +
+                       " tuples: " + describe_merging(sample, estimate) + "; of those " +
+                       percent(estimate.too_long) + " fit no slot, " +
                        (estimate.whole > 0 ? percent(estimate.whole) + " go to the back level whole, " : "") +
                        "about " + percent(estimate.collisions) + " may collide, slots about " +
                        percent(estimate.slots_filled) + " full";

@@ -6,7 +6,9 @@
 
 namespace ask {
 
-double Growth::rate(double t) const { return p * std::pow(1 + t / c, -g); }
+double Growth::rate(double t) const {
+    return p * std::pow(1 + t / c, -g);
+}
 
 double Growth::distinct(double t) const {
     const double steps = std::log1p(t / c);

@@ -46,7 +46,8 @@ bool fits(std::uint64_t tuples, std::uint64_t distinct, std::uint64_t once) {
 std::uint64_t largest_count(const KeySample& sample) {
     std::uint64_t largest = sample.expected;
     for (const KeyGroup& group : sample.groups) {
-        largest = std::max({largest, group.once, std::ranges::max(group.tuples), std::ranges::max(group.keys)});
+        largest =
+            std::max({largest, group.once, std::ranges::max(group.tuples), std::ranges::max(group.keys)});
     }
     for (const LooseKeys& loose : sample.loose) {
         largest = std::max({largest, loose.tuples, loose.bytes, loose.distinct, loose.once});
@@ -63,15 +64,21 @@ std::size_t loose_group(std::string_view key) {
 
 // A sketch has the smallest, and buckets are the upper bits: those that it has would all be of one bucket's
 // keys.
-std::uint64_t sketched(std::uint64_t hash) { return hash * 0x9e3779b97f4a7c15; }
+std::uint64_t sketched(std::uint64_t hash) {
+    return hash * 0x9e3779b97f4a7c15;
+}
 
 // A key that fits a slot with one value and not with another is counted in both groups.
 constexpr std::uint64_t kLooseHash = 0x9e3779b97f4a7c15;
 
 }  // namespace
 
-std::uint64_t KeyGroup::all_tuples() const { return total_of(tuples); }
-std::uint64_t KeyGroup::distinct() const { return total_of(keys); }
+std::uint64_t KeyGroup::all_tuples() const {
+    return total_of(tuples);
+}
+std::uint64_t KeyGroup::distinct() const {
+    return total_of(keys);
+}
 
 std::uint64_t KeySample::tuples() const {
     std::uint64_t all = 0;
@@ -105,7 +112,8 @@ Result<> validate(const KeySample& sample) {
     }
     if (sample.window > Combiner::kMaxWindow) {
         return Error(Errc::kInput, "key sample: " + std::to_string(sample.window) +
-                                       " tuples held back, the limit is " + std::to_string(Combiner::kMaxWindow));
+                                       " tuples held back, the limit is " +
+                                       std::to_string(Combiner::kMaxWindow));
     }
     for (std::size_t i = 0; i < sample.groups.size(); ++i) {
         const KeyGroup& group = sample.groups[i];

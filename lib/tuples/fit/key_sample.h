@@ -44,12 +44,12 @@ struct KeySample {
     // That a VAR packet takes (lib/abi/var.h), and the rest, which travels LONG whatever is agreed.
     static constexpr std::size_t kLooseGroups = ASK_VAR_GROUPS + 1;
 
-    std::array<KeyGroup, ASK_MAX_M> groups{};       // [i]: keys of 4i+1 to 4i+4 bytes
-    std::array<LooseKeys, kLooseGroups> loose{};    // by ask_var_group, values outside int32; the rest
-    std::uint64_t expected = 0;  // tuples the whole input may have; 0: not known
-    std::uint64_t window = 0;    // tuples that the sender holds back to merge equal keys; 0: none
-    std::uint64_t senders = 1;   // whose sample it is; what they count, expect and hold back adds up
-    KeySketch sketch{};          // tells how many keys they have in common
+    std::array<KeyGroup, ASK_MAX_M> groups{};     // [i]: keys of 4i+1 to 4i+4 bytes
+    std::array<LooseKeys, kLooseGroups> loose{};  // by ask_var_group, values outside int32; the rest
+    std::uint64_t expected = 0;                   // tuples the whole input may have; 0: not known
+    std::uint64_t window = 0;   // tuples that the sender holds back to merge equal keys; 0: none
+    std::uint64_t senders = 1;  // whose sample it is; what they count, expect and hold back adds up
+    KeySketch sketch{};         // tells how many keys they have in common
     bool operator==(const KeySample&) const = default;
     [[nodiscard]] std::uint64_t tuples() const;
     // Of some of its tuples, with keys that several senders have counted once.
@@ -60,8 +60,8 @@ struct KeySample {
 // Largest number that a sample may hold: sums and products of a few thousand of them stay exact in a double.
 inline constexpr std::uint64_t kMaxSampleCount = std::uint64_t{1} << 32;
 
-// One sender's sample, from elsewhere. kInput: counts that contradict each other or are past kMaxSampleCount, or no
-// tuples.
+// One sender's sample, from elsewhere. kInput: counts that contradict each other or are past kMaxSampleCount,
+// or no tuples.
 Result<> validate(const KeySample& sample);
 // Adds another sender's sample. Keys that both have count twice, but for what the sketch says.
 void add_sample(KeySample& sum, const KeySample& sample);

@@ -92,8 +92,8 @@ std::vector<std::uint64_t> KeySketch::encode() const {
 
 Result<KeySketch> KeySketch::decode(const std::vector<std::uint64_t>& hashes) {
     if (hashes.size() > kMost) {
-        return Error(Errc::kInput, "key sample: " + std::to_string(hashes.size()) +
-                                       " hashes, the limit is " + std::to_string(kMost));
+        return Error(Errc::kInput, "key sample: " + std::to_string(hashes.size()) + " hashes, the limit is " +
+                                       std::to_string(kMost));
     }
     KeySketch sketch;
     for (const std::uint64_t hash : hashes) {

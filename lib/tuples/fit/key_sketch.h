@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which keys of several samples are the same: of each sample the keys with the smallest hashes. Below the least
-// of their largest ones everybody has told all keys, and there it can be counted how many there are in all.
+// Which keys of several samples are the same: of each sample the keys with the smallest hashes. Below the
+// least of their largest ones everybody has told all keys, and there it can be counted how many there are in
+// all.
 #pragma once
 
 #include <cstddef>

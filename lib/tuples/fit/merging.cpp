@@ -138,7 +138,8 @@ LooseKeys spread(const LooseKeys& sampled, const Left& left) {
     if (out.tuples == 0) {
         return out;
     }
-    out.bytes = rounded(static_cast<double>(sampled.bytes) / static_cast<double>(sampled.tuples) * left.tuples);
+    out.bytes =
+        rounded(static_cast<double>(sampled.bytes) / static_cast<double>(sampled.tuples) * left.tuples);
     out.distinct = std::clamp<std::uint64_t>(rounded(left.distinct), 1, out.tuples);
     out.once = std::min(rounded(left.once), out.distinct);
     return out;

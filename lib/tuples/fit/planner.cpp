@@ -191,8 +191,8 @@ PlanEstimate Planner::estimate(const Geometry& geometry, double data, double fil
     out.slots_filled = fill;
     const double tuples = geometry.slots() * geometry.rows * fill;  // of a packet
     const double long_packets = long_records.bytes / kRecordRoom;
-    const double whole_packets = std::max(whole_records.bytes / kRecordRoom,
-                                          whole_records.tuples / double{ASK_VAR_MAX_RECORDS});
+    const double whole_packets =
+        std::max(whole_records.bytes / kRecordRoom, whole_records.tuples / double{ASK_VAR_MAX_RECORDS});
     const double travel = collisions * (limits_.back ? kPastTheBack : 1);
     const double left = data > 0 ? std::min(travel / data, 1.0) : 0;
     const double data_packets = data > 0 ? data / tuples : 0;

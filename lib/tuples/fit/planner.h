@@ -43,8 +43,8 @@ struct PlanEstimate {
     // travel; the whole of the switch's memory, which other tasks may want, must keep back one tuple in two
     // hundred.
     [[nodiscard]] double cost() const {
-        return too_long + whole * kBackCost + collisions * (back ? kBackCost : 1) + (packets + forwarded) / 3 +
-               memory / 200;
+        return too_long + whole * kBackCost + collisions * (back ? kBackCost : 1) +
+               (packets + forwarded) / 3 + memory / 200;
     }
     static constexpr double kBackCost = 0.05;
 };

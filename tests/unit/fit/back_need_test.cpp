@@ -56,8 +56,8 @@ TEST_CASE("a longer input has more keys where new ones still come, and an endles
 
 namespace {
 
-// How many keys of up to eight bytes are asked for, over how many there are: of these tuples, of which one in a hundred
-// is in the sample.
+// How many keys of up to eight bytes are asked for, over how many there are: of these tuples, of which one in
+// a hundred is in the sample.
 template <typename Next>
 double asked_for(Next next, unsigned tuples) {
     KeySampler sampler(kSeed);

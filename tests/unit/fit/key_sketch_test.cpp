@@ -11,7 +11,9 @@
 namespace ask {
 namespace {
 
-std::uint64_t hash_of(std::uint64_t key) { return std::mt19937_64(key)(); }
+std::uint64_t hash_of(std::uint64_t key) {
+    return std::mt19937_64(key)();
+}
 
 // Keys [from, to), the even ones twice.
 KeySketch sketch_of(std::uint64_t from, std::uint64_t to) {
