@@ -28,8 +28,9 @@
 #define ASK_VAR_MAX_ROWS 4u /* bitmaps */
 
 struct ask_var_hdr {
-	__u8 count[ASK_VAR_GROUPS]; /* records of each group; together ASK_VAR_MAX_RECORDS at most, 1 at least */
-	__u8 reserved[4];	    /* 0 */
+	__u8 count
+		[ASK_VAR_GROUPS]; /* records of each group; together ASK_VAR_MAX_RECORDS at most, 1 at least */
+	__u8 reserved[4]; /* 0 */
 };
 
 ASK_STATIC_ASSERT(sizeof(struct ask_var_hdr) == 8, "ask_var_hdr is a word of the check");

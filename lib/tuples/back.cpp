@@ -44,14 +44,16 @@ std::uint64_t word_at(const std::byte* at) {
 // A key of a group as its words are in memory. Empty if it is none, or one that another group has.
 std::string_view key_in(const std::byte* words, unsigned group) {
     std::size_t bytes = kBackKeyBytes[group];
-    while (bytes > sizeof(std::uint64_t) && word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
+    while (bytes > sizeof(std::uint64_t) &&
+           word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
         bytes -= sizeof(std::uint64_t);
     }
     const std::string_view all(reinterpret_cast<const char*>(words), bytes);
     const std::string_view key = all.substr(0, all.find('\0'));
     const bool is_whole = all.find_first_not_of('\0', key.size()) == std::string_view::npos &&
                           key.size() + sizeof(std::uint64_t) > bytes;
-    return is_whole && (group == ASK_BACK_8 || key.size() > kBackKeyBytes[group - 1]) ? key : std::string_view();
+    return is_whole && (group == ASK_BACK_8 || key.size() > kBackKeyBytes[group - 1]) ? key
+                                                                                      : std::string_view();
 }
 
 struct EntryPlace {
