@@ -9,6 +9,7 @@
 #define ASK_RECEIVER_COUNTERS(X)                                                 \
 	X(accepted_data, traffic, "DATA, first time: aggregated, acknowledged")  \
 	X(accepted_long, traffic, "LONG, first time: aggregated, acknowledged")  \
+	X(accepted_var, traffic, "VAR, first time: aggregated, acknowledged")    \
 	X(accepted_fin, traffic, "FIN, first time: acknowledged")                \
 	X(duplicate, traffic, "seen before: acknowledged again")                 \
 	X(ended, traffic, "of a task that has ended: acknowledged again")        \
@@ -20,6 +21,7 @@
 	X(bad_mark, drop, "marked by another switch than joined: went round it") \
 	X(other_switch, drop, "marked by another switch of the task")            \
 	X(bad_geometry, drop, "geometry or operator differ from the task's")     \
+	X(bad_type, drop, "VAR, which the flow has not agreed to")               \
 	X(bad_seq, drop, "outside the task's interval of seqs")                  \
-	X(bad_record, drop, "a LONG record or a slot that no sender writes")     \
+	X(bad_record, drop, "a record or a slot that no sender writes")          \
 	X(table_full, drop, "the task's table cannot grow: not acknowledged")

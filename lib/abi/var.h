@@ -10,7 +10,11 @@
  * Bit i of the bitmaps is record i, over all groups. A sender's packet has all of its records' bits;
  * the switch clears those that it has taken, and cuts nothing. A key is its bytes as they lie in memory, zeros
  * behind them, and a word of it that is all padding is 00 00 00 00 00 00 00 01, which no key has, since
- * keys with a zero byte travel LONG: so no word of a record's key is 0.
+ * keys with a zero byte travel LONG: so no word of a record's key is 0. A value is of 63 bits, as an entry of
+ * the back level is.
+ *
+ * To the check (lib/abi/check.h) the bitmaps are extension words, and lines of ASK_LONG_ROW_WORDS words
+ * begin with ask_var_hdr.
  */
 #pragma once
 #ifdef __cplusplus

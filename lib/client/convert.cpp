@@ -14,8 +14,9 @@ TaskStats stats_from_proto(const v1::FlowStats& stats) {
 #define ASK_LEFT_STAT(cause, text) out.tuples_receiver.cause = stats.tuples_##cause();
 #include "lib/abi/stats.def"
     const std::uint64_t explained = tuples_sent_on(stats);
-    if (stats.tuples_data() > explained) {
-        out.tuples_receiver.no_region += stats.tuples_data() - explained;
+    const std::uint64_t left = stats.tuples_data() + stats.tuples_var();
+    if (left > explained) {
+        out.tuples_receiver.no_region += left - explained;
     }
     out.tuples_receiver.long_key = stats.tuples_long();
     out.packets_by_tuples.assign(stats.packets_by_tuples().begin(), stats.packets_by_tuples().end());

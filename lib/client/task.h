@@ -46,7 +46,7 @@ enum class TaskPolicy : std::uint8_t {
 struct ReceiverTuples {
 #define ASK_LEFT_STAT(cause, text) std::uint64_t cause = 0;
 #include "lib/abi/stats.def"
-    std::uint64_t long_key = 0;  // key or value fits no slot
+    std::uint64_t long_key = 0;  // key or value fits no slot, nor VAR where that was agreed
     [[nodiscard]] std::uint64_t total() const {
         std::uint64_t sum = long_key;
 #define ASK_LEFT_STAT(cause, text) sum += (cause);
@@ -57,8 +57,8 @@ struct ReceiverTuples {
 
 // Where a send's or a task's tuples went. After success: tuples_in = tuples_merged + tuples_sent, and
 // tuples_sent = tuples_switch + tuples_receiver.total(). From the same list: tuples_in, tuples_merged,
-// tuples_sent, tuples_switch, tuples_evicted, packets_sent, packets_acked_by_switch, slots_filled,
-// slots_offered, retransmissions.
+// tuples_sent, tuples_whole, tuples_switch, tuples_evicted, packets_sent, packets_acked_by_switch,
+// slots_filled, slots_offered, retransmissions.
 struct TaskStats {
 #define ASK_SENDER_STAT(name, text) std::uint64_t name = 0;
 #define ASK_TAKEN_STAT(name, field, text) std::uint64_t field = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "lib/abi/var.h"
 #include "lib/base/bytes.h"
 
 namespace ask {
@@ -31,7 +32,10 @@ std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t offset) {
 
 // What lib/abi/format.h says of a packet whose rows are counted by its own field.
 bool format_fits(const Header& header) {
-    const bool rows_fit = header.type == ASK_DATA ? header.rows >= 1 : header.rows == 0;
+    const bool rows_fit =
+        ask_type_aggregates(header.type) != 0
+            ? header.rows >= 1 && (header.type == ASK_DATA || header.rows <= ASK_VAR_MAX_ROWS)
+            : header.rows == 0;
     return rows_fit && ask_format_fits(header.format, header.rows) != 0;
 }
 
@@ -49,6 +53,23 @@ std::size_t row_bytes(const Header& header) {
 
 std::size_t bitmap_bytes(const Header& header) {
     return std::size_t{4} * header.rows;
+}
+
+// What a VAR counts, behind its bitmaps; nothing if it is too short for that.
+ask_var_hdr read_counts(const Header& header, std::span<const std::byte> payload) {
+    ask_var_hdr counts{};
+    const std::size_t at = kHeaderBytes + bitmap_bytes(header);
+    if (payload.size() >= at + sizeof(counts)) {
+        std::memcpy(&counts, payload.data() + at, sizeof(counts));
+    }
+    return counts;
+}
+
+bool var_length_fits(const Header& header, std::span<const std::byte> payload) {
+    const ask_var_hdr counts = read_counts(header, payload);
+    const std::uint32_t records = ask_var_records(&counts);
+    return records >= 1 && records <= ASK_VAR_MAX_RECORDS && header.rows == ask_var_rows(records) &&
+           payload.size() == kHeaderBytes + bitmap_bytes(header) + ask_var_body_bytes(&counts);
 }
 
 Header read_header(std::span<const std::byte> payload) {
@@ -79,6 +100,8 @@ bool length_fits(const Header& header, std::span<const std::byte> payload) {
             const unsigned present = rows_present(payload.data() + kHeaderBytes, header.rows);
             return present > 0 && left == bitmap_bytes(header) + present * row_bytes(header);
         }
+        case ASK_VAR:
+            return var_length_fits(header, payload);
         case ASK_LONG:
             return left >= sizeof(ask_long_hdr) && left % 8 == 0;
         case ASK_FIN:
@@ -86,6 +109,28 @@ bool length_fits(const Header& header, std::span<const std::byte> payload) {
         default:
             return left == 0;
     }
+}
+
+// Bits of a row's bitmap that may be set.
+std::uint32_t allowed_bits(const Header& header, const ask_var_hdr& counts, unsigned row) {
+    return header.type == ASK_VAR
+               ? ask_var_full_row(ask_var_records(&counts), row)
+               : static_cast<std::uint32_t>((std::uint64_t{1} << ask_format_bits(header.format)) - 1);
+}
+
+// Bitmaps of DATA or VAR. False if one has bits of nothing, or none has any.
+bool read_bitmaps(std::span<const std::byte> payload, PacketView& view) {
+    const ask_var_hdr counts = read_counts(view.header, payload);
+    std::uint32_t any = 0;
+    for (unsigned row = 0; row < view.header.rows; ++row) {
+        const auto bitmap = load_be<std::uint32_t>(payload.data() + kHeaderBytes + std::size_t{4} * row);
+        if ((bitmap & ~allowed_bits(view.header, counts, row)) != 0) {
+            return false;
+        }
+        view.bitmap[row] = bitmap;
+        any |= bitmap;
+    }
+    return view.header.rows == 0 || any != 0;
 }
 
 // Fills `view` except its spans; nullopt when all is well.
@@ -97,7 +142,7 @@ std::optional<ParseError> read_fields(std::span<const std::byte> payload, Packet
         return ParseError::kVersion;
     }
     view.header = read_header(payload);
-    if (view.header.type < ASK_DATA || view.header.type > ASK_FIN) {
+    if (view.header.type < ASK_DATA || view.header.type > ASK_VAR) {
         return ParseError::kType;
     }
     if (!format_fits(view.header)) {
@@ -106,12 +151,8 @@ std::optional<ParseError> read_fields(std::span<const std::byte> payload, Packet
     if (payload.size() > ASK_MAX_PAYLOAD || !length_fits(view.header, payload)) {
         return ParseError::kLength;
     }
-    const std::uint64_t allowed = (std::uint64_t{1} << ask_format_bits(view.header.format)) - 1;
-    for (unsigned row = 0; row < view.header.rows; ++row) {
-        view.bitmap[row] = load_be<std::uint32_t>(payload.data() + kHeaderBytes + std::size_t{4} * row);
-        if ((view.bitmap[row] & ~allowed) != 0) {
-            return ParseError::kFormat;
-        }
+    if (!read_bitmaps(payload, view)) {
+        return ParseError::kFormat;
     }
     return std::nullopt;
 }
@@ -123,24 +164,25 @@ bool find_rows(std::span<const std::byte> payload, CheckedRows& rows) {
         return false;
     }
     const std::byte* after = payload.data() + kHeaderBytes;
-    const std::size_t left = payload.size() - kHeaderBytes;
+    std::size_t left = payload.size() - kHeaderBytes;
     const Header header = read_header(payload);
-    if (header.type == ASK_DATA) {
+    rows.row_words = ASK_LONG_ROW_WORDS;
+    if (ask_type_aggregates(header.type) != 0) {
         if (header.rows > ASK_MAX_ROWS || ask_format_row_words(header.format) > ASK_MAX_AAS ||
             !length_fits(header, payload)) {
             return false;
         }
         rows.bitmaps = after;
         rows.bitmap_count = header.rows;
-        rows.words = after + bitmap_bytes(header);
+        after += bitmap_bytes(header);
+        left -= bitmap_bytes(header);
+    }
+    if (header.type == ASK_DATA) {
         rows.row_words = std::max(1U, ask_format_row_words(header.format));
-        rows.word_count = (left - bitmap_bytes(header)) / 8;
-        return true;
     }
     rows.words = after;
     rows.word_count = left / 8;
-    rows.row_words = ASK_LONG_ROW_WORDS;
-    return left % 8 == 0 && rows.word_count <= std::size_t{ASK_LONG_ROW_WORDS} * ASK_MAX_CHECK_LINES;
+    return left % 8 == 0 && rows.word_count <= rows.row_words * ASK_MAX_CHECK_LINES;
 }
 
 // N of a line (lib/abi/check.h) of `count` words. Four sums, so that the additions do not wait for each

@@ -41,19 +41,20 @@ enum class ParseError : std::uint8_t { kTooShort, kVersion, kType, kFormat, kLen
 // A well-formed packet within a UDP payload: lengths, type, version and the limits of
 // lib/abi/format.h are checked, nothing else (not the check). A DATA packet has header.rows bitmaps but
 // carries only the rows up to the last one whose bitmap is not 0 (lib/abi/wire.h, "present"): the switch cuts
-// trailing rows that became empty. At least one row is present. Borrowed: lives as long as the payload.
+// trailing rows that became empty. At least one row is present. A VAR has as many bitmaps and bytes as its
+// counts say, and a bit at least. Borrowed: lives as long as the payload.
 struct PacketView {
     Header header;
     std::span<const std::byte> payload;  // whole UDP payload
     std::span<const std::byte>
-        body;  // rows (DATA), ask_long_hdr and records (LONG), ask_fin (FIN), else empty
+        body;  // rows (DATA), ask_long_hdr or ask_var_hdr and records, ask_fin (FIN), else empty
     std::array<std::uint32_t, ASK_MAX_ROWS> bitmap{};  // host byte order
 };
 
 // Parses a UDP payload. `error`, if given, says why not.
 std::optional<PacketView> parse_packet(std::span<const std::byte> payload, ParseError* error = nullptr);
 
-// Writes header (and bitmaps of a DATA packet) into `out`; the check is left 0.
+// Writes header (and bitmaps of a DATA or VAR packet) into `out`; the check is left 0.
 // Returns the bytes written: 48 + 4 x rows. `out` must be long enough.
 std::size_t write_header(std::span<std::byte> out, const Header& header,
                          std::span<const std::uint32_t> bitmaps);

@@ -28,7 +28,8 @@ class PacketSink {
     virtual ~PacketSink() = default;
 
     [[nodiscard]] virtual BodyTerms terms() const = 0;
-    // DATA or LONG; or FIN, behind which nothing of the flow comes: refused (kBad) if something is missing.
+    // DATA, LONG or VAR; or FIN, behind which nothing of the flow comes: refused (kBad) if something is
+    // missing.
     virtual Intake take(const FlowTerms& flow, const PacketView& packet) = 0;
 
  protected:

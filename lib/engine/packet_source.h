@@ -15,7 +15,8 @@ namespace ask {
 
 // One body, ready for a header.
 struct PacketBody {
-    std::uint8_t type = ASK_DATA;  // or ASK_LONG, which no switch answers
+    std::uint8_t type =
+        ASK_DATA;  // or ASK_VAR, if the flow has agreed to it; or ASK_LONG, which no switch answers
     std::uint8_t rows = 0;
     std::array<std::uint32_t, ASK_MAX_ROWS> bitmap{};
     std::size_t bytes = 0;  // written to the caller's buffer

@@ -13,11 +13,22 @@ namespace {
 
 bool same_agreement(const FlowTerms& a, const FlowTerms& b) {
     return a.incarnation == b.incarnation && a.secret == b.secret && a.mark == b.mark &&
-           a.first_seq == b.first_seq;
+           a.first_seq == b.first_seq && a.whole_keys == b.whole_keys;
 }
 
 bool same_body(const BodyTerms& a, const BodyTerms& b) {
     return same_format(a.format, b.format) && a.rows == b.rows;
+}
+
+bool is_accepted(ReceiverCounter counter) {
+    using Counter = ReceiverCounter;
+    return counter == Counter::k_accepted_data || counter == Counter::k_accepted_long ||
+           counter == Counter::k_accepted_var || counter == Counter::k_accepted_fin;
+}
+
+bool is_acknowledged(ReceiverCounter counter) {
+    return is_accepted(counter) || counter == ReceiverCounter::k_duplicate ||
+           counter == ReceiverCounter::k_ended;
 }
 
 std::string flow_text(const FlowTerms& params) {
@@ -148,12 +159,17 @@ std::optional<ReceiverCounter> Receiver::refuse(const Flow& flow, const PacketVi
     if (ports.source != agreed.channel.port || ports.dest != ASK_UDP_PORT) {
         return Counter::k_bad_ports;
     }
+    if (header.type == ASK_VAR && !agreed.whole_keys) {
+        return Counter::k_bad_type;
+    }
     // The switch passes LONG and FIN on unchanged.
-    if (header.mark != (header.type == ASK_DATA ? agreed.mark : Mark{})) {
-        const bool by_other = header.type == ASK_DATA && agreed.other_marks.has(header.mark);
+    const bool aggregates = ask_type_aggregates(header.type) != 0;
+    if (header.mark != (aggregates ? agreed.mark : Mark{})) {
+        const bool by_other = aggregates && agreed.other_marks.has(header.mark);
         return by_other ? Counter::k_other_switch : Counter::k_bad_mark;
     }
-    if (!same_format(header.format, flow.body.format) || header.rows > flow.body.rows) {
+    const bool rows_fit = header.type != ASK_DATA || header.rows <= flow.body.rows;
+    if (!same_format(header.format, flow.body.format) || !rows_fit) {
         return Counter::k_bad_geometry;
     }
     // No upper bound but the FIN's: how far the switch has swallowed packets is not known here.
@@ -179,8 +195,7 @@ ReceiverCounter Receiver::take(Flow& flow, const PacketView& packet) {
             break;
     }
     const Counter counter = packet.header.type == ASK_FIN ? take_fin(flow, packet) : take_body(flow, packet);
-    if (counter == Counter::k_accepted_data || counter == Counter::k_accepted_long ||
-        counter == Counter::k_accepted_fin) {
+    if (is_accepted(counter)) {
         flow.channel->highest[seq % ASK_WINDOW] = seq;
         const std::uint64_t before = std::max(flow.highest, flow.params.first_seq - 1);
         flow.highest = std::max(before, seq);
@@ -214,21 +229,18 @@ ReceiverCounter Receiver::take_body(Flow& flow, const PacketView& packet) {
             break;
     }
     flow.last_items = intake.items;
-    const bool data = packet.header.type == ASK_DATA;
-    (data ? flow.stats.items_data : flow.stats.items_long) += intake.items;
-    return data ? Counter::k_accepted_data : Counter::k_accepted_long;
+    switch (packet.header.type) {
+        case ASK_DATA:
+            flow.stats.items_data += intake.items;
+            return Counter::k_accepted_data;
+        case ASK_VAR:
+            flow.stats.items_var += intake.items;
+            return Counter::k_accepted_var;
+        default:
+            flow.stats.items_long += intake.items;
+            return Counter::k_accepted_long;
+    }
 }
-
-namespace {
-
-bool is_acknowledged(ReceiverCounter counter) {
-    using Counter = ReceiverCounter;
-    return counter == Counter::k_accepted_data || counter == Counter::k_accepted_long ||
-           counter == Counter::k_accepted_fin || counter == Counter::k_duplicate ||
-           counter == Counter::k_ended;
-}
-
-}  // namespace
 
 ReceiverCounter Receiver::judge(const PacketView& packet, Ports ports, RxVerdict& verdict, Flow*& flow) {
     flow = find(packet.header);

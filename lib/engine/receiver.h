@@ -36,6 +36,8 @@ struct FlowRxStats {
     std::uint64_t packets_other_switch = 0;
     std::uint64_t items_data = 0;  // as the sink counts them
     std::uint64_t items_long = 0;
+    std::uint64_t items_var = 0;
+    [[nodiscard]] std::uint64_t items() const { return items_data + items_long + items_var; }
     bool fin = false;
     std::uint64_t last_seq = 0;    // of the FIN
     std::uint64_t items_sent = 0;  // as it says

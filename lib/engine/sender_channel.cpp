@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "lib/abi/var.h"
 #include "lib/base/bytes.h"
 
 namespace ask {
@@ -32,6 +33,7 @@ Result<> SenderChannel::begin(const FlowTerms& flow, PacketSource& source, Nanos
     flow_ = flow;
     source_ = &source;
     body_ = source.terms();
+    most_bitmaps_ = std::max<std::uint32_t>(body_.rows, flow.whole_keys ? ASK_VAR_MAX_ROWS : 0);
     key_.emplace(flow.secret);
     store_.resize(ASK_WINDOW * stride());
     stats_ = {};
@@ -82,6 +84,7 @@ void SenderChannel::seal_packet(Header header, std::size_t body_bytes,
     ++stats_.packets_sent;
     stats_.packets_data += header.type == ASK_DATA ? 1 : 0;
     stats_.packets_long += header.type == ASK_LONG ? 1 : 0;
+    stats_.packets_var += header.type == ASK_VAR ? 1 : 0;
 }
 
 bool SenderChannel::build_packet() {
@@ -97,10 +100,10 @@ bool SenderChannel::build_packet() {
     if (source_ == nullptr || !source_->has_body()) {
         return false;
     }
-    // How many rows there are shows only now, so the body is written behind the longest
+    // How many bitmaps there are shows only now, so the body is written behind the longest
     // header and moved if its own is shorter.
     const std::span<std::byte> bytes = bytes_of(place_of_seq(next_seq_));
-    const std::size_t longest = sizeof(ask_hdr) + std::size_t{4} * body_.rows;
+    const std::size_t longest = sizeof(ask_hdr) + std::size_t{4} * most_bitmaps_;
     const auto body = source_->next(bytes.subspan(longest));
     if (!body) {
         return false;
@@ -170,7 +173,7 @@ SenderChannel::AckVerdict SenderChannel::judge(const PacketView& ack, Ports port
         return lately ? AckVerdict::kAgain : AckVerdict::kIgnored;
     }
     // A switch never answers for the receiver.
-    if (place.type != ASK_DATA && header.mark != Mark{}) {
+    if (ask_type_aggregates(place.type) == 0 && header.mark != Mark{}) {
         return AckVerdict::kBad;
     }
     return AckVerdict::kFits;

@@ -32,9 +32,10 @@ struct ChannelConfig {
 };
 
 struct ChannelStats {
-    std::uint64_t packets_sent = 0;  // first transmissions: DATA, LONG and FIN
+    std::uint64_t packets_sent = 0;  // first transmissions: DATA, LONG, VAR and FIN
     std::uint64_t packets_data = 0;
     std::uint64_t packets_long = 0;
+    std::uint64_t packets_var = 0;
     std::uint64_t packets_acked_by_switch = 0;
     std::uint64_t packets_acked_by_receiver = 0;
     std::uint64_t retransmissions = 0;
@@ -130,6 +131,7 @@ class SenderChannel {
     std::uint64_t next_seq_ = 1;
     PacketSource* source_ = nullptr;  // only while a task is on
     BodyTerms body_;
+    std::uint32_t most_bitmaps_ = 0;  // of a packet
     FlowTerms flow_;
     std::optional<CheckKey> key_;
     bool finished_ = false;

@@ -85,8 +85,9 @@ struct FlowTerms {
     ChannelId channel;
     std::uint32_t incarnation = 0;
     CheckSecret secret{};
-    Mark mark;  // that its DATA must have
+    Mark mark;  // that its DATA and VAR must have
     std::uint64_t first_seq = 1;
+    bool whole_keys = false;  // VAR may be sent
     // Of the task's other switches: for the receiving end to tell what came through one of them from what
     // went round all. Nothing that the ends agree on.
     MarkList other_marks{};

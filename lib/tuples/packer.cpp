@@ -21,11 +21,18 @@ constexpr std::uint32_t kMaxHold = std::uint32_t{1} << 22;
 // Header, LONG header and the smallest piece of a key.
 constexpr std::uint32_t kLeastPayload = sizeof(ask_hdr) + sizeof(ask_long_hdr) + ASK_LONG_RECORD_BYTES + 16;
 
+// Header, a bitmap, VAR header and the longest record.
+std::uint32_t least_var_payload() {
+    return std::uint32_t{sizeof(ask_hdr) + 4 + sizeof(ask_var_hdr)} +
+           ask_var_record_bytes(ASK_VAR_GROUPS - 1);
+}
+
 }  // namespace
 
 Result<> check(const PackerConfig& config) {
     ASK_PASS(validate(config.geometry));
-    const unsigned needed = std::max(config.geometry.payload_bytes(config.geometry.rows), kLeastPayload);
+    const unsigned needed = std::max({config.geometry.payload_bytes(config.geometry.rows), kLeastPayload,
+                                      config.whole_keys ? least_var_payload() : 0});
     if (needed > config.payload_limit) {
         return Error(Errc::kUnsupported, "packets of " + std::to_string(needed) +
                                              " bytes of UDP payload do not fit the limit of " +
@@ -40,21 +47,21 @@ Result<> check(const PackerConfig& config) {
 }
 
 Packer::Packer(const PackerConfig& config) : config_(config), held_(std::max(1U, config.hold)) {
-    const std::uint32_t body =
-        std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
-    rows_ = std::min<std::uint32_t>(config.geometry.rows, body / (4 + config.geometry.row_bytes()));
-    long_room_ = body / 8 * 8 - std::uint32_t{sizeof(ask_long_hdr)};
+    room_ = std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
+    rows_ = std::min<std::uint32_t>(config.geometry.rows, room_ / (4 + config.geometry.row_bytes()));
+    long_room_ = room_ / 8 * 8 - std::uint32_t{sizeof(ask_long_hdr)};
 }
 
-std::uint8_t Packer::queue_of(std::string_view key, std::int64_t value, std::uint64_t hash) const {
+std::uint8_t Packer::queue_of(Form form, std::uint64_t hash) const {
     const SlotMap* const map = config_.slot_map.get();
-    switch (form_of(key, value, config_.geometry)) {
+    switch (form) {
         case Form::kShort:
             return map != nullptr ? map->short_slot[SlotMap::bucket_of(hash)]
                                   : static_cast<std::uint8_t>(short_slot_of(hash, config_.geometry));
         case Form::kMedium:
             return map != nullptr ? map->medium_slot[SlotMap::bucket_of(hash)]
                                   : static_cast<std::uint8_t>(medium_slot_of(hash, config_.geometry));
+        case Form::kVar:
         case Form::kLong:
             break;
     }
@@ -63,10 +70,15 @@ std::uint8_t Packer::queue_of(std::string_view key, std::int64_t value, std::uin
 
 void Packer::add(std::string_view key, std::int64_t value) {
     ++stats_.tuples_in;
+    const Form form = form_of(key, value, config_.geometry, config_.whole_keys);
+    if (form == Form::kVar) {
+        whole_.push(key, value);
+        return;
+    }
     const bool fits = key.size() <= SmallKey::kBytes;
     const SmallKey small = fits ? SmallKey::of(key) : SmallKey{};
     const std::uint64_t hash = fits ? key_hash(small, key.size()) : key_hash(key);
-    const std::uint8_t queue = queue_of(key, value, hash);
+    const std::uint8_t queue = queue_of(form, hash);
     if (queue == kLong) {
         long_bytes_ += ASK_LONG_RECORD_BYTES + key.size();
     }
@@ -98,11 +110,28 @@ bool Packer::long_next(std::uint32_t data_tuples) const {
     return long_due() || !held_.ring().can_hold(ASK_MAX_KEY) || (data_sparse && long_fills());
 }
 
+// Whether the next body is VAR: a full one; or, if something must leave, the fuller one.
+bool Packer::var_next(std::uint32_t data_tuples) const {
+    if (pieces_ > 0 || whole_.records() == 0) {
+        return false;
+    }
+    if (whole_.fill(room_) || held_.size() == 0) {
+        return true;
+    }
+    const bool must = finished_ || held() >= held_.capacity();
+    const std::uint64_t most = std::uint64_t{config_.geometry.slots()} * rows_;
+    return must && data_tuples > 0 && whole_.bytes() * most > std::uint64_t{data_tuples} * room_;
+}
+
 std::optional<PacketBody> Packer::next(std::span<std::byte> out) {
     if (!has_body()) {
         return std::nullopt;
     }
-    return long_next(sendable_data()) ? next_long(out) : next_data(out);
+    const std::uint32_t data_tuples = sendable_data();
+    if (var_next(data_tuples)) {
+        return next_var(out);
+    }
+    return long_next(data_tuples) ? next_long(out) : next_data(out);
 }
 
 std::optional<PacketBody> Packer::next_data(std::span<std::byte> out) {
@@ -135,6 +164,29 @@ std::optional<PacketBody> Packer::next_data(std::span<std::byte> out) {
     stats_.slots_filled += tuples;
     ++stats_.bodies[tuples];
     stats_.slots_offered += std::uint64_t{geometry.slots()} * geometry.rows;
+    return body;
+}
+
+std::optional<PacketBody> Packer::next_var(std::span<std::byte> out) {
+    if (out.size() < room_) {
+        return std::nullopt;
+    }
+    const HeldRecords::Counts counts = whole_.that_fit(room_);
+    PacketBody body;
+    body.type = ASK_VAR;
+    ask_var_hdr header{};
+    body.bytes = sizeof(header);
+    for (std::uint32_t group = 0; group < ASK_VAR_GROUPS; ++group) {
+        header.count[group] = static_cast<std::uint8_t>(counts[group]);
+        body.bytes += whole_.pop(group, counts[group], out.data() + body.bytes);
+    }
+    std::memcpy(out.data(), &header, sizeof(header));
+    const std::uint32_t records = ask_var_records(&header);
+    body.rows = static_cast<std::uint8_t>(ask_var_rows(records));
+    for (std::uint32_t row = 0; row < body.rows; ++row) {
+        body.bitmap[row] = ask_var_full_row(records, row);
+    }
+    stats_.tuples_var += records;
     return body;
 }
 

@@ -21,7 +21,8 @@ struct SenderConfig : ChannelConfig {
             .op = flow.op,
             .hold = config.hold,
             .payload_limit = std::min(config.payload_limit, ASK_MAX_PAYLOAD),
-            .slot_map = flow.slot_map};
+            .slot_map = flow.slot_map,
+            .whole_keys = flow.whole_keys};
 }
 
 struct SenderStats : ChannelStats {

@@ -6,9 +6,16 @@
 
 namespace ask {
 
-Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry) {
-    if (key.empty() || key.size() > geometry.max_slot_key() || value != static_cast<std::int32_t>(value) ||
-        SmallKey::of(key).has_zero_byte(key.size())) {
+Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry, bool whole_keys) {
+    if (key.empty()) {
+        return Form::kLong;
+    }
+    if (key.size() > geometry.max_slot_key() || value != static_cast<std::int32_t>(value)) {
+        const bool whole =
+            whole_keys && key.size() <= ASK_VAR_MAX_KEY && fits_entry(value) && !has_zero_byte(key);
+        return whole ? Form::kVar : Form::kLong;
+    }
+    if (SmallKey::of(key).has_zero_byte(key.size())) {
         return Form::kLong;
     }
     return key.size() <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;

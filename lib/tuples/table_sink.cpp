@@ -25,6 +25,8 @@ Intake TableSink::take(const FlowTerms& flow, const PacketView& packet) {
     switch (packet.header.type) {
         case ASK_DATA:
             return take_data(packet);
+        case ASK_VAR:
+            return take_var(packet);
         case ASK_LONG:
             return is_piece(packet.body) ? take_piece(flow, packet) : take_records(packet);
         default: {
@@ -50,6 +52,25 @@ bool TableSink::make_room(std::span<const Tuple> tuples, std::size_t key_bytes) 
         }
     }
     return table_->reserve(keys, bytes).ok();
+}
+
+template <typename Tuple>
+Intake TableSink::add_all(std::span<const Tuple> tuples) {
+    std::size_t key_bytes = 0;
+    for (const Tuple& tuple : tuples) {
+        table_->prefetch(tuple.hash);
+        key_bytes += tuple.text().size();
+    }
+    for (const Tuple& tuple : tuples) {
+        table_->prefetch_key(tuple.hash);
+    }
+    if (!make_room(tuples, key_bytes)) {
+        return kFull;
+    }
+    for (const Tuple& tuple : tuples) {
+        table_->add_reserved(tuple.hash, tuple.text(), tuple.value);
+    }
+    return taken(tuples.size());
 }
 
 bool TableSink::read_row(const std::byte* row, std::uint32_t bitmap) {
@@ -84,22 +105,39 @@ Intake TableSink::take_data(const PacketView& packet) {
             return kBad;
         }
     }
-    const std::span<const DataTuple> tuples = std::span(tuples_).first(tuple_count_);
-    std::size_t key_bytes = 0;
-    for (const DataTuple& tuple : tuples) {
-        table_->prefetch(tuple.hash);
-        key_bytes += tuple.key_len;
+    return add_all(std::span<const DataTuple>(tuples_).first(tuple_count_));
+}
+
+bool TableSink::read_whole(const std::byte* record, std::uint32_t group) {
+    const auto value = static_cast<std::int64_t>(load_be<std::uint64_t>(record));
+    const auto key = record_key(record, group);
+    if (!key || !fits_entry(value)) {
+        return false;
     }
-    for (const DataTuple& tuple : tuples) {
-        table_->prefetch_key(tuple.hash);
+    whole_[whole_count_++] = {.hash = keyed_hash(table_->seed(), *key), .value = value, .key = *key};
+    return true;
+}
+
+// The packet's length and bitmaps are as its counts say: parse_packet().
+Intake TableSink::take_var(const PacketView& packet) {
+    ask_var_hdr header;
+    std::memcpy(&header, packet.body.data(), sizeof(header));
+    if (load_raw<std::uint32_t>(header.reserved) != 0) {
+        return kBad;
     }
-    if (!make_room(tuples, key_bytes)) {
-        return kFull;
+    whole_count_ = 0;
+    const std::byte* record = packet.body.data() + sizeof(header);
+    std::uint32_t number = 0;
+    for (std::uint32_t group = 0; group < ASK_VAR_GROUPS; ++group) {
+        for (std::uint32_t i = 0; i < header.count[group]; ++i, ++number) {
+            const bool left = (packet.bitmap[number / 32] >> (number % 32) & 1) != 0;
+            if (left && !read_whole(record, group)) {
+                return kBad;
+            }
+            record += ask_var_record_bytes(group);
+        }
     }
-    for (const DataTuple& tuple : tuples) {
-        table_->add_reserved(tuple.hash, tuple.text(), tuple.value);
-    }
-    return taken(tuples.size());
+    return add_all(std::span<const WholeTuple>(whole_).first(whole_count_));
 }
 
 Intake TableSink::take_records(const PacketView& packet) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The receiving end of a task's flows of tuples: decodes what the switch left and LONG tuples, and
-// aggregates them in the task's table.
+// The receiving end of a task's flows of tuples: decodes what the switch left, slots and whole keys, and LONG
+// tuples, and aggregates them in the task's table.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 #include "lib/tuples/result_table.h"
 #include "lib/tuples/slot_codec.h"
 #include "lib/tuples/types.h"
+#include "lib/tuples/whole_keys.h"
 
 namespace ask {
 
@@ -40,11 +41,25 @@ class TableSink final : public PacketSink {
         [[nodiscard]] std::string_view text() const { return {key.data(), key_len}; }
     };
 
+    // Of a VAR packet: where its key lies.
+    struct WholeTuple {
+        std::uint64_t hash = 0;
+        std::int64_t value = 0;
+        std::string_view key;
+        [[nodiscard]] std::string_view text() const { return key; }
+    };
+
     Intake take_data(const PacketView& packet);
+    Intake take_var(const PacketView& packet);
     Intake take_records(const PacketView& packet);
     Intake take_piece(const FlowTerms& flow, const PacketView& packet);
     // Appends the tuples of one row to tuples_; false if a slot is not as a sender writes it.
     bool read_row(const std::byte* row, std::uint32_t bitmap);
+    // Appends a record of a VAR packet to whole_; false if no sender writes it.
+    bool read_whole(const std::byte* record, std::uint32_t group);
+    // Hashed tuples, all or none.
+    template <typename Tuple>
+    Intake add_all(std::span<const Tuple> tuples);
     // Makes the table ready for all tuples of a packet, so that it takes all or none.
     template <typename Tuple>
     bool make_room(std::span<const Tuple> tuples, std::size_t key_bytes);
@@ -55,6 +70,8 @@ class TableSink final : public PacketSink {
     std::unordered_map<ChannelId, Reassembly, ChannelIdHash> pieces_;  // of channels that brought some
     std::array<DataTuple, ASK_MAX_TUPLES> tuples_;                     // of the packet at hand
     std::size_t tuple_count_ = 0;
+    std::array<WholeTuple, ASK_VAR_MAX_RECORDS> whole_;
+    std::size_t whole_count_ = 0;
     std::vector<LongTuple> records_;
 };
 

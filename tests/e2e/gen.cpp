@@ -26,11 +26,12 @@ struct Options {
     std::uint64_t tuples = 10'000;  // of each sender
     std::uint64_t keys = 500;
     std::string op = "sum";
-    std::string keys_form = "mixed";  // mixed | short: all classes, or what fits any slot
-    std::string values = "mixed";     // mixed | small | one: see value_of()
-    bool count_lines = false;         // lines for ask-send --count
-    bool apart = false;               // no two senders have a key in common, see apart_key()
-    std::string out;                  // directory
+    std::string keys_form =
+        "mixed";                   // mixed | short | whole: all classes, what fits any slot, up to 64 bytes
+    std::string values = "mixed";  // mixed | small | one | wide: see value_of()
+    bool count_lines = false;      // lines for ask-send --count
+    bool apart = false;            // no two senders have a key in common, see apart_key()
+    std::string out;               // directory
 };
 
 // SplitMix64: a few lines, and the same numbers everywhere.
@@ -79,6 +80,16 @@ std::vector<std::string> special_keys(Random& random) {
     return keys;
 }
 
+// Of any length to 64 bytes, every second one like a URL.
+std::string random_whole(Random& random) {
+    const std::size_t length = 1 + random.below(64);
+    if (random.below(2) == 0) {
+        return random_bytes(random, length);
+    }
+    return ("https://" + random_word(random, 1 + random.below(9)) + ".example/" + random_word(random, 64))
+        .substr(0, std::max<std::size_t>(length, 12));
+}
+
 std::vector<std::string> make_keys(const Options& options, Random& random) {
     constexpr std::array<std::size_t, 9> kLengths = {1, 3, 4, 5, 8, 9, 12, 16, 17};
     std::vector<std::string> keys;
@@ -86,6 +97,10 @@ std::vector<std::string> make_keys(const Options& options, Random& random) {
         keys = special_keys(random);
     }
     while (keys.size() < options.keys) {
+        if (options.keys_form == "whole") {
+            keys.push_back(random_whole(random));
+            continue;
+        }
         const bool word = options.keys_form == "short" || random.below(2) == 0;
         const std::size_t length = word ? 1 + random.below(8) : kLengths[random.below(kLengths.size())];
         keys.push_back(word ? random_word(random, length) : random_bytes(random, length));
@@ -114,6 +129,11 @@ std::int64_t value_of(const Options& options, Random& random) {
     };
     if (options.values == "one") {
         return 1;
+    }
+    if (options.values == "wide") {
+        // Of sums as many as there are stay within 63 bits.
+        const std::int64_t most = std::int64_t{1} << (options.op == "sum" ? 46 : 61);
+        return in_range(-most, most);
     }
     const std::uint64_t kind = options.values == "small" ? 99 : random.below(100);
     if (kind < 8) {
@@ -277,7 +297,8 @@ int main(int argc, char** argv) {
     Options options;
     if (!parse(argc, argv, options)) {
         std::cerr << "Usage: ask-e2e-gen --out DIR [--seed N] [--senders N] [--tuples N] [--keys N]\n"
-                     "       [--op sum|count|min|max] [--key-form mixed|short] [--values mixed|small|one] "
+                     "       [--op sum|count|min|max] [--key-form mixed|short|whole] [--values "
+                     "mixed|small|one|wide] "
                      "[--count-lines]\n"
                      "       [--apart: senders have no key in common; bounds.tsv: KEY LOWEST HIGHEST, of any "
                      "part of its tuples]\n";

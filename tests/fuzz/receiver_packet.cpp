@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Packets into the receiver, with every field as the input has it, sealed or not: one counter each; what does
-// not verify changes nothing else; a repeat changes nothing; DATA adds its tuples, once; an answer is a
-// sealed ACK.
+// not verify changes nothing else; a repeat changes nothing; DATA and VAR add their tuples, once; an answer
+// is a sealed ACK.
 #include <array>
 #include <bit>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lib/base/bytes.h"
 #include "lib/engine/receiver.h"
 #include "lib/tuples/table_sink.h"
+#include "lib/tuples/whole_keys.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ask::fuzz {
@@ -71,6 +73,7 @@ FlowParams flow_params(std::uint32_t number) {
     params.other_marks.add({.switch_id = 3, .incarnation = static_cast<std::uint32_t>(number == 0 ? 9 : 10)});
     params.geometry = kGeometries[number];
     params.first_seq = 1 + std::uint64_t{number} * 1000;
+    params.whole_keys = number == 1;
     return params;
 }
 
@@ -100,7 +103,7 @@ class World {
     // A packet of a flow, with what the input changes in it before it is sealed.
     Offered make(Input& input, unsigned flow) const {
         const FlowParams& params = params_[flow];
-        Header header{.type = static_cast<std::uint8_t>(1 + input.below(4)),
+        Header header{.type = static_cast<std::uint8_t>(1 + input.below(5)),
                       .flags = 0,
                       .rows = 0,
                       .format = format_of(params.geometry, params.op),
@@ -111,9 +114,13 @@ class World {
                       .seq = params.first_seq + input.take<std::uint8_t>()};
         header.rows =
             header.type == ASK_DATA ? static_cast<std::uint8_t>(1 + input.below(params.geometry.rows)) : 0;
-        header.mark = header.type == ASK_DATA ? params.mark : Mark{};
+        header.mark = ask_type_aggregates(header.type) != 0 ? params.mark : Mark{};
         Offered offered{.payload = {}, .ports = {.source = params.channel.port, .dest = ASK_UDP_PORT}};
         change(input, header, offered);
+        if (header.type == ASK_VAR) {
+            append_var(input, header, offered.payload);
+            return offered;
+        }
         std::array<std::uint32_t, ASK_MAX_ROWS> bitmaps{};
         const unsigned rows = std::min<unsigned>(header.rows, ASK_MAX_ROWS);
         for (unsigned row = 0; row < rows; ++row) {
@@ -134,9 +141,9 @@ class World {
         }
         const ReceiverCounter first = run(packet);
         const ReceiverCounter second = run(packet);
-        const bool taken = first == ReceiverCounter::k_accepted_data ||
-                           first == ReceiverCounter::k_accepted_long ||
-                           first == ReceiverCounter::k_accepted_fin;
+        const bool taken =
+            first == ReceiverCounter::k_accepted_data || first == ReceiverCounter::k_accepted_long ||
+            first == ReceiverCounter::k_accepted_var || first == ReceiverCounter::k_accepted_fin;
         require(second == (taken ? ReceiverCounter::k_duplicate : first), "a repeat is known as one");
     }
 
@@ -215,6 +222,45 @@ class World {
         std::ranges::copy(from, payload.begin() + static_cast<std::ptrdiff_t>(start));
     }
 
+    // Records that a sender would write, or bytes from the input, with bitmaps and counts that fit or nearly
+    // so.
+    static void append_var(Input& input, Header header, std::vector<std::byte>& payload) {
+        ask_var_hdr counts{};
+        for (__u8& count : counts.count) {
+            count = static_cast<std::uint8_t>(input.below(input.flag() ? 4 : 24));
+        }
+        const std::uint32_t records = ask_var_records(&counts);
+        const auto wrong = input.take<std::uint8_t>();
+        header.rows = static_cast<std::uint8_t>(ask_var_rows(records) + (wrong == 255 ? 1 : 0));
+        std::array<std::uint32_t, ASK_MAX_ROWS> bitmaps{};
+        for (unsigned row = 0; row < header.rows; ++row) {
+            bitmaps[row] = input.take<std::uint32_t>() &
+                           (wrong == 254 ? ~std::uint32_t{0} : ask_var_full_row(records, row));
+        }
+        payload.resize(sizeof(ask_hdr) + std::size_t{4} * header.rows);
+        write_header(payload, header, bitmaps);
+        const std::size_t start = payload.size();
+        payload.resize(start + ask_var_body_bytes(&counts));
+        std::byte* record = payload.data() + start + sizeof(counts);
+        for (std::uint32_t group = 0; group < ASK_VAR_GROUPS; ++group) {
+            const std::uint32_t most = 8U << group;
+            for (std::uint32_t i = 0; i < counts.count[group]; ++i, record += ask_var_record_bytes(group)) {
+                const auto value = static_cast<std::int64_t>(input.take<std::uint64_t>()) >> (wrong % 8);
+                std::string key(group == 0 ? 1 : most / 2 + 1, 'k');
+                key += input.text(input.below(most - static_cast<std::uint32_t>(key.size()) + 1));
+                write_record(record, key, value);
+            }
+        }
+        counts.reserved[wrong % 4] = wrong == 253 ? 1 : 0;
+        counts.count[wrong % 4] += wrong == 252 ? 1 : 0;
+        std::memcpy(payload.data() + start, &counts, sizeof(counts));
+        payload.resize(payload.size() + (wrong == 251 ? 8 : 0));
+        for (unsigned left = wrong % 3 == 1 ? input.below(4) : 0; left > 0; --left) {
+            payload[start + input.take<std::uint16_t>() % (payload.size() - start)] =
+                static_cast<std::byte>(input.take<std::uint8_t>());
+        }
+    }
+
     [[nodiscard]] Counters counters() const {
         Counters counters{};
         for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -229,14 +275,14 @@ class World {
             totals_[flow] = memories_[flow]->total();
         }
     }
-    [[nodiscard]] std::array<std::uint64_t, 14> stats() const {
-        std::array<std::uint64_t, 14> all{};
+    [[nodiscard]] std::array<std::uint64_t, 16> stats() const {
+        std::array<std::uint64_t, 16> all{};
         for (unsigned flow = 0; flow < 2; ++flow) {
             const FlowRxStats s = receiver_.flow_stats(params_[flow].instance, params_[flow].channel);
-            const std::array<std::uint64_t, 7> one{
+            const std::array<std::uint64_t, 8> one{
                 s.packets_accepted, s.packets_duplicate, s.packets_bad_mark, s.packets_other_switch,
-                s.items_data,       s.items_long,        s.last_seq};
-            std::ranges::copy(one, all.begin() + std::ptrdiff_t{7} * flow);
+                s.items_data,       s.items_long,        s.items_var,        s.last_seq};
+            std::ranges::copy(one, all.begin() + std::ptrdiff_t{8} * flow);
         }
         return all;
     }
@@ -262,10 +308,13 @@ class World {
         if (verdict.counter == ReceiverCounter::k_accepted_data) {
             check_added(packet, verdict);
             see_tables();
+        } else if (verdict.counter == ReceiverCounter::k_accepted_var) {
+            check_added_whole(packet, verdict);
+            see_tables();
         } else if (verdict.counter == ReceiverCounter::k_accepted_long) {
             see_tables();
         } else {
-            require(tables_as_seen(), "only DATA and LONG that are accepted change a table");
+            require(tables_as_seen(), "only DATA, VAR and LONG that are accepted change a table");
         }
         return verdict.counter;
     }
@@ -293,7 +342,8 @@ class World {
                     header.incarnation == agreed.incarnation && op_of(header.format) == agreed.op,
                 "what is acknowledged is of a flow that has joined");
         require(header.seq >= agreed.first_seq, "what is acknowledged is within its task's interval");
-        require(header.mark == (header.type == ASK_DATA ? agreed.mark : Mark{}),
+        require(header.type != ASK_VAR || agreed.whole_keys, "VAR is taken where it was agreed");
+        require(header.mark == (ask_type_aggregates(header.type) != 0 ? agreed.mark : Mark{}),
                 "the mark is the one joined under");
     }
 
@@ -319,6 +369,36 @@ class World {
             }
         }
         require(verdict.items == tuples, "the verdict says how many tuples there were");
+        require(memories_[flow]->total() == totals_[flow] + sum,
+                "the table has grown by the packet's values");
+        require(memories_[1 - flow]->total() == totals_[1 - flow], "the other task's table has not");
+    }
+
+    // Of a packet that was taken every record decodes, and says what it encodes alone.
+    void check_added_whole(const Offered& packet, const RxVerdict& verdict) const {
+        const auto view = parse_packet(packet.payload);
+        const unsigned flow = verdict.instance == params_[0].instance ? 0 : 1;
+        ask_var_hdr counts;
+        std::memcpy(&counts, view->body.data(), sizeof(counts));
+        const std::byte* record = view->body.data() + sizeof(counts);
+        Wide sum = 0;
+        std::uint32_t number = 0;
+        for (std::uint32_t group = 0; group < ASK_VAR_GROUPS; ++group) {
+            for (std::uint32_t i = 0; i < counts.count[group]; ++i, ++number) {
+                if ((view->bitmap[number / 32] >> (number % 32) & 1U) != 0) {
+                    const auto value = static_cast<std::int64_t>(load_be<std::uint64_t>(record));
+                    const auto key = record_key(record, group);
+                    require(key.has_value(), "what is taken decodes");
+                    std::array<std::byte, 72> again{};
+                    write_record(again.data(), *key, value);
+                    require(std::memcmp(again.data(), record, ask_var_record_bytes(group)) == 0,
+                            "a record has one encoding");
+                    require(fits_entry(value), "what is taken fits the back level");
+                    sum += value;
+                }
+                record += ask_var_record_bytes(group);
+            }
+        }
         require(memories_[flow]->total() == totals_[flow] + sum,
                 "the table has grown by the packet's values");
         require(memories_[1 - flow]->total() == totals_[1 - flow], "the other task's table has not");

@@ -28,6 +28,7 @@ class World {
         params_.secret = {5, 6};
         params_.mark = {.switch_id = 3, .incarnation = 9};
         params_.first_seq = channel_.next_seq();
+        params_.whole_keys = input.flag();
         require(channel_.begin(params_, 0, 0).ok(), "a task can begin");
     }
 
@@ -69,6 +70,9 @@ class World {
         }
         const SenderStats stats = channel_.end();
         require(stats.packer.tuples_in == offered_, "every tuple was taken");
+        require(stats.packer.slots_filled + stats.packer.tuples_long + stats.packer.tuples_var == offered_,
+                "every tuple has travelled once");
+        require(params_.whole_keys || stats.packets_var == 0, "VAR is sent where it was agreed");
         require(stats.packets_acked_by_switch + stats.packets_acked_by_receiver == stats.packets_sent,
                 "every packet was acknowledged once");
         require(channel_.in_flight() == 0 && channel_.idle(), "nothing is left under way");
@@ -89,7 +93,7 @@ class World {
         const auto value = static_cast<std::int64_t>(input.flag() ? input.take<std::uint64_t>()
                                                                   : input.take<std::uint8_t>());
         const unsigned times = 1 + input.below(32);
-        std::string key(input.text(input.below(24)));
+        std::string key(input.text(input.below(72)));
         if (times == 32) {
             key.resize(4000, 'x');
         }

@@ -112,7 +112,7 @@ void Network::forge(const Frame& seen, const Place& to) {
             header.seq = __builtin_bswap64(__builtin_bswap64(header.seq) + chance.between(1, 2 * ASK_WINDOW));
             break;
         case 1:
-            header.type = static_cast<std::uint8_t>(chance.between(ASK_DATA, ASK_FIN));
+            header.type = static_cast<std::uint8_t>(chance.between(ASK_DATA, ASK_VAR));
             break;
         case 2:
             header.incarnation ^= 1U;

@@ -2,6 +2,7 @@
 #include "tests/sim/oracle.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "lib/tuples/key_text.h"
@@ -20,18 +21,36 @@ std::string make_key(const Plan& plan, std::uint64_t number) {
     if (plan.key_kind >= 2 && random.below(4) == 0) {
         length = random.between(0, 1) == 0 ? 0 : random.between(17, 60);
     }
-    if (plan.key_kind >= 3 && random.below(8) == 0) {
+    if (plan.key_kind == 3 && random.below(8) == 0) {
         length = random.between(200, 3000);
+    }
+    if (plan.key_kind == 4) {
+        length = random.between(1, 70);
     }
     std::string key(length, '\0');
     // Few letters, so that medium keys share halves.
     for (char& c : key) {
         c = static_cast<char>('a' + random.below(3));
-        if (plan.key_kind >= 2 && random.below(32) == 0) {
+        if (plan.key_kind >= 2 && random.below(plan.key_kind == 4 ? 1024 : 32) == 0) {
             c = '\0';
         }
     }
     return key;
+}
+
+// Such that all values but the first of each stream add up to less than 2^61.
+std::uint64_t wide_shift(const Plan& plan) {
+    if (plan.op != ASK_OP_SUM) {
+        return 0;
+    }
+    return 3U + static_cast<std::uint64_t>(std::bit_width(std::uint64_t{plan.senders} * plan.tuples));
+}
+
+// Of each stream one, so that sums leave 63 bits, and with one sender a value does; none leaves int64.
+std::int64_t first_value(const Plan& plan, Random& random) {
+    constexpr std::int64_t kBeyond = std::int64_t{1} << 62;
+    const auto value = kBeyond / (plan.op == ASK_OP_SUM ? plan.senders : 1) + 3;
+    return random.below(2) == 0 ? value : -value;
 }
 
 std::int64_t make_value(const Plan& plan, Random& random) {
@@ -43,6 +62,9 @@ std::int64_t make_value(const Plan& plan, Random& random) {
     }
     if (plan.value_kind >= 2 && random.below(16) == 0) {
         return static_cast<std::int64_t>(random.next()) / (1LL << 20U);
+    }
+    if (plan.value_kind >= 3 && random.below(3) == 0) {
+        return static_cast<std::int64_t>(random.next()) >> random.between(wide_shift(plan), 40);
     }
     return static_cast<std::int64_t>(random.below(7)) - 3;
 }
@@ -57,7 +79,8 @@ Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream) {
         // Half of them from the first few keys.
         const std::uint64_t keys = random.below(2) == 0 ? std::min(plan.keys, 3U) : plan.keys;
         std::string key = make_key(plan, seed % 1000 * 10'000 + random.below(keys));
-        tuples.emplace_back(std::move(key), make_value(plan, random));
+        const bool first = plan.value_kind >= 3 && i == 0;
+        tuples.emplace_back(std::move(key), first ? first_value(plan, random) : make_value(plan, random));
     }
     return tuples;
 }

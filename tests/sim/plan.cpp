@@ -166,6 +166,11 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     }
     draw_applications(plan, random);
     plan.back_kib = pick(random, {0, 64, 1'024});
+    if (plan.back_kib > 0 && plan.aggregators > 0 && rare(random, 2)) {
+        // What travels whole.
+        plan.key_kind = 4;
+        plan.value_kind = range(random, 2, 3);
+    }
     plan.packet_rate = rare(random, 24) ? pick(random, {200, 1000, 5000}) : 0;
     return plan;
 }

@@ -10,10 +10,12 @@
 #include "lib/base/bytes.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/key_hash.h"
+#include "lib/tuples/whole_keys.h"
 
 namespace ask::test {
 
-void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregators, ask_policy policy) {
+void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregators, ask_policy policy,
+                               std::size_t back_keys) {
     Channel& channel = channels_[params.channel];
     if (channel.incarnation != params.incarnation) {
         channel = Channel{};
@@ -26,6 +28,7 @@ void ReferenceSwitch::add_flow(const FlowParams& params, std::uint32_t aggregato
         task->second.params = params;
         task->second.aggregators = aggregators;
         task->second.policy = policy;
+        task->second.back_keys = back_keys;
         task->second.region.resize(std::size_t{params.geometry.aas()} * aggregators);
         task->second.heats.resize(task->second.region.size());
     }
@@ -124,6 +127,62 @@ ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate(Task& task, const PacketView
     return left;
 }
 
+// What would leave 63 bits, and keys beyond what it holds, are left.
+bool ReferenceSwitch::take_whole(Task& task, std::string_view key, std::int64_t value) {
+    const auto held = task.back.find(std::string(key));
+    if (held == task.back.end()) {
+        return task.back.size() < task.back_keys && task.back.emplace(key, value).second;
+    }
+    const Wide sum = apply(task.params.op, held->second, value);
+    if (sum != static_cast<std::int64_t>(sum) || !fits_entry(static_cast<std::int64_t>(sum))) {
+        return false;
+    }
+    held->second = static_cast<std::int64_t>(sum);
+    return true;
+}
+
+ReferenceSwitch::Bitmaps ReferenceSwitch::aggregate_whole(Task& task, const PacketView& packet) {
+    Bitmaps left = packet.bitmap;
+    ask_var_hdr counts;
+    std::memcpy(&counts, packet.body.data(), sizeof(counts));
+    const std::byte* record = packet.body.data() + sizeof(counts);
+    std::uint32_t number = 0;
+    for (std::uint32_t group = 0; group < ASK_VAR_GROUPS; ++group) {
+        for (std::uint32_t i = 0; i < counts.count[group]; ++i, ++number) {
+            const auto value = static_cast<std::int64_t>(load_be<std::uint64_t>(record));
+            if (take_whole(task, record_key(record, group).value(), value)) {
+                left[number / 32] &= ~(1U << (number % 32));
+                ++tuples_whole_;
+            }
+            record += ask_var_record_bytes(group);
+        }
+    }
+    return left;
+}
+
+ReferenceSwitch::Outcome ReferenceSwitch::acknowledge(const Flow& flow, const PacketView& packet,
+                                                      ask::Ports ports) const {
+    std::vector<std::byte> ack(sizeof(ask_hdr));
+    write_ack(ack, packet.header, ports, mark_, false, flow.key);
+    return {.way = Way::kToSender,
+            .ports = {.source = ports.dest, .dest = ports.source},
+            .payload = std::move(ack)};
+}
+
+// Nothing is moved and nothing is cut.
+ReferenceSwitch::Outcome ReferenceSwitch::answer_whole(const Flow& flow, const PacketView& packet,
+                                                       ask::Ports ports, const Bitmaps& left) const {
+    if (std::ranges::all_of(left, [](std::uint32_t bitmap) { return bitmap == 0; })) {
+        return acknowledge(flow, packet, ports);
+    }
+    Header header = packet.header;
+    header.mark = mark_;
+    std::vector<std::byte> out(packet.payload.begin(), packet.payload.end());
+    write_header(out, header, left);
+    flow.key.seal(out, ports);
+    return {.way = Way::kToReceiver, .ports = ports, .payload = std::move(out)};
+}
+
 // Each slot's tuples that are left take the first rows, in the order in which they are.
 ReferenceSwitch::Bitmaps ReferenceSwitch::gather(const Geometry& geometry, const Bitmaps& left,
                                                  std::span<std::byte> rows) {
@@ -152,11 +211,7 @@ ReferenceSwitch::Outcome ReferenceSwitch::answer(const Flow& flow, const PacketV
         --present;
     }
     if (present == 0) {
-        std::vector<std::byte> ack(sizeof(ask_hdr));
-        write_ack(ack, packet.header, ports, mark_, false, flow.key);
-        return {.way = Way::kToSender,
-                .ports = {.source = ports.dest, .dest = ports.source},
-                .payload = std::move(ack)};
+        return acknowledge(flow, packet, ports);
     }
     Header header = packet.header;
     header.mark = mark_;
@@ -191,11 +246,15 @@ ReferenceSwitch::Outcome ReferenceSwitch::on_packet(std::span<const std::byte> p
     }
     const bool fresh = seq > seen;
     seen = seq;
-    if (packet->header.type != ASK_DATA) {
+    if (ask_type_aggregates(packet->header.type) == 0) {
         return {.way = Way::kToReceiver, .ports = ports, .payload = {payload.begin(), payload.end()}};
     }
     Bitmaps& left = channel.left[seq % ASK_WINDOW];
     std::vector<std::byte>& rows = channel.rows[seq % ASK_WINDOW];
+    if (packet->header.type == ASK_VAR) {
+        left = fresh ? aggregate_whole(tasks_.at(packet->header.instance), *packet) : left;
+        return answer_whole(found->second, *packet, ports, left);
+    }
     if (fresh) {
         rows.assign(packet->body.begin(), packet->body.end());
         left = aggregate(tasks_.at(packet->header.instance), *packet, rows);
@@ -212,6 +271,9 @@ std::string ReferenceSwitch::fetch(std::uint64_t instance) const {
                                     .copy = 0,
                                     .aggregators = task.aggregators});
     std::string entries;
+    for (const auto& [key, value] : task.back) {
+        append_entry(entries, key, value);
+    }
     for (;;) {
         const auto more = walker.fill(entries, std::size_t{64} << 10);
         if (!more) {

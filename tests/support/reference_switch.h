@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the switch must do with an ASK packet (design section 5), as plain C++ without maps,
-// CPUs or a verifier: one register set, one copy, dedupe by the highest seq of a place, both policies. Tests
+// CPUs or a verifier: one register set, one copy, dedupe by the highest seq of a place, both policies, and of
+// the back level what it does with whole keys. Tests
 // of the hosts' side use it where no kernel is to be had; tests of the BPF program may compare.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,14 +34,15 @@ class ReferenceSwitch {
     explicit ReferenceSwitch(Mark mark) : mark_(mark) {}
 
     // Registers a flow. All flows of a task share its region of `aggregators` per AA (0: none) and its
-    // policy.
+    // policy, and a back level that takes `back_keys` different keys, of VAR packets alone.
     void add_flow(const FlowParams& params, std::uint32_t aggregators,
-                  ask_policy policy = ASK_POLICY_FIRST_COME);
+                  ask_policy policy = ASK_POLICY_FIRST_COME, std::size_t back_keys = 0);
     Outcome on_packet(std::span<const std::byte> payload, ask::Ports ports);
-    // Entries of a task's region, encoded as lib/tuples/fetch_codec.h says.
+    // Entries of a task's region and back level, encoded as lib/tuples/fetch_codec.h says.
     [[nodiscard]] std::string fetch(std::uint64_t instance) const;
     [[nodiscard]] std::uint64_t tuples_aggregated() const { return tuples_aggregated_; }
     [[nodiscard]] std::uint64_t tuples_evicted() const { return tuples_evicted_; }
+    [[nodiscard]] std::uint64_t tuples_whole() const { return tuples_whole_; }
 
  private:
     struct Task {
@@ -48,6 +51,8 @@ class ReferenceSwitch {
         ask_policy policy = ASK_POLICY_FIRST_COME;
         std::vector<ask_aggregator> region;
         std::vector<unsigned> heats;  // of slots' first AAs
+        std::size_t back_keys = 0;
+        std::map<std::string, std::int64_t> back;
     };
     struct Flow {
         FlowParams params;
@@ -80,7 +85,12 @@ class ReferenceSwitch {
     static void change_places(const Place& place, std::byte* words);
     bool aggregate_slot(Task& task, std::uint32_t slot, std::byte* words, bool heats);
     Bitmaps aggregate(Task& task, const PacketView& packet, std::span<std::byte> rows);
+    static bool take_whole(Task& task, std::string_view key, std::int64_t value);
+    Bitmaps aggregate_whole(Task& task, const PacketView& packet);
     static Bitmaps gather(const Geometry& geometry, const Bitmaps& left, std::span<std::byte> rows);
+    [[nodiscard]] Outcome acknowledge(const Flow& flow, const PacketView& packet, ask::Ports ports) const;
+    [[nodiscard]] Outcome answer_whole(const Flow& flow, const PacketView& packet, ask::Ports ports,
+                                       const Bitmaps& left) const;
     Outcome answer(const Flow& flow, const PacketView& packet, ask::Ports ports, const Bitmaps& kept,
                    std::vector<std::byte> rows) const;
 
@@ -90,6 +100,7 @@ class ReferenceSwitch {
     std::map<ChannelId, Channel> channels_;
     std::uint64_t tuples_aggregated_ = 0;
     std::uint64_t tuples_evicted_ = 0;
+    std::uint64_t tuples_whole_ = 0;
 };
 
 }  // namespace ask::test

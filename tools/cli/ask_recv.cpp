@@ -180,7 +180,8 @@ void tell_opened(const client::ReceiveInfo& info, ProgressLine& progress) {
 }
 
 TaskSetup setup_of(const client::ReceiveInfo& info) {
-    return {info.geometry.max_slot_key(), info.aggregators, info.note, !info.geometry_reason.empty()};
+    return {info.geometry.max_slot_key(), info.aggregators, info.note, info.back_bytes > 0,
+            !info.geometry_reason.empty()};
 }
 
 struct Received {

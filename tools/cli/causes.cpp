@@ -21,6 +21,10 @@ std::string collision_advice(const TaskSetup& setup) {
 }
 
 Cause long_keys(std::uint64_t tuples, const TaskSetup& setup) {
+    if (setup.whole_keys) {
+        return {"long", tuples,
+                "key longer than 64 bytes, empty or with a zero byte, or value outside 63 bits", ""};
+    }
     const bool longer_slots = !setup.planned && setup.longest_key < kLongestSlotKey;
     return {"long", tuples, "key too long, empty or with a zero byte, or value outside int32",
             longer_slots ? "--geometry auto, or one with a larger m, takes longer keys" : ""};

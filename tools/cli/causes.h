@@ -18,6 +18,7 @@ struct TaskSetup {
     std::uint32_t longest_key = 0;  // of those that fit a slot; 0: not known
     std::uint32_t aggregators = 0;  // 0: no region
     std::string note;               // why there is none
+    bool whole_keys = false;        // a back level takes keys and values that fit no slot
     bool planned = false;           // the geometry was the agent's choice by the senders' samples
 };
 

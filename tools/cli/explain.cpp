@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "lib/abi/var.h"
 #include "lib/client/convert.h"
 #include "lib/rpc/flow_stats.h"
 #include "tools/cli/causes.h"
@@ -92,6 +93,12 @@ std::string agent_part(const v1::AgentTask& task) {
     } else if (!task.no_back_reason().empty()) {
         text += "It has no back level: " + task.no_back_reason() + ".\n";
     }
+    if (task.whole_keys()) {
+        text += "Keys of up to " + std::to_string(ASK_VAR_MAX_KEY) +
+                " bytes and values of up to 63 bits that fit no slot go to the back level, too, in packets "
+                "of their "
+                "own (VAR).\n";
+    }
     return text;
 }
 
@@ -143,11 +150,12 @@ std::uint32_t longest_key(const v1::Geometry& geometry) {
 }
 
 TaskSetup setup_of(const v1::AgentTask& task) {
-    return {longest_key(task.geometry()), task.aggregators(), task.note(), !task.geometry_reason().empty()};
+    return {longest_key(task.geometry()), task.aggregators(), task.note(), task.whole_keys(),
+            !task.geometry_reason().empty()};
 }
 
 TaskSetup setup_of(const v1::SwitchTask& task) {
-    return {longest_key(task.geometry()), task.aggregators(), "", false};
+    return {longest_key(task.geometry()), task.aggregators(), "", task.back_bytes() > 0, false};
 }
 
 std::string tuples_part(const v1::FlowStats& stats, const TaskSetup& setup) {

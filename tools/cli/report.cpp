@@ -120,10 +120,11 @@ std::string tasks_text(const v1::AgentStatus& status, bool all) {
                  {"HERE", Align::kRight},
                  {"AGE", Align::kRight}});
     const auto add = [&table](const v1::AgentTask& task, const std::string& state) {
-        table.add({task.id(), task.role(), op_text(task.op()), state, senders_text(task),
-                   grouped(task.stats().tuples_in()), grouped(task.stats().tuples_switch()),
-                   grouped(task.stats().tuples_data() + task.stats().tuples_long()),
-                   duration_text(task.age_seconds())});
+        table.add(
+            {task.id(), task.role(), op_text(task.op()), state, senders_text(task),
+             grouped(task.stats().tuples_in()), grouped(task.stats().tuples_switch()),
+             grouped(task.stats().tuples_data() + task.stats().tuples_long() + task.stats().tuples_var()),
+             duration_text(task.age_seconds())});
     };
     for (const v1::AgentTask& task : status.tasks()) {
         // Those that have ended are in the other list.

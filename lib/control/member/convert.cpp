@@ -21,11 +21,14 @@ void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
     stats.set_slots_offered(sender.packer.slots_offered);
     stats.set_packets_data(sender.packets_data);
     stats.set_packets_long(sender.packets_long);
+    stats.set_packets_var(sender.packets_var);
+    stats.set_tuples_whole(sender.packer.tuples_var);
 }
 
 void set_receiver_part(v1::FlowStats& stats, const FlowRxStats& receiver) {
     stats.set_tuples_long(receiver.items_long);
     stats.set_tuples_data(receiver.items_data);
+    stats.set_tuples_var(receiver.items_var);
     stats.set_packets_received(receiver.packets_accepted);
     stats.set_packets_duplicate(receiver.packets_duplicate);
 }

@@ -219,7 +219,7 @@ Result<> Receiving::note_receiver_counts() {
                              .via = sender.flow.mark,
                              .nonce = sender.flow_nonce,
                              .sent = stats->fin ? std::optional(stats->items_sent) : std::nullopt,
-                             .received = stats->items_data + stats->items_long});
+                             .received = stats->items()});
     }
     return {};
 }

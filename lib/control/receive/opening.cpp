@@ -260,6 +260,7 @@ Result<> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client, const 
     at.mark = *mark;
     at.nonce = reply.nonce();
     at.aggregators = reply.aggregators();
+    at.back_bytes = reply.back_bytes();
     const bool region = at.aggregators > 0;
     if (wants_swaps(request_) && reply.copies() == 2 && region) {
         at.arrivals = std::make_shared<TaskArrivals>();

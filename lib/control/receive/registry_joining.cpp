@@ -84,10 +84,12 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     // Between two tasks of one host no switch is on the path.
     const bool local = channel->host == options_.own_address;
     if (!local && !task.switches.empty()) {
-        if (find_switch(task.switches, *registered) == nullptr) {
+        const TaskSwitch* const at = find_switch(task.switches, *registered);
+        if (at == nullptr) {
             return Error(Errc::kUnsupported, "join: the channel is not registered at the task's switch");
         }
         flow.mark = *registered;
+        flow.whole_keys = takes_whole_keys(*at);
     }
     for (const TaskSwitch& other : task.switches) {
         if (other.mark != flow.mark && !flow.other_marks.add(other.mark)) {
@@ -139,6 +141,7 @@ v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSend
     *reply.mutable_mark() = mark_to_proto(sender.flow.mark);
     reply.set_op(task.op);
     *reply.mutable_geometry() = geometry_to_proto(task.geometry);
+    reply.set_whole_keys(sender.flow.whole_keys);
     reply.set_receiver_address(options_.own_address);
     reply.set_lease_seconds(std::chrono::duration<double>(task.deadline).count());
     if (task.slot_map) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tasks that are received, as people see them.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <set>
@@ -57,6 +58,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         entry.set_aggregators(granted(task.switches));
         entry.set_note(task.note);
         entry.set_back_bytes(task.back_bytes);
+        entry.set_whole_keys(std::ranges::any_of(task.switches, takes_whole_keys));
         entry.set_no_back_reason(task.no_back_reason);
         entry.set_geometry_reason(task.geometry_reason);
     }

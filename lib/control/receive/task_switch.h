@@ -23,6 +23,7 @@ struct TaskSwitch {
     Mark mark;
     std::uint64_t nonce = 0;                 // of the region
     std::uint32_t aggregators = 0;           // granted, of an AA; 0: no region
+    std::uint64_t back_bytes = 0;            // granted; 0: no back level
     std::shared_ptr<TaskArrivals> arrivals;  // null: its copies are not swapped
 
     // The session's own.
@@ -46,6 +47,12 @@ using TaskSwitches = std::vector<TaskSwitch>;
 // The one that senders are sent through; null: none.
 [[nodiscard]] inline const TaskSwitch* offered_switch(const TaskSwitches& switches) {
     return switches.empty() ? nullptr : &switches.front();
+}
+
+// Whether it takes keys and values that fit no slot: flows through it may send VAR. Where it does not, LONG
+// is shorter.
+[[nodiscard]] inline bool takes_whole_keys(const TaskSwitch& at) {
+    return at.mark.switch_id != 0 && at.back_bytes > 0;
 }
 
 // Aggregators of an AA, on all of them; 0: nothing is aggregated on the way.

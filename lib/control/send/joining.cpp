@@ -322,6 +322,7 @@ Result<> Sending::begin_stream(const v1::JoinReply& reply) {
         return std::move(path).error().with_context("way to " + peer_);
     }
     receiver_address_ = reply.receiver_address();
+    whole_keys_ = reply.whole_keys();
     renew_every_ = renew_interval(deadline_, reply.lease_seconds());
     lease_->bypassed = local_ && lease_->registered.switch_id != 0;
 
@@ -331,7 +332,8 @@ Result<> Sending::begin_stream(const v1::JoinReply& reply) {
                    .incarnation = lease_->incarnation,
                    .secret = *secret,
                    .mark = *mark,
-                   .first_seq = stream_state().next_seq},
+                   .first_seq = stream_state().next_seq,
+                   .whole_keys = reply.whole_keys()},
                   *op,
                   *geometry,
                   std::move(slot_map)};

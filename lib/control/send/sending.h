@@ -97,6 +97,7 @@ class Sending {
     bool computed_ = false;  // its result is there, and not taken yet
     bool fin_acked_ = false;
     std::uint32_t receiver_address_ = 0;
+    bool whole_keys_ = false;  // agreed
     SenderStats final_stats_;  // once fin_acked_
     Clock::time_point last_answer_;
     Clock::time_point next_renew_;

@@ -2,6 +2,7 @@
 #include "lib/engine/packet.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -9,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/var.h"
 #include "lib/base/bytes.h"
 #include "lib/tuples/types.h"
 
@@ -40,6 +42,20 @@ std::vector<std::byte> data_packet(std::vector<std::uint32_t> bitmaps, std::size
     std::generate(payload.begin() + static_cast<std::ptrdiff_t>(head), payload.end(),
                   [&] { return static_cast<std::byte>(random()); });
     payload.resize(head + present * geometry.row_bytes());
+    return payload;
+}
+
+// A VAR packet of random records, so many of each group.
+std::vector<std::byte> var_packet(const std::array<std::uint8_t, ASK_VAR_GROUPS>& counts,
+                                  const std::vector<std::uint32_t>& bitmaps, unsigned seed) {
+    ask_var_hdr header{};
+    std::ranges::copy(counts, header.count);
+    const std::size_t head = 48 + 4 * bitmaps.size();
+    std::vector<std::byte> payload(head + ask_var_body_bytes(&header));
+    std::mt19937 random(seed);
+    std::ranges::generate(payload, [&] { return static_cast<std::byte>(random()); });
+    write_header(payload, some_header(ASK_VAR, static_cast<std::uint8_t>(bitmaps.size())), bitmaps);
+    std::memcpy(payload.data() + head, &header, sizeof(header));
     return payload;
 }
 
@@ -100,7 +116,7 @@ TEST_CASE("what is not well-formed is refused with its reason") {
     };
     CHECK(with(0, 0xA0) == ParseError::kVersion);
     CHECK(with(1, 0) == ParseError::kType);
-    CHECK(with(1, 5) == ParseError::kType);
+    CHECK(with(1, 6) == ParseError::kType);
     CHECK(with(7, 0) == ParseError::kFormat);
     CHECK(with(7, 4) == ParseError::kFormat);
     CHECK(with(3, 0) == ParseError::kFormat);
@@ -144,6 +160,41 @@ TEST_CASE("ACK, FIN and LONG have their own lengths") {
     CHECK(error_of(payload) == ParseError::kLength);
 }
 
+TEST_CASE("a VAR packet has the bitmaps and the bytes that its counts say, and a bit at least") {
+    const auto good = var_packet({1, 2, 30, 1}, {0xffffffff, 3}, 1);
+    const auto view = parse_packet(good);
+    REQUIRE(view);
+    CHECK(view->header.rows == 2);
+    CHECK(view->bitmap[0] == 0xffffffff);
+    CHECK(view->bitmap[1] == 3);
+    CHECK(view->body.size() == std::size_t{8} + 16 + 2 * 24 + 30 * 40 + 72);
+    CHECK(view->body.data() == good.data() + 48 + 8);
+    // What the switch has taken is not cut.
+    CHECK(parse_packet(var_packet({1, 2, 30, 1}, {0, 2}, 1)));
+    CHECK(error_of(var_packet({1, 2, 30, 1}, {0, 0}, 1)) == ParseError::kFormat);
+    CHECK(error_of(var_packet({1, 2, 30, 1}, {0xffffffff, 4}, 1)) == ParseError::kFormat);
+    CHECK(error_of(var_packet({1, 2, 30, 1}, {1}, 1)) == ParseError::kLength);
+    CHECK(error_of(var_packet({1, 2, 30, 1}, {1, 1, 0}, 1)) == ParseError::kLength);
+    CHECK(error_of(var_packet({0, 0, 0, 0}, {1}, 1)) == ParseError::kLength);
+    CHECK(error_of(var_packet({0, 0, 0, 0}, {}, 1)) == ParseError::kFormat);
+    CHECK(parse_packet(var_packet({128, 0, 0, 0}, {1, 0, 0, 0}, 1)));
+    CHECK(error_of(var_packet({128, 1, 0, 0}, {1, 0, 0, 0}, 1)) == ParseError::kLength);
+    CHECK(error_of(var_packet({128, 1, 0, 0}, {1, 0, 0, 0, 0}, 1)) == ParseError::kFormat);
+    CHECK(error_of(var_packet({0, 0, 0, 48}, {1, 0}, 1)) == ParseError::kLength);  // longer than a packet
+    for (std::size_t size = 0; size < good.size(); ++size) {
+        const auto error = error_of({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)});
+        CHECK(error == (size < 48 ? ParseError::kTooShort : ParseError::kLength));
+    }
+    auto longer = good;
+    longer.resize(good.size() + 8);
+    CHECK(error_of(longer) == ParseError::kLength);
+    for (unsigned group = 0; group < ASK_VAR_GROUPS; ++group) {
+        auto more = good;
+        more[56 + group] = static_cast<std::byte>(std::to_integer<unsigned>(more[56 + group]) + 1);
+        CHECK(error_of(more) == ParseError::kLength);
+    }
+}
+
 // The check as lib/abi/check.h words it, one term after another.
 std::uint64_t plain_check(const ask_check_key& key, const std::vector<std::byte>& payload, Ports ports) {
     const auto u32 = [&](std::size_t at) {
@@ -154,7 +205,7 @@ std::uint64_t plain_check(const ask_check_key& key, const std::vector<std::byte>
         sum += key.head[i] * u32(4 * i);
     }
     const bool data = std::to_integer<unsigned>(payload[1]) == ASK_DATA;
-    const std::size_t rows = data ? std::to_integer<std::size_t>(payload[3]) : 0;
+    const std::size_t rows = std::to_integer<std::size_t>(payload[3]);
     for (std::size_t row = 0; row < rows; ++row) {
         sum += key.head[11 + row] * u32(48 + 4 * row);
     }
@@ -179,6 +230,12 @@ TEST_CASE("seal computes the check of lib/abi/check.h") {
         auto data = data_packet({7, 0, 31, 0}, 3, seed);
         key.seal(data, kPorts);
         CHECK(load_be<std::uint64_t>(data.data() + 40) == plain_check(key.raw(), data, kPorts));
+        const auto records = static_cast<std::uint8_t>(1 + seed);
+        auto var = var_packet({records, records, records, static_cast<std::uint8_t>(20 - seed)},
+                              std::vector<std::uint32_t>((21 + 2 * records + 31U) / 32, 1), seed);
+        REQUIRE(parse_packet(var));
+        key.seal(var, kPorts);
+        CHECK(load_be<std::uint64_t>(var.data() + 40) == plain_check(key.raw(), var, kPorts));
         std::vector<std::byte> wide(48 + std::size_t{8} * (1 + 11 * seed));
         std::mt19937 random(seed);
         std::generate(wide.begin(), wide.end(), [&] { return static_cast<std::byte>(random()); });
@@ -190,18 +247,19 @@ TEST_CASE("seal computes the check of lib/abi/check.h") {
 
 TEST_CASE("no changed bit passes the check") {
     const CheckKey key({3, 4});
-    auto packet = data_packet({7, 31}, 2, 9);
-    key.seal(packet, kPorts);
-    CHECK(key.verify(packet, kPorts));
-    for (std::size_t bit = 0; bit < packet.size() * 8; ++bit) {
-        auto changed = packet;
-        changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-        CAPTURE(bit);
-        CHECK_FALSE(key.verify(changed, kPorts));
+    for (auto packet : {data_packet({7, 31}, 2, 9), var_packet({9, 9, 9, 9}, {~0U, 15}, 9)}) {
+        key.seal(packet, kPorts);
+        CHECK(key.verify(packet, kPorts));
+        for (std::size_t bit = 0; bit < packet.size() * 8; ++bit) {
+            auto changed = packet;
+            changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+            CAPTURE(bit);
+            CHECK_FALSE(key.verify(changed, kPorts));
+        }
+        CHECK_FALSE(key.verify(packet, {.source = 49154, .dest = ASK_UDP_PORT}));
+        CHECK_FALSE(key.verify(packet, {.source = 49153, .dest = ASK_UDP_PORT + 1}));
+        CHECK_FALSE(CheckKey({3, 5}).verify(packet, kPorts));
     }
-    CHECK_FALSE(key.verify(packet, {.source = 49154, .dest = ASK_UDP_PORT}));
-    CHECK_FALSE(key.verify(packet, {.source = 49153, .dest = ASK_UDP_PORT + 1}));
-    CHECK_FALSE(CheckKey({3, 5}).verify(packet, kPorts));
 }
 
 // What nobody can do who has not the secret: the second half of the key word makes its factor of NH 2^zeros.

@@ -16,6 +16,7 @@
 #include "lib/base/bytes.h"
 #include "lib/tuples/slot_codec.h"
 #include "lib/tuples/table_sink.h"
+#include "lib/tuples/whole_keys.h"
 
 namespace ask {
 namespace {
@@ -75,7 +76,7 @@ struct Fixture {
         h.instance = params.instance;
         h.channel = params.channel;
         h.incarnation = params.incarnation;
-        h.mark = type == ASK_DATA ? params.mark : Mark{};
+        h.mark = ask_type_aggregates(type) != 0 ? params.mark : Mark{};
         h.seq = seq;
         return h;
     }
@@ -116,6 +117,29 @@ struct Fixture {
         }
         body.resize((body.size() + 7) / 8 * 8);
         return seal(header(ASK_LONG, seq), {}, body);
+    }
+    using Whole = std::vector<std::pair<std::string, std::int64_t>>;
+    // VAR with these records, the shortest keys first, of which those with a bit in `left` are there.
+    [[nodiscard]] std::vector<std::byte> whole(std::uint64_t seq, const Whole& tuples,
+                                               std::uint32_t left = ~std::uint32_t{0}) const {
+        ask_var_hdr counts{};
+        std::vector<std::byte> body(sizeof(counts));
+        for (const auto& [key, value] : tuples) {
+            const std::uint32_t group = ask_var_group(static_cast<std::uint32_t>(key.size()));
+            const std::size_t at = body.size();
+            body.resize(at + ask_var_record_bytes(group));
+            write_record(body.data() + at, key, value);
+            ++counts.count[group];
+        }
+        std::memcpy(body.data(), &counts, sizeof(counts));
+        Header h = header(ASK_VAR, seq);
+        h.rows = 1;
+        left &= ask_var_full_row(ask_var_records(&counts), 0);
+        return seal(h, {&left, 1}, body);
+    }
+    [[nodiscard]] bool has(std::string_view key) {
+        table->settle();
+        return table->contains(keyed_hash(table->seed(), key), key);
     }
     struct PieceOf {
         std::uint16_t piece;
@@ -320,6 +344,99 @@ TEST_CASE("a slot that no sender writes spoils its whole packet") {
     CHECK(f.give(f.data(10, "good", 1, "medium", 1)) == Counter::k_accepted_data);
 }
 
+FlowParams with_whole_keys() {
+    FlowParams params = some_params();
+    params.whole_keys = true;
+    return params;
+}
+
+constexpr std::int64_t kMost63 = (std::int64_t{1} << 62) - 1;
+
+TEST_CASE("of VAR what the switch left is taken, once") {
+    Fixture f(with_whole_keys());
+    const Fixture::Whole tuples{{"a", kMost63},
+                                {"abcdefgh", -1},
+                                {"nine bytes", 2},
+                                {std::string(32, 'x'), 3},
+                                {std::string(64, 'y'), -kMost63 - 1}};
+    const auto packet = f.whole(10, tuples, 0b10110);
+    CHECK(f.give(packet) == Counter::k_accepted_var);
+    CHECK(f.acked());
+    CHECK(f.verdict.items == 0);  // of DATA alone
+    CHECK(f.give(packet) == Counter::k_duplicate);
+    CHECK(f.acked());
+    CHECK(f.table->size() == 3);
+    CHECK_FALSE(f.has("a"));
+    CHECK(f.has("abcdefgh"));
+    CHECK(f.has("nine bytes"));
+    CHECK_FALSE(f.has(std::string(32, 'x')));
+    CHECK(f.has(std::string(64, 'y')));
+    CHECK(f.give(f.whole(11, tuples)) == Counter::k_accepted_var);
+    CHECK(f.table->size() == 5);
+    CHECK(f.stats().items_var == 8);
+    CHECK(f.stats().items() == 8);
+    CHECK(f.stats().packets_accepted == 2);
+}
+
+TEST_CASE("VAR is refused where it was not agreed, and without the mark") {
+    const Fixture::Whole tuples{{"a whole key", 1}};
+    Fixture without;
+    CHECK(without.give(without.whole(10, tuples)) == Counter::k_bad_type);
+    CHECK_FALSE(without.acked());
+    CHECK(without.table->size() == 0);
+    FlowParams params = with_whole_keys();
+    constexpr Mark kOther{.switch_id = 4, .incarnation = 44};
+    params.other_marks.add(kOther);
+    Fixture f(params);
+    for (const Mark mark : {Mark{}, kOther}) {
+        FlowParams elsewhere = params;
+        elsewhere.mark = mark;
+        const Fixture g(elsewhere);
+        CHECK(f.give(g.whole(10, tuples)) ==
+              (mark == kOther ? Counter::k_other_switch : Counter::k_bad_mark));
+        CHECK_FALSE(f.acked());
+    }
+    CHECK(f.table->size() == 0);
+    CHECK(f.give(f.whole(10, tuples)) == Counter::k_accepted_var);
+    // Both ends agree on it.
+    CHECK(f.receiver.join(some_params(), &*f.sink).error().code() == Errc::kExists);
+}
+
+TEST_CASE("a VAR record that no sender writes spoils its whole packet") {
+    Fixture f(with_whole_keys());
+    const auto good = f.whole(10, {{"short", 1}, {"nine bytes", 2}, {std::string(20, 'x'), 3}});
+    constexpr std::size_t kBody = 48 + 4;
+    const auto spoilt = [&](std::size_t offset, std::initializer_list<int> bytes) {
+        auto packet = good;
+        std::ranges::transform(bytes, packet.begin() + static_cast<std::ptrdiff_t>(kBody + offset),
+                               [](int byte) { return static_cast<std::byte>(byte); });
+        CheckKey(f.params.secret).seal(packet, kPorts);
+        CHECK(f.give(packet) == Counter::k_bad_record);
+        CHECK_FALSE(f.acked());
+        CHECK(f.table->size() == 0);
+    };
+    spoilt(4, {1});  // reserved
+    spoilt(7, {1});
+    spoilt(8, {0x40});  // a value outside 63 bits
+    spoilt(8, {0xbf});
+    spoilt(8 + 8, {0});  // keys with a zero byte
+    spoilt(8 + 8 + 2, {0});
+    spoilt(8 + 8, {0, 0, 0, 0, 0, 0, 0, 1});  // a key of padding
+    spoilt(8 + 8, {0, 0, 0, 0, 0, 0, 0, 0});
+    spoilt(24 + 8 + 8, {0, 0});                    // padding that is no padding word
+    spoilt(24 + 8 + 8, {0, 0, 0, 0, 0, 0, 0, 1});  // a key of another group
+    spoilt(24 + 8 + 8 + 2, {0, 'x'});              // bytes behind the key
+    spoilt(48 + 8 + 16 + 8, {0, 0, 0, 0, 0, 0, 0, 0});
+    spoilt(48 + 8 + 16 + 8, {'x', 0, 0, 0, 0, 0, 0, 0});  // padding before it
+    spoilt(48 + 8 + 16, {0, 0, 0, 0, 0, 0, 0, 1});        // a key of another group
+    CHECK(f.give(good) == Counter::k_accepted_var);
+    // What the switch has taken is its own affair.
+    auto taken = f.whole(11, {{"short", 1}, {"nine bytes", 2}}, 0b10);
+    taken[kBody + 8 + 8] = std::byte{0};
+    CheckKey(f.params.secret).seal(taken, kPorts);
+    CHECK(f.give(taken) == Counter::k_accepted_var);
+}
+
 TEST_CASE("LONG records carry any key and any int64") {
     Fixture f;
     const std::map<std::string, std::int64_t> tuples = {{"", std::numeric_limits<std::int64_t>::min()},
@@ -428,7 +545,7 @@ TEST_CASE("half-arrived keys are bounded") {
 }
 
 TEST_CASE("a full table takes a packet whole or not at all") {
-    Fixture f;
+    Fixture f(with_whole_keys());
     // As many keys as the first block takes without growing, less one.
     for (int i = 0; i < 703; ++i) {
         REQUIRE(f.table->add("k" + std::to_string(i), 1).ok());
@@ -441,6 +558,9 @@ TEST_CASE("a full table takes a packet whole or not at all") {
     CHECK(f.give(f.data(11, "k1", 1, "new key1", 1)) == Counter::k_accepted_data);
     CHECK(f.give(f.records(12, {{"k1", 1}, {"k2", 1}})) == Counter::k_accepted_long);
     CHECK(f.give(f.records(13, {{"k1", 1}, {"another", 1}})) == Counter::k_table_full);
+    CHECK(f.give(f.whole(14, {{"k1", 1}, {"k2", 1}})) == Counter::k_accepted_var);
+    CHECK(f.give(f.whole(15, {{"k1", 1}, {"a whole key", 1}})) == Counter::k_table_full);
+    CHECK(f.table->size() == 704);
     const std::string key(100, 'p');
     CHECK(f.give(f.piece(20, {.piece = 0, .pieces = 2, .key_len = 100, .offset = 0, .size = 50}, key)) ==
           Counter::k_accepted_long);
@@ -588,13 +708,13 @@ TEST_CASE("damaged packets change nothing but counters") {
 }
 
 TEST_CASE("packets of a sender gone mad, sealed as they are, never break the receiver") {
-    Fixture f;
+    Fixture f(with_whole_keys());
     const CheckKey key(f.params.secret);
     const std::string text(100, 'k');
     const std::vector<std::vector<std::byte>> packets = {
         f.data(10, "a", 1, "medium", 1), f.records(11, {{"key", 1}, {"", 2}}),
         f.piece(12, {.piece = 0, .pieces = 2, .key_len = 100, .offset = 0, .size = 50}, text),
-        f.fin(1U << 30)};
+        f.whole(13, {{"a", 1}, {"nine bytes", 2}, {std::string(50, 'w'), 3}}), f.fin(1U << 30)};
     std::mt19937_64 random(7);
     for (int round = 0; round < 15'000; ++round) {
         auto packet = packets[random() % (packets.size() - (round < 14'000 ? 1 : 0))];
@@ -608,6 +728,7 @@ TEST_CASE("packets of a sender gone mad, sealed as they are, never break the rec
     }
     CHECK(f.receiver.counter(Counter::k_accepted_data) > 100);
     CHECK(f.receiver.counter(Counter::k_accepted_long) > 100);
+    CHECK(f.receiver.counter(Counter::k_accepted_var) > 100);
     CHECK(f.receiver.counter(Counter::k_bad_record) > 100);
     CHECK(f.receiver.counter(Counter::k_bad_check) == 0);
 }

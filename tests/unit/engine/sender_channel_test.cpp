@@ -254,6 +254,35 @@ TEST_CASE("timeouts back off to the ceiling and an ACK ends that") {
     CHECK(f.channel.deadline() == kNever);
 }
 
+// The switch takes what is in DATA and VAR; for LONG and FIN it never answers.
+TEST_CASE("a switch answers what it aggregates, VAR too, and nothing else") {
+    SenderFixture f(plain_config());
+    f.params.whole_keys = true;
+    REQUIRE(f.channel.begin(f.params, 1 << 16, f.now).ok());
+    f.channel.offer("k", 1);
+    f.channel.offer("a key that no slot takes", 1);
+    f.channel.offer(std::string(2, '\0'), 1);
+    f.channel.finish();
+    CHECK(f.send_due() == std::vector<std::uint64_t>{1, 2, 3});
+    const ChannelStats& stats = f.channel.SenderChannel::stats();
+    CHECK(stats.packets_data == 1);
+    CHECK(stats.packets_var == 1);
+    CHECK(stats.packets_long == 1);
+    for (const std::uint64_t seq : {1U, 2U, 3U}) {
+        f.ack(seq, kSwitch);
+    }
+    CHECK(stats.packets_acked_by_switch == 2);
+    CHECK(stats.acks_bad == 1);
+    CHECK(f.channel.in_flight() == 1);
+    f.ack(2);
+    CHECK(f.send_due() == std::vector<std::uint64_t>{4});
+    f.ack(4, kSwitch);
+    CHECK(stats.acks_bad == 2);
+    f.ack(4);
+    CHECK(f.channel.fin_acked());
+    CHECK(f.channel.stats().packer.tuples_var == 1);
+}
+
 // A network that answers every packet that it does not lose after `delay`: runs the task to its FIN. Returns
 // how many retransmissions there were when each packet was first acknowledged.
 std::vector<std::uint64_t> run_through(SenderFixture& f, Nanos delay, double loss, std::uint32_t seed) {

@@ -40,7 +40,8 @@ struct Setup {
     ask_policy policy = ASK_POLICY_FIRST_COME;
     bool merge = true;
     std::uint32_t hold = 256;
-    std::uint32_t tasks = 1;  // one after another on the same channels
+    std::size_t back_keys = 0;  // that a back level has room for; 0: none, and no VAR
+    std::uint32_t tasks = 1;    // one after another on the same channels
     std::vector<Tuples> streams;
 };
 
@@ -161,10 +162,11 @@ class Run {
         params.geometry = setup_.geometry;
         params.first_seq = sender.next_seq();
         params.mark = setup_.with_switch ? kSwitchMark : Mark{};
+        params.whole_keys = setup_.with_switch && setup_.back_keys > 0;
         TableSink& sink = sinks_.emplace_back(setup_.geometry, setup_.op, table);
         REQUIRE(receiver_.join(params, &sink).ok());
         if (setup_.with_switch) {
-            switch_.add_flow(params, setup_.aggregators, setup_.policy);
+            switch_.add_flow(params, setup_.aggregators, setup_.policy, setup_.back_keys);
         }
         REQUIRE(sender.begin(params, setup_.hold, now_).ok());
     }
@@ -261,8 +263,10 @@ class Run {
     }
 
     void check_stats(const SenderStats& stats) const {
-        CHECK(stats.packer.tuples_in == stats.packer.slots_filled + stats.packer.tuples_long);
-        CHECK(stats.packets_sent == stats.packets_data + stats.packets_long + 1);
+        CHECK(stats.packer.tuples_in ==
+              stats.packer.slots_filled + stats.packer.tuples_long + stats.packer.tuples_var);
+        CHECK(stats.packets_sent == stats.packets_data + stats.packets_long + stats.packets_var + 1);
+        CHECK((stats.packets_var > 0) == (setup_.with_switch && setup_.back_keys > 0));
         CHECK(stats.packets_sent == stats.packets_acked_by_switch + stats.packets_acked_by_receiver);
     }
 
@@ -329,6 +333,7 @@ void check_exact(const Setup& setup) {
         CHECK(run.task(task) == expected);
     }
     CHECK((run.reference_switch().tuples_aggregated() > 0) == setup.with_switch);
+    CHECK((run.reference_switch().tuples_whole() > 0) == (setup.back_keys > 0));
     CHECK(run.receiver().counter(ReceiverCounter::k_bad_mark) == 0);
     CHECK(run.receiver().counter(ReceiverCounter::k_bad_record) == 0);
     CHECK(run.receiver().counter(ReceiverCounter::k_bad_seq) == 0);
@@ -347,6 +352,44 @@ TEST_CASE("the answer is exact under loss, duplication, disorder and damage") {
             setup.streams.push_back(random_stream(seed * 100 + i, 4000, 700));
         }
         check_exact(setup);
+    }
+}
+
+// Sums that come near 2^63, and leave 63 bits on their way.
+Tuples with_wide_values(Tuples stream, Op op, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const int shift = op == Op::kSum ? 14 : 0;
+    for (auto& [key, value] : stream) {
+        if (random() % 3 == 0) {
+            value = static_cast<std::int64_t>(random()) >> shift;
+        }
+    }
+    if (op == Op::kSum) {
+        stream.front().second = std::int64_t{1} << 62;
+        stream.back() = {stream.front().first, (std::int64_t{1} << 61) + (std::int64_t{1} << 60)};
+    }
+    return stream;
+}
+
+TEST_CASE("whole keys that the switch has taken, in part or all, arrive exactly once") {
+    std::uint64_t seed = 200;
+    for (const char* text : {"16+8x2*4", "1*1", "0+16x4*2"}) {
+        for (const Op op : {Op::kSum, Op::kMin, Op::kMax}) {
+            for (const std::size_t back_keys : {std::size_t{1}, std::size_t{100}, std::size_t{10'000}}) {
+                Setup setup;
+                setup.seed = ++seed;
+                setup.faults = seed % 2 == 0 ? kAwful : kRough;
+                setup.geometry = parse_geometry(text, 1472).value();
+                setup.op = op;
+                setup.hold = seed % 3 == 0 ? 4 : 256;
+                setup.merge = seed % 2 == 0;
+                setup.back_keys = back_keys;
+                setup.tasks = 2;
+                setup.streams = {with_wide_values(random_stream(seed, 1500, 300), op, seed),
+                                 random_stream(seed + 1000, 1500, 300)};
+                check_exact(setup);
+            }
+        }
     }
 }
 

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::int64_t kMost32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kLeast32 = std::numeric_limits<std::int32_t>::min();
+constexpr std::int64_t kMost63 = (std::int64_t{1} << 62) - 1;
+constexpr std::int64_t kLeast63 = -(std::int64_t{1} << 62);
 constexpr std::int64_t kMost64 = std::numeric_limits<std::int64_t>::max();
 
 // CHECK for conditions met by the million: doctest's own costs more than what is tested.
@@ -44,13 +46,48 @@ class Unpacker {
     explicit Unpacker(const Geometry& geometry) : geometry_(geometry) {}
 
     void take(const PacketBody& body, std::span<const std::byte> bytes) {
-        (body.type == ASK_DATA ? take_data(body, bytes) : take_long(bytes));
+        switch (body.type) {
+            case ASK_DATA:
+                return take_data(body, bytes);
+            case ASK_VAR:
+                return take_var(body, bytes);
+            default:
+                return take_long(bytes);
+        }
     }
     std::vector<Seen> seen;
     std::size_t data_bodies = 0;
     std::size_t long_bodies = 0;
+    std::vector<std::size_t> var_payloads;  // bytes of UDP payload
 
  private:
+    void take_var(const PacketBody& body, std::span<const std::byte> bytes) {
+        ask_var_hdr header;
+        REQUIRE(bytes.size() >= sizeof(header));
+        std::memcpy(&header, bytes.data(), sizeof(header));
+        CHECK(load_raw<std::uint32_t>(header.reserved) == 0);
+        const std::uint32_t records = ask_var_records(&header);
+        REQUIRE(records >= 1);
+        REQUIRE(records <= ASK_VAR_MAX_RECORDS);
+        REQUIRE(body.rows == (records + 31) / 32);
+        REQUIRE(bytes.size() == ask_var_body_bytes(&header));
+        for (std::uint32_t i = 0; i < 32U * body.rows; ++i) {
+            expect((body.bitmap[i / 32] >> (i % 32) & 1) == (i < records ? 1 : 0),
+                   "another bitmap than full");
+        }
+        std::size_t at = sizeof(header);
+        for (std::uint32_t group = 0; group < ASK_VAR_GROUPS; ++group) {
+            for (std::uint32_t i = 0; i < header.count[group]; ++i, at += ask_var_record_bytes(group)) {
+                const auto key = record_key(bytes.data() + at, group);
+                expect(key.has_value(), "a record that does not decode");
+                seen.push_back({.key = std::string(*key),
+                                .value = static_cast<std::int64_t>(load_be<std::uint64_t>(bytes.data() + at)),
+                                .form = Form::kVar});
+            }
+        }
+        var_payloads.push_back(sizeof(ask_hdr) + std::size_t{4} * body.rows + bytes.size());
+    }
+
     void take_data(const PacketBody& body, std::span<const std::byte> bytes) {
         ++data_bodies;
         REQUIRE(body.rows >= 1);
@@ -143,7 +180,9 @@ void drain(Packer& packer, Unpacker& unpacker) {
 
 using Tuples = std::vector<std::pair<std::string, std::int64_t>>;
 
-std::vector<Seen> pack(const Tuples& tuples, const PackerConfig& config, PackerStats* stats = nullptr) {
+std::vector<Seen> pack(const Tuples& tuples, const PackerConfig& config, PackerStats* stats = nullptr,
+                       std::vector<std::size_t>* var_payloads = nullptr) {
+    REQUIRE(check(config).ok());
     Packer packer(config);
     Unpacker unpacker(config.geometry);
     for (const auto& [key, value] : tuples) {
@@ -158,10 +197,10 @@ std::vector<Seen> pack(const Tuples& tuples, const PackerConfig& config, PackerS
     CHECK(packer.empty());
     const PackerStats& s = packer.stats();
     CHECK(s.tuples_in == tuples.size());
-    CHECK(s.tuples_in == s.slots_filled + s.tuples_long);
+    CHECK(s.tuples_in == s.slots_filled + s.tuples_long + s.tuples_var);
     CHECK(s.slots_offered ==
           unpacker.data_bodies * config.geometry.slots() * std::uint64_t{config.geometry.rows});
-    CHECK(unpacker.seen.size() == s.slots_filled + s.tuples_long);
+    CHECK(unpacker.seen.size() == s.slots_filled + s.tuples_long + s.tuples_var);
     std::uint64_t bodies = 0;
     std::uint64_t tuples_in_bodies = 0;
     for (std::size_t i = 0; i < s.bodies.size(); ++i) {
@@ -172,6 +211,9 @@ std::vector<Seen> pack(const Tuples& tuples, const PackerConfig& config, PackerS
     CHECK(tuples_in_bodies == s.slots_filled);
     if (stats != nullptr) {
         *stats = s;
+    }
+    if (var_payloads != nullptr) {
+        *var_payloads = unpacker.var_payloads;
     }
     return unpacker.seen;
 }
@@ -201,10 +243,38 @@ TEST_CASE("every key takes the form that the design gives it") {
     CHECK(form_of("abcdefghijklmnopq", 1, only_medium) == Form::kLong);
 }
 
+TEST_CASE("where whole keys are agreed, what fits no slot is VAR as far as the back level takes it") {
+    const Geometry g;  // 16+8x2
+    const auto form = [&](const std::string& key, std::int64_t value) {
+        return form_of(key, value, g, true);
+    };
+    CHECK(form("", 1) == Form::kLong);
+    CHECK(form("abcd", 1) == Form::kShort);
+    CHECK(form("abcdefgh", kLeast32) == Form::kMedium);
+    CHECK(form("abcdefghi", 1) == Form::kVar);
+    CHECK(form("a", kMost32 + 1) == Form::kVar);
+    CHECK(form("abcdefgh", kLeast32 - 1) == Form::kVar);
+    CHECK(form(std::string(64, 'k'), kMost63) == Form::kVar);
+    CHECK(form(std::string(64, 'k'), kLeast63) == Form::kVar);
+    CHECK(form(std::string(65, 'k'), 1) == Form::kLong);
+    CHECK(form("a", kMost63 + 1) == Form::kLong);
+    CHECK(form("a", kLeast63 - 1) == Form::kLong);
+    for (std::size_t size = 1; size <= ASK_VAR_MAX_KEY; ++size) {
+        for (std::size_t at = 0; at < size; ++at) {
+            std::string key(size, 'k');
+            key[at] = '\0';
+            expect(form(key, 1) == Form::kLong, "a key with a zero byte is not LONG");
+            expect(form(key, kMost63) == Form::kLong, "a key with a zero byte is not LONG");
+        }
+    }
+}
+
 Tuples key_classes() {
     Tuples tuples;
-    for (const unsigned size : {0U, 1U, 3U, 4U, 5U, 8U, 9U, 16U, 17U, 4096U, 65535U}) {
-        for (const std::int64_t value : {std::int64_t{-1}, kMost32, kLeast32, kMost64}) {
+    for (const unsigned size :
+         {0U, 1U, 3U, 4U, 5U, 8U, 9U, 16U, 17U, 24U, 32U, 33U, 56U, 63U, 64U, 65U, 4096U, 65535U}) {
+        for (const std::int64_t value :
+             {std::int64_t{-1}, kMost32, kLeast32, kMost63, kLeast63, kLeast63 - 1, kMost64}) {
             tuples.emplace_back(std::string(size, 'k'), value);
             if (size > 0) {
                 tuples.emplace_back(std::string(size - 1, 'k') + '\0', value);
@@ -219,19 +289,23 @@ Tuples key_classes() {
 TEST_CASE("every key class comes out as it went in") {
     const Tuples tuples = key_classes();
     std::multiset<std::pair<std::string, std::int64_t>> expected(tuples.begin(), tuples.end());
-    for (const char* text : {"16+8x2*4", "32*4", "0+16x4*2", "0+32x1*2", "4+3x3*8"}) {
+    for (const char* text : {"16+8x2", "32", "0+16x4", "0+32x1", "4+3x3"}) {
         for (const std::uint32_t payload : {800U, ASK_MAX_PAYLOAD}) {
             for (const std::uint32_t hold : {1U, 7U, 4096U}) {
-                const auto geometry = parse_geometry(text, ASK_MAX_PAYLOAD);
+                const auto geometry = parse_geometry(text, payload);
                 REQUIRE(geometry.ok());
-                std::multiset<std::pair<std::string, std::int64_t>> got;
-                for (const Seen& seen :
-                     pack(tuples, {.geometry = *geometry, .hold = hold, .payload_limit = payload})) {
-                    expect(seen.form == form_of(seen.key, seen.value, *geometry),
-                           "another form than form_of says");
-                    got.emplace(seen.key, seen.value);
+                for (const bool whole_keys : {false, true}) {
+                    std::multiset<std::pair<std::string, std::int64_t>> got;
+                    for (const Seen& seen : pack(tuples, {.geometry = *geometry,
+                                                          .hold = hold,
+                                                          .payload_limit = payload,
+                                                          .whole_keys = whole_keys})) {
+                        expect(seen.form == form_of(seen.key, seen.value, *geometry, whole_keys),
+                               "another form than form_of says");
+                        got.emplace(seen.key, seen.value);
+                    }
+                    CHECK(got == expected);
                 }
-                CHECK(got == expected);
             }
         }
     }
@@ -378,6 +452,189 @@ TEST_CASE("a tuple for a key that is being cut into pieces is not lost") {
     drain(packer, unpacker);
     REQUIRE(unpacker.seen.size() == 2);
     CHECK(unpacker.seen[0].value + unpacker.seen[1].value == 3);
+}
+
+std::string random_key(std::mt19937_64& random, std::size_t size, bool zero_bytes = false) {
+    std::string key(size, '\0');
+    std::generate(key.begin(), key.end(),
+                  [&] { return static_cast<char>(zero_bytes ? random() : 1 + random() % 255); });
+    return key;
+}
+
+TEST_CASE("a record of any key and value reads back") {
+    std::mt19937_64 random(3);
+    for (std::size_t size = 1; size <= ASK_VAR_MAX_KEY; ++size) {
+        for (int i = 0; i < 300; ++i) {
+            const std::string key = random_key(random, size);
+            const auto value = static_cast<std::int64_t>(random());
+            const std::uint32_t group = ask_var_group(static_cast<std::uint32_t>(size));
+            std::array<std::byte, 80> record;
+            record.fill(std::byte{0xee});
+            write_record(record.data(), key, value);
+            const std::size_t end = ask_var_record_bytes(group);
+            expect(record[end] == std::byte{0xee}, "a record is longer than its group's");
+            expect(record_key(record.data(), group) == key, "another key");
+            expect(static_cast<std::int64_t>(load_be<std::uint64_t>(record.data())) == value,
+                   "another value");
+            for (std::size_t at = 8; at < end; at += 8) {
+                expect(load_raw<std::uint64_t>(record.data() + at) != 0, "a word of a key is 0");
+            }
+        }
+    }
+}
+
+// Whatever decodes is, encoded, what it was made of: so there is one encoding of each key, and no other
+// passes.
+TEST_CASE("a record that no sender writes does not decode") {
+    std::mt19937_64 random(4);
+    std::size_t decoded = 0;
+    for (int i = 0; i < 300'000; ++i) {
+        const auto group = static_cast<std::uint32_t>(random() % ASK_VAR_GROUPS);
+        const std::size_t size =
+            (group == 0 ? 1 : (std::size_t{4} << group) + 1) + random() % (std::size_t{4} << group);
+        std::array<std::byte, 72> record{};
+        write_record(record.data(), random_key(random, size), 1);
+        const std::size_t words = ask_var_key_words(group);
+        for (auto left = random() % 3; left > 0; --left) {
+            std::byte* const word = record.data() + 8 + 8 * (random() % words);
+            switch (random() % 5) {
+                case 0:
+                    store_raw(word, std::uint64_t{ASK_BACK_PAD_WORD});
+                    break;
+                case 1:
+                    store_raw(word, std::uint64_t{0});
+                    break;
+                default:
+                    word[random() % 8] = static_cast<std::byte>(random() % 3);
+                    break;
+            }
+        }
+        const auto key = record_key(record.data(), group);
+        if (key) {
+            ++decoded;
+            expect(!key->empty() && !has_zero_byte(*key), "a key that cannot travel so");
+            expect(ask_var_group(static_cast<std::uint32_t>(key->size())) == group, "a key of another group");
+            std::array<std::byte, 72> again{};
+            write_record(again.data(), *key, 1);
+            expect(again == record, "two encodings of one key");
+        }
+    }
+    CHECK(decoded > 50'000);
+    CHECK(decoded < 250'000);
+}
+
+// One of any form, as streams may mix them.
+std::pair<std::string, std::int64_t> random_tuple(std::mt19937_64& random, unsigned kind) {
+    const auto wide = static_cast<std::int64_t>(random()) >> (random() % 64);
+    switch (kind) {
+        case 0:
+            return {random_key(random, 1 + random() % 8), static_cast<std::int32_t>(wide)};
+        case 1:
+            return {random_key(random, 1 + random() % 64), wide};
+        case 2:
+            return {random_key(random, 33 + random() % 32), wide};
+        case 3:
+            return {random_key(random, random() % 80, true), wide};
+        default:
+            return {random_key(random, random() % 5000, true), wide};
+    }
+}
+
+TEST_CASE("streams of all forms, in any mix and however they are drained, come out as they went in") {
+    std::mt19937_64 random(6);
+    for (int round = 0; round < 300; ++round) {
+        const PackerConfig config{
+            .geometry = *parse_geometry(round % 2 == 0 ? "16+8x2*1" : "4+3x3*1", 1472),
+            .hold = static_cast<std::uint32_t>(1 + random() % (random() % 2 == 0 ? 8 : 3000)),
+            .payload_limit = static_cast<std::uint32_t>(400 + random() % 3000),
+            .whole_keys = round % 5 != 0};
+        Packer packer(config);
+        Unpacker unpacker(config.geometry);
+        std::vector<std::byte> buffer(ASK_MAX_PAYLOAD);
+        std::multiset<std::pair<std::string, std::int64_t>> expected;
+        const unsigned kinds = 1U + static_cast<unsigned>(random() % 31);
+        for (int left = 2000; left > 0;) {
+            if (packer.has_room() && random() % 64 != 0) {
+                unsigned kind = 0;
+                do {
+                    kind = static_cast<unsigned>(random() % 5);
+                } while ((kinds >> kind & 1U) == 0);
+                const auto tuple = random_tuple(random, kind);
+                packer.add(tuple.first, tuple.second);
+                expected.insert(tuple);
+                --left;
+            } else if (packer.has_body()) {
+                const auto body = packer.next(buffer);
+                REQUIRE(body);
+                unpacker.take(*body, std::span(buffer).first(body->bytes));
+            } else {
+                expect(packer.has_room(), "neither room nor a body");
+            }
+        }
+        packer.finish();
+        drain(packer, unpacker);
+        CHECK(packer.empty());
+        std::multiset<std::pair<std::string, std::int64_t>> got;
+        for (const Seen& seen : unpacker.seen) {
+            got.emplace(seen.key, seen.value);
+        }
+        CHECK(got == expected);
+    }
+}
+
+TEST_CASE("whole keys leave in full packets, and as soon as one is") {
+    std::mt19937_64 random(7);
+    for (const std::uint32_t payload : {1472U, ASK_MAX_PAYLOAD}) {
+        for (const unsigned shortest : {1U, 9U, 17U, 33U}) {
+            Tuples tuples;
+            for (int i = 0; i < 20'000; ++i) {
+                tuples.emplace_back(random_key(random, shortest + random() % (65 - shortest)), kMost32 + 1);
+            }
+            std::vector<std::size_t> sizes;
+            pack(tuples, {.geometry = {}, .payload_limit = payload, .whole_keys = true}, nullptr, &sizes);
+            sizes.pop_back();
+            CAPTURE(payload);
+            CAPTURE(shortest);
+            // What is left is less than a record; or there are as many as may be.
+            for (const std::size_t size : sizes) {
+                expect(size <= payload, "longer than a packet may be");
+                expect(size + 76 > payload || payload > 1472, "a packet is not full");
+            }
+        }
+    }
+    Packer packer({.geometry = {}, .hold = 1 << 20, .whole_keys = true});
+    std::size_t waiting = 0;
+    while (!packer.has_body()) {
+        packer.add("a key that no slot takes " + std::to_string(waiting++), 1);
+        REQUIRE(waiting < 100);
+    }
+    CHECK(waiting > 30);
+    CHECK(packer.has_room());
+}
+
+TEST_CASE("whole keys that cannot leave wait in bounded memory") {
+    Packer packer({.geometry = {}, .hold = 1 << 20, .whole_keys = true});
+    std::size_t waiting = 0;
+    for (; packer.has_room(); ++waiting) {
+        packer.add("a key that no slot takes " + std::to_string(waiting), 1);
+    }
+    CHECK(waiting < 200);
+    Unpacker unpacker(Geometry{});
+    drain(packer, unpacker);
+    CHECK(packer.has_room());
+    packer.finish();
+    drain(packer, unpacker);
+    CHECK(unpacker.seen.size() == waiting);
+}
+
+TEST_CASE("a payload that takes no record of VAR is refused where that is agreed") {
+    PackerConfig config{.geometry = *parse_geometry("1*1", 1472), .payload_limit = 131};
+    CHECK(check(config).ok());
+    config.whole_keys = true;
+    CHECK(check(config).error().code() == Errc::kUnsupported);
+    config.payload_limit = 132;
+    Tuples tuples{{std::string(64, 'k'), 1}, {std::string(64, 'l'), 2}};
+    CHECK(pack(tuples, config).size() == 2);
 }
 
 TEST_CASE("slots that no sender writes do not decode") {
