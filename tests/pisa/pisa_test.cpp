@@ -335,7 +335,7 @@ TEST_CASE(
             CHECK(first.action == second.action);
             CHECK((first.frame == second.frame));
         }
-        CHECK(NativeSwitch::stats().tuples_back > 1000);
+        CHECK(NativeSwitch::stats().tuples_back > 400);
         CHECK(NativeSwitch::stats().tuples_back_full > 0);
     }
 }
