@@ -342,10 +342,9 @@ class KernelStore final : public SwitchStore {
     std::deque<RegionPlaces> regions_;
     const KernelPlaces heats_{plane_.maps().heats};
     const KernelPlaces carried_{plane_.maps().carried};
-    const std::array<KernelPlaces, ASK_BACK_GROUPS> back_{KernelPlaces(plane_.maps().back[ASK_BACK_8]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_16]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_32]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_64])};
+    const std::array<KernelPlaces, ASK_BACK_GROUPS> back_{
+        KernelPlaces(plane_.maps().back[ASK_BACK_8]), KernelPlaces(plane_.maps().back[ASK_BACK_16]),
+        KernelPlaces(plane_.maps().back[ASK_BACK_32]), KernelPlaces(plane_.maps().back[ASK_BACK_64])};
 };
 
 }  // namespace

@@ -18,11 +18,12 @@ enum ask_back_outcome {
 /* Words of a bucket with tags: the tags, then of each entry key and value. */
 #define ASK_BACK_ENTRY_WORD(words, entry) (1u + (entry) * ((words) + 1u))
 
-#define ASK_SAME_ENTRIES(bucket, words)                                                           \
-	ASK_STATIC_ASSERT(__builtin_offsetof(struct bucket, entry[1].key) ==                      \
-					  ASK_BACK_ENTRY_WORD(words, 1) * sizeof(__u64) &&        \
-				  __builtin_offsetof(struct bucket, entry[1].value) ==            \
-					  (ASK_BACK_ENTRY_WORD(words, 1) + (words)) * sizeof(__u64), \
+#define ASK_SAME_ENTRIES(bucket, words)                                                    \
+	ASK_STATIC_ASSERT(__builtin_offsetof(struct bucket, entry[1].key) ==               \
+					  ASK_BACK_ENTRY_WORD(words, 1) * sizeof(__u64) && \
+				  __builtin_offsetof(struct bucket, entry[1].value) ==     \
+					  (ASK_BACK_ENTRY_WORD(words, 1) + (words)) *      \
+						  sizeof(__u64),                           \
 			  "buckets with tags differ in their keys' words alone")
 
 ASK_SAME_ENTRIES(ask_back16, 2);

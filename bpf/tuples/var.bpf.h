@@ -166,7 +166,8 @@ static __always_inline bool look_up_batch(struct xdp_md *ctx, __u32 task_index, 
 		return false;
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		const char *record = record_at(ctx, offset_in_batch(offset, j, count, group), group);
+		const char *record = record_at(ctx, offset_in_batch(offset, j, count, group),
+					       group);
 		__u64 hash;
 		__u32 index;
 
@@ -229,8 +230,7 @@ static __always_inline int add_batch(struct xdp_md *ctx, __u32 task_index, const
 								   : ASK_BACK32_ENTRIES;
 			__u64 *words = batch.bucket[j];
 
-			entry = entry_of_tag(ASK_READ_ONCE(words[0]),
-					     batch.tag[j], entries);
+			entry = entry_of_tag(ASK_READ_ONCE(words[0]), batch.tag[j], entries);
 			if (entry >= entries)
 				break;
 			words += ASK_BACK_ENTRY_WORD(ASK_KEY_WORDS(group), entry);
@@ -352,22 +352,22 @@ static __always_inline int offer_rest(struct xdp_md *ctx, __u32 task_index, cons
 }
 
 /* Global functions for each group, so that the verifier looks at each once and all have a stack of their own. */
-#define ASK_VAR_GROUP(bits, group)                                                                \
-	__noinline int ask_var_add##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,       \
-					 __u32 offset, __u32 count)                               \
-	{                                                                                         \
-		return add_batch(ctx, task_index, group, first, offset, count);                   \
-	}                                                                                         \
-	__noinline int ask_var_offer##bits(struct xdp_md *ctx, __u32 task_index, __u32 place,     \
-					   __u32 offset)                                          \
-	{                                                                                         \
-		return offer_record(ctx, task_index, group, place, offset);                       \
-	}                                                                                         \
-	__noinline int ask_var_rest##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,      \
-					  __u32 offset, __u32 count)                              \
-	{                                                                                         \
-		return offer_rest(ctx, task_index, group, first, offset, count,                   \
-				  ask_var_offer##bits);                                           \
+#define ASK_VAR_GROUP(bits, group)                                                            \
+	__noinline int ask_var_add##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,   \
+					 __u32 offset, __u32 count)                           \
+	{                                                                                     \
+		return add_batch(ctx, task_index, group, first, offset, count);               \
+	}                                                                                     \
+	__noinline int ask_var_offer##bits(struct xdp_md *ctx, __u32 task_index, __u32 place, \
+					   __u32 offset)                                      \
+	{                                                                                     \
+		return offer_record(ctx, task_index, group, place, offset);                   \
+	}                                                                                     \
+	__noinline int ask_var_rest##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,  \
+					  __u32 offset, __u32 count)                          \
+	{                                                                                     \
+		return offer_rest(ctx, task_index, group, first, offset, count,               \
+				  ask_var_offer##bits);                                       \
 	}
 
 ASK_VAR_GROUP(8, ASK_BACK_8)
@@ -403,14 +403,14 @@ static __always_inline void offer_var(struct xdp_md *ctx, const struct ask_back 
 		       (__u32)sizeof(*var);
 	__u32 first = 0;
 
-#define ASK_OFFER_GROUP(bits, group)                                                              \
-	do {                                                                                      \
-		const __u32 records = var->count[group];                                          \
-		if (back->buckets[group])                                                         \
+#define ASK_OFFER_GROUP(bits, group)                                                               \
+	do {                                                                                       \
+		const __u32 records = var->count[group];                                           \
+		if (back->buckets[group])                                                          \
 			offer_records(ctx, task, group, first, offset, records, ask_var_add##bits, \
-				      ask_var_rest##bits);                                        \
-		first += records;                                                                 \
-		offset += records * ASK_RECORD_BYTES(group);                                      \
+				      ask_var_rest##bits);                                         \
+		first += records;                                                                  \
+		offset += records * ASK_RECORD_BYTES(group);                                       \
 	} while (0)
 
 	ASK_OFFER_GROUP(8, ASK_BACK_8);

@@ -74,11 +74,13 @@ bool is_key(const std::byte* words, std::size_t size) {
 // A key of a group as its words are in memory. Empty if it is none, or one that another group has.
 std::string_view key_in(const std::byte* words, unsigned group) {
     std::size_t bytes = kBackKeyBytes[group];
-    while (bytes > sizeof(std::uint64_t) && word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
+    while (bytes > sizeof(std::uint64_t) &&
+           word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
         bytes -= sizeof(std::uint64_t);
     }
     const std::size_t size = key_size(words, bytes);
-    const std::size_t least = std::max<std::size_t>(group == ASK_BACK_8 ? 0 : kBackKeyBytes[group - 1], bytes - 8);
+    const std::size_t least =
+        std::max<std::size_t>(group == ASK_BACK_8 ? 0 : kBackKeyBytes[group - 1], bytes - 8);
     return size > least && is_key(words, size) ? std::string_view(reinterpret_cast<const char*>(words), size)
                                                : std::string_view();
 }

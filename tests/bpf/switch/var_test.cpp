@@ -22,7 +22,8 @@ using Entries = std::vector<std::pair<std::string, std::int64_t>>;
 
 constexpr std::int64_t kMostValue = (std::int64_t{1} << 62) - 1;
 constexpr BackBuckets kRoom{64, 64, 64, 64};
-constexpr TaskSpec kWholeKeys{.short_slots = 4, .groups = 4, .m = 4, .rows = 2, .aggregators = 1, .back = kRoom};
+constexpr TaskSpec kWholeKeys{
+    .short_slots = 4, .groups = 4, .m = 4, .rows = 2, .aggregators = 1, .back = kRoom};
 
 std::string key_of(std::size_t length, char first = 'a') {
     std::string key;
@@ -147,12 +148,11 @@ TEST_CASE("minimum and maximum of VAR") {
             sw.add_default(spec);
             std::uint64_t seq = 0;
             for (const std::int64_t value : {std::int64_t{5}, -kMostValue, kMostValue, std::int64_t{0}}) {
-                sw.expect_ack("values",
-                              sw.packet().seq(++seq).records({{"a", value},
-                                                              {key_of(9), value},
-                                                              {key_of(17), value},
-                                                              {key_of(64), value}}),
-                              ASK_CNT_ack_new);
+                sw.expect_ack(
+                    "values",
+                    sw.packet().seq(++seq).records(
+                        {{"a", value}, {key_of(9), value}, {key_of(17), value}, {key_of(64), value}}),
+                    ASK_CNT_ack_new);
             }
             const std::int64_t want = op == ASK_OP_MIN ? -kMostValue : kMostValue;
             CHECK(sw.back() ==
@@ -258,7 +258,8 @@ TEST_CASE("a key that comes in DATA and in VAR is in one entry, whatever its len
     for (std::size_t length = 1; length <= 16; ++length) {
         const std::string key = key_of(length);
         const unsigned slot = length <= 4 ? 0 : 4;
-        sw.expect_ack("owner", sw.packet().seq(++seq).put(0, slot, slot == 0 ? "zz" : "zzzzzz", 1), ASK_CNT_ack_new);
+        sw.expect_ack("owner", sw.packet().seq(++seq).put(0, slot, slot == 0 ? "zz" : "zzzzzz", 1),
+                      ASK_CNT_ack_new);
         if (length % 2 == 0) {
             sw.expect_ack("DATA first", sw.packet().seq(++seq).put(0, slot, key, 1), ASK_CNT_ack_new);
         }
@@ -313,7 +314,8 @@ TEST_CASE("VAR that is not what its counts say is dropped ahead of the dedupe, u
         {"a record more", ASK_CNT_bad_length, [](Packet& p) { --p.body[3]; }},
         {"no body", ASK_CNT_bad_length, [](Packet& p) { p.body.clear(); }},
         {"half a word", ASK_CNT_bad_length, [](Packet& p) { p.body.resize(p.body.size() - 4); }},
-        {"a word behind the records", ASK_CNT_bad_length, [](Packet& p) { p.body.resize(p.body.size() + 8); }},
+        {"a word behind the records", ASK_CNT_bad_length,
+         [](Packet& p) { p.body.resize(p.body.size() + 8); }},
         {"no records", ASK_CNT_bad_records,
          [](Packet& p) {
              p.body.assign(8, 0);
@@ -367,8 +369,9 @@ TEST_CASE("whatever comes in VAR and DATA, each tuple is in one place") {
             std::uint64_t received = 0;
             for (std::uint64_t seq = 1; seq <= 120; ++seq) {
                 std::vector<Record> all;
-                const unsigned counts[] = {static_cast<unsigned>(random() % 20), static_cast<unsigned>(random() % 20),
-                                           static_cast<unsigned>(random() % 15), static_cast<unsigned>(random() % 10 + 1)};
+                const unsigned counts[] = {
+                    static_cast<unsigned>(random() % 20), static_cast<unsigned>(random() % 20),
+                    static_cast<unsigned>(random() % 15), static_cast<unsigned>(random() % 10 + 1)};
                 for (unsigned group = 0; group < 4; ++group) {
                     for (unsigned i = 0; i < counts[group]; ++i) {
                         all.push_back({key_in(group, static_cast<unsigned>(random() % 30)),
