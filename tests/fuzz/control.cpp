@@ -104,8 +104,7 @@ void check_sample(const v1::KeySample& message, std::uint32_t payload_limit) {
         require(validate(left).ok(), "what is left of a sample is a sample");
     }
     const auto plan = plan_task(*sample, {.payload_limit = std::min(payload_limit, ASK_MAX_PAYLOAD),
-                                          .back = sample->window % 2 == 0,
-                                          .whole_keys = sample->window % 4 == 0});
+                                          .back = sample->window % 2 == 0});
     if (plan.ok()) {
         require(validate(plan->geometry).ok(), "a planned geometry is valid");
         require(decode_slot_map(encode_slot_map(plan->slot_map, plan->geometry), plan->geometry).ok(),

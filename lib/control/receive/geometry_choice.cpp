@@ -54,14 +54,12 @@ PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint
                       .aggregators = request.aggregators(),
                       .copies = wants_two_copies(request) ? 2U : 1U,
                       .back = false,
-                      .whole_keys = false,
                       .senders = request.senders(),
                       .geometry = std::nullopt};
     if (member.own_switch && !request.no_switch()) {
         if (const auto info = member.own_switch->info(kInfoWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
             limits.back = wants_back(request) && info->back_left_bytes() > 0;
-            limits.whole_keys = limits.back && kBackTakesWhole;
             const std::uint64_t left =
                 limits.sram_total - std::min(limits.sram_total, info->sram_used_bytes());
             limits.sram_left = request.policy() == v1::POLICY_FIRST_COME ? left : without_heats(left);
@@ -169,7 +167,7 @@ Result<GeometryChoice> asked_geometry(Member& member, const v1::OpenReceive& req
     }
     PlanLimits limits = plan_limits(member, request, member.options.payload_limit);
     limits.geometry = choice->geometry;
-    choice->back = back_need(*sample, choice->geometry);
+    choice->back = back_need(*sample);
     // Without a plan the switch chooses.
     if (const auto plan = plan_task(*sample, limits); plan.ok()) {
         choice->aggregators = plan->aggregators;
@@ -195,7 +193,7 @@ Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& r
         // Whatever senders say, it is no reason to fail. If the switch lacks memory, it says so itself.
         return default_geometry(payload_limit, request, "the default: " + plan.error().text());
     }
-    const BackWish back = back_need(*sample, plan->geometry);
+    const BackWish back = back_need(*sample);
     return GeometryChoice{.geometry = plan->geometry,
                           .slot_map = std::make_shared<SlotMap>(plan->slot_map),
                           .aggregators = plan->aggregators,

@@ -154,7 +154,7 @@ Planner::Planner(const KeySample& sample, const PlanLimits& limits)
     for (unsigned group = 0; group < sample.loose.size(); ++group) {
         const LooseKeys& loose = sample.loose[group];
         const double share = static_cast<double>(loose.tuples) / all;
-        if (limits.whole_keys && group < ASK_VAR_GROUPS) {
+        if (limits.back && group < ASK_VAR_GROUPS) {
             whole_.add(whole(group, share));
         } else {
             long_.add({share, static_cast<double>(loose.bytes) / all + kRecordBytes * share});
@@ -177,7 +177,7 @@ PlanEstimate Planner::estimate(const Geometry& geometry, double data, double fil
     for (unsigned group = geometry.max_slot_key() / ASK_KPART_BYTES; group < ASK_MAX_M; ++group) {
         const unsigned longest = ASK_KPART_BYTES * (group + 1);
         const double share = group_share_[group];
-        if (limits_.whole_keys) {
+        if (limits_.back) {
             whole_records.add(whole(ask_var_group(longest), share));
         } else {
             long_records.add({share, share * (kRecordBytes + longest)});
@@ -350,7 +350,7 @@ Result<Plan> Planner::best() {
     } else {
         try_rows();
     }
-    if (!best_ && any_.back().share() <= 0 && limits_.whole_keys) {
+    if (!best_ && any_.back().share() <= 0 && whole_.tuples > 0) {
         return whole_only();
     }
     if (!best_ && any_.back().share() <= 0) {

@@ -20,8 +20,7 @@ struct PlanLimits {
     std::uint64_t sram_left = 0;         // of them, not in use
     std::uint32_t aggregators = 0;       // per AA, if that is decided already
     std::uint32_t copies = 1;            // that share a region's aggregators
-    bool back = false;                   // a back level takes what collides
-    bool whole_keys = false;             // and keys of up to 64 bytes, in VAR packets (lib/abi/var.h)
+    bool back = false;                   // a back level takes what collides, and keys of VAR packets
     std::uint32_t senders = 1;           // of the task
     std::optional<Geometry> geometry{};  // if that is decided already, with its rows
 };

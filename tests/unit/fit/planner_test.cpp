@@ -2,6 +2,8 @@
 #include "lib/tuples/fit/planner.h"
 
 #include <bit>
+#include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -173,6 +175,36 @@ TEST_CASE("a geometry that is decided already gets memory for the keys that fit 
     const auto none = plan_task(sample_of(long_keys, 20'000, 1'000'000), fixed);
     REQUIRE_FALSE(none.ok());
     CHECK(none.error().text().find("no key fits any slot") != std::string::npos);
+}
+
+TEST_CASE(
+    "with a back level keys to 64 bytes need no slot, and those that fit one get it if that is worth it") {
+    std::mt19937_64 random(2);
+    PlanLimits with_back = limits();
+    with_back.back = true;
+    const auto path = [&] { return "/as/long/as/no/slot/" + std::to_string(random() % 3000); };
+    const KeySample paths = sample_of(path, 20'000, 1'000'000);
+    const auto whole = plan_task(paths, with_back);
+    REQUIRE_MESSAGE(whole.ok(), whole.error().text());
+    check_allowed(*whole, with_back);
+    CHECK(whole->estimate.whole == 1);
+    CHECK(whole->estimate.too_long == 0);
+    CHECK(whole->aggregators > 0);
+    CHECK(region_bytes(whole->geometry, whole->aggregators) < kMiB / 4);
+    CHECK(plan_task(paths, limits()).error().code() == Errc::kLimit);
+    with_back.geometry = Geometry{};
+    CHECK(plan_task(paths, with_back)->geometry == Geometry{});
+    with_back.geometry.reset();
+    // Half of them short, which is cheaper in slots.
+    const auto mixed = [&] { return random() % 2 == 0 ? path() : std::to_string(random() % 3000); };
+    const auto both = plan_task(sample_of(mixed, 20'000, 1'000'000), with_back);
+    REQUIRE(both.ok());
+    check_allowed(*both, with_back);
+    CHECK(both->geometry.groups == 0);
+    CHECK(std::abs(both->estimate.whole - 0.5) < 0.05);
+    // Longer than any record of theirs.
+    const auto endless = [&] { return std::string(65, 'x') + path(); };
+    CHECK(plan_task(sample_of(endless, 20'000, 1'000'000), with_back).error().code() == Errc::kLimit);
 }
 
 TEST_CASE("a whole input is planned for, however small") {
