@@ -8,6 +8,7 @@
 # warnings.
 
 find_program(ASK_PROTOC protoc REQUIRED)
+find_library(ASK_PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)
 find_program(ASK_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
 function(ask_proto_library target)
@@ -38,7 +39,11 @@ function(ask_proto_library target)
     list(FILTER stubs INCLUDE REGEX "\\.grpc\\.pb\\.")
     list(FILTER sources EXCLUDE REGEX "\\.grpc\\.pb\\.")
     add_library(${target} STATIC ${sources})
-    target_link_libraries(${target} PUBLIC protobuf::libprotobuf Threads::Threads)
+    # An executable whose property ASK_STARTS_OFTEN is set has it in it.
+    target_link_libraries(
+        ${target} PUBLIC
+        "$<IF:$<BOOL:$<TARGET_PROPERTY:ASK_STARTS_OFTEN>>,${ASK_PROTOBUF_ARCHIVE};ask::zlib,protobuf::libprotobuf>"
+        Threads::Threads)
     add_library(${target}_stubs STATIC ${stubs})
     target_link_libraries(${target}_stubs PUBLIC ${target} ask::grpc)
     foreach(part ${target} ${target}_stubs)
