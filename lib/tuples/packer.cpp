@@ -40,10 +40,7 @@ Result<> check(const PackerConfig& config) {
 }
 
 Packer::Packer(const PackerConfig& config)
-    : config_(config),
-      hold_(std::max(1U, config.hold)),
-      slots_(config.geometry, hold_),
-      long_(hold_) {
+    : config_(config), hold_(std::max(1U, config.hold)), slots_(config.geometry, hold_), long_(hold_) {
     const std::uint32_t body =
         std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
     rows_ = std::min<std::uint32_t>(config.geometry.rows, body / (4 + config.geometry.row_bytes()));
@@ -81,8 +78,9 @@ inline unsigned Packer::slot_of(Form form, std::uint64_t hash) const {
 // The key may be in memory that somebody else writes to: what of it is looked at is loaded once.
 inline void Packer::add_one(const Tuple& tuple) {
     const std::size_t size = tuple.key.size();
-    if (size <= sizeof(tuple.head) ? add_to_slot({.low = tuple.head, .high = 0}, tuple)
-                                   : size <= SmallKey::kBytes && add_to_slot(SmallKey::of(tuple.key), tuple)) {
+    if (size <= sizeof(tuple.head)
+            ? add_to_slot({.low = tuple.head, .high = 0}, tuple)
+            : size <= SmallKey::kBytes && add_to_slot(SmallKey::of(tuple.key), tuple)) {
         return;
     }
     long_bytes_ += ASK_LONG_RECORD_BYTES + size;
