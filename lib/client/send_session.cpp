@@ -97,9 +97,9 @@ class SendSession::Impl {
     AgentLink link_;
     TupleRingProducer ring_;
     std::optional<Combiner> combiner_;
-    std::vector<Tuple> counted_;  // tuples with their values made 1
+    std::vector<Tuple> counted_;     // tuples with their values made 1
     std::uint32_t unpublished_ = 0;  // tuples
-    std::size_t since_look_ = 0;  // tuples
+    std::size_t since_look_ = 0;     // tuples
 };
 
 Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions options) {
@@ -189,8 +189,8 @@ void SendSession::Impl::publish() {
     unpublished_ = 0;
 }
 
-// Until there is room for any tuple. Asking for much at once keeps both sides from waking each other for every
-// tuple.
+// Until there is room for any tuple. Asking for much at once keeps both sides from waking each other for
+// every tuple.
 Result<> SendSession::Impl::wait_for_space() {
     publish();
     while (!ring_.arm(ring_.bytes() / 4)) {

@@ -226,8 +226,8 @@ Result<std::size_t> TupleRingConsumer::peek(std::span<Tuple> out) {
             return Error(Errc::kInput, "tuple ring: a key of " + std::to_string(head.key_len) +
                                            " bytes does not fit what the application has written");
         }
-        out[n] = Tuple({reinterpret_cast<const char*>(place) + sizeof(RecordHead), head.key_len}, head.value,
-                       end);
+        out[n] =
+            Tuple({reinterpret_cast<const char*>(place) + sizeof(RecordHead), head.key_len}, head.value, end);
         at += size;
     }
     return n;

@@ -44,9 +44,8 @@ void HeldLong::push(std::string_view key, std::int64_t value) {
         tuples_.resize(capacity_);
     }
     const std::uint64_t at = std::uint64_t{first_} + size_;
-    tuples_[at < capacity_ ? at : at - capacity_] = {.value = value,
-                                                     .place = ring_.push(key),
-                                                     .key_len = static_cast<std::uint16_t>(key.size())};
+    tuples_[at < capacity_ ? at : at - capacity_] = {
+        .value = value, .place = ring_.push(key), .key_len = static_cast<std::uint16_t>(key.size())};
     ++size_;
     has_room_ = ring_.can_hold(ASK_MAX_KEY);
 }

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "lib/base/bytes.h"
-#include "lib/tuples/tuple.h"
 #include "lib/tuples/types.h"
 
 namespace ask {
@@ -69,21 +68,16 @@ struct SmallKey {
         }
         return {.low = size == 0 ? 0 : byte(0) | byte(size / 2) | byte(size - 1), .high = 0};
     }
-    // Of a longer one, nothing that counts.
-    [[nodiscard]] static SmallKey of(const Tuple& tuple) {
-        const std::size_t size = tuple.key.size();
-        if (size <= 8) [[likely]] {
-            return {.low = tuple.head, .high = 0};
-        }
-        return size <= kBytes ? of(tuple.key) : SmallKey{};
-    }
     // Whether one of the first `size` bytes is zero.
     [[nodiscard]] bool has_zero_byte(std::size_t size) const {
         constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
         const std::uint64_t a = size < 8 ? low | ~std::uint64_t{0} << (8 * size) : low;
-        const std::uint64_t b =
-            size <= 8 ? ~std::uint64_t{0} : (size < 16 ? high | ~std::uint64_t{0} << (8 * (size - 8)) : high);
-        return (((a - kOnes) & ~a) | ((b - kOnes) & ~b)) >> 7 & kOnes;
+        const std::uint64_t in_low = (a - kOnes) & ~a & kOnes << 7;
+        if (size <= 8) {
+            return in_low != 0;
+        }
+        const std::uint64_t b = size < 16 ? high | ~std::uint64_t{0} << (8 * (size - 8)) : high;
+        return (in_low | ((b - kOnes) & ~b & kOnes << 7)) != 0;
     }
 };
 

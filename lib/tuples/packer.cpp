@@ -67,18 +67,33 @@ inline unsigned Packer::slot_of(Form form, std::uint64_t hash) const {
                           : medium_slot_of(hash, config_.geometry);
 }
 
+// False: it is LONG. Inlined, where `small` may be known to have no upper half.
+[[gnu::always_inline]] inline bool Packer::add_to_slot(const SmallKey& small, const Tuple& tuple) {
+    const std::size_t size = tuple.key.size();
+    const auto value = static_cast<std::int32_t>(tuple.value);
+    const Form form = form_of(small, size, tuple.value, config_.geometry);
+    if (form == Form::kLong) {
+        return false;
+    }
+    std::byte* const to = slots_.push(slot_of(form, key_hash(small, size)));
+    const char* const key = reinterpret_cast<const char*>(&small);
+    if (form == Form::kShort) {
+        encode_slot(to, 1, key, size, value);
+    } else {
+        encode_slot(to, config_.geometry.m, key, size, value);
+    }
+    return true;
+}
+
 // The key may be in memory that somebody else writes to: what of it is looked at is loaded once.
 inline void Packer::add_one(const Tuple& tuple) {
     const std::size_t size = tuple.key.size();
-    const SmallKey small = SmallKey::of(tuple);
-    const Form form = form_of(small, size, tuple.value, config_.geometry);
-    if (form == Form::kLong) {
-        add_beside(tuple);
+    if (size <= sizeof(tuple.head)
+            ? add_to_slot({.low = tuple.head, .high = 0}, tuple)
+            : size <= SmallKey::kBytes && add_to_slot(SmallKey::of(tuple.key), tuple)) {
         return;
     }
-    const unsigned slot = slot_of(form, key_hash(small, size));
-    encode_slot(slots_.push(slot), form == Form::kShort ? 1 : config_.geometry.m,
-                reinterpret_cast<const char*>(&small), size, static_cast<std::int32_t>(tuple.value));
+    add_beside(tuple);
 }
 
 // What fits no slot.

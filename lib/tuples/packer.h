@@ -30,7 +30,7 @@ enum class Form : std::uint8_t { kShort, kMedium, kVar, kLong };
 // within 63 bits. Without short slots, short keys travel as medium ones.
 [[nodiscard]] Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry,
                            bool whole_keys = false);
-// The same without whole keys, of a key of `size` bytes, which `key` holds if they are no more than it can.
+// The same without whole keys, of a key of `size` bytes, in `key` if they are no more than it holds.
 [[nodiscard]] inline Form form_of(const SmallKey& key, std::size_t size, std::int64_t value,
                                   const Geometry& geometry) {
     if (size == 0 || size > geometry.max_slot_key() || value != static_cast<std::int32_t>(value) ||
@@ -108,6 +108,7 @@ class Packer final : public PacketSource {
 
     [[nodiscard]] std::uint32_t held() const { return slots_.size() + long_.size() + whole_.records(); }
     [[nodiscard]] unsigned slot_of(Form form, std::uint64_t hash) const;
+    bool add_to_slot(const SmallKey& small, const Tuple& tuple);
     void add_one(const Tuple& tuple);
     void add_beside(const Tuple& tuple);
     [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
