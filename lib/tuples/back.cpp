@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/tuples/back.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -31,17 +33,45 @@ std::uint32_t smaller(std::uint32_t buckets) {
     return std::has_single_bit(buckets) ? buckets / 4 * 3 : buckets / 3 * 2;
 }
 
-// A key as its words are in memory: bytes, and zeros behind them. Empty if it is none.
-std::string_view key_in(const std::byte* words, std::size_t bytes) {
-    const std::string_view all(reinterpret_cast<const char*>(words), bytes);
-    const std::string_view key = all.substr(0, all.find('\0'));
-    return all.find_first_not_of('\0', key.size()) == std::string_view::npos ? key : std::string_view();
-}
-
 std::uint64_t word_at(const std::byte* at) {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof(word));
     return word;
+}
+
+// Without the zeros behind it.
+std::size_t key_size(const std::byte* words, std::size_t bytes) {
+    for (std::size_t end = bytes;; end -= sizeof(std::uint64_t)) {
+        const std::uint64_t word = word_at(words + end - sizeof(word));
+        if (word != 0 || end == sizeof(word)) {
+            // The last byte in memory is the highest.
+            return end - static_cast<std::size_t>(std::countl_zero(le64toh(word))) / 8;
+        }
+    }
+}
+
+// Whether some byte of the word is 0.
+bool has_zero(std::uint64_t word) {
+    constexpr std::uint64_t kOnes = ~std::uint64_t{0} / 0xff;
+    return ((word - kOnes) & ~word & (kOnes << 7U)) != 0;
+}
+
+// A key as its words are in memory: bytes, and zeros behind them. Empty if it is none.
+std::string_view key_in(const std::byte* words, std::size_t bytes) {
+    const std::size_t size = key_size(words, bytes);
+    std::size_t at = 0;
+    for (; at + sizeof(std::uint64_t) <= size; at += sizeof(std::uint64_t)) {
+        if (has_zero(word_at(words + at))) {
+            return {};
+        }
+    }
+    if (at < size) {
+        const std::uint64_t behind = htole64(~std::uint64_t{0} << 8 * (size - at));
+        if (has_zero(word_at(words + at) | behind)) {
+            return {};
+        }
+    }
+    return {reinterpret_cast<const char*>(words), size};
 }
 
 struct EntryPlace {
@@ -94,7 +124,22 @@ BackBuckets back_within(const BackBuckets& wanted, std::uint64_t bytes) {
     return back_bytes(buckets) * kLeastPart < back_bytes(wanted) ? BackBuckets{} : buckets;
 }
 
-Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
+BackSize measure_back(std::span<const std::byte> table, unsigned group) {
+    BackSize size;
+    const std::size_t bucket_bytes = kBackBucketBytes[group];
+    for (std::size_t at = 0; at + bucket_bytes <= table.size(); at += bucket_bytes) {
+        const std::byte* const bucket = table.data() + at;
+        for (unsigned entry = 0; entry < kBackEntries[group]; ++entry) {
+            const EntryPlace place = place_of(group, entry);
+            const std::uint64_t live = word_at(bucket + place.value) & ASK_BACK_LIVE;
+            size.entries += live;
+            size.key_bytes += live * key_size(bucket + place.key, kBackKeyBytes[group]);
+        }
+    }
+    return size;
+}
+
+Result<> BackWalker::fill_bucket(EntryWriter& out, const std::byte* bucket) {
     for (unsigned entry = 0; entry < kBackEntries[group_]; ++entry) {
         const EntryPlace place = place_of(group_, entry);
         const std::uint64_t value = word_at(bucket + place.value);
@@ -109,7 +154,7 @@ Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
                                               ": holds words that no sender writes");
         }
         if (++count_ > skip_) {
-            append_entry(out, key, ASK_BACK_VALUE(value));
+            out.add(key, ASK_BACK_VALUE(value));
         }
     }
     return {};
@@ -117,10 +162,11 @@ Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
 
 Result<bool> BackWalker::fill(std::string& out, std::size_t soft_limit) {
     const std::size_t buckets = table_.size() / kBackBucketBytes[group_];
+    EntryWriter writer(out);
     while (bucket_ < buckets) {
-        ASK_PASS(fill_bucket(out, table_.data() + bucket_ * kBackBucketBytes[group_]));
+        ASK_PASS(fill_bucket(writer, table_.data() + bucket_ * kBackBucketBytes[group_]));
         ++bucket_;
-        if (out.size() >= soft_limit) {
+        if (writer.size() >= soft_limit) {
             return true;
         }
     }
