@@ -223,6 +223,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     }
     fill_mark(reply->mutable_mark());
     reply->set_wire_version(ASK_WIRE_VERSION);
+    reply->set_opening(grant->opening);
     reply->set_aggregators(grant->aggregators);
     reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);
@@ -286,9 +287,13 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
     if (!pass.ok()) {
         return to_status(pass.error());
     }
+    BackSize back;
     const auto write = [&](std::string entries) {
         v1::FetchChunk chunk;
         chunk.set_entries(std::move(entries));
+        chunk.set_back_entries(back.entries);
+        chunk.set_back_key_bytes(back.key_bytes);
+        back = {};
         return !context->IsCancelled() && writer->Write(chunk);
     };
     const auto end = fetch_copy(controller_, caller,
@@ -297,7 +302,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
                                  .close = request->close(),
                                  .settled = request->settled(),
                                  .skip = request->skip()},
-                                kChunkBytes, write);
+                                kChunkBytes, write, [&back](const BackSize& size) { back = size; });
     if (!end.ok()) {
         return to_status(end.error());
     }
@@ -359,6 +364,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
     reply->set_sram_used_bytes(report->sram_used_bytes);
     reply->set_back_total_bytes(report->back_total_bytes);
     reply->set_back_used_bytes(report->back_used_bytes);
+    reply->set_back_kept_bytes(report->back_kept_bytes);
     reply->set_channels_max(report->channels_max);
     for (const ChannelReport& channel : report->channels) {
         v1::SwitchChannel* message = reply->add_channels();
