@@ -67,7 +67,7 @@ inline unsigned Packer::slot_of(Form form, std::uint64_t hash) const {
                           : medium_slot_of(hash, config_.geometry);
 }
 
-// False: it is LONG. Inlined, where `small` may be known to have no upper half.
+// False: it fits none. Inlined, where `small` may be known to have no upper half.
 [[gnu::always_inline]] inline bool Packer::add_to_slot(const SmallKey& small, const Tuple& tuple) {
     const std::size_t size = tuple.key.size();
     const auto value = static_cast<std::int32_t>(tuple.value);
