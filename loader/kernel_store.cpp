@@ -240,11 +240,6 @@ class KernelStore final : public SwitchStore {
         return blank_words(fd_of(map), std::size_t{buckets} * kBackBucketBytes[group] / sizeof(std::uint64_t),
                            go_on);
     }
-    Result<bool> blank_back(const OwnMap& map, unsigned group, std::uint32_t buckets,
-                            const std::function<bool()>& go_on) const override {
-        return blank_words(fd_of(map), std::size_t{buckets} * kBackBucketBytes[group] / sizeof(std::uint64_t),
-                           go_on);
-    }
     Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const override {
         return own(programs_->create_region(program, words));
     }

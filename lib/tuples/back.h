@@ -42,10 +42,6 @@ inline constexpr std::array<const char*, ASK_BACK_GROUPS> kBackNames{"back8", "b
 inline constexpr std::uint64_t kMostBackEntries =
     ASK_BACK_MAX_BUCKETS * std::accumulate(kBackEntries.begin(), kBackEntries.end(), std::uint64_t{0});
 
-// Entries of all groups together, at most.
-inline constexpr std::uint64_t kMostBackEntries =
-    ASK_BACK_MAX_BUCKETS * std::accumulate(kBackEntries.begin(), kBackEntries.end(), std::uint64_t{0});
-
 // Buckets of the smallest table that is made.
 inline constexpr std::uint32_t kLeastBackBuckets = 64;
 
