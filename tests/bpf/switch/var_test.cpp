@@ -28,7 +28,7 @@ constexpr TaskSpec kWholeKeys{
 std::string key_of(std::size_t length, char first = 'a') {
     std::string key;
     for (std::size_t i = 0; i < length; ++i) {
-        key += static_cast<char>(first + i % 23);
+        key += static_cast<char>(static_cast<unsigned char>(first) + i % 23);
     }
     return key;
 }
