@@ -83,10 +83,11 @@ link() {
     on sw ip link set dev "$1" "$2"
 }
 
-# Nothing but delay: the sender is seen to wait while the link is down.
+# Nothing but delay: the sender is seen to wait while the link is down. Without a back level, with which the switch would
+# answer for all of it.
 link_flaps() {
     local -r port=$1
-    DEADLINE=20 stream_task "flap$port" "flap$port" 10000
+    DEADLINE=20 RECV_FLAGS=--no-back stream_task "flap$port" "flap$port" 10000
     link "$port" down
     feed 10001 20000
     wait_for 15 stalled h2

@@ -52,12 +52,13 @@ ends_in() {
 }
 
 # stream_task LOG ID TUPLES: a receiver on h3 and a sender on h2 whose input stays open, the first TUPLES of it sent and
-# on their way. The task's input, and what is expected of all of it, are in $dir.
+# on their way. The task's input, and what is expected of all of it, are in $dir. RECV_FLAGS: more of them for ask-recv.
 stream_task() {
     local -r log=$1 id=$2 tuples=$3
     dir=$scratch/$log
     make_input "$dir" --seed "${SEED:-11}" --senders 1 --tuples 30000 --keys 600
-    receive "$log-recv" "$id" --senders 1
+    # shellcheck disable=SC2086 # several words
+    receive "$log-recv" "$id" --senders 1 ${RECV_FLAGS-}
     hold "$log" h2 "$id" --merge-window 0
     feed 1 "$tuples"
     wait_for 20 sent_at_least "$tuples" h2
