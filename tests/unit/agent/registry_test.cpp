@@ -515,7 +515,9 @@ TEST_CASE("a sender that waits for its task's end is not woken by those that joi
         waiting = ::gettid();
         fixture.renew(11, 1, 60000);
     });
-    const auto asleep = [&] { return waiting != 0 && line_of(waiting, "State:").find('S') != std::string::npos; };
+    const auto asleep = [&] {
+        return waiting != 0 && line_of(waiting, "State:").find('S') != std::string::npos;
+    };
     const auto wakes = [&] { return std::stoul(line_of(waiting, "voluntary_ctxt_switches:")); };
     CHECK(comes_true(asleep));
     const auto before = wakes();

@@ -236,7 +236,8 @@ TEST_CASE("what is kept makes room for what tasks have") {
     CHECK(report.back_tables_reused == 0);
 }
 
-TEST_CASE("where memory is short, what is kept is given up for a task, and nothing of it is asked for twice") {
+TEST_CASE(
+    "where memory is short, what is kept is given up for a task, and nothing of it is asked for twice") {
     constexpr BackWish kLarger{.wanted = true, .keys = {3000}, .guess = false};
     PoolSwitch on(8 * back_bytes(back_for(kLarger.keys)));
     on.open(1);
