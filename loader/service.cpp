@@ -22,8 +22,6 @@ namespace {
 constexpr std::size_t kChunkBytes = 256U << 10U;
 // More than any receiver has; keeps one request short.
 constexpr int kMaxRenewals = ASK_MAX_SESSIONS;
-// As many as an agent asks for at once.
-constexpr int kMaxJoins = 64;
 
 std::string_view phase_name(std::uint32_t phase) {
     switch (phase) {
@@ -236,49 +234,26 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     return grpc::Status::OK;
 }
 
-Result<std::uint64_t> SwitchService::join_one(const Caller& caller, const v1::JoinFlowRequest& request) {
-    const auto channel = channel_fields(request.channel());
-    ASK_PASS(channel);
-    const auto secret = secret_from_bytes(request.secret());
-    ASK_PASS(secret);
-    return controller_.join_flow(caller, request.instance(), *channel, request.incarnation(), *secret);
-}
-
 grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::JoinFlowRequest* request,
                                      v1::JoinFlowReply* reply) {
     if (caller_gone(context)) {
         return given_up();
     }
-    const auto done = join_one(caller_at(*context), *request);
+    const auto channel = channel_fields(request->channel());
+    if (!channel.ok()) {
+        return to_status(channel.error());
+    }
+    const auto secret = secret_from_bytes(request->secret());
+    if (!secret.ok()) {
+        return to_status(secret.error());
+    }
+    const auto done = controller_.join_flow(caller_at(*context), request->instance(), *channel,
+                                            request->incarnation(), *secret);
     if (!done.ok()) {
         return to_status(done.error());
     }
     fill_mark(reply->mutable_mark());
     reply->set_nonce(*done);
-    return grpc::Status::OK;
-}
-
-grpc::Status SwitchService::JoinFlows(grpc::ServerContext* context, const v1::JoinFlowsRequest* request,
-                                      v1::JoinFlowsReply* reply) {
-    if (request->flows_size() > kMaxJoins) {
-        return to_status(Error(Errc::kInput, "join: more than " + std::to_string(kMaxJoins) + " flows"));
-    }
-    const Caller caller = caller_at(*context);
-    for (const v1::JoinFlowRequest& flow : request->flows()) {
-        if (caller_gone(context)) {
-            return given_up();
-        }
-        const auto done = join_one(caller, flow);
-        v1::JoinedFlow& joined = *reply->add_flows();
-        if (done.ok()) {
-            joined.set_nonce(*done);
-        } else {
-            const grpc::Status refused = to_status(done.error());
-            joined.set_code(refused.error_code());
-            joined.set_error(refused.error_message());
-        }
-    }
-    fill_mark(reply->mutable_mark());
     return grpc::Status::OK;
 }
 
