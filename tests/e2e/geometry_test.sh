@@ -155,7 +155,7 @@ last_line() {
     local -r dir=$scratch/line
     mkdir -p "$dir"
     addresses "$dir/in1.tsv" 3 20000
-    spawn "$dir/recv" h4 ask-recv --task line --senders 1 --op count --geometry default </dev/null
+    spawn "$dir/recv" h4 ask-recv --task line --senders 1 --op count --geometry default --no-back </dev/null
     receiver=$spawned
     on h1 ask-send --task line --to h4 --count --merge-window 0 "$dir/in1.tsv" 2>"$dir/send.err"
     exit_of "$receiver"
