@@ -13,6 +13,8 @@ namespace {
 
 // Renew calls that are held back take a thread each; beyond these, others need some too.
 constexpr int kSpareThreads = 32;
+// As many calls as a task of a rack's hosts holds back.
+constexpr int kIdleThreads = 64;
 
 template <typename Message>
 grpc::Status answer(Result<Message> result, Message* reply) {
@@ -88,6 +90,7 @@ Result<std::unique_ptr<ControlServer>> serve(AgentService& service, Agent& agent
          .group = group,
          .threads = calls,
          .streams = calls,
+         .idle_threads = kIdleThreads,
          .refused = [&agent] { agent.counters.add(AgentCounter::k_refused_connections); }},
         *agent.credentials, service);
 }

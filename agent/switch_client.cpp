@@ -116,6 +116,15 @@ Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {
 }
 
 Result<SwitchPort::Joined> SwitchClient::join_flow(const v1::JoinFlowRequest& request, milliseconds wait) {
+    auto answer =
+        joins_.join(request, wait, [this](const FlowJoins::Requests& requests, milliseconds longest) {
+            return requests.size() == 1 ? std::vector<Result<Joined>>{join_one(requests.front(), longest)}
+                                        : join_several(requests, longest);
+        });
+    return answer ? *std::move(answer) : explain(Error(Errc::kDeadline, name()));
+}
+
+Result<SwitchPort::Joined> SwitchClient::join_one(const v1::JoinFlowRequest& request, milliseconds wait) {
     auto reply = call(&v1::Switch::Stub::JoinFlow, request, wait);
     if (!reply) {
         return std::move(reply).error();
@@ -123,6 +132,37 @@ Result<SwitchPort::Joined> SwitchClient::join_flow(const v1::JoinFlowRequest& re
     const auto mark = mark_from_proto(reply->mark());
     ASK_PASS(mark);
     return Joined{.mark = *mark, .nonce = reply->nonce()};
+}
+
+std::vector<Result<SwitchPort::Joined>> SwitchClient::join_several(const FlowJoins::Requests& requests,
+                                                                   milliseconds wait) {
+    const auto all = [&requests](const Error& error) {
+        return std::vector<Result<Joined>>(requests.size(), error);
+    };
+    v1::JoinFlowsRequest request;
+    request.mutable_flows()->Add(requests.begin(), requests.end());
+    const auto reply = call(&v1::Switch::Stub::JoinFlows, request, wait);
+    if (!reply) {
+        return all(reply.error());
+    }
+    const auto mark = mark_from_proto(reply->mark());
+    if (!mark) {
+        return all(mark.error());
+    }
+    if (std::cmp_not_equal(reply->flows_size(), requests.size())) {
+        return all({Errc::kInput, name() + ": answered for " + std::to_string(reply->flows_size()) + " of " +
+                                      std::to_string(requests.size()) + " flows"});
+    }
+    std::vector<Result<Joined>> answers;
+    for (const v1::JoinedFlow& flow : reply->flows()) {
+        if (flow.code() == 0) {
+            answers.emplace_back(Joined{.mark = *mark, .nonce = flow.nonce()});
+        } else {
+            const auto code = static_cast<grpc::StatusCode>(flow.code());
+            answers.emplace_back(explain(from_status(grpc::Status(code, flow.error()), name())));
+        }
+    }
+    return answers;
 }
 
 SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelRequest& request,

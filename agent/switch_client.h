@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/flow_joins.h"
 #include "agent/rpc.h"
 #include "lib/control/member/switch_port.h"
 #include "lib/tuples/types.h"
@@ -51,6 +52,9 @@ class SwitchClient final : public SwitchPort {
     Result<Reply> call(grpc::Status (v1::Switch::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                        const Request& request, milliseconds wait, CallCancel* cancel = nullptr);
 
+    Result<Joined> join_one(const v1::JoinFlowRequest& request, milliseconds wait);
+    std::vector<Result<Joined>> join_several(const FlowJoins::Requests& requests, milliseconds wait);
+
     // By the newest certificate.
     [[nodiscard]] std::unique_ptr<v1::Switch::Stub> stub() const {
         return v1::Switch::NewStub(channels_.get(address_));
@@ -65,6 +69,7 @@ class SwitchClient final : public SwitchPort {
     RpcChannels& channels_;  // outlives this
     const std::string address_;
     const Result<> allowed_;
+    FlowJoins joins_;
 };
 
 }  // namespace ask

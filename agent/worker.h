@@ -33,6 +33,7 @@
 #include "lib/net/frame.h"
 #include "lib/tuples/sender.h"
 #include "lib/tuples/table_sink.h"
+#include "lib/tuples/tuple.h"
 #include "lib/xsk/xsk_socket.h"
 
 namespace ask {
@@ -127,6 +128,7 @@ class WorkerCore {
     // Between two tasks of this host; `payload` may be overwritten afterwards.
     void deliver_local(std::span<const std::byte> payload, Ports ports);
     bool serve(Stream& stream);
+    Result<std::size_t> move_tuples(Stream& stream);
     bool pull_tuples(Stream& stream);
     std::size_t send_packets(Stream& stream, std::size_t most);
     bool send_remote(Stream& stream, Nanos now);
@@ -152,6 +154,7 @@ class WorkerCore {
     std::unordered_map<std::uint64_t, Task> tasks_;
     std::array<std::byte, sizeof(ask_hdr)> ack_{};
     std::vector<std::byte> scratch_;  // one payload between tasks of this host
+    std::array<Tuple, 64> tuples_;    // on their way from a ring to a packer
     AgentCounters counters_;
 };
 

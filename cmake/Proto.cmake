@@ -2,11 +2,13 @@
 #
 # ask_proto_library(<target> <file.proto>...)
 #
-# Static library of the messages and gRPC stubs of the given files of this folder, which are found and included from the
-# top of the tree: import "proto/x.proto", #include "proto/x.pb.h" and "proto/x.grpc.pb.h". The generated
-# code is a SYSTEM include and is built without our warnings.
+# Static library of the messages of the given files of this folder, and <target>_stubs of their gRPC stubs: who calls
+# nobody loads no gRPC. They are found and included from the top of the tree: import "proto/x.proto",
+# #include "proto/x.pb.h" and "proto/x.grpc.pb.h". The generated code is a SYSTEM include and is built without our
+# warnings.
 
 find_program(ASK_PROTOC protoc REQUIRED)
+find_library(ASK_PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)
 find_program(ASK_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
 function(ask_proto_library target)
@@ -31,17 +33,24 @@ function(ask_proto_library target)
         list(APPEND sources ${generated})
     endforeach()
 
-    if(ASK_FUZZ)
-        # Fuzz targets read messages and call nobody; the stubs take most of the time.
-        list(FILTER sources EXCLUDE REGEX "\\.grpc\\.pb\\.")
-    endif()
     cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE here)
     file(MAKE_DIRECTORY ${out}/${here})
+    set(stubs ${sources})
+    list(FILTER stubs INCLUDE REGEX "\\.grpc\\.pb\\.")
+    list(FILTER sources EXCLUDE REGEX "\\.grpc\\.pb\\.")
     add_library(${target} STATIC ${sources})
-    target_include_directories(${target} SYSTEM PUBLIC ${out})
-    target_link_libraries(${target} PUBLIC ask::grpc Threads::Threads)
-    set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
-    target_compile_options(${target} PRIVATE -w)
-    # Every generated file has tables of the same names.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    # An executable whose property ASK_STARTS_OFTEN is set has it in it.
+    target_link_libraries(
+        ${target} PUBLIC
+        "$<IF:$<BOOL:$<TARGET_PROPERTY:ASK_STARTS_OFTEN>>,${ASK_PROTOBUF_ARCHIVE};ask::zlib,protobuf::libprotobuf>"
+        Threads::Threads)
+    add_library(${target}_stubs STATIC ${stubs})
+    target_link_libraries(${target}_stubs PUBLIC ${target} ask::grpc)
+    foreach(part ${target} ${target}_stubs)
+        target_include_directories(${part} SYSTEM PUBLIC ${out})
+        set_target_properties(${part} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
+        target_compile_options(${part} PRIVATE -w)
+        # Every generated file has tables of the same names.
+        set_target_properties(${part} PROPERTIES UNITY_BUILD OFF)
+    endforeach()
 endfunction()

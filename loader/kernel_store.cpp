@@ -5,17 +5,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <utility>
 
 #include "lib/bpf/barrier.h"
 #include "lib/bpf/map.h"
 #include "lib/bpf/object.h"
+#include "lib/tuples/back.h"
 #include "loader/sized_programs.h"
 
 namespace ask {
@@ -129,6 +132,20 @@ Result<std::shared_ptr<const BackView>> make_back_view(int fd, std::uint32_t buc
     return std::shared_ptr<const BackView>(std::make_shared<const KernelBackView<Bucket>>(std::move(*view)));
 }
 
+// In pieces of milliseconds.
+Result<bool> blank_words(int fd, std::size_t words, const std::function<bool()>& go_on) {
+    constexpr std::size_t kPiece = std::size_t{4} << 20U;
+    const auto view = bpf::ArrayView<std::uint64_t>::map(fd, words);
+    ASK_PASS(view);
+    for (std::size_t at = 0; at < words; at += kPiece) {
+        if (!go_on()) {
+            return false;
+        }
+        std::ranges::fill(view->span().subspan(at, std::min(kPiece, words - at)), std::uint64_t{0});
+    }
+    return true;
+}
+
 class KernelStore final : public SwitchStore {
  public:
     using TaskTable = bpf::ArrayView<ask_task>;
@@ -217,6 +234,11 @@ class KernelStore final : public SwitchStore {
             default:
                 return make_back_view<const ask_back64>(fd_of(map), buckets);
         }
+    }
+    Result<bool> blank_back(const OwnMap& map, unsigned group, std::uint32_t buckets,
+                            const std::function<bool()>& go_on) const override {
+        return blank_words(fd_of(map), std::size_t{buckets} * kBackBucketBytes[group] / sizeof(std::uint64_t),
+                           go_on);
     }
     Result<OwnMapPtr> create_region(std::uint8_t program, std::uint32_t words) const override {
         return own(programs_->create_region(program, words));
@@ -320,10 +342,9 @@ class KernelStore final : public SwitchStore {
     std::deque<RegionPlaces> regions_;
     const KernelPlaces heats_{plane_.maps().heats};
     const KernelPlaces carried_{plane_.maps().carried};
-    const std::array<KernelPlaces, ASK_BACK_GROUPS> back_{KernelPlaces(plane_.maps().back[ASK_BACK_8]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_16]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_32]),
-                                                          KernelPlaces(plane_.maps().back[ASK_BACK_64])};
+    const std::array<KernelPlaces, ASK_BACK_GROUPS> back_{
+        KernelPlaces(plane_.maps().back[ASK_BACK_8]), KernelPlaces(plane_.maps().back[ASK_BACK_16]),
+        KernelPlaces(plane_.maps().back[ASK_BACK_32]), KernelPlaces(plane_.maps().back[ASK_BACK_64])};
 };
 
 }  // namespace

@@ -138,6 +138,14 @@ class SwitchMetrics : public prometheus::Collectable {
                                      static_cast<double>(report->back_used_bytes)));
             families.push_back(gauge("ask_switch_back_limit_bytes", "Memory for back levels",
                                      static_cast<double>(report->back_total_bytes)));
+            families.push_back(gauge("ask_switch_back_kept_bytes",
+                                     "Memory of back levels that no task has, kept for tasks to come",
+                                     static_cast<double>(report->back_kept_bytes)));
+            families.push_back(counter("ask_switch_back_tables_made_total", "Tables of back levels made anew",
+                                       report->back_tables_made));
+            families.push_back(counter("ask_switch_back_tables_reused_total",
+                                       "Tables of back levels that another task had before",
+                                       report->back_tables_reused));
         }
         families.push_back(counter("ask_switch_refused_connections_total",
                                    "Connections turned away at the control port and socket, or cut off",

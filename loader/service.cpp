@@ -22,6 +22,8 @@ namespace {
 constexpr std::size_t kChunkBytes = 256U << 10U;
 // More than any receiver has; keeps one request short.
 constexpr int kMaxRenewals = ASK_MAX_SESSIONS;
+// As many as an agent asks for at once.
+constexpr int kMaxJoins = 64;
 
 std::string_view phase_name(std::uint32_t phase) {
     switch (phase) {
@@ -223,6 +225,7 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     }
     fill_mark(reply->mutable_mark());
     reply->set_wire_version(ASK_WIRE_VERSION);
+    reply->set_opening(grant->opening);
     reply->set_aggregators(grant->aggregators);
     reply->set_copies(grant->copies);
     reply->set_no_region_reason(grant->no_region_reason);
@@ -233,26 +236,49 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     return grpc::Status::OK;
 }
 
+Result<std::uint64_t> SwitchService::join_one(const Caller& caller, const v1::JoinFlowRequest& request) {
+    const auto channel = channel_fields(request.channel());
+    ASK_PASS(channel);
+    const auto secret = secret_from_bytes(request.secret());
+    ASK_PASS(secret);
+    return controller_.join_flow(caller, request.instance(), *channel, request.incarnation(), *secret);
+}
+
 grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::JoinFlowRequest* request,
                                      v1::JoinFlowReply* reply) {
     if (caller_gone(context)) {
         return given_up();
     }
-    const auto channel = channel_fields(request->channel());
-    if (!channel.ok()) {
-        return to_status(channel.error());
-    }
-    const auto secret = secret_from_bytes(request->secret());
-    if (!secret.ok()) {
-        return to_status(secret.error());
-    }
-    const auto done = controller_.join_flow(caller_at(*context), request->instance(), *channel,
-                                            request->incarnation(), *secret);
+    const auto done = join_one(caller_at(*context), *request);
     if (!done.ok()) {
         return to_status(done.error());
     }
     fill_mark(reply->mutable_mark());
     reply->set_nonce(*done);
+    return grpc::Status::OK;
+}
+
+grpc::Status SwitchService::JoinFlows(grpc::ServerContext* context, const v1::JoinFlowsRequest* request,
+                                      v1::JoinFlowsReply* reply) {
+    if (request->flows_size() > kMaxJoins) {
+        return to_status(Error(Errc::kInput, "join: more than " + std::to_string(kMaxJoins) + " flows"));
+    }
+    const Caller caller = caller_at(*context);
+    for (const v1::JoinFlowRequest& flow : request->flows()) {
+        if (caller_gone(context)) {
+            return given_up();
+        }
+        const auto done = join_one(caller, flow);
+        v1::JoinedFlow& joined = *reply->add_flows();
+        if (done.ok()) {
+            joined.set_nonce(*done);
+        } else {
+            const grpc::Status refused = to_status(done.error());
+            joined.set_code(refused.error_code());
+            joined.set_error(refused.error_message());
+        }
+    }
+    fill_mark(reply->mutable_mark());
     return grpc::Status::OK;
 }
 
@@ -286,9 +312,13 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
     if (!pass.ok()) {
         return to_status(pass.error());
     }
+    BackSize back;
     const auto write = [&](std::string entries) {
         v1::FetchChunk chunk;
         chunk.set_entries(std::move(entries));
+        chunk.set_back_entries(back.entries);
+        chunk.set_back_key_bytes(back.key_bytes);
+        back = {};
         return !context->IsCancelled() && writer->Write(chunk);
     };
     const auto end = fetch_copy(controller_, caller,
@@ -297,7 +327,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
                                  .close = request->close(),
                                  .settled = request->settled(),
                                  .skip = request->skip()},
-                                kChunkBytes, write);
+                                kChunkBytes, write, [&back](const BackSize& size) { back = size; });
     if (!end.ok()) {
         return to_status(end.error());
     }
@@ -359,6 +389,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
     reply->set_sram_used_bytes(report->sram_used_bytes);
     reply->set_back_total_bytes(report->back_total_bytes);
     reply->set_back_used_bytes(report->back_used_bytes);
+    reply->set_back_kept_bytes(report->back_kept_bytes);
     reply->set_channels_max(report->channels_max);
     for (const ChannelReport& channel : report->channels) {
         v1::SwitchChannel* message = reply->add_channels();

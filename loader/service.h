@@ -80,6 +80,8 @@ class SwitchService final : public v1::Switch::Service {
                           v1::OpenTaskReply* reply) override;
     grpc::Status JoinFlow(grpc::ServerContext* context, const v1::JoinFlowRequest* request,
                           v1::JoinFlowReply* reply) override;
+    grpc::Status JoinFlows(grpc::ServerContext* context, const v1::JoinFlowsRequest* request,
+                           v1::JoinFlowsReply* reply) override;
     grpc::Status RenewTasks(grpc::ServerContext* context, const v1::RenewTasksRequest* request,
                             v1::RenewTasksReply* reply) override;
     grpc::Status FetchCopy(grpc::ServerContext* context, const v1::FetchCopyRequest* request,
@@ -92,6 +94,7 @@ class SwitchService final : public v1::Switch::Service {
                            v1::SwitchStatus* reply) override;
 
  private:
+    Result<std::uint64_t> join_one(const Caller& caller, const v1::JoinFlowRequest& request);
     void fill_mark(v1::Mark* mark) const;
 
     Controller& controller_;

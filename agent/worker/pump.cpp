@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "agent/worker.h"
 #include "agent/worker/now.h"
 #include "agent/worker/stream.h"
+#include "lib/tuples/tuple.h"
 
 namespace ask {
 namespace {
@@ -48,34 +48,42 @@ bool WorkerCore::serve(Stream& stream) {
     return any;
 }
 
+// Some tuples from the ring into the packer, which has room. Returns how many, 0 if there are none.
+Result<std::size_t> WorkerCore::move_tuples(Stream& stream) {
+    TupleRingConsumer& ring = stream.intake->ring;
+    Packer& packer = *stream.packer;
+    const auto got = ring.peek(std::span(tuples_).first(std::min(tuples_.size(), packer.room())));
+    ASK_PASS(got);
+    const std::span<const Tuple> tuples = std::span(tuples_).first(*got);
+    if (stream.counts) {
+        const auto bad = std::ranges::find_if(tuples, [](const Tuple& tuple) { return tuple.value < 1; });
+        if (bad != tuples.end()) {
+            return Error(Errc::kInput,
+                         "tuple ring: a count of " + std::to_string(bad->value) + "; they start at 1");
+        }
+    }
+    const std::size_t taken = packer.add(tuples);
+    ring.pop(tuples.first(taken));
+    return taken;
+}
+
 // Moves tuples from the application's ring into the channel, as many as have room.
 bool WorkerCore::pull_tuples(Stream& stream) {
     TupleRingConsumer* const ring = stream.ring();
     if (ring == nullptr) {
         return false;
     }
-    std::string_view key;
-    std::int64_t value = 0;
     std::size_t n = 0;
     bool empty = false;
-    while (n < kTupleBatch && stream.packer->has_room()) {
-        auto more = ring->peek(key, value);
-        if (more.ok() && *more && stream.counts && value < 1) {
-            more =
-                Error(Errc::kInput, "tuple ring: a count of " + std::to_string(value) + "; they start at 1");
-        }
-        if (!more) {
-            stream.mailbox->post(SessionEvent{SessionEvent::Kind::kRingBroken, {}, more.error()});
+    while (!empty && n < kTupleBatch && stream.packer->has_room()) {
+        const auto moved = move_tuples(stream);
+        if (!moved) {
+            stream.mailbox->post(SessionEvent{SessionEvent::Kind::kRingBroken, {}, moved.error()});
             drop_ring(stream);
             return true;
         }
-        if (!*more) {
-            empty = true;
-            break;
-        }
-        stream.packer->add(key, value);
-        ring->pop();
-        ++n;
+        n += *moved;
+        empty = *moved == 0;
     }
     if (n > 0) {
         ring->release();

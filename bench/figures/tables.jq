@@ -138,6 +138,38 @@ def switch_bars:
 def wire_bars:
     bars(.bars[] | [.bar, "\(.data), \(.senders) sender\(if .senders > 1 then "s" else "" end)", (.value | fixed(3)), .wanted, .met]);
 
+# SwitchAgg's figures (bench/switchagg); reductions as the paper means them, with what is fetched counted.
+def pairs_of($figure; $series): .points[] | select(.figure == $figure and .series == $series);
+def loads: if . < 0.3 then "1/\(1 / . | round)" elif . < 0.75 then "1/2" else round | tostring end;
+def switchagg_eq3:
+    . as $all
+    | markdown(["keys / places", "pairs a key", "Eq. 3", "back level", "away by", "front", "C(1-e^(-N/C)) places"];
+        pairs_of("eq3"; "back level") | . as $back
+        | first($all | pairs_of("eq3"; "front") | select(.x == $back.x)) as $front
+        | [(.x | loads), (.pairs / .keys | round), (.eq3 | percent(2)), (.reduction | percent(2)), (.reduction - .eq3 | percent(2)),
+           ($front.reduction | percent(2)), ($front.eq3_hashed | percent(2))]);
+def switchagg_fig2a:
+    markdown(["keys / places", "keys", "pairs", "Eq. 3", "measured", "SwitchAgg's rule (model)"];
+        pairs_of("fig2a"; "front")
+        | [(.x | loads), (.keys | grouped), (.pairs | grouped), (.eq3 | percent(2)), (.reduction | percent(2)), (.evict_model | percent(2))]);
+def switchagg_fig9:
+    markdown(["<keys", "<front, back", "data, GB x scale", "different, of the pairs", "1 - N/M", "reduction", "before the fetch", "SwitchAgg's rule (model), front alone"];
+        .points[] | select(.figure | startswith("fig9"))
+        | [(.figure | ltrimstr("fig9-")), .series, .x, (.distinct / .pairs | percent(2)), (.bound | percent(2)), (.reduction | percent(2)),
+           (.reduction_before_fetch | percent(2)), (.evict_model | percent(2))]);
+def switchagg_costs:
+    markdown(["<what a pair meets", "pairs", "ns a pair", "seconds", "<SwitchAgg's stages", "cycles", "at 200 MHz"];
+        .costs[] | [.stage, (.pairs | grouped), (.ns_pair | fixed(1)), (.seconds | fixed(3)), .paper_stage, (.paper_cycles | grouped),
+                    (if .paper_seconds > 1e-3 then "\(.paper_seconds * 1e3 | fixed(2)) ms" else "\(.paper_seconds * 1e9 | round) ns" end)]);
+def switchagg_way: {"ask-unmerged": "two levels", "ask-front": "front alone", "noaggr": "no switch"}[.] // .;
+def switchagg_jobs:
+    markdown(["data, GB x scale", "pairs", "<way", "job time, s", "CPU senders, s", "receiver, s", "machine, s", "CPUs busy", "receiver's link, MB", "ring full, of frames"];
+        .jobs[] | [.gigabytes, (.tuples | grouped), (.way | switchagg_way), (.wall_seconds | fixed(2)), (.senders_cpu_seconds | fixed(2)),
+                   (.receiver_cpu_seconds | fixed(2)), (.machine_busy_seconds | fixed(2)), (.utilisation | fixed(2)),
+                   (.receiver_link_bytes / 1e6 | fixed(1)), (.lost_share | percent(3))]);
+def switchagg_bars: markdown(["<what", "<the paper", "measured", "wanted", "<"];
+    .bars[] | [.what, .paper, (.measured | percent(2)), .wanted, if .met then "met" else "**not met**" end]);
+
 # A figure for the README: a column a measure, a bar a way.
 def job_svg:
     ([.jobs[].senders] | max) as $n

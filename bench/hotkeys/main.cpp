@@ -159,7 +159,7 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows) {
 }
 
 Result<> run(const Settings& settings) {
-    auto rig = Rig::create(settings.bpffs, settings.barrier);
+    auto rig = Rig::create(settings.bpffs, {.swap_barrier = settings.barrier});
     ASK_PASS(rig);
     std::vector<Row> rows;
     print_head();

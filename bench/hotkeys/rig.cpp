@@ -53,10 +53,10 @@ Result<std::shared_ptr<RpcCredentials>> make_credentials() {
 
 }  // namespace
 
-Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::string& swap_barrier) {
+Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const RigSettings& settings) {
     SwitchConfig config;
     config.bpffs = bpffs;
-    config.pin_dir = "bench-" + swap_barrier;
+    config.pin_dir = "bench-" + settings.swap_barrier;
     config.ports = {"p1", "p2"};
     config.memory = "pipelines";
     auto pins = PinDir::lock(config.bpffs, config.pin_dir);
@@ -72,10 +72,13 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     auto store = make_kernel_store(rig->plane_, rig->pins_, rig->ports_);
     ASK_PASS(store);
     rig->store_ = std::move(*store);
-    auto controller = Controller::create(*rig->store_, {.sram_bytes = std::uint64_t{config.sram_kib} * 1024,
+    const std::uint64_t sram_bytes =
+        settings.sram_bytes == 0 ? std::uint64_t{config.sram_kib} * 1024 : settings.sram_bytes;
+    auto controller = Controller::create(*rig->store_, {.sram_bytes = sram_bytes,
                                                         .allow_over_budget = false,
                                                         .lease = std::chrono::seconds(3600),
-                                                        .rcu_only = swap_barrier == "rcu"});
+                                                        .back_bytes = settings.back_bytes,
+                                                        .rcu_only = settings.swap_barrier == "rcu"});
     ASK_PASS(controller);
     rig->controller_ = std::move(*controller);
     rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
@@ -92,6 +95,9 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const std::st
     ASK_PASS(feeder);
     ASK_PASS(feeder->aim(rig->plane_.program()));
     rig->feeder_ = std::move(*feeder);
+    for (unsigned channel = 0; channel < settings.channels; ++channel) {
+        rig->own_channels_.push_back({kChannel.host, static_cast<std::uint16_t>(kChannel.port + channel)});
+    }
     return rig;
 }
 
@@ -106,17 +112,20 @@ Rig::~Rig() {
 
 Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const CheckSecret& secret) {
     const std::uint32_t replaces = incarnation_++;
-    const auto registered = controller_->register_channel(
-        caller_from_peer("ipv4:" + format_ipv4(kChannel.host) + ":1"), kChannel, incarnation_, replaces);
-    ASK_PASS(registered);
+    const Caller sender = caller_from_peer("ipv4:" + format_ipv4(kChannel.host) + ":1");
+    for (const ChannelId& channel : own_channels_) {
+        ASK_PASS(controller_->register_channel(sender, channel, incarnation_, replaces));
+    }
     const std::string receiver = format_ipv4(kReceiverAddress);
     v1::OpenTaskRequest own = request;
     own.set_receiver(receiver + ":4791");
     own.set_receiver_address(kReceiverAddress);
     auto opened = client_->open_task(own, kWait);
     ASK_PASS(opened);
-    ASK_PASS(controller_->join_flow(caller_from_peer("ipv4:" + receiver + ":1"), request.instance(), kChannel,
-                                    incarnation_, secret));
+    const Caller joiner = caller_from_peer("ipv4:" + receiver + ":1");
+    for (const ChannelId& channel : own_channels_) {
+        ASK_PASS(controller_->join_flow(joiner, request.instance(), channel, incarnation_, secret));
+    }
     return opened;
 }
 
@@ -127,10 +136,19 @@ Result<> Rig::close(std::uint64_t instance) {
 Result<ask_flow_stats> Rig::counts(std::uint64_t instance) const {
     const auto flows = controller_->flow_reports(instance);
     ASK_PASS(flows);
-    if (flows->size() != 1) {
-        return Error(Errc::kInternal, "the task has not exactly one flow");
+    if (flows->size() != own_channels_.size()) {
+        return Error(Errc::kInternal, "the task has not exactly a flow a channel");
     }
-    return flows->front().stats;
+    ask_flow_stats sum{};
+    for (const auto& flow : *flows) {
+#define ASK_PROGRAM_STAT(name, text) sum.name += flow.stats.name;
+#define ASK_TAKEN_STAT(name, field, text) sum.name += flow.stats.name;
+#define ASK_LEFT_STAT(cause, text) sum.tuples_##cause += flow.stats.tuples_##cause;
+#define ASK_BESIDE_STAT(name, text) sum.name += flow.stats.name;
+#define ASK_PART_STAT(name, text) sum.name += flow.stats.name;
+#include "lib/abi/stats.def"
+    }
+    return sum;
 }
 
 }  // namespace ask::bench

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <grpcpp/server.h>
 
@@ -24,20 +25,29 @@ inline constexpr std::uint32_t kSenderAddress = 0xC6120102;    // 198.18.1.2, be
 inline constexpr std::uint32_t kReceiverAddress = 0xC6120202;  // 198.18.2.2, behind port p2
 inline constexpr ChannelId kChannel{kSenderAddress, ASK_CHANNEL_PORT_BASE};
 
+// What a bench needs of its switch beyond what it has by default.
+struct RigSettings {
+    std::string swap_barrier = "auto";
+    unsigned channels = 1;         // of the sending host: kChannel's and the ports after it
+    std::uint64_t sram_bytes = 0;  // per pipeline; 0: as ask-switchd has it
+    std::uint64_t back_bytes = 0;  // of all back levels
+};
+
 class Rig {
  public:
-    static Result<std::unique_ptr<Rig>> create(const std::string& bpffs, const std::string& swap_barrier);
+    static Result<std::unique_ptr<Rig>> create(const std::string& bpffs, const RigSettings& settings);
     ~Rig();
     Rig(const Rig&) = delete;
     Rig& operator=(const Rig&) = delete;
 
-    // Of the bench's channel, new with each task.
+    // Of the bench's channels, new with each task.
     [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
     [[nodiscard]] std::shared_ptr<SwitchClient> client() const { return client_; }
-    // Opens a task and joins the bench's channel, with fresh dedupe state.
+    [[nodiscard]] const std::vector<ChannelId>& channels() const { return own_channels_; }
+    // Opens a task and joins the bench's channels, with fresh dedupe state and one secret for all.
     Result<v1::OpenTaskReply> open(const v1::OpenTaskRequest& request, const CheckSecret& secret);
     Result<> close(std::uint64_t instance);
-    // What the switch did with the task's tuples.
+    // What the switch did with the task's tuples, all channels together.
     Result<ask_flow_stats> counts(std::uint64_t instance) const;
     Result<ControllerReport> report() const { return controller_->report(); }
 
@@ -63,6 +73,7 @@ class Rig {
     RpcChannels channels_{credentials_};
     std::shared_ptr<SwitchClient> client_;
     std::optional<Feeder> feeder_;
+    std::vector<ChannelId> own_channels_;
     std::uint32_t incarnation_ = 0;
 };
 

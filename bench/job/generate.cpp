@@ -17,12 +17,12 @@
 namespace ask::bench {
 namespace {
 
-// Cumulated weights 1/rank; drawn from by bisection.
-std::vector<double> zipf_weights(std::uint32_t keys) {
+// Cumulated weights 1/rank^exponent; drawn from by bisection.
+std::vector<double> zipf_weights(std::uint32_t keys, double exponent) {
     std::vector<double> weights(keys);
     double sum = 0;
     for (std::uint32_t rank = 0; rank < keys; ++rank) {
-        sum += 1.0 / (rank + 1.0);
+        sum += std::pow(rank + 1.0, -exponent);
         weights[rank] = sum;
     }
     return weights;
@@ -98,7 +98,8 @@ Result<> generate(const Generation& what) {
                            ? Result<std::vector<std::string>>(std::vector<std::string>())
                            : keys_of(what.form, what.keys);
     ASK_PASS(texts);
-    const std::vector<double> weights = what.zipf ? zipf_weights(what.keys) : std::vector<double>();
+    const std::vector<double> weights =
+        what.zipf ? zipf_weights(what.keys, what.exponent) : std::vector<double>();
     std::mt19937_64 random(what.seed);
     std::uniform_real_distribution<double> place(0, what.zipf ? weights.back() : 1);
     std::uniform_int_distribution<std::uint32_t> any(0, what.keys - 1);

@@ -24,7 +24,8 @@ Result<std::vector<std::string>> keys_of(Form form, std::uint32_t keys);
 struct Generation {
     std::uint32_t keys = 1U << 16U;
     std::uint64_t tuples = 0;
-    bool zipf = false;  // exponent 1; otherwise uniform
+    bool zipf = false;  // otherwise uniform
+    double exponent = 1;
     Form form = Form::kNumber;
     std::uint32_t seed = 1;  // who sends
     std::string tally;       // a file for how often each key was drawn: 64-bit numbers, by key; empty: none

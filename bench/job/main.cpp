@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
     generator->add_option("--keys", generation.keys)->check(CLI::Range(1U, 1U << 30U));
     generator->add_option("--tuples", generation.tuples)->required();
     generator->add_flag("--zipf", generation.zipf);
+    generator->add_option("--exponent", generation.exponent, "of Zipf's law")->check(CLI::Range(0.1, 4.0));
     generator->add_option("--seed", generation.seed);
     const std::map<std::string, ask::bench::Form> forms = {{"number", ask::bench::Form::kNumber},
                                                            {"address", ask::bench::Form::kAddress},

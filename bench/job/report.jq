@@ -12,7 +12,7 @@ def medians:
     | map(. as $job
           | $job.first
           + ({} | reduce ("wall_seconds", "senders_cpu_seconds", "receiver_cpu_seconds", "machine_busy_seconds",
-                          "receiver_link_bytes") as $name (.; .[$name] = ($job.all | map(.[$name]) | median)))
+                          "receiver_link_bytes", "ring_frames", "ring_lost") as $name (.; .[$name] = ($job.all | map(.[$name]) | median)))
           | .receiver_cpu_us_per_tuple = .receiver_cpu_seconds * 1e6 / .tuples
           | .machine_us_per_tuple = .machine_busy_seconds * 1e6 / .tuples);
 

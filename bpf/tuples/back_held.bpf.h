@@ -40,7 +40,8 @@ static __always_inline __u64 add_to_sum(__u64 *word, __u64 more, __u64 fits)
 }
 
 /* Adds to the sum of a tuple whose key is in the bucket, if `fits`; 1 if it did. */
-static __always_inline __u64 add_to_held(struct ask_back8 *bucket, __u64 key, __u64 more, __u64 fits)
+static __always_inline __u64 add_to_held(struct ask_back8 *bucket, __u64 key, __u64 more,
+					 __u64 fits)
 {
 	const __u64 second = is_same(ASK_READ_ONCE(bucket->key[1]), key);
 	const __u64 third = is_same(ASK_READ_ONCE(bucket->key[2]), key);

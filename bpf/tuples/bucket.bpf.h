@@ -18,11 +18,12 @@ enum ask_back_outcome {
 /* Words of a bucket with tags: the tags, then of each entry key and value. */
 #define ASK_BACK_ENTRY_WORD(words, entry) (1u + (entry) * ((words) + 1u))
 
-#define ASK_SAME_ENTRIES(bucket, words)                                                           \
-	ASK_STATIC_ASSERT(__builtin_offsetof(struct bucket, entry[1].key) ==                      \
-					  ASK_BACK_ENTRY_WORD(words, 1) * sizeof(__u64) &&        \
-				  __builtin_offsetof(struct bucket, entry[1].value) ==            \
-					  (ASK_BACK_ENTRY_WORD(words, 1) + (words)) * sizeof(__u64), \
+#define ASK_SAME_ENTRIES(bucket, words)                                                    \
+	ASK_STATIC_ASSERT(__builtin_offsetof(struct bucket, entry[1].key) ==               \
+					  ASK_BACK_ENTRY_WORD(words, 1) * sizeof(__u64) && \
+				  __builtin_offsetof(struct bucket, entry[1].value) ==     \
+					  (ASK_BACK_ENTRY_WORD(words, 1) + (words)) *      \
+						  sizeof(__u64),                           \
 			  "buckets with tags differ in their keys' words alone")
 
 ASK_SAME_ENTRIES(ask_back16, 2);
@@ -94,6 +95,7 @@ __noinline int ask_back_offer8(struct ask_back8 *bucket, __u64 key, __u32 op, __
 	return ASK_BACK_FULL;
 }
 
+/* The key is read anew for each entry: 6.1 has no stack left for clang to keep eight words on. */
 static __always_inline bool has_key(const __u64 *entry, const __u64 *key, const __u32 words)
 {
 	__u64 differ = 0;
@@ -101,7 +103,7 @@ static __always_inline bool has_key(const __u64 *entry, const __u64 *key, const 
 
 #pragma clang loop unroll(full)
 	for (i = 0; i < words; i++)
-		differ |= ASK_READ_ONCE(entry[i]) ^ key[i];
+		differ |= ASK_READ_ONCE(entry[i]) ^ ASK_READ_ONCE(key[i]);
 	return !differ;
 }
 
@@ -124,7 +126,7 @@ static __always_inline int offer_tagged(__u64 *bucket, const __u32 entries, cons
 			if (was == tags) {
 #pragma clang loop unroll(full)
 				for (i = 0; i < words; i++)
-					ASK_WRITE_ONCE(entry[i], key[i]);
+					ASK_WRITE_ONCE(entry[i], ASK_READ_ONCE(key[i]));
 				return ask_back_add(&entry[words], op, value);
 			}
 			tags = was;

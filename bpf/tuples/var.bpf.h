@@ -148,10 +148,10 @@ static __always_inline __u64 has_record_key(const __u64 *entry, const char *reco
 	return is_same(differ, 0);
 }
 
-/* A batch: each record's bucket and hash. */
+/* A batch: each record's bucket and tag. */
 struct ask_var_batch {
 	__u64 *bucket[ASK_BACK_BATCH];
-	__u64 hash[ASK_BACK_BATCH];
+	__u32 tag[ASK_BACK_BATCH];
 };
 
 /* Asks for all buckets before the first is read, and then for each of their lines. */
@@ -166,13 +166,16 @@ static __always_inline bool look_up_batch(struct xdp_md *ctx, __u32 task_index, 
 		return false;
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		const char *record = record_at(ctx, offset_in_batch(offset, j, count, group), group);
+		const char *record = record_at(ctx, offset_in_batch(offset, j, count, group),
+					       group);
+		__u64 hash;
 		__u32 index;
 
 		if (!record)
 			return false;
-		batch->hash[j] = hash_at(record, group, back->seed);
-		index = ask_back_index(batch->hash[j], back->buckets[group]);
+		hash = hash_at(record, group, back->seed);
+		index = ask_back_index(hash, back->buckets[group]);
+		batch->tag[j] = (__u32)ask_back_tag(hash);
 		batch->bucket[j] = bpf_map_lookup_elem(map, &index);
 		if (!batch->bucket[j])
 			return false;
@@ -210,10 +213,12 @@ static __always_inline int add_batch(struct xdp_md *ctx, __u32 task_index, const
 	pending = pending_from(phv, first, count);
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		const char *record = record_at(ctx, offset + j * ASK_RECORD_BYTES(group), group);
+		const char *record = (const char *)slot_at((void *)(long)ctx->data,
+							   offset + j * ASK_RECORD_BYTES(group));
 		__u64 fits, more, entry, added;
 
-		if (j >= count || !record)
+		if (j >= count ||
+		    record + ASK_RECORD_BYTES(group) > (const char *)(long)ctx->data_end)
 			break;
 		fits = is_fit(record, group) & pending >> j;
 		more = (__u64)value_at(record) << 1;
@@ -225,8 +230,7 @@ static __always_inline int add_batch(struct xdp_md *ctx, __u32 task_index, const
 								   : ASK_BACK32_ENTRIES;
 			__u64 *words = batch.bucket[j];
 
-			entry = entry_of_tag(ASK_READ_ONCE(words[0]),
-					     ask_back_tag(batch.hash[j]), entries);
+			entry = entry_of_tag(ASK_READ_ONCE(words[0]), batch.tag[j], entries);
 			if (entry >= entries)
 				break;
 			words += ASK_BACK_ENTRY_WORD(ASK_KEY_WORDS(group), entry);
@@ -348,22 +352,22 @@ static __always_inline int offer_rest(struct xdp_md *ctx, __u32 task_index, cons
 }
 
 /* Global functions for each group, so that the verifier looks at each once and all have a stack of their own. */
-#define ASK_VAR_GROUP(bits, group)                                                                \
-	__noinline int ask_var_add##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,       \
-					 __u32 offset, __u32 count)                               \
-	{                                                                                         \
-		return add_batch(ctx, task_index, group, first, offset, count);                   \
-	}                                                                                         \
-	__noinline int ask_var_offer##bits(struct xdp_md *ctx, __u32 task_index, __u32 place,     \
-					   __u32 offset)                                          \
-	{                                                                                         \
-		return offer_record(ctx, task_index, group, place, offset);                       \
-	}                                                                                         \
-	__noinline int ask_var_rest##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,      \
-					  __u32 offset, __u32 count)                              \
-	{                                                                                         \
-		return offer_rest(ctx, task_index, group, first, offset, count,                   \
-				  ask_var_offer##bits);                                           \
+#define ASK_VAR_GROUP(bits, group)                                                            \
+	__noinline int ask_var_add##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,   \
+					 __u32 offset, __u32 count)                           \
+	{                                                                                     \
+		return add_batch(ctx, task_index, group, first, offset, count);               \
+	}                                                                                     \
+	__noinline int ask_var_offer##bits(struct xdp_md *ctx, __u32 task_index, __u32 place, \
+					   __u32 offset)                                      \
+	{                                                                                     \
+		return offer_record(ctx, task_index, group, place, offset);                   \
+	}                                                                                     \
+	__noinline int ask_var_rest##bits(struct xdp_md *ctx, __u32 task_index, __u32 first,  \
+					  __u32 offset, __u32 count)                          \
+	{                                                                                     \
+		return offer_rest(ctx, task_index, group, first, offset, count,               \
+				  ask_var_offer##bits);                                       \
 	}
 
 ASK_VAR_GROUP(8, ASK_BACK_8)
@@ -399,14 +403,14 @@ static __always_inline void offer_var(struct xdp_md *ctx, const struct ask_back 
 		       (__u32)sizeof(*var);
 	__u32 first = 0;
 
-#define ASK_OFFER_GROUP(bits, group)                                                              \
-	do {                                                                                      \
-		const __u32 records = var->count[group];                                          \
-		if (back->buckets[group])                                                         \
+#define ASK_OFFER_GROUP(bits, group)                                                               \
+	do {                                                                                       \
+		const __u32 records = var->count[group];                                           \
+		if (back->buckets[group])                                                          \
 			offer_records(ctx, task, group, first, offset, records, ask_var_add##bits, \
-				      ask_var_rest##bits);                                        \
-		first += records;                                                                 \
-		offset += records * ASK_RECORD_BYTES(group);                                      \
+				      ask_var_rest##bits);                                         \
+		first += records;                                                                  \
+		offset += records * ASK_RECORD_BYTES(group);                                       \
 	} while (0)
 
 	ASK_OFFER_GROUP(8, ASK_BACK_8);

@@ -28,22 +28,26 @@ static __always_inline __u32 count_records(const struct ask_phv *phv)
 	return sum;
 }
 
-/* Leaves with what the vector says is left. */
-static __always_inline int leave_var(struct xdp_md *ctx, struct ask_frame *frame,
-				     const struct ask_claim *claim, struct ask_phv *phv,
-				     bool is_new, __u32 reason)
+/* Leaves with what the vector says is left. A global function: its stack is not the program's, which has none to
+ * spare while it offers records. */
+__noinline int ask_forward_var(struct xdp_md *ctx, __u32 reason)
 {
-	const struct ask_check_key *key = &claim->flow->key;
+	struct ask_phv *phv = find_phv();
+	struct ask_claim claim = {};
+	struct ask_frame frame = {};
 	__u64 rest;
 
+	if (!phv || !find_headers(ctx, &frame) || !frame.hdr)
+		return leave_abort(ASK_CNT_abort_state);
+	claim_flow(phv->flow, &claim);
+	if (!claim.flow)
+		return leave_abort(ASK_CNT_abort_state);
 	phv->present = 0; /* rows whose sums ask_write_bitmaps() has to add */
-	if (!count_records(phv))
-		return leave_ack(ctx, frame, key, is_new ? ASK_CNT_ack_new : ASK_CNT_ack_seen);
-	rest = ask_write_bitmaps(ctx, key, phv) + phv->body;
-	write_mark(frame->hdr);
-	frame->udp->check = 0;
-	frame->hdr->check = close_check(key, sum_head(frame, key) + rest);
-	return leave_forward(ctx, frame, reason);
+	rest = ask_write_bitmaps(ctx, &claim.flow->key, phv) + phv->body;
+	write_mark(frame.hdr);
+	frame.udp->check = 0;
+	frame.hdr->check = close_check(&claim.flow->key, sum_head(&frame, &claim.flow->key) + rest);
+	return leave_forward(ctx, &frame, reason);
 }
 
 /* What became of the records of a new packet. What is left has its reasons from here; the aggregators, which it
@@ -61,7 +65,8 @@ static __always_inline void add_records(struct ask_flow_stats *stats, __u32 offe
 	stats->tuples_back_full += left - contention;
 }
 
-static __always_inline int handle_new_var(struct xdp_md *ctx, struct ask_frame *frame,
+/* What a packet leaves by if something is left of it: a counter. ASK_CNT_abort_state, as the next: it cannot. */
+static __always_inline __u32 take_new_var(struct xdp_md *ctx, const struct ask_frame *frame,
 					  const struct ask_claim *claim, struct ask_phv *phv)
 {
 	const struct ask_var_hdr *var = find_var(ctx, phv->rows);
@@ -76,7 +81,7 @@ static __always_inline int handle_new_var(struct xdp_md *ctx, struct ask_frame *
 	phv->task = claim->flow->task;
 	back = bpf_map_lookup_elem(&backs, &claim->flow->task);
 	if (!var || !vector || !state || !back)
-		return leave_abort(ASK_CNT_abort_state);
+		return ASK_CNT_abort_state;
 	offered = count_records(phv);
 	vector->contention = 0;
 	if (has_back)
@@ -86,22 +91,21 @@ static __always_inline int handle_new_var(struct xdp_md *ctx, struct ask_frame *
 	stats = count_packet(claim->flow_index, true, !left);
 	if (stats)
 		add_records(stats, offered, left, vector->contention, has_memory);
-	return leave_var(ctx, frame, claim, phv, true,
-			 has_memory ? ASK_CNT_fwd_new : ASK_CNT_fwd_no_region);
+	return has_memory ? ASK_CNT_fwd_new : ASK_CNT_fwd_no_region;
 }
 
 /* A packet seen before leaves as it did then. */
-static __always_inline int handle_seen_var(struct xdp_md *ctx, struct ask_frame *frame,
+static __always_inline __u32 take_seen_var(const struct ask_frame *frame,
 					   const struct ask_claim *claim, struct ask_phv *phv)
 {
 	struct ask_pkt_state *state = find_state(claim);
 
 	if (!state)
-		return leave_abort(ASK_CNT_abort_state);
+		return ASK_CNT_abort_state;
 	if (!restore_state(state, frame, phv, false))
-		return leave_drop(ASK_CNT_drop_in_flight);
+		return ASK_CNT_drop_in_flight;
 	count_packet(claim->flow_index, false, !count_records(phv));
-	return leave_var(ctx, frame, claim, phv, false, ASK_CNT_fwd_seen);
+	return ASK_CNT_fwd_seen;
 }
 
 SEC("xdp")
@@ -110,13 +114,21 @@ int ask_var(struct xdp_md *ctx)
 	struct ask_phv *phv = find_phv();
 	struct ask_claim claim = {};
 	struct ask_frame frame = {};
+	__u32 reason;
 
 	if (!phv || !find_headers(ctx, &frame) || !frame.hdr)
 		return leave_abort(ASK_CNT_abort_state);
 	claim_flow(phv->flow, &claim);
 	if (!claim.flow || !claim.task)
 		return leave_abort(ASK_CNT_abort_state);
-	if (phv->is_new)
-		return handle_new_var(ctx, &frame, &claim, phv);
-	return handle_seen_var(ctx, &frame, &claim, phv);
+	reason = phv->is_new ? take_new_var(ctx, &frame, &claim, phv)
+			     : take_seen_var(&frame, &claim, phv);
+	if (reason == ASK_CNT_abort_state)
+		return leave_abort(reason);
+	if (reason == ASK_CNT_drop_in_flight)
+		return leave_drop(reason);
+	if (count_records(phv))
+		return ask_forward_var(ctx, reason);
+	return leave_ack(ctx, &frame, &claim.flow->key,
+			 phv->is_new ? ASK_CNT_ack_new : ASK_CNT_ack_seen);
 }

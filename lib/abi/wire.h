@@ -21,7 +21,8 @@ enum ask_type {
 	ASK_LONG = 2, /* length-prefixed keys, 64-bit values; receiver only */
 	ASK_ACK = 3,  /* of one seq, by the switch or the receiver */
 	ASK_FIN = 4,  /* its seq is the task's last on this channel */
-	ASK_VAR = 5,  /* keys of up to 64 bytes, 64-bit values; taken by the switch's back level (lib/abi/var.h) */
+	ASK_VAR =
+		5, /* keys of up to 64 bytes, 64-bit values; taken by the switch's back level (lib/abi/var.h) */
 };
 
 /* Whether the switch may take some of what is in such a packet: it has bitmaps then, and a mark when it is sent on. */

@@ -85,18 +85,21 @@ class SendSession::Impl {
     Result<TaskStats> finish();
 
  private:
-    Result<> push(std::string_view key, std::int64_t value);
-    Result<> wait_for_space(std::string_view key, std::int64_t value);
+    Result<> push(std::span<const Tuple> tuples);
+    Result<> wait_for_space();
     void publish();
+    auto push_one() {
+        return [this](const Tuple& tuple) { return push(std::span(&tuple, 1)); };
+    }
 
     bool ones_;
     TaskOp op_;
     AgentLink link_;
     TupleRingProducer ring_;
     std::optional<Combiner> combiner_;
-    std::vector<Tuple> counted_;  // tuples with their values made 1
-    std::uint32_t pushed_ = 0;
-    std::size_t since_look_ = 0;  // tuples
+    std::vector<Tuple> counted_;     // tuples with their values made 1
+    std::uint32_t unpublished_ = 0;  // tuples
+    std::size_t since_look_ = 0;     // tuples
 };
 
 Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions options) {
@@ -142,13 +145,10 @@ Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
         }
         tuples = counted_;
     }
-    const auto push_one = [this](std::string_view key, std::int64_t value) { return push(key, value); };
     if (combiner_) {
-        ASK_PASS(combiner_->add(tuples, push_one));
+        ASK_PASS(combiner_->add(tuples, push_one()));
     } else {
-        for (const Tuple& tuple : tuples) {
-            ASK_PASS(push(tuple.key, tuple.value));
-        }
+        ASK_PASS(push(tuples));
     }
     // Merged ones count too: a task may fail while hardly anything has to travel.
     since_look_ += tuples.size();
@@ -160,17 +160,23 @@ Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
     return link_.poll();
 }
 
-Result<> SendSession::Impl::push(std::string_view key, std::int64_t value) {
-    if (key.size() > ASK_MAX_KEY) {
-        return Error(Errc::kLimit, "a key of " + std::to_string(key.size()) + " bytes; the limit is " +
-                                       std::to_string(ASK_MAX_KEY));
+Result<> SendSession::Impl::push(std::span<const Tuple> tuples) {
+    const auto too_long =
+        std::ranges::find_if(tuples, [](const Tuple& tuple) { return tuple.key.size() > ASK_MAX_KEY; });
+    if (too_long != tuples.end()) {
+        return Error(Errc::kLimit, "a key of " + std::to_string(too_long->key.size()) +
+                                       " bytes; the limit is " + std::to_string(ASK_MAX_KEY));
     }
-    if (!ring_.try_push(key, value)) {
-        return wait_for_space(key, value);
-    }
-    ++pushed_;
-    if (pushed_ % kPublishEvery == 0) {
-        publish();
+    while (!tuples.empty()) {
+        const std::size_t some = std::min<std::size_t>(tuples.size(), kPublishEvery - unpublished_);
+        const std::size_t pushed = ring_.try_push(tuples.first(some));
+        unpublished_ += static_cast<std::uint32_t>(pushed);
+        tuples = tuples.subspan(pushed);
+        if (pushed < some) {
+            ASK_PASS(wait_for_space());
+        } else if (unpublished_ == kPublishEvery) {
+            publish();
+        }
     }
     return {};
 }
@@ -180,18 +186,16 @@ void SendSession::Impl::publish() {
         ring_.set_merged(combiner_->merged());
     }
     ring_.publish();
+    unpublished_ = 0;
 }
 
-Result<> SendSession::Impl::wait_for_space(std::string_view key, std::int64_t value) {
-    do {
-        // Asking for much at once keeps both sides from waking each other for every tuple.
-        if (!ring_.arm(ring_.bytes() / 4)) {
-            if (auto space = link_.wait_owed(ring_.space_event()); !space) {
-                return space;
-            }
-        }
-    } while (!ring_.try_push(key, value));
-    ++pushed_;
+// Until there is room for any tuple. Asking for much at once keeps both sides from waking each other for
+// every tuple.
+Result<> SendSession::Impl::wait_for_space() {
+    publish();
+    while (!ring_.arm(ring_.bytes() / 4)) {
+        ASK_PASS(link_.wait_owed(ring_.space_event()));
+    }
     return {};
 }
 
@@ -219,8 +223,7 @@ void SendSession::Impl::abandon(std::string_view reason) {
 
 Result<TaskStats> SendSession::Impl::finish() {
     if (combiner_) {
-        ASK_PASS(
-            combiner_->drain([this](std::string_view key, std::int64_t value) { return push(key, value); }));
+        ASK_PASS(combiner_->drain(push_one()));
     }
     publish();
     v1::LocalRequest request;

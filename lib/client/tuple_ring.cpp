@@ -195,30 +195,58 @@ TupleRingConsumer::~TupleRingConsumer() {
     unmap(header_, bytes_);
 }
 
-Result<bool> TupleRingConsumer::peek(std::string_view& key, std::int64_t& value) {
+// Whether there is a record to be read.
+Result<bool> TupleRingConsumer::look_again() {
+    const std::uint64_t head = header_->head.load(std::memory_order_acquire);
+    if (head - tail_ > bytes_ || head % 8 != 0) {
+        return Error(Errc::kInput, "tuple ring: the application's index is out of range");
+    }
+    seen_head_ = head;
+    return tail_ != head;
+}
+
+Result<std::size_t> TupleRingConsumer::peek(std::span<Tuple> out) {
     if (tail_ == seen_head_) {
-        const std::uint64_t head = header_->head.load(std::memory_order_acquire);
-        if (head - tail_ > bytes_ || head % 8 != 0) {
-            return Error(Errc::kInput, "tuple ring: the application's index is out of range");
-        }
-        seen_head_ = head;
-        if (tail_ == head) {
-            return false;
-        }
+        auto more = look_again();
+        ASK_PASS(more);
     }
-    const std::byte* const place = data_ + (tail_ & (bytes_ - 1));
-    // Copied before it is checked: the application may write to it at any time.
-    RecordHead head;
-    std::memcpy(&head, place, sizeof(head));
-    const std::size_t size = record_bytes(head.key_len);
-    if (head.key_len > ASK_MAX_KEY || size > seen_head_ - tail_) {
-        return Error(Errc::kInput, "tuple ring: a key of " + std::to_string(head.key_len) +
-                                       " bytes does not fit what the application has written");
+    const char* const end = reinterpret_cast<const char*>(data_ + 2 * bytes_);
+    std::uint64_t at = tail_;
+    std::size_t n = 0;
+    for (; n < out.size() && at != seen_head_; ++n) {
+        const std::byte* const place = data_ + (at & (bytes_ - 1));
+        // Copied before it is checked: the application may write to it at any time.
+        RecordHead head;
+        std::memcpy(&head, place, sizeof(head));
+        const std::size_t size = record_bytes(head.key_len);
+        if (head.key_len > ASK_MAX_KEY || size > seen_head_ - at) {
+            if (n > 0) {
+                break;  // those before it are in order
+            }
+            return Error(Errc::kInput, "tuple ring: a key of " + std::to_string(head.key_len) +
+                                           " bytes does not fit what the application has written");
+        }
+        out[n] =
+            Tuple({reinterpret_cast<const char*>(place) + sizeof(RecordHead), head.key_len}, head.value, end);
+        at += size;
     }
-    key = {reinterpret_cast<const char*>(place) + sizeof(RecordHead), head.key_len};
-    value = head.value;
-    current_ = size;
-    return true;
+    return n;
+}
+
+void TupleRingConsumer::pop(std::span<const Tuple> tuples) {
+    for (const Tuple& tuple : tuples) {
+        tail_ += record_bytes(tuple.key.size());
+    }
+}
+
+Result<bool> TupleRingConsumer::peek(std::string_view& key, std::int64_t& value) {
+    Tuple tuple;
+    auto got = peek(std::span(&tuple, 1));
+    ASK_PASS(got);
+    key = tuple.key;
+    value = tuple.value;
+    current_ = *got == 0 ? 0 : record_bytes(key.size());
+    return *got == 1;
 }
 
 void TupleRingConsumer::pop() {
@@ -312,20 +340,39 @@ TupleRingProducer::~TupleRingProducer() {
     unmap(header_, bytes_);
 }
 
-bool TupleRingProducer::try_push(std::string_view key, std::int64_t value) {
-    const std::size_t size = record_bytes(key.size());
-    if (head_ - seen_tail_ + size > bytes_) {
+inline bool TupleRingProducer::has_room(std::size_t bytes) {
+    if (head_ - seen_tail_ + bytes > bytes_) {
         seen_tail_ = header_->tail.load(std::memory_order_acquire);
-        if (head_ - seen_tail_ + size > bytes_) {
-            return false;
-        }
     }
-    std::byte* const place = data_ + (head_ & (bytes_ - 1));
-    const RecordHead head{value, static_cast<std::uint32_t>(key.size()), 0};
-    std::memcpy(place, &head, sizeof(head));
-    std::copy_n(key.data(), key.size(), reinterpret_cast<char*>(place) + sizeof(head));
-    head_ += size;
-    return true;
+    return head_ - seen_tail_ + bytes <= bytes_;
+}
+
+std::size_t TupleRingProducer::try_push(std::span<const Tuple> tuples) {
+    std::size_t n = 0;
+    for (; n < tuples.size(); ++n) {
+        const Tuple& tuple = tuples[n];
+        const std::size_t key_len = tuple.key.size();
+        const std::size_t size = record_bytes(key_len);
+        if (!has_room(size)) {
+            break;
+        }
+        std::byte* const place = data_ + (head_ & (bytes_ - 1));
+        const RecordHead head{tuple.value, static_cast<std::uint32_t>(key_len), 0};
+        std::memcpy(place, &head, sizeof(head));
+        std::byte* const key = place + sizeof(head);
+        if (key_len > sizeof(tuple.head)) {
+            std::memcpy(key, tuple.key.data(), key_len);
+        } else if (key_len > 0) {
+            std::memcpy(key, &tuple.head, sizeof(tuple.head));
+        }
+        head_ += size;
+    }
+    return n;
+}
+
+bool TupleRingProducer::try_push(std::string_view key, std::int64_t value) {
+    const Tuple tuple(key, value);
+    return try_push(std::span(&tuple, 1)) == 1;
 }
 
 void TupleRingProducer::publish() {

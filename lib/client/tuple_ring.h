@@ -16,10 +16,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/tuples/tuple.h"
 
 namespace ask {
 
@@ -58,6 +60,11 @@ class TupleRingConsumer {
     // The next tuple, borrowed until pop(). false: none. kInput: the application broke the ring.
     Result<bool> peek(std::string_view& key, std::int64_t& value);
     void pop();
+    // The same of several: as many as there are and `out` has places. The application may write to their keys
+    // at any time, but not to Tuple::head.
+    Result<std::size_t> peek(std::span<Tuple> out);
+    // Those that peek() gave first.
+    void pop(std::span<const Tuple> tuples);
     // Publishes the space freed by pop() and wakes a waiting producer; call once a batch.
     void release();
     // What the application says that it has merged.
@@ -71,6 +78,7 @@ class TupleRingConsumer {
  private:
     TupleRingConsumer() = default;
     void swap(TupleRingConsumer& other) noexcept;
+    Result<bool> look_again();
     UniqueFd memory_;
     UniqueFd data_event_;   // read end
     UniqueFd data_write_;   // the application's, readable too
@@ -95,6 +103,8 @@ class TupleRingProducer {
 
     // Writes a tuple if there is room. key.size() <= ASK_MAX_KEY.
     bool try_push(std::string_view key, std::int64_t value);
+    // The same for several: writes the first ones, as many as there is room for, and returns how many.
+    std::size_t try_push(std::span<const Tuple> tuples);
     // Publishes what was pushed and wakes a waiting consumer; call once a batch.
     void publish();
     // Tells how many tuples have been merged in all; known with the next publish().
@@ -109,6 +119,7 @@ class TupleRingProducer {
  private:
     TupleRingProducer() = default;
     void swap(TupleRingProducer& other) noexcept;
+    bool has_room(std::size_t bytes);
     UniqueFd memory_;
     UniqueFd data_event_;
     UniqueFd space_event_;

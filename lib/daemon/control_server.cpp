@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -98,7 +99,8 @@ UniqueFd open_reserve() {
 void set_bounds(grpc::ServerBuilder& builder, const ControlServerOptions& options) {
     grpc::ResourceQuota quota(options.name);
     quota.SetMaxThreads(options.threads).Resize(kMemoryBytes);
-    builder.SetResourceQuota(quota)
+    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, options.idle_threads)
+        .SetResourceQuota(quota)
         .SetMaxReceiveMessageSize(kMaxRequestBytes)
         .AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams)
         .AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes)
@@ -133,7 +135,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(ControlServerOptions
 }
 
 Result<> ControlServer::build(grpc::Service& service) {
-    if (!stop_event_.ok() || !reserve_) {
+    if (!stop_event_.ok() || !reserve_ || !inflow_.ok()) {
         return Error(Errc::kLimit, "no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE)");
     }
     ASK_TRY(credentials_.check_address(options_.listen), "listen");
@@ -179,23 +181,41 @@ void ControlServer::stop(std::chrono::milliseconds wait) {
 }
 
 void ControlServer::accept_loop() {
+    using Clock = std::chrono::steady_clock;
+    auto look_at = Clock::now();
+    bool heard = false;  // something has come since the last look
     for (;;) {
         // A negative descriptor is passed over.
-        std::array<pollfd, 3> entries = {pollfd{.fd = network_.get(), .events = POLLIN, .revents = 0},
-                                         pollfd{.fd = local_.get(), .events = POLLIN, .revents = 0},
-                                         pollfd{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0}};
-        ::poll(entries.data(), entries.size(), inflow_.watches() ? Inflow::kLookMs : -1);
+        std::array<pollfd, 4> entries = {
+            pollfd{.fd = network_.get(), .events = POLLIN, .revents = 0},
+            pollfd{.fd = local_.get(), .events = POLLIN, .revents = 0},
+            pollfd{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0},
+            pollfd{.fd = heard ? -1 : inflow_.fd(), .events = POLLIN, .revents = 0}};
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(look_at - Clock::now()).count();
+        ::poll(entries.data(), entries.size(),
+               inflow_.watches() ? static_cast<int>(std::max<std::int64_t>(left, 0)) : -1);
         if (entries[2].revents != 0) {
             return;
         }
-        cut_off_greedy();
-        // One from each door in turn: a crowd at one does not keep the other shut.
-        bool more = true;
-        for (int i = 0; more && i < 64; ++i) {
-            const bool network = entries[0].revents != 0 && accept_one(Door::kNetwork);
-            const bool local = entries[1].revents != 0 && accept_one(Door::kLocal);
-            more = network || local;
+        const auto now = Clock::now();
+        if (entries[3].revents != 0) {
+            heard = true;
+            look_at = std::min(look_at, now + std::chrono::milliseconds(Inflow::kLookMs));
         }
+        if (now >= look_at) {
+            cut_off_greedy();
+            heard = false;
+            look_at = now + std::chrono::milliseconds(Inflow::kSweepMs);
+        }
+        accept_from(entries[0].revents != 0, entries[1].revents != 0);
+    }
+}
+
+// One from each door in turn: a crowd at one does not keep the other shut.
+void ControlServer::accept_from(bool network, bool local) {
+    for (int i = 0; (network || local) && i < 64; ++i) {
+        network = network && accept_one(Door::kNetwork);
+        local = local && accept_one(Door::kLocal);
     }
 }
 
@@ -246,7 +266,10 @@ void ControlServer::let_in(Door door, UniqueFd connection) {
         grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
         return;
     }
-    inflow_.watch(connection.get(), peer.name);
+    if (!inflow_.watch(connection.get(), peer.name)) {
+        turn_away(peer.name, "the kernel watches no more connections (fs.epoll.max_user_watches)");
+        return;
+    }
     const int on = 1;
     ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     Acceptor::NewConnectionParameters handed;

@@ -34,6 +34,7 @@ struct ControlServerOptions {
     gid_t group = 0;          // whose members may use it
     int threads = 0;          // calls that may be handled at a time
     int streams = 0;          // calls of a connection that may be under way
+    int idle_threads = 8;     // that stay when no call needs them: more come and go with the calls
     // How long a connection lasts on which nobody shakes hands, on which no call is under way, and any: it
     // then proves again whose it is.
     std::chrono::milliseconds handshake{5000};
@@ -65,6 +66,7 @@ class ControlServer {
     ControlServer(ControlServerOptions options, RpcCredentials& credentials);
     Result<> build(grpc::Service& service);
     void accept_loop();
+    void accept_from(bool network, bool local);
     // False: nobody waits there any more, or nobody can be let in for now.
     bool accept_one(Door door);
     void let_in(Door door, UniqueFd connection);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -93,15 +94,33 @@ class RequestCounts final : public grpc::experimental::ServerInterceptorFactoryI
 
 }  // namespace
 
-void Inflow::watch(int fd, const std::string& peer) {
+Inflow::Inflow(std::size_t bound) : bound_(bound), events_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+// What comes makes an event, though somebody else has read it by the time of the look: an event is passed on
+// as long as anything of what was asked for is so, and that a connection can be written to nearly always is.
+// Where it cannot, gRPC opens no window either, and the next sweep is in time.
+bool Inflow::watch(int fd, const std::string& peer) {
     const std::lock_guard lock(mutex_);
-    entries_.insert_or_assign(connection_of(fd), Entry{.fd = fd, .cookie = cookie_of(fd), .peer = peer});
+    const std::uint64_t cookie = cookie_of(fd);
+    const std::string connection = connection_of(fd);
+    epoll_event wanted{};
+    wanted.events = static_cast<std::uint32_t>(EPOLLIN | EPOLLOUT) | EPOLLET;
+    wanted.data.u64 = cookie;
+    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0) {
+        return false;
+    }
+    if (const auto former = cookies_.find(connection); former != cookies_.end()) {
+        entries_.erase(former->second);
+    }
+    entries_.insert_or_assign(cookie, Entry{.fd = fd, .connection = connection, .peer = peer});
+    cookies_.insert_or_assign(connection, cookie);
+    return true;
 }
 
 void Inflow::handled(const std::string& connection, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (const auto entry = entries_.find(connection); entry != entries_.end()) {
-        entry->second.handled += bytes + kAround;
+    if (const auto cookie = cookies_.find(connection); cookie != cookies_.end()) {
+        entries_.at(cookie->second).handled += bytes + kAround;
     }
 }
 
@@ -110,55 +129,85 @@ bool Inflow::watches() const {
     return !entries_.empty();
 }
 
-std::uint64_t Inflow::measure() {
-    std::erase_if(entries_,
-                  [](const auto& entry) { return cookie_of(entry.second.fd) != entry.second.cookie; });
+Inflow::Entries::iterator Inflow::forget(Entries::iterator entry) {
+    cookies_.erase(entry->second.connection);
+    return entries_.erase(entry);
+}
+
+// Forgets it if it has been closed.
+Inflow::Entries::iterator Inflow::measure(Entries::iterator entry) {
+    if (cookie_of(entry->second.fd) != entry->first) {
+        return forget(entry);
+    }
+    entry->second.received = received_by(entry->second.fd);
+    // What is allowed for around requests is not saved up.
+    entry->second.handled = std::min(entry->second.handled, entry->second.received);
+    return std::next(entry);
+}
+
+void Inflow::measure_heard() {
+    std::array<epoll_event, 64> events{};
+    for (int count = static_cast<int>(events.size()); count == static_cast<int>(events.size());) {
+        count = ::epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), 0);
+        for (int i = 0; i < count; ++i) {
+            if (const auto entry = entries_.find(events[static_cast<unsigned>(i)].data.u64);
+                entry != entries_.end()) {
+                measure(entry);
+            }
+        }
+    }
+}
+
+void Inflow::measure_all() {
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+        entry = measure(entry);
+    }
+}
+
+std::uint64_t Inflow::held() const {
     std::uint64_t sum = 0;
-    for (auto& [connection, entry] : entries_) {
-        const std::uint64_t received = received_by(entry.fd);
-        // What is allowed for around requests is not saved up.
-        entry.handled = std::min(entry.handled, received);
-        entry.held = received - entry.handled;
-        sum += entry.held;
+    for (const auto& [cookie, entry] : entries_) {
+        sum += entry.held();
     }
     return sum;
 }
 
 std::string Inflow::end_greediest() {
     std::map<std::string, std::uint64_t> by_peer;
-    for (const auto& [connection, entry] : entries_) {
-        by_peer[entry.peer] += entry.held;
+    for (const auto& [cookie, entry] : entries_) {
+        by_peer[entry.peer] += entry.held();
     }
     const auto rank = [&by_peer](const auto& entry) {
-        return std::pair(by_peer[entry.second.peer], entry.second.held);
+        return std::pair(by_peer[entry.second.peer], entry.second.held());
     };
     const auto most = std::ranges::max_element(
         entries_, [&rank](const auto& left, const auto& right) { return rank(left) < rank(right); });
     const Entry& entry = most->second;
-    std::string line = "a connection of " + entry.peer + " is ended: " + std::to_string(entry.held >> 10U) +
+    std::string line = "a connection of " + entry.peer + " is ended: " + std::to_string(entry.held() >> 10U) +
                        " KiB of requests on it are not finished, and all together may have " +
                        std::to_string(bound_ >> 20U) + " MiB";
     // Should the descriptor become another's in this moment, that one is connected anew.
-    if (cookie_of(entry.fd) == entry.cookie) {
+    if (cookie_of(entry.fd) == most->first) {
         // What it still sends is answered by a reset, once gRPC has closed the descriptor.
         const linger none{.l_onoff = 1, .l_linger = 0};
         ::setsockopt(entry.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
         ::shutdown(entry.fd, SHUT_RDWR);
     }
-    entries_.erase(most);
+    forget(most);
     return line;
 }
 
 std::vector<std::string> Inflow::look() {
     const std::lock_guard lock(mutex_);
+    measure_heard();
+    if (const auto now = std::chrono::steady_clock::now();
+        now - swept_ >= std::chrono::milliseconds(kSweepMs)) {
+        swept_ = now;
+        measure_all();
+    }
     std::vector<std::string> lines;
-    std::uint64_t sum = measure();
-    while (sum > bound_ && !entries_.empty()) {
+    while (held() > bound_ && !entries_.empty()) {
         lines.push_back(end_greediest());
-        sum = 0;
-        for (const auto& [connection, entry] : entries_) {
-            sum += entry.held;
-        }
     }
     return lines;
 }

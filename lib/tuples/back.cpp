@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/tuples/back.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -41,17 +43,46 @@ std::uint64_t word_at(const std::byte* at) {
     return word;
 }
 
+// Without the zeros behind it.
+std::size_t key_size(const std::byte* words, std::size_t bytes) {
+    for (std::size_t end = bytes;; end -= sizeof(std::uint64_t)) {
+        const std::uint64_t word = word_at(words + end - sizeof(word));
+        if (word != 0 || end == sizeof(word)) {
+            // The last byte in memory is the highest.
+            return end - static_cast<std::size_t>(std::countl_zero(le64toh(word))) / 8;
+        }
+    }
+}
+
+// Whether some byte of the word is 0.
+bool has_zero(std::uint64_t word) {
+    constexpr std::uint64_t kOnes = ~std::uint64_t{0} / 0xff;
+    return ((word - kOnes) & ~word & (kOnes << 7U)) != 0;
+}
+
+// Whether no byte of the first `size` is 0.
+bool is_key(const std::byte* words, std::size_t size) {
+    std::size_t at = 0;
+    for (; at + sizeof(std::uint64_t) <= size; at += sizeof(std::uint64_t)) {
+        if (has_zero(word_at(words + at))) {
+            return false;
+        }
+    }
+    return at == size || !has_zero(word_at(words + at) | htole64(~std::uint64_t{0} << 8 * (size - at)));
+}
+
 // A key of a group as its words are in memory. Empty if it is none, or one that another group has.
 std::string_view key_in(const std::byte* words, unsigned group) {
     std::size_t bytes = kBackKeyBytes[group];
-    while (bytes > sizeof(std::uint64_t) && word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
+    while (bytes > sizeof(std::uint64_t) &&
+           word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
         bytes -= sizeof(std::uint64_t);
     }
-    const std::string_view all(reinterpret_cast<const char*>(words), bytes);
-    const std::string_view key = all.substr(0, all.find('\0'));
-    const bool is_whole = all.find_first_not_of('\0', key.size()) == std::string_view::npos &&
-                          key.size() + sizeof(std::uint64_t) > bytes;
-    return is_whole && (group == ASK_BACK_8 || key.size() > kBackKeyBytes[group - 1]) ? key : std::string_view();
+    const std::size_t size = key_size(words, bytes);
+    const std::size_t least =
+        std::max<std::size_t>(group == ASK_BACK_8 ? 0 : kBackKeyBytes[group - 1], bytes - 8);
+    return size > least && is_key(words, size) ? std::string_view(reinterpret_cast<const char*>(words), size)
+                                               : std::string_view();
 }
 
 struct EntryPlace {
@@ -105,7 +136,22 @@ BackBuckets back_within(const BackBuckets& wanted, std::uint64_t bytes) {
     return back_bytes(buckets) * kLeastPart < back_bytes(wanted) ? BackBuckets{} : buckets;
 }
 
-Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
+BackSize measure_back(std::span<const std::byte> table, unsigned group) {
+    BackSize size;
+    const std::size_t bucket_bytes = kBackBucketBytes[group];
+    for (std::size_t at = 0; at + bucket_bytes <= table.size(); at += bucket_bytes) {
+        const std::byte* const bucket = table.data() + at;
+        for (unsigned entry = 0; entry < kBackEntries[group]; ++entry) {
+            const EntryPlace place = place_of(group, entry);
+            const std::uint64_t live = word_at(bucket + place.value) & ASK_BACK_LIVE;
+            size.entries += live;
+            size.key_bytes += live * key_size(bucket + place.key, kBackKeyBytes[group]);
+        }
+    }
+    return size;
+}
+
+Result<> BackWalker::fill_bucket(EntryWriter& out, const std::byte* bucket) {
     for (unsigned entry = 0; entry < kBackEntries[group_]; ++entry) {
         const EntryPlace place = place_of(group_, entry);
         const std::uint64_t value = word_at(bucket + place.value);
@@ -120,7 +166,7 @@ Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
                                               ": holds words that no sender writes");
         }
         if (++count_ > skip_) {
-            append_entry(out, key, ASK_BACK_VALUE(value));
+            out.add(key, ASK_BACK_VALUE(value));
         }
     }
     return {};
@@ -128,10 +174,11 @@ Result<> BackWalker::fill_bucket(std::string& out, const std::byte* bucket) {
 
 Result<bool> BackWalker::fill(std::string& out, std::size_t soft_limit) {
     const std::size_t buckets = table_.size() / kBackBucketBytes[group_];
+    EntryWriter writer(out);
     while (bucket_ < buckets) {
-        ASK_PASS(fill_bucket(out, table_.data() + bucket_ * kBackBucketBytes[group_]));
+        ASK_PASS(fill_bucket(writer, table_.data() + bucket_ * kBackBucketBytes[group_]));
         ++bucket_;
-        if (out.size() >= soft_limit) {
+        if (writer.size() >= soft_limit) {
             return true;
         }
     }

@@ -7,11 +7,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 
 #include "lib/abi/back.h"
 #include "lib/base/result.h"
+#include "lib/tuples/fetch_codec.h"
 
 namespace ask {
 
@@ -36,6 +38,10 @@ inline constexpr std::array<std::uint32_t, ASK_BACK_GROUPS> kBackKeyBytes{8, 16,
 // What each group's maps are called, those of the program and the pins of a task.
 inline constexpr std::array<const char*, ASK_BACK_GROUPS> kBackNames{"back8", "back16", "back32", "back64"};
 
+// Entries of all groups together, at most.
+inline constexpr std::uint64_t kMostBackEntries =
+    ASK_BACK_MAX_BUCKETS * std::accumulate(kBackEntries.begin(), kBackEntries.end(), std::uint64_t{0});
+
 // Buckets of the smallest table that is made.
 inline constexpr std::uint32_t kLeastBackBuckets = 64;
 
@@ -47,6 +53,15 @@ inline constexpr std::uint32_t kLeastBackBuckets = 64;
 // The largest of those sizes that is within `bytes`, each group having its part; zeros if it would be less
 // than a sixteenth of what is wanted, or than the smallest.
 [[nodiscard]] BackBuckets back_within(const BackBuckets& wanted, std::uint64_t bytes);
+
+// What a receiver needs room for.
+struct BackSize {
+    std::uint64_t entries = 0;
+    std::uint64_t key_bytes = 0;
+    bool operator==(const BackSize&) const = default;
+};
+// Of one group's table, to which nobody writes any more.
+[[nodiscard]] BackSize measure_back(std::span<const std::byte> table, unsigned group);
 
 // Walks one group's table. Nobody writes to it any more.
 class BackWalker {
@@ -61,7 +76,7 @@ class BackWalker {
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:
-    Result<> fill_bucket(std::string& out, const std::byte* bucket);
+    Result<> fill_bucket(EntryWriter& out, const std::byte* bucket);
 
     std::span<const std::byte> table_;
     unsigned group_;

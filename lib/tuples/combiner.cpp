@@ -24,6 +24,12 @@ std::string_view Combiner::key_of(const Set& set, std::uint32_t way, std::size_t
     return {reinterpret_cast<const char*>(&tag), (tag >> kSizeShift) - 1};
 }
 
+Tuple Combiner::tuple_of(const Set& set, std::uint32_t way, std::size_t place) const {
+    const std::string_view key = key_of(set, way, place);
+    // A short one is in a tag, which can be read as a whole.
+    return {key, set.values[way], key.data() + std::max(key.size(), sizeof(Tag))};
+}
+
 std::uint32_t Combiner::find_long(std::uint32_t set, Tag tag, std::string_view key) const {
     const Set& held = sets_[set];
     for (std::uint32_t way = 0; way < kWays; ++way) {

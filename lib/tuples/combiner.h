@@ -39,8 +39,8 @@ class Combiner {
     // `seed` can choose keys that crowd into one set, where hardly any is merged.
     Combiner(Op op, std::uint32_t window, const HashSeed& seed);
 
-    // Takes tuples in. Calls `out(key, value)`, which returns Result<>, for each that has to travel now; ends
-    // at its first error. The keys that `out` gets are borrowed for the call.
+    // Takes tuples in. Calls `out(tuple)`, which returns Result<>, for each that has to travel now; ends
+    // at its first error. The tuples that `out` gets are borrowed for the call.
     template <typename Out>
     Result<> add(std::span<const Tuple> tuples, Out&& out);
     // Gives out all tuples that are held.
@@ -89,6 +89,7 @@ class Combiner {
     [[nodiscard]] static std::uint32_t find(const Set& set, Tag tag);
     [[nodiscard]] std::uint32_t find_long(std::uint32_t set, Tag tag, std::string_view key) const;
     [[nodiscard]] std::string_view key_of(const Set& set, std::uint32_t way, std::size_t place) const;
+    [[nodiscard]] Tuple tuple_of(const Set& set, std::uint32_t way, std::size_t place) const;
     // False if the sum would leave int64.
     [[nodiscard]] bool merge(std::int64_t& held, std::int64_t value) const;
     void count_merged(std::uint32_t set, std::uint32_t way);
@@ -154,7 +155,9 @@ Result<> Combiner::add_other(const Tuple& tuple, Tag tag, std::uint32_t set, Out
             return {};
         }
         ++given_out_;
-        return out(tuple.key, std::exchange(held.values[way], tuple.value));
+        Tuple gone = tuple;
+        gone.value = std::exchange(held.values[way], tuple.value);
+        return out(gone);
     }
     const std::uint32_t free = find(held, 0);
     if (free < kWays) {
@@ -169,7 +172,7 @@ Result<> Combiner::add_other(const Tuple& tuple, Tag tag, std::uint32_t set, Out
     for (std::uint32_t at = last - std::min(back, last); at < last; ++at) {
         exchange(set, at, last);
     }
-    Result<> gone = out(key_of(held, last, place(set, last)), held.values[last]);
+    Result<> gone = out(tuple_of(held, last, place(set, last)));
     put(set, last, tag, tuple);
     return gone;
 }
@@ -193,7 +196,7 @@ Result<> Combiner::add_batch(std::span<const Tuple> batch, Out& out) {
             continue;
         }
         const bool passes = batch[i].key.size() > kMaxKey;
-        ASK_PASS(passes ? out(batch[i].key, batch[i].value) : add_other(batch[i], tags[i], places[i], out));
+        ASK_PASS(passes ? out(batch[i]) : add_other(batch[i], tags[i], places[i], out));
     }
     return {};
 }
@@ -208,7 +211,7 @@ Result<> Combiner::add(std::span<const Tuple> tuples, Out&& out) {
             ASK_PASS(add_batch(batch, out));
         } else {
             for (const Tuple& tuple : batch) {
-                ASK_PASS(out(tuple.key, tuple.value));
+                ASK_PASS(out(tuple));
             }
         }
         if (left_ == 0) {
@@ -222,7 +225,7 @@ template <typename Out>
 Result<> Combiner::drain(Out&& out) {
     for (std::uint32_t set = 0; set < sets_.size(); ++set) {
         for (std::uint32_t way = 0; way < kWays && sets_[set].tags[way] != 0; ++way) {
-            ASK_PASS(out(key_of(sets_[set], way, place(set, way)), sets_[set].values[way]));
+            ASK_PASS(out(tuple_of(sets_[set], way, place(set, way))));
             sets_[set].tags[way] = 0;
         }
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "lib/tuples/key_hash.h"
 #include "lib/tuples/slot_codec.h"
@@ -13,32 +14,53 @@ namespace {
 
 constexpr int kVarintBytes = 10;
 
-void append_varint(std::string& out, std::uint64_t value) {
+// Returns where it ends.
+char* write_varint(char* at, std::uint64_t value) {
     while (value >= 0x80) {
-        out += static_cast<char>(static_cast<unsigned char>(value | 0x80));
+        *at++ = static_cast<char>(static_cast<unsigned char>(value | 0x80));
         value >>= 7;
     }
-    out += static_cast<char>(static_cast<unsigned char>(value));
+    *at++ = static_cast<char>(static_cast<unsigned char>(value));
+    return at;
 }
 
-// Takes a varint off the front of `rest`; nullopt if it is cut short or wider than 64 bits.
-std::optional<std::uint64_t> take_varint(std::string_view& rest) {
-    std::uint64_t value = 0;
-    for (int i = 0; i < kVarintBytes; ++i) {
-        if (static_cast<std::size_t>(i) >= rest.size()) {
-            return std::nullopt;
-        }
-        const auto byte = static_cast<unsigned char>(rest[static_cast<std::size_t>(i)]);
+// Returns where it ends; null if it is cut short or wider than 64 bits.
+const char* read_varint(const char* at, const char* end, std::uint64_t& value) {
+    value = 0;
+    for (int i = 0; i < kVarintBytes && at != end; ++i) {
+        const auto byte = static_cast<unsigned char>(*at++);
         if (i == kVarintBytes - 1 && byte > 1) {
-            return std::nullopt;
+            return nullptr;
         }
         value |= std::uint64_t{byte & 0x7fU} << (7 * i);
         if (byte < 0x80) {
-            rest.remove_prefix(static_cast<std::size_t>(i) + 1);
-            return value;
+            return at;
         }
     }
-    return std::nullopt;
+    return nullptr;
+}
+
+// memcpy() is a call; most keys are short, and two copies that overlap cover up to 16 bytes. Returns where it
+// ends.
+char* copy_key(char* to, std::string_view key) {
+    const auto ends = [&]<typename Word>(Word) {
+        std::memcpy(to, key.data(), sizeof(Word));
+        std::memcpy(to + key.size() - sizeof(Word), key.data() + key.size() - sizeof(Word), sizeof(Word));
+        return to + key.size();
+    };
+    if (key.size() > 16) {
+        return std::copy(key.begin(), key.end(), to);
+    }
+    if (key.size() >= 8) {
+        return ends(std::uint64_t{});
+    }
+    if (key.size() >= 4) {
+        return ends(std::uint32_t{});
+    }
+    for (const char byte : key) {
+        *to++ = byte;
+    }
+    return to;
 }
 
 std::uint64_t zigzag(std::int64_t value) {
@@ -75,39 +97,75 @@ void combine(std::vector<SlotWords>& found, const SlotWords& next, unsigned aas,
 }  // namespace
 
 void append_entry(std::string& out, std::string_view key, std::int64_t value) {
-    append_varint(out, key.size());
-    out.append(key);
-    append_varint(out, zigzag(value));
+    EntryWriter(out).add(key, value);
+}
+
+void EntryWriter::add(std::string_view key, std::int64_t value) {
+    // Of an entry beside its key.
+    constexpr std::size_t kNumbers = std::size_t{2} * kVarintBytes;
+    if (key.size() + kNumbers > bytes_.size() - used_) {
+        flush();
+    }
+    char* at = write_varint(bytes_.data() + used_, key.size());
+    if (key.size() + kNumbers > bytes_.size()) {
+        out_.append(bytes_.data(), at);
+        out_.append(key);
+        at = bytes_.data();
+    } else {
+        at = copy_key(at, key);
+    }
+    at = write_varint(at, zigzag(value));
+    used_ = static_cast<std::size_t>(at - bytes_.data());
+}
+
+bool EntryReader::take(Entry& entry) {
+    const char* const end = rest_.data() + rest_.size();
+    std::uint64_t number = 0;
+    const char* at = read_varint(rest_.data(), end, number);
+    if (at == nullptr || number > ASK_MAX_KEY || number > static_cast<std::size_t>(end - at)) {
+        return false;
+    }
+    entry.key = {at, static_cast<std::size_t>(number)};
+    at = read_varint(at + number, end, number);
+    if (at == nullptr) {
+        return false;
+    }
+    entry.value = unzigzag(number);
+    rest_ = {at, static_cast<std::size_t>(end - at)};
+    return true;
 }
 
 Result<EntryReader::Entry> EntryReader::next() {
-    std::string_view rest = rest_;
-    const auto size = take_varint(rest);
-    if (!size) {
-        return Error(Errc::kInput, "fetched entry: its key length is cut short or malformed");
+    Entry entry;
+    return take(entry) ? Result<Entry>(entry) : Result<Entry>(explain());
+}
+
+// Why the entry at the front cannot be taken.
+Error EntryReader::explain() const {
+    const char* const end = rest_.data() + rest_.size();
+    std::uint64_t size = 0;
+    const char* const at = read_varint(rest_.data(), end, size);
+    if (at == nullptr) {
+        return {Errc::kInput, "fetched entry: its key length is cut short or malformed"};
     }
-    if (*size > ASK_MAX_KEY) {
-        return Error(Errc::kInput, "fetched entry: key of " + std::to_string(*size) +
-                                       " bytes, the limit is " + std::to_string(ASK_MAX_KEY));
+    if (size > ASK_MAX_KEY) {
+        return {Errc::kInput, "fetched entry: key of " + std::to_string(size) + " bytes, the limit is " +
+                                  std::to_string(ASK_MAX_KEY)};
     }
-    if (*size > rest.size()) {
-        return Error(Errc::kInput, "fetched entry: key of " + std::to_string(*size) + " bytes, only " +
-                                       std::to_string(rest.size()) + " are left");
+    if (size > static_cast<std::size_t>(end - at)) {
+        return {Errc::kInput, "fetched entry: key of " + std::to_string(size) + " bytes, only " +
+                                  std::to_string(end - at) + " are left"};
     }
-    const std::string_view key = rest.substr(0, *size);
-    rest.remove_prefix(*size);
-    const auto value = take_varint(rest);
-    if (!value) {
-        return Error(Errc::kInput, "fetched entry: its value is cut short or malformed");
-    }
-    rest_ = rest;
-    return Entry{.key = key, .value = unzigzag(*value)};
+    return {Errc::kInput, "fetched entry: its value is cut short or malformed"};
 }
 
 Result<std::uint64_t> count_entries(std::string_view entries) {
     std::uint64_t count = 0;
+    EntryReader::Entry entry;
     for (EntryReader reader(entries); !reader.done(); ++count) {
-        ASK_PASS(reader.next());
+        if (!reader.take(entry)) {
+            return reader.explain();
+        }
     }
     return count;
 }
@@ -126,11 +184,12 @@ class EntryBatch {
         size_ = 0;
         key_bytes_ = 0;
         while (size_ < entries_.size() && !reader.done()) {
-            const auto entry = reader.next();
-            ASK_PASS(entry);
-            entries_[size_] = *entry;
-            hashes_[size_] = keyed_hash(table_.seed(), entry->key);
-            key_bytes_ += entry->key.size();
+            EntryReader::Entry& entry = entries_[size_];
+            if (!reader.take(entry)) {
+                return reader.explain();
+            }
+            hashes_[size_] = keyed_hash(table_.seed(), entry.key);
+            key_bytes_ += entry.key.size();
             ++size_;
         }
         return {};

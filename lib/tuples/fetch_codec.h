@@ -22,6 +22,28 @@ namespace ask {
 
 void append_entry(std::string& out, std::string_view key, std::int64_t value);
 
+// Appends many of them to a string, which has them all once this is gone.
+class EntryWriter {
+ public:
+    explicit EntryWriter(std::string& out) : out_(out) {}
+    EntryWriter(const EntryWriter&) = delete;
+    EntryWriter& operator=(const EntryWriter&) = delete;
+    ~EntryWriter() { flush(); }
+    void add(std::string_view key, std::int64_t value);
+    // Bytes in the string, and on their way there.
+    [[nodiscard]] std::size_t size() const { return out_.size() + used_; }
+
+ private:
+    void flush() {
+        out_.append(bytes_.data(), used_);
+        used_ = 0;
+    }
+
+    std::string& out_;
+    std::size_t used_ = 0;
+    std::array<char, 4096> bytes_;
+};
+
 // Reads entries one by one; a truncated or oversized one is an error, never a guess.
 class EntryReader {
  public:
@@ -32,6 +54,9 @@ class EntryReader {
     };
     [[nodiscard]] bool done() const { return rest_.empty(); }
     Result<Entry> next();
+    // The same, for many: false if there is none to be had, and explain() says why not.
+    bool take(Entry& entry);
+    [[nodiscard]] Error explain() const;
 
  private:
     std::string_view rest_;

@@ -72,9 +72,12 @@ struct SmallKey {
     [[nodiscard]] bool has_zero_byte(std::size_t size) const {
         constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
         const std::uint64_t a = size < 8 ? low | ~std::uint64_t{0} << (8 * size) : low;
-        const std::uint64_t b =
-            size <= 8 ? ~std::uint64_t{0} : (size < 16 ? high | ~std::uint64_t{0} << (8 * (size - 8)) : high);
-        return (((a - kOnes) & ~a) | ((b - kOnes) & ~b)) >> 7 & kOnes;
+        const std::uint64_t in_low = (a - kOnes) & ~a & kOnes << 7;
+        if (size <= 8) {
+            return in_low != 0;
+        }
+        const std::uint64_t b = size < 16 ? high | ~std::uint64_t{0} << (8 * (size - 8)) : high;
+        return (in_low | ((b - kOnes) & ~b & kOnes << 7)) != 0;
     }
 };
 

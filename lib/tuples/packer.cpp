@@ -2,6 +2,7 @@
 #include "lib/tuples/packer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -46,54 +47,95 @@ Result<> check(const PackerConfig& config) {
     return {};
 }
 
-Packer::Packer(const PackerConfig& config) : config_(config), held_(std::max(1U, config.hold)) {
-    room_ = std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)};
+Packer::Packer(const PackerConfig& config)
+    : config_(config),
+      room_(std::min(config.payload_limit, ASK_MAX_PAYLOAD) - std::uint32_t{sizeof(ask_hdr)}),
+      hold_(std::max(1U, config.hold)),
+      slots_(config.geometry, hold_),
+      long_(hold_) {
     rows_ = std::min<std::uint32_t>(config.geometry.rows, room_ / (4 + config.geometry.row_bytes()));
     long_room_ = room_ / 8 * 8 - std::uint32_t{sizeof(ask_long_hdr)};
 }
 
-std::uint8_t Packer::queue_of(Form form, std::uint64_t hash) const {
+inline unsigned Packer::slot_of(Form form, std::uint64_t hash) const {
     const SlotMap* const map = config_.slot_map.get();
-    switch (form) {
-        case Form::kShort:
-            return map != nullptr ? map->short_slot[SlotMap::bucket_of(hash)]
-                                  : static_cast<std::uint8_t>(short_slot_of(hash, config_.geometry));
-        case Form::kMedium:
-            return map != nullptr ? map->medium_slot[SlotMap::bucket_of(hash)]
-                                  : static_cast<std::uint8_t>(medium_slot_of(hash, config_.geometry));
-        case Form::kVar:
-        case Form::kLong:
-            break;
+    if (form == Form::kShort) {
+        return map != nullptr ? map->short_slot[SlotMap::bucket_of(hash)]
+                              : short_slot_of(hash, config_.geometry);
     }
-    return kLong;
+    return map != nullptr ? map->medium_slot[SlotMap::bucket_of(hash)]
+                          : medium_slot_of(hash, config_.geometry);
+}
+
+// False: it fits none. Inlined, where `small` may be known to have no upper half.
+[[gnu::always_inline]] inline bool Packer::add_to_slot(const SmallKey& small, const Tuple& tuple) {
+    const std::size_t size = tuple.key.size();
+    const auto value = static_cast<std::int32_t>(tuple.value);
+    const Form form = form_of(small, size, tuple.value, config_.geometry);
+    if (form == Form::kLong) {
+        return false;
+    }
+    std::byte* const to = slots_.push(slot_of(form, key_hash(small, size)));
+    const char* const key = reinterpret_cast<const char*>(&small);
+    if (form == Form::kShort) {
+        encode_slot(to, 1, key, size, value);
+    } else {
+        encode_slot(to, config_.geometry.m, key, size, value);
+    }
+    return true;
+}
+
+// The key may be in memory that somebody else writes to: what of it is looked at is loaded once.
+inline void Packer::add_one(const Tuple& tuple) {
+    const std::size_t size = tuple.key.size();
+    if (size <= sizeof(tuple.head)
+            ? add_to_slot({.low = tuple.head, .high = 0}, tuple)
+            : size <= SmallKey::kBytes && add_to_slot(SmallKey::of(tuple.key), tuple)) {
+        return;
+    }
+    add_beside(tuple);
+}
+
+// What fits no slot.
+void Packer::add_beside(const Tuple& tuple) {
+    const std::size_t size = tuple.key.size();
+    if (config_.whole_keys && size <= ASK_VAR_MAX_KEY) {
+        std::array<char, ASK_VAR_MAX_KEY> loaded;
+        std::copy_n(tuple.key.begin(), size, loaded.begin());
+        const std::string_view key(loaded.data(), size);
+        if (form_of(key, tuple.value, config_.geometry, true) == Form::kVar) {
+            whole_.push(key, tuple.value);
+            return;
+        }
+    }
+    long_bytes_ += ASK_LONG_RECORD_BYTES + size;
+    long_.push(tuple.key, tuple.value);
+}
+
+std::size_t Packer::add(std::span<const Tuple> tuples) {
+    const std::size_t most = std::min<std::size_t>(tuples.size(), hold_ - held());
+    std::size_t taken = 0;
+    while (taken < most && has_room()) {
+        add_one(tuples[taken++]);
+    }
+    stats_.tuples_in += taken;
+    return taken;
 }
 
 void Packer::add(std::string_view key, std::int64_t value) {
-    ++stats_.tuples_in;
-    const Form form = form_of(key, value, config_.geometry, config_.whole_keys);
-    if (form == Form::kVar) {
-        whole_.push(key, value);
-        return;
-    }
-    const bool fits = key.size() <= SmallKey::kBytes;
-    const SmallKey small = fits ? SmallKey::of(key) : SmallKey{};
-    const std::uint64_t hash = fits ? key_hash(small, key.size()) : key_hash(key);
-    const std::uint8_t queue = queue_of(form, hash);
-    if (queue == kLong) {
-        long_bytes_ += ASK_LONG_RECORD_BYTES + key.size();
-    }
-    held_.push(queue, key, small, value);
+    const Tuple tuple(key, value);
+    add(std::span(&tuple, 1));
 }
 
 bool Packer::long_due() const {
-    return pieces_ > 0 || (long_fills() && (held_.queued(kLong) > held_.capacity() / kLongShare ||
-                                            held_.ring().used() > kLongKeyBytes));
+    return pieces_ > 0 ||
+           (long_fills() && (long_.size() > hold_ / kLongShare || long_.key_bytes() > kLongKeyBytes));
 }
 
 std::uint32_t Packer::sendable_data() const {
     std::uint32_t tuples = 0;
     for (unsigned slot = 0; slot < config_.geometry.slots(); ++slot) {
-        tuples += std::min(rows_, held_.queued(static_cast<std::uint8_t>(slot)));
+        tuples += std::min(rows_, slots_.queued(slot));
     }
     return tuples;
 }
@@ -107,7 +149,7 @@ bool Packer::long_next(std::uint32_t data_tuples) const {
         return false;
     }
     const bool data_sparse = 2 * data_tuples < config_.geometry.slots() * rows_;
-    return long_due() || !held_.ring().can_hold(ASK_MAX_KEY) || (data_sparse && long_fills());
+    return long_due() || !long_.has_room() || (data_sparse && long_fills());
 }
 
 // Whether the next body is VAR: a full one; or, if something must leave, the fuller one.
@@ -115,10 +157,10 @@ bool Packer::var_next(std::uint32_t data_tuples) const {
     if (pieces_ > 0 || whole_.records() == 0) {
         return false;
     }
-    if (whole_.fill(room_) || held_.size() == 0) {
+    if (whole_.fill(room_) || slots_.size() + long_.size() == 0) {
         return true;
     }
-    const bool must = finished_ || held() >= held_.capacity();
+    const bool must = finished_ || held() >= hold_;
     const std::uint64_t most = std::uint64_t{config_.geometry.slots()} * rows_;
     return must && data_tuples > 0 && whole_.bytes() * most > std::uint64_t{data_tuples} * room_;
 }
@@ -138,9 +180,8 @@ std::optional<PacketBody> Packer::next_data(std::span<std::byte> out) {
     const Geometry& geometry = config_.geometry;
     PacketBody body;
     for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
-        const auto queued = std::min(rows_, held_.queued(static_cast<std::uint8_t>(slot)));
+        const std::uint32_t queued = std::min(rows_, slots_.queued(slot));
         body.rows = std::max(body.rows, static_cast<std::uint8_t>(queued));
-        held_.prefetch(static_cast<std::uint8_t>(slot));
     }
     body.bytes = std::size_t{body.rows} * geometry.row_bytes();
     if (out.size() < body.bytes) {
@@ -149,14 +190,10 @@ std::optional<PacketBody> Packer::next_data(std::span<std::byte> out) {
     std::fill_n(out.begin(), body.bytes, std::byte{0});
     std::uint32_t tuples = 0;
     for (unsigned slot = 0; slot < geometry.slots(); ++slot) {
-        const auto queue = static_cast<std::uint8_t>(slot);
         const std::size_t offset = std::size_t{slot_first_aa(slot, geometry)} * ASK_SLOT_BYTES;
-        const std::uint32_t take = std::min(rows_, held_.queued(queue));
+        const std::uint32_t take = std::min(rows_, slots_.queued(slot));
+        slots_.take(slot, take, out.data() + offset, geometry.row_bytes());
         for (std::uint32_t row = 0; row < take; ++row) {
-            const HeldTuple& tuple = held_.front(queue);
-            encode_slot(out.data() + row * geometry.row_bytes() + offset, slot_aas(slot, geometry),
-                        held_.key_of(tuple).data(), tuple.key_len, static_cast<std::int32_t>(tuple.value));
-            held_.pop(queue);
             body.bitmap[row] |= 1U << slot;
         }
         tuples += take;
@@ -195,7 +232,7 @@ std::optional<PacketBody> Packer::next_long(std::span<std::byte> out) {
         return std::nullopt;
     }
     if (pieces_ == 0) {
-        const HeldTuple& first = held_.front(kLong);
+        const HeldTuple& first = long_.front();
         if (ASK_LONG_RECORD_BYTES + first.key_len <= long_room_) {
             return write_records(out);
         }
@@ -229,18 +266,18 @@ PacketBody Packer::write_records(std::span<std::byte> out) {
     std::size_t used = sizeof(ask_long_hdr);
     std::uint16_t count = 0;
     const std::size_t end = sizeof(ask_long_hdr) + long_room_;
-    while (held_.queued(kLong) > 0) {
-        const HeldTuple& tuple = held_.front(kLong);
+    while (long_.size() > 0) {
+        const HeldTuple& tuple = long_.front();
         if (used + ASK_LONG_RECORD_BYTES + tuple.key_len > end) {
             break;
         }
-        const std::string_view key = held_.key_of(tuple);
+        const std::string_view key = long_.key_of(tuple);
         store_be(out.data() + used, static_cast<std::uint64_t>(tuple.value));
         store_be(out.data() + used + 8, tuple.key_len);
         std::memcpy(out.data() + used + ASK_LONG_RECORD_BYTES, key.data(), key.size());
         used += ASK_LONG_RECORD_BYTES + key.size();
         long_bytes_ -= ASK_LONG_RECORD_BYTES + key.size();
-        held_.pop(kLong);
+        long_.pop();
         ++count;
     }
     stats_.tuples_long += count;
@@ -248,10 +285,10 @@ PacketBody Packer::write_records(std::span<std::byte> out) {
 }
 
 PacketBody Packer::write_piece(std::span<std::byte> out) {
-    const HeldTuple& tuple = held_.front(kLong);
+    const HeldTuple& tuple = long_.front();
     const std::uint32_t unit = long_room_ - ASK_LONG_PIECE_BYTES;
     const std::uint32_t offset = piece_ * unit;
-    const std::string_view part = held_.key_of(tuple).substr(offset, unit);
+    const std::string_view part = long_.key_of(tuple).substr(offset, unit);
     std::byte* const record = out.data() + sizeof(ask_long_hdr);
     store_be(record, static_cast<std::uint64_t>(tuple.value));
     store_be(record + 8, tuple.key_len);
@@ -262,7 +299,7 @@ PacketBody Packer::write_piece(std::span<std::byte> out) {
     const PacketBody body = close_long(out, used, 1, piece_, pieces_);
     if (++piece_ == pieces_) {
         long_bytes_ -= ASK_LONG_RECORD_BYTES + tuple.key_len;
-        held_.pop(kLong);
+        long_.pop();
         ++stats_.tuples_long;
         pieces_ = 0;
     }

@@ -13,8 +13,11 @@
 #include <string_view>
 
 #include "lib/engine/packet_source.h"
-#include "lib/tuples/held_tuples.h"
+#include "lib/tuples/held_long.h"
+#include "lib/tuples/held_slots.h"
+#include "lib/tuples/key_hash.h"
 #include "lib/tuples/slot_map.h"
+#include "lib/tuples/tuple.h"
 #include "lib/tuples/types.h"
 #include "lib/tuples/whole_keys.h"
 
@@ -27,6 +30,15 @@ enum class Form : std::uint8_t { kShort, kMedium, kVar, kLong };
 // within 63 bits. Without short slots, short keys travel as medium ones.
 [[nodiscard]] Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry,
                            bool whole_keys = false);
+// The same without whole keys, of a key of `size` bytes, in `key` if they are no more than it holds.
+[[nodiscard]] inline Form form_of(const SmallKey& key, std::size_t size, std::int64_t value,
+                                  const Geometry& geometry) {
+    if (size == 0 || size > geometry.max_slot_key() || value != static_cast<std::int32_t>(value) ||
+        key.has_zero_byte(size)) {
+        return Form::kLong;
+    }
+    return size <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;
+}
 
 // Decodes the key of a slot: `slot` points at its AAs' ask_slots (1 for short, m for medium).
 // Returns the key's length; writes at most 4 x aas bytes to `out`. The inverse of the
@@ -66,11 +78,14 @@ class Packer final : public PacketSource {
 
     // Whether add() may be called: false while the held tuples fill the window.
     [[nodiscard]] bool has_room() const {
-        return held() < held_.capacity() && held_.ring().can_hold(ASK_MAX_KEY) &&
-               whole_.bytes() < std::size_t{kHeldVarBodies} * room_;
+        return held() < hold_ && long_.has_room() && whole_.bytes() < std::size_t{kHeldVarBodies} * room_;
     }
+    // How many tuples there is room for, if they all fit slots.
+    [[nodiscard]] std::size_t room() const { return hold_ - held(); }
     // Takes a tuple. Needs has_room(); key.size() <= ASK_MAX_KEY.
     void add(std::string_view key, std::int64_t value);
+    // Takes as many as there is room for, the first ones; returns how many.
+    std::size_t add(std::span<const Tuple> tuples);
     [[nodiscard]] const PackerStats& stats() const { return stats_; }
 
     [[nodiscard]] BodyTerms terms() const override {
@@ -88,12 +103,14 @@ class Packer final : public PacketSource {
     void answered(std::uint64_t, std::span<const std::byte>) override {}  // answers bring no tuples
 
  private:
-    static constexpr std::uint8_t kLong = HeldTuples::kLongQueue;
     // Records of VAR wait for one body to be full. While none can leave, so many may.
     static constexpr std::uint32_t kHeldVarBodies = 4;
 
-    [[nodiscard]] std::uint8_t queue_of(Form form, std::uint64_t hash) const;
-    [[nodiscard]] std::uint32_t held() const { return held_.size() + whole_.records(); }
+    [[nodiscard]] std::uint32_t held() const { return slots_.size() + long_.size() + whole_.records(); }
+    [[nodiscard]] unsigned slot_of(Form form, std::uint64_t hash) const;
+    bool add_to_slot(const SmallKey& small, const Tuple& tuple);
+    void add_one(const Tuple& tuple);
+    void add_beside(const Tuple& tuple);
     [[nodiscard]] bool long_fills() const { return long_bytes_ >= long_room_; }
     [[nodiscard]] bool long_due() const;
     [[nodiscard]] bool long_next(std::uint32_t data_tuples) const;
@@ -109,7 +126,9 @@ class Packer final : public PacketSource {
     std::uint32_t rows_;       // of a packet: the geometry's, or fewer if the payload is short
     std::uint32_t room_;       // bytes of a packet behind its header
     std::uint32_t long_room_;  // bytes of records in a LONG packet
-    HeldTuples held_;
+    std::uint32_t hold_;       // tuples at most
+    HeldSlots slots_;
+    HeldLong long_;
     HeldRecords whole_;
     std::uint64_t long_bytes_ = 0;  // of records waiting
     std::uint32_t pieces_ = 0;      // of the first LONG key while it is cut; 0: none is

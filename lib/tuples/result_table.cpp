@@ -96,6 +96,7 @@ class ResultTable::Impl {
     Result<> finish();
 
     [[nodiscard]] std::uint64_t size() const { return count_; }
+    [[nodiscard]] std::size_t key_bytes() const { return key_used_; }
     [[nodiscard]] std::uint64_t probes() const { return probes_; }
     [[nodiscard]] TableMemory& memory() { return *memory_; }
 
@@ -126,6 +127,7 @@ class ResultTable::Impl {
     std::size_t key_room_ = 0;
     std::size_t key_used_ = 0;
     bool finished_ = false;
+    bool wide_ = false;  // some value did not fit int64, and perhaps does not
     HashSeed seed_ = memory_->draw_seed();
     bool crowded_ = false;  // a key lies farther from its place than kFarthest
     unsigned rebuilds_left_ = kMostRebuilds;
@@ -267,9 +269,12 @@ void ResultTable::Impl::add(std::uint64_t hash, std::string_view key, Wide value
     const std::uint32_t tag = tag_of(hash);
     TableEntry* const entry = probe(tag, key);
     if (entry->hash_used != 0) {
-        set_value(*entry, apply(op_, value_of(*entry), value));
+        value = apply(op_, value_of(*entry), value);
+        wide_ = wide_ || !fits_int64(value);
+        set_value(*entry, value);
         return;
     }
+    wide_ = wide_ || !fits_int64(value);
     crowded_ = crowded_ || distance(tag, static_cast<std::uint64_t>(entry - entries_)) > kFarthest;
     std::copy(key.begin(), key.end(), key_data_ + key_used_);
     entry->key_offset = key_used_;
@@ -315,7 +320,7 @@ Result<> ResultTable::Impl::finish() {
     // Of several keys that overflow the smallest is named, so that the error does not depend
     // on the order of arrival.
     std::optional<std::string_view> worst;
-    for (std::uint64_t i = 0; i <= mask_; ++i) {
+    for (std::uint64_t i = 0; wide_ && i <= mask_; ++i) {
         const TableEntry& entry = entries_[i];
         if (entry.hash_used != 0 && !fits_int64(value_of(entry))) {
             worst = worst ? std::min(*worst, key_of(entry)) : key_of(entry);
@@ -352,6 +357,14 @@ Result<> ResultTable::add(std::string_view key, Wide value) {
     }
     impl_->add(hash, key, value);
     return {};
+}
+
+Result<> ResultTable::expect(std::uint64_t tuples, std::size_t key_bytes) {
+    if (impl_->reserve(tuples, key_bytes)) {
+        return {};
+    }
+    return impl_->reserve(tuples - std::min(tuples, impl_->size()),
+                          key_bytes - std::min(key_bytes, impl_->key_bytes()));
 }
 
 const HashSeed& ResultTable::seed() const {

@@ -79,6 +79,10 @@ class ResultTable {
     // this table is unchanged then.
     Result<> merge(const ResultTable& other);
 
+    // Makes room for so many more tuples at once, which a table that grows would have twice. If there is not
+    // enough for all of them to be new keys, then for as many keys together; kLimit: not even that.
+    Result<> expect(std::uint64_t tuples, std::size_t key_bytes);
+
     // In steps, for a packet whose tuples go in all together or not at all: make room for so
     // many new keys, then add without the chance of failure. `hash` is keyed_hash(seed(), key).
     [[nodiscard]] const HashSeed& seed() const;

@@ -7,18 +7,12 @@
 namespace ask {
 
 Form form_of(std::string_view key, std::int64_t value, const Geometry& geometry, bool whole_keys) {
-    if (key.empty()) {
-        return Form::kLong;
-    }
-    if (key.size() > geometry.max_slot_key() || value != static_cast<std::int32_t>(value)) {
-        const bool whole =
-            whole_keys && key.size() <= ASK_VAR_MAX_KEY && fits_entry(value) && !has_zero_byte(key);
-        return whole ? Form::kVar : Form::kLong;
-    }
-    if (SmallKey::of(key).has_zero_byte(key.size())) {
-        return Form::kLong;
-    }
-    return key.size() <= ASK_KPART_BYTES && geometry.short_slots > 0 ? Form::kShort : Form::kMedium;
+    const SmallKey small = key.size() <= SmallKey::kBytes ? SmallKey::of(key) : SmallKey{};
+    const Form form = form_of(small, key.size(), value, geometry);
+    const bool in_slot = key.size() <= geometry.max_slot_key() && value == static_cast<std::int32_t>(value);
+    const bool whole = whole_keys && form == Form::kLong && !in_slot && key.size() <= ASK_VAR_MAX_KEY &&
+                       !key.empty() && fits_entry(value) && !has_zero_byte(key);
+    return whole ? Form::kVar : form;
 }
 
 std::optional<std::size_t> decode_slot_key(std::span<const std::byte> slot, std::span<char> out) {

@@ -252,7 +252,9 @@ class World {
             }
         }
         counts.reserved[wrong % 4] = wrong == 253 ? 1 : 0;
-        counts.count[wrong % 4] += wrong == 252 ? 1 : 0;
+        if (wrong == 252) {
+            ++counts.count[0];
+        }
         std::memcpy(payload.data() + start, &counts, sizeof(counts));
         payload.resize(payload.size() + (wrong == 251 ? 8 : 0));
         for (unsigned left = wrong % 3 == 1 ? input.below(4) : 0; left > 0; --left) {

@@ -2,13 +2,14 @@
 /*
  * A bucket of the back level: CPUs claim entries, store keys and add values, all at once.
  *
- * Code: ask_back_offer16() and ask_back_add() in bpf/tuples/back.bpf.h; with -DGROUP8, ask_back_offer8(); the walk is
+ * Code: offer_tagged() and ask_back_add() in bpf/tuples/bucket.bpf.h; with -DGROUP8, ask_back_offer8(); the walk is
  * lib/tuples/back.cpp's.
  *
  * Memory: plain stores wait in a buffer of their CPU's and leave it in any order; a load may so be served from before
  * any of them. An atomic that returns a value is fully ordered (the kernel's rule, LKMM): it waits for the buffer.
  *
- * Abstracted: keys are two words, A = (1, 1) and B = (1, 2), which have one tag; every tuple is 1, and the operator SUM; the
+ * Abstracted: keys are two words, as in the group of 16; more of them are more of the second, each of which is looked at and
+ * none of which is 0. They are A = (1, 1) and B = (1, 2), which have one tag; every tuple is 1, and the operator SUM; the
  * next candidate is where a tuple goes that finds the bucket full, so it travels on here.
  *
  * Checked, once all have ended: each key's live entries hold together what was added of it, less what travels on; there

@@ -34,6 +34,9 @@ class NativeSwitch {
     [[nodiscard]] std::span<const ask_aggregator> region(std::uint32_t task) const { return regions_[task]; }
     [[nodiscard]] std::span<const ask_heats> heats(std::uint32_t task) const { return heats_[task]; }
     [[nodiscard]] std::span<const std::uint64_t> carried(std::uint32_t flow) const { return carried_[flow]; }
+    [[nodiscard]] std::span<const std::uint64_t> back(unsigned group, std::uint32_t task) const {
+        return back_[group][task];
+    }
     // The first `bytes` of a map's memory.
     [[nodiscard]] static Bytes memory(const char* map, std::size_t bytes);
     [[nodiscard]] static std::vector<std::uint64_t> counters();

@@ -276,7 +276,7 @@ TEST_CASE(
         for (const std::uint8_t policy : {ASK_POLICY_FIRST_COME, ASK_POLICY_REPLACE}) {
             INFO(to_string(way));
             NativeSwitch sw(way, kPorts, 1);
-            sw.add_default({.aggregators = 2, .policy = policy, .back = {4, 0}});
+            sw.add_default({.aggregators = 2, .policy = policy, .back = {4, 0, 0, 0}});
             std::mt19937_64 random(9);
             std::uint64_t offered = 0;
             for (std::uint64_t seq = 1; seq <= 500; ++seq) {
@@ -300,6 +300,43 @@ TEST_CASE(
             CHECK(offered > 1000);
             CHECK(NativeSwitch::stats().tuples_back_full > 0);
         }
+    }
+}
+
+TEST_CASE(
+    "VAR: no AA, at most three buckets a record, ahead of PktState, and none for a packet seen before") {
+    for (const Way& way : kWays) {
+        INFO(to_string(way));
+        NativeSwitch sw(way, kPorts, 1);
+        sw.add_default({.aggregators = 2, .back = {4, 4, 4, 4}});
+        std::mt19937_64 random(10);
+        for (std::uint64_t seq = 1; seq <= 200; ++seq) {
+            std::vector<Record> all;
+            for (std::uint64_t i = 1 + random() % 60; i > 0; --i) {
+                const std::string key = std::to_string(10 + random() % 12);
+                all.push_back(
+                    {std::string(random() % 63, 'k') + key, static_cast<std::int64_t>(random() % 99)});
+            }
+            const Packet packet = sw.packet().seq(seq).records(all);
+            const ask_flow_stats before = NativeSwitch::stats();
+            const Switch::Outcome first = sw.run(packet.frame());
+            const Trace trace = read_trace();
+            const ask_flow_stats after = NativeSwitch::stats();
+            CHECK(trace.aas.empty());
+            CHECK(trace.after.size() == packet.bitmaps.size());
+            // A batch is looked up whole.
+            CHECK(trace.back.size() >= all.size());
+            CHECK(trace.back.size() <= ASK_BACK_CANDIDATES * all.size() + std::size_t{7} * ASK_BACK_GROUPS);
+            CHECK(after.tuples_back - before.tuples_back + after.tuples_back_full - before.tuples_back_full ==
+                  all.size());
+            CHECK(after.tuples_back_contention == 0);
+            const Switch::Outcome second = sw.run(packet.frame());
+            CHECK(read_trace().back.empty());
+            CHECK(first.action == second.action);
+            CHECK((first.frame == second.frame));
+        }
+        CHECK(NativeSwitch::stats().tuples_back > 400);
+        CHECK(NativeSwitch::stats().tuples_back_full > 0);
     }
 }
 

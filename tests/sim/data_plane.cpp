@@ -241,7 +241,8 @@ void DataPlane::start(Cpu& cpu) {
     cpu.state.countdown = draw_countdown();
     ++cpu.runs;
     if (cpu.state.countdown == 0) {
-        // Nothing will suspend it: no stack of its own.
+        // Nothing will suspend it: no stack of its own. It asks for the time all the same.
+        running = {nullptr, &world_, &network_, number_};
         cpu.action = sim_run(&cpu.state, cpu.frame->bytes.data(), &cpu.size, cpu.port);
         finish(cpu);
         return;

@@ -24,8 +24,8 @@ constexpr Nanos kLongestCut = 300 * kMillisecond;
 constexpr Nanos kLongestStop = 3 * SwitchDaemon::kLease;
 
 const char* type_name(std::uint8_t type) {
-    constexpr const char* kNames[] = {"?", "DATA", "LONG", "ACK", "FIN"};
-    return type <= ASK_FIN ? kNames[type] : "?";
+    constexpr const char* kNames[] = {"?", "DATA", "LONG", "ACK", "FIN", "VAR"};
+    return type <= ASK_VAR ? kNames[type] : "?";
 }
 
 }  // namespace

@@ -324,6 +324,18 @@ class SimStore final : public SwitchStore {
         return std::shared_ptr<const BackView>(
             std::make_shared<const TableView>(sim_map(map).shared_from_this()));
     }
+    Result<bool> blank_back(const OwnMap& map, unsigned /*group*/, std::uint32_t /*buckets*/,
+                            const std::function<bool()>& go_on) const override {
+        if (!steps_.step("blanks a back level")) {
+            return killed();
+        }
+        // Another may have the lock.
+        if (!go_on()) {
+            return false;
+        }
+        std::ranges::fill(sim_map(map).words, 0);
+        return true;
+    }
     Result<OwnMapPtr> create_region(std::uint8_t /*program*/, std::uint32_t words) const override {
         return OwnMapPtr(std::make_shared<SimMap>(words));
     }

@@ -152,6 +152,7 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1
     ASK_PASS(grant);
     v1::OpenTaskReply reply;
     *reply.mutable_mark() = mark();
+    reply.set_opening(grant->opening);
     reply.set_aggregators(grant->aggregators);
     reply.set_copies(grant->copies);
     reply.set_no_region_reason(grant->no_region_reason);
@@ -227,10 +228,14 @@ Result<v1::RenewTasksReply> SwitchDaemon::renew(const Caller& caller,
 
 Result<Done> SwitchDaemon::fetch(const Caller& caller, const FetchOrder& order, const CallerGone& gone,
                                  std::vector<v1::FetchChunk>& chunks) {
+    BackSize back;
     const auto write = [&](std::string entries) {
         park(nullptr, world_.clock.now() + world_.some_us(kChunkUs));
         world_.note("switchd %u: streams a copy", number_);
-        chunks.emplace_back().set_entries(std::move(entries));
+        v1::FetchChunk& chunk = chunks.emplace_back();
+        chunk.set_entries(std::move(entries));
+        chunk.set_back_entries(std::exchange(back.entries, 0));
+        chunk.set_back_key_bytes(std::exchange(back.key_bytes, 0));
         return !gone();
     };
     const auto end = fetch_copy(*controller_, caller,
@@ -239,7 +244,7 @@ Result<Done> SwitchDaemon::fetch(const Caller& caller, const FetchOrder& order, 
                                  .close = order.close,
                                  .settled = order.settled,
                                  .skip = order.skip},
-                                kChunkBytes, write);
+                                kChunkBytes, write, [&back](const BackSize& size) { back = size; });
     if (!end.ok() && end.error().text().find("made anew") != std::string::npos && world_.plan.intruder == 0) {
         world_.fail(Promise::kTask, "switch " + std::to_string(number_) + ": " + end.error().text());
     }

@@ -16,8 +16,8 @@ namespace ask::test {
 inline std::vector<std::pair<std::string, std::int64_t>> combined(
     const std::vector<std::pair<std::string, std::int64_t>>& tuples, Op op, std::uint32_t window) {
     std::vector<std::pair<std::string, std::int64_t>> sent;
-    const auto out = [&sent](std::string_view key, std::int64_t value) {
-        sent.emplace_back(key, value);
+    const auto out = [&sent](const Tuple& tuple) {
+        sent.emplace_back(tuple.key, tuple.value);
         return Result<>();
     };
     Combiner combiner(op, window, public_seed(1));

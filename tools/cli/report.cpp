@@ -102,7 +102,8 @@ std::string status_text(const v1::SwitchStatus& status) {
                            " per pipeline in use (" +
                            percent(status.sram_used_bytes(), status.sram_total_bytes()) + ")"});
     table.add({"back levels", bytes_text(status.back_used_bytes()) + " of " +
-                                  bytes_text(status.back_total_bytes()) + " in use"});
+                                  bytes_text(status.back_total_bytes()) + " in use, " +
+                                  bytes_text(status.back_kept_bytes()) + " kept for tasks to come"});
     table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
     table.add({"channels",
                std::to_string(status.channels_size()) + " of " + std::to_string(status.channels_max())});

@@ -27,11 +27,14 @@ class CopyReader {
     Result<CopyEnd> finish();
 
  private:
+    Result<> expect(const BackSize& size);
+
     const std::string name_;
     const FetchOrder& order_;
     const TakeEntries& take_;
     v1::FetchChunk last_;
-    std::uint64_t count_;  // entries that came, before and now
+    std::uint64_t count_;         // entries that came, before and now
+    std::uint64_t expected_ = 0;  // of those, of the back level, if it was said
 };
 
 // Takes the whole of a copy into a table.

@@ -32,6 +32,10 @@ inline constexpr milliseconds kFetchWait{30000};
     return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
 }
 
+[[nodiscard]] inline double seconds_since(Clock::time_point begun) {
+    return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
 // Of a task: what the application asks for (0: the agent's own), from a second, in which agents hear of each
 // other several times, to a day.
 [[nodiscard]] inline Result<milliseconds> task_deadline(std::uint32_t asked_ms, unsigned own_seconds) {

@@ -13,6 +13,7 @@
 #include "lib/base/result.h"
 #include "lib/control/member/call_cancel.h"
 #include "lib/control/member/patience.h"
+#include "lib/tuples/back.h"
 #include "lib/tuples/types.h"
 #include "proto/switch.pb.h"
 
@@ -41,6 +42,10 @@ struct FetchedCopy : CopyEnd {
 // comes to. Called by the thread that fetches.
 using TakeEntries = std::function<Result<std::uint64_t>(std::string entries)>;
 
+// What of the copy a back level has, as the switch says, before its first piece; an error ends the stream
+// likewise.
+using ExpectEntries = std::function<Result<>(const BackSize& size)>;
+
 struct FetchOrder {
     RegionId region;
     Mark mark;  // that the task was opened with
@@ -49,6 +54,7 @@ struct FetchOrder {
     bool settled = false;    // the switch waits until all that has been aggregated is counted
     std::uint64_t skip = 0;  // entries that came before, the first of the copy
     milliseconds wait{0};    // longest time in which nothing of it comes
+    ExpectEntries expect{};  // may be empty
 };
 
 // Thread-safe.

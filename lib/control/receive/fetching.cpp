@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/member/switch_port.h"
@@ -49,22 +51,28 @@ Result<> Receiving::pause_fetching(Clock::time_point until) {
 // What comes of a stream is merged at once, and stays so: the next goes on behind it.
 Result<CopyEnd> Receiving::merge_stream(const TaskSwitch& at, bool settled, Merging& merging,
                                         milliseconds wait) {
-    const auto take = [&](const std::string& entries) -> Result<std::uint64_t> {
-        const auto added = add_entries(merging.table, entries);
-        merging.broken = !added.ok();
-        ASK_TRY(added, "task " + task_->id);
-        merging.entries += *added;
-        return *added;
+    const auto take = [&](std::string entries) -> Result<std::uint64_t> {
+        auto taken = merging.merger.take(std::move(entries));
+        ASK_TRY(taken, "task " + task_->id);
+        return *taken;
     };
-    auto asked = ask_switch([&](CallCancel* cancel) {
-        return at.client->stream_copy({.region = {task_->instance, at.nonce},
-                                       .mark = at.mark,
-                                       .epoch = at.epoch,
-                                       .close = merging.close,
-                                       .settled = settled,
-                                       .skip = merging.entries,
-                                       .wait = wait},
-                                      take, cancel);
+    const auto expect = [&](const BackSize& size) -> Result<> {
+        ASK_TRY(merging.merger.expect(size), "task " + task_->id + ": " + std::to_string(size.entries) +
+                                                 " entries of the back level of " + at.client->name());
+        return {};
+    };
+    auto asked = ask_switch([&](CallCancel* cancel) -> Result<CopyEnd> {
+        auto end = at.client->stream_copy({.region = {task_->instance, at.nonce},
+                                           .mark = at.mark,
+                                           .epoch = at.epoch,
+                                           .close = merging.close,
+                                           .settled = settled,
+                                           .skip = merging.merger.entries(),
+                                           .wait = wait,
+                                           .expect = expect},
+                                          take, cancel);
+        ASK_TRY(merging.merger.drain(), "task " + task_->id);
+        return end;
     });
     ASK_PASS(asked);
     return *std::move(asked);
@@ -74,11 +82,11 @@ Result<CopyEnd> Receiving::merge_until_deadline(const TaskSwitch& at, bool settl
     const auto give_up_at = Clock::now() + task_->deadline;
     for (;;) {
         auto end = merge_stream(at, settled, merging, at_most(kFetchWait, give_up_at));
-        if (end.ok() || merging.broken) {
+        if (end.ok() || merging.merger.broken()) {
             return end;
         }
         // Without a region there is nothing to lose but the switch's counts.
-        if (at.aggregators == 0 && merging.entries == 0) {
+        if (at.aggregators == 0 && merging.merger.entries() == 0) {
             return CopyEnd();
         }
         if (!is_transient(end.error())) {
@@ -184,10 +192,13 @@ Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) 
         return std::ranges::any_of(task.senders,
                                    [](const TaskSender& sender) { return bool(sender.missing); });
     });
-    Merging merging{.table = table, .close = close};
+    Merging merging{.merger = CopyMerger(table), .close = close};
+    const auto begun = Clock::now();
     const auto copy = merge_whole(at, merging);
     ASK_PASS(copy);
-    fetched_ += merging.entries;
+    spdlog::info("task {}: {} entries of {} merged in {:.3f} s", task_->id, merging.merger.entries(),
+                 at.client->name(), seconds_since(begun));
+    fetched_ += merging.merger.entries();
     note_switch_counts(*copy);
     return {};
 }

@@ -202,11 +202,29 @@ Result<> Receiving::open() {
     return tell_ready();
 }
 
+// A switch that says that it is still making the task's memory is alive.
+Result<v1::OpenTaskReply> Receiving::ask_until_open(const v1::OpenTaskRequest& open) {
+    const auto give_up_at = Clock::now() + task_->deadline;
+    for (;;) {
+        auto reply = ask_until_reached([&](milliseconds wait, CallCancel* cancel) {
+            return member_.own_switch->open_task(open, wait, cancel);
+        });
+        if (!reply || !reply->opening()) {
+            return reply;
+        }
+        if (Clock::now() >= give_up_at) {
+            return Error(Errc::kDeadline,
+                         member_.own_switch->name() + " has not made the task's memory within " +
+                             seconds_text(task_->deadline) + ": allow it more time (--deadline)");
+        }
+        tell_waiting(true);
+        ASK_PASS(wait_and_handle(Clock::now() + kSwitchRetryEvery));
+    }
+}
+
 Result<v1::OpenTaskReply> Receiving::ask_switch_to_open(const v1::OpenTaskRequest& open) {
     perhaps_open_ = true;
-    auto reply = ask_until_reached([&](milliseconds wait, CallCancel* cancel) {
-        return member_.own_switch->open_task(open, wait, cancel);
-    });
+    auto reply = ask_until_open(open);
     // It has answered, and says whether it is; else nobody knows.
     perhaps_open_ = !reply && (is_transient(reply.error()) || reply.error().code() == Errc::kAborted);
     return reply;

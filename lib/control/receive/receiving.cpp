@@ -41,6 +41,7 @@ Result<> Receiving::run_steps() {
 Result<> Receiving::commit() {
     member_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kFetching; });
     show_progress("fetching");
+    const auto begun = Clock::now();
     // First: a worker may forget flows of a task that it has closed.
     ASK_PASS(note_receiver_counts());
     auto table = take_table();
@@ -61,7 +62,7 @@ Result<> Receiving::commit() {
     auto result = seal(std::move(*table));
     ASK_PASS(result);
     member_.registry.computed(*task_);
-    spdlog::info("task {}: computed", task_->id);
+    spdlog::info("task {}: computed, {:.3f} s after the last FIN", task_->id, seconds_since(begun));
     hand_over_or_keep(*result);
     return {};
 }

@@ -17,6 +17,7 @@
 #include "lib/control/member/beside.h"
 #include "lib/control/member/member.h"
 #include "lib/control/member/session_io.h"
+#include "lib/control/receive/copy_merger.h"
 #include "lib/control/receive/geometry_choice.h"
 #include "lib/control/receive/hand_over.h"
 #include "lib/control/receive/identity.h"
@@ -50,6 +51,7 @@ class Receiving {
     // Asks again while the switch cannot be reached, for some time: `call(wait, CallCancel*)`.
     template <typename Call>
     auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
+    Result<v1::OpenTaskReply> ask_until_open(const v1::OpenTaskRequest& open);
     Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
     Result<> check_switch();
     Result<> open_on_switch();
@@ -86,10 +88,8 @@ class Receiving {
     Result<> await_swapper(const Swapper& swapper);
     // A switch's last copy, on its way into the task's table by one stream after another.
     struct Merging {
-        ResultTable& table;
-        bool close = false;         // swaps first
-        std::uint64_t entries = 0;  // that are in, the first of the copy
-        bool broken = false;        // the table took some of a piece and not all
+        CopyMerger merger;
+        bool close = false;  // swaps first
     };
     Result<CopyEnd> merge_stream(const TaskSwitch& at, bool settled, Merging& merging, milliseconds wait);
     Result<CopyEnd> merge_until_deadline(const TaskSwitch& at, bool settled, Merging& merging);

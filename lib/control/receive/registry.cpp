@@ -61,6 +61,7 @@ void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome out
         }
     }
     changed_.notify_all();
+    task->over.notify_all();
 }
 
 // Another task may have it already.
@@ -126,6 +127,9 @@ void TaskRegistry::stop() {
     {
         const Guard lock(mutex_);
         stop_ = true;
+        for (const auto& [instance, task] : by_instance_) {
+            task->over.notify_all();
+        }
     }
     changed_.notify_all();
 }

@@ -90,6 +90,7 @@ struct ReceiveTask {
     bool too_late = false;  // to join: the task goes on without those that have not
     v1::Outcome outcome;    // RUNNING until it ends
     Clock::time_point forget_at;
+    CondVar over;  // its outcome is there: for its own senders, who are many
 };
 
 // A task at one of its switches, to be kept alive there.
@@ -161,9 +162,9 @@ class TaskRegistry {
     static v1::AgentTask describe_locked(const ReceiveTask& task);
     // When a call is answered at the latest that may be held back for so long.
     static Clock::time_point held_until(std::uint32_t wait_ms);
-    // Holds a call back until `done`, or until then; not at all if too many are.
+    // Holds a call back until `done`, which `event` announces, or until then; not at all if too many are.
     template <typename Done>
-    void hold_back(Lock& lock, Clock::time_point until, Done done);
+    void hold_back(Lock& lock, CondVar& event, Clock::time_point until, Done done);
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     static TaskSender* sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
@@ -184,7 +185,7 @@ class TaskRegistry {
     WorkersPort* const workers_;
     AgentCounters* const counters_;
     Mutex mutex_;
-    CondVar changed_;  // an outcome, a task opened, a finished Join, a Renew answered, or stop
+    CondVar changed_;  // a task added, opened or ended, a finished Join, a sender told, or stop
     std::map<std::string, std::shared_ptr<ReceiveTask>> live_;
     std::map<std::uint64_t, std::shared_ptr<ReceiveTask>> by_instance_;
     unsigned waits_ = 0;

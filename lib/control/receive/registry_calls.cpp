@@ -22,7 +22,7 @@ Clock::time_point TaskRegistry::held_until(std::uint32_t wait_ms) {
 }
 
 template <typename Done>
-void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
+void TaskRegistry::hold_back(Lock& lock, CondVar& event, Clock::time_point until, Done done) {
     if (done()) {
         return;
     }
@@ -31,7 +31,7 @@ void TaskRegistry::hold_back(Lock& lock, Clock::time_point until, Done done) {
         return;
     }
     ++waits_;
-    changed_.wait_until(lock, until, [&] { return stop_ || done(); });
+    event.wait_until(lock, until, [&] { return stop_ || done(); });
     --waits_;
 }
 
@@ -55,7 +55,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     };
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
     const auto until = held_until(request.wait_ms());
-    hold_back(lock, until, [&] { return find() != nullptr; });
+    hold_back(lock, changed_, until, [&] { return find() != nullptr; });
     const Error unknown(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     const auto early = find();
     if (early && !may_join(early->members, caller, request.token())) {
@@ -66,7 +66,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                            early->senders_expected, Clock::now());
         early->mailbox->post(SessionEvent::Kind::kChanged);
     }
-    hold_back(lock, until, [&] { return !opening(find()); });
+    hold_back(lock, changed_, until, [&] { return !opening(find()); });
     const auto found = find();
     if (found && !may_join(found->members, caller, request.token())) {
         return not_for(*found, caller, unknown);
@@ -109,7 +109,7 @@ Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewReq
         copy_sender_part(entry->stats, request.stats());
         entry->can_repeat = entry->can_repeat && request.can_repeat();
         task->mailbox->post(SessionEvent::Kind::kChanged);
-        hold_back(lock, held_until(request.wait_ms()), [&] {
+        hold_back(lock, task->over, held_until(request.wait_ms()), [&] {
             const TaskSender* const now = sender_of(*task, request.sender());
             return task->outcome.state() != v1::Outcome::STATE_RUNNING || now == nullptr || now->missing;
         });

@@ -40,7 +40,10 @@ StreamState Sending::stream_state() const {
 
 Result<> Sending::stream_to_commit() {
     spdlog::info("task {}: sending to {} on channel {}", request_.task_id(), peer_, lease_->id.port);
-    last_answer_ = next_renew_ = Clock::now();
+    last_answer_ = Clock::now();
+    // The Join has told all that there is to tell. One that is done by then asks once, with its final
+    // figures.
+    next_renew_ = last_answer_ + renew_every_;
     trouble_.clear();
     next_path_ = Clock::now() + kPathEvery;
     Clock::time_point next_tick = Clock::now();

@@ -40,6 +40,7 @@ Result<std::unique_ptr<Controller>> Controller::create(SwitchStore& store, const
     std::unique_ptr<Controller> controller(new Controller(store, limits));
     ASK_PASS(controller->rebuild());
     controller->reclaimer_ = Thread(&Controller::reclaim_loop, controller.get());
+    controller->blanker_ = Thread(&Controller::blank_loop, controller.get());
     return controller;
 }
 
@@ -49,8 +50,11 @@ Controller::~Controller() {
         stopping_ = true;
     }
     work_.notify_all();
-    if (reclaimer_.joinable()) {
-        reclaimer_.join();
+    blank_work_.notify_all();
+    for (Thread* thread : {&reclaimer_, &blanker_}) {
+        if (thread->joinable()) {
+            thread->join();
+        }
     }
 }
 
@@ -146,8 +150,10 @@ void Controller::finish_reclaim(const Garbage& batch) {
         const auto it = tasks_.find(instance);
         task_pool_.reclaim(it->second.index);
         store_.give_back_program(it->second.entry.program);
+        keep_back(it->second);
         drop_task(instance);
     }
+    trim_pool();
     settled_.notify_all();
 }
 
@@ -196,6 +202,10 @@ Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
                             .sram_used_bytes = sram_.used(),
                             .back_total_bytes = limits_.back_bytes,
                             .back_used_bytes = back_used_,
+                            .back_kept_bytes = back_pool_.bytes(),
+                            .back_tables_kept = back_pool_.count(),
+                            .back_tables_made = back_made_,
+                            .back_tables_reused = back_reused_,
                             .channels_max = channel_pool_.size(),
                             .task_indices = {task_pool_.used(), task_pool_.retired()},
                             .flow_indices = {flow_pool_.used(), flow_pool_.retired()},

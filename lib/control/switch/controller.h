@@ -22,6 +22,7 @@
 #include "lib/abi/map_types.h"
 #include "lib/base/result.h"
 #include "lib/base/runtime.h"
+#include "lib/control/switch/back_pool.h"
 #include "lib/control/switch/copy_barrier.h"
 #include "lib/control/switch/index_pool.h"
 #include "lib/control/switch/lease_clock.h"
@@ -71,6 +72,7 @@ struct TaskGrant {
     std::uint64_t nonce = 0;  // of the region
     std::uint64_t back_bytes = 0;
     std::string no_back_reason;  // why, if one was asked for
+    bool opening = false;        // not yet: nothing else is said
 };
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
@@ -130,6 +132,10 @@ struct ControllerReport {
     std::uint64_t sram_used_bytes = 0;
     std::uint64_t back_total_bytes = 0;
     std::uint64_t back_used_bytes = 0;
+    std::uint64_t back_kept_bytes = 0;  // of tables that no task has, for tasks to come
+    std::uint64_t back_tables_kept = 0;
+    std::uint64_t back_tables_made = 0;  // since this daemon started
+    std::uint64_t back_tables_reused = 0;
     std::uint32_t channels_max = 0;
     IndexUse task_indices;
     IndexUse flow_indices;
@@ -142,6 +148,7 @@ struct ControllerReport {
 class Controller {
  public:
     static constexpr std::chrono::seconds kPatience{5};
+    static constexpr std::chrono::seconds kOpeningPatience{2};
 
     // Rebuilds everything from maps and pins. `store` must outlive it.
     static Result<std::unique_ptr<Controller>> create(SwitchStore& store, const ControllerLimits& limits);
@@ -162,7 +169,9 @@ class Controller {
                                           std::uint32_t incarnation, std::uint32_t replaces);
     Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
 
-    // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not.
+    // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not. The first
+    // request returns once the task is open, which takes seconds where much memory is to be made; one that
+    // repeats it meanwhile hears that after kOpeningPatience.
     Result<TaskGrant> open_task(const Caller& caller, const TaskRequest& request);
     // Returns the flow's nonce.
     Result<std::uint64_t> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
@@ -237,7 +246,8 @@ class Controller {
         OwnMapPtr heats;  // if it replaces
         BackBuckets back{};
         std::array<OwnMapPtr, ASK_BACK_GROUPS> back_maps;
-        std::uint64_t back_bytes = 0;  // taken from the budget
+        std::array<PooledBackPtr, ASK_BACK_GROUPS> back_pooled;  // while it is opened: in place of new ones
+        std::uint64_t back_bytes = 0;                            // taken from the budget
         std::string no_back_reason;
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
@@ -306,7 +316,7 @@ class Controller {
     Result<Plan> plan_region(const Owner& owner, const TaskRequest& request) const;
     Result<std::optional<TaskGrant>> find_open(Lock& lock, const Caller& caller, const TaskRequest& request);
     [[nodiscard]] const Task* find_own(const Caller& caller, std::uint64_t instance) const;
-    Result<> build_task(std::uint64_t instance, Task& task) const;
+    Result<> build_task(std::uint64_t instance, Task& task);
     Result<> build_region(Task& task) const;
     Result<> build_heats(Task& task) const;
     Result<> put_in_place(const Task& task) const;
@@ -326,10 +336,20 @@ class Controller {
     };
     [[nodiscard]] BackPlan plan_back(const Owner& owner, const TaskRequest& request) const;
     void set_back_bytes(Task& task, std::uint64_t bytes);
-    Result<> build_back(Task& task) const;
+    Result<> build_back(Task& task);
+    Result<OwnMapPtr> make_back(Task& task, unsigned group);
     Result<bool> adopt_back(Task& task) const;
     Result<> view_back(const Task& task, FetchSource& source) const;
     Result<> erase_back(std::uint32_t index) const;
+
+    // Tables that are kept (controller_pool.cpp).
+    void take_pooled(Task& task);
+    void keep_back(Task& task);
+    void trim_pool();
+    [[nodiscard]] OwnMapPtr claim_pooled(const PooledBackPtr& table);
+    void blank_loop();
+    void blank_pooled(const PooledBackPtr& table);
+
     Result<> begin_close(std::uint64_t instance, Task& task);
     void retire_task(std::uint64_t instance, Task& task);
 
@@ -384,6 +404,9 @@ class Controller {
     IndexPool task_pool_;
     SramBudget sram_;
     std::uint64_t back_used_ = 0;
+    BackPool back_pool_;
+    std::uint64_t back_made_ = 0;
+    std::uint64_t back_reused_ = 0;
     Quotas quotas_;
     Buckets buckets_;
     std::map<ChannelId, Channel> channels_;
@@ -394,7 +417,9 @@ class Controller {
     std::uint64_t swaps_ = 0;
     std::uint64_t tasks_without_region_ = 0;
     bool stopping_ = false;
+    CondVar blank_work_;  // back_pool_ or stopping_ changed
     Thread reclaimer_;
+    Thread blanker_;
 };
 
 }  // namespace ask

@@ -3,6 +3,7 @@
 // Back levels of the controller (lib/abi/back.h): granted from a budget of their own, in the machine's memory
 // and not in the SRAM that a pipeline would have; fixed from a task's first packet to its last fetch.
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
@@ -63,19 +64,28 @@ void Controller::set_back_bytes(Task& task, std::uint64_t bytes) {
     quotas_.take(task.owner, {.back_bytes = bytes});
 }
 
+// Without the lock. One that is kept, or a new one.
+Result<OwnMapPtr> Controller::make_back(Task& task, unsigned group) {
+    if (OwnMapPtr kept = claim_pooled(std::exchange(task.back_pooled[group], nullptr))) {
+        return kept;
+    }
+    return store_.create_back(group, task.back[group]);
+}
+
 // Its maps, pinned; what they are for is written before they are put in place, so that a successor finds
 // them. Without memory for them the task goes without.
-Result<> Controller::build_back(Task& task) const {
+Result<> Controller::build_back(Task& task) {
     if (back_bytes(task.back) == 0) {
+        task.back_pooled = {};
         return {};
     }
     for (unsigned group = 0; group < task.back.size(); ++group) {
-        auto map =
-            task.back[group] == 0 ? Result<OwnMapPtr>(nullptr) : store_.create_back(group, task.back[group]);
+        auto map = task.back[group] == 0 ? Result<OwnMapPtr>(nullptr) : make_back(task, group);
         if (!map.ok() && map.error().code() == Errc::kLimit) {
             task.no_back_reason = map.error().text();
             task.back = {};
             task.back_maps = {};
+            task.back_pooled = {};
             return {};
         }
         ASK_PASS(map);
@@ -120,7 +130,13 @@ Result<> Controller::view_back(const Task& task, FetchSource& source) const {
         }
         auto view = store_.view_back(*task.back_maps[group], group, task.back[group]);
         ASK_TRY(view, "task " + task.id);
-        source.back[group] = std::move(*view);
+        // Whoever reads has the map, too: keep_back() sees it.
+        struct Reading {
+            OwnMapPtr map;
+            std::shared_ptr<const BackView> view;
+        };
+        const auto reading = std::make_shared<const Reading>(task.back_maps[group], std::move(*view));
+        source.back[group] = std::shared_ptr<const BackView>(reading, reading->view.get());
     }
     return {};
 }

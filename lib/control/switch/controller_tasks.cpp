@@ -219,9 +219,20 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller&
                (item.second.id == request.id && item.second.owner.tenant == caller.tenant);
     };
     const auto find = [&] { return std::ranges::find_if(tasks_, conflicts); };
-    const bool settled = wait_settled(
-        lock, [&] { return find() == tasks_.end() || find()->second.state == Task::State::kOpen; });
-    if (!settled) {
+    const auto is_settled = [&] {
+        return find() == tasks_.end() || find()->second.state == Task::State::kOpen;
+    };
+    const auto is_same_opening = [&] {
+        const auto at = tasks_.find(request.instance);
+        return at != tasks_.end() && at->second.state == Task::State::kOpening &&
+               owns(caller, at->second.owner);
+    };
+    if (!settled_.wait_for(lock, kOpeningPatience, is_settled) && is_same_opening()) {
+        TaskGrant not_yet;
+        not_yet.opening = true;
+        return std::optional(std::move(not_yet));
+    }
+    if (!settled_.wait_for(lock, kPatience - kOpeningPatience, is_settled)) {
         return Error(Errc::kUnavailable,
                      "task " + request.id + " is still being opened or closed: try again");
     }
@@ -302,6 +313,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
         task.back = back.buckets;
         task.no_back_reason = std::move(back.no_back_reason);
         set_back_bytes(task, back_bytes(task.back));
+        take_pooled(task);
     }
 
     lock.unlock();
@@ -449,7 +461,7 @@ Result<> Controller::put_in_place(const Task& task) const {
 
 // Everything of the task in kernel and pins, meta last. Without the lock: inserting a region
 // waits for a grace period, and nobody else touches a task in kOpening.
-Result<> Controller::build_task(std::uint64_t instance, Task& task) const {
+Result<> Controller::build_task(std::uint64_t instance, Task& task) {
     ASK_PASS(store_.make_pins(task.pins));
     if (task.entry.copies > 0) {
         task.entry.program = store_.take_program(words_of(task.entry));

@@ -2,6 +2,7 @@
 #include "lib/control/switch/fetch.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "lib/tuples/back.h"
@@ -55,14 +56,40 @@ Result<std::optional<std::uint64_t>> stream(const FetchSource& source, std::uint
     return std::optional(count);
 }
 
+// Below, to walk it twice costs more than a table that grows.
+constexpr std::size_t kLeastMeasured = std::size_t{64} << 20U;
+
+std::size_t memory_of(const FetchSource& source) {
+    return std::accumulate(
+        source.back.begin(), source.back.end(), std::size_t{0},
+        [](std::size_t sum, const auto& view) { return sum + (view == nullptr ? 0 : view->bytes().size()); });
+}
+
+BackSize back_size(const FetchSource& source) {
+    BackSize all;
+    for (unsigned group = 0; group < source.back.size(); ++group) {
+        if (source.back[group] != nullptr) {
+            const BackSize size = measure_back(source.back[group]->bytes(), group);
+            all.entries += size.entries;
+            all.key_bytes += size.key_bytes;
+        }
+    }
+    return all;
+}
+
 }  // namespace
 
 Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const Caller& caller,
                                            const FetchRequest& request, std::size_t chunk_bytes,
-                                           const std::function<bool(std::string entries)>& write) {
+                                           const std::function<bool(std::string entries)>& write,
+                                           const std::function<void(const BackSize& size)>& announce) {
     const auto source = request.close ? controller.close_epoch(caller, request.region, request.epoch)
                                       : controller.begin_fetch(caller, request.region, request.epoch);
     ASK_PASS(source);
+    // Who goes on with a fetch has made room.
+    if (announce && request.skip == 0 && memory_of(*source) >= kLeastMeasured) {
+        announce(back_size(*source));
+    }
     auto streamed = stream(*source, request.skip, chunk_bytes, write);
     if (streamed.ok() && !*streamed) {
         return std::optional<FetchEnd>();

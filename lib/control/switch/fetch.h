@@ -34,8 +34,10 @@ struct FetchEnd {
 // Hands the copy's entries (lib/tuples/fetch_codec.h) to `write`, at most `chunk_bytes` at a time and no
 // empty piece; false from it: nobody reads any more, and nothing comes back. What was written is nothing
 // unless an end comes back. kAborted: the task went on meanwhile.
+// `announce`, if it is not empty, is told first how much of it the back level has, if that is a large one.
 Result<std::optional<FetchEnd>> fetch_copy(Controller& controller, const Caller& caller,
                                            const FetchRequest& request, std::size_t chunk_bytes,
-                                           const std::function<bool(std::string entries)>& write);
+                                           const std::function<bool(std::string entries)>& write,
+                                           const std::function<void(const BackSize& size)>& announce = {});
 
 }  // namespace ask

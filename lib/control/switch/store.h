@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -185,6 +186,10 @@ class SwitchStore {
                                                                          std::size_t words) const = 0;
     [[nodiscard]] virtual Result<std::shared_ptr<const BackView>> view_back(const OwnMap& map, unsigned group,
                                                                             std::uint32_t buckets) const = 0;
+    // Zeros a back level that no program and no reader has. Asks `go_on` now and then, and stops if it says
+    // no, which is what false says.
+    virtual Result<bool> blank_back(const OwnMap& map, unsigned group, std::uint32_t buckets,
+                                    const std::function<bool()>& go_on) const = 0;
     // Words `first` to `first + count` of a region that no program writes to.
     virtual void blank(const RegionView& region, std::size_t first, std::size_t count) const = 0;
 

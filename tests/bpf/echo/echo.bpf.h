@@ -26,11 +26,15 @@ static __always_inline __u32 echo_check_header(const struct ask_hdr* hdr, const 
     return 0;
 }
 
-static __always_inline bool echo_lay_out(const struct ask_hdr* hdr, const struct ask_task* task, __u32 bytes,
-                                         struct ask_packet* packet) {
+static __always_inline __u32 echo_lay_out(struct xdp_md* ctx, const struct ask_hdr* hdr,
+                                          const struct ask_task* task, __u32 bytes,
+                                          struct ask_packet* packet) {
+    const bool fits = hdr->type == ASK_FIN ? !hdr->rows && bytes == sizeof(struct ask_fin) : hdr->rows == 1;
+
+    (void)ctx;
     packet->extensions = hdr->rows;
     packet->line_words = task->short_slots;
-    return hdr->type == ASK_FIN ? !hdr->rows && bytes == sizeof(struct ask_fin) : hdr->rows == 1;
+    return fits ? 0 : ASK_CNT_bad_length;
 }
 
 static __always_inline bool echo_passes(const struct ask_hdr* hdr) {
@@ -38,12 +42,15 @@ static __always_inline bool echo_passes(const struct ask_hdr* hdr) {
     return false;
 }
 
-static __always_inline int echo_pass(struct xdp_md* ctx) {
+static __always_inline int echo_pass(struct xdp_md* ctx, const struct ask_hdr* hdr) {
     (void)ctx;
+    (void)hdr;
     return leave_abort(ASK_CNT_abort_state);
 }
 
-static __always_inline __u32 echo_check_body(const struct ask_task* task, const struct ask_packet* packet) {
+static __always_inline __u32 echo_check_body(const struct ask_hdr* hdr, const struct ask_task* task,
+                                             const struct ask_packet* packet) {
+    (void)hdr;
     (void)task;
     return packet->extensions && packet->extension[0] != ECHO_WORD ? ASK_CNT_bad_geometry : 0;
 }

@@ -202,7 +202,7 @@ Switch::Switch(Way way, TableSizes sizes)
         {"pkt_state", sizes.pkt_state},   {"flow_ids", sizes.flows},    {"flows", sizes.flows},
         {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions},
         {"heats", sizes.tasks},           {"carried", sizes.flows},     {"backs", sizes.tasks},
-        {"back8", sizes.tasks},           {"back16", sizes.tasks},    {"back32", sizes.tasks},
+        {"back8", sizes.tasks},           {"back16", sizes.tasks},      {"back32", sizes.tasks},
         {"back64", sizes.tasks}};
     for (const auto& [name, count] : entries) {
         REQUIRE(bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, name), count) == 0);

@@ -71,7 +71,9 @@ const Layout kLayouts[] = {
     {"ask_back8", sizeof(ask_back8), {FIELD(ask_back8, key), FIELD(ask_back8, value)}},
     {"ask_back16", sizeof(ask_back16), {FIELD(ask_back16, tags), FIELD(ask_back16, entry)}},
     {"ask_back32", sizeof(ask_back32), {FIELD(ask_back32, tags), FIELD(ask_back32, entry)}},
-    {"ask_back64", sizeof(ask_back64), {FIELD(ask_back64, tags), FIELD(ask_back64, entry), FIELD(ask_back64, spare)}},
+    {"ask_back64",
+     sizeof(ask_back64),
+     {FIELD(ask_back64, tags), FIELD(ask_back64, entry), FIELD(ask_back64, spare)}},
     {"ask_bucket",
      sizeof(ask_bucket),
      {FIELD(ask_bucket, due), FIELD(ask_bucket, cost), FIELD(ask_bucket, burst), FIELD(ask_bucket, pad)}},
@@ -185,14 +187,14 @@ TEST_CASE("one object, the dispatcher and the programs for DATA") {
         programs.insert(bpf_program__name(program));
         CHECK(bpf_program__type(program) == BPF_PROG_TYPE_XDP);
     }
-    CHECK((programs == std::set<std::string>{"ask_back", "ask_tuples", "ask_switch"}));
+    CHECK((programs == std::set<std::string>{"ask_back", "ask_var", "ask_tuples", "ask_switch"}));
 }
 
 TEST_CASE("the verifier's work stays within its budget, for every choice at load") {
     const std::map<std::string, unsigned> budget = read_budget();
-    CHECK(budget.size() == 3 * std::size(kWays));
+    CHECK(budget.size() == 4 * std::size(kWays));
     for (const Way& way : kWays) {
-        for (const char* program : {"ask_switch", "ask_tuples", "ask_back"}) {
+        for (const char* program : {"ask_switch", "ask_tuples", "ask_back", "ask_var"}) {
             const int fd = Switch::get(way).program(program);
             bpf_prog_info info{};
             __u32 size = sizeof(info);

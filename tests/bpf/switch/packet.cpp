@@ -161,6 +161,19 @@ Bytes encode_key(std::string_view key, unsigned words) {
     return out;
 }
 
+Bytes encode_whole_key(std::string_view key) {
+    std::size_t bytes = 8;
+    while (bytes < key.size()) {
+        bytes *= 2;
+    }
+    Bytes out(key.begin(), key.end());
+    out.resize((key.size() + 7) / 8 * 8);
+    while (out.size() < bytes) {
+        append_be(out, std::uint64_t{1});
+    }
+    return out;
+}
+
 Packet& Packet::seq(std::uint64_t value) {
     seq_field = value;
     return *this;
@@ -193,6 +206,27 @@ Packet& Packet::put_raw(unsigned row, unsigned slot, const Bytes& kparts, std::i
     return *this;
 }
 
+Packet& Packet::records(const std::vector<Record>& all) {
+    type = 5;
+    rows.clear();
+    bitmaps.assign((all.size() + 31) / 32, 0xffffffff);
+    if (all.size() % 32 != 0) {
+        bitmaps.back() = (std::uint32_t{1} << all.size() % 32) - 1;
+    }
+    body.assign(8, 0);
+    for (std::size_t group = 0; group < 4; ++group) {
+        for (const Record& record : all) {
+            const Bytes key = encode_whole_key(record.key);
+            if (key.size() == std::size_t{8} << group) {
+                ++body[group];
+                append_be(body, static_cast<std::uint64_t>(record.value));
+                append(body, key);
+            }
+        }
+    }
+    return *this;
+}
+
 Bytes Packet::payload() const {
     Bytes out = header_bytes(*this);
     append_be(out, std::uint64_t{0});
@@ -203,7 +237,7 @@ Bytes Packet::payload() const {
         append(out, row);
     }
     append(out, type == 4 && body.empty() && !bare ? Bytes(8) : body);
-    const unsigned row_words = type == 2 || type == 4 ? 32 : aas();
+    const unsigned row_words = type == 2 || type == 4 || type == 5 ? 32 : aas();
     const std::uint64_t sealed =
         check.value_or(slow_check(secret, source_port, dest_port, out, static_cast<unsigned>(bitmaps.size()),
                                   row_words == 0 ? 1 : row_words));
@@ -253,6 +287,7 @@ Packet Packet::ack(std::uint16_t switch_id, std::uint32_t mark_incarnation_value
     out.rows_field.reset();
     out.bitmaps.clear();
     out.rows.clear();
+    out.body.clear();
     out.trailer.clear();
     return out;
 }
@@ -290,6 +325,9 @@ Packet Packet::left(std::uint16_t switch_id, std::uint32_t mark_incarnation_valu
     out.mark_switch = switch_id;
     out.mark_incarnation = mark_incarnation_value;
     out.bitmaps = std::move(bitmaps_left);
+    if (type == 5) {
+        return out;  // records stay where they are
+    }
     out.gather();
     out.trailer.clear();
     std::size_t present = out.bitmaps.size();

@@ -31,6 +31,15 @@ std::uint64_t slow_check(const Secret& secret, std::uint16_t source_port, std::u
 // A key as kParts: `words` of 4 bytes.
 Bytes encode_key(std::string_view key, unsigned words);
 
+// A tuple of a VAR packet.
+struct Record {
+    std::string key;
+    std::int64_t value = 0;
+};
+
+// Words of a key as VAR and the back level spell it, by its length alone.
+Bytes encode_whole_key(std::string_view key);
+
 // One frame. Fields are in host order and as a sender would set them, unless a test changes them; optional
 // ones are computed when the frame is built.
 struct Packet {
@@ -72,7 +81,7 @@ struct Packet {
     std::optional<std::uint64_t> check;  // else computed
     std::vector<std::uint32_t> bitmaps;
     std::vector<Bytes> rows;
-    Bytes body;         // of a LONG packet, or of a FIN that says more or less than how much there was
+    Bytes body;         // of a VAR or LONG packet, or of a FIN that says more or less than how much there was
     bool bare = false;  // without it
     Bytes trailer;      // bytes of the frame behind the IP packet
 
@@ -88,6 +97,8 @@ struct Packet {
     // Puts raw words into a slot, kParts as given; the value goes into the last word, `lead` into the others.
     Packet& put_raw(unsigned row, unsigned slot, const Bytes& kparts, std::int32_t value,
                     std::uint32_t lead = 0);
+    // Makes it VAR, with these records in their groups' order.
+    Packet& records(const std::vector<Record>& all);
     // Any other change, in the middle of a chain.
     template <typename F>
     Packet& with(F change) {

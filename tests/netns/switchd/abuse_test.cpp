@@ -95,8 +95,8 @@ TEST_CASE("tasks of hosts that speak another wire version are refused, and the s
         refused(daemon.open_task(request), StatusCode::FAILED_PRECONDITION, text);
     };
     refused_of(0,
-               "your agent speaks ASK packets of an older version, the other end of the call version 0xa2");
-    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa3");
+               "your agent speaks ASK packets of an older version, the other end of the call version 0xa3");
+    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa4");
     CHECK(daemon.status().tasks_size() == 0);
     ask::v1::OpenTaskReply reply;
     must(daemon.open_task(task_request("words", kInstance), &reply));
@@ -134,6 +134,24 @@ TEST_CASE("flows that cannot be are refused") {
     request.set_secret("short");
     grpc::ClientContext context;
     refused(daemon.stub().JoinFlow(&context, request, &reply), StatusCode::INVALID_ARGUMENT, "5 bytes");
+    // Of several each is on its own.
+    ask::v1::JoinFlowsRequest several;
+    ask::v1::JoinFlowsReply answers;
+    *several.add_flows() = request;
+    *several.add_flows() = daemon.join_request(kInstance, kChannel, 1, kSecret);
+    *several.add_flows() = daemon.join_request(kInstance + 1, kChannel, 1, kSecret);
+    must(daemon.join_flows(several, &answers));
+    REQUIRE(answers.flows_size() == 3);
+    CHECK(answers.flows(0).code() == StatusCode::INVALID_ARGUMENT);
+    CHECK(answers.flows(0).error().find("5 bytes") != std::string::npos);
+    CHECK(answers.flows(1).code() == StatusCode::OK);
+    CHECK(answers.flows(1).nonce() != 0);
+    CHECK(answers.flows(2).code() == StatusCode::NOT_FOUND);
+    CHECK(answers.mark().switch_id() != 0);
+    while (several.flows_size() <= 64) {
+        *several.add_flows() = request;
+    }
+    refused(daemon.join_flows(several, &answers), StatusCode::INVALID_ARGUMENT, "64 flows");
     std::vector<Daemon::Entry> entries;
     refused(daemon.fetch(kInstance, 1, &entries), StatusCode::FAILED_PRECONDITION, "epoch 0");
     refused(daemon.fetch(kInstance + 1, 0, &entries), StatusCode::NOT_FOUND, "no task");

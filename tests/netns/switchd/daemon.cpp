@@ -155,15 +155,25 @@ grpc::Status Daemon::open_task(const v1::OpenTaskRequest& request, v1::OpenTaskR
     return stub_at(receiver_).OpenTask(context().get(), request, reply == nullptr ? &ignored : reply);
 }
 
-grpc::Status Daemon::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
-                               const CheckSecret& secret) {
+v1::JoinFlowRequest Daemon::join_request(std::uint64_t instance, const ChannelId& channel,
+                                         std::uint32_t incarnation, const CheckSecret& secret) {
     v1::JoinFlowRequest request;
-    v1::JoinFlowReply reply;
     request.set_instance(instance);
     set_channel(channel, request.mutable_channel());
     request.set_incarnation(incarnation);
     request.set_secret(std::string(reinterpret_cast<const char*>(secret.data()), sizeof(secret)));
-    return stub_at(receiver_).JoinFlow(context().get(), request, &reply);
+    return request;
+}
+
+grpc::Status Daemon::join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
+                               const CheckSecret& secret) {
+    v1::JoinFlowReply reply;
+    return stub_at(receiver_).JoinFlow(context().get(), join_request(instance, channel, incarnation, secret),
+                                       &reply);
+}
+
+grpc::Status Daemon::join_flows(const v1::JoinFlowsRequest& request, v1::JoinFlowsReply* reply) {
+    return stub_at(receiver_).JoinFlows(context().get(), request, reply);
 }
 
 grpc::Status Daemon::close_task(std::uint64_t instance) {

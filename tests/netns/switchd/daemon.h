@@ -51,8 +51,11 @@ class Daemon {
                                   v1::RegisterChannelReply* reply = nullptr, std::uint32_t replaces = 0);
     grpc::Status unregister_channel(const ChannelId& channel, std::uint32_t incarnation);
     grpc::Status open_task(const v1::OpenTaskRequest& request, v1::OpenTaskReply* reply = nullptr);
+    static v1::JoinFlowRequest join_request(std::uint64_t instance, const ChannelId& channel,
+                                            std::uint32_t incarnation, const CheckSecret& secret);
     grpc::Status join_flow(std::uint64_t instance, const ChannelId& channel, std::uint32_t incarnation,
                            const CheckSecret& secret);
+    grpc::Status join_flows(const v1::JoinFlowsRequest& request, v1::JoinFlowsReply* reply);
     grpc::Status close_task(std::uint64_t instance);
     v1::RenewTasksReply renew(const std::vector<std::uint64_t>& instances);
     v1::SwitchStatus status();

@@ -210,11 +210,11 @@ TEST_CASE("pins of another wire version are refused, and the way out is told") {
         REQUIRE(bpf_map_update_elem(pin->get(), &zero, &meta, BPF_ANY) == 0);
         const CommandResult started = run_daemon(base_flags());
         refused(started, kUnsupported, "holds a switch that speaks ASK packets of " + says);
-        refused(started, kUnsupported, "this release speaks version 0xa2");
+        refused(started, kUnsupported, "this release speaks version 0xa3");
         refused(started, kUnsupported, "wait until `askctl tasks --switch` lists no task");
         refused(started, kUnsupported, "ask-switchd --unload");
     };
-    starts_with(ASK_WIRE_VERSION + 1, "version 0xa3");
+    starts_with(ASK_WIRE_VERSION + 1, "version 0xa4");
     // What there was before versions were told: an ABI of its own as well.
     --meta.abi_version;
     starts_with(0, "an older version");

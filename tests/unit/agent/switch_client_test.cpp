@@ -197,6 +197,42 @@ TEST_CASE(
     CHECK(stream(elder).error().code() == Errc::kInput);
 }
 
+TEST_CASE("what a back level has is said once, before it comes, and is no more than comes") {
+    RpcChannels channels(plain_text());
+    std::vector<BackSize> told;
+    const FetchOrder order{.region = kCopied,
+                           .mark = kOpenedOn,
+                           .epoch = kEpochAsked,
+                           .wait = kLongEnough,
+                           .expect = [&told](const BackSize& size) -> Result<> {
+                               told.push_back(size);
+                               return size.entries < 3 ? Result<>() : Error(Errc::kLimit, "no room");
+                           }};
+    const auto stream = [&](std::vector<v1::FetchChunk> chunks) {
+        const ScriptedSwitch from(std::move(chunks), grpc::Status::OK);
+        return SwitchClient(channels, from.address()).stream_copy(order, count_entries);
+    };
+    const auto saying = [](std::uint64_t entries, std::uint64_t key_bytes) {
+        v1::FetchChunk chunk = chunk_of({{"a", 1}, {"b", 2}});
+        chunk.set_back_entries(entries);
+        chunk.set_back_key_bytes(key_bytes);
+        return chunk;
+    };
+    CHECK(stream({saying(2, 2), chunk_of({{"c", 3}}), end_of(3)}).ok());
+    CHECK(told == std::vector<BackSize>{{.entries = 2, .key_bytes = 2}});
+    CHECK(stream({saying(3, 3), end_of(2)}).error().text() == "no room");
+    CHECK(told.size() == 2);
+    const auto refused = [&](std::vector<v1::FetchChunk> chunks) {
+        return stream(std::move(chunks)).error().code() == Errc::kInput;
+    };
+    CHECK(refused({saying(1, 1), saying(1, 1), end_of(4)}));
+    CHECK(refused({saying(kMostBackEntries + 1, 1), end_of(2)}));
+    CHECK(refused({saying(2, 2 * kBackKeyBytes.back() + 1), end_of(2)}));
+    v1::FetchChunk one = chunk_of({{"a", 1}});
+    one.set_back_entries(2);
+    CHECK(refused({one, end_of(1)}));
+}
+
 TEST_CASE("who takes a copy may end its stream, and the error is his; pieces of nothing end it, too") {
     RpcChannels channels(plain_text());
     const FetchOrder order{.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = kLongEnough};

@@ -4,10 +4,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -92,6 +95,52 @@ TEST_CASE("tuples come out as they went in, whatever their keys") {
     CHECK_FALSE(producer.drained());
     consumer->release();
     CHECK(producer.drained());
+}
+
+TEST_CASE("several tuples go in and come out at once") {
+    auto consumer = TupleRingConsumer::create(kRing);
+    REQUIRE(consumer.ok());
+    auto producer = open_producer(*consumer);
+    const std::string zeros("\0a\0", 3);
+    const std::string longer(300, 'l');
+    const std::vector<std::string> keys = {"", "a", zeros, "12345678", "123456789", longer};
+    std::vector<Tuple> tuples;
+    for (const std::string& key : keys) {
+        tuples.emplace_back(key, static_cast<std::int64_t>(tuples.size()) - 2);
+    }
+    std::array<Tuple, 4> out;
+    std::size_t pushed = 0;
+    std::size_t popped = 0;
+    const auto push_some = [&] {
+        const std::size_t n = producer.try_push(std::span(tuples).subspan(pushed % tuples.size()));
+        pushed += n;
+        return n > 0;
+    };
+    // Past the ring's end many times, and each time until it is full.
+    while (pushed < kRing) {
+        while (push_some()) {
+        }
+        REQUIRE_FALSE(producer.try_push(longer, 1));
+        producer.publish();
+        for (;;) {
+            const auto got = consumer->peek(out);
+            REQUIRE(got.ok());
+            if (*got == 0) {
+                break;
+            }
+            // What is not popped comes again.
+            const std::size_t taken = std::max<std::size_t>(1, *got - 1);
+            for (std::size_t i = 0; i < taken; ++i, ++popped) {
+                const Tuple& want = tuples[popped % tuples.size()];
+                const bool same =
+                    out[i].key == want.key && out[i].value == want.value && out[i].head == want.head;
+                REQUIRE(same);
+            }
+            consumer->pop(std::span(out).first(taken));
+        }
+        REQUIRE(popped == pushed);
+        consumer->release();
+    }
 }
 
 TEST_CASE("a full ring refuses tuples and takes them again once space is released") {
@@ -227,6 +276,21 @@ TEST_CASE("a broken or hostile application gives errors, never a wild read") {
     SUBCASE("a record's head that is cut off") {
         raw.header().head = 8;
         CHECK(refused());
+    }
+    SUBCASE("a key longer than any behind one that is in order") {
+        const Record good{7, 0, 0};
+        const Record bad{1, 0xffffffff, 0};
+        raw.write(0, &good, sizeof(good));
+        raw.write(sizeof(good), &bad, sizeof(bad));
+        raw.header().head = kRing;
+        std::array<Tuple, 4> out;
+        const auto got = consumer->peek(out);
+        REQUIRE(got.ok());
+        REQUIRE(*got == 1);
+        CHECK(out[0].value == 7);
+        consumer->pop(std::span(out).first(1));
+        CHECK(refused());
+        CHECK_FALSE(consumer->peek(out).ok());
     }
     SUBCASE("any wish for space is answered") {
         raw.header().producer_waiting = UINT32_MAX;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -187,6 +188,32 @@ TEST_CASE("a fetch goes on behind what its caller has, in either level and at th
     }
     // More than there is: nothing comes, and the end says how many there are.
     CHECK(on.fetch(region, false, 0, 1000)->empty());
+}
+
+TEST_CASE("what a large back level has is said before it comes, to who begins with it") {
+    const BackSwitch on(std::uint64_t{4} << 30U);
+    const auto large = on.open(1, keys(2'000'000));
+    REQUIRE(large.ok());
+    REQUIRE(large->back_bytes >= 64 * kMib);
+    const auto small = on.open(2, keys(1000));
+    REQUIRE(small.ok());
+    on.count(1, "left", 7);
+    on.count(2, "left", 7);
+    std::vector<BackSize> told;
+    const auto fetch = [&](std::uint64_t instance, const TaskGrant& grant, std::uint64_t skip) {
+        const bool whole =
+            fetch_copy(
+                *on.controller, kReceiverAgent, {.region = {instance, grant.nonce}, .skip = skip}, 64,
+                [](const std::string& /*entries*/) { return true; },
+                [&told](const BackSize& size) { told.push_back(size); })
+                .ok();
+        CHECK(whole);
+    };
+    fetch(1, *large, 0);
+    CHECK(told == std::vector<BackSize>{{.entries = 1, .key_bytes = 4}});
+    fetch(1, *large, 1);
+    fetch(2, *small, 0);
+    CHECK(told.size() == 1);
 }
 
 TEST_CASE("to close an epoch ends the back level, also for a successor") {

@@ -122,7 +122,7 @@ class MemoryTableView final : public BackView {
     std::shared_ptr<const MemoryMap> map_;
 };
 
-class MemorySwitch final : public SwitchStore {
+class MemorySwitch : public SwitchStore {
  public:
     MemorySwitch() {
         meta_.switch_id = 1;
@@ -192,6 +192,14 @@ class MemorySwitch final : public SwitchStore {
         const OwnMap& map, unsigned /*group*/, std::uint32_t /*buckets*/) const override {
         return std::shared_ptr<const BackView>(
             std::make_shared<const MemoryTableView>(memory_of(map).shared_from_this()));
+    }
+    Result<bool> blank_back(const OwnMap& map, unsigned /*group*/, std::uint32_t /*buckets*/,
+                            const std::function<bool()>& go_on) const override {
+        if (!go_on()) {
+            return false;
+        }
+        std::ranges::fill(memory_of(map).table, std::byte{0});
+        return true;
     }
     Result<OwnMapPtr> create_region(std::uint8_t /*program*/, std::uint32_t words) const override {
         auto map = std::make_shared<MemoryMap>();

@@ -232,7 +232,7 @@ TEST_CASE("seal computes the check of lib/abi/check.h") {
         CHECK(load_be<std::uint64_t>(data.data() + 40) == plain_check(key.raw(), data, kPorts));
         const auto records = static_cast<std::uint8_t>(1 + seed);
         auto var = var_packet({records, records, records, static_cast<std::uint8_t>(20 - seed)},
-                              std::vector<std::uint32_t>((21 + 2 * records + 31U) / 32, 1), seed);
+                              std::vector<std::uint32_t>((52U + 2U * records) / 32U, 1), seed);
         REQUIRE(parse_packet(var));
         key.seal(var, kPorts);
         CHECK(load_be<std::uint64_t>(var.data() + 40) == plain_check(key.raw(), var, kPorts));

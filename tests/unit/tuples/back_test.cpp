@@ -33,6 +33,7 @@ std::string walked(const std::vector<std::byte>& table, unsigned group, std::siz
     BackWalker walker(table, group);
     std::string text;
     std::uint64_t count = 0;
+    std::uint64_t key_bytes = 0;
     for (bool more = true; more;) {
         std::string entries;
         const auto filled = walker.fill(entries, soft_limit);
@@ -42,9 +43,11 @@ std::string walked(const std::vector<std::byte>& table, unsigned group, std::siz
             const auto entry = reader.next();
             REQUIRE(entry.ok());
             text += std::string(entry->key) + "=" + std::to_string(entry->value) + " ";
+            key_bytes += entry->key.size();
         }
     }
     CHECK(walker.count() == count);
+    CHECK(measure_back(table, group) == BackSize{.entries = count, .key_bytes = key_bytes});
     return text;
 }
 

@@ -32,9 +32,9 @@ struct Sender {
 
     Combiner combiner;
     Tuples sent;
-    std::function<Result<>(std::string_view, std::int64_t)> out = [this](std::string_view key,
-                                                                         std::int64_t value) {
-        sent.emplace_back(key, value);
+    std::function<Result<>(const Tuple&)> out = [this](const Tuple& tuple) {
+        CHECK(tuple.head == Tuple(tuple.key, 0).head);
+        sent.emplace_back(tuple.key, tuple.value);
         return Result<>();
     };
 };
@@ -174,7 +174,7 @@ TEST_CASE("an error of what takes the tuples ends it") {
         tuples.emplace_back(std::to_string(i), 1);
     }
     int taken = 0;
-    const auto out = [&taken](std::string_view, std::int64_t) {
+    const auto out = [&taken](const Tuple&) {
         return ++taken == 3 ? Result<>(Error(Errc::kAborted, "no more")) : Result<>();
     };
     Result<> added;

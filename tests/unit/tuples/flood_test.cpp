@@ -167,7 +167,7 @@ TEST_CASE("tables of different seeds are merged") {
 // Tuples of so many that were merged.
 std::uint64_t merged_of(const Keys& keys) {
     Combiner combiner(Op::kSum, 4096, public_seed(7));
-    const auto out = [](std::string_view, std::int64_t) { return Result<>(); };
+    const auto out = [](const Tuple&) { return Result<>(); };
     for (int round = 0; round < 20; ++round) {
         for (const std::string& key : keys) {
             const Tuple tuple(key, 1);

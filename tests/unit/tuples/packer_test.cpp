@@ -420,6 +420,33 @@ TEST_CASE("memory stays bounded however long the keys") {
     CHECK(unpacker.seen.size() * 60'000 == waiting);
 }
 
+TEST_CASE("of several tuples as many are taken as there is room for") {
+    const std::string key(60'000, 'x');
+    std::vector<Tuple> tuples;
+    for (int i = 0; i < 200; ++i) {
+        tuples.emplace_back("short", i);
+    }
+    SUBCASE("in the window") {
+        Packer packer({.geometry = {}, .hold = 150});
+        CHECK(packer.room() == 150);
+        CHECK(packer.add(std::span(tuples).first(100)) == 100);
+        CHECK(packer.room() == 50);
+        CHECK(packer.add(tuples) == 50);
+        CHECK(packer.add(tuples) == 0);
+        CHECK(packer.stats().tuples_in == 150);
+    }
+    SUBCASE("of long keys") {
+        Packer packer({.geometry = {}, .hold = 4096});
+        tuples.assign(200, Tuple(key, 1));
+        const std::size_t taken = packer.add(tuples);
+        CHECK(taken > 60);
+        CHECK(taken < 70);
+        CHECK_FALSE(packer.has_room());
+        CHECK(packer.add(std::span(tuples).first(1)) == 0);
+        CHECK(packer.stats().tuples_in == taken);
+    }
+}
+
 TEST_CASE("long keys come and go through the ring without mixing") {
     std::mt19937_64 random(8);
     Tuples tuples;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/switchagg/tally.h"
+
+#include <bit>
+
+#include "lib/abi/back.h"
+#include "lib/tuples/key_hash.h"
+#include "lib/tuples/slot_codec.h"
+
+namespace ask::bench {
+
+void Tally::add(std::string_view key, std::int64_t value) {
+    const auto sum = static_cast<std::uint64_t>(value);
+    values_ += sum;
+    weighed_ += ask_back_mix(key_hash(key)) * sum;
+}
+
+int TallySink::take_row(const std::byte* row, std::uint32_t bitmap) {
+    int taken = 0;
+    for (; bitmap != 0; bitmap &= bitmap - 1) {
+        const auto slot = static_cast<std::uint32_t>(std::countr_zero(bitmap));
+        const unsigned aas = slot_aas(slot, geometry_);
+        const std::byte* const words = row + std::size_t{slot_first_aa(slot, geometry_)} * ASK_SLOT_BYTES;
+        char key[kMaxSlotKey];
+        const std::size_t size = decode_kparts(words, aas, key);
+        if (size == 0) {
+            return -1;
+        }
+        tally_.add({key, size}, static_cast<std::int32_t>(
+                                    load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4)));
+        ++taken;
+    }
+    return taken;
+}
+
+Intake TallySink::take(const FlowTerms& /*flow*/, const PacketView& packet) {
+    if (packet.header.type != ASK_DATA) {
+        return {.result = Intake::Result::kBad};
+    }
+    Intake intake;
+    for (unsigned row = 0; row < packet.header.rows; ++row) {
+        if (packet.bitmap[row] == 0) {
+            continue;
+        }
+        const int taken =
+            take_row(packet.body.data() + std::size_t{row} * geometry_.row_bytes(), packet.bitmap[row]);
+        if (taken < 0) {
+            return {.result = Intake::Result::kBad};
+        }
+        intake.items += static_cast<std::uint32_t>(taken);
+    }
+    return intake;
+}
+
+}  // namespace ask::bench
