@@ -22,7 +22,7 @@ std::optional<FlowJoins::Answer> FlowJoins::join(const v1::JoinFlowRequest& requ
             return std::nullopt;
         }
     }
-    return *std::move(wish->answer);
+    return std::move(wish->answer);
 }
 
 // Those that came first. For as long as the most patient of them waits: a short time that one has is not the

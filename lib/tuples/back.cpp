@@ -71,13 +71,18 @@ bool is_key(const std::byte* words, std::size_t size) {
     return at == size || !has_zero(word_at(words + at) | htole64(~std::uint64_t{0} << 8 * (size - at)));
 }
 
-// A key of a group as its words are in memory. Empty if it is none, or one that another group has.
-std::string_view key_in(const std::byte* words, unsigned group) {
-    std::size_t bytes = kBackKeyBytes[group];
+// Bytes of a key's words, without those that pad it.
+std::size_t own_words(const std::byte* words, std::size_t bytes) {
     while (bytes > sizeof(std::uint64_t) &&
            word_at(words + bytes - sizeof(std::uint64_t)) == ASK_BACK_PAD_WORD) {
         bytes -= sizeof(std::uint64_t);
     }
+    return bytes;
+}
+
+// A key of a group as its words are in memory. Empty if it is none, or one that another group has.
+std::string_view key_in(const std::byte* words, unsigned group) {
+    const std::size_t bytes = own_words(words, kBackKeyBytes[group]);
     const std::size_t size = key_size(words, bytes);
     const std::size_t least =
         std::max<std::size_t>(group == ASK_BACK_8 ? 0 : kBackKeyBytes[group - 1], bytes - 8);
@@ -145,7 +150,8 @@ BackSize measure_back(std::span<const std::byte> table, unsigned group) {
             const EntryPlace place = place_of(group, entry);
             const std::uint64_t live = word_at(bucket + place.value) & ASK_BACK_LIVE;
             size.entries += live;
-            size.key_bytes += live * key_size(bucket + place.key, kBackKeyBytes[group]);
+            const std::byte* const words = bucket + place.key;
+            size.key_bytes += live * key_size(words, own_words(words, kBackKeyBytes[group]));
         }
     }
     return size;

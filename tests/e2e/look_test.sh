@@ -15,7 +15,7 @@ tasks_show() {
 # Keys of a slot each, and one too long for any: 3 are added up on the switch, the fourth comes here. One sender has
 # sent all, the other holds the task open.
 while_it_runs() {
-    receive live live --senders 2 --geometry 16
+    receive live live --senders 2 --geometry 16 --no-back
     hold live h2 live
     for _ in 1 2 3; do printf 'a\t1\nb\t10\nc\t100\nmuch-too-long-for-a-slot\t7\n'; done >"$scratch/live.tsv"
     spawn "$scratch/first" h1 ask-send --task live --to h3 --merge-window 0 "$scratch/live.tsv"

@@ -167,7 +167,7 @@ Result<GeometryChoice> asked_geometry(Member& member, const v1::OpenReceive& req
     }
     PlanLimits limits = plan_limits(member, request, member.options.payload_limit);
     limits.geometry = choice->geometry;
-    choice->back = back_need(*sample);
+    choice->back = back_need(*sample, request.senders());
     // Without a plan the switch chooses.
     if (const auto plan = plan_task(*sample, limits); plan.ok()) {
         choice->aggregators = plan->aggregators;
@@ -193,7 +193,7 @@ Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& r
         // Whatever senders say, it is no reason to fail. If the switch lacks memory, it says so itself.
         return default_geometry(payload_limit, request, "the default: " + plan.error().text());
     }
-    const BackWish back = back_need(*sample);
+    const BackWish back = back_need(*sample, request.senders());
     return GeometryChoice{.geometry = plan->geometry,
                           .slot_map = std::make_shared<SlotMap>(plan->slot_map),
                           .aggregators = plan->aggregators,

@@ -17,8 +17,8 @@ void add_keys(BackWish& wish, unsigned group, const KeyCounts& counts, std::uint
 
 }  // namespace
 
-BackWish back_need(const KeySample& sample) {
-    BackWish wish{.wanted = true, .keys = {}, .guess = sample.expected == 0};
+BackWish back_need(const KeySample& sample, std::uint64_t senders) {
+    BackWish wish{.wanted = true, .keys = {}, .guess = sample.expected == 0 || sample.senders < senders};
     for (unsigned i = 0; i < sample.groups.size(); ++i) {
         add_keys(wish, ask_var_group((i + 1) * ASK_KPART_BYTES), sample.counts(sample.groups[i]),
                  sample.expected);

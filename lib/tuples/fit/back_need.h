@@ -9,7 +9,8 @@
 namespace ask {
 
 // Room for all keys that travel in slots or whole, wherever they are aggregated in the end: who is first at
-// an aggregator is chance. A guess if nobody knows how long the input is.
-[[nodiscard]] BackWish back_need(const KeySample& sample);
+// an aggregator is chance. A guess if nobody knows how long the input is, or
+// if some of the `senders` did not sample theirs: they may have keys of any length.
+[[nodiscard]] BackWish back_need(const KeySample& sample, std::uint64_t senders);
 
 }  // namespace ask

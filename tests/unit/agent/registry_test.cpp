@@ -204,8 +204,8 @@ TEST_CASE("a sender of another wire version is refused by name; a receiver says 
             refused.error().text().find("your agent speaks ASK packets of " + says) != std::string::npos,
             refused.error().text());
     };
-    refused_of(0, "an older version, the other end of the call version 0xa2");
-    refused_of(0xa3, "version 0xa3");
+    refused_of(0, "an older version, the other end of the call version 0xa3");
+    refused_of(0xa4, "version 0xa4");
 }
 
 TEST_CASE("a task is found by its id while it lives") {

@@ -95,7 +95,7 @@ TEST_CASE("a switch of another wire version gets no task, by name, and none is l
     const SwitchOfVersion same(ASK_WIRE_VERSION);
     CHECK(open_on(same).ok());
     CHECK(same.open() == kOpened);
-    for (const auto& [version, says] : {std::pair(0U, "an older version"), {0xa3U, "version 0xa3"}}) {
+    for (const auto& [version, says] : {std::pair(0U, "an older version"), {0xa4U, "version 0xa4"}}) {
         const SwitchOfVersion other(version);
         const auto refused = open_on(other);
         REQUIRE_FALSE(refused.ok());
@@ -111,7 +111,7 @@ TEST_CASE("a receiver of another wire version gets no sender, by name") {
     };
     const ReceiverOfVersion same(ASK_WIRE_VERSION);
     CHECK(look_up_on(same).ok());
-    for (const auto& [version, says] : {std::pair(0U, "an older version"), {0xa3U, "version 0xa3"}}) {
+    for (const auto& [version, says] : {std::pair(0U, "an older version"), {0xa4U, "version 0xa4"}}) {
         const ReceiverOfVersion other(version);
         const auto refused = look_up_on(other);
         REQUIRE_FALSE(refused.ok());

@@ -18,6 +18,7 @@ client::TaskStats sample() {
     stats.tuples_switch = 65;
     stats.tuples_evicted = 7;
     stats.tuples_back = 8;
+    stats.tuples_whole = 9;
     stats.tuples_receiver = {.collision = 5,
                              .overflow = 3,
                              .contention = 2,
@@ -38,7 +39,8 @@ client::TaskStats sample() {
 TEST_CASE("statistics carry every key under its documented name") {
     const auto json = nlohmann::json::parse(send_stats_json(sample(), 1, 7));
     CHECK(json == nlohmann::json::parse(R"({
-        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_switch": 65, "tuples_evicted": 7, "tuples_back": 8,
+        "tuples_in": 100, "tuples_merged": 20, "tuples_sent": 80, "tuples_whole": 9, "tuples_switch": 65, "tuples_evicted": 7,
+        "tuples_back": 8,
         "tuples_receiver": {"total": 26, "collision": 5, "long": 4, "overflow": 3, "contention": 2, "back_full": 6,
                             "back_contention": 5, "no_region": 1},
         "packets_sent": 9, "packets_acked_by_switch": 6, "slots_filled": 70, "slots_offered": 140,

@@ -31,7 +31,7 @@ TEST_CASE("keys are counted in the group of their length") {
          {std::pair(4U, 0U), std::pair(8U, 0U), std::pair(9U, 1U), std::pair(16U, 1U), std::pair(17U, 2U),
           std::pair(32U, 2U), std::pair(33U, 3U), std::pair(64U, 3U), std::pair(65U, 4U)}) {
         CAPTURE(bytes);
-        const BackWish wish = back_need(sample_of(50, 1000, std::string(bytes - 3, 'k'), 1000));
+        const BackWish wish = back_need(sample_of(50, 1000, std::string(bytes - 3, 'k'), 1000), 1);
         CHECK(wish.wanted);
         CHECK_FALSE(wish.guess);
         for (unsigned at = 0; at < ASK_BACK_GROUPS; ++at) {
@@ -45,18 +45,21 @@ TEST_CASE("values that fit no slot have their keys in the same group") {
     for (unsigned i = 0; i < 100; ++i) {
         sampler.add(std::to_string(100 + i % 20), std::int64_t{1} << 40);
     }
-    CHECK(back_need(sampler.finish(100)).keys[ASK_BACK_8] == 20);
+    CHECK(back_need(sampler.finish(100), 1).keys[ASK_BACK_8] == 20);
 }
 
 TEST_CASE("a longer input has more keys where new ones still come, and an endless one is a guess") {
-    const BackWish few = back_need(sample_of(50, 2000, "k", 1'000'000));
+    const BackWish few = back_need(sample_of(50, 2000, "k", 1'000'000), 1);
     CHECK(few.keys[ASK_BACK_8] >= 50);
     CHECK(few.keys[ASK_BACK_8] < 100);
     // Each of them new.
-    const BackWish many = back_need(sample_of(2000, 2000, "k", 1'000'000));
+    const BackWish many = back_need(sample_of(2000, 2000, "k", 1'000'000), 1);
     CHECK(many.keys[ASK_BACK_8] > 500'000);
     CHECK(many.keys[ASK_BACK_8] < 1'000'010);  // of two lengths, each rounded up
-    CHECK(back_need(sample_of(50, 2000, "k", 0)).guess);
+    CHECK(back_need(sample_of(50, 2000, "k", 0), 1).guess);
+    CHECK_FALSE(back_need(sample_of(50, 2000, "k", 2000), 1).guess);
+    // One of two senders has said nothing of its keys.
+    CHECK(back_need(sample_of(50, 2000, "k", 2000), 2).guess);
 }
 
 namespace {
@@ -74,7 +77,7 @@ double asked_for(Next next, unsigned tuples) {
             sampler.add(key, 1);
         }
     }
-    const BackWish wish = back_need(sampler.finish(tuples));
+    const BackWish wish = back_need(sampler.finish(tuples), 1);
     return static_cast<double>(wish.keys[ASK_BACK_8]) / static_cast<double>(keys.size());
 }
 
@@ -118,7 +121,7 @@ TEST_CASE("nor does a sorted input") {
                 sampler.add(std::to_string(tuples[tuples.size() / 16 * place + i]), 1);
             }
         }
-        const auto asked = static_cast<double>(back_need(sampler.finish(tuples.size())).keys[ASK_BACK_8]);
+        const auto asked = static_cast<double>(back_need(sampler.finish(tuples.size()), 1).keys[ASK_BACK_8]);
         CHECK(asked > 0.7 * static_cast<double>(distinct));
         CHECK(asked < 3 * static_cast<double>(distinct));
     }
