@@ -12,7 +12,8 @@ constexpr std::size_t kKeyRoom = 32;
 
 std::uint32_t Combiner::useful(std::uint32_t window, std::uint64_t expected) {
     const std::uint32_t most = std::min(window, kMaxWindow);
-    return expected == 0 || expected >= most ? most : std::min(most, 2 * static_cast<std::uint32_t>(expected));
+    return expected == 0 || expected >= most ? most
+                                             : std::min(most, 2 * static_cast<std::uint32_t>(expected));
 }
 
 Combiner::Combiner(Op op, std::uint32_t window, const HashSeed& seed)
