@@ -23,7 +23,6 @@ start_stepping() {
         step -3600
     done &
     stepping=$!
-    background+=("$stepping")
 }
 
 stop_stepping() {

@@ -28,7 +28,7 @@ struct Options {
     std::string op = "sum";
     std::string keys_form =
         "mixed";                   // mixed | short | whole: all classes, what fits any slot, up to 64 bytes
-    std::string values = "mixed";  // mixed | small | one | wide: see value_of()
+    std::string values = "mixed";  // mixed | small | one | wide | edge: see value_of()
     bool count_lines = false;      // lines for ask-send --count
     bool apart = false;            // no two senders have a key in common, see apart_key()
     std::string out;               // directory
@@ -123,7 +123,23 @@ const std::string& pick(const std::vector<std::string>& keys, Random& random) {
     }
 }
 
-std::int64_t value_of(const Options& options, Random& random) {
+// Just inside and outside of what slots and whole keys can carry: 32 and 63 bits. `turn`: how many values of
+// the key its sender had before. Every second sum is taken back, so that all together reach 63 bits and
+// not 64.
+std::int64_t edge_of(const Options& options, std::uint64_t turn, Random& random) {
+    constexpr std::int64_t k32 = std::int64_t{1} << 31;
+    constexpr std::int64_t k63 = std::int64_t{1} << 62;
+    const std::int64_t off = static_cast<std::int64_t>(random.below(5)) - 2;
+    if (options.op != "sum") {
+        const std::int64_t edge = (random.below(2) == 0 ? k63 : k32) + off;
+        return random.below(2) == 0 ? edge : -edge;
+    }
+    // What any part of the tuples sums up to is to fit, too.
+    const std::int64_t edge = options.apart ? k32 : k63 / static_cast<std::int64_t>(options.senders);
+    return (turn % 2 == 0 ? edge : -edge) + off;
+}
+
+std::int64_t value_of(const Options& options, std::uint64_t turn, Random& random) {
     const auto in_range = [&random](std::int64_t low, std::int64_t high) {
         return low + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(high - low) + 1));
     };
@@ -134,6 +150,9 @@ std::int64_t value_of(const Options& options, Random& random) {
         // Of sums as many as there are stay within 63 bits.
         const std::int64_t most = std::int64_t{1} << (options.op == "sum" ? 46 : 61);
         return in_range(-most, most);
+    }
+    if (options.values == "edge") {
+        return edge_of(options, turn, random);
     }
     const std::uint64_t kind = options.values == "small" ? 99 : random.below(100);
     if (kind < 8) {
@@ -227,11 +246,12 @@ std::string apart_key(std::uint64_t sender, const std::string& key) {
 bool write_input(const Options& options, const std::vector<std::string>& keys, std::uint64_t sender,
                  Random& random, Answer& answer) {
     std::ofstream file(options.out + "/in" + std::to_string(sender) + ".tsv", std::ios::binary);
+    std::map<std::string, std::uint64_t> turns;
     for (std::uint64_t i = 0; i < options.tuples; ++i) {
         // Every sender has every key at least once, if it has tuples enough.
         const std::string& drawn = i < keys.size() ? keys[i] : pick(keys, random);
         const std::string key = options.apart ? apart_key(sender, drawn) : drawn;
-        const std::int64_t value = value_of(options, random);
+        const std::int64_t value = value_of(options, turns[key]++, random);
         account(answer, options.op, key, value);
         file << escape(key);
         if (!options.count_lines) {
@@ -250,8 +270,9 @@ bool write_answer(const Options& options, const Answer& answer) {
     }
     // std::map<std::string> sorts by unsigned bytes, as std::char_traits compares them.
     for (const auto& [key, expected] : answer) {
-        if (std::min(expected.value, expected.low) < INT64_MIN ||
-            std::max(expected.value, expected.high) > INT64_MAX) {
+        const Wide low = options.apart ? std::min(expected.value, expected.low) : expected.value;
+        const Wide high = options.apart ? std::max(expected.value, expected.high) : expected.value;
+        if (low < INT64_MIN || high > INT64_MAX) {
             std::cerr << "ask-e2e-gen: a result leaves int64: choose other options\n";
             return false;
         }
@@ -298,7 +319,7 @@ int main(int argc, char** argv) {
     if (!parse(argc, argv, options)) {
         std::cerr << "Usage: ask-e2e-gen --out DIR [--seed N] [--senders N] [--tuples N] [--keys N]\n"
                      "       [--op sum|count|min|max] [--key-form mixed|short|whole] [--values "
-                     "mixed|small|one|wide] "
+                     "mixed|small|one|wide|edge] "
                      "[--count-lines]\n"
                      "       [--apart: senders have no key in common; bounds.tsv: KEY LOWEST HIGHEST, of any "
                      "part of its tuples]\n";

@@ -16,15 +16,14 @@ export ASK_LAB_DIR=$scratch/labs
 
 ((EUID == 0)) || { echo "needs root" >&2 && exit 1; }
 
-# Processes that a test leaves in the background, so that none outlives it.
-background=()
-
 finish() {
     local -r code=$?
     local pid node
     trap '' INT TERM
     trap - EXIT
-    for pid in "${background[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+    # What the test leaves in the background. The shell knows which of its processes still run: the number of one that has
+    # ended is another's before long, a daemon's of the next lab perhaps.
+    for pid in $(jobs -pr); do kill -KILL "$pid" 2>/dev/null || true; done
     if ((code != 0)) && [[ -d $ASK_LAB_DIR/$name/logs ]]; then
         for node in "$ASK_LAB_DIR/$name/logs"/*; do
             printf '%s\n' "--- end of ${node##*/}" >&2
@@ -80,7 +79,6 @@ spawn() {
     shift 2
     "$lab" exec --name "$name" "$node" -- env --default-signal=INT "$@" <&0 >"$log.out" 2>"$log.err" 9>&- &
     spawned=$!
-    background+=("$spawned")
 }
 
 # open_pipe FILE: a named pipe that descriptor 9 holds open; its reader sees the end once 9 is closed.

@@ -151,7 +151,6 @@ output_refused() {
     cmp -s "$scratch/head.tsv" "$scratch/large/expected.tsv" || fail "--again after head: wrong answer"
     on h3 ask-recv --task full --senders 1 --deadline 2 >/dev/full 2>"$scratch/full-recv.err" &
     receiver=$!
-    background+=("$receiver")
     send_whole full full
     expect "$scratch/full" 14 "$told" "$sender"
     exit_of "$receiver"

@@ -50,7 +50,6 @@ hold_all() {
             exit "$failed"' _ "$dir" "$id" "$senders" "$@" >"$dir/senders.out" 2>&1
     ) &
     holders=$!
-    background+=("$holders")
 }
 
 let_go() {

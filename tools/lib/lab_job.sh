@@ -42,6 +42,6 @@ await_commands() {
 
 end_commands() {
     local pid
-    # One may have ended by itself meanwhile.
-    for pid in "${!running[@]}"; do kill "$pid" 2>/dev/null || true; done
+    # Of the shell's own that still run: the number of one that has ended may be another's.
+    for pid in $(jobs -pr); do [[ -z ${running[$pid]-} ]] || kill "$pid" 2>/dev/null || true; done
 }

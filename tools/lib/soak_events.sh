@@ -8,9 +8,9 @@
 # Of a standstill that long less than the deadline a task must not end.
 readonly STALL_SLACK_MS=3000
 
+# The shell knows which of its processes run. By number alone it may be another that has come since.
 alive() {
-    [[ -n ${soak_pid[$1]-} ]] && ! grep -qs '^State:[[:space:]]*Z' "/proc/${soak_pid[$1]}/status" &&
-        kill -0 "${soak_pid[$1]}" 2>/dev/null
+    [[ -n ${soak_pid[$1]-} && $'\n'$(jobs -pr)$'\n' == *$'\n'"${soak_pid[$1]}"$'\n'* ]]
 }
 
 anyone_alive() {

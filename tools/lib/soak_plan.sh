@@ -59,9 +59,9 @@ plan_inputs() {
     local -a shape=()
     draw 1000000 && shape+=(--seed "$REPLY")
     plan_size && shape+=(--tuples "$REPLY")
-    pick 5 50 500 5000 && shape+=(--keys "$REPLY")
-    pick mixed mixed short && shape+=(--key-form "$REPLY")
-    pick mixed small one && shape+=(--values "$REPLY")
+    pick 5 50 500 5000 20000 && shape+=(--keys "$REPLY")
+    pick mixed mixed short whole whole && shape+=(--key-form "$REPLY")
+    pick mixed small one wide edge && shape+=(--values "$REPLY")
     pick sum sum min max count
     plan[$task.op]=$REPLY
     if [[ $REPLY == count ]]; then shape+=(--count-lines); else shape+=(--op "$REPLY"); fi
@@ -83,9 +83,11 @@ plan_receiver() {
     fi
     pick 8 32 32 512 8192 && flags+=(--aggregators "$REPLY")
     pick auto first-come replace && flags+=(--policy "$REPLY")
-    pick off off auto tuples=100 packets=10 every=3 every=100,tuples=1000 && flags+=(--swap "$REPLY")
+    pick off off off off auto tuples=100 packets=10 every=3 every=100,tuples=1000 && flags+=(--swap "$REPLY")
     pick "" "" auto 16+8x2*1 16+8x2*2 8+7x3 14+10x3 32*1 4+4x4*3
     [[ -z $REPLY ]] || flags+=(--geometry "$REPLY")
+    # A task that swaps has no back level anyway.
+    ! chance 6 || flags+=(--no-back)
     plan[$task.recv]=${flags[*]}
 }
 
@@ -304,6 +306,9 @@ plan_lab() {
     ((plan_queues == 1)) || REPLY=tagged
     plan_switch+=("dedupe = \"$REPLY\"")
     pick auto auto rcu && plan_switch+=("swap_barrier = \"$REPLY\"")
+    # A MiB is soon full, and of a few each task's tables are another's soon.
+    pick 64 64 4 1 && plan_switch+=("back_mib = $REPLY")
+    chance 3 && plan_switch+=("quota_back_mib = 1")
     plan_switch+=("lease_seconds = 5")
     pick 256 256 64 8 && plan_agents+=("window = $REPLY")
     draw "$plan_queues" && plan_agents+=("workers = $((REPLY + 1))")

@@ -54,9 +54,8 @@ soak_lab() {
 }
 
 end_soak() {
-    local who
-    for who in "${!soak_pid[@]}"; do kill -KILL "${soak_pid[$who]}" 2>/dev/null || true; done
-    end_feeders
+    local pid
+    for pid in $(jobs -pr); do kill -KILL "$pid" 2>/dev/null || true; done
     soak_lab down || true
 }
 
@@ -169,7 +168,8 @@ input_of() {
 
 # One whose reader was killed before it opened its end waits for ever.
 end_feeders() {
-    ((${#feeders[@]} == 0)) || kill "${feeders[@]}" 2>/dev/null || true
+    local pid
+    for pid in $(jobs -pr); do [[ " ${feeders[*]} " != *" $pid "* ]] || kill "$pid" 2>/dev/null || true; done
     feeders=()
 }
 

@@ -346,6 +346,7 @@ class Controller {
     void take_pooled(Task& task);
     void keep_back(Task& task);
     void trim_pool();
+    bool drop_pooled();
     [[nodiscard]] OwnMapPtr claim_pooled(const PooledBackPtr& table);
     void blank_loop();
     void blank_pooled(const PooledBackPtr& table);

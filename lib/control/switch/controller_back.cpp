@@ -64,11 +64,17 @@ void Controller::set_back_bytes(Task& task, std::uint64_t bytes) {
     quotas_.take(task.owner, {.back_bytes = bytes});
 }
 
-// Without the lock. One that is kept, or a new one.
+// Without the lock. One that is kept, or a new one, for which what is kept makes room where memory is short.
 Result<OwnMapPtr> Controller::make_back(Task& task, unsigned group) {
     if (OwnMapPtr kept = claim_pooled(std::exchange(task.back_pooled[group], nullptr))) {
         return kept;
     }
+    auto made = store_.create_back(group, task.back[group]);
+    if (made.ok() || made.error().code() != Errc::kLimit || !drop_pooled()) {
+        return made;
+    }
+    // The kernel takes a map's memory back no sooner.
+    ASK_PASS(store_.grace_period());
     return store_.create_back(group, task.back[group]);
 }
 

@@ -37,6 +37,14 @@ void Controller::trim_pool() {
     back_pool_.keep_within(limits_.back_bytes - std::min(limits_.back_bytes, back_used_));
 }
 
+// All that is kept; false: there is nothing.
+bool Controller::drop_pooled() {
+    const Guard lock(mutex_);
+    const bool any = back_pool_.count() > 0;
+    back_pool_.keep_within(0);
+    return any;
+}
+
 // Blanks what is kBlanking. Whoever waits for it sees how it went.
 void Controller::blank_pooled(const PooledBackPtr& table) {
     const auto go_on = [&] {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/control/receive/registry.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -100,6 +104,25 @@ struct Fixture {
         return *outcome;
     }
 };
+
+// What the kernel says of a thread.
+std::string line_of(pid_t thread, const std::string& name) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with(name)) {
+            return line.substr(name.size());
+        }
+    }
+    return "0";
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+    const auto deadline = Clock::now() + kPatience;
+    while (!condition() && Clock::now() < deadline) {
+        std::this_thread::yield();
+    }
+    return condition();
+}
 
 void put_on(ReceiveTask& task, std::shared_ptr<SwitchPort> client, Mark mark) {
     TaskSwitch at;
@@ -480,6 +503,32 @@ TEST_CASE("a Renew is held back until the task ends, and tells why") {
     // Everybody knows: nothing to wait for.
     fixture.registry.wait_until_told(Clock::now() + kPatience);
     CHECK(fixture.registry.describe().empty());
+}
+
+TEST_CASE("a sender that waits for its task's end is not woken by those that join") {
+    constexpr unsigned kJoins = 20;
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, kJoins + 1);
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
+    std::atomic<pid_t> waiting{0};
+    std::thread waiter([&] {
+        waiting = ::gettid();
+        fixture.renew(11, 1, 60000);
+    });
+    const auto asleep = [&] {
+        return waiting != 0 && line_of(waiting, "State:").find('S') != std::string::npos;
+    };
+    const auto wakes = [&] { return std::stoul(line_of(waiting, "voluntary_ctxt_switches:")); };
+    CHECK(comes_true(asleep));
+    const auto before = wakes();
+    for (unsigned sender = 2; sender <= kJoins + 1; ++sender) {
+        REQUIRE(fixture.join(Fixture::request(11, sender)).ok());
+        CHECK(comes_true(asleep));
+    }
+    // One is the end of its time, on a slow machine.
+    CHECK(wakes() - before <= 1);
+    fixture.registry.end(task, failed("over"));
+    waiter.join();
 }
 
 TEST_CASE("a sender that a task goes on without never hears of success, and nobody joins too late") {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -23,18 +24,36 @@ namespace {
 constexpr std::uint32_t kReceiver = 0xc6120202;   // 198.18.2.2
 constexpr std::uint32_t kBystander = 0xc6120302;  // 198.18.3.2
 
-class NoRenewal final : public Renewal {
+// The answer is that the task has failed.
+class LastRenewal final : public Renewal {
  public:
-    [[nodiscard]] bool running() const override { return false; }
-    void start(const v1::RenewRequest& /*request*/, milliseconds /*wait*/) override {}
+    LastRenewal(std::shared_ptr<Mailbox> mailbox, std::vector<v1::RenewRequest>& renewed)
+        : mailbox_(std::move(mailbox)), renewed_(renewed) {}
+    [[nodiscard]] bool running() const override { return running_; }
+    void start(const v1::RenewRequest& request, milliseconds /*wait*/) override {
+        renewed_.push_back(request);
+        running_ = true;
+        mailbox_->post(SessionEvent::Kind::kRenewed);
+    }
     void cancel() override {}
-    std::optional<Result<v1::Outcome>> take() override { return std::nullopt; }
+    std::optional<Result<v1::Outcome>> take() override {
+        v1::Outcome outcome;
+        outcome.set_state(v1::Outcome::STATE_FAILED);
+        outcome.set_error("over");
+        return outcome;
+    }
+
+ private:
+    const std::shared_ptr<Mailbox> mailbox_;
+    std::vector<v1::RenewRequest>& renewed_;
+    bool running_ = false;
 };
 
 // Has every task, and sends its packets to `address`.
 class FakePeer final : public PeerPort {
  public:
-    explicit FakePeer(std::uint32_t address) : address_(address) {}
+    FakePeer(std::uint32_t address, std::vector<v1::RenewRequest>& renewed)
+        : address_(address), renewed_(renewed) {}
     Result<v1::TaskOffer> look_up(const v1::LookupRequest& /*request*/, milliseconds /*wait*/,
                                   CallCancel* /*cancel*/) override {
         v1::TaskOffer offer;
@@ -55,26 +74,32 @@ class FakePeer final : public PeerPort {
         return reply;
     }
     Result<> leave(const v1::LeaveRequest& /*request*/, milliseconds /*wait*/) override { return {}; }
-    std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> /*mailbox*/) override {
-        return std::make_unique<NoRenewal>();
+    std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override {
+        return std::make_unique<LastRenewal>(std::move(mailbox), renewed_);
     }
 
  private:
     static constexpr Geometry kGeometry{.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
     const std::uint32_t address_;
+    std::vector<v1::RenewRequest>& renewed_;
 };
 
 struct FakeNetwork final : public NetworkPort {
     std::uint32_t named = kReceiver;      // as its own address, by the receiver
     std::optional<std::uint32_t> way_to;  // that was asked for
     std::string dialled;
+    bool own = false;  // every address is the sender's own
+    std::vector<v1::RenewRequest> renewed;
 
     [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/) override {
         return HostAddress{.address = kReceiver};
     }
-    [[nodiscard]] bool is_own(std::uint32_t /*address*/) override { return false; }
+    [[nodiscard]] bool is_own(std::uint32_t /*address*/) override { return own; }
     Result<Path> find_path(std::uint32_t dest, Clock::time_point /*deadline*/) override {
         way_to = dest;
+        if (own) {
+            return Path{.local = true, .addresses = {}};
+        }
         return Error(Errc::kUnknown, "no way there");
     }
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& /*address*/) override {
@@ -83,22 +108,35 @@ struct FakeNetwork final : public NetworkPort {
     [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& address,
                                                     const std::string& /*name*/) override {
         dialled = address;
-        return std::make_unique<FakePeer>(named);
+        return std::make_unique<FakePeer>(named, renewed);
     }
 };
 
+// Once its stream is ready it has read more than it can read again.
 class FakeApplication final : public ApplicationPort {
  public:
     [[nodiscard]] std::uint32_t user() const override { return 1000; }
     [[nodiscard]] std::shared_ptr<Mailbox> mailbox() const override { return mailbox_; }
     Ready wait(Clock::time_point until, bool /*for_room*/) override {
+        if (to_say_) {
+            return {.application = true, .mailbox = false};
+        }
         mailbox_->wait(until);
         return {.application = false, .mailbox = true};
     }
-    Result<AppIo> try_receive(v1::LocalRequest& /*request*/) override { return AppIo::kWouldBlock; }
+    Result<AppIo> try_receive(v1::LocalRequest& request) override {
+        if (!to_say_) {
+            return AppIo::kWouldBlock;
+        }
+        request = *std::exchange(to_say_, std::nullopt);
+        return AppIo::kDone;
+    }
     Result<AppIo> try_send(const v1::LocalReply& reply, const Attachment* /*attachment*/) override {
         if (reply.has_failed()) {
             failed = reply.failed();
+        }
+        if (reply.has_send_ready()) {
+            to_say_.emplace().mutable_cannot_repeat();
         }
         return AppIo::kDone;
     }
@@ -110,6 +148,7 @@ class FakeApplication final : public ApplicationPort {
 
  private:
     const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+    std::optional<v1::LocalRequest> to_say_;
 };
 
 // How a send to a receiver that names this address ends.
@@ -134,6 +173,7 @@ v1::Failed send_to(FakeNetwork& network) {
     open.set_task_id("wc");
     open.set_to("h2");
     open.set_deadline_ms(10000);
+    open.set_can_repeat(true);
     Sending(member, io, open).run();
     REQUIRE(application.failed);
     return *application.failed;
@@ -154,4 +194,13 @@ TEST_CASE("a receiver cannot have a sender's packets sent to another host") {
     CHECK(send_to(network).error().find("no way there") != std::string::npos);
     CHECK(network.way_to == kReceiver);
     CHECK(network.dialled == "198.18.2.2:4791");
+}
+
+TEST_CASE("a sender that has joined has nothing to tell until something has changed") {
+    FakeNetwork network;
+    network.own = true;
+    network.named = kHost;
+    CHECK(send_to(network).error().find("over") != std::string::npos);
+    REQUIRE(network.renewed.size() == 1);
+    CHECK_FALSE(network.renewed.front().can_repeat());
 }

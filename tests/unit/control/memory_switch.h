@@ -186,6 +186,16 @@ class MemorySwitch : public SwitchStore {
         }
         auto map = std::make_shared<MemoryMap>();
         map->table.resize(std::size_t{buckets} * kBackBucketBytes[group]);
+        const std::lock_guard lock(backs_mutex_);
+        std::size_t bytes = map->table.size();
+        for (const std::weak_ptr<MemoryMap>& other : backs_made_) {
+            const auto there = other.lock();
+            bytes += there == nullptr ? 0 : there->table.size();
+        }
+        if (bytes > back_memory_) {
+            return Error(Errc::kLimit, "no memory");
+        }
+        backs_made_.push_back(map);
         return OwnMapPtr(std::move(map));
     }
     [[nodiscard]] Result<std::shared_ptr<const BackView>> view_back(
@@ -283,6 +293,8 @@ class MemorySwitch : public SwitchStore {
 
     // From now on there is no memory for back levels.
     void refuse_back() { refuse_back_ = true; }
+    // All of them together have no more than that.
+    void set_back_memory(std::size_t bytes) { back_memory_ = bytes; }
     // As if a program had put these bytes into bucket 0 of a task's back level.
     void write_back(const std::string& pins, unsigned group, std::span<const std::byte> bucket) const {
         const std::lock_guard lock(mutex_);
@@ -332,6 +344,9 @@ class MemorySwitch : public SwitchStore {
     const MemoryTable<std::uint32_t, ask_back> backs_{};
     const std::array<MemoryPlaces, ASK_BACK_GROUPS> back_{};
     bool refuse_back_ = false;
+    std::size_t back_memory_ = SIZE_MAX;
+    mutable std::mutex backs_mutex_;
+    mutable std::vector<std::weak_ptr<MemoryMap>> backs_made_;
     mutable std::mutex mutex_;
     mutable std::map<std::string, std::map<TaskPin, OwnMapPtr>> pins_;
     mutable std::map<std::string, std::string> names_;

@@ -235,3 +235,21 @@ TEST_CASE("what is kept makes room for what tasks have") {
     CHECK(report.back_used_bytes + report.back_kept_bytes <= 8 * kTable);
     CHECK(report.back_tables_reused == 0);
 }
+
+TEST_CASE(
+    "where memory is short, what is kept is given up for a task, and nothing of it is asked for twice") {
+    constexpr BackWish kLarger{.wanted = true, .keys = {3000}, .guess = false};
+    PoolSwitch on(8 * back_bytes(back_for(kLarger.keys)));
+    on.open(1);
+    on.close(1);
+    REQUIRE(on.report().back_kept_bytes == kTable);
+    on.store.set_back_memory(back_bytes(back_for(kLarger.keys)));
+    const TaskGrant larger = on.open(2, kLarger);
+    CHECK(larger.no_back_reason == "");
+    CHECK(larger.back_bytes == back_bytes(back_for(kLarger.keys)));
+    CHECK(on.report().back_kept_bytes == 0);
+    // Nothing is left to be given up.
+    const TaskGrant third = on.open(3);
+    CHECK(third.no_back_reason == "no memory");
+    CHECK(third.back_bytes == 0);
+}

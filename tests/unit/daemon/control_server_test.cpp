@@ -21,6 +21,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -56,6 +57,8 @@ class Guest final : public v1::Agent::Service {
         std::unique_lock lock(mutex_);
         held_peer_ = context->peer();
         ++held_;
+        thread_local bool served = false;
+        fresh_ += std::exchange(served, true) ? 0 : 1;
         changed_.notify_all();
         changed_.wait(lock, [this] { return go_on_; });
         held_after_ = context->peer();
@@ -81,6 +84,7 @@ class Guest final : public v1::Agent::Service {
     std::uint64_t calls_ = 0;
     std::string held_peer_;
     int held_ = 0;
+    int fresh_ = 0;  // threads that had handled none before
     std::string held_after_;
     Caller held_caller_;
     bool go_on_ = false;
@@ -511,6 +515,36 @@ TEST_CASE("a request is 64 KiB at most, and a connection has so many calls under
         caller.join();
     }
     CHECK(house.guest.held_ == 12);
+}
+
+TEST_CASE("threads that have handled calls stay for the next") {
+    constexpr int kCalls = 7;
+    constexpr int kRounds = 10;
+    House house(kPlain, ControlServerOptions{.idle_threads = kCalls + 1});
+    const auto stub = stub_of(house.address, grpc::InsecureChannelCredentials());
+    for (int round = 1; round <= kRounds; ++round) {
+        std::vector<std::thread> callers;
+        for (int i = 0; i < kCalls; ++i) {
+            callers.emplace_back([&] {
+                grpc::ClientContext context;
+                v1::TaskOffer reply;
+                CHECK(stub->Lookup(&context, {}, &reply).ok());
+            });
+        }
+        std::unique_lock lock(house.guest.mutex_);
+        CHECK(house.guest.changed_.wait_for(lock, kPatient,
+                                            [&] { return house.guest.held_ == round * kCalls; }));
+        house.guest.go_on_ = true;
+        house.guest.changed_.notify_all();
+        lock.unlock();
+        for (auto& caller : callers) {
+            caller.join();
+        }
+        lock.lock();
+        house.guest.go_on_ = false;
+    }
+    // The first round's, and one that waited for calls meanwhile.
+    CHECK(house.guest.fresh_ <= kCalls + 1);
 }
 
 TEST_CASE("when descriptors run out nobody waits at the door, and it opens again") {
