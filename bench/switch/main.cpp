@@ -84,7 +84,7 @@ std::string to_string(const Wanted& wanted, const Row& row) {
     const auto add = [&text](const char* what, double most, int digits) {
         char number[32];
         std::snprintf(number, sizeof(number), "%.*f", digits, most);
-        text += most == 0 ? "" : (text.empty() ? "" : ", ") + std::string(what) + " <= " + number;
+        text += most == 0 ? "" : (text.empty() ? "" : " and ") + std::string(what) + " <= " + number;
     };
     add("above", wanted.more, 0);
     add("switch", wanted.packet, 0);
