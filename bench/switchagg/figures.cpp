@@ -53,10 +53,13 @@ Plan fig9_point(const Scale& scale, double exponent, unsigned gigabytes, unsigne
                   .front_places = whole(places)}};
 }
 
-// Behind the largest front a back level with room for all keys.
+// Behind the largest front a back level with room for all keys: keys as long as the paper's, of which those
+// beyond 16 bytes travel by VAR.
 Plan two_level(const Scale& scale, double exponent, unsigned gigabytes) {
     const unsigned front = scale.fronts.back();
     Plan plan = fig9_point(scale, exponent, gigabytes, front);
+    plan.trial.keys.shortest = 16;
+    plan.trial.keys.longest = 64;
     plan.series = "M-" + std::to_string(front) + "MB";
     plan.capacity = exponent == 0 ? static_cast<double>(plan.trial.keys.count) : 0;
     plan.trial.back_keys = plan.trial.keys.count;

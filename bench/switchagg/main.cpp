@@ -82,6 +82,8 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"packets_acked", out.acked},
             {"back", out.back},
             {"left", out.left},
+            {"left_collision", out.left_collision},
+            {"left_back_full", out.left_back_full},
             {"fetched", out.fetched},
             {"reduction_before_fetch", out.reduction_before_fetch()},
             {"reduction", out.reduction()},

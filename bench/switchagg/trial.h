@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/hotkeys/rig.h"
+#include "bench/common/rig.h"
 #include "bench/switchagg/draw.h"
 
 namespace ask::bench {
@@ -28,14 +28,16 @@ struct Outcome {
     std::uint64_t tuples = 0;
     std::uint64_t distinct = 0;  // keys
     std::uint64_t packets = 0;
-    std::uint64_t acked = 0;       // by the switch: swallowed whole
-    std::uint64_t back = 0;        // tuples in the back level
-    std::uint64_t left = 0;        // in packets
-    std::uint64_t fetched = 0;     // entries
-    std::uint64_t evict_left = 0;  // what SwitchAgg's rule would have sent on, in as many places
-    double first_seconds = 0;      // of the switch, for each key's first tuple where each comes first
-    double seconds = 0;            // of the switch, for the other tuples
-    double again_seconds = 0;      // and for all packets that came twice
+    std::uint64_t acked = 0;           // by the switch: swallowed whole
+    std::uint64_t back = 0;            // tuples in the back level
+    std::uint64_t left = 0;            // in packets
+    std::uint64_t left_collision = 0;  // of them, because of the front's places
+    std::uint64_t left_back_full = 0;  // and because of the back level's
+    std::uint64_t fetched = 0;         // entries
+    std::uint64_t evict_left = 0;      // what SwitchAgg's rule would have sent on, in as many places
+    double first_seconds = 0;          // of the switch, for each key's first tuple where each comes first
+    double seconds = 0;                // of the switch, for the other tuples
+    double again_seconds = 0;          // and for all packets that came twice
     double fetch_seconds = 0;
 
     [[nodiscard]] double share(std::uint64_t part) const {
