@@ -38,9 +38,10 @@ Geometry geometry_for(const Keys& keys) {
 
 class Run {
  public:
-    Run(Rig& rig, const Trial& trial)
+    Run(Rig& rig, const Trial& trial, const Progress& progress)
         : rig_(rig),
           trial_(trial),
+          progress_(progress),
           geometry_(geometry_for(trial.keys)),
           draw_(trial.keys, trial.turns),
           evict_(trial.front_places) {}
@@ -71,6 +72,7 @@ class Run {
 
     Rig& rig_;
     const Trial trial_;
+    const Progress& progress_;
     const Geometry geometry_;
     KeyDraw draw_;
     EvictModel evict_;
@@ -204,6 +206,9 @@ Result<> Run::send_batch() {
         }
     }
     feeder.clear();
+    if (progress_) {
+        progress_(static_cast<double>(fed) / static_cast<double>(trial_.tuples));
+    }
     if (batch_.empty()) {
         return {};
     }
@@ -253,8 +258,8 @@ Result<> Run::fetch() {
 
 }  // namespace
 
-Result<Outcome> run_trial(Rig& rig, const Trial& trial) {
-    auto outcome = Run(rig, trial).run();
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress) {
+    auto outcome = Run(rig, trial, progress).run();
     ASK_TRY(outcome, std::to_string(trial.keys.count) + " keys, " + std::to_string(trial.tuples) + " tuples");
     return outcome;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "bench/common/rig.h"
@@ -52,7 +53,10 @@ struct Outcome {
     [[nodiscard]] double evict_reduction() const { return 1 - share(evict_left); }
 };
 
+// Called now and then with the part of the pairs that is done.
+using Progress = std::function<void(double part)>;
+
 // kInternal: what comes out is not what went in.
-Result<Outcome> run_trial(Rig& rig, const Trial& trial);
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress = {});
 
 }  // namespace ask::bench
