@@ -3,6 +3,8 @@
 # Tables for the documents: one function each, from the JSON of a bench to lines of Markdown. tools/bench-docs calls
 # them by name.
 
+include "plot";
+
 def fixed($digits): pow(10; $digits) as $unit | . * $unit | round
     | if $digits == 0 then tostring
       else (if . < 0 then "-" else "" end) as $sign | fabs | tostring
@@ -143,15 +145,17 @@ def pairs_of($figure; $series): .points[] | select(.figure == $figure and .serie
 def loads: if . < 0.3 then "1/\(1 / . | round)" elif . < 0.75 then "1/2" else round | tostring end;
 def switchagg_eq3:
     . as $all
-    | markdown(["keys / places", "pairs a key", "Eq. 3", "back level", "away by", "front", "C(1-e^(-N/C)) places"];
+    | markdown(["keys / places", "pairs a key", "Eq. 3", "back level", "away by", "buckets (model)", "left: back full", "left: all", "front", "C(1-e^(-N/C)) places"];
         pairs_of("eq3"; "back level") | . as $back
         | first($all | pairs_of("eq3"; "front") | select(.x == $back.x)) as $front
         | [(.x | loads), (.pairs / .keys | round), (.eq3 | percent(2)), (.reduction | percent(2)), (.reduction - .eq3 | percent(2)),
-           ($front.reduction | percent(2)), ($front.eq3_hashed | percent(2))]);
+           (.eq3_kept | percent(2)), (.left_back_full | grouped), (.left | grouped), ($front.reduction | percent(2)), ($front.eq3_hashed | percent(2))]);
 def switchagg_fig2a:
-    markdown(["keys / places", "keys", "pairs", "Eq. 3", "measured", "SwitchAgg's rule (model)"];
-        pairs_of("fig2a"; "front")
-        | [(.x | loads), (.keys | grouped), (.pairs | grouped), (.eq3 | percent(2)), (.reduction | percent(2)), (.evict_model | percent(2))]);
+    markdown(["<memory", "bytes", "keys / places", "keys", "pairs", "Eq. 3", "C(1-e^(-N/C)) places", "measured", "SwitchAgg's rule (model)"];
+        .points[] | select(.figure == "fig2a") | (.series == "front") as $front
+        | [.series, (if $front then .front_places * 20 else .back_bytes end | grouped), (.x | loads), (.keys | grouped), (.pairs | grouped),
+           (.eq3 | percent(2)), (if $front then .eq3_hashed | percent(2) else "" end), (.reduction | percent(2)),
+           (if $front then .evict_model | percent(2) else "" end)]);
 def switchagg_fig9:
     markdown(["<keys", "<front, back", "data, GB x scale", "different, of the pairs", "1 - N/M", "reduction", "before the fetch", "SwitchAgg's rule (model), front alone"];
         .points[] | select(.figure | startswith("fig9"))
@@ -169,6 +173,37 @@ def switchagg_jobs:
                    (.receiver_link_bytes / 1e6 | fixed(1)), (.lost_share | percent(3))]);
 def switchagg_bars: markdown(["<what", "<the paper", "measured", "wanted", "<"];
     .bars[] | [.what, .paper, (.measured | percent(2)), .wanted, if .met then "met" else "**not met**" end]);
+
+def switchagg_line($figure; $series; $name; value): {name: $name, points: [pairs_of($figure; $series) | [.x, 100 * value]]};
+def switchagg_fig9_panel($keys; $title):
+    "fig9-\($keys)" as $figure | . as $all
+    | {title: $title, x: "data, GB x scale", unit: " %", most: 100,
+       series: ([[.points[] | select(.figure == $figure) | .series] | unique_by(if startswith("S") then "S" + (.[2:] | rtrimstr("MB") | tonumber + 100 | tostring) else . end)[]
+                | . as $series | $all | switchagg_line($figure; $series; $series; .reduction)]
+               + [switchagg_line($figure; "M-32MB"; "1 - N/M"; .bound) + {dashed: true}])};
+def switchagg_svg:
+    . as $all
+    | plot_svg(2;
+        {title: "Eq. 3: reduction", x: "keys / places", unit: " %", most: 100,
+         series: [switchagg_line("eq3"; "back level"; "back level"; .reduction), switchagg_line("eq3"; "front"; "front"; .reduction),
+                  (switchagg_line("eq3"; "front"; "Eq. 3"; .eq3) + {dashed: true})]},
+        {title: "Fig. 2(a): reduction", x: "keys / places", unit: " %", most: 100,
+         series: [switchagg_line("fig2a"; "front"; "front"; .reduction), switchagg_line("fig2a"; "back level"; "back level"; .reduction),
+                  (switchagg_line("fig2a"; "front"; "SwitchAgg's rule (model)"; .evict_model) + {dashed: true}),
+                  (switchagg_line("fig2a"; "front"; "Eq. 3"; .eq3) + {dashed: true})]},
+        ($all | switchagg_fig9_panel("uniform"; "Fig. 9, uniform keys: reduction, fetch counted")),
+        ($all | switchagg_fig9_panel("zipf"; "Fig. 9, Zipf .99: reduction, fetch counted")));
+def switchagg_jobs_panel($title; $unit; value):
+    .jobs as $jobs | ([$jobs[] | value] | max) as $most
+    | {title: $title, x: "data, GB x scale", unit: $unit, most: ($most | plot_most),
+       series: [("ask-unmerged", "ask-front", "noaggr") as $way
+                | {name: ($way | switchagg_way), points: [$jobs[] | select(.way == $way) | [.gigabytes, value]]}]};
+def switchagg_jobs_svg:
+    . as $all
+    | plot_svg(2; ($all | switchagg_jobs_panel("Fig. 10: job time"; " s"; .wall_seconds)),
+                  ($all | switchagg_jobs_panel("Receiver's CPU"; " s"; .receiver_cpu_seconds)),
+                  ($all | switchagg_jobs_panel("Fig. 11: CPU, all hosts and the switch"; " s"; .machine_busy_seconds)),
+                  ($all | switchagg_jobs_panel("Receiver's link"; " MB"; .receiver_link_bytes / 1e6)));
 
 # A figure for the README: a column a measure, a bar a way.
 def job_svg:
