@@ -15,8 +15,11 @@ def most_links: 512; # as many as ask-chaosd takes
 
 def bad($text): error($text);
 
-# Runs `f`; what is wrong becomes {error}.
-def checked(f): try f catch {error: .};
+# Runs `f`; instead of a document comes a text that says what is wrong.
+def checked(f): try f catch tostring;
+
+# The one document of all that were read.
+def alone: if length == 1 then .[0] else bad("it is not one document but \(length)") end;
 
 def kind_of: {"null": "nothing", boolean: "true or false", number: "a number", string: "a string",
     array: "an array", object: "an object"}[type];
@@ -81,7 +84,7 @@ def check_tree:
     (first(.switch[] | select(.parent != null and $parent[.parent] == null)) // null) as $stray |
     # As many steps up as there are switches end above the root, or go round.
     (.switch | length) as $steps |
-    ([.switch[].name | reduce range($steps) as $_ (.; if . == "" then . else $parent[.] end) | select(. // "" != "")]) as $round |
+    ([.switch[].name | reduce range($steps) as $_ (.; $parent[.] // "") | select(. != "")]) as $round |
     if $stray then bad("switch '\($stray.name)': its parent '\($stray.parent)' is no switch")
     elif $round != [] then bad("switch '\($round[0])' is its own ancestor: a loop of parents")
     elif ($roots | length) > 1 then bad("switches '\($roots[0])' and '\($roots[1])' both have no parent: the network is in two parts")
@@ -205,10 +208,10 @@ def laid_out($blue; $relays):
     color($blue) |
     [range(.switch | length) as $at | .switch[$at] | {name, number: ($at + 1), control: "198.19.128.\($at + 1)", blue: .available}] as $switches |
     [(.host | range(length) as $at | .[$at] | {name, switch} | host_of($at + 1; "host")),
-     (if $relays then $switches[] | {name: "r\(.number)", switch: .name} | host_of(128 + .number; "relay") else empty end)] as $nodes |
+     (if $relays then $switches[] | .number as $n | {name: "r\($n)", switch: .name} | host_of(128 + $n; "relay") else empty end)] as $nodes |
     (.between // [(.switch[] | select(.parent) | {from: .name, to: .parent}), .link[]]) as $between |
     ($nodes | length) as $ends |
-    within("the number of links, those of relays too"; $ends + ($between | length); 1; most_links) |
+    within("the number of links with relays' own"; $ends + ($between | length); 1; most_links) |
     {$switches, $nodes,
      links: [($nodes | range(length) as $at | .[$at] | host_link($at)),
         ($between | range(length) as $at | .[$at] | switch_link($at; $at + $ends + 1))],

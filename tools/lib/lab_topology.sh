@@ -29,8 +29,7 @@ topology_file() {
     [[ -r $1 && ! -d $1 ]] || die "--topology: cannot read $1, and it is no leaf-spine, tree or fat-tree"
     TOPOLOGY_TEXT=$(head -c $((LAB_TOPOLOGY_BYTES + 1)) "$1" | tr -d '\0') || die "--topology: cannot read $1"
     ((${#TOPOLOGY_TEXT} <= LAB_TOPOLOGY_BYTES)) || die "--topology: $1 is longer than $LAB_TOPOLOGY_BYTES bytes"
-    [[ $(jq -s length <<<"$TOPOLOGY_TEXT" 2>/dev/null) == 1 ]] || die "--topology: $1 is not JSON, or not one document"
-    twice=$(topology_jq twice -n -r --stream <<<"$TOPOLOGY_TEXT") || die "--topology: cannot read $1 as JSON"
+    twice=$(topology_jq twice -n -r --stream <<<"$TOPOLOGY_TEXT") || die "--topology: $1 is not JSON"
     [[ -z $twice ]] || die "--topology: $1: '$twice' is given twice"
     TOPOLOGY_FROM=described
 }
@@ -38,7 +37,6 @@ topology_file() {
 # topology_parse SPEC BLUE RELAYS: sets $TOPOLOGY, the whole of topology.json, or ends.
 topology_parse() {
     local -r number='[1-9][0-9]{0,2}'
-    local wrong
     # As in lab_select, with the longest name that a node may have.
     local -r longest=$LAB_DIR/123456789012/agent.sock.ctl
     ((${#longest} < 108)) || die "$LAB_BASE is too long a path for Unix sockets: choose a shorter ASK_LAB_DIR"
@@ -48,10 +46,9 @@ topology_parse() {
         fat-tree:*) topology_generated "$1" fat-tree "$number" ;;
         *) topology_file "$1" ;;
     esac
-    TOPOLOGY=$(topology_jq "checked($TOPOLOGY_FROM | laid_out(\$blue; \$relays))" \
+    TOPOLOGY=$(topology_jq "checked(alone | $TOPOLOGY_FROM | laid_out(\$blue; \$relays))" -s -r \
         --arg blue "$2" --argjson relays "$3" <<<"$TOPOLOGY_TEXT") || die "--topology: cannot make sense of $1"
-    wrong=$(jq -r '.error // ""' <<<"$TOPOLOGY")
-    [[ -z $wrong ]] || die "--topology: $1: $wrong"
+    [[ $TOPOLOGY == \{* ]] || die "--topology: $1: $TOPOLOGY"
 }
 
 # Before anything is made by it.
