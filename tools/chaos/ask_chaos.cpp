@@ -106,7 +106,8 @@ Result<LinkNames> read_names(const std::string& file, unsigned links) {
         std::istringstream words(line);
         auto& [from, to] = names.emplace_back();
         if (!(words >> number >> from >> to)) {
-            return Error(Errc::kInput, file + ": line " + std::to_string(names.size()) + " names no two ends");
+            return Error(Errc::kInput,
+                         file + ": line " + std::to_string(names.size()) + " names no two ends");
         }
     }
     if (names.size() != links) {
@@ -208,9 +209,9 @@ Result<> show(const Flags& flags) {
     }
     for (const auto& link : (*all)["links"]) {
         for (const char* direction : {"up", "down"}) {
-            const auto who = link.contains("host") ? link["host"].get<std::string>()
-                                                   : link["from"].get<std::string>() + ":" +
-                                                         link["to"].get<std::string>();
+            const auto who = link.contains("host")
+                                 ? link["host"].get<std::string>()
+                                 : link["from"].get<std::string>() + ":" + link["to"].get<std::string>();
             std::printf("%-4s %-5s %s: %s\n", who.c_str(), direction,
                         describe_rule(link[direction]["rule"]).c_str(),
                         describe(link[direction]["counters"]).c_str());
@@ -221,7 +222,9 @@ Result<> show(const Flags& flags) {
 }
 
 void add_where(CLI::App& command, Flags& flags) {
-    command.add_option("--link", flags.link, "number of the link or its host, A:B by the names of its ends, or all")
+    command
+        .add_option("--link", flags.link,
+                    "number of the link or its host, A:B by the names of its ends, or all")
         ->type_name("N|A:B|all")
         ->capture_default_str();
     command.add_option("--dir", flags.direction, "up: from the host, down: towards it")

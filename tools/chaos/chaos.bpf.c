@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fault injector in the middle of a link: sits on one port of the middle, counts what comes in, draws each packet's
- * fate and sends it on through the other port. What must wait goes to the daemon by the ring.
+ * The fault injector in the middle of a link: sits on one port of the middle, counts what comes in, draws
+ * each packet's fate and sends it on through the other port. What must wait goes to the daemon by the ring.
  *
  * A packet's fate depends on nothing but the rule's seed, the port, and the packet's number there.
  */
