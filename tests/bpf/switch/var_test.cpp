@@ -275,6 +275,8 @@ TEST_CASE("a key with a word of zeros, which no sender writes, is not offered") 
         std::fill(packet.body.end() - 8, packet.body.end(), std::uint8_t{0});
         sw.expect_left("a word of zeros", packet, ASK_CNT_fwd_new, {1});
         CHECK(sw.back().empty());
+        CHECK(sw.stats().tuples_back_contention == 1);
+        CHECK(sw.stats().tuples_back_full == 0);
     }
 }
 
