@@ -71,6 +71,14 @@ test_two_ways() {
     [[ $(lab_do link --json | jq '[.[] | .up.other.packets + .down.other.packets | select(. > 0)] | length') -gt 6 ]] ||
         fail "links count nothing: $(lab_do link)"
     lab_do link | grep -q '^1 h1 to s1, up$' || fail "links in words: $(lab_do link)"
+    lab_do chaos set --link s4:s2 --loss 100 --all-traffic
+    lab_do chaos set --link s2:s3 --loss 100 --all-traffic
+    ! reaches h1 198.18.4.2 || fail "packets pass links that lose them all"
+    lab_do chaos status | grep -q '^s2:s4 up *loss 100.0 %, all traffic' || fail "faults in words: $(lab_do chaos status)"
+    ! lab_do chaos set --link s1:s2 --loss 1 2>"$scratch/said" || fail "a link was set that is none"
+    grep -q "number from 1 to 12 or A:B" "$scratch/said" || fail "of a link that is none: $(cat "$scratch/said")"
+    ! lab_do link s1 s2 down 2>"$scratch/said" || fail "a link was cut that is none"
+    grep -q "no link between s1 and s2" "$scratch/said" || fail "of a link that is none: $(cat "$scratch/said")"
     lab_down
     pass "leaf and spine"
 }
@@ -194,6 +202,10 @@ made_at_least() {
     [[ $(wc -l 2>/dev/null <"$ASK_LAB_DIR/$name/made") -ge $1 ]]
 }
 
+lab_is_gone() {
+    [[ ! -e $ASK_LAB_DIR ]]
+}
+
 # Killed while it makes the first namespace, and when it has made all and is at the links.
 test_killed() {
     local at pid
@@ -205,6 +217,14 @@ test_killed() {
         { wait "$pid" || true; } 2>/dev/null
         lab_down
     done
+    # Only the script: what worked for it undoes everything by itself.
+    setsid "$lab" up --name "$name" --no-daemons --topology leaf-spine:3,2,2 >/dev/null 2>&1 &
+    pid=$!
+    wait_for 10 made_at_least 24
+    kill -KILL "$pid"
+    { wait "$pid" || true; } 2>/dev/null
+    wait_for 20 lab_is_gone
+    nothing_left
     # `up` itself clears what an unfinished one left, of another kind too.
     setsid "$lab" up --name "$name" --no-daemons --topology leaf-spine:3,2,2 >/dev/null 2>&1 &
     pid=$!

@@ -124,9 +124,15 @@ struct Links {
 
 // "A:B", whichever end is said first.
 std::optional<unsigned> named_link(const std::string& text, const LinkNames& names) {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos) {
+        return {};
+    }
+    const std::string one = text.substr(0, colon);
+    const std::string other = text.substr(colon + 1);
     for (std::size_t at = 0; at < names.size(); ++at) {
         const auto& [from, to] = names[at];
-        if (text == from + ":" + to || text == to + ":" + from) {
+        if ((one == from && other == to) || (one == to && other == from)) {
             return static_cast<unsigned>(at + 1);
         }
     }

@@ -115,7 +115,7 @@ static __always_inline void count_carried(struct xdp_md* ctx) {
     struct ChaosCarried* count = bpf_map_lookup_elem(&carried, &index);
     const __u8 seen = 1;
     struct ChaosFin fin = {.port = port};
-    struct ask_hdr hdr;
+    struct ask_hdr hdr = {0};
     __u32 type;
 
     if (!count)

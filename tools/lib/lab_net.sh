@@ -59,8 +59,9 @@ netns_sysctls() {
         net.ipv6.conf.default.addr_gen_mode=1
     )
     [[ -d /proc/sys/net/ipv6 ]] || settings=("${settings[@]:0:2}")
+    [[ ${NODE_KIND[$1]} != switch ]] || settings+=(net.ipv4.ip_forward=1)
     # A channel is a flow: where there are several ways, each channel takes one.
-    [[ ${NODE_KIND[$1]} != switch ]] || settings+=(net.ipv4.ip_forward=1 net.ipv4.fib_multipath_hash_policy=1)
+    ! lab_has_topology || settings+=(net.ipv4.fib_multipath_hash_policy=1)
     in_node "$1" sysctl -q -w "${settings[@]}" || die "cannot set sysctls in $(lab_netns "$1")"
 }
 

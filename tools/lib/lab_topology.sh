@@ -101,6 +101,7 @@ topology_configure() {
     local node
     local -a ends
     while read -r node; do
+        ! orphaned || die "killed"
         in_node "$node" ip -batch "$LAB_DIR/batch/$node" || die "cannot configure the links of $node"
         mapfile -t ends < <(awk -v node="$node" '$2 == node { print $4 } $3 == node { print $5 }' "$LAB_DIR/links")
         interfaces_quiet "$node" on "${ends[@]}"
