@@ -154,6 +154,7 @@ test_refusals() {
     refused_file "must be an object, not an array" '[]'
     refused_file "'host.0.name' is given twice" '{"host": [{"name": "h1", "name": "h2"}]}'
     refused_file "unknown key 'hosts'; known: switch, host, link, task, message" '{"hosts": []}'
+    refused_file "unknown key 'a?[31m'" '{"a\u001b[31m": []}'
     refused_file "number of switches is 0" '{"host": [{"name": "h1", "switch": "a"}]}'
     refused_file "number of hosts is 0" '{"switch": [{"name": "a"}]}'
     refused_file "unknown key 'color'" '{"switch": [{"name": "a", "color": 1}], "host": [{"name": "h", "switch": "a"}]}'
