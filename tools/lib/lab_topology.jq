@@ -21,12 +21,15 @@ def checked(f): try f catch tostring;
 # The one document of all that were read.
 def alone: if length == 1 then .[0] else bad("it is not one document but \(length)") end;
 
+# Of somebody's text what may stand in a message.
+def plain: .[:40] | gsub("[[:cntrl:]]"; "?");
+
 def kind_of: {"null": "nothing", boolean: "true or false", number: "a number", string: "a string",
     array: "an array", object: "an object"}[type];
 
 def has_keys($what; $known):
     (keys_unsorted - $known) as $unknown |
-    if $unknown != [] then bad("\($what): unknown key '\($unknown[0])'; known: \($known | join(", "))") else . end;
+    if $unknown != [] then bad("\($what): unknown key '\($unknown[0] | plain)'; known: \($known | join(", "))") else . end;
 
 def within($what; $count; $least; $most):
     if $count < $least or $count > $most then bad("\($what) is \($count), and must be from \($least) to \($most)") else . end;
@@ -37,7 +40,7 @@ def taken: ["all", "args", "bpf", "chaos", "conf", "links", "logs", "made", "nod
 
 def is_name($what):
     if type != "string" then bad("\($what) must be a name, not \(kind_of)")
-    elif test("^[a-z][a-z0-9-]{0,11}$") | not then bad("\($what) '\(.[:40])' is no name: 1 to 12 of a-z, 0-9 and -, a letter first")
+    elif test("^[a-z][a-z0-9-]{0,11}$") | not then bad("\($what) '\(plain)' is no name: 1 to 12 of a-z, 0-9 and -, a letter first")
     elif IN(taken[]) or test("^r[0-9]+$") then bad("\($what) '\(.)': the lab uses that name itself")
     else . end;
 
@@ -121,7 +124,7 @@ def described:
     check_names | check_tree | check_ends;
 
 # `jq --stream` of the text: what of an object is given twice.
-def twice: [inputs | select(length == 2) | .[0]] | group_by(.) | map(select(length > 1) | .[0] | map(tostring) | join(".")) | first // "";
+def twice: [inputs | select(length == 2) | .[0]] | group_by(.) | map(select(length > 1) | .[0] | map(tostring) | join(".")) | first // "" | plain;
 
 def s($n): "s\($n)";
 
