@@ -246,6 +246,12 @@ MemoryBudget& MemfdTables::budget_of(std::uint32_t user) {
     return at->second;
 }
 
+Result<> MemfdTables::check_room(std::uint32_t user, std::uint64_t keys, std::uint64_t key_bytes) {
+    const std::uint64_t least = ResultTable::least_memory(keys, key_bytes);
+    MemoryBudget& budget = budget_of(user);
+    return least <= std::min(budget.limit(), budget_.limit()) ? Result<>() : budget.refusal(least);
+}
+
 Result<std::shared_ptr<const SealedTable>> MemfdTables::seal(ResultTable table) {
     // Every table of this agent has memory of this kind.
     return static_cast<MemfdTableMemory&>(table.memory()).take_sealed();

@@ -180,6 +180,8 @@ class MemfdTables final : public TableStore {
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t user) override {
         return std::make_unique<MemfdTableMemory>(&budget_of(user), counters_);
     }
+    [[nodiscard]] Result<> check_room(std::uint32_t user, std::uint64_t keys,
+                                      std::uint64_t key_bytes) override;
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
 
  private:

@@ -298,6 +298,8 @@ grpc::Status SwitchService::RenewTasks(grpc::ServerContext* context, const v1::R
             v1::TaskPart& part = *reply->add_parts();
             part.set_instance(report.instance);
             part.set_nonce(report.nonce);
+            part.set_back_entries(report.back_has.entries);
+            part.set_back_key_bytes(report.back_has.key_bytes);
             set_switch_part(*part.mutable_stats(), report.stats);
         }
     }

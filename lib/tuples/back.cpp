@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 
@@ -155,6 +156,16 @@ BackSize measure_back(std::span<const std::byte> table, unsigned group) {
         }
     }
     return size;
+}
+
+BackSize least_back_size(const BackSize& part, std::uint32_t looked, std::uint32_t buckets) {
+    constexpr double kDeviations = 4;
+    const auto seen = static_cast<double>(part.entries);
+    const double surely = std::max(0.0, seen - kDeviations * std::sqrt(seen));
+    const double share = looked == 0 ? 0 : surely * buckets / looked;
+    return {.entries = static_cast<std::uint64_t>(share),
+            .key_bytes = static_cast<std::uint64_t>(
+                seen == 0 ? 0 : share * (static_cast<double>(part.key_bytes) / seen))};
 }
 
 Result<> BackWalker::fill_bucket(EntryWriter& out, const std::byte* bucket) {

@@ -62,6 +62,9 @@ struct BackSize {
 };
 // Of one group's table, to which nobody writes any more.
 [[nodiscard]] BackSize measure_back(std::span<const std::byte> table, unsigned group);
+// What a whole table has at least by now, of which `part` is what the first `looked` of its `buckets` have:
+// keys fall into them by chance, and it has fewer one time in 30000. Programs may be writing to it.
+[[nodiscard]] BackSize least_back_size(const BackSize& part, std::uint32_t looked, std::uint32_t buckets);
 
 // Walks one group's table. Nobody writes to it any more.
 class BackWalker {

@@ -343,6 +343,14 @@ Result<ResultTable> ResultTable::create(std::unique_ptr<TableMemory> memory, Op 
     return ResultTable(std::move(impl));
 }
 
+std::uint64_t ResultTable::least_memory(std::uint64_t keys, std::uint64_t key_bytes) {
+    std::uint64_t slots = kFirstSlots;
+    while (room_of(slots) < keys && slots < kMaxSlots) {
+        slots *= 2;
+    }
+    return sizeof(TableHeader) + slots * sizeof(TableEntry) + key_bytes;
+}
+
 ResultTable::ResultTable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ResultTable::ResultTable(ResultTable&&) noexcept = default;
 ResultTable& ResultTable::operator=(ResultTable&&) noexcept = default;

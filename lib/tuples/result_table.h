@@ -69,6 +69,8 @@ class ResultTable {
 
     // Fails if the first block cannot be had.
     static Result<ResultTable> create(std::unique_ptr<TableMemory> memory, Op op);
+    // What a table of so many keys takes at least.
+    [[nodiscard]] static std::uint64_t least_memory(std::uint64_t keys, std::uint64_t key_bytes);
     ResultTable(ResultTable&&) noexcept;
     ResultTable& operator=(ResultTable&&) noexcept;
     ~ResultTable();

@@ -31,6 +31,23 @@ budget_full() {
     nothing_left "the agent's memory for results is full"
 }
 
+# What the switch holds for the result is too much for it: said while the input is still open, not when all is sent.
+budget_full_at_the_switch() {
+    local pid
+    dir=$scratch/early
+    make_input "$dir" --seed 72 --senders 1 --tuples 300000 --keys 300000 --key-form short
+    receive early-recv early --senders 1 --geometry default --aggregators 64
+    hold early h2 early --merge-window 0
+    # Nobody may read all of it.
+    cat "$dir/in1.tsv" >&9 &
+    ends_in 30 "$receiver" "$sender"
+    for pid in $(jobs -pr); do kill "$pid"; done
+    exec 9>&-
+    expect "$scratch/early-recv" 9 'switch .* has at least [0-9]+ keys for the result already: .*table_limit_mib' "$receiver"
+    expect "$scratch/early" 9 'receiver h3: .*table_limit_mib' "$sender"
+    nothing_left "what the switch holds is more than the agent's memory for results"
+}
+
 # limit_for NODE SPARE: below which so many numbers are free for descriptors of the node's daemon.
 limit_for() {
     local -r pid=$(awk '{ print $1 }' "$ASK_LAB_DIR/$name/pids/$1")
@@ -132,6 +149,7 @@ on_exit() {
 printf 'table_limit_mib = 8\n' >"$scratch/budget.toml"
 deaths_lab --hosts 3 --config-agent "$scratch/budget.toml"
 budget_full
+budget_full_at_the_switch
 # The application's connection, so that it can be told.
 descriptors_full h3 1
 descriptors_full sw 0

@@ -22,6 +22,10 @@ class SimTables final : public TableStore {
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t /*user*/) override {
         return std::make_unique<ReadableMemory>();
     }
+    [[nodiscard]] Result<> check_room(std::uint32_t /*user*/, std::uint64_t /*keys*/,
+                                      std::uint64_t /*key_bytes*/) override {
+        return {};
+    }
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
 };
 

@@ -149,6 +149,17 @@ void SwitchKeeper::renew() {
     }
 }
 
+// A result that cannot be had is refused while the task runs, not when all of it has been sent.
+void SwitchKeeper::check_room(const ReceiveTask& task, const v1::TaskPart& part, const std::string& at) {
+    const auto room = member_.tables.check_room(task.user, part.back_entries(), part.back_key_bytes());
+    if (!room.ok()) {
+        Error why = Error(room.error())
+                        .with_context(at + " has at least " + std::to_string(part.back_entries()) +
+                                      " keys for the result already");
+        task.mailbox->post(SessionEvent{SessionEvent::Kind::kTableFull, {}, std::move(why)});
+    }
+}
+
 void SwitchKeeper::renew_at(SwitchPort& client, std::span<const TaskAtSwitch> tasks) {
     std::vector<std::uint64_t> instances;
     instances.reserve(tasks.size());
@@ -168,6 +179,7 @@ void SwitchKeeper::renew_at(SwitchPort& client, std::span<const TaskAtSwitch> ta
         });
         if (open != tasks.end()) {
             member_.registry.note_switch_part(*open->task, open->mark, part.stats());
+            check_room(*open->task, part, client.name());
         }
     }
 }

@@ -37,6 +37,7 @@ class SwitchKeeper {
  private:
     void loop();
     void renew();
+    void check_room(const ReceiveTask& task, const v1::TaskPart& part, const std::string& at);
     void renew_at(SwitchPort& client, std::span<const TaskAtSwitch> tasks);
     // Closes tasks there that their sessions could not.
     void close_left_open();

@@ -29,6 +29,9 @@ class TableStore {
     // For one table of a user's task. What it grows by is refused (kLimit) where all tables together would
     // take too much, or those of the user.
     [[nodiscard]] virtual std::unique_ptr<TableMemory> make_memory(std::uint32_t user) = 0;
+    // kLimit: a table of so many keys can never be had for that user, whatever other tables give back.
+    [[nodiscard]] virtual Result<> check_room(std::uint32_t user, std::uint64_t keys,
+                                              std::uint64_t key_bytes) = 0;
     // Of a table with memory that was made here.
     virtual Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) = 0;
 };

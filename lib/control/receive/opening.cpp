@@ -82,11 +82,12 @@ Result<> Receiving::choose_members() {
 
 // A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
 template <typename Call>
-auto Receiving::ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*> {
-    const auto begun = Clock::now();
-    const auto retry_until = begun + (request_.no_switch() ? kOptionalSwitchRetryFor
-                                                           : std::min(kSwitchRetryFor, task_->deadline / 2));
-    const auto give_up_at = request_.no_switch() ? retry_until : begun + task_->deadline;
+auto Receiving::ask_until_reached(Clock::time_point until, Call call)
+    -> std::invoke_result_t<Call&, milliseconds, CallCancel*> {
+    const auto retry_until = std::min(
+        until, Clock::now() + (request_.no_switch() ? kOptionalSwitchRetryFor
+                                                    : std::min(kSwitchRetryFor, task_->deadline / 2)));
+    const auto give_up_at = request_.no_switch() ? retry_until : until;
     for (;;) {
         // An agent that was itself stopped in the middle asks once more: the time was not the switch's.
         const auto asked_at = Clock::now();
@@ -130,8 +131,9 @@ Result<> Receiving::check_switch() {
     if (!member_.own_switch || request_.no_switch()) {
         return member_.own_switch || !request_.require_region() ? Result<>() : no_switch_error();
     }
-    auto info = ask_until_reached(
-        [&](milliseconds wait, CallCancel* cancel) { return member_.own_switch->info(wait, cancel); });
+    auto info = ask_until_reached(Clock::now() + task_->deadline, [&](milliseconds wait, CallCancel* cancel) {
+        return member_.own_switch->info(wait, cancel);
+    });
     return info ? Result<>() : std::move(info).error();
 }
 
@@ -206,7 +208,7 @@ Result<> Receiving::open() {
 Result<v1::OpenTaskReply> Receiving::ask_until_open(const v1::OpenTaskRequest& open) {
     const auto give_up_at = Clock::now() + task_->deadline;
     for (;;) {
-        auto reply = ask_until_reached([&](milliseconds wait, CallCancel* cancel) {
+        auto reply = ask_until_reached(give_up_at, [&](milliseconds wait, CallCancel* cancel) {
             return member_.own_switch->open_task(open, wait, cancel);
         });
         if (!reply || !reply->opening()) {

@@ -50,7 +50,8 @@ class Receiving {
     Result<std::optional<Error>> probe_switch(const TaskSwitch& at);
     // Asks again while the switch cannot be reached, for some time: `call(wait, CallCancel*)`.
     template <typename Call>
-    auto ask_until_reached(Call call) -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
+    auto ask_until_reached(Clock::time_point until, Call call)
+        -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
     Result<v1::OpenTaskReply> ask_until_open(const v1::OpenTaskRequest& open);
     Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
     Result<> check_switch();

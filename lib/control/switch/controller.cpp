@@ -237,6 +237,7 @@ Result<std::vector<TaskReport>> Controller::report_tasks(const Caller& caller,
         if (task != nullptr && task->state == Task::State::kOpen) {
             auto part = report_task(instance, *task);
             ASK_PASS(part);
+            part->back_has = least_back_of(*task);
             reports.push_back(std::move(*part));
         }
     }

@@ -113,6 +113,7 @@ struct TaskReport {
     std::uint32_t flows = 0;
     std::uint64_t region_bytes = 0;
     std::uint64_t back_bytes = 0;
+    BackSize back_has;  // at least, by now; only where it is asked for by instance
     ask_flow_stats stats{};
     double lease_left_seconds = 0;
 };
@@ -340,6 +341,7 @@ class Controller {
     Result<OwnMapPtr> make_back(Task& task, unsigned group);
     Result<bool> adopt_back(Task& task) const;
     Result<> view_back(const Task& task, FetchSource& source) const;
+    [[nodiscard]] BackSize least_back_of(const Task& task) const;
     Result<> erase_back(std::uint32_t index) const;
 
     // Tables that are kept (controller_pool.cpp).

@@ -147,6 +147,26 @@ Result<> Controller::view_back(const Task& task, FetchSource& source) const {
     return {};
 }
 
+// By the first of each table's buckets: under the lock, and as often as the task is renewed.
+BackSize Controller::least_back_of(const Task& task) const {
+    constexpr std::uint32_t kLooked = 4096;
+    BackSize all;
+    for (unsigned group = 0; group < task.back.size(); ++group) {
+        const std::uint32_t looked = std::min(task.back[group], kLooked);
+        const auto view = looked == 0 ? Result<std::shared_ptr<const BackView>>(nullptr)
+                                      : store_.view_back(*task.back_maps[group], group, looked);
+        if (!view.ok() || *view == nullptr) {
+            continue;
+        }
+        const auto part =
+            measure_back((*view)->bytes().first(std::size_t{looked} * kBackBucketBytes[group]), group);
+        const BackSize size = least_back_size(part, looked, task.back[group]);
+        all.entries += size.entries;
+        all.key_bytes += size.key_bytes;
+    }
+    return all;
+}
+
 Result<> Controller::erase_back(std::uint32_t index) const {
     const auto back = store_.backs().find(index);
     ASK_PASS(back);

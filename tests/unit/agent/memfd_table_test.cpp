@@ -339,3 +339,23 @@ TEST_CASE("whoever can gives something up for those that need it, and no more th
     CHECK_FALSE(budget.reserve(80));
     CHECK(given == 2);
 }
+
+TEST_CASE("a table that can never be had is known by its keys, whatever other tables have") {
+    constexpr std::uint32_t kUser = 1000;
+    constexpr std::size_t kMib = std::size_t{1} << 20U;
+    AgentCounters counters;
+    MemfdTables tables(8 * kMib, 2 * kMib, &counters);
+    // A block of slots for so many keys is 1 MiB, for one more 2.
+    constexpr std::uint64_t kKeys = 32768 / 16 * 11;
+    CHECK(tables.check_room(kUser, kKeys, 500'000).ok());
+    CHECK(tables.check_room(kUser, 0, 0).ok());
+    const auto user = tables.check_room(kUser, kKeys + 1, 500'000);
+    REQUIRE_FALSE(user.ok());
+    CHECK(user.error().code() == Errc::kLimit);
+    CHECK(user.error().text().find("quota_table_mib") != std::string::npos);
+    CHECK(tables.check_room(0, kKeys + 1, 500'000).ok());
+    const auto all = tables.check_room(0, 4 * kKeys, 5 * kMib);
+    REQUIRE_FALSE(all.ok());
+    CHECK(all.error().text().find("table_limit_mib") != std::string::npos);
+    CHECK_FALSE(tables.check_room(0, UINT64_MAX, UINT64_MAX / 2).ok());
+}

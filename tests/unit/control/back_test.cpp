@@ -131,6 +131,27 @@ TEST_CASE("of which nobody knows the keys: up to an eighth of what is free, for 
     CHECK(on.back_at(0).buckets[ASK_BACK_64] == 64);
 }
 
+TEST_CASE("who renews a task hears how many keys its back level has at least") {
+    BackSwitch on;
+    REQUIRE(on.open(1, keys(1000)).ok());
+    const auto has = [&] {
+        const std::vector<std::uint64_t> instances{1};
+        const auto reports = on.controller->report_tasks(kReceiverAgent, instances);
+        REQUIRE(reports.ok());
+        return reports->at(0).back_has;
+    };
+    CHECK(has() == BackSize{});
+    std::vector<ask_back8> table(100);
+    for (ask_back8& bucket : table) {
+        for (unsigned entry = 0; entry < ASK_BACK8_ENTRIES; ++entry) {
+            std::memcpy(&bucket.key[entry], "sixsix", 6);
+            bucket.value[entry] = ASK_BACK_WORD(1);
+        }
+    }
+    on.store.write_back(pins_of(1), ASK_BACK_8, std::as_bytes(std::span(table)));
+    CHECK(has() == BackSize{.entries = 320, .key_bytes = 1920});
+}
+
 TEST_CASE("what is refused says why, and the task goes without") {
     BackSwitch on;
     CHECK(on.open(1, keys(10'000'000))->no_back_reason.find("back_mib") != std::string::npos);

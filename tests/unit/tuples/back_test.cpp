@@ -163,3 +163,13 @@ TEST_CASE("a key that no sender writes ends a walk") {
         CHECK(BackWalker(memory, ASK_BACK_8).fill(out, 100).error().code() == Errc::kInternal);
     }
 }
+
+TEST_CASE("what a table has at least is told by some of its buckets, and never as more than it has") {
+    CHECK(least_back_size({}, 0, 64) == BackSize{});
+    CHECK(least_back_size({}, 64, 64) == BackSize{});
+    CHECK(least_back_size({.entries = 16, .key_bytes = 64}, 64, 64) == BackSize{});
+    CHECK(least_back_size({.entries = 400, .key_bytes = 2000}, 64, 64) ==
+          BackSize{.entries = 320, .key_bytes = 1600});
+    CHECK(least_back_size({.entries = 10000, .key_bytes = 80000}, 4096, 1U << 20U) ==
+          BackSize{.entries = 2457600, .key_bytes = 19660800});
+}
