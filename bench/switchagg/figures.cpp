@@ -125,6 +125,7 @@ std::vector<Plan> plan_fig2a(const Scale& scale) {
     }
     counts.push_back(kMostKeys * scale.of_fig2);
     std::vector<Plan> plans;
+    plans.reserve(counts.size());
     for (const double count : counts) {
         plans.push_back(fig2a_point(scale, places, count));
     }

@@ -239,7 +239,7 @@ Result<> Run::fetch() {
     const auto started = Clock::now();
     const auto end = rig_.client()->stream_copy(
         {.region = region_, .mark = mark_, .epoch = 0, .close = false, .wait = kFetchWait},
-        [this](std::string entries) -> Result<std::uint64_t> {
+        [this](const std::string& entries) -> Result<std::uint64_t> {
             EntryReader reader(entries);
             std::uint64_t count = 0;
             while (!reader.done()) {
