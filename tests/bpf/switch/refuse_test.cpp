@@ -404,18 +404,6 @@ TEST_CASE("a channel without dedupe state or PktState") {
     }
 }
 
-TEST_CASE("programs of the back level that are gone: VAR is dropped as an error, DATA goes on without them") {
-    Switch sw({}, {});
-    sw.add_default({.aggregators = 1, .back = {1, 1, 1, 1}});
-    for (std::uint32_t program = 0; program < 2; ++program) {
-        REQUIRE(bpf_map_delete_elem(sw.map("back_programs"), &program) == 0);
-    }
-    sw.expect("VAR", sw.packet().seq(1).records({{"a", 1}}), XDP_ABORTED, ASK_CNT_abort_state);
-    sw.expect_ack("owner", sw.packet().seq(2).put(0, 0, "own", 1), ASK_CNT_ack_new);
-    sw.expect_left("what is left", sw.packet().seq(3).put(0, 0, "riv", 1), ASK_CNT_fwd_new, {1});
-    CHECK(sw.back().empty());
-}
-
 TEST_CASE("a task whose region is gone: everything is left to the receiver") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
