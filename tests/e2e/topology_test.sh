@@ -66,6 +66,7 @@ tree() {
     (($(jq .sum.lost "$scratch/links.json") > 0)) || fail "tree: nothing was lost: $(chaos status)"
     wait_for 10 no_tasks h1 h2 h3 h5 s1
     "$lab" down --name "$name"
+    # grep and pgrep find nothing where all is well, and say so by their exit codes; so below.
     [[ -z $(ip netns list | grep "^ask-$name-" || true) ]] || fail "namespaces left"
     pass "tree:2,3"
 }
@@ -121,6 +122,7 @@ killed() {
     local -r pid=$!
     wait_for 20 test -s "$ASK_LAB_DIR/$name/pids/s4"
     kill -KILL -- "-$pid"
+    # It was killed: that it did not end well, and that the shell says so, is what was meant.
     { wait "$pid" || true; } 2>/dev/null
     "$lab" down --name "$name"
     [[ -z $(ip netns list | grep "^ask-$name-" || true) && ! -e $ASK_LAB_DIR ]] || fail "left behind: $(ip netns list)"

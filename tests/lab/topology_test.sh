@@ -16,6 +16,7 @@ lab_down() {
     nothing_left
 }
 
+# grep finds nothing where all is well, and says so by its exit code.
 nothing_left() {
     [[ -z $(ip netns list | grep "^ask-$name-" || true) ]] || fail "namespaces left: $(ip netns list)"
     [[ ! -e $ASK_LAB_DIR ]] || fail "files left: $(find "$ASK_LAB_DIR")"
@@ -213,6 +214,7 @@ up_and_kill() {
     local -r pid=$!
     wait_for 10 made_at_least "$1"
     kill -KILL -- "$2$pid"
+    # It was killed: that it did not end well, and that the shell says so, is what was meant.
     { wait "$pid" || true; } 2>/dev/null
 }
 
