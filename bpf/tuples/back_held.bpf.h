@@ -53,31 +53,28 @@ static __always_inline __u64 add_to_held(struct ask_back8 *bucket, __u64 key, __
 	return add_to_sum(&bucket->value[entry % ASK_BACK8_ENTRIES], more, fits);
 }
 
-/* A batch. */
+/* A batch of tuples, wherever they lie in their row. */
 struct ask_back_row {
 	struct ask_back8 *bucket[ASK_BACK_BATCH];
 	__u64 key[ASK_BACK_BATCH];
 	__u32 value[ASK_BACK_BATCH]; /* as it is in the packet */
 };
 
-/* Reads the tuple of slot `slot`, of `words` slots, and asks for its bucket; for bucket 0, which costs nothing, where
- * `mask` is 0. */
-static __always_inline bool look_up_slot(void *map, const struct ask_back *back,
-					 struct ask_back_row *row, const __u32 j,
-					 const struct ask_slot *slot, const __u32 words, __u32 mask)
+/* The key of the tuple of `words` slots. */
+static __always_inline __u64 slot_key(const struct ask_slot *slot, const __u32 words)
 {
 	__u32 kpart[2] = {};
-	__u32 index;
 
 	__builtin_memcpy(&kpart[0], slot[0].kpart, sizeof(kpart[0]));
-	if (words > 1)
-		__builtin_memcpy(&kpart[1], slot[1].kpart, sizeof(kpart[1]));
-	row->key[j] = words > 1 ? key_word(kpart[0], kpart[1]) : kpart[0];
-	row->value[j] = slot[words - 1].vpart;
-	index = ask_back_index(ask_back_hash8(back->seed, row->key[j]), back->buckets[ASK_BACK_8]) &
-		mask;
-	row->bucket[j] = bpf_map_lookup_elem(map, &index);
-	return row->bucket[j];
+	if (words == 1)
+		return kpart[0];
+	__builtin_memcpy(&kpart[1], slot[1].kpart, sizeof(kpart[1]));
+	return key_word(kpart[0], kpart[1]);
+}
+
+static __always_inline __u32 first_bucket(const struct ask_back *back, __u64 key)
+{
+	return ask_back_index(ask_back_hash8(back->seed, key), back->buckets[ASK_BACK_8]);
 }
 
 /* Reads the first of the pending tuples, each of `words` slots from `base` on, and asks for its bucket. Where
@@ -90,33 +87,36 @@ static __always_inline bool look_up_held(struct xdp_md *ctx, void *map, const st
 	const __u32 at = number_of_bit(bit) % ASK_MAX_SLOTS;
 	const struct ask_slot *slot = slot_at((void *)(long)ctx->data,
 					      base + at * words * ASK_SLOT_BYTES);
+	__u32 index;
 
 	if ((const void *)(slot + words) > (const void *)(long)ctx->data_end)
 		return false;
-	return look_up_slot(map, back, row, j, slot, words, mask_of(bit));
+	row->key[j] = slot_key(slot, words);
+	row->value[j] = slot[words - 1].vpart;
+	index = first_bucket(back, row->key[j]) & mask_of(bit);
+	row->bucket[j] = bpf_map_lookup_elem(map, &index);
+	return row->bucket[j];
 }
 
-static __always_inline __u64 add_slot(const struct ask_back *back, struct ask_back_row *row,
-				      const __u32 j)
+/* `value` as it is in the packet. */
+static __always_inline __u64 add_tuple(const struct ask_back *back, struct ask_back8 *bucket,
+				       __u64 key, __u32 value)
 {
-	const __u64 added = add_to_held(row->bucket[j], row->key[j],
-					(__u64)(__s64)(__s32)bpf_ntohl(row->value[j]) << 1, 1);
+	const __u64 added = add_to_held(bucket, key, (__u64)(__s64)(__s32)bpf_ntohl(value) << 1, 1);
 
 	if (added)
-		ask_touch(ASK_ARRAY_BACK, ASK_BACK_8,
-			  ask_back_index(ask_back_hash8(back->seed, row->key[j]),
-					 back->buckets[ASK_BACK_8]));
+		ask_touch(ASK_ARRAY_BACK, ASK_BACK_8, first_bucket(back, key));
 	return added;
 }
 
-/* Of all loads of a batch, before the first is waited for. */
-static __always_inline void read_first_words(const struct ask_back_row *row)
+/* All loads of a batch, before the first is waited for. */
+static __always_inline void read_first_words(struct ask_back8 *const *bucket)
 {
 	__u32 j;
 
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		(void)ASK_READ_ONCE(row->bucket[j]->key[0]);
+		(void)ASK_READ_ONCE(bucket[j]->key[0]);
 	}
 }
 
@@ -144,12 +144,12 @@ static __always_inline int add_held(struct xdp_md *ctx, __u32 task_index, __u32 
 			return 0;
 		pending &= pending - 1;
 	}
-	read_first_words(&row);
+	read_first_words(row.bucket);
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
 		if (!offered)
 			continue;
-		added = add_slot(back, &row, j);
+		added = add_tuple(back, row.bucket[j], row.key[j], row.value[j]);
 		taken |= offered & -offered & (0 - (__u32)added);
 		offered &= offered - 1;
 	}
@@ -164,8 +164,8 @@ __noinline int ask_back_add_run(struct xdp_md *ctx, __u32 task_index, __u32 r, _
 	const struct ask_back *back = bpf_map_lookup_elem(&backs, &task_index);
 	void *map = bpf_map_lookup_elem(&back8, &task_index);
 	struct ask_phv *phv = find_phv();
+	struct ask_back8 *bucket[ASK_BACK_BATCH];
 	const struct ask_slot *slot;
-	struct ask_back_row row;
 	__u32 taken = 0, j;
 
 	if (!back || !map || !phv)
@@ -177,13 +177,17 @@ __noinline int ask_back_add_run(struct xdp_md *ctx, __u32 task_index, __u32 r, _
 		return 0;
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++) {
-		if (!look_up_slot(map, back, &row, j, slot + j, 1, ~0u))
+		const __u32 index = first_bucket(back, slot_key(slot + j, 1));
+
+		bucket[j] = bpf_map_lookup_elem(map, &index);
+		if (!bucket[j])
 			return 0;
 	}
-	read_first_words(&row);
+	read_first_words(bucket);
 #pragma clang loop unroll(full)
 	for (j = 0; j < ASK_BACK_BATCH; j++)
-		taken |= (__u32)add_slot(back, &row, j) << j;
+		taken |= (__u32)add_tuple(back, bucket[j], slot_key(slot + j, 1), slot[j].vpart)
+			 << j;
 	phv->left[r] &= ~(taken << first % ASK_MAX_SLOTS);
 	return 0;
 }
