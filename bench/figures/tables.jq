@@ -67,6 +67,11 @@ def switch:
         | [.memory, .policy, .load, (.geometry | gsub("\\*"; "\\*")), .tuples, "2^\(.aggregators | exponent)", .size, .cpus,
            (.ns_floor | fixed(0)), (.ns_switch | fixed(0)), (.ratio_to_floor | fixed(2))]);
 
+def back_cases: .cases[] | select(.load == "back" and .floor_parts == "no back level");
+def switch_back:
+    markdown(["<geometry", "tuples", "table, MiB", "without back level", "with", "above, ns a tuple"];
+        back_cases | [(.geometry | gsub("\\*"; "\\*")), .tuples, .back_mib, (.ns_floor | fixed(0)), (.ns_switch | fixed(0)), (.ns_tuple_above_floor | fixed(1))]);
+
 def goodput:
     markdown(["tuples a packet", "8x/(8x+78), the paper's", "8x/(8x+114+4r), this header", "measured", "M packets/s", "M tuples/s"];
         .points[] | [.tuples_a_packet, (.share_paper | percent(1)), (.share_header | percent(1)), (.share_measured | percent(1)),
@@ -120,6 +125,20 @@ def job_bars:
               + (($all | job_of($data; $senders[-1]; "ask").senders_cpu_seconds) / ($all | job_of($data; $senders[0]; "ask").senders_cpu_seconds)
                  | below(1.15))));
 
+# Of many senders, beside the combiner that one would write without a switch.
+def job_many_bars:
+    . as $all | [.jobs[].senders] | unique
+    | bars(.[] as $n | "\($n) senders" as $of | ($all | job_of("zipf"; $n; "ask")) as $ask | ($all | job_of("zipf"; $n; "tcp-combine")) as $tcp
+           | (["receiver's CPU, of tcp-combine's", $of] + ($ask.receiver_cpu_seconds / $tcp.receiver_cpu_seconds | most(0.5))),
+             (["bytes on the receiver's link", $of] + ($ask.receiver_link_bytes / $tcp.receiver_link_bytes | most(0.25))),
+             (["machine's CPU", $of] + ($ask.machine_us_per_tuple / $tcp.machine_us_per_tuple | most(1))));
+def job_unmerged_bars:
+    . as $all
+    | bars((["machine's us a tuple, nothing merged", "8 senders"] + ($all | job_of("zipf"; 8; "ask-unmerged").machine_us_per_tuple
+             | [fixed(3), "at most 0.15", . <= 0.15])),
+           (["million tuples/s", "1 sender, as it comes"] + ($all | job_of("zipf"; 1; "ask") | .tuples / .wall_seconds / 1e6
+             | [fixed(1), "at least 6", . >= 6])));
+
 # One sentence: what a user of it would have had to do without.
 def job_sentence:
     ([.jobs[].senders] | max) as $n
@@ -136,6 +155,12 @@ def switch_bars:
             | ($all | switch_of("pipelines"; $geometry; $aggregators)) as $own | ($all | switch_of("shared"; $geometry; $aggregators)) as $shared
             | (["ns a packet, of the floor's", $of] + ($own.ratio_to_floor | [fixed(2), "at most 1.25", . <= 1.25])),
               (["compare-and-swap's ns, of a register set's a CPU", $of] + ($shared.ns_switch / $own.ns_switch | least(2)))));
+
+def switch_back_bars:
+    bars((.cases[] | select(.load == "hits" and .floor_parts == "no back level")
+          | ["ns a packet of hits, of those without a back level", (.geometry | gsub("\\*"; "\\*"))] + (.ratio_to_floor | [fixed(2), "at most 1.02", . <= 1.02])),
+         (back_cases | select(.geometry == "32*4") | {"1": 25, "64": 50, "512": 75, "2048": 110}[.back_mib | tostring] as $most
+          | ["ns a tuple above the task without", "\(.back_mib) MiB"] + (.ns_tuple_above_floor | [fixed(1), "at most \($most)", . <= $most])));
 
 def wire_bars:
     bars(.bars[] | [.bar, "\(.data), \(.senders) sender\(if .senders > 1 then "s" else "" end)", (.value | fixed(3)), .wanted, .met]);
