@@ -185,15 +185,10 @@ Result<Port> PortTable::route_to(std::uint32_t address) const {
     return *port;
 }
 
-bool PortTable::is_attached(const Port& port, std::uint32_t program_id) const {
-    const auto attached = bpf::attached_xdp(port.ifindex, port.name);
-    return attached.ok() && *attached == program_id;
-}
-
-Result<std::uint32_t> PortTable::mtu(const Port& port) const {
+Result<PortTable::Now> PortTable::now(const Port& port, std::uint32_t program_id) const {
     const auto interface = find_interface(port.name);
     ASK_PASS(interface);
-    return interface->mtu;
+    return Now{interface->mtu, interface->index == port.ifindex && interface->xdp_program == program_id};
 }
 
 }  // namespace ask

@@ -36,10 +36,13 @@ class PortTable {
     [[nodiscard]] const Port* find(std::uint32_t ifindex) const;
     // The port behind which an IPv4 address (host byte order) is, by the routing table. kInput: behind none.
     [[nodiscard]] Result<Port> route_to(std::uint32_t address) const;
-    // Whether the port still is the interface it was, with the program on it.
-    [[nodiscard]] bool is_attached(const Port& port, std::uint32_t program_id) const;
-    // MTU of the port now, bytes.
-    [[nodiscard]] Result<std::uint32_t> mtu(const Port& port) const;
+    struct Now {
+        std::uint32_t mtu = 0;  // bytes
+        bool attached = false;  // still the interface it was, with the program on it
+    };
+    // One question to the kernel, about this port alone: a status of many ports asks it for each.
+    // kUnknown: no such interface any more.
+    [[nodiscard]] Result<Now> now(const Port& port, std::uint32_t program_id) const;
 
  private:
     std::vector<Port> ports_;

@@ -359,8 +359,9 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
         message->set_name(port.name);
         message->set_ifindex(port.ifindex);
         message->set_mode(std::string(to_string(port.mode)));
-        message->set_mtu(ports_.mtu(port).ok() ? *ports_.mtu(port) : 0);
-        message->set_attached(ports_.is_attached(port, plane_.program_id()));
+        const auto now = ports_.now(port, plane_.program_id());
+        message->set_mtu(now.ok() ? now->mtu : 0);
+        message->set_attached(now.ok() && now->attached);
     }
     reply->set_sram_total_bytes(report->sram_total_bytes);
     reply->set_sram_used_bytes(report->sram_used_bytes);

@@ -3,6 +3,8 @@
 # Tables for the documents: one function each, from the JSON of a bench to lines of Markdown. tools/bench-docs calls
 # them by name.
 
+include "plot";
+
 def fixed($digits): pow(10; $digits) as $unit | . * $unit | round
     | if $digits == 0 then tostring
       else (if . < 0 then "-" else "" end) as $sign | fabs | tostring
@@ -65,6 +67,11 @@ def switch:
         | [.memory, .policy, .load, (.geometry | gsub("\\*"; "\\*")), .tuples, "2^\(.aggregators | exponent)", .size, .cpus,
            (.ns_floor | fixed(0)), (.ns_switch | fixed(0)), (.ratio_to_floor | fixed(2))]);
 
+def back_cases: .cases[] | select(.load == "back" and .floor_parts == "no back level");
+def switch_back:
+    markdown(["<geometry", "tuples", "table, MiB", "without back level", "with", "above, ns a tuple"];
+        back_cases | [(.geometry | gsub("\\*"; "\\*")), .tuples, .back_mib, (.ns_floor | fixed(0)), (.ns_switch | fixed(0)), (.ns_tuple_above_floor | fixed(1))]);
+
 def goodput:
     markdown(["tuples a packet", "8x/(8x+78), the paper's", "8x/(8x+114+4r), this header", "measured", "M packets/s", "M tuples/s"];
         .points[] | [.tuples_a_packet, (.share_paper | percent(1)), (.share_header | percent(1)), (.share_measured | percent(1)),
@@ -118,6 +125,20 @@ def job_bars:
               + (($all | job_of($data; $senders[-1]; "ask").senders_cpu_seconds) / ($all | job_of($data; $senders[0]; "ask").senders_cpu_seconds)
                  | below(1.15))));
 
+# Of many senders, beside the combiner that one would write without a switch.
+def job_many_bars:
+    . as $all | [.jobs[].senders] | unique
+    | bars(.[] as $n | "\($n) senders" as $of | ($all | job_of("zipf"; $n; "ask")) as $ask | ($all | job_of("zipf"; $n; "tcp-combine")) as $tcp
+           | (["receiver's CPU, of tcp-combine's", $of] + ($ask.receiver_cpu_seconds / $tcp.receiver_cpu_seconds | most(0.5))),
+             (["bytes on the receiver's link", $of] + ($ask.receiver_link_bytes / $tcp.receiver_link_bytes | most(0.25))),
+             (["machine's CPU", $of] + ($ask.machine_us_per_tuple / $tcp.machine_us_per_tuple | most(1))));
+def job_unmerged_bars:
+    . as $all
+    | bars((["machine's us a tuple, nothing merged", "8 senders"] + ($all | job_of("zipf"; 8; "ask-unmerged").machine_us_per_tuple
+             | [fixed(3), "at most 0.15", . <= 0.15])),
+           (["million tuples/s", "1 sender, as it comes"] + ($all | job_of("zipf"; 1; "ask") | .tuples / .wall_seconds / 1e6
+             | [fixed(1), "at least 6", . >= 6])));
+
 # One sentence: what a user of it would have had to do without.
 def job_sentence:
     ([.jobs[].senders] | max) as $n
@@ -135,6 +156,12 @@ def switch_bars:
             | (["ns a packet, of the floor's", $of] + ($own.ratio_to_floor | [fixed(2), "at most 1.25", . <= 1.25])),
               (["compare-and-swap's ns, of a register set's a CPU", $of] + ($shared.ns_switch / $own.ns_switch | least(2)))));
 
+def switch_back_bars:
+    bars((.cases[] | select(.load == "hits" and .floor_parts == "no back level")
+          | ["ns a packet of hits, of those without a back level", (.geometry | gsub("\\*"; "\\*"))] + (.ratio_to_floor | [fixed(2), "at most 1.02", . <= 1.02])),
+         (back_cases | select(.geometry == "32*4") | {"1": 25, "64": 50, "512": 75, "2048": 110}[.back_mib | tostring] as $most
+          | ["ns a tuple above the task without", "\(.back_mib) MiB"] + (.ns_tuple_above_floor | [fixed(1), "at most \($most)", . <= $most])));
+
 def wire_bars:
     bars(.bars[] | [.bar, "\(.data), \(.senders) sender\(if .senders > 1 then "s" else "" end)", (.value | fixed(3)), .wanted, .met]);
 
@@ -143,15 +170,17 @@ def pairs_of($figure; $series): .points[] | select(.figure == $figure and .serie
 def loads: if . < 0.3 then "1/\(1 / . | round)" elif . < 0.75 then "1/2" else round | tostring end;
 def switchagg_eq3:
     . as $all
-    | markdown(["keys / places", "pairs a key", "Eq. 3", "back level", "away by", "front", "C(1-e^(-N/C)) places"];
+    | markdown(["keys / places", "pairs a key", "Eq. 3", "back level", "away by", "buckets (model)", "left: back full", "left: all", "front", "C(1-e^(-N/C)) places"];
         pairs_of("eq3"; "back level") | . as $back
         | first($all | pairs_of("eq3"; "front") | select(.x == $back.x)) as $front
         | [(.x | loads), (.pairs / .keys | round), (.eq3 | percent(2)), (.reduction | percent(2)), (.reduction - .eq3 | percent(2)),
-           ($front.reduction | percent(2)), ($front.eq3_hashed | percent(2))]);
+           (.eq3_kept | percent(2)), (.left_back_full | grouped), (.left | grouped), ($front.reduction | percent(2)), ($front.eq3_hashed | percent(2))]);
 def switchagg_fig2a:
-    markdown(["keys / places", "keys", "pairs", "Eq. 3", "measured", "SwitchAgg's rule (model)"];
-        pairs_of("fig2a"; "front")
-        | [(.x | loads), (.keys | grouped), (.pairs | grouped), (.eq3 | percent(2)), (.reduction | percent(2)), (.evict_model | percent(2))]);
+    markdown(["<memory", "bytes", "keys / places", "keys", "pairs", "Eq. 3", "C(1-e^(-N/C)) places", "measured", "SwitchAgg's rule (model)"];
+        .points[] | select(.figure == "fig2a") | (.series == "front") as $front
+        | [.series, (if $front then .front_places * 20 else .back_bytes end | grouped), (.x | loads), (.keys | grouped), (.pairs | grouped),
+           (.eq3 | percent(2)), (if $front then .eq3_hashed | percent(2) else "" end), (.reduction | percent(2)),
+           (if $front then .evict_model | percent(2) else "" end)]);
 def switchagg_fig9:
     markdown(["<keys", "<front, back", "data, GB x scale", "different, of the pairs", "1 - N/M", "reduction", "before the fetch", "SwitchAgg's rule (model), front alone"];
         .points[] | select(.figure | startswith("fig9"))
@@ -169,6 +198,37 @@ def switchagg_jobs:
                    (.receiver_link_bytes / 1e6 | fixed(1)), (.lost_share | percent(3))]);
 def switchagg_bars: markdown(["<what", "<the paper", "measured", "wanted", "<"];
     .bars[] | [.what, .paper, (.measured | percent(2)), .wanted, if .met then "met" else "**not met**" end]);
+
+def switchagg_line($figure; $series; $name; value): {name: $name, points: [pairs_of($figure; $series) | [.x, 100 * value]]};
+def switchagg_fig9_panel($keys; $title):
+    "fig9-\($keys)" as $figure | . as $all
+    | {title: $title, x: "data, GB x scale", unit: " %", most: 100,
+       series: ([[.points[] | select(.figure == $figure) | .series] | unique_by(if startswith("S") then "S" + (.[2:] | rtrimstr("MB") | tonumber + 100 | tostring) else . end)[]
+                | . as $series | $all | switchagg_line($figure; $series; $series; .reduction)]
+               + [switchagg_line($figure; "M-32MB"; "1 - N/M"; .bound) + {dashed: true}])};
+def switchagg_svg:
+    . as $all
+    | plot_svg(2;
+        {title: "Eq. 3: reduction", x: "keys / places", unit: " %", most: 100,
+         series: [switchagg_line("eq3"; "back level"; "back level"; .reduction), switchagg_line("eq3"; "front"; "front"; .reduction),
+                  (switchagg_line("eq3"; "front"; "Eq. 3"; .eq3) + {dashed: true})]},
+        {title: "Fig. 2(a): reduction", x: "keys / places", unit: " %", most: 100,
+         series: [switchagg_line("fig2a"; "front"; "front"; .reduction), switchagg_line("fig2a"; "back level"; "back level"; .reduction),
+                  (switchagg_line("fig2a"; "front"; "SwitchAgg's rule (model)"; .evict_model) + {dashed: true}),
+                  (switchagg_line("fig2a"; "front"; "Eq. 3"; .eq3) + {dashed: true})]},
+        ($all | switchagg_fig9_panel("uniform"; "Fig. 9, uniform keys: reduction, fetch counted")),
+        ($all | switchagg_fig9_panel("zipf"; "Fig. 9, Zipf .99: reduction, fetch counted")));
+def switchagg_jobs_panel($title; $unit; value):
+    .jobs as $jobs | ([$jobs[] | value] | max) as $most
+    | {title: $title, x: "data, GB x scale", unit: $unit, most: ($most | plot_most),
+       series: [("ask-unmerged", "ask-front", "noaggr") as $way
+                | {name: ($way | switchagg_way), points: [$jobs[] | select(.way == $way) | [.gigabytes, value]]}]};
+def switchagg_jobs_svg:
+    . as $all
+    | plot_svg(2; ($all | switchagg_jobs_panel("Fig. 10: job time"; " s"; .wall_seconds)),
+                  ($all | switchagg_jobs_panel("Receiver's CPU"; " s"; .receiver_cpu_seconds)),
+                  ($all | switchagg_jobs_panel("Fig. 11: CPU, all hosts and the switch"; " s"; .machine_busy_seconds)),
+                  ($all | switchagg_jobs_panel("Receiver's link"; " MB"; .receiver_link_bytes / 1e6)));
 
 # A figure for the README: a column a measure, a bar a way.
 def job_svg:

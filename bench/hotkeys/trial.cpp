@@ -2,11 +2,9 @@
 #include "bench/hotkeys/trial.h"
 
 #include <fcntl.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -16,16 +14,15 @@
 #include <vector>
 
 #include "agent/memfd_table.h"
+#include "bench/common/frame_source.h"
+#include "bench/common/pinned.h"
 #include "lib/client/result_map.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/copy_reader.h"
 #include "lib/control/member/mailbox.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/swapper.h"
-#include "lib/engine/packet.h"
 #include "lib/engine/receiver.h"
-#include "lib/net/frame.h"
-#include "lib/tuples/packer.h"
 #include "lib/tuples/table_sink.h"
 
 namespace ask::bench {
@@ -46,36 +43,8 @@ Geometry geometry_for(const Trial& trial) {
             .rows = kRows};
 }
 
-constexpr CheckSecret kSecret{0x1234, 0x5678};
-constexpr Ports kPorts{.source = kChannel.port, .dest = ASK_UDP_PORT};
-constexpr std::uint32_t kPayloadLimit = 1472;
-
 bool swaps(Way way) {
     return way == Way::kSwap || way == Way::kBoth;
-}
-
-// Keeps this thread on one CPU while it lives: one register set is in use then, and "aggregators in all"
-// means what it says.
-class Pinned {
- public:
-    Pinned() {
-        ::sched_getaffinity(0, sizeof(before_), &before_);
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
-        ::sched_setaffinity(0, sizeof(one), &one);
-    }
-    ~Pinned() { ::sched_setaffinity(0, sizeof(before_), &before_); }
-    Pinned(const Pinned&) = delete;
-    Pinned& operator=(const Pinned&) = delete;
-
- private:
-    cpu_set_t before_{};
-};
-
-std::uint64_t draw_instance() {
-    static std::uint64_t last = 0x1000;
-    return ++last;
 }
 
 // Frames one behind another, each after its length, in blocks that never move.
@@ -139,11 +108,7 @@ FrameStore::Cursor FrameStore::begin() const {
 class Run {
  public:
     Run(Rig& rig, const Trial& trial)
-        : rig_(rig),
-          trial_(trial),
-          geometry_(geometry_for(trial)),
-          stream_(trial.order, trial.tuples),
-          instance_(draw_instance()) {}
+        : rig_(rig), trial_(trial), geometry_(geometry_for(trial)), stream_(trial.order, trial.tuples) {}
 
     Result<Outcome> run() {
         ASK_PASS(open());
@@ -154,7 +119,7 @@ class Run {
         ASK_PASS(feed());
         ASK_PASS(collect());
         ASK_PASS(check_answer());
-        ASK_PASS(rig_.close(instance_));
+        ASK_PASS(rig_.close(region_.instance));
         return outcome_;
     }
 
@@ -162,10 +127,8 @@ class Run {
     Result<> open();
     Result<> start_swapper();
     Result<> pack();
-    void add_frame(const PacketBody& body);
     Result<> feed();
     Result<> send_batch();
-    Result<> receive(std::span<const std::byte> frame);
     Result<> collect();
     Result<> check_answer();
     void note_packets(std::uint64_t packets);
@@ -174,7 +137,6 @@ class Run {
     const Trial trial_;
     const Geometry geometry_;
     Stream stream_;
-    const std::uint64_t instance_;
     RegionId region_;
     Mark mark_;
     CheckKey key_{kSecret};
@@ -185,9 +147,7 @@ class Run {
     std::shared_ptr<TaskArrivals> arrivals_ = std::make_shared<TaskArrivals>();
     std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
     std::unique_ptr<Swapper> swapper_;
-    std::vector<std::byte> frame_ = std::vector<std::byte>(kFrameHeaderBytes + kPayloadLimit);
     FrameStore frames_;
-    std::uint64_t seq_ = 0;
     std::uint64_t base_grace_periods_ = 0;
     Outcome outcome_;
     std::array<double, 2> seconds_{};  // without and with a swap under way
@@ -196,34 +156,22 @@ class Run {
 };
 
 Result<> Run::open() {
-    v1::OpenTaskRequest request;
-    request.set_id("hotkeys");
-    request.set_instance(instance_);
-    *request.mutable_geometry() = geometry_to_proto(geometry_);
-    request.set_op(v1::OPERATOR_SUM);
+    v1::OpenTaskRequest request = rig_.new_task(geometry_);
     request.set_aggregators(trial_.aggregators / geometry_.slots());
     request.set_copies(swaps(trial_.way) ? 2 : 1);
-    request.set_require_region(true);
-    request.set_wire_version(ASK_WIRE_VERSION);
     request.set_policy(trial_.way == Way::kReplace || trial_.way == Way::kBoth ? v1::POLICY_REPLACE
                                                                                : v1::POLICY_FIRST_COME);
-    const auto opened = rig_.open(request, kSecret);
+    const auto opened = rig_.open(request);
     ASK_PASS(opened);
     const auto mark = mark_from_proto(opened->mark());
     ASK_PASS(mark);
     mark_ = *mark;
-    region_ = {instance_, opened->nonce()};
+    region_ = {request.instance(), opened->nonce()};
     auto table = ResultTable::create(std::make_unique<MemfdTableMemory>(&budget_), Op::kSum);
     ASK_PASS(table);
     table_ = std::move(*table);
     sink_.emplace(geometry_, Op::kSum, *table_);
-    ASK_PASS(receiver_.join({.instance = instance_,
-                             .channel = kChannel,
-                             .incarnation = rig_.incarnation(),
-                             .secret = kSecret,
-                             .mark = mark_,
-                             .first_seq = 1},
-                            &*sink_));
+    ASK_PASS(receiver_.join(rig_.terms(region_.instance, kChannel, mark_), &*sink_));
     const auto report = rig_.report();
     ASK_PASS(report);
     base_grace_periods_ = report->swap_grace_periods;
@@ -249,58 +197,30 @@ Result<> Run::start_swapper() {
 // Everything that a sender does, before the time that is measured: the switch is to be fed faster than one
 // sender on this CPU could.
 Result<> Run::pack() {
-    Packer packer({.geometry = geometry_, .payload_limit = kPayloadLimit});
+    FrameSource source({.geometry = geometry_,
+                        .instance = region_.instance,
+                        .incarnation = rig_.incarnation(),
+                        .key = &key_},
+                       kChannel);
     char key[Stream::kKeyBytes];
     std::uint64_t left = stream_.size();
-    while (left > 0 || !packer.empty()) {
-        while (left > 0 && packer.has_room()) {
+    while (left > 0 || !source.empty()) {
+        while (left > 0 && source.has_room()) {
             Stream::write_key(stream_.next(), key);
-            packer.add({key, sizeof(key)}, 1);
+            source.add({key, sizeof(key)}, 1);
             --left;
         }
         if (left == 0) {
-            packer.finish();
+            source.finish();
         }
-        while (packer.has_body()) {
-            add_frame(*packer.next(std::span(frame_).subspan(kFrameHeaderBytes + sizeof(ask_hdr) +
-                                                             sizeof(std::uint32_t) * geometry_.rows)));
+        while (source.has_frame()) {
+            frames_.add(source.frame());
         }
     }
     outcome_.tuples = stream_.size();
-    outcome_.packets = seq_;
+    outcome_.packets = source.packets();
     outcome_.geometry = to_string(geometry_);
     return {};
-}
-
-// The body stands where one of all rows does; one of fewer moves up.
-void Run::add_frame(const PacketBody& body) {
-    const std::size_t head = sizeof(ask_hdr) + sizeof(std::uint32_t) * body.rows;
-    const std::size_t full = sizeof(ask_hdr) + sizeof(std::uint32_t) * geometry_.rows;
-    const std::span<std::byte> payload = std::span(frame_).subspan(kFrameHeaderBytes, head + body.bytes);
-    if (head != full) {
-        std::memmove(&frame_[kFrameHeaderBytes + head], &frame_[kFrameHeaderBytes + full], body.bytes);
-    }
-    write_header(payload,
-                 {.type = body.type,
-                  .flags = 0,
-                  .rows = body.rows,
-                  .format = format_of(geometry_, Op::kSum),
-                  .instance = instance_,
-                  .channel = kChannel,
-                  .incarnation = rig_.incarnation(),
-                  .mark = {},
-                  .seq = ++seq_},
-                 std::span(body.bitmap).first(body.rows));
-    key_.seal(payload, kPorts);
-    const std::size_t length = write_frame_header(frame_,
-                                                  {.source_mac = {2, 0, 0, 0, 0, 1},
-                                                   .dest_mac = {2, 0, 0, 0, 0, 2},
-                                                   .source = kSenderAddress,
-                                                   .dest = kReceiverAddress,
-                                                   .source_port = kPorts.source,
-                                                   .dest_port = kPorts.dest},
-                                                  payload.size());
-    frames_.add(std::span(frame_).first(length));
 }
 
 Result<> Run::feed() {
@@ -331,22 +251,13 @@ Result<> Run::send_batch() {
     ASK_PASS(feeder.run());
     for (std::size_t i = 0; i < feeder.size(); ++i) {
         if (const auto out = feeder.out(i); !out.empty()) {
-            ASK_PASS(receive(out));
+            const auto verdict = receive(receiver_, out);
+            ASK_PASS(verdict);
+            arrivals_->note(*verdict);
         }
     }
     note_packets(feeder.size());
     feeder.clear();
-    return {};
-}
-
-Result<> Run::receive(std::span<const std::byte> frame) {
-    std::array<std::byte, sizeof(ask_hdr)> ack{};
-    const RxVerdict verdict = receiver_.on_packet(frame.subspan(kFrameHeaderBytes), kPorts, false, ack);
-    if (verdict.counter != ReceiverCounter::k_accepted_data) {
-        return Error(Errc::kInternal, "the receiver refused a packet, verdict " +
-                                          std::to_string(static_cast<int>(verdict.counter)));
-    }
-    arrivals_->note(verdict);
     return {};
 }
 
@@ -376,20 +287,14 @@ Result<> Run::collect() {
     ASK_PASS(last);
     ASK_PASS(merge_copy(*table_, *last));
     outcome_.fetched += last->count;
-    const auto counts = rig_.counts(instance_);
+    const auto counts = rig_.counts(region_.instance, outcome_.packets, outcome_.tuples);
     ASK_PASS(counts);
     outcome_.aggregated = counts->tuples_aggregated;
-    outcome_.forwarded = counts->tuples_collision + counts->tuples_overflow + counts->tuples_contention;
+    outcome_.forwarded = tuples_left(*counts);
     outcome_.evicted = counts->tuples_evicted;
     const auto report = rig_.report();
     ASK_PASS(report);
     outcome_.barrier_grace_periods = static_cast<double>(report->swap_grace_periods - base_grace_periods_);
-    if (counts->packets_acked + counts->packets_forwarded != outcome_.packets) {
-        return Error(Errc::kInternal, "the switch's counts do not add up to the packets that were sent");
-    }
-    if (outcome_.aggregated + outcome_.forwarded != outcome_.tuples) {
-        return Error(Errc::kInternal, "the switch's counts do not add up to the tuples that were sent");
-    }
     return {};
 }
 

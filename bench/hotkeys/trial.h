@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/hotkeys/rig.h"
+#include "bench/common/rig.h"
 #include "bench/hotkeys/stream.h"
 
 namespace ask::bench {

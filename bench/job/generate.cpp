@@ -49,11 +49,11 @@ Result<> add_tally(const std::string& path, std::vector<std::uint64_t>& counts) 
 }
 
 // Takes the line's key and count off what is still to come.
-Result<> take_line(const std::string& line, std::vector<std::uint64_t>& counts) {
+Result<> take_line(const std::string& line, int base, std::vector<std::uint64_t>& counts) {
     std::uint64_t key = 0;
     std::uint64_t count = 0;
     const char* const end = line.data() + line.size();
-    const auto at = std::from_chars(line.data(), end, key, 16);
+    const auto at = std::from_chars(line.data(), end, key, base);
     const bool tab = at.ec == std::errc() && at.ptr != end && *at.ptr == '\t';
     const auto last = tab ? std::from_chars(at.ptr + 1, end, count) : std::from_chars_result{line.data(), {}};
     if (!tab || last.ec != std::errc() || last.ptr != end || key >= counts.size() || count == 0 ||
@@ -70,22 +70,22 @@ Result<> write_line(std::string_view key) {
     return written ? Result<>() : Error::from_errno(errno, "write a key");
 }
 
-Result<> write_number(std::uint32_t key) {
+Result<> write_number(std::uint32_t key, int base) {
     std::array<char, 16> text{};
-    const char* const end = std::to_chars(text.data(), text.data() + text.size(), key, 16).ptr;
+    const char* const end = std::to_chars(text.data(), text.data() + text.size(), key, base).ptr;
     return write_line(std::string_view(text.data(), end));
 }
 
 }  // namespace
 
-Result<> check_counts(std::uint32_t keys, const std::vector<std::string>& tallies) {
-    std::vector<std::uint64_t> counts(keys);
+Result<> check_counts(const Generation& what, const std::vector<std::string>& tallies) {
+    std::vector<std::uint64_t> counts(what.keys);
     for (const std::string& tally : tallies) {
         ASK_PASS(add_tally(tally, counts));
     }
     std::string line;
     while (std::getline(std::cin, line)) {
-        ASK_PASS(take_line(line, counts));
+        ASK_PASS(take_line(line, what.base, counts));
     }
     const auto missing = std::ranges::find_if(counts, [](std::uint64_t count) { return count != 0; });
     return missing == counts.end() ? Result<>()
@@ -115,7 +115,7 @@ Result<> generate(const Generation& what) {
         if (!counts.empty()) {
             ++counts[key];
         }
-        ASK_PASS(texts->empty() ? write_number(key) : write_line((*texts)[key]));
+        ASK_PASS(texts->empty() ? write_number(key, what.base) : write_line((*texts)[key]));
     }
     return what.tally.empty() ? Result<>() : write_tally(what.tally, counts);
 }

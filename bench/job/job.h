@@ -27,6 +27,7 @@ struct Generation {
     bool zipf = false;  // otherwise uniform
     double exponent = 1;
     Form form = Form::kNumber;
+    int base = 16;           // of numbers
     std::uint32_t seed = 1;  // who sends
     std::string tally;       // a file for how often each key was drawn: 64-bit numbers, by key; empty: none
 };
@@ -34,7 +35,7 @@ struct Generation {
 Result<> generate(const Generation& what);
 // Whether lines "key<TAB>count" on standard input are the sum of such tallies, every key once. kInput: the
 // first line that is not, or a key that is missing.
-Result<> check_counts(std::uint32_t keys, const std::vector<std::string>& tallies);
+Result<> check_counts(const Generation& what, const std::vector<std::string>& tallies);
 
 // The paper's alternative without any help of the network: a TCP stream of lines into one hash table. An end
 // of a file ends a sender's stream.

@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
                                                            {"path", ask::bench::Form::kPath}};
     generator->add_option("--form", generation.form, "what keys look like: number, address or path")
         ->transform(CLI::CheckedTransformer(forms));
+    generator->add_option("--base", generation.base, "of numbers")->check(CLI::Range(2, 36));
     generator->add_option("--tally", generation.tally);
 
     CLI::App* checker =
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
         return report(ask::bench::generate(generation));
     }
     if (checker->parsed()) {
-        return report(ask::bench::check_counts(generation.keys, tallies));
+        return report(ask::bench::check_counts(generation, tallies));
     }
     if (sender->parsed()) {
         return report(ask::bench::tcp_send(send));

@@ -226,11 +226,13 @@ Result<> Bed::put_task(bool back) {
 Result<> Bed::put_back() {
     const auto types = RegionTypes::load(switch_->obj);
     ASK_PASS(types);
-    const auto table = types->create_back(ASK_BACK_8, what_.back_buckets());
+    const auto table = types->create_back(what_.group, what_.back_buckets());
     ASK_PASS(table);
-    ASK_PASS(put(switch_->maps.back8, kZero, table->get()));
+    const bpf_map* const maps[] = {switch_->maps.back8, switch_->maps.back16, switch_->maps.back32,
+                                   switch_->maps.back64};
+    ASK_PASS(put(maps[what_.group], kZero, table->get()));
     ask_back back{.seed = kInstance, .buckets = {}};
-    back.buckets[ASK_BACK_8] = what_.back_buckets();
+    back.buckets[what_.group] = what_.back_buckets();
     return put(switch_->maps.backs, kZero, back);
 }
 

@@ -8,6 +8,9 @@
 
 #include "lib/abi/back.h"
 #include "lib/abi/consts.h"
+#include "lib/abi/wire.h"
+#include "lib/tuples/back.h"
+#include "lib/tuples/packer.h"
 #include "lib/tuples/types.h"
 
 namespace ask::bench {
@@ -30,10 +33,15 @@ struct Case {
     bool sized = true;                      // the program for the region's size, not that for any
     unsigned cpus = 1;                      // at once, each with a channel of its own
     std::uint32_t back_mib = 0;             // of the back level; 0: the task has none
+    unsigned group = ASK_BACK_8;            // of its keys; those longer than 8 bytes come in VAR
 
-    [[nodiscard]] std::uint32_t tuples() const { return std::uint32_t{geometry.slots()} * geometry.rows; }
+    [[nodiscard]] bool is_var() const { return group != ASK_BACK_8; }
+    // Of a packet: slots, or as many records as fit.
+    [[nodiscard]] std::uint32_t tuples() const {
+        return is_var() ? records() : std::uint32_t{geometry.slots()} * geometry.rows;
+    }
     [[nodiscard]] std::uint32_t back_buckets() const {
-        return static_cast<std::uint32_t>((std::uint64_t{back_mib} << 20U) / sizeof(ask_back8));
+        return static_cast<std::uint32_t>((std::uint64_t{back_mib} << 20U) / kBackBucketBytes[group]);
     }
     // Distinct keys of a slot.
     [[nodiscard]] std::uint32_t keys() const {
@@ -43,10 +51,21 @@ struct Case {
             case Load::kBlank:
                 return 1U << 24U;
             case Load::kBack:
-                return static_cast<std::uint32_t>(std::uint64_t{back_buckets()} * ASK_BACK8_ENTRIES * 2 / 5);
+                return static_cast<std::uint32_t>(std::uint64_t{back_buckets()} * kBackEntries[group] * 2 /
+                                                  5);
             default:
                 return aggregators / 16;
         }
+    }
+
+ private:
+    [[nodiscard]] std::uint32_t records() const {
+        const std::size_t room = PackerConfig{}.payload_limit - sizeof(ask_hdr) - sizeof(ask_var_hdr);
+        std::uint32_t count = ASK_VAR_MAX_RECORDS;
+        while (4 * ask_var_rows(count) + count * ask_var_record_bytes(group) > room) {
+            --count;
+        }
+        return count;
     }
 };
 
@@ -63,9 +82,15 @@ struct Case {
 [[nodiscard]] inline const char* size_name(const Case& what) {
     return what.sized ? "one" : "any";
 }
+// What a packet is made of: a geometry, or records of so many bytes of key.
+[[nodiscard]] inline std::string shape_of(const Case& what) {
+    return what.is_var()
+               ? "var" + std::to_string(kBackKeyBytes[what.group]) + "*" + std::to_string(what.tuples())
+               : to_string(what.geometry);
+}
 [[nodiscard]] inline std::string name_of(const Case& what) {
     return std::string(memory_name(what)) + " " + policy_name(what) + " " + load_name(what) + " " +
-           to_string(what.geometry) + " " + std::to_string(what.aggregators) + " " + size_name(what) +
+           shape_of(what) + " " + std::to_string(what.aggregators) + " " + size_name(what) +
            (what.back_mib == 0 ? "" : " back " + std::to_string(what.back_mib));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A channel's packets, every slot full, keys drawn at random, each packet with a seq of its own.
+// A channel's packets, every slot or record full, keys drawn at random, each packet with a seq of its own.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,9 @@ class FrameMaker {
 
  private:
     void fill_rows(std::span<std::byte> rows);
-    std::uint32_t draw(const std::vector<std::uint32_t>& keys);
+    void fill_records(std::span<std::byte> body);
+    // Number of a key, of so many.
+    std::uint32_t draw(std::size_t keys);
 
     const Case& what_;
     const CheckKey& key_;

@@ -41,9 +41,56 @@ struct Row {
     double floor = 0;    // ns a packet without feeding, median; 0: no floor
     double subject = 0;  // likewise, the switch program
     double ratio = 0;    // of the two, median of the rounds' ratios
+    double more = 0;     // ns a tuple above the floor, median of the rounds'
     double aggregated = 0;
     double back = 0;  // of the aggregated, what the back level took
 };
+
+// The most that a row may cost; 0: nothing is wanted of it.
+struct Wanted {
+    double more = 0;    // ns a tuple above the floor
+    double packet = 0;  // ns a packet
+    double ratio = 0;
+
+    [[nodiscard]] bool any() const { return more != 0 || ratio != 0; }
+    [[nodiscard]] bool met(const Row& row) const {
+        return (more == 0 || row.more <= more) && (packet == 0 || row.subject <= packet) &&
+               (ratio == 0 || row.ratio <= ratio);
+    }
+};
+
+// Keys of up to 8 bytes in a back level of MiB; and packets of hits must not pay for having one.
+Wanted wanted_of(const Case& what) {
+    if (what.back_mib == 0 || what.is_var()) {
+        return {};
+    }
+    if (what.load == Load::kHits) {
+        return {.ratio = 1.02};
+    }
+    switch (what.back_mib) {
+        case 1:
+            return {.more = 25};
+        case 64:
+            return {.more = 50};
+        case 512:
+            return {.more = 75, .packet = 11000};
+        default:
+            return {.more = 110};
+    }
+}
+
+std::string to_string(const Wanted& wanted, const Row& row) {
+    std::string text;
+    const auto add = [&text](const char* what, double most, int digits) {
+        char number[32];
+        std::snprintf(number, sizeof(number), "%.*f", digits, most);
+        text += most == 0 ? "" : (text.empty() ? "" : " and ") + std::string(what) + " <= " + number;
+    };
+    add("above", wanted.more, 0);
+    add("switch", wanted.packet, 0);
+    add("ratio", wanted.ratio, 2);
+    return wanted.any() ? text + (wanted.met(row) ? ": met" : ": not met") : "";
+}
 
 double median(Rounds rounds) {
     std::ranges::sort(rounds);
@@ -133,15 +180,18 @@ Result<Row> run_case(const Case& what, const FloorParts& parts, const Settings& 
     Rounds floor_net{};
     Rounds switch_net{};
     Rounds ratio{};
+    Rounds more{};
     for (std::size_t i = 0; i < kRounds; ++i) {
         floor_net[i] = floor[i] == 0 ? 0 : floor[i] - feeding[i];
         switch_net[i] = subject[i] - feeding[i];
         ratio[i] = floor_net[i] == 0 ? 0 : switch_net[i] / floor_net[i];
+        more[i] = floor_net[i] == 0 ? 0 : (switch_net[i] - floor_net[i]) / what.tuples();
     }
     row.feeding = median(feeding);
     row.floor = median(floor_net);
     row.subject = median(switch_net);
     row.ratio = median(ratio);
+    row.more = median(more);
     ASK_PASS(check_counts(*bed, what, measured->fed, row));
     return row;
 }
@@ -158,17 +208,20 @@ const char* floor_name(const Row& row) {
 }
 
 void print_head() {
-    std::printf("%-10s %-10s %-7s %-10s %6s %-4s %4s %5s %8s %8s %8s %6s %8s %7s  %s\n", "memory", "policy",
-                "load", "geometry", "aggr.", "size", "back", "CPUs", "feeding", "floor", "switch", "ratio",
-                "a tuple", "aggr'd", "floor with");
+    std::printf("%-10s %-10s %-7s %-10s %6s %-4s %4s %5s %8s %8s %8s %6s %8s %6s %7s  %s\n", "memory",
+                "policy", "load", "geometry", "aggr.", "size", "back", "CPUs", "feeding", "floor", "switch",
+                "ratio", "a tuple", "above", "aggr'd", "floor with; wanted");
 }
 
 void print(const Row& row) {
     const Case& what = row.what;
-    std::printf("%-10s %-10s %-7s %-10s %6u %-4s %4u %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f%%  %s\n",
-                memory_name(what), policy_name(what), load_name(what), to_string(what.geometry).c_str(),
-                what.aggregators, size_name(what), what.back_mib, what.cpus, row.feeding, row.floor,
-                row.subject, row.ratio, row.subject / what.tuples(), 100 * row.aggregated, floor_name(row));
+    const std::string wanted = to_string(wanted_of(what), row);
+    std::printf(
+        "%-10s %-10s %-7s %-10s %6u %-4s %4u %5u %8.0f %8.0f %8.0f %6.2f %8.2f %6.1f %6.1f%%  %s%s%s\n",
+        memory_name(what), policy_name(what), load_name(what), shape_of(what).c_str(), what.aggregators,
+        size_name(what), what.back_mib, what.cpus, row.feeding, row.floor, row.subject, row.ratio,
+        row.subject / what.tuples(), row.more, 100 * row.aggregated, floor_name(row),
+        wanted.empty() ? "" : "; ", wanted.c_str());
     std::fflush(stdout);
 }
 
@@ -177,7 +230,7 @@ nlohmann::ordered_json to_json(const Row& row) {
     return {{"memory", memory_name(what)},
             {"policy", policy_name(what)},
             {"load", load_name(what)},
-            {"geometry", to_string(what.geometry)},
+            {"geometry", shape_of(what)},
             {"aggregators", what.aggregators},
             {"size", size_name(what)},
             {"cpus", what.cpus},
@@ -189,6 +242,8 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"ns_switch", row.subject},
             {"ratio_to_floor", row.ratio},
             {"ns_tuple", row.subject / what.tuples()},
+            {"ns_tuple_above_floor", row.more},
+            {"wanted", to_string(wanted_of(what), row)},
             {"aggregated", row.aggregated},
             {"taken_by_back", row.back}};
 }
@@ -198,6 +253,20 @@ const std::array<Geometry, 5> kGeometries{Geometry{.short_slots = 16, .groups = 
                                           Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 2},
                                           Geometry{.short_slots = 32, .groups = 0, .m = 0, .rows = 4},
                                           Geometry{.short_slots = 16, .groups = 8, .m = 2, .rows = 4}};
+
+// A back level that all tuples find their keys in, of each group.
+void add_back_cases(const Settings& settings, std::vector<Case>& cases) {
+    for (const unsigned group : {ASK_BACK_8, ASK_BACK_16, ASK_BACK_32, ASK_BACK_64}) {
+        for (const std::uint32_t mib :
+             settings.quick ? std::vector{1U, 64U} : std::vector{1U, 64U, 512U, 2048U}) {
+            cases.push_back({.load = Load::kBack,
+                             .geometry = kGeometries[3],
+                             .aggregators = 64,
+                             .back_mib = mib,
+                             .group = group});
+        }
+    }
+}
 
 // Every geometry and size with hits; what else can happen to a packet at the middle size, with four rows.
 std::vector<Case> all_cases(const Settings& settings) {
@@ -225,11 +294,7 @@ std::vector<Case> all_cases(const Settings& settings) {
     for (const Geometry& geometry : {kGeometries[1], kGeometries[3]}) {
         cases.push_back({.geometry = geometry, .aggregators = 1U << 10U, .back_mib = 64});
     }
-    for (const std::uint32_t mib :
-         settings.quick ? std::vector{1U, 64U} : std::vector{1U, 64U, 512U, 2048U}) {
-        cases.push_back(
-            {.load = Load::kBack, .geometry = kGeometries[3], .aggregators = 64, .back_mib = mib});
-    }
+    add_back_cases(settings, cases);
     return cases;
 }
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/hotkeys/rig.h"
+#include "bench/common/rig.h"
 
 namespace ask::bench {
 

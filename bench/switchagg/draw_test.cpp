@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pairs are drawn as said, and the model of SwitchAgg's front follows its rule.
+// Pairs are drawn as said, and the models of SwitchAgg's front and of buckets follow their rules.
 #include "bench/switchagg/draw.h"
 
 #include <cmath>
@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "bench/switchagg/bucket_model.h"
 #include "bench/switchagg/evict_model.h"
 
 using namespace ask::bench;
@@ -99,4 +100,22 @@ TEST_CASE("who finds another in its place drives it out") {
         many.add(key);
     }
     CHECK(many.left() == 2);
+}
+
+TEST_CASE("of as many keys as places, those are kept that hashing lets") {
+    constexpr std::uint64_t kPlaces = 1U << 16U;
+    const auto share = [](std::uint32_t places, std::uint32_t candidates) {
+        return static_cast<double>(keys_kept(
+                   {.buckets = kPlaces / places, .places = places, .candidates = candidates}, kPlaces)) /
+               kPlaces;
+    };
+    // A place a key: 1 - 1/e. Of two or three, one after another: tanh 1, and x for which the integral of
+    // 1 / (1 - x^3) is 1.
+    CHECK(std::abs(share(1, 1) - 0.6321) < 0.005);
+    CHECK(std::abs(share(1, 2) - 0.7616) < 0.005);
+    CHECK(std::abs(share(1, 3) - 0.8211) < 0.005);
+    // 1 - P(Poisson's law with 4 in the mean has more than 4, by how many) / 4.
+    CHECK(std::abs(share(4, 1) - 0.8046) < 0.005);
+    CHECK(keys_kept({.buckets = 3, .places = 2, .candidates = 3}, 1000) == 6);
+    CHECK(keys_kept({.buckets = kPlaces / 4}, kPlaces / 2) > 0.999 * kPlaces / 2);
 }

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "bench/switchagg/bucket_model.h"
+
 namespace ask::bench {
 namespace {
 
@@ -34,10 +36,21 @@ Plan eq3_point(const Scale& scale, double load, bool back) {
     if (back) {
         plan.trial.front_places = 1;
         plan.trial.back_keys = scale.places / 2;
+        plan.kept = keys_kept({.buckets = scale.places / ASK_BACK8_ENTRIES}, keys);
     } else {
         plan.trial.front_places = scale.places;
     }
     return plan;
+}
+
+Plan fig2a_point(const Scale& scale, double places, double keys) {
+    return {.figure = "fig2a",
+            .series = "front",
+            .x = keys / places,
+            .capacity = places,
+            .trial = {.keys = {.count = whole(keys), .shortest = 16, .longest = 16},
+                      .tuples = whole(kGiga * scale.of_fig2 / kPairOfFig2),
+                      .front_places = whole(places)}};
 }
 
 Plan fig9_point(const Scale& scale, double exponent, unsigned gigabytes, unsigned front) {
@@ -53,10 +66,13 @@ Plan fig9_point(const Scale& scale, double exponent, unsigned gigabytes, unsigne
                   .front_places = whole(places)}};
 }
 
-// Behind the largest front a back level with room for all keys.
+// Behind the largest front a back level with room for all keys: keys as long as the paper's, of which those
+// beyond 16 bytes travel by VAR.
 Plan two_level(const Scale& scale, double exponent, unsigned gigabytes) {
     const unsigned front = scale.fronts.back();
     Plan plan = fig9_point(scale, exponent, gigabytes, front);
+    plan.trial.keys.shortest = 16;
+    plan.trial.keys.longest = 64;
     plan.series = "M-" + std::to_string(front) + "MB";
     plan.capacity = exponent == 0 ? static_cast<double>(plan.trial.keys.count) : 0;
     plan.trial.back_keys = plan.trial.keys.count;
@@ -80,8 +96,12 @@ double eq3(double keys, double places, double pairs) {
     return std::max(0.0, reduction);
 }
 
+double eq3_kept(double keys, double kept, double pairs) {
+    return std::max(0.0, (1 / keys - 1 / pairs) * kept);
+}
+
 double eq3_hashed(double keys, double places, double pairs) {
-    return std::max(0.0, (1 / keys - 1 / pairs) * places * -std::expm1(-keys / places));
+    return eq3_kept(keys, places * -std::expm1(-keys / places), pairs);
 }
 
 std::vector<Plan> plan_eq3(const Scale& scale) {
@@ -105,14 +125,17 @@ std::vector<Plan> plan_fig2a(const Scale& scale) {
     }
     counts.push_back(kMostKeys * scale.of_fig2);
     std::vector<Plan> plans;
+    plans.reserve(counts.size());
     for (const double count : counts) {
-        plans.push_back({.figure = "fig2a",
-                         .series = "front",
-                         .x = count / places,
-                         .capacity = places,
-                         .trial = {.keys = {.count = whole(count), .shortest = 16, .longest = 16},
-                                   .tuples = whole(kGiga * scale.of_fig2 / kPairOfFig2),
-                                   .front_places = whole(places)}});
+        plans.push_back(fig2a_point(scale, places, count));
+    }
+    // The same memory's worth of places, or a little more as tables come, behind no front to speak of.
+    for (const double load : {0.25, 0.5, 1.0}) {
+        Plan plan = fig2a_point(scale, places, places * load);
+        plan.series = "back level";
+        plan.trial.back_keys = whole(places / 2);
+        plan.trial.front_places = 1;
+        plans.push_back(plan);
     }
     return plans;
 }

@@ -25,8 +25,9 @@ struct Scale {
 struct Plan {
     std::string figure;
     std::string series;
-    double x = 0;         // as the figure's axis has it
-    double capacity = 0;  // places that Eq. 3 means; 0: it does not speak of this
+    double x = 0;            // as the figure's axis has it
+    double capacity = 0;     // places that Eq. 3 means; 0: it does not speak of this
+    std::uint64_t kept = 0;  // keys that buckets have a place for, by the model; 0: not asked for
     Trial trial;
 };
 
@@ -36,7 +37,9 @@ struct Plan {
 
 // SwitchAgg's Eq. 3, of N keys, C places and M pairs; not below 0, where there are fewer pairs than keys.
 [[nodiscard]] double eq3(double keys, double places, double pairs);
-// The same where a key has one place by its hash, as in the front: C places of which N keys find C (1 -
+// The same where only so many keys find a place, each coming as often as any other.
+[[nodiscard]] double eq3_kept(double keys, double kept, double pairs);
+// And where a key has one place by its hash, as in the front: C places of which N keys find C (1 -
 // e^(-N/C)).
 [[nodiscard]] double eq3_hashed(double keys, double places, double pairs);
 

@@ -2,7 +2,10 @@
 //
 // tools/bench switchagg: SwitchAgg's Eq. 3, Figs. 2(a) and 9 and Table 3 on the real switch program. A line a
 // trial on stdout; CSV, JSON and plots in --out, of which bench/switchagg/run makes the whole.
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -23,7 +26,6 @@ namespace {
 
 constexpr unsigned kMappers = 3;
 constexpr std::uint64_t kGib = 1ULL << 30U;
-constexpr unsigned kPlaceBytes = 8;  // of an aggregator
 
 struct Settings {
     std::string bpffs;
@@ -31,7 +33,9 @@ struct Settings {
     std::vector<std::string> parts{"eq3", "fig2a", "fig9", "costs"};
     Scale scale;
 
-    [[nodiscard]] bool wants(const char* part) const { return std::ranges::find(parts, part) != parts.end(); }
+    [[nodiscard]] bool wants(const std::string& part) const {
+        return std::ranges::find(parts, part) != parts.end();
+    }
 };
 
 struct Row {
@@ -40,6 +44,28 @@ struct Row {
 
     [[nodiscard]] double keys() const { return static_cast<double>(plan.trial.keys.count); }
     [[nodiscard]] double pairs() const { return static_cast<double>(outcome.tuples); }
+};
+
+// One line on a terminal, which the next result takes the place of.
+class ProgressLine {
+ public:
+    void show(const std::string& what, double part) {
+        const auto now = std::chrono::steady_clock::now();
+        if (!terminal_ || now - shown_ < std::chrono::milliseconds(250)) {
+            return;
+        }
+        shown_ = now;
+        std::fprintf(stderr, "\r\033[K%s: %.0f %%", what.c_str(), 100 * part);
+    }
+    void clear() const {
+        if (terminal_) {
+            std::fputs("\r\033[K", stderr);
+        }
+    }
+
+ private:
+    const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+    std::chrono::steady_clock::time_point shown_;
 };
 
 void print_head() {
@@ -82,11 +108,14 @@ nlohmann::ordered_json to_json(const Row& row) {
             {"packets_acked", out.acked},
             {"back", out.back},
             {"left", out.left},
+            {"left_collision", out.left_collision},
+            {"left_back_full", out.left_back_full},
             {"fetched", out.fetched},
             {"reduction_before_fetch", out.reduction_before_fetch()},
             {"reduction", out.reduction()},
             {"bound", out.bound()},
             {"eq3", capacity == 0 ? 0 : eq3(row.keys(), capacity, row.pairs())},
+            {"eq3_kept", eq3_kept(row.keys(), static_cast<double>(row.plan.kept), row.pairs())},
             {"eq3_hashed", capacity == 0 ? 0 : eq3_hashed(row.keys(), capacity, row.pairs())},
             {"evict_model", out.evict_reduction()},
             {"ns_pair", 1e9 * out.seconds / row.pairs()},
@@ -158,10 +187,7 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows,
     return write_plots(settings, rows);
 }
 
-Result<> run(const Settings& settings) {
-    auto rig =
-        Rig::create(settings.bpffs, {.channels = kMappers, .sram_bytes = 4 * kGib, .back_bytes = 16 * kGib});
-    ASK_PASS(rig);
+std::vector<Plan> plan(const Settings& settings) {
     std::vector<Plan> plans;
     const auto add = [&](const char* part, std::vector<Plan> more) {
         if (settings.wants(part)) {
@@ -171,23 +197,40 @@ Result<> run(const Settings& settings) {
     add("eq3", plan_eq3(settings.scale));
     add("fig2a", plan_fig2a(settings.scale));
     add("fig9", plan_fig9(settings.scale));
+    return plans;
+}
+
+Result<std::vector<Row>> measure(Rig& rig, const std::vector<Plan>& plans) {
     std::vector<Row> rows;
+    ProgressLine line;
     if (!plans.empty()) {
         print_head();
     }
     for (const Plan& plan : plans) {
-        const auto outcome = run_trial(**rig, plan.trial);
-        ASK_TRY(outcome, plan.figure + ", " + plan.series);
+        const std::string what = plan.figure + ", " + plan.series + " (" + std::to_string(rows.size() + 1) +
+                                 " of " + std::to_string(plans.size()) + ")";
+        const auto outcome = run_trial(rig, plan.trial, [&](double part) { line.show(what, part); });
+        line.clear();
+        ASK_TRY(outcome, what);
         rows.push_back({plan, *outcome});
         print(rows.back());
     }
+    return rows;
+}
+
+Result<> run(const Settings& settings) {
+    auto rig =
+        Rig::create(settings.bpffs, {.channels = kMappers, .sram_bytes = 4 * kGib, .back_bytes = 16 * kGib});
+    ASK_PASS(rig);
+    const auto rows = measure(**rig, plan(settings));
+    ASK_PASS(rows);
     std::vector<nlohmann::ordered_json> costs;
     if (settings.wants("costs")) {
         auto measured = measure_costs(**rig, settings.scale.cost_keys);
         ASK_PASS(measured);
         costs = std::move(*measured);
     }
-    return write_results(settings, rows, costs);
+    return write_results(settings, *rows, costs);
 }
 
 }  // namespace
@@ -209,7 +252,7 @@ int main(int argc, char** argv) {
     app.add_option("--gigabytes", settings.scale.gigabytes)->delimiter(',')->check(CLI::Range(1U, 1000U));
     app.add_option("--fronts", settings.scale.fronts)->delimiter(',')->check(CLI::Range(1U, 1000U));
     CLI11_PARSE(app, argc, argv);
-    spdlog::set_level(spdlog::level::warn);
+    spdlog::set_level(spdlog::level::err);
     const auto done = ask::bench::run(settings);
     if (!done) {
         std::fprintf(stderr, "ask-bench-switchagg: %s\n", done.error().text().c_str());

@@ -10,14 +10,16 @@ def away: .reduction - .eq3 | fabs;
 # A bar: what, the paper's value, ours, what is wanted of it, whether it is so. Nothing where nothing was measured.
 def bar($what; $paper; $value; $wanted; $met):
     if $value == null then empty else {what: $what, paper: $paper, measured: $value, wanted: $wanted, met: $met} end;
-def below($what; $paper; $value; $limit): bar($what; $paper; $value; "below \($limit * 100) %"; $value < $limit);
-def above($what; $paper; $value; $limit): bar($what; $paper; $value; "at least \($limit * 100) %"; $value >= $limit);
-def within($what; $paper; $value; $limit): bar($what; $paper; $value; "within \($limit * 100) %"; $value <= $limit);
+def as_percent: . * 100000 | round / 1000 | "\(.) %";
+def below($what; $paper; $value; $limit): bar($what; $paper; $value; "below \($limit | as_percent)"; $value < $limit);
+def above($what; $paper; $value; $limit): bar($what; $paper; $value; "at least \($limit | as_percent)"; $value >= $limit);
+def within($what; $paper; $value; $limit): bar($what; $paper; $value; "within \($limit | as_percent)"; $value <= $limit);
 
 def eq3_bars:
     of("eq3"; "back level") as $back | of("eq3"; "front") as $front
     | within("Eq. 3, back level, keys to half its places: away by"; "1 - N/M"; $back | map(select(.x <= 0.5)) | worst(away); 0.01),
       within("Eq. 3, back level, as many keys as places: away by"; "1 - N/M"; $back | map(select(.x == 1)) | worst(away); 0.01),
+      within("Eq. 3, back level, C(N) places that keys find in buckets (model): away by"; "C/N - C/M"; $back | worst(.reduction - .eq3_kept | fabs); 0.01),
       within("Eq. 3, back level, more keys than places: away by"; "C/N - C/M"; $back | map(select(.x > 1)) | worst(away); 0.01),
       within("Eq. 3, front, a place a key by its hash, C(1 - e^(-N/C)) places found: away by"; "C/N - C/M";
              $front | worst(.reduction - .eq3_hashed | fabs); 0.01);
@@ -25,6 +27,8 @@ def eq3_bars:
 def fig2a_bars:
     of("fig2a"; "front") as $front
     | above("Fig. 2(a), keys are a quarter of the places and less"; "above 80 %"; $front | map(select(.x <= 0.25)) | least(.reduction); 0.8),
+      above("Fig. 2(a), keys are as many as the places, in a back level of so many"; "above 80 %";
+            of("fig2a"; "back level") | map(select(.x > 0.9 and .x < 1.1)) | least(.reduction); 0.8),
       above("Fig. 2(a), keys are as many as the places"; "above 80 %"; $front | map(select(.x > 0.9 and .x < 1.1)) | least(.reduction); 0.8),
       below("Fig. 2(a), ten times as many"; "below 10 %"; $front | map(select(.x > 9 and .x < 11)) | worst(.reduction); 0.1),
       below("Fig. 2(a), 4 G keys x scale"; "below 1 %"; $front | map(select(.x > 101)) | worst(.reduction); 0.01);

@@ -28,8 +28,10 @@ holds "each pair once" 'all(.points[]; .left + .fetched >= .distinct and .left <
 holds "nothing in a back level where there is none" 'all(.points[]; .back_bytes > 0 or .back == 0)'
 holds "all of it in a back level that holds it" \
     '[.points[] | select(.series | startswith("M-"))] | length == 4 and all(.left <= 0.01 * .pairs)'
+holds "keys as long as the paper's in it" \
+    '[.points[] | select(.series | startswith("M-"))] | all(.shortest_key == 16 and .longest_key == 64 and .back > 0.75 * .pairs)'
 holds "Eq. 3 where keys fit" \
-    '[.points[] | select(.series == "back level" and .x <= 0.5) | .reduction - .eq3 | fabs] | length == 3 and max < 0.01'
+    '[.points[] | select(.figure == "eq3" and .series == "back level" and .x <= 0.5) | .reduction - .eq3 | fabs] | length == 3 and max < 0.01'
 holds "costs" '[.costs[] | .ns_pair > 0 and .pairs > 0] | length == 6 and all'
 holds "bars" '[.bars[].met] | length > 10 and all(. == true or . == false)'
 [[ $(head -n 1 "$OUT/points.csv") == 'figure,series,x,keys,'* ]] || die "points.csv: $(head -n 1 "$OUT/points.csv")"

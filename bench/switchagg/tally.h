@@ -24,7 +24,7 @@ class Tally {
     std::uint64_t weighed_ = 0;  // by a hash of the key
 };
 
-// Takes DATA, for it is all that the bench sends.
+// Takes DATA and VAR, for they are all that the bench sends.
 class TallySink final : public PacketSink {
  public:
     TallySink(const Geometry& geometry, Tally& tally) : geometry_(geometry), tally_(tally) {}
@@ -37,6 +37,8 @@ class TallySink final : public PacketSink {
  private:
     // How many tuples; -1: a slot is not as a sender writes it.
     int take_row(const std::byte* row, std::uint32_t bitmap);
+    Intake take_data(const PacketView& packet);
+    Intake take_var(const PacketView& packet);
 
     Geometry geometry_;
     Tally& tally_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/switchagg/trial.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,13 +8,14 @@
 #include <span>
 #include <vector>
 
+#include "bench/common/frame_source.h"
+#include "bench/common/pinned.h"
 #include "bench/switchagg/evict_model.h"
-#include "bench/switchagg/mapper.h"
 #include "bench/switchagg/tally.h"
+#include "lib/abi/var.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/engine/receiver.h"
-#include "lib/net/frame.h"
 #include "lib/tuples/fetch_codec.h"
 #include "lib/tuples/key_hash.h"
 
@@ -26,7 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr CheckSecret kSecret{0x1234, 0x5678};
 constexpr std::uint8_t kAas = 32;  // of a row: a quarter of a packet's bytes each
 
 // Slots for the longest key; as many rows as fit.
@@ -38,37 +36,14 @@ Geometry geometry_for(const Keys& keys) {
     return geometry;
 }
 
-// Keeps this thread on one CPU while it lives: one register set is in use then.
-class Pinned {
- public:
-    Pinned() {
-        ::sched_getaffinity(0, sizeof(before_), &before_);
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
-        ::sched_setaffinity(0, sizeof(one), &one);
-    }
-    ~Pinned() { ::sched_setaffinity(0, sizeof(before_), &before_); }
-    Pinned(const Pinned&) = delete;
-    Pinned& operator=(const Pinned&) = delete;
-
- private:
-    cpu_set_t before_{};
-};
-
-std::uint64_t draw_instance() {
-    static std::uint64_t last = 0x1000;
-    return ++last;
-}
-
 class Run {
  public:
-    Run(Rig& rig, const Trial& trial)
+    Run(Rig& rig, const Trial& trial, const Progress& progress)
         : rig_(rig),
           trial_(trial),
+          progress_(progress),
           geometry_(geometry_for(trial.keys)),
           draw_(trial.keys, trial.turns),
-          instance_(draw_instance()),
           evict_(trial.front_places) {}
 
     Result<Outcome> run() {
@@ -76,7 +51,7 @@ class Run {
         ASK_PASS(feed());
         ASK_PASS(collect());
         ASK_PASS(fetch());
-        ASK_PASS(rig_.close(instance_));
+        ASK_PASS(rig_.close(region_.instance));
         if (came_ != sent_) {
             return Error(Errc::kInternal, "the answer is not what was sent");
         }
@@ -84,22 +59,22 @@ class Run {
     }
 
  private:
+    void wish_back(v1::BackWish& wish) const;
     Result<> open();
     Result<> join(ChannelId channel);
     Result<> feed();
-    void fill(Mapper& mapper);
-    Result<> drain(Mapper& mapper);
+    void fill(FrameSource& mapper);
+    Result<> drain(FrameSource& mapper);
     Result<> send_batch();
     Result<double> time_batch();
-    Result<> receive(std::span<const std::byte> frame);
     Result<> collect();
     Result<> fetch();
 
     Rig& rig_;
     const Trial trial_;
+    const Progress& progress_;
     const Geometry geometry_;
     KeyDraw draw_;
-    const std::uint64_t instance_;
     EvictModel evict_;
     RegionId region_;
     Mark mark_;
@@ -108,30 +83,32 @@ class Run {
     Tally sent_;
     Tally came_;
     TallySink sink_{geometry_, came_};
-    std::vector<Mapper> mappers_;
+    std::vector<FrameSource> mappers_;
     std::vector<std::vector<std::byte>> batch_;  // as fed
     Outcome outcome_;
 };
 
+// Of each group as many as the keys' lengths make likely.
+void Run::wish_back(v1::BackWish& wish) const {
+    const Keys& keys = trial_.keys;
+    std::array<std::uint64_t, ASK_BACK_GROUPS> lengths{};
+    for (std::uint32_t size = keys.shortest; size <= keys.longest; ++size) {
+        ++lengths[ask_var_group(size)];
+    }
+    const std::uint64_t all = keys.longest - keys.shortest + 1;
+    for (const std::uint64_t part : lengths) {
+        wish.add_keys((trial_.back_keys * part + all - 1) / all);
+    }
+}
+
 Result<> Run::open() {
-    v1::OpenTaskRequest request;
-    request.set_id("switchagg");
-    request.set_instance(instance_);
-    *request.mutable_geometry() = geometry_to_proto(geometry_);
-    request.set_op(v1::OPERATOR_SUM);
+    v1::OpenTaskRequest request = rig_.new_task(geometry_);
     request.set_aggregators(
         static_cast<std::uint32_t>(std::max<std::uint64_t>(1, trial_.front_places / geometry_.slots())));
-    request.set_copies(1);
-    request.set_require_region(true);
-    request.set_wire_version(ASK_WIRE_VERSION);
-    request.set_policy(v1::POLICY_FIRST_COME);
-    request.set_senders(static_cast<std::uint32_t>(rig_.channels().size()));
     if (trial_.back_keys != 0) {
-        const bool is_short = trial_.keys.longest <= kBackKeyBytes[ASK_BACK_8];
-        request.mutable_back()->add_keys(is_short ? trial_.back_keys : 0);
-        request.mutable_back()->add_keys(is_short ? 0 : trial_.back_keys);
+        wish_back(*request.mutable_back());
     }
-    const auto opened = rig_.open(request, kSecret);
+    const auto opened = rig_.open(request);
     ASK_PASS(opened);
     if (trial_.back_keys != 0 && opened->back_bytes() == 0) {
         return Error(Errc::kLimit, "no back level: " + opened->no_back_reason());
@@ -143,37 +120,37 @@ Result<> Run::open() {
     const auto mark = mark_from_proto(opened->mark());
     ASK_PASS(mark);
     mark_ = *mark;
-    region_ = {instance_, opened->nonce()};
+    region_ = {request.instance(), opened->nonce()};
     for (const ChannelId& channel : rig_.channels()) {
         ASK_PASS(join(channel));
     }
     return {};
 }
 
+// Whole keys go with a back level, as the product agrees on them.
 Result<> Run::join(ChannelId channel) {
-    mappers_.emplace_back(
-        Mapper::Task{
-            .geometry = geometry_, .instance = instance_, .incarnation = rig_.incarnation(), .key = &key_},
-        channel);
-    return receiver_.join({.instance = instance_,
-                           .channel = channel,
-                           .incarnation = rig_.incarnation(),
-                           .secret = kSecret,
-                           .mark = mark_,
-                           .first_seq = 1},
-                          &sink_);
+    const bool whole_keys = outcome_.back_bytes != 0;
+    mappers_.emplace_back(FrameSource::Task{.geometry = geometry_,
+                                            .instance = region_.instance,
+                                            .incarnation = rig_.incarnation(),
+                                            .key = &key_,
+                                            .whole_keys = whole_keys},
+                          channel);
+    FlowTerms terms = rig_.terms(region_.instance, channel, mark_);
+    terms.whole_keys = whole_keys;
+    return receiver_.join(terms, &sink_);
 }
 
 // The mappers take turns, a packet each.
 Result<> Run::feed() {
     const Pinned pinned;
     while (outcome_.tuples < trial_.tuples) {
-        for (Mapper& mapper : mappers_) {
+        for (FrameSource& mapper : mappers_) {
             fill(mapper);
             ASK_PASS(drain(mapper));
         }
     }
-    for (Mapper& mapper : mappers_) {
+    for (FrameSource& mapper : mappers_) {
         mapper.finish();
         ASK_PASS(drain(mapper));
         outcome_.packets += mapper.packets();
@@ -183,7 +160,7 @@ Result<> Run::feed() {
     return send_batch();
 }
 
-void Run::fill(Mapper& mapper) {
+void Run::fill(FrameSource& mapper) {
     while (outcome_.tuples < trial_.tuples && mapper.has_room()) {
         const std::string_view key = draw_.next();
         mapper.add(key, 1);
@@ -193,7 +170,7 @@ void Run::fill(Mapper& mapper) {
     }
 }
 
-Result<> Run::drain(Mapper& mapper) {
+Result<> Run::drain(FrameSource& mapper) {
     while (mapper.has_frame()) {
         const auto frame = mapper.frame();
         rig_.feeder().add(frame);
@@ -218,17 +195,20 @@ Result<> Run::send_batch() {
     const auto spent = time_batch();
     ASK_PASS(spent);
     std::uint64_t fed = 0;
-    for (const Mapper& mapper : mappers_) {
+    for (const FrameSource& mapper : mappers_) {
         fed += mapper.tuples();
     }
     const bool first = trial_.turns == Turns::kFirst && fed <= trial_.keys.count;
     (first ? outcome_.first_seconds : outcome_.seconds) += *spent;
     for (std::size_t i = 0; i < feeder.size(); ++i) {
         if (const auto out = feeder.out(i); !out.empty()) {
-            ASK_PASS(receive(out));
+            ASK_PASS(receive(receiver_, out));
         }
     }
     feeder.clear();
+    if (progress_) {
+        progress_(static_cast<double>(fed) / static_cast<double>(trial_.tuples));
+    }
     if (batch_.empty()) {
         return {};
     }
@@ -243,36 +223,15 @@ Result<> Run::send_batch() {
     return {};
 }
 
-Result<> Run::receive(std::span<const std::byte> frame) {
-    std::array<std::byte, sizeof(ask_hdr)> ack{};
-    const auto payload = frame.subspan(kFrameHeaderBytes);
-    const auto packet = parse_packet(payload);
-    if (!packet) {
-        return Error(Errc::kInternal, "the switch made a packet that is none");
-    }
-    const RxVerdict verdict = receiver_.on_packet(
-        payload, {.source = packet->header.channel.port, .dest = ASK_UDP_PORT}, false, ack);
-    if (verdict.counter != ReceiverCounter::k_accepted_data) {
-        return Error(Errc::kInternal, "the receiver refused a packet, verdict " +
-                                          std::to_string(static_cast<int>(verdict.counter)));
-    }
-    return {};
-}
-
 Result<> Run::collect() {
-    const auto counts = rig_.counts(instance_);
+    const std::uint64_t times = trial_.twice ? 2 : 1;
+    const auto counts = rig_.counts(region_.instance, outcome_.packets * times, outcome_.tuples);
     ASK_PASS(counts);
     outcome_.back = counts->tuples_back;
-    outcome_.left = counts->tuples_collision + counts->tuples_overflow + counts->tuples_contention +
-                    counts->tuples_back_full + counts->tuples_back_contention;
-    const std::uint64_t times = trial_.twice ? 2 : 1;
+    outcome_.left = tuples_left(*counts);
+    outcome_.left_collision = counts->tuples_collision;
+    outcome_.left_back_full = counts->tuples_back_full;
     outcome_.acked = counts->packets_acked / times;
-    if (counts->packets_acked + counts->packets_forwarded != outcome_.packets * times) {
-        return Error(Errc::kInternal, "the switch's counts do not add up to the packets that were sent");
-    }
-    if (counts->tuples_aggregated + outcome_.left != outcome_.tuples) {
-        return Error(Errc::kInternal, "the switch's counts do not add up to the tuples that were sent");
-    }
     return {};
 }
 
@@ -280,7 +239,7 @@ Result<> Run::fetch() {
     const auto started = Clock::now();
     const auto end = rig_.client()->stream_copy(
         {.region = region_, .mark = mark_, .epoch = 0, .close = false, .wait = kFetchWait},
-        [this](std::string entries) -> Result<std::uint64_t> {
+        [this](const std::string& entries) -> Result<std::uint64_t> {
             EntryReader reader(entries);
             std::uint64_t count = 0;
             while (!reader.done()) {
@@ -299,8 +258,8 @@ Result<> Run::fetch() {
 
 }  // namespace
 
-Result<Outcome> run_trial(Rig& rig, const Trial& trial) {
-    auto outcome = Run(rig, trial).run();
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress) {
+    auto outcome = Run(rig, trial, progress).run();
     ASK_TRY(outcome, std::to_string(trial.keys.count) + " keys, " + std::to_string(trial.tuples) + " tuples");
     return outcome;
 }

@@ -5,9 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
-#include "bench/hotkeys/rig.h"
+#include "bench/common/rig.h"
 #include "bench/switchagg/draw.h"
 
 namespace ask::bench {
@@ -28,14 +29,16 @@ struct Outcome {
     std::uint64_t tuples = 0;
     std::uint64_t distinct = 0;  // keys
     std::uint64_t packets = 0;
-    std::uint64_t acked = 0;       // by the switch: swallowed whole
-    std::uint64_t back = 0;        // tuples in the back level
-    std::uint64_t left = 0;        // in packets
-    std::uint64_t fetched = 0;     // entries
-    std::uint64_t evict_left = 0;  // what SwitchAgg's rule would have sent on, in as many places
-    double first_seconds = 0;      // of the switch, for each key's first tuple where each comes first
-    double seconds = 0;            // of the switch, for the other tuples
-    double again_seconds = 0;      // and for all packets that came twice
+    std::uint64_t acked = 0;           // by the switch: swallowed whole
+    std::uint64_t back = 0;            // tuples in the back level
+    std::uint64_t left = 0;            // in packets
+    std::uint64_t left_collision = 0;  // of them, because of the front's places
+    std::uint64_t left_back_full = 0;  // and because of the back level's
+    std::uint64_t fetched = 0;         // entries
+    std::uint64_t evict_left = 0;      // what SwitchAgg's rule would have sent on, in as many places
+    double first_seconds = 0;          // of the switch, for each key's first tuple where each comes first
+    double seconds = 0;                // of the switch, for the other tuples
+    double again_seconds = 0;          // and for all packets that came twice
     double fetch_seconds = 0;
 
     [[nodiscard]] double share(std::uint64_t part) const {
@@ -50,7 +53,10 @@ struct Outcome {
     [[nodiscard]] double evict_reduction() const { return 1 - share(evict_left); }
 };
 
+// Called now and then with the part of the pairs that is done.
+using Progress = std::function<void(double part)>;
+
 // kInternal: what comes out is not what went in.
-Result<Outcome> run_trial(Rig& rig, const Trial& trial);
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress = {});
 
 }  // namespace ask::bench

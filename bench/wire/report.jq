@@ -20,6 +20,8 @@ def checked:
        or .way == "reflector" and (.watched.packets < new_packets or
                                    .watched.packets > new_packets + .stats.retransmissions)
     then error("\(.watched.packets) packets met, \(new_packets) sent, \(.stats.retransmissions) again")
+    elif .data == "back" and .way == "wire" and .stats.tuples_back < 0.99 * .stats.tuples_in
+    then error("\(.stats.tuples_back) of \(.stats.tuples_in) tuples are in the back level")
     else . end;
 
 # Least time that so many percent of the packets were faster than, in us.
@@ -80,6 +82,15 @@ def growth:
           | {bar: "CPU a tuple at senders, against \(.[0].senders)", data: .[0].data, senders: .[-1].senders,
              value: (.[-1].senders_cpu / .[0].senders_cpu), wanted: "below 1.15"}
           | .met = (.value < 1.15));
+
+# With nearly everything left to the back level, in hits' packets/s.
+def behind:
+    medians | map(select(.way == "wire")) | group_by(.senders)
+    | map((map({(.data): .packets_per_second}) | add) as $rate
+          | select($rate.hits and $rate.back)
+          | {bar: "share of hits' packets/s", data: "back", senders: .[0].senders, value: ($rate.back / $rate.hits),
+             wanted: "at least 0.6"}
+          | .met = (.value >= 0.6));
 
 def csv: (.[0] | keys_unsorted) as $columns | $columns, (.[] | [.[$columns[]]]) | @csv;
 

@@ -25,6 +25,18 @@ static __always_inline __u32 count_bits(__u32 word)
 	return (word * 0x01010101u) >> 24;
 }
 
+/* By the upper five bits of a bit times a de Bruijn sequence. */
+static const __u8 bit_numbers[32] = {0,	 1,  28, 2,  29, 14, 24, 3, 30, 22, 20, 15, 25, 17, 4,	8,
+				     31, 27, 13, 23, 21, 19, 16, 7, 26, 12, 18, 6,  11, 5,  10, 9};
+
+/* Which bit the only one of `bit` is; 0 if there is none. */
+static __always_inline __u32 number_of_bit(__u32 bit)
+{
+	bit *= 0x077cb531u;
+	ask_opaque(bit); /* or clang sees what this is, and counts bits */
+	return bit_numbers[bit >> 27];
+}
+
 /* Where a slot is, and how long: two kinds of them, and no branch, which the verifier would follow each way
  * for every slot. */
 struct ask_slot_place {

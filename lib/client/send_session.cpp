@@ -133,8 +133,9 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
         return std::move(ring).error().with_context("task " + options.task);
     }
     const std::uint32_t window = options.merge_window.value_or(reply->send_ready().merge_window());
-    return std::make_unique<Impl>(options.as_count, std::min(window, Combiner::kMaxWindow), *op,
-                                  *std::move(link), *std::move(ring));
+    return std::make_unique<Impl>(options.as_count,
+                                  Combiner::useful(window, options.sample ? options.sample->expected : 0),
+                                  *op, *std::move(link), *std::move(ring));
 }
 
 Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {

@@ -10,6 +10,12 @@ constexpr std::size_t kKeyRoom = 32;
 
 }  // namespace
 
+std::uint32_t Combiner::useful(std::uint32_t window, std::uint64_t expected) {
+    const std::uint32_t most = std::min(window, kMaxWindow);
+    return expected == 0 || expected >= most ? most
+                                             : std::min(most, 2 * static_cast<std::uint32_t>(expected));
+}
+
 Combiner::Combiner(Op op, std::uint32_t window, const HashSeed& seed)
     : op_(op),
       sets_(std::bit_ceil((std::clamp(window, std::uint32_t{1}, kMaxWindow) + kWays - 1) / kWays)),

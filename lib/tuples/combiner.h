@@ -35,6 +35,10 @@ class Combiner {
     // It pays if one tuple is merged for so many that are not.
     static constexpr std::uint64_t kWorth = 8;
 
+    // What of a window an input of about `expected` tuples, 0 if nobody knows, can make use of: memory that
+    // is not touched need not be had. Twice as many, since sets fill unevenly and a guess may be low.
+    [[nodiscard]] static std::uint32_t useful(std::uint32_t window, std::uint64_t expected);
+
     // Room for `window` tuples, 1 to kMaxWindow, rounded up to a power of two of at least four. Whoever knows
     // `seed` can choose keys that crowd into one set, where hardly any is merged.
     Combiner(Op op, std::uint32_t window, const HashSeed& seed);

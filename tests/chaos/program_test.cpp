@@ -2,6 +2,7 @@
 //
 // The fault injector's program, packet by packet: each fault comes as often as its rate says, does what it
 // says and nothing else, and the same seed gives the same faults.
+#include <endian.h>
 #include <linux/bpf.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 
 #include "chaos.skel.h"
 #include "lib/abi/consts.h"
+#include "lib/abi/wire.h"
 #include "lib/bpf/map.h"
 #include "lib/bpf/object.h"
 #include "lib/net/frame.h"
@@ -50,6 +52,18 @@ Frame make_frame(std::uint16_t dest_port = ASK_UDP_PORT) {
     for (std::size_t at = 0; at < kPayload; ++at) {
         frame[kFrameHeaderBytes + at] = static_cast<std::byte>(at * 7);
     }
+    return frame;
+}
+
+Frame make_packet(ask_type type, std::uint64_t seq, std::size_t extra = 0) {
+    Frame frame = make_frame();
+    frame.resize(frame.size() + extra);
+    ask_hdr header{};
+    header.version = ASK_WIRE_VERSION;
+    header.type = type;
+    header.task = htobe64(7);
+    header.seq = htobe64(seq);
+    std::memcpy(&frame[kFrameHeaderBytes], &header, sizeof(header));
     return frame;
 }
 
@@ -107,6 +121,19 @@ class Program {
             }
         }
         return numbers;
+    }
+    ChaosCarried carried() {
+        std::vector<ChaosCarried> parts(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+        REQUIRE(bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.carried), &port_, parts.data()) == 0);
+        ChaosCarried sum{};
+        for (const ChaosCarried& part : parts) {
+            for (std::size_t type = 0; type < CHAOS_TYPES; ++type) {
+                sum.types[type].packets += part.types[type].packets;
+                sum.types[type].bytes += part.types[type].bytes;
+            }
+            sum.first_fins += part.first_fins;
+        }
+        return sum;
     }
     // What the daemon would have got.
     std::vector<Held> held() {
@@ -327,6 +354,38 @@ TEST_CASE("other traffic is spared, unless asked for") {
     });
     CHECK(program.pass(make_frame(53), &out) == XDP_DROP);
     CHECK(program.pass(arp, &out) == XDP_DROP);
+}
+
+TEST_CASE("what comes in is counted by type, lost or not, and a FIN once") {
+    Program program;
+    Frame out;
+    program.set(1, [&](ChaosRule& rule) { rule.loss = CHAOS_ALWAYS; });
+    for (const unsigned seq : {1U, 2U, 3U, 3U}) {
+        program.pass(make_packet(ASK_DATA, seq), &out);
+    }
+    program.pass(make_packet(ASK_VAR, 4, 100), &out);
+    program.pass(make_packet(ASK_LONG, 5), &out);
+    program.pass(make_packet(ASK_ACK, 5), &out);
+    for (const unsigned seq : {6U, 6U, 7U, 6U}) {
+        program.pass(make_packet(ASK_FIN, seq), &out);
+    }
+    // Of another version, of no type, no ASK.
+    Frame foreign = make_packet(ASK_DATA, 1);
+    foreign[kFrameHeaderBytes] = std::byte{ASK_WIRE_VERSION + 1};
+    program.pass(foreign, &out);
+    program.pass(make_packet(static_cast<ask_type>(CHAOS_TYPES), 1), &out);
+    program.pass(make_frame(53), &out);
+    const ChaosCarried carried = program.carried();
+    const auto packets = [&](std::size_t type) { return carried.types[type].packets; };
+    CHECK(packets(ASK_DATA) == 4);
+    CHECK(packets(ASK_LONG) == 1);
+    CHECK(packets(ASK_ACK) == 1);
+    CHECK(packets(ASK_FIN) == 4);
+    CHECK(packets(ASK_VAR) == 1);
+    CHECK(packets(0) == 3);
+    CHECK(carried.types[ASK_DATA].bytes == 4 * (kFrameHeaderBytes + kPayload));
+    CHECK(carried.types[ASK_VAR].bytes == kFrameHeaderBytes + kPayload + 100);
+    CHECK(carried.first_fins == 2);
 }
 
 }  // namespace

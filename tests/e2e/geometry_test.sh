@@ -84,6 +84,19 @@ nearly_all() {
     pass "$id: $(jq -r '.geometry + ", " + .geometry_reason' "$dir/recv.json")"
 }
 
+# The same keys sorted: those that come often first, or last.
+sorted() {
+    local -r id=$1 order=$2
+    local -r dir=$scratch/$id
+    mkdir -p "$dir"
+    by_rank "$dir/in1.tsv" 1 numbers 200000 600000
+    sort "$order" -o "$dir/in1.tsv" "$dir/in1.tsv"
+    expect_counts "$dir"
+    run_task "$dir" "$id" h4 "--op count --require-region" "--count --merge-window 0"
+    kept "$dir"
+    pass "$id: $(jq -r '.geometry + ", " + .geometry_reason' "$dir/recv.json")"
+}
+
 every_kind_of_key() {
     local -r dir=$scratch/kinds
     make_input "$dir" --seed 71 --senders 3 --tuples 20000 --keys 1500
@@ -285,6 +298,8 @@ internet_addresses
 nearly_all numbers '.slots_filled_ratio > 0.75'
 nearly_all hosts '.slots_filled_ratio > 0.85'
 nearly_all pages '.geometry_reason | test("go to the back level whole")'
+sorted hot-first -n
+sorted hot-last -rn
 few_lines
 given
 last_line

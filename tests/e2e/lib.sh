@@ -23,6 +23,7 @@ finish() {
     trap - EXIT
     # What the test leaves in the background. The shell knows which of its processes still run: the number of one that has
     # ended is another's before long, a daemon's of the next lab perhaps.
+    # One may end between the two.
     for pid in $(jobs -pr); do kill -KILL "$pid" 2>/dev/null || true; done
     if ((code != 0)) && [[ -d $ASK_LAB_DIR/$name/logs ]]; then
         for node in "$ASK_LAB_DIR/$name/logs"/*; do

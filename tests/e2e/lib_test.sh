@@ -21,6 +21,7 @@ spawn '$dir/waited-for' h1 true
 exit_of "\$spawned"
 spawn '$dir/ended' h1 true
 wait_for 20 test ! -e "/proc/\$spawned"
+# Runs until the test's end kills it: nothing waits for it.
 sleep 1000 &
 echo "\$!" >'$dir/left'
 TEST

@@ -3,7 +3,8 @@
 // Frames into the natively compiled switch program: sealed packets whose fields the input chooses, packets
 // damaged after they were sealed, and any bytes. One counter each, none that cannot happen; what is not
 // proven changes no memory; what the check lets through, lib/engine lets through; a repeat aggregates
-// nothing; and of the values of a new packet each is in the region or in what leaves the switch.
+// nothing; and of the values of a new packet each is in the region, in the back level or in what leaves the
+// switch.
 #include <linux/bpf.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/var.h"
 #include "lib/base/bytes.h"
 #include "lib/engine/packet.h"
 #include "tests/fuzz/fuzz.h"
@@ -52,6 +54,8 @@ TaskSpec task_spec(std::uint32_t number, bool replace) {
         spec.m = 4;
         spec.rows = 8;
         spec.copies = replace ? 1 : 2;
+    } else {
+        spec.back = {2, 1, 1, 1};
     }
     return spec;
 }
@@ -89,13 +93,40 @@ struct Run {
     bool aggregated = false;
 };
 
-// Values by key, as its kParts are; a key with the value 0 is there, too.
+// Values by key, as key_of() spells it; a key with the value 0 is there, too. Sums may wrap.
 using Tuples = std::map<std::string, std::int64_t>;
 
+void add(Tuples& sum, const std::string& key, std::int64_t value) {
+    std::int64_t& total = sum[key];
+    total = static_cast<std::int64_t>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(value));
+}
 void add_all(Tuples& sum, const Tuples& more) {
     for (const auto& [key, value] : more) {
-        sum[key] += value;
+        add(sum, key, value);
     }
+}
+
+// A key of 8-byte words, without those that are all padding.
+std::string key_of(std::string words) {
+    const auto is_padding = [](std::string_view word) {
+        const auto value = load_raw<std::uint64_t>(word.data());
+        return value == 0 || value == ASK_BACK_PAD_WORD;
+    };
+    while (!words.empty() && is_padding(std::string_view(words).substr(words.size() - 8))) {
+        words.resize(words.size() - 8);
+    }
+    return words;
+}
+// The same of kParts, of which those that are all padding are zeros then.
+std::string key_of_kparts(std::string kparts) {
+    constexpr std::string_view kPadding("\0\0\0\1", 4);
+    for (std::size_t at = 0; at < kparts.size(); at += kPadding.size()) {
+        if (std::string_view(kparts).substr(at, kPadding.size()) == kPadding) {
+            kparts.replace(at, kPadding.size(), kPadding.size(), '\0');
+        }
+    }
+    kparts.resize((kparts.size() + 7) / 8 * 8);
+    return key_of(std::move(kparts));
 }
 
 // First AA of a slot, and how many it has.
@@ -106,6 +137,23 @@ struct SlotPlace {
 SlotPlace place_of_slot(const TaskSpec& task, unsigned slot) {
     return slot < task.short_slots ? SlotPlace{slot, 1}
                                    : SlotPlace{task.short_slots + (slot - task.short_slots) * task.m, task.m};
+}
+
+// What a table of the back level holds.
+Tuples held_by(std::span<const std::uint64_t> table, unsigned group) {
+    Tuples held;
+    const std::size_t words = ask_var_key_words(group);
+    for (; !table.empty(); table = table.subspan(kBackBucketBytes[group] / 8)) {
+        for (std::size_t entry = 0; entry < kBackEntries[group]; ++entry) {
+            const std::size_t key = group == ASK_BACK_8 ? entry : 1 + entry * (words + 1);
+            const std::uint64_t value = table[key + (group == ASK_BACK_8 ? ASK_BACK8_ENTRIES : words)];
+            if ((value & ASK_BACK_LIVE) != 0) {
+                const auto* const bytes = reinterpret_cast<const char*>(&table[key]);
+                add(held, key_of({bytes, 8 * words}), ASK_BACK_VALUE(value));
+            }
+        }
+    }
+    return held;
 }
 
 // What a region holds, whatever the set and the copy.
@@ -127,7 +175,7 @@ Tuples held_in(std::span<const ask_aggregator> region, const TaskSpec& task) {
                 for (unsigned n = 0; n < aas; ++n) {
                     key.append(word(n).kpart, sizeof(last.kpart));
                 }
-                held[key] += last.vpart;
+                add(held, key_of_kparts(std::move(key)), last.vpart);
             }
         }
     }
@@ -153,6 +201,10 @@ class World {
             aggregated_.add(program_.region(i).data(), program_.region(i).size_bytes());
             aggregated_.add(program_.heats(i).data(), program_.heats(i).size_bytes());
             aggregated_.add(program_.carried(i).data(), program_.carried(i).size_bytes());
+            for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+                const auto table = program_.back(group, i);
+                aggregated_.add(table.data(), table.size_bytes());
+            }
         }
     }
 
@@ -195,10 +247,26 @@ class World {
             packet.type = ASK_LONG;
             packet.body = to_bytes(input.bytes(input.take<std::uint8_t>()));
             packet.body.resize(std::max<std::size_t>(8, packet.body.size() / 8 * 8));
+        } else if (type == 5) {
+            put_records(input, packet);
         } else {
             put_tuples(input, packet, program_.task(flow));
         }
         return packet;
+    }
+
+    static void put_records(Input& input, Packet& packet) {
+        constexpr unsigned kMostRecords = 40;  // of the longest, about as many as a frame takes
+        std::vector<test::Record> records;
+        for (unsigned left = 1 + input.below(kMostRecords); left > 0; --left) {
+            const auto choice = input.take<std::uint8_t>();
+            std::string key(1 + choice % ASK_VAR_MAX_KEY, 'k');
+            key.back() = static_cast<char>('a' + choice / ASK_VAR_MAX_KEY);
+            const std::int64_t value =
+                input.flag() ? static_cast<std::int64_t>(input.take<std::uint64_t>()) : choice;
+            records.push_back({std::move(key), value});
+        }
+        packet.records(records);
     }
 
     static void put_tuples(Input& input, Packet& packet, const TaskSpec& task) {
@@ -230,7 +298,7 @@ class World {
             const auto value = input.take<std::uint32_t>();
             const auto small = static_cast<std::uint8_t>(value);
             const auto half = static_cast<std::uint16_t>(value);
-            switch (input.below(26)) {
+            switch (input.below(28)) {
                 case 0:
                     packet.version = small;
                     break;
@@ -303,7 +371,17 @@ class World {
                 case 23:
                     packet.dest_port = half;
                     break;
-                case 24:
+                case 24:  // counts of VAR, or what is reserved beside them
+                    if (packet.body.size() >= sizeof(ask_var_hdr)) {
+                        packet.body[half % sizeof(ask_var_hdr)] = static_cast<std::uint8_t>(value >> 16);
+                    }
+                    break;
+                case 25:
+                    if (!packet.body.empty()) {
+                        packet.body[half % packet.body.size()] = static_cast<std::uint8_t>(value >> 16);
+                    }
+                    break;
+                case 26:
                     packet.tos = small, packet.ttl = static_cast<std::uint8_t>(value >> 8);
                     break;
                 default:
@@ -311,7 +389,7 @@ class World {
                     break;
             }
         }
-        if (!packet.bitmaps.empty() && !packet.rows.empty() && input.flag()) {
+        if (!packet.bitmaps.empty() && (!packet.rows.empty() || packet.type == ASK_VAR) && input.flag()) {
             packet.bitmaps[0] = input.take<std::uint32_t>();
         }
     }
@@ -347,16 +425,24 @@ class World {
                                    [&](const CheckKey& key) { return key.verify(payload, ports_of(frame)); });
     }
 
-    static bool ends_in_empty_row(const Bytes& frame) {
+    // No sender's last row is empty, nor all of a VAR. The switch does not look: it is as if what it had
+    // were all aggregated.
+    static bool is_as_sent(const Bytes& frame) {
         const auto payload = payload_of(frame);
+        if (std::to_integer<std::uint8_t>(payload[offsetof(ask_hdr, type)]) == ASK_VAR) {
+            return parse_packet(payload).has_value();
+        }
         const auto rows = std::to_integer<std::size_t>(payload[offsetof(ask_hdr, rows)]);
-        return rows > 0 && load_be<std::uint32_t>(payload.data() + sizeof(ask_hdr) + 4 * (rows - 1)) == 0;
+        return rows == 0 || load_be<std::uint32_t>(payload.data() + sizeof(ask_hdr) + 4 * (rows - 1)) != 0;
     }
 
     // The tuples that a frame carries.
     static Tuples carried_by(const Bytes& frame, const TaskSpec& task) {
         const auto view = parse_packet(payload_of(frame));
         require(view.has_value(), "what leaves the switch is well-formed");
+        if (view->header.type == ASK_VAR) {
+            return carried_by_var(*view);
+        }
         Tuples tuples;
         for (unsigned row = 0; row < view->header.rows; ++row) {
             for (unsigned slot = 0; slot < unsigned{task.short_slots} + task.groups; ++slot) {
@@ -369,10 +455,38 @@ class World {
                 for (unsigned n = 0; n < aas; ++n, word += 8) {
                     key.append(reinterpret_cast<const char*>(word), 4);
                 }
-                tuples[key] += static_cast<std::int32_t>(load_be<std::uint32_t>(word - 4));
+                add(tuples, key_of_kparts(std::move(key)),
+                    static_cast<std::int32_t>(load_be<std::uint32_t>(word - 4)));
             }
         }
         return tuples;
+    }
+
+    static Tuples carried_by_var(const PacketView& view) {
+        Tuples tuples;
+        ask_var_hdr counts{};
+        std::memcpy(&counts, view.body.data(), sizeof(counts));
+        const std::byte* record = view.body.data() + sizeof(counts);
+        unsigned number = 0;
+        for (unsigned group = 0; group < ASK_VAR_GROUPS; ++group) {
+            const std::size_t bytes = ask_var_record_bytes(group);
+            for (unsigned i = 0; i < counts.count[group]; ++i, ++number, record += bytes) {
+                if ((view.bitmap[number / 32] >> number % 32 & 1U) != 0) {
+                    const auto* const key = reinterpret_cast<const char*>(record + 8);
+                    add(tuples, key_of({key, bytes - 8}),
+                        static_cast<std::int64_t>(load_be<std::uint64_t>(record)));
+                }
+            }
+        }
+        return tuples;
+    }
+
+    [[nodiscard]] Tuples held(std::uint32_t flow) const {
+        Tuples held = held_in(program_.region(flow), program_.task(flow));
+        for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+            add_all(held, held_by(program_.back(group, flow), group));
+        }
+        return held;
     }
 
     Run run_twice(const Bytes& frame) {
@@ -420,7 +534,7 @@ class World {
 
     void see() {
         for (std::uint32_t i = 0; i < kFlows && !aggregated_.as_seen(); ++i) {
-            held_[i] = held_in(program_.region(i), program_.task(i));
+            held_[i] = held(i);
         }
         aggregated_.see();
         tables_.see();
@@ -455,9 +569,7 @@ class World {
     }
 
     void check_let_in(const Bytes& frame, const Run& run) const {
-        // No sender's last row is empty. The switch does not look: it is as if its tuples were all
-        // aggregated.
-        const bool as_sent = !ends_in_empty_row(frame);
+        const bool as_sent = is_as_sent(frame);
         require(!as_sent || verifies(frame), "what the switch lets in, lib/engine verifies");
         if (run.action == XDP_DROP) {
             return;
@@ -471,7 +583,7 @@ class World {
         const TaskSpec& task = program_.task(flow);
         Tuples before = held_[flow];
         add_all(before, carried_by(frame, task));
-        Tuples after = held_in(program_.region(flow), task);
+        Tuples after = held(flow);
         if (run.counter == ASK_CNT_fwd_new) {
             add_all(after, carried_by(run.out, task));
         }

@@ -169,6 +169,37 @@ void interfere(__u64* at) {
     }
 }
 
+// Rivals at the first bucket of a back level, of which `rival_value` is an entry's value and `rival_claim`
+// the word by which an entry is claimed.
+const void* rival_value = nullptr;
+const void* rival_claim = nullptr;
+std::uint64_t claimed_by_rival = 0;
+void add_to_entry(__u64* at) {
+    if (at == rival_value && rival_tries > 0) {
+        --rival_tries;
+        *at += ASK_BACK_WORD(1) - ASK_BACK_WORD(0);
+    }
+}
+void claim_first(__u64* at) {
+    if (at == rival_claim && rival_tries > 0) {
+        --rival_tries;
+        *at |= claimed_by_rival;
+    }
+}
+
+// A key of each group, none of whose words is padding.
+std::string key_in(unsigned group) {
+    return std::string(kBackKeyBytes[group], 'k');
+}
+
+// Index of an entry's value among a bucket's words, and of the word that claims it.
+std::size_t value_place(unsigned group, std::size_t entry) {
+    return group == ASK_BACK_8 ? ASK_BACK8_ENTRIES + entry : (entry + 1) * (ask_var_key_words(group) + 1);
+}
+std::size_t claim_place(unsigned group, std::size_t entry) {
+    return group == ASK_BACK_8 ? entry : 0;
+}
+
 std::set<std::string> documented_deviations() {
     const char* source = std::getenv("ASK_SOURCE_DIR");
     REQUIRE_MESSAGE(source != nullptr, "ASK_SOURCE_DIR must name the source tree, as ctest does");
@@ -398,6 +429,88 @@ TEST_CASE("an aggregator that another CPU changes meanwhile: tried again, and le
     }
     CHECK(NativeSwitch::stats().tuples_contention == 1);
     CHECK(NativeSwitch::stats().tuples_collision == 0);
+}
+
+TEST_CASE(
+    "a value of the back level that another CPU changes meanwhile: tried again, then the record stays") {
+    for (const std::uint8_t op : {ASK_OP_SUM, ASK_OP_MAX}) {
+        for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+            CAPTURE(group);
+            NativeSwitch sw({}, kPorts);
+            sw.add_default({.op = op, .aggregators = 1, .back = {1, 1, 1, 1}});
+            const auto send = [&](std::uint64_t seq, std::int64_t value) {
+                const Packet packet = sw.packet().seq(seq).records({{key_in(group), value}});
+                return std::pair(packet, sw.run(packet.frame()));
+            };
+            CHECK(send(1, 100).second.action == XDP_TX);
+            const std::uint64_t& held = sw.back(group, 0)[value_place(group, 0)];
+            CHECK(held == ASK_BACK_WORD(100));
+            rival_value = &held;
+            native_set_rival(add_to_entry);
+            // A sum is tried once where it is held.
+            const unsigned most = ASK_CAS_TRIES + (op == ASK_OP_SUM ? 1 : 0);
+            std::int64_t value = 100;
+            for (unsigned tries = 0; tries <= most; ++tries) {
+                CAPTURE(tries);
+                rival_tries = tries;
+                const std::int64_t more = op == ASK_OP_SUM ? 10 : value + 1000;
+                const auto [packet, outcome] = send(2 + tries, more);
+                CHECK(rival_tries == 0);
+                value += static_cast<std::int64_t>(tries);
+                if (tries < most) {
+                    CHECK(outcome.action == XDP_TX);
+                    value = op == ASK_OP_SUM ? value + more : more;
+                } else {
+                    CHECK((outcome.frame == packet.left(kMarkSwitch, kMarkIncarnation, {1})
+                                                .routed(kOutMac, kReceiverMac)
+                                                .frame()));
+                }
+                CHECK(held == ASK_BACK_WORD(value));
+            }
+            CHECK(NativeSwitch::stats().tuples_back_contention == 1);
+            CHECK(NativeSwitch::stats().tuples_back_full == 0);
+            CHECK(NativeSwitch::stats().tuples_back == most + 1);
+        }
+    }
+}
+
+TEST_CASE("an entry of the back level that another CPU claims first: the record takes the next") {
+    for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+        CAPTURE(group);
+        NativeSwitch sw({}, kPorts);
+        sw.add_default({.aggregators = 1, .back = {1, 1, 1, 1}});
+        const std::span<const std::uint64_t> bucket = sw.back(group, 0);
+        rival_claim = &bucket[claim_place(group, 0)];
+        // A key, or a tag, that is not the record's.
+        claimed_by_rival = 1;
+        rival_tries = 1;
+        native_set_rival(claim_first);
+        CHECK(sw.run(sw.packet().seq(1).records({{key_in(group), 5}}).frame()).action == XDP_TX);
+        CHECK(rival_tries == 0);
+        CHECK(bucket[value_place(group, 0)] == 0);
+        CHECK(bucket[value_place(group, 1)] == ASK_BACK_WORD(5));
+        CHECK(NativeSwitch::stats().tuples_back_contention == 0);
+    }
+}
+
+TEST_CASE("an entry of the back level that stays free while the others change: the record stays") {
+    for (const unsigned group : {ASK_BACK_16, ASK_BACK_32, ASK_BACK_64}) {
+        CAPTURE(group);
+        NativeSwitch sw({}, kPorts);
+        sw.add_default({.aggregators = 1, .back = {1, 1, 1, 1}});
+        const std::span<const std::uint64_t> bucket = sw.back(group, 0);
+        rival_claim = &bucket[0];
+        claimed_by_rival = std::uint64_t{1} << ASK_BACK_TAG_BITS;
+        rival_tries = 1;
+        native_set_rival(claim_first);
+        const Packet packet = sw.packet().seq(1).records({{key_in(group), 5}});
+        CHECK((sw.run(packet.frame()).frame ==
+               packet.left(kMarkSwitch, kMarkIncarnation, {1}).routed(kOutMac, kReceiverMac).frame()));
+        CHECK(bucket[0] == claimed_by_rival);
+        CHECK(bucket[value_place(group, 0)] == 0);
+        CHECK(NativeSwitch::stats().tuples_back_contention == 1);
+        CHECK(NativeSwitch::stats().tuples_back_full == 0);
+    }
 }
 
 TEST_CASE("a window place that another CPU raises meanwhile makes the packet stale") {

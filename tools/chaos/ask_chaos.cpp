@@ -4,6 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <optional>
+#include <sstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +23,7 @@ constexpr double kLongestMs = 3'600'000;  // an hour
 
 struct Flags {
     std::string pins;
+    std::string links;
     std::string link = "all";
     std::string direction = "both";
     std::uint64_t seed = 1;
@@ -89,20 +93,65 @@ Result<ChaosRule> make_rule(const Flags& flags) {
     return rule;
 }
 
+// The second and third word of each line: a topology's list of links.
+Result<LinkNames> read_names(const std::string& file, unsigned links) {
+    LinkNames names;
+    if (file.empty()) {
+        return names;
+    }
+    std::ifstream in(file);
+    std::string number;
+    std::string line;
+    while (std::getline(in, line)) {
+        std::istringstream words(line);
+        auto& [from, to] = names.emplace_back();
+        if (!(words >> number >> from >> to)) {
+            return Error(Errc::kInput,
+                         file + ": line " + std::to_string(names.size()) + " names no two ends");
+        }
+    }
+    if (names.size() != links) {
+        return Error(Errc::kInput, file + " has " + std::to_string(names.size()) + " links, the injector " +
+                                       std::to_string(links));
+    }
+    return names;
+}
+
 struct Links {
     unsigned first;
     unsigned last;
 };
 
-Result<Links> parse_links(const std::string& text, unsigned links) {
+// "A:B", whichever end is said first.
+std::optional<unsigned> named_link(const std::string& text, const LinkNames& names) {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos) {
+        return {};
+    }
+    const std::string one = text.substr(0, colon);
+    const std::string other = text.substr(colon + 1);
+    for (std::size_t at = 0; at < names.size(); ++at) {
+        const auto& [from, to] = names[at];
+        if ((one == from && other == to) || (one == to && other == from)) {
+            return static_cast<unsigned>(at + 1);
+        }
+    }
+    return {};
+}
+
+Result<Links> parse_links(const std::string& text, unsigned links, const LinkNames& names) {
     unsigned link = 0;
     if (text == "all") {
         return Links{1, links};
     }
+    if (const auto named = named_link(text, names)) {
+        return Links{*named, *named};
+    }
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), link);
     if (error != std::errc() || end != text.data() + text.size() || link < 1 || link > links) {
         return Error(Errc::kUsage, "--link takes all or a number from 1 to " + std::to_string(links) +
-                                       ", not '" + text + "'");
+                                       (names.empty() ? "" : " or A:B, the ends of a link") + ", not '" +
+                                       text + "'");
     }
     return Links{link, link};
 }
@@ -110,7 +159,9 @@ Result<Links> parse_links(const std::string& text, unsigned links) {
 Result<> apply(const Flags& flags, const ChaosRule& rule) {
     const auto pins = Pins::open(flags.pins);
     ASK_PASS(pins);
-    const auto links = parse_links(flags.link, pins->links());
+    const auto names = read_names(flags.links, pins->links());
+    ASK_PASS(names);
+    const auto links = parse_links(flags.link, pins->links(), *names);
     ASK_PASS(links);
     for (unsigned link = links->first; link <= links->last; ++link) {
         if (flags.direction != "down") {
@@ -154,7 +205,9 @@ std::string describe_rule(const nlohmann::ordered_json& rule) {
 Result<> show(const Flags& flags) {
     const auto pins = Pins::open(flags.pins);
     ASK_PASS(pins);
-    const auto all = to_json(*pins);
+    const auto names = read_names(flags.links, pins->links());
+    ASK_PASS(names);
+    const auto all = to_json(*pins, *names);
     ASK_PASS(all);
     if (flags.json) {
         std::puts(all->dump(2).c_str());
@@ -162,7 +215,10 @@ Result<> show(const Flags& flags) {
     }
     for (const auto& link : (*all)["links"]) {
         for (const char* direction : {"up", "down"}) {
-            std::printf("%-4s %-5s %s: %s\n", link["host"].get<std::string>().c_str(), direction,
+            const auto who = link.contains("host")
+                                 ? link["host"].get<std::string>()
+                                 : link["from"].get<std::string>() + ":" + link["to"].get<std::string>();
+            std::printf("%-4s %-5s %s: %s\n", who.c_str(), direction,
                         describe_rule(link[direction]["rule"]).c_str(),
                         describe(link[direction]["counters"]).c_str());
         }
@@ -172,8 +228,10 @@ Result<> show(const Flags& flags) {
 }
 
 void add_where(CLI::App& command, Flags& flags) {
-    command.add_option("--link", flags.link, "number of the host whose link it is, or all")
-        ->type_name("N|all")
+    command
+        .add_option("--link", flags.link,
+                    "number of the link or its host, A:B by the names of its ends, or all")
+        ->type_name("N|A:B|all")
         ->capture_default_str();
     command.add_option("--dir", flags.direction, "up: from the host, down: towards it")
         ->check(CLI::IsMember({"up", "down", "both"}))
@@ -201,6 +259,8 @@ int main(int argc, char** argv) {
     CLI::App app("Sets and shows the faults of a lab's links.", "ask-chaos");
     app.require_subcommand(1);
     app.add_option("--pins", flags.pins, "where ask-chaosd pinned its maps")->required()->type_name("DIR");
+    app.add_option("--links", flags.links, "names of the links' ends: a topology's list of them")
+        ->type_name("FILE");
     CLI::App& set =
         *app.add_subcommand("set", "replace the rules of links and start numbering their packets anew");
     add_where(set, flags);

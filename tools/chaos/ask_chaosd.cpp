@@ -16,7 +16,8 @@
 namespace ask::chaos {
 namespace {
 
-constexpr unsigned kMostLinks = 64;
+// As many as tools/lib/lab_topology.jq says.
+constexpr unsigned kMostLinks = 512;
 
 Result<> run(const InjectorOptions& options, SignalEvents& signals) {
     const auto injector = Injector::create(options);
@@ -30,7 +31,7 @@ int main(int argc, char** argv) {
     InjectorOptions options;
     std::string pins;
     ConfigTable table("ask-chaosd", "loses, repeats, damages and delays the packets of a lab's links", "");
-    table.integer("links", &options.links, 1, kMostLinks, "hosts: interfaces h1, s1, h2, s2 ... are there");
+    table.integer("links", &options.links, 1, kMostLinks, "links: interfaces h1, s1, h2, s2 ... are there");
     table.text("pins", &pins, "directory of its own on a bpffs, for rules and counters");
     const auto action = table.parse(argc, argv);
     if (!action.ok()) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fault injector between a host and the switch: sits on one port of the middle, draws each packet's fate
- * and sends it on through the other port. What must wait goes to the daemon by the ring.
+ * The fault injector in the middle of a link: sits on one port of the middle, counts what comes in, draws
+ * each packet's fate and sends it on through the other port. What must wait goes to the daemon by the ring.
  *
  * A packet's fate depends on nothing but the rule's seed, the port, and the packet's number there.
  */
@@ -17,6 +17,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "lib/abi/consts.h"
+#include "lib/abi/wire.h"
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -33,6 +34,21 @@ struct {
 } done SEC(".maps");
 
 struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 2);
+    __type(key, __u32);
+    __type(value, struct ChaosCarried);
+} carried SEC(".maps");
+
+/* Those that have been counted. The oldest is forgotten when there are too many. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1 << 16);
+    __type(key, struct ChaosFin);
+    __type(value, __u8);
+} fins SEC(".maps");
+
+struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 2);
@@ -47,6 +63,9 @@ struct {
 
 const volatile __u32 port = 0;          /* of this instance */
 const volatile __u32 other_ifindex = 0; /* where its packets go on */
+
+/* Where ask_hdr starts: no options in front of it. */
+#define ASK_HDR_OFFSET (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
 
 /* Which draw: each fault has random bits of its own, so that one rate never shifts another's victims. */
 enum { DRAW_LOSS, DRAW_DUPLICATE, DRAW_CORRUPT, DRAW_REORDER, DRAW_BIT, DRAW_LATE, DRAW_BEHIND, DRAW_DELAY };
@@ -81,6 +100,38 @@ static __always_inline int is_ask(const struct xdp_md* ctx) {
         ip->protocol != IPPROTO_UDP)
         return 0;
     return udp->dest == bpf_htons(ASK_UDP_PORT) || udp->source == bpf_htons(ASK_UDP_PORT);
+}
+
+/* What ASK's part of the packet says it is, 0 what is none. */
+static __always_inline __u32 type_of(struct xdp_md* ctx, struct ask_hdr* hdr) {
+    if (!is_ask(ctx) || bpf_xdp_load_bytes(ctx, ASK_HDR_OFFSET, hdr, sizeof(*hdr)) ||
+        hdr->version != ASK_WIRE_VERSION || hdr->type >= CHAOS_TYPES)
+        return 0;
+    return hdr->type;
+}
+
+static __always_inline void count_carried(struct xdp_md* ctx) {
+    const __u32 index = port;
+    struct ChaosCarried* count = bpf_map_lookup_elem(&carried, &index);
+    const __u8 seen = 1;
+    struct ChaosFin fin = {.port = port};
+    struct ask_hdr hdr = {0};
+    __u32 type;
+
+    if (!count)
+        return;
+    type = type_of(ctx, &hdr);
+    count->types[type].packets++;
+    count->types[type].bytes += bpf_xdp_get_buff_len(ctx);
+    if (type != ASK_FIN)
+        return;
+    fin.task = hdr.task;
+    fin.seq = hdr.seq;
+    fin.host = hdr.host;
+    fin.incarnation = hdr.incarnation;
+    fin.udp_port = hdr.port;
+    if (!bpf_map_update_elem(&fins, &fin, &seen, BPF_NOEXIST))
+        count->first_fins++;
 }
 
 /* A record's size must be known to the verifier: `room` is a constant. */
@@ -168,6 +219,7 @@ int chaos(struct xdp_md* ctx) {
 
     if (!rule || !count)
         return XDP_ABORTED;
+    count_carried(ctx);
     if (!rule->all_traffic && !is_ask(ctx)) {
         count->spared++;
         return (int)bpf_redirect(other_ifindex, 0);

@@ -52,6 +52,30 @@ struct ChaosDone {
     unsigned long long hold_full;  /* no room to hold it: lost, or not copied */
 };
 
+/* What entered a port's link: by ASK's type (enum ask_type), [0] all else. */
+#define CHAOS_TYPES 6u
+
+struct ChaosAmount {
+    unsigned long long packets;
+    unsigned long long bytes; /* of frames, Ethernet header included */
+};
+
+/* Per CPU. Retransmissions count again, but in `first_fins`: FINs that this port had not seen before. */
+struct ChaosCarried {
+    struct ChaosAmount types[CHAOS_TYPES];
+    unsigned long long first_fins;
+};
+
+/* A FIN, wherever it goes and however often: its channel's, of one task. */
+struct ChaosFin {
+    unsigned long long task;
+    unsigned long long seq;
+    unsigned int host;
+    unsigned int incarnation;
+    unsigned int udp_port;
+    unsigned int port; /* of the injector */
+};
+
 /* What became of held frames: the daemon writes it. */
 struct ChaosHeld {
     unsigned long long waiting;  /* now */

@@ -61,13 +61,13 @@ class Injector::Programs {
  public:
     Result<> attach_all(unsigned links) {
         for (std::uint32_t port = 0; port < kDirections * links; ++port) {
-            ASK_TRY(add_port(port, links), "link of h" + std::to_string(port / kDirections + 1));
+            ASK_TRY(add_port(port, links), "link " + std::to_string(port / kDirections + 1));
         }
         return {};
     }
     Result<> pin(const std::filesystem::path& dir) {
-        const std::array<const bpf_map*, 3> shown = {first()->maps.rules, first()->maps.done,
-                                                     first()->maps.held};
+        const std::array<const bpf_map*, 4> shown = {first()->maps.rules, first()->maps.done,
+                                                     first()->maps.held, first()->maps.carried};
         for (const bpf_map* map : shown) {
             // A daemon that was killed has left its own.
             ASK_PASS(bpf::unpin(dir / bpf_map__name(map)));
@@ -90,17 +90,22 @@ class Injector::Programs {
 
     bpf::Skeleton<chaos_bpf>& first() { return skeletons_.front(); }
 
+    // Those with an entry a port first.
+    static constexpr std::size_t kMapsOfPorts = 4;
+    static std::array<bpf_map*, 6> maps_of(bpf::Skeleton<chaos_bpf>& skeleton) {
+        auto& maps = skeleton->maps;
+        return {maps.rules, maps.done, maps.held, maps.carried, maps.frames, maps.fins};
+    }
+
     Result<> share_maps(bpf::Skeleton<chaos_bpf>& skeleton, unsigned links) {
-        const std::array<bpf_map*, 4> own = {skeleton->maps.rules, skeleton->maps.done, skeleton->maps.held,
-                                             skeleton->maps.frames};
+        const auto own = maps_of(skeleton);
         if (skeletons_.empty()) {
-            for (std::size_t at = 0; at + 1 < own.size(); ++at) {
+            for (std::size_t at = 0; at < kMapsOfPorts; ++at) {
                 bpf_map__set_max_entries(own[at], kDirections * links);
             }
             return {};
         }
-        const std::array<bpf_map*, 4> shared = {first()->maps.rules, first()->maps.done, first()->maps.held,
-                                                first()->maps.frames};
+        const auto shared = maps_of(first());
         for (std::size_t at = 0; at < own.size(); ++at) {
             if (bpf_map__reuse_fd(own[at], bpf_map__fd(shared[at])) != 0) {
                 return Error::from_errno(errno, std::string("share map ") + bpf_map__name(own[at]));
@@ -143,7 +148,7 @@ Injector::Injector(const InjectorOptions& options)
 
 Injector::~Injector() {
     // Nobody is there to complain to; the lab unmounts the bpffs anyway.
-    for (const char* name : {"rules", "done", "held"}) {
+    for (const char* name : {"rules", "done", "held", "carried"}) {
         static_cast<void>(bpf::unpin(options_.pin_dir / name));
     }
 }

@@ -27,7 +27,8 @@ struct InjectorOptions {
     std::size_t most_frames = 1 << 17;  // held at once
 };
 
-// Interfaces are h1, h2 ... towards the hosts and s1, s2 ... towards the switch.
+// Interfaces are h1, h2 ... towards the hosts, or the lower ends of links, and s1, s2 ... towards the
+// switches.
 class Injector {
  public:
     static Result<std::unique_ptr<Injector>> create(const InjectorOptions& options);

@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kNanosPerMilli = 1e6;
 constexpr std::array<const char*, kDirections> kDirectionNames = {"up", "down"};
+// By enum ask_type.
+constexpr std::array<const char*, CHAOS_TYPES> kTypeNames = {"other", "data", "long", "ack", "fin", "var"};
 
 double percent(unsigned long long limit) {
     return 100.0 * static_cast<double>(limit) / static_cast<double>(CHAOS_ALWAYS);
@@ -37,6 +39,16 @@ nlohmann::ordered_json counters_json(const ChaosDone& done, const ChaosHeld& hel
             {"duplicated", done.duplicated}, {"corrupted", done.corrupted}, {"reordered", done.reordered},
             {"delayed", done.delayed},       {"hold_full", done.hold_full}, {"held_now", held.waiting},
             {"released", held.released},     {"refused", held.refused},     {"send_failed", held.failed}};
+}
+
+nlohmann::ordered_json carried_json(const ChaosCarried& carried) {
+    auto made = nlohmann::ordered_json::object();
+    for (std::size_t type = 0; type < kTypeNames.size(); ++type) {
+        made[kTypeNames[type]] = {{"packets", carried.types[type].packets},
+                                  {"bytes", carried.types[type].bytes}};
+    }
+    made["first_fins"] = carried.first_fins;
+    return made;
 }
 
 void add(nlohmann::ordered_json& sum, const nlohmann::ordered_json& counters) {
@@ -69,6 +81,11 @@ Result<Pins> Pins::open(const std::filesystem::path& dir) {
     auto view = bpf::ArrayView<const ChaosHeld>::map(held->get(), pins.rules_.max_entries());
     ASK_PASS(view);
     pins.held_ = std::move(*view);
+    auto carried = bpf::open_pinned(dir / "carried");
+    ASK_PASS(carried);
+    auto amounts = bpf::PerCpuArray<ChaosCarried>::adopt(std::move(*carried), "carried");
+    ASK_PASS(amounts);
+    pins.carried_ = std::move(*amounts);
     return pins;
 }
 
@@ -99,16 +116,36 @@ Result<ChaosDone> Pins::done(std::uint32_t port) const {
     return sum;
 }
 
+Result<ChaosCarried> Pins::carried(std::uint32_t port) const {
+    auto parts = carried_.read(port);
+    ASK_PASS(parts);
+    ChaosCarried sum{};
+    for (const ChaosCarried& part : *parts) {
+        for (std::size_t type = 0; type < kTypeNames.size(); ++type) {
+            sum.types[type].packets += part.types[type].packets;
+            sum.types[type].bytes += part.types[type].bytes;
+        }
+        sum.first_fins += part.first_fins;
+    }
+    return sum;
+}
+
 ChaosHeld Pins::held(std::uint32_t port) const {
     const ChaosHeld& now = held_.span()[port];
     return {load(now.waiting), load(now.released), load(now.refused), load(now.failed)};
 }
 
-Result<nlohmann::ordered_json> to_json(const Pins& pins) {
+Result<nlohmann::ordered_json> to_json(const Pins& pins, const LinkNames& names) {
     auto links = nlohmann::ordered_json::array();
     auto sum = nlohmann::ordered_json::object();
     for (unsigned link = 1; link <= pins.links(); ++link) {
-        nlohmann::ordered_json entry = {{"link", link}, {"host", "h" + std::to_string(link)}};
+        nlohmann::ordered_json entry = {{"link", link}};
+        if (names.empty()) {
+            entry["host"] = "h" + std::to_string(link);
+        } else {
+            entry["from"] = names[link - 1][0];
+            entry["to"] = names[link - 1][1];
+        }
         for (unsigned direction = 0; direction < kDirections; ++direction) {
             const std::uint32_t port = port_of(link, direction);
             const auto rule = pins.rule(port);
@@ -117,7 +154,10 @@ Result<nlohmann::ordered_json> to_json(const Pins& pins) {
             ASK_PASS(done);
             const auto counters = counters_json(*done, pins.held(port));
             add(sum, counters);
-            entry[kDirectionNames[direction]] = {{"rule", rule_json(*rule)}, {"counters", counters}};
+            const auto carried = pins.carried(port);
+            ASK_PASS(carried);
+            entry[kDirectionNames[direction]] = {
+                {"rule", rule_json(*rule)}, {"counters", counters}, {"carried", carried_json(*carried)}};
         }
         links.push_back(std::move(entry));
     }

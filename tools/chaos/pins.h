@@ -3,9 +3,11 @@
 // The fault injector's maps as ask-chaos sees them: rules in, counters out, by their pins.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -33,14 +35,20 @@ class Pins {
     // Of all CPUs together.
     Result<ChaosDone> done(std::uint32_t port) const;
     [[nodiscard]] ChaosHeld held(std::uint32_t port) const;
+    // Of all CPUs together.
+    Result<ChaosCarried> carried(std::uint32_t port) const;
 
  private:
     bpf::Map<std::uint32_t, ChaosRule> rules_;
     bpf::PerCpuArray<ChaosDone> done_;
     bpf::ArrayView<const ChaosHeld> held_;
+    bpf::PerCpuArray<ChaosCarried> carried_;
 };
 
-// Rules and counters of every link, and the counters' sums.
-Result<nlohmann::ordered_json> to_json(const Pins& pins);
+// The ends of a link, by name: from, to.
+using LinkNames = std::vector<std::array<std::string, 2>>;
+
+// Rules and counters of every link, and the counters' sums. Links without names are those of hosts h1, h2 ...
+Result<nlohmann::ordered_json> to_json(const Pins& pins, const LinkNames& names);
 
 }  // namespace ask::chaos

@@ -62,6 +62,7 @@ class TextSampler {
             [[maybe_unused]] const auto enough = parser.finish(sink);
         }
     }
+    void next_place() { sampler_.next_place(); }
     // What has been taken since the last time was out of `all_bytes` of text.
     void expect(std::uint64_t all_bytes) {
         if (bytes_ > 0) {
@@ -256,6 +257,9 @@ Result<Sampled> sample_inputs(const std::vector<std::string>& files, const Input
     }
     const std::uint64_t pieces = std::clamp(inputs->bytes / kPieceBytes, std::uint64_t{1}, kMostPieces);
     for (std::uint64_t piece = 0; piece < pieces && inputs->bytes > 0; ++piece) {
+        if (pieces > 1) {
+            sampler.next_place();
+        }
         take_piece(inputs->stretches, inputs->bytes / pieces * piece, sampler);
     }
     sampler.expect(inputs->bytes);

@@ -5,11 +5,10 @@
 
 readonly LAB_READY_MS=${ASK_LAB_READY_MS:-30000}
 readonly LAB_STOP_MS=8000
-readonly LAB_SWITCH_ADDRESS=198.18.1.1:4792
 
 daemon_of() {
-    case $1 in
-        sw) echo ask-switchd ;;
+    case ${NODE_KIND[$1]} in
+        switch) echo ask-switchd ;;
         chaos) echo ask-chaosd ;;
         *) echo ask-agentd ;;
     esac
@@ -22,7 +21,7 @@ probe_of() {
 
 node_has_daemon() {
     [[ $1 != chaos ]] || return 0
-    ((LAB_DAEMONS)) && [[ $1 != sw || $LAB_SWITCH == on ]]
+    ((LAB_DAEMONS)) && [[ ${NODE_KIND[$1]} != switch || ${NODE_COLOR[$1]} == blue ]]
 }
 
 # Prints a TOML string; no value of a lab contains quotes or backslashes but for odd directory names.
@@ -33,22 +32,49 @@ toml_string() {
 
 # A CA of the lab's own, and a certificate for each node and for the people who look on.
 make_certificates() {
-    local i
-    local -a hosts=()
-    for ((i = 1; i <= LAB_HOSTS; i++)); do hosts+=("h$i=198.18.$i.2,127.0.0.1"); done
+    local node
+    local -a hosts=() switches=()
+    while read -r node; do hosts+=("$node=${NODE_ADDRESS[$node]},127.0.0.1"); done < <(lab_hosts)
+    while read -r node; do switches+=("$node=$(switch_addresses "$node")"); done < <(nodes_of switch)
     {
         "$LAB_BIN/askctl" ca make "$LAB_DIR/tls" &&
-            "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" --switch "sw=$(switch_addresses)" &&
+            "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" --switch "${switches[@]}" &&
             "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" --operator operator &&
             "$LAB_BIN/askctl" ca issue "$LAB_DIR/tls" "${hosts[@]}"
     } >/dev/null || die "cannot make certificates in $LAB_DIR/tls"
 }
 
-# The switch has one in each host's network.
+# A switch has one in the network of each of its links.
 switch_addresses() {
     local i
     printf '127.0.0.1'
-    for ((i = 1; i <= LAB_HOSTS; i++)); do printf ',198.18.%s.1' "$i"; done
+    if lab_has_topology; then
+        printf ',%s' "${NODE_ADDRESS[$1]}"
+        switch_ends "$1" | awk '{ printf ",%s", $2 }'
+    else
+        for ((i = 1; i <= LAB_HOSTS; i++)); do printf ',198.18.%s.1' "$i"; done
+    fi
+}
+
+# A line a port, "INTERFACE ADDRESS".
+switch_ends() {
+    awk -v node="$1" '$2 == node { print $4, $6 } $3 == node { print $5, $7 }' "$LAB_DIR/links"
+}
+
+# Its ports as a TOML array.
+switch_ports() {
+    local i ports=
+    if lab_has_topology; then
+        ports=$(switch_ends "$1" | awk '{ printf "%s\"%s\"", (NR > 1 ? ", " : ""), $1 }')
+    else
+        for ((i = 1; i <= LAB_HOSTS; i++)); do ports+="${ports:+, }\"p$i\""; done
+    fi
+    printf '[%s]' "$ports"
+}
+
+# Of all of them, in the lab's order, from 1.
+switch_number() {
+    nodes_of switch | grep -nx -- "$1" | cut -d : -f 1
 }
 
 tls_keys() {
@@ -58,38 +84,34 @@ tls_keys() {
 }
 
 write_switch_config() {
-    local i ports=
-    for ((i = 1; i <= LAB_HOSTS; i++)); do ports+="${ports:+, }\"p$i\""; done
     cat <<TOML
-listen = "0.0.0.0:4792"
-socket = $(toml_string "$LAB_DIR/sw/control.sock")
-$(tls_keys sw)
-switch_id = 1
-ports = [$ports]
-bpffs = $(toml_string "$LAB_DIR/bpf/sw")
+listen = "0.0.0.0:$LAB_SWITCH_PORT"
+socket = $(toml_string "$LAB_DIR/$1/control.sock")
+$(tls_keys "$1")
+switch_id = $(switch_number "$1")
+ports = $(switch_ports "$1")
+bpffs = $(toml_string "$LAB_DIR/bpf/$1")
 pin_dir = "ask"
 TOML
 }
 
 write_agent_config() {
-    local -r i=${1#h}
-    local switch=
-    [[ $LAB_SWITCH != on ]] || switch=$LAB_SWITCH_ADDRESS
     cat <<TOML
 name = "$1"
 listen = "0.0.0.0:4791"
 socket = $(toml_string "$LAB_DIR/$1/agent.sock")
 $(tls_keys "$1")
 interface = "eth0"
-address = "198.18.$i.2"
-switch = "$switch"
+address = "${NODE_ADDRESS[$1]}"
+switch = "${NODE_ASKS[$1]}"
 TOML
+    ! lab_has_topology || printf 'switches = [%s]\n' "$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)"
 }
 
 write_hosts_table() {
-    local i
+    local node
     printf '\n[hosts]\n'
-    for ((i = 1; i <= LAB_HOSTS; i++)); do printf 'h%s = "198.18.%s.2"\n' "$i" "$i"; done
+    while read -r node; do printf '%s = "%s"\n' "$node" "${NODE_ADDRESS[$node]}"; done < <(lab_hosts)
 }
 
 # overlay TEXT... < config: the config without the top-level keys that the texts set, then the texts.
@@ -108,11 +130,11 @@ overlay() {
 write_configs() {
     local node
     while read -r node; do
-        if [[ $node == sw ]]; then
-            mkdir "$LAB_DIR/sw"
-            write_switch_config | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/sw.toml"
+        if [[ ${NODE_KIND[$node]} == switch ]]; then
+            mkdir "$LAB_DIR/$node"
+            write_switch_config "$node" | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/$node.toml"
         elif [[ $node == chaos ]]; then
-            printf 'links = %s\npins = %s\n' "$LAB_HOSTS" "$(toml_string "$LAB_DIR/bpf/chaos")" >"$LAB_DIR/conf/chaos.toml"
+            printf 'links = %s\npins = %s\n' "$(lab_link_count)" "$(toml_string "$LAB_DIR/bpf/chaos")" >"$LAB_DIR/conf/chaos.toml"
         else
             mkdir "$LAB_DIR/$node"
             { write_agent_config "$node" | overlay "${AGENT_CONFIGS[@]}" && write_hosts_table; } \
@@ -167,9 +189,9 @@ exec_in_node() {
     shift
     [[ -z $LAB_LOCK_FD ]] || exec {LAB_LOCK_FD}>&-
     export PATH=$LAB_BIN:$PATH ASK_LAB=$LAB_NAME ASK_LAB_NODE=$node ASK_TLS=$LAB_DIR/tls/operator
-    if [[ $node == sw ]]; then
+    if [[ ${NODE_KIND[$node]} == switch ]]; then
         unset ASK_AGENT
-        export ASK_SWITCH=unix:$LAB_DIR/sw/control.sock
+        export ASK_SWITCH=unix:$LAB_DIR/$node/control.sock
     else
         unset ASK_SWITCH
         export ASK_AGENT=unix:$LAB_DIR/$node/agent.sock
@@ -207,25 +229,32 @@ chaos_start() {
     daemon_await chaos || die "lab '$LAB_NAME' did not come up"
 }
 
-# Switch first: agents register their channels with it.
-daemons_start_all() {
-    local i
-    if node_has_daemon sw; then
-        daemon_start sw
-        daemon_await sw || die "lab '$LAB_NAME' did not come up"
-    fi
-    for ((i = 1; i <= LAB_HOSTS; i++)); do daemon_start "h$i"; done
-    for ((i = 1; i <= LAB_HOSTS; i++)); do
-        daemon_await "h$i" || die "lab '$LAB_NAME' did not come up"
+# daemons_start NODE... : those that have one, all at once.
+daemons_start() {
+    local node
+    for node; do
+        ! node_has_daemon "$node" || daemon_start "$node"
     done
+    for node; do
+        ! node_has_daemon "$node" || daemon_await "$node" || die "lab '$LAB_NAME' did not come up"
+    done
+}
+
+# Switches first: agents register their channels with them.
+daemons_start_all() {
+    local -a switches hosts
+    mapfile -t switches < <(nodes_of switch)
+    mapfile -t hosts < <(lab_hosts)
+    daemons_start "${switches[@]}"
+    daemons_start "${hosts[@]}"
 }
 
 # Agents first, so that they can still tell the switch.
 processes_stop_all() {
-    local -a hosts
-    local -a others=(sw)
-    mapfile -t hosts < <(lab_nodes | grep '^h')
-    ((!LAB_CHAOS)) || others+=(chaos)
+    local -a hosts others
+    mapfile -t hosts < <(lab_hosts)
+    mapfile -t others < <(nodes_of switch chaos)
+    netns_prove "${hosts[@]}" "${others[@]}"
     signal_nodes TERM "${hosts[@]}"
     wait_until "$LAB_STOP_MS" lab_quiet "${hosts[@]}" || note "hosts did not stop within the deadline: killing"
     signal_nodes TERM "${others[@]}"

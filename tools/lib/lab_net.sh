@@ -12,7 +12,7 @@ in_node() {
 
 # The mark by which a namespace proves to be this lab's: the alias of its loopback.
 netns_mark() {
-    nsenter --net="/run/netns/$1" -- ip -json link show dev lo 2>/dev/null | jq -r '.[0].ifalias // ""'
+    nsenter --net="/run/netns/$1" -- ip link show dev lo 2>/dev/null | sed -n 's/^ *alias //p'
 }
 
 # netns_verdict NAME: ours | unfinished | gone | foreign
@@ -59,7 +59,9 @@ netns_sysctls() {
         net.ipv6.conf.default.addr_gen_mode=1
     )
     [[ -d /proc/sys/net/ipv6 ]] || settings=("${settings[@]:0:2}")
-    [[ $1 != sw ]] || settings+=(net.ipv4.ip_forward=1)
+    [[ ${NODE_KIND[$1]} != switch ]] || settings+=(net.ipv4.ip_forward=1)
+    # A channel is a flow: where there are several ways, each channel takes one.
+    ! lab_has_topology || settings+=(net.ipv4.fib_multipath_hash_policy=1)
     in_node "$1" sysctl -q -w "${settings[@]}" || die "cannot set sysctls in $(lab_netns "$1")"
 }
 
@@ -77,15 +79,26 @@ link add dev s$i $wide type veth peer name p$i $wide netns $(lab_netns sw)
 link set dev h$i up
 link set dev s$i up
 BATCH
-    in_node chaos ethtool -K "h$i" tx off txvlan off gro off >/dev/null
-    in_node chaos ethtool -K "s$i" tx off txvlan off gro off >/dev/null
+    interfaces_quiet chaos off "h$i" "s$i"
+}
+
+# interfaces_quiet NODE on|off INTERFACE... : XDP must see full checksums and no tags or merged frames that hardware would
+# have added or split. What the injector redirects arrives at an interface without a program only if that has GRO on.
+interfaces_quiet() {
+    local -r node=$1
+    # shellcheck disable=SC2016 # for the shell in the namespace
+    in_node "$node" bash -euc 'for each in "${@:2}"; do ethtool -K "$each" tx off txvlan off gro "$1"; done' bash "${@:2}" \
+        >/dev/null || die "ethtool failed on an interface of $node: ${*:3}"
+}
+
+lab_link_count() {
+    if lab_has_topology; then wc -l <"$LAB_DIR/links"; else echo "$LAB_HOSTS"; fi
 }
 
 # link_create I MTU QUEUES: h<I>'s eth0 to the switch's p<I>.
 link_create() {
     local -r i=$1 mtu=$2 queues=$3
     local -r wide="mtu $mtu numrxqueues $queues numtxqueues $queues"
-    # What the injector redirects arrives at an interface without a program only if that has GRO on.
     local gro=off
     ((!LAB_CHAOS)) || gro=on
     link_wire "$i" "$wide" || die "cannot make the link of h$i (is the veth module there?)"
@@ -98,9 +111,8 @@ address add 198.18.$i.2/24 dev eth0
 link set dev eth0 up
 route add default via 198.18.$i.1
 BATCH
-    # XDP must see full checksums and no tags or merged frames that hardware would have added or split.
-    in_node sw ethtool -K "p$i" tx off txvlan off gro $gro >/dev/null || die "ethtool failed on p$i"
-    in_node "h$i" ethtool -K eth0 tx off txvlan off gro $gro >/dev/null || die "ethtool failed on eth0 of h$i"
+    interfaces_quiet sw $gro "p$i"
+    interfaces_quiet "h$i" $gro eth0
 }
 
 bpffs_mount() {
@@ -110,21 +122,43 @@ bpffs_mount() {
     mount -t bpf -o mode=0755 "$LAB_TOKEN" "$dir" || die "cannot mount a bpffs at $dir (is CONFIG_BPF_SYSCALL on?)"
 }
 
+# Which namespace each name was when it proved to be ours: to ask takes processes, and `down` wants to know often.
+declare -A NETNS_OURS=()
+
+# netns_inodes NODE... : "INODE NAME" of those that are there.
+netns_inodes() {
+    local node
+    local -a files=()
+    for node; do files+=("/run/netns/$(lab_netns "$node")"); done
+    ((${#files[@]} == 0)) || stat -L -c '%i %n' "${files[@]}" 2>/dev/null | sed 's:/run/netns/::'
+}
+
+netns_is_ours() {
+    [[ ${NETNS_OURS[$2]-} == "$1" || $(netns_verdict "$2") == ours ]]
+}
+
+netns_prove() {
+    local inode name
+    while read -r inode name; do
+        ! netns_is_ours "$inode" "$name" || NETNS_OURS[$name]=$inode
+    done < <(netns_inodes "$@" || true)
+}
+
 # Everything that runs in the lab's namespaces, daemons or not, without this process and its ancestors.
 # lab_pids NODE...
 lab_pids() {
-    local node name spare=" " pid=$BASHPID
+    local inode name pid=$BASHPID spare=" " ours=" "
     while ((pid > 1)); do
         spare+="$pid "
         pid=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status")
     done
-    for node; do
-        name=$(lab_netns "$node")
-        [[ $(netns_verdict "$name") == ours ]] || continue
-        while read -r pid; do
-            [[ $spare == *" $pid "* ]] || printf '%s\n' "$pid"
-        done < <(ip netns pids "$name")
-    done
+    while read -r inode name; do
+        ! netns_is_ours "$inode" "$name" || ours+="$inode "
+    done < <(netns_inodes "$@" || true)
+    [[ $ours != " " ]] || return 0
+    while IFS=' /' read -r inode _ pid _; do
+        [[ $ours != *" $inode "* || $spare == *" $pid "* ]] || printf '%s\n' "$pid"
+    done < <(stat -L -c '%i %n' /proc/[0-9]*/ns/net 2>/dev/null || true)
 }
 
 lab_quiet() {

@@ -9,10 +9,14 @@
 #   $LAB_BASE/NAME/settings  hosts, bin directory and the rest, as shell assignments
 #   $LAB_BASE/NAME/ready     exists once `up` has finished
 #   $LAB_BASE/NAME/{conf,logs,args,pids}/NODE..., bpf/NODE (a bpffs), NODE/agent.sock
+#   $LAB_BASE/NAME/{topology.json,nodes,links,cut}   of a lab of several switches (lab_topology.sh)
 
 readonly LAB_BASE=${ASK_LAB_DIR:-/run/ask-lab}
 # As many senders as a bench has, and a receiver.
 readonly LAB_MAX_HOSTS=65
+readonly LAB_SWITCH_PORT=4792
+# Of the one switch of a lab without a topology.
+readonly LAB_SWITCH_ADDRESS=198.18.1.1:$LAB_SWITCH_PORT
 # The injector's programs are native XDP without fragments.
 # shellcheck disable=SC2034 # used by tools/lab
 readonly LAB_CHAOS_MTU=3506
@@ -21,6 +25,13 @@ LAB_NAME=
 LAB_DIR=
 LAB_TOKEN=
 LAB_LOCK_FD=
+
+# Nodes in their order, the switches first, what is in the middle of links last; of each its kind (switch, host, relay or
+# chaos), its address, the control address of the switch that an agent is told, and whether a switch aggregates (blue) or
+# only routes (red).
+LAB_NODES=()
+# shellcheck disable=SC2034 # read by the other files
+declare -A NODE_KIND=() NODE_ADDRESS=() NODE_ASKS=() NODE_COLOR=()
 
 lab_select() {
     [[ $1 =~ ^[a-z0-9-]{1,12}$ ]] || usage_error "bad lab name '$1': 1 to 12 of a-z, 0-9 and -"
@@ -95,9 +106,10 @@ lab_load() {
     lab_load_token
     # Read by the other files of tools/lib.
     # shellcheck disable=SC2034
-    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN=
+    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN='' LAB_TOPOLOGY=''
     # shellcheck source=/dev/null
     [[ ! -e $LAB_DIR/settings ]] || source "$LAB_DIR/settings"
+    lab_know_nodes
 }
 
 lab_record() {
@@ -110,17 +122,56 @@ lab_made() {
     awk -v kind="$1" '$1 == kind { print $2 }' "$LAB_DIR/made" | tac
 }
 
-# The lab's nodes, the switch first, what is in the middle of links last.
+# node_known KIND NAME ADDRESS COLOR ASKS
+node_known() {
+    LAB_NODES+=("$2")
+    # shellcheck disable=SC2034 # read by the other files
+    NODE_KIND[$2]=$1 NODE_ADDRESS[$2]=$3 NODE_COLOR[$2]=$4 NODE_ASKS[$2]=$5
+}
+
+# From the settings, or from the topology's file.
+lab_know_nodes() {
+    local i kind name address place asks color=red
+    LAB_NODES=()
+    if [[ -e $LAB_DIR/nodes ]]; then
+        while read -r kind name address place asks; do
+            [[ $asks != - ]] && asks+=:$LAB_SWITCH_PORT || asks=
+            node_known "$kind" "$name" "$address" "$place" "$asks"
+        done <"$LAB_DIR/nodes"
+    else
+        [[ $LAB_SWITCH != on ]] || color=blue
+        node_known switch sw "${LAB_SWITCH_ADDRESS%:*}" "$color" ""
+        asks=$LAB_SWITCH_ADDRESS
+        [[ $LAB_SWITCH == on ]] || asks=
+        for ((i = 1; i <= LAB_HOSTS; i++)); do node_known host "h$i" "198.18.$i.2" "" "$asks"; done
+    fi
+    ((!LAB_CHAOS)) || node_known chaos chaos none "" ""
+}
+
 lab_nodes() {
-    local i
-    printf 'sw\n'
-    for ((i = 1; i <= LAB_HOSTS; i++)); do printf 'h%s\n' "$i"; done
-    ((!LAB_CHAOS)) || printf 'chaos\n'
+    printf '%s\n' "${LAB_NODES[@]}"
+}
+
+# nodes_of KIND... : those of one of the kinds, a line each.
+nodes_of() {
+    local node
+    for node in "${LAB_NODES[@]}"; do
+        [[ " $* " != *" ${NODE_KIND[$node]} "* ]] || printf '%s\n' "$node"
+    done
+}
+
+# Those where an agent is.
+lab_hosts() {
+    nodes_of host relay
+}
+
+lab_has_topology() {
+    [[ -e $LAB_DIR/nodes ]]
 }
 
 lab_require_node() {
     local nodes
-    nodes=$(lab_nodes | paste -sd' ')
+    nodes="${LAB_NODES[*]}"
     [[ " $nodes " == *" $1 "* ]] || die "lab '$LAB_NAME' has no node '$1': it has $nodes"
 }
 

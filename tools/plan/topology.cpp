@@ -215,8 +215,8 @@ Result<const Value*> table_member(TableReader& reader, const std::string& source
     return value;
 }
 
-// A lab is one switch, `sw`, with every other node at it. Its state is for people; only names matter here.
-Result<Topology> read_lab(const Value& document, const std::string& name) {
+// A lab of one switch, `sw`, has every other node at it. Its state is for people; only names matter here.
+Result<Topology> read_star(const Value& document, const std::string& name) {
     Topology topology;
     topology.source = name;
     topology.message.model = placement::SizeModel::constant(1).value();
@@ -231,7 +231,7 @@ Result<Topology> read_lab(const Value& document, const std::string& name) {
         }
         if (called->text == "sw") {
             topology.switches.push_back({.name = called->text, .parent = {}, .line = node->line});
-        } else {
+        } else if (called->text != "chaos") {  // what is in the middle of links sends nothing
             topology.hosts.push_back({.name = called->text, .attached_to = "sw", .line = node->line});
         }
     }
@@ -242,22 +242,17 @@ Result<Topology> read_lab(const Value& document, const std::string& name) {
     return topology;
 }
 
-}  // namespace
-
-Result<Topology> read_topology(const Value& document, const std::string& name) {
-    if (document.kind != Value::Kind::kTable) {
-        return at_line(name, document.line,
-                       "a topology is a table, not " + std::string(kind_name(document.kind)));
-    }
-    if (document.find("lab") != nullptr && document.find("nodes") != nullptr) {
-        return read_lab(document, name);
-    }
+Result<Topology> read_file(const Value& document, const std::string& name) {
     Topology topology;
     topology.source = name;
     topology.message.model = placement::SizeModel::constant(1).value();
     TableReader reader(document, name, "");
     if (auto nodes = read_nodes(reader, topology); !nodes.ok()) {
         return std::move(nodes).error();
+    }
+    // Those beside the tree, which a lab has and a plan goes without.
+    if (const auto links = tables_of(reader.any("link"), name, "link"); !links.ok()) {
+        return links.error();
     }
     const auto task = table_member(reader, name, "task");
     const auto message = table_member(reader, name, "message");
@@ -286,6 +281,21 @@ Result<Topology> read_topology(const Value& document, const std::string& name) {
                        "a topology needs at least one [[switch]]");
     }
     return topology;
+}
+
+}  // namespace
+
+Result<Topology> read_topology(const Value& document, const std::string& name) {
+    if (document.kind != Value::Kind::kTable) {
+        return at_line(name, document.line,
+                       "a topology is a table, not " + std::string(kind_name(document.kind)));
+    }
+    const bool lab = document.find("lab") != nullptr && document.find("nodes") != nullptr;
+    const Value* several = lab ? document.find("topology") : nullptr;
+    if (several != nullptr) {
+        return read_topology(*several, name);
+    }
+    return lab ? read_star(document, name) : read_file(document, name);
 }
 
 }  // namespace ask::plan

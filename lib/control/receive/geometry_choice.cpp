@@ -104,7 +104,7 @@ std::string describe(const KeySample& sample, const Plan& plan, const BackWish& 
                        "about " + percent(estimate.collisions) + " may collide, slots about " +
                        percent(estimate.slots_filled) + " full";
     if (estimate.back) {
-        text += "; the back level is for what collides: " + describe_keys(back.keys);
+        text += "; a back level is asked for, for " + describe_keys(back.keys);
     }
     return text;
 }

@@ -12,7 +12,7 @@ namespace {
 void add_keys(BackWish& wish, unsigned group, const KeyCounts& counts, std::uint64_t expected) {
     const double total = std::max(static_cast<double>(expected), counts.all);
     const double keys = std::max(Growth::fit(counts).distinct(total), counts.distinct);
-    wish.keys[group] += static_cast<std::uint64_t>(std::ceil(keys));
+    wish.keys[group] += static_cast<std::uint64_t>(std::min(std::ceil(keys), total));
 }
 
 }  // namespace

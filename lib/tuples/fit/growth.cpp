@@ -25,7 +25,7 @@ Growth Growth::fit(const KeyCounts& counts) {
     Growth growth{.p = counts.tuples / counts.all};
     // Half a key tells a rate from none; and no rate rises.
     const double rate = std::min(std::max(counts.once, 0.5) / counts.all, growth.p);
-    double low = -20;
+    double low = -200;
     double high = 60;  // powers of two
     for (int i = 0; i < 60; ++i) {
         const double middle = (low + high) / 2;

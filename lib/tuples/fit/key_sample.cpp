@@ -17,10 +17,14 @@ namespace {
 // A geometry whose slots take every key that any slot takes.
 constexpr Geometry kWidest{.short_slots = 1, .groups = 1, .m = ASK_MAX_M, .rows = 1};
 
-// Places for halves of hashes, chosen by the other half; half of them at most are taken. The lowest bit says
-// that a key came again; 0 is a free place.
+// Places for parts of hashes, chosen by the lower half; half of them at most are taken. The lowest bit says
+// that a key came again, the next four where in the input it came first; 0 is a free place.
 constexpr std::size_t kPlaces = std::size_t{2} * KeySampler::kMaxTuples;
 constexpr std::uint32_t kAgain = 1;
+constexpr std::uint32_t kPlaceShift = 1;
+constexpr std::uint32_t kPlaceBits = 15U << kPlaceShift;
+constexpr std::uint32_t kHashBits = ~(kAgain | kPlaceBits);
+constexpr std::uint32_t kLeastPart = kPlaceBits + kAgain + 1;
 // A key that finds its place further away ends the sample. By chance none does.
 constexpr std::size_t kFarthest = 512;
 
@@ -193,24 +197,27 @@ void KeySampler::add_loose(std::string_view key) {
     count_key(seen, key_hash(key), keys.distinct, keys.once);
 }
 
-// Two keys of one half and neighbouring places count as one: one full sample in tens of thousands has such a
-// pair.
+// Two keys of one part and neighbouring places count as one: one full sample in a thousand has such a pair.
 KeySampler::Seen KeySampler::see(std::uint64_t hash) {
     if (seen_.empty()) {
         seen_.resize(kPlaces);
     }
-    const std::uint32_t entry = std::max(static_cast<std::uint32_t>(hash >> 32U) & ~kAgain, 2 * kAgain);
+    // None is 0.
+    const std::uint32_t part = std::max(static_cast<std::uint32_t>(hash >> 32U) & kHashBits, kLeastPart);
     for (std::size_t i = 0; i <= kFarthest; ++i) {
-        std::uint32_t& place = seen_[(hash + i) % kPlaces];
+        std::uint32_t& entry = seen_[(hash + i) % kPlaces];
         ++probes_;
-        if (place == 0) {
-            place = entry;
+        if (entry == 0) {
+            entry = part | place_ << kPlaceShift;
             return Seen::kNew;
         }
-        if ((place & ~kAgain) == entry) {
-            const Seen seen = (place & kAgain) == 0 ? Seen::kTwice : Seen::kOften;
-            place |= kAgain;
-            return seen;
+        if ((entry & kHashBits) == part) {
+            const bool elsewhere = place_ == 0 || (entry & kPlaceBits) != place_ << kPlaceShift;
+            if (!elsewhere || (entry & kAgain) != 0) {
+                return Seen::kOften;
+            }
+            entry |= kAgain;
+            return Seen::kTwice;
         }
     }
     tuples_ = kMaxTuples;

@@ -23,7 +23,7 @@ namespace ask {
 struct KeyGroup {
     using Buckets = std::array<std::uint64_t, SlotMap::kBuckets>;
 
-    std::uint64_t once = 0;  // keys that occurred once
+    std::uint64_t once = 0;  // keys that occurred once, or in one place only of those that were looked into
     Buckets tuples{};        // by the key's bucket
     Buckets keys{};          // different ones
     bool operator==(const KeyGroup&) const = default;
@@ -36,7 +36,7 @@ struct LooseKeys {
     std::uint64_t tuples = 0;
     std::uint64_t bytes = 0;     // of the tuples' keys
     std::uint64_t distinct = 0;  // different keys
-    std::uint64_t once = 0;      // of them, those that occurred once
+    std::uint64_t once = 0;      // of them, those that occurred once, as above
     bool operator==(const LooseKeys&) const = default;
 };
 
@@ -76,6 +76,10 @@ class KeySampler {
     explicit KeySampler(const HashSeed& seed) : seed_(seed) {}
 
     void add(std::string_view key, std::int64_t value);
+    // What comes now is from elsewhere in the input. In one that is sorted, or speaks of one thing after the
+    // other, a key comes again and again where it comes at all, and elsewhere are as many new ones; so a key
+    // that has come only in one place counts as one that came once.
+    void next_place() { place_ = place_ % kPlaceMarks + 1; }
     [[nodiscard]] bool full() const { return tuples_ >= kMaxTuples; }
     [[nodiscard]] std::uint32_t tuples() const { return tuples_; }
     // Places that were looked at so far, to find keys.
@@ -93,6 +97,9 @@ class KeySampler {
     HashSeed seed_;
     KeySample sample_;
     std::vector<std::uint32_t> seen_;  // of the keys' hashes, a table with open addressing; made by the first
+    // Places are told apart up to so many; 0: there is one.
+    static constexpr std::uint32_t kPlaceMarks = 15;
+    std::uint32_t place_ = 0;
     std::uint32_t tuples_ = 0;
     std::uint64_t probes_ = 0;
 };

@@ -3,6 +3,7 @@
 // The back level: what finds no aggregator is there, is counted once, and what finds no place there either
 // travels on (bpf/tuples/back.bpf.h).
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -86,6 +87,39 @@ TEST_CASE("what finds its aggregator taken is in the back level, and the packet 
         CHECK(sw.stats().tuples_aggregated == 6);
         CHECK(sw.stats().tuples_back == 4);
         CHECK(sw.stats().packets_acked == 3);
+    }
+}
+
+TEST_CASE("rows of which all is left, nearly all, or every second: each tuple is taken once") {
+    for (const Way& way : kWays) {
+        CAPTURE(to_string(way));
+        Switch& sw = Switch::get(way);
+        sw.add_default({.short_slots = 32, .groups = 0, .m = 0, .aggregators = 1, .back = kRoom});
+        Packet owners = sw.packet().seq(1);
+        for (unsigned slot = 0; slot < 32; ++slot) {
+            owners.put(0, slot, "own", 1);
+        }
+        sw.expect_ack("owners", owners, ASK_CNT_ack_new);
+        constexpr std::array<std::uint32_t, 4> kLeft{0xffffffff, 0xff7fff00, 0x55555555, 0x80ff00fe};
+        std::map<std::string, std::int64_t> sums;
+        for (std::uint64_t seq = 2; seq <= 5; ++seq) {
+            Packet packet = sw.packet().seq(seq);
+            for (unsigned row = 0; row < kLeft.size(); ++row) {
+                for (unsigned slot = 0; slot < 32; ++slot) {
+                    // Of each row one key that has not been here.
+                    const std::string key =
+                        slot == 8 + row ? "n" + std::to_string(10 * seq + row) : "k" + std::to_string(slot);
+                    const auto value = static_cast<std::int32_t>(seq * 1000 + row * 100 + slot);
+                    const bool is_left = (kLeft[row] >> slot & 1U) != 0;
+                    packet.put(row, slot, is_left ? key : "own", value);
+                    sums[key] += is_left ? value : 0;
+                }
+            }
+            sw.expect_ack("rows", packet, ASK_CNT_ack_new);
+        }
+        std::erase_if(sums, [](const auto& sum) { return sum.second == 0; });
+        CHECK(sw.back() == Entries(sums.begin(), sums.end()));
+        CHECK(sw.stats().tuples_back == std::uint64_t{4} * (32 + 23 + 16 + 16));
     }
 }
 
@@ -368,4 +402,16 @@ TEST_CASE("whatever comes, each tuple is in one place") {
             }
         }
     }
+}
+
+TEST_CASE("programs of the back level that are gone: VAR is dropped as an error, DATA goes on without them") {
+    Switch sw({}, {});
+    sw.add_default({.aggregators = 1, .back = {1, 1, 1, 1}});
+    for (std::uint32_t program = 0; program < 2; ++program) {
+        REQUIRE(bpf_map_delete_elem(sw.map("back_programs"), &program) == 0);
+    }
+    sw.expect("VAR", sw.packet().seq(1).records({{"a", 1}}), XDP_ABORTED, ASK_CNT_abort_state);
+    sw.expect_ack("owner", sw.packet().seq(2).put(0, 0, "own", 1), ASK_CNT_ack_new);
+    sw.expect_left("what is left", sw.packet().seq(3).put(0, 0, "riv", 1), ASK_CNT_fwd_new, {1});
+    CHECK(sw.back().empty());
 }

@@ -61,9 +61,11 @@ Words bucket_words(const Switch& sw, unsigned group, std::uint32_t index) {
     const ask_back64 wide = group == ASK_BACK_64 ? sw.bucket<ask_back64>(0, group, index) : ask_back64{};
     const ask_back32 middle = group == ASK_BACK_32 ? sw.bucket<ask_back32>(0, group, index) : ask_back32{};
     const ask_back16 small = group == ASK_BACK_16 ? sw.bucket<ask_back16>(0, group, index) : ask_back16{};
+    const ask_back8 least = group == ASK_BACK_8 ? sw.bucket<ask_back8>(0, group, index) : ask_back8{};
     const void* from = group == ASK_BACK_64   ? static_cast<const void*>(&wide)
                        : group == ASK_BACK_32 ? static_cast<const void*>(&middle)
-                                              : &small;
+                       : group == ASK_BACK_16 ? static_cast<const void*>(&small)
+                                              : &least;
     std::memcpy(words.data(), from, kBackBucketBytes[group]);
     return words;
 }
@@ -238,6 +240,32 @@ TEST_CASE("an entry of which a word is not there yet is nobody's") {
     }
 }
 
+TEST_CASE("an entry that has its key and no value yet: the first is what it is, whatever the operator") {
+    for (const std::uint8_t op : {ASK_OP_SUM, ASK_OP_MIN, ASK_OP_MAX}) {
+        for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
+            CAPTURE(group);
+            Switch& sw = Switch::get({});
+            TaskSpec spec = kWholeKeys;
+            spec.op = op;
+            spec.back = {1, 1, 1, 1};
+            sw.add_default(spec);
+            const std::string key = key_in(group, 1);
+            const std::vector<std::uint64_t> words = words_of(key);
+            Words bucket(32);
+            bucket[0] = ask_back_tag(hash_of(key));
+            std::ranges::copy(words, bucket.begin() + (group == ASK_BACK_8 ? 0 : 1));
+            sw.set_bucket(0, group, 0, bucket.data());
+            CHECK(sw.back().empty());
+            // Neither the least of 0 and this, nor the most.
+            const std::int64_t value = op == ASK_OP_MIN ? 3 : -3;
+            sw.expect_ack("the first", sw.packet().seq(1).records({{key, value}}), ASK_CNT_ack_new);
+            CHECK(sw.back() == Entries{{key, value}});
+            const Words after = bucket_words(sw, group, 0);
+            CHECK(after[group == ASK_BACK_8 ? ASK_BACK8_ENTRIES : 1 + words.size()] == ASK_BACK_WORD(value));
+        }
+    }
+}
+
 TEST_CASE("a key with a word of zeros, which no sender writes, is not offered") {
     for (unsigned group = 0; group < ASK_BACK_GROUPS; ++group) {
         CAPTURE(group);
@@ -247,6 +275,8 @@ TEST_CASE("a key with a word of zeros, which no sender writes, is not offered") 
         std::fill(packet.body.end() - 8, packet.body.end(), std::uint8_t{0});
         sw.expect_left("a word of zeros", packet, ASK_CNT_fwd_new, {1});
         CHECK(sw.back().empty());
+        CHECK(sw.stats().tuples_back_contention == 1);
+        CHECK(sw.stats().tuples_back_full == 0);
     }
 }
 

@@ -60,6 +60,21 @@ TEST_CASE("a running task: what it waits for, where its tuples went, and why") {
     CHECK_FALSE(has(*text, "several CPUs"));
 }
 
+TEST_CASE("what a back level left is told, and why") {
+    v1::SwitchStatus status = switching();
+    v1::FlowStats& stats = *status.mutable_tasks(0)->mutable_stats();
+    stats.set_tuples_collision(0);
+    stats.set_tuples_back(40);
+    stats.set_tuples_back_full(60);
+    stats.set_tuples_back_contention(30);
+    const auto text = explain_task("wordcount", {receiving("streaming"), status, ""});
+    REQUIRE(text.ok());
+    CHECK(has(*text, "  back_full                  60   7.5 %  the back level had no place"));
+    CHECK(has(*text, "a larger back_mib at the switch"));
+    CHECK(
+        has(*text, "  back_contention            30   3.8 %  several CPUs of the switch were at one entry"));
+}
+
 TEST_CASE("without a switch everything is no_region, and the task says why") {
     auto status = receiving("committed");
     status.mutable_tasks(0)->set_aggregators(0);

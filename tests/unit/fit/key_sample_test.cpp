@@ -57,6 +57,23 @@ TEST_CASE("keys that fit no slot are counted by their length, each once") {
     }
 }
 
+TEST_CASE("a key that comes in one place only counts as one that came once") {
+    KeySampler sampler(public_seed(1));
+    for (int place = 0; place < 16; ++place) {
+        sampler.next_place();
+        for (int i = 0; i < 5; ++i) {
+            sampler.add("p" + std::to_string(place), 1);
+            sampler.add("q" + std::to_string(place / 2), 1);
+            sampler.add("as long as no slot is: " + std::to_string(place), 1);
+        }
+    }
+    const KeySample sample = sampler.finish(0);
+    CHECK(sample.groups[0].distinct() == 16 + 8);
+    CHECK(sample.groups[0].once == 16);
+    CHECK(sample.loose[2].once == 16);
+    CHECK(sample.sketch.distinct() == 1);
+}
+
 TEST_CASE("a sampler stops at its limit") {
     KeySampler sampler(public_seed(1));
     for (std::uint32_t i = 0; i < KeySampler::kMaxTuples + 100; ++i) {

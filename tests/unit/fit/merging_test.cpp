@@ -40,6 +40,7 @@ KeySample sample_of(const Stream& tuples, std::uint32_t window) {
     const std::size_t piece =
         std::min<std::size_t>(tuples.size() / kPlaces, KeySampler::kMaxTuples / kPlaces);
     for (std::size_t place = 0; place < kPlaces; ++place) {
+        sampler.next_place();
         for (std::size_t i = 0; i < piece; ++i) {
             sampler.add(tuples[tuples.size() / kPlaces * place + i].first, 1);
         }

@@ -251,8 +251,28 @@ TEST_CASE("a lab's description is a topology: one switch and its hosts") {
                                 .value();
     CHECK(network.tree.size() == 1);
     CHECK(network.tree.total_load() == 2);
+    // What is in the middle of its links sends nothing.
+    CHECK(network_of(R"({"lab": "x", "nodes": [{"node": "sw"}, {"node": "h1"}, {"node": "chaos"}]})")
+              .value()
+              .tree.total_load() == 1);
     check_error(R"({"lab": "x", "nodes": [{"node": "h1"}]})", Errc::kInput,
                 "a lab has exactly one switch 'sw', not 0");
+}
+
+TEST_CASE("a lab of several switches describes them as a file would, links beside the tree too") {
+    const std::string start = R"({"lab": "x", "nodes": [{"node": "s1"}], "links": [], "topology": )";
+    const Network network = network_of(start + R"({
+  "switch": [{"name": "s1"}, {"name": "s2", "parent": "s1", "available": false}, {"name": "s3", "parent": "s1"}],
+  "host": [{"name": "h1", "switch": "s2", "load": 3}, {"name": "h2", "switch": "s3"}],
+  "link": [{"from": "s2", "to": "s3"}], "task": {"receiver": "h2"}}})")
+                                .value();
+    CHECK(network.tree.size() == 3);
+    CHECK(network.tree.total_load() == 3);
+    CHECK(network.destination == "h2");
+    check_error(start + R"({"switch": [{"name": "s1"}], "links": []}})", Errc::kInput, "unknown key 'links'");
+    check_error(start + R"({"switch": [{"name": "s1"}], "link": {}}})", Errc::kInput,
+                "link must be an array of tables, not a table");
+    check_error(start + "5}", Errc::kInput, "a topology is a table, not a whole number");
 }
 
 TEST_CASE("the JSON report is JSON whatever the names are") {

@@ -200,5 +200,14 @@ TEST_CASE("a key's head is its first bytes, with whatever stands behind it") {
     }
 }
 
+TEST_CASE("no more of a window is had than an input can fill") {
+    CHECK(Combiner::useful(65536, 0) == 65536);
+    CHECK(Combiner::useful(65536, 1) == 2);
+    CHECK(Combiner::useful(65536, 40000) == 65536);
+    CHECK(Combiner::useful(65536, std::uint64_t{1} << 40) == 65536);
+    CHECK(Combiner::useful(~std::uint32_t{0}, 0) == Combiner::kMaxWindow);
+    CHECK(Combiner::useful(0, 7) == 0);
+}
+
 }  // namespace
 }  // namespace ask

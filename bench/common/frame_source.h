@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of the machines that send: a channel's packets, sealed, as the agent of its host would make them.
+// A channel's packets of a task, sealed and in frames, as the agent of its host would make them; and what
+// the switch lets pass of them, to a receiver's core.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +11,37 @@
 #include <vector>
 
 #include "lib/engine/packet.h"
+#include "lib/engine/receiver.h"
 #include "lib/tuples/packer.h"
 
 namespace ask::bench {
 
 inline constexpr std::uint32_t kMostPayload = 1472;  // of a packet, bytes
 
-class Mapper {
+class FrameSource {
  public:
-    // What all mappers of a task have in common.
+    // What all channels of a task have in common.
     struct Task {
         Geometry geometry;
         std::uint64_t instance = 0;
         std::uint32_t incarnation = 0;
         const CheckKey* key = nullptr;
+        bool whole_keys = false;  // VAR is agreed
     };
-    Mapper(const Task& task, ChannelId channel);
+    FrameSource(const Task& task, ChannelId channel);
 
     [[nodiscard]] bool has_room() const { return packer_.has_room(); }
     void add(std::string_view key, std::int64_t value) { packer_.add(key, value); }
     void finish() { packer_.finish(); }
+    [[nodiscard]] bool empty() const { return packer_.empty(); }
     [[nodiscard]] bool has_frame() const { return packer_.has_body(); }
     // Until the next call.
     std::span<const std::byte> frame();
     [[nodiscard]] std::uint64_t packets() const { return seq_; }
-    // In its frames so far.
-    [[nodiscard]] std::uint64_t tuples() const { return packer_.stats().slots_filled; }
-    [[nodiscard]] Ports ports() const { return {.source = channel_.port, .dest = ASK_UDP_PORT}; }
+    // In its frames so far, but what went LONG.
+    [[nodiscard]] std::uint64_t tuples() const {
+        return packer_.stats().slots_filled + packer_.stats().tuples_var;
+    }
 
  private:
     Task task_;
@@ -45,5 +50,8 @@ class Mapper {
     std::vector<std::byte> frame_;
     std::uint64_t seq_ = 0;
 };
+
+// kInternal: what the switch has let pass is refused.
+Result<RxVerdict> receive(Receiver& receiver, std::span<const std::byte> frame);
 
 }  // namespace ask::bench

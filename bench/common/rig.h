@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The switch under test: the real program and maps, the real controller behind gRPC, in the network namespace
-// and bpffs that bench/hotkeys/run has made. Packets go in by the feeder, on this thread.
+// and bpffs that bench/common/rig.sh has made. Packets go in by the feeder, on this thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "agent/switch_client.h"
 #include "bench/feeder/feeder.h"
 #include "lib/control/switch/controller.h"
+#include "lib/tuples/types.h"
 #include "loader/service.h"
 #include "proto/common.pb.h"
 
@@ -24,6 +25,7 @@ namespace ask::bench {
 inline constexpr std::uint32_t kSenderAddress = 0xC6120102;    // 198.18.1.2, behind port p1
 inline constexpr std::uint32_t kReceiverAddress = 0xC6120202;  // 198.18.2.2, behind port p2
 inline constexpr ChannelId kChannel{kSenderAddress, ASK_CHANNEL_PORT_BASE};
+inline constexpr CheckSecret kSecret{0x1234, 0x5678};  // of all flows
 
 // What a bench needs of its switch beyond what it has by default.
 struct RigSettings {
@@ -44,11 +46,16 @@ class Rig {
     [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
     [[nodiscard]] std::shared_ptr<SwitchClient> client() const { return client_; }
     [[nodiscard]] const std::vector<ChannelId>& channels() const { return own_channels_; }
-    // Opens a task and joins the bench's channels, with fresh dedupe state and one secret for all.
-    Result<v1::OpenTaskReply> open(const v1::OpenTaskRequest& request, const CheckSecret& secret);
+    // Of a new task of sums, first come, in one copy, for the caller to go on with.
+    v1::OpenTaskRequest new_task(const Geometry& geometry);
+    // Opens a task and joins the bench's channels, with fresh dedupe state.
+    Result<v1::OpenTaskReply> open(const v1::OpenTaskRequest& request);
+    // For the receiver, of a task that is open.
+    [[nodiscard]] FlowTerms terms(std::uint64_t instance, ChannelId channel, Mark mark) const;
     Result<> close(std::uint64_t instance);
-    // What the switch did with the task's tuples, all channels together.
-    Result<ask_flow_stats> counts(std::uint64_t instance) const;
+    // What the switch did with the task's tuples, all channels together. kInternal: its counts do not add up
+    // to what was fed.
+    Result<ask_flow_stats> counts(std::uint64_t instance, std::uint64_t packets, std::uint64_t tuples) const;
     Result<ControllerReport> report() const { return controller_->report(); }
 
     // Into the switch, as if from the sender's port.
@@ -75,6 +82,10 @@ class Rig {
     std::optional<Feeder> feeder_;
     std::vector<ChannelId> own_channels_;
     std::uint32_t incarnation_ = 0;
+    std::uint64_t last_instance_ = 0x1000;
 };
+
+// Tuples that travelled on, for whatever reason.
+[[nodiscard]] std::uint64_t tuples_left(const ask_flow_stats& stats);
 
 }  // namespace ask::bench

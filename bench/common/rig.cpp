@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/hotkeys/rig.h"
+#include "bench/common/rig.h"
 
 #include <net/if.h>
 
@@ -11,6 +11,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include "lib/control/member/convert.h"
 #include "lib/net/address.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/tls/authority.h"
@@ -110,7 +111,21 @@ Rig::~Rig() {
     [[maybe_unused]] const auto removed = pins_.remove_all();
 }
 
-Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const CheckSecret& secret) {
+v1::OpenTaskRequest Rig::new_task(const Geometry& geometry) {
+    v1::OpenTaskRequest request;
+    request.set_id("bench");
+    request.set_instance(++last_instance_);
+    *request.mutable_geometry() = geometry_to_proto(geometry);
+    request.set_op(v1::OPERATOR_SUM);
+    request.set_copies(1);
+    request.set_require_region(true);
+    request.set_wire_version(ASK_WIRE_VERSION);
+    request.set_policy(v1::POLICY_FIRST_COME);
+    request.set_senders(static_cast<std::uint32_t>(own_channels_.size()));
+    return request;
+}
+
+Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request) {
     const std::uint32_t replaces = incarnation_++;
     const Caller sender = caller_from_peer("ipv4:" + format_ipv4(kChannel.host) + ":1");
     for (const ChannelId& channel : own_channels_) {
@@ -124,16 +139,26 @@ Result<v1::OpenTaskReply> Rig::open(const v1::OpenTaskRequest& request, const Ch
     ASK_PASS(opened);
     const Caller joiner = caller_from_peer("ipv4:" + receiver + ":1");
     for (const ChannelId& channel : own_channels_) {
-        ASK_PASS(controller_->join_flow(joiner, request.instance(), channel, incarnation_, secret));
+        ASK_PASS(controller_->join_flow(joiner, request.instance(), channel, incarnation_, kSecret));
     }
     return opened;
+}
+
+FlowTerms Rig::terms(std::uint64_t instance, ChannelId channel, Mark mark) const {
+    return {.instance = instance,
+            .channel = channel,
+            .incarnation = incarnation_,
+            .secret = kSecret,
+            .mark = mark,
+            .first_seq = 1};
 }
 
 Result<> Rig::close(std::uint64_t instance) {
     return client_->close_task(instance, kWait);
 }
 
-Result<ask_flow_stats> Rig::counts(std::uint64_t instance) const {
+Result<ask_flow_stats> Rig::counts(std::uint64_t instance, std::uint64_t packets,
+                                   std::uint64_t tuples) const {
     const auto flows = controller_->flow_reports(instance);
     ASK_PASS(flows);
     if (flows->size() != own_channels_.size()) {
@@ -148,7 +173,20 @@ Result<ask_flow_stats> Rig::counts(std::uint64_t instance) const {
 #define ASK_PART_STAT(name, text) sum.name += flow.stats.name;
 #include "lib/abi/stats.def"
     }
+    if (sum.packets_acked + sum.packets_forwarded != packets) {
+        return Error(Errc::kInternal, "the switch's counts do not add up to the packets that were sent");
+    }
+    if (sum.tuples_aggregated + tuples_left(sum) != tuples) {
+        return Error(Errc::kInternal, "the switch's counts do not add up to the tuples that were sent");
+    }
     return sum;
+}
+
+std::uint64_t tuples_left(const ask_flow_stats& stats) {
+    std::uint64_t left = 0;
+#define ASK_LEFT_STAT(cause, text) left += stats.tuples_##cause;
+#include "lib/abi/stats.def"
+    return left;
 }
 
 }  // namespace ask::bench

@@ -1,0 +1,238 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# tools/lab up --topology without daemons: who reaches whom by which way, links that are cut, files that are refused, and
+# that nothing is left, whatever ends it.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+
+topology_up() {
+    lab_up --no-daemons "$@" >/dev/null
+}
+
+lab_down() {
+    "$lab" down --name "$name"
+    nothing_left
+}
+
+# grep finds nothing where all is well, and says so by its exit code.
+nothing_left() {
+    [[ -z $(ip netns list | grep "^ask-$name-" || true) ]] || fail "namespaces left: $(ip netns list)"
+    [[ ! -e $ASK_LAB_DIR ]] || fail "files left: $(find "$ASK_LAB_DIR")"
+    [[ -z $(findmnt --noheadings --list --output TARGET | grep -F "$ASK_LAB_DIR/" || true) ]] || fail "mounts left"
+}
+
+# A closed TCP port answers at once, so a refusal proves that packets go both ways.
+reaches() {
+    local said
+    said=$(on "$1" timeout "${patience:-5}" bash -c "</dev/tcp/$2/9" 2>&1) && fail "port 9 of $2 is open"
+    [[ $said == *"Connection refused"* ]]
+}
+
+all_reach() {
+    local from to
+    for from in $1; do
+        for to in $2; do reaches "$from" "$to" || fail "$3: $from does not reach $to"; done
+    done
+}
+
+# ways NODE ADDRESS: by how many interfaces its packets may go there.
+ways() {
+    on "$1" ip route show "$2" | grep -o 'dev [a-z0-9-]*' | sort -u | wc -l
+}
+
+status() {
+    "$lab" status --name "$name" --json
+}
+
+# expect_status JQ WANT
+expect_status() {
+    [[ $(status | jq -c "$1") == "$2" ]] || fail "status: $1 is $(status | jq -c "$1"), expected $2"
+}
+
+test_two_ways() {
+    topology_up --topology leaf-spine:2,2,2 --relays
+    all_reach "h1 r1" "198.18.4.2 198.18.132.2 198.19.128.4" "leaf-spine"
+    expect_status '[.nodes[] | select(.node | test("^[hr]"))] | length' 8
+    expect_status '[.links[].state] | unique' '["up"]'
+    (($(ways s1 198.18.4.0/24) == 2)) || fail "not two ways: $(on s1 ip route)"
+    lab_do link s3 s1 down
+    (($(ways s1 198.18.4.0/24) == 1 && $(ways s3 198.18.1.0/24) == 1)) || fail "routes do not follow: $(on s1 ip route)"
+    [[ $(on s3 ip -json link show to-s1 | jq -r '.[0].operstate') != UP ]] || fail "the link that was cut is up"
+    all_reach "h1" "198.18.4.2 198.19.128.3" "by the other spine"
+    lab_do link s1 s4 down
+    expect_status '[.links[] | select(.state == "down") | "\(.from) \(.to)"]' '["s1 s3","s1 s4"]'
+    ! reaches h1 198.18.4.2 || fail "two leaves without a link between them reach each other"
+    reaches h1 198.18.2.2 || fail "hosts of one leaf do not reach each other"
+    lab_do link s1 s4 up
+    all_reach "h1" "198.18.4.2" "by the second spine"
+    lab_do link s1 s3 up
+    (($(ways s1 198.18.4.0/24) == 2)) || fail "a link that is back is no way: $(on s1 ip route)"
+    [[ $(lab_do link --json | jq '[.[] | .up.other.packets + .down.other.packets | select(. > 0)] | length') -gt 6 ]] ||
+        fail "links count nothing: $(lab_do link)"
+    lab_do link | grep -q '^1 h1 to s1, up$' || fail "links in words: $(lab_do link)"
+    lab_do chaos set --link s4:s2 --loss 100 --all-traffic
+    lab_do chaos set --link s2:s3 --loss 100 --all-traffic
+    ! patience=0.3 reaches h1 198.18.4.2 || fail "packets pass links that lose them all"
+    lab_do chaos status | grep -q '^s2:s4 up *loss 100.0 %, all traffic' || fail "faults in words: $(lab_do chaos status)"
+    ! lab_do chaos set --link s1:s2 --loss 1 2>"$scratch/said" || fail "a link was set that is none"
+    grep -q "number from 1 to 12 or A:B" "$scratch/said" || fail "of a link that is none: $(cat "$scratch/said")"
+    ! lab_do link s1 s2 down 2>"$scratch/said" || fail "a link was cut that is none"
+    grep -q "no link between s1 and s2" "$scratch/said" || fail "of a link that is none: $(cat "$scratch/said")"
+    lab_down
+    pass "leaf and spine"
+}
+
+# laid_out KIND NUMBERS JQ WANT: of what a lab of it would be.
+laid_out() {
+    local said
+    said=$(jq -n -c -L "$root/tools/lib" --arg kind "$1" --argjson numbers "[$2]" \
+        "include \"lab_topology\"; {\$kind, \$numbers} | generated | laid_out(\"all\"; false) | $3")
+    [[ $said == "$4" ]] || fail "$1:$2: $3 is $said, expected $4"
+}
+
+# How many switches, hosts, links, and how many links at most and at least a switch has.
+readonly SHAPE='[(.switches, .nodes, .links | length), ([.links[] | .from, .to | select(startswith("s"))] | group_by(.) | map(length) | max, min)]'
+
+test_shapes() {
+    laid_out fat-tree 4 "$SHAPE" '[20,16,48,4,4]'
+    laid_out fat-tree 8 "$SHAPE" '[80,128,384,8,8]'
+    laid_out leaf-spine 4,2,4 "$SHAPE" '[6,16,24,6,4]'
+    laid_out tree 2,5 "$SHAPE" '[31,17,47,3,2]'
+    laid_out tree 1,3 "$SHAPE" '[3,2,4,2,2]'
+    laid_out tree 3,2,2 "$SHAPE" '[4,7,10,4,3]'
+    # In a pod by two ways, to another by four, of which a switch sees its own two.
+    laid_out fat-tree 4 '[.links[] | select(.from == "s1" and .bits == 31) | .to]' '["s9","s10"]'
+    laid_out fat-tree 4 '[.links[] | select(.from == "s10") | .to]' '["s19","s20"]'
+    pass "shapes"
+}
+
+test_tree() {
+    topology_up --topology tree:2,3 --blue s3
+    all_reach "h1 h5" "198.18.4.2 198.19.128.7" "tree"
+    expect_status '[.topology.switch[] | select(.available) | .name]' '["s3"]'
+    # SOAR's tree of seven switches: the receiver is above the root.
+    status | ask_plan --receiver h5 --k 1 --json | jq -e '.messages == 4 and .aggregate == ["s3"]' >/dev/null ||
+        fail "ask-plan makes something else of it: $(status | ask_plan --receiver h5 --k 1)"
+    lab_down
+    pass "tree"
+}
+
+ask_plan() {
+    "$build/bin/ask-plan" - "$@"
+}
+
+# refused TEXT WHAT... : `up` with that says so.
+refused() {
+    local -r text=$1
+    local said
+    shift
+    said=$("$lab" up --name "$name" --no-daemons "$@" 2>&1 >/dev/null) && fail "'$*' was taken"
+    [[ $said == *"$text"* ]] || fail "'$*' said '$said', expected '$text'"
+}
+
+# refused_file TEXT JSON
+refused_file() {
+    printf '%s' "$2" >"$scratch/t.json"
+    refused "$1" --topology "$scratch/t.json"
+}
+
+test_refusals() {
+    refused "is no tree" --topology tree:2
+    refused "is no tree" --topology "tree:2,-1"
+    refused "is no leaf-spine" --topology "leaf-spine:1,2,3,4"
+    refused "even, not 3" --topology fat-tree:3
+    refused "number of switches is 511, and must be from 1 to 127" --topology tree:2,9
+    refused "number of switches is" --topology tree:999,999
+    refused "number of links with relays' own is" --topology leaf-spine:64,6,2 --relays
+    refused "cannot read" --topology "$scratch/none"
+    refused "'s9' is no switch" --topology tree:2,3 --blue s1,s9
+    refused "no --hosts beside it" --topology tree:2,3 --hosts 3
+    refused "want a --topology" --relays
+    refused_file "not JSON" '{"switch": [}'
+    refused_file "not one document but 2" '{} {}'
+    refused_file "must be an object, not an array" '[]'
+    refused_file "'host.0.name' is given twice" '{"host": [{"name": "h1", "name": "h2"}]}'
+    refused_file "unknown key 'hosts'; known: switch, host, link, task, message" '{"hosts": []}'
+    refused_file "unknown key 'a?[31m'" '{"a\u001b[31m": []}'
+    refused_file "number of switches is 0" '{"host": [{"name": "h1", "switch": "a"}]}'
+    refused_file "number of hosts is 0" '{"switch": [{"name": "a"}]}'
+    refused_file "unknown key 'color'" '{"switch": [{"name": "a", "color": 1}], "host": [{"name": "h", "switch": "a"}]}'
+    refused_file "name 'A' is no name" '{"switch": [{"name": "A"}], "host": [{"name": "h", "switch": "A"}]}'
+    refused_file "name '../x' is no name" '{"switch": [{"name": "a"}], "host": [{"name": "../x", "switch": "a"}]}'
+    refused_file "must be a name, not a number" '{"switch": [{"name": 5}], "host": [{"name": "h", "switch": "a"}]}'
+    refused_file "'logs': the lab uses that name" '{"switch": [{"name": "logs"}], "host": [{"name": "h", "switch": "logs"}]}'
+    refused_file "'a' is the name of two nodes" '{"switch": [{"name": "a"}], "host": [{"name": "a", "switch": "a"}]}'
+    refused_file "its parent 'b' is no switch" '{"switch": [{"name": "a", "parent": "b"}], "host": [{"name": "h", "switch": "a"}]}'
+    refused_file "is its own ancestor" \
+        '{"switch": [{"name": "r"}, {"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}], "host": [{"name": "h", "switch": "a"}]}'
+    refused_file "the network is in two parts" '{"switch": [{"name": "a"}, {"name": "b"}], "host": [{"name": "h", "switch": "a"}]}'
+    refused_file "'x' is no switch" '{"switch": [{"name": "a"}], "host": [{"name": "h", "switch": "x"}]}'
+    refused_file "both ends are one switch" \
+        '{"switch": [{"name": "a"}], "host": [{"name": "h", "switch": "a"}], "link": [{"from": "a", "to": "a"}]}'
+    refused_file "have two links" \
+        '{"switch": [{"name": "a"}, {"name": "b", "parent": "a"}], "host": [{"name": "h", "switch": "a"}], "link": [{"from": "a", "to": "b"}]}'
+    refused_file "number of hosts is 129, and must be from 1 to 128" \
+        "$(jq -n '{switch: [{name: "a"}], host: [range(129) | {name: "h\(.)", switch: "a"}]}')"
+    refused_file "is longer than" "\"$(head -c 1100000 /dev/zero | tr '\0' x)\""
+    nothing_left
+    pass "refusals"
+}
+
+# A file with all there may be: a ring of three switches with names of their own.
+test_a_file() {
+    cat >"$scratch/ring.json" <<'JSON'
+{"switch": [{"name": "core", "rate": 40}, {"name": "tor-a", "parent": "core", "rate": 10},
+            {"name": "tor-b", "parent": "core", "available": false}],
+ "host": [{"name": "web", "switch": "tor-a", "load": 3}, {"name": "db", "switch": "tor-b"}],
+ "link": [{"from": "tor-a", "to": "tor-b"}], "task": {"receiver": "db", "k": 1}}
+JSON
+    topology_up --topology "$scratch/ring.json"
+    (($(ways tor-a 198.18.2.0/24) == 1)) || fail "the short way is not taken: $(on tor-a ip route)"
+    all_reach "web" "198.18.2.2" "ring"
+    lab_do link tor-b tor-a down
+    all_reach "web" "198.18.2.2" "ring that is cut"
+    expect_status '[.topology.switch[] | select(.available) | .name]' '["core","tor-a"]'
+    status | ask_plan --json | jq -e '.destination == "db" and .messages == 3 and .aggregate == ["tor-a"]' >/dev/null ||
+        fail "ask-plan makes something else of it: $(status | ask_plan)"
+    lab_down
+    pass "a file"
+}
+
+made_at_least() {
+    [[ $(wc -l 2>/dev/null <"$ASK_LAB_DIR/$name/made") -ge $1 ]]
+}
+
+lab_is_gone() {
+    [[ ! -e $ASK_LAB_DIR ]]
+}
+
+# up_and_kill COUNT -|"": kills an `up` that has made that many things; the script alone, or with - all that it is made of.
+up_and_kill() {
+    setsid "$lab" up --name "$name" --no-daemons --topology leaf-spine:3,2,2 >/dev/null 2>&1 &
+    local -r pid=$!
+    wait_for 10 made_at_least "$1"
+    kill -KILL -- "$2$pid"
+    # It was killed: that it did not end well, and that the shell says so, is what was meant.
+    { wait "$pid" || true; } 2>/dev/null
+}
+
+# Killed while it makes the first namespace, and when it has made all and is at the links.
+test_killed() {
+    up_and_kill 1 -
+    lab_down
+    # Only the script: what worked for it undoes everything by itself.
+    up_and_kill 24 ""
+    wait_for 20 lab_is_gone
+    nothing_left
+    # `up` itself clears what an unfinished one left, of another kind too.
+    up_and_kill 24 -
+    lab_up --no-daemons --hosts 2 >/dev/null 2>&1
+    reaches h1 198.18.2.2 || fail "a lab of one switch in the place of a killed one does not work"
+    lab_down
+    pass "killed"
+}
+
+[[ $(type -t "test_${1-}") == function ]] || fail "usage: $0 $(compgen -A function test_ | sed s/test_// | paste -sd'|')"
+"test_$1"
