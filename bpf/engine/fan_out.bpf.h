@@ -14,16 +14,7 @@
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/counters.bpf.h"
 #include "bpf/engine/parse.bpf.h"
-
-#define ASK_MAX_FANS 64
-#define ASK_MAX_FAN_PORTS 64
-
-/* Who is behind a port. */
-struct ask_fan_member {
-	__u8 mac[ETH_ALEN];	 /* the member's */
-	__u8 port_mac[ETH_ALEN]; /* the port's own */
-	__be32 address;
-};
+#include "lib/abi/values.h"
 
 /* The ports of a fan: any keys, every value with ask_fan_copy. */
 struct ask_fan_ports {
