@@ -46,8 +46,9 @@ static __always_inline int leave_absorbed(__u32 reason)
 	return XDP_DROP;
 }
 
-/* A copy leaves by each port of the fan, the one it came in on among them. */
-static __always_inline int leave_fan_out(const struct ask_frame *frame, __u32 fan, __u32 reason)
+/* A copy leaves by each port of the fan, with BPF_F_EXCLUDE_INGRESS in `flags` not by the one it came in on. */
+static __always_inline int leave_fan_out(const struct ask_frame *frame, __u32 fan, __u64 flags,
+					 __u32 reason)
 {
 	void *members = bpf_map_lookup_elem(&fans, &fan);
 
@@ -59,7 +60,7 @@ static __always_inline int leave_fan_out(const struct ask_frame *frame, __u32 fa
 	frame->ip->ttl--;
 	frame->udp->check = 0;
 	count(reason);
-	return (int)bpf_redirect_map(members, 0, BPF_F_BROADCAST);
+	return (int)bpf_redirect_map(members, 0, BPF_F_BROADCAST | flags);
 }
 
 static __always_inline bool is_copy(const struct ethhdr *eth)

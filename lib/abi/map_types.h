@@ -102,7 +102,7 @@ struct ask_flow {
 	__u16 cut;
 	__be32 incarnation;
 	__u32 member; /* values: its bit number; of the flow of RESULTs, which no channel has, nothing */
-	__u64 nonce;  /* drawn when it was joined, so that it is told from one that was joined anew */
+	__u64 nonce; /* drawn when it was joined, so that it is told from one that was joined anew */
 };
 
 /* Map `tasks`: geometry and memory of a task on this switch. */

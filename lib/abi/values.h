@@ -72,8 +72,9 @@ enum ask_values_op {
 #define ASK_RESULT_PORT 49152u
 
 ASK_STATIC_ASSERT(ASK_RESULT_PORT + ASK_VALUES_STREAMS <= 65536u, "a port for each stream");
-ASK_STATIC_ASSERT(ASK_VALUES_EXTENSION <= ASK_MAX_EXTENSION, "the check has keys for the extension");
-ASK_STATIC_ASSERT(ASK_VALUES_MAX_BLOCKS * ASK_VALUES_BLOCK_WORDS <=
+ASK_STATIC_ASSERT(ASK_VALUES_EXTENSION <= ASK_MAX_EXTENSION,
+		  "the check has keys for the extension");
+ASK_STATIC_ASSERT(ASK_VALUES_MAX_BLOCKS *ASK_VALUES_BLOCK_WORDS <=
 			  ASK_VALUES_LINE_WORDS * ASK_MAX_CHECK_LINES,
 		  "the check has keys for the payload");
 
@@ -123,18 +124,18 @@ struct ask_group {
 	 * is opened anew goes on where its members are. */
 	__u64 highest[ASK_VALUES_STREAMS];
 	__be64 instance;
-	__u64 all;	      /* its members */
-	__u64 want;	      /* those whose values make a chunk complete here */
-	__u64 local;	      /* those behind ports of this switch's own: they send no partials */
+	__u64 all;		/* its members */
+	__u64 want;		/* those whose values make a chunk complete here */
+	__u64 local;		/* those behind ports of this switch's own: they send no partials */
 	struct ask_ports above; /* by which RESULT|GROUP may come in: the collector's, or uplinks */
-	__be32 collector;     /* its address: task.receiver */
-	__u32 fan;	      /* in `fans`, if has_fan */
-	__u32 window;	      /* W: seqs of a stream in flight */
-	__u32 pool_first;     /* its slots in `value_slots` */
-	__u32 pool_slots;     /* a power of two; 0: none, all is forwarded */
+	__be32 collector;	/* its address: task.receiver */
+	__u32 fan;		/* in `fans`, if has_fan */
+	__u32 window;		/* W: seqs of a stream in flight */
+	__u32 pool_first;	/* its slots in `value_slots` */
+	__u32 pool_slots;	/* a power of two; 0: none, all is forwarded */
 	__u8 has_fan;
 	__u8 last_level; /* no switch is above: a complete chunk is a result */
-	__u8 direct;	 /* which goes to all members from here, not by the collector; asks for a fan */
+	__u8 direct; /* which goes to all members from here, not by the collector; asks for a fan */
 	__u8 pad[41];
 } __attribute__((aligned(64)));
 

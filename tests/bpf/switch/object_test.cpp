@@ -59,7 +59,7 @@ const Layout kLayouts[] = {
      sizeof(ask_flow),
      {FIELD(ask_flow, task_instance), FIELD(ask_flow, channel), FIELD(ask_flow, task), FIELD(ask_flow, key),
       FIELD(ask_flow, host), FIELD(ask_flow, port), FIELD(ask_flow, cut), FIELD(ask_flow, incarnation),
-      FIELD(ask_flow, pad), FIELD(ask_flow, nonce)}},
+      FIELD(ask_flow, member), FIELD(ask_flow, nonce)}},
     {"ask_task",
      sizeof(ask_task),
      {FIELD(ask_task, instance), FIELD(ask_task, swap), FIELD(ask_task, copy), FIELD(ask_task, copies),
