@@ -277,8 +277,13 @@ int ask_values(struct xdp_md *ctx)
 	if (!claim.flow)
 		return leave_abort(ASK_CNT_abort_state);
 	group = find_group(claim.flow->task);
-	if (!group || group->instance != claim.flow->task_instance)
+	if (!group)
 		return leave_abort(ASK_CNT_abort_state);
+	/* Its group is being opened or closed. */
+	if (group->instance != claim.flow->task_instance)
+		return packet->is_new == ASK_UNPROVED
+			       ? leave_drop(ASK_CNT_bad_task)
+			       : ask_forward_values(ctx, ASK_CNT_value_no_group);
 	if (!find_values(ctx, &values))
 		return leave_drop(ASK_CNT_bad_length);
 	if (packet->is_new == ASK_UNPROVED)

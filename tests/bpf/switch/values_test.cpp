@@ -657,6 +657,17 @@ TEST_CASE("a group that is not open here goes on without this switch") {
     sw.expect("a RESULT of it is the stack's", foreign, XDP_PASS, ASK_CNT_pass_channel);
 }
 
+TEST_CASE("while a group is being closed its packets go on, and no RESULT is believed") {
+    Switch& sw = make_group(one_level());
+    ask_group closed = sw.group(kGroup);
+    closed.instance = 0;
+    sw.set_group(kGroup, closed);
+    const State before = sw.state();
+    expect_forwarded(sw, "a value", value(sw, 0), ASK_CNT_value_no_group, 0);
+    sw.expect_drop("a result", result(sw, 1, words_of(9), ASK_F_GROUP), ASK_CNT_bad_task, network().out);
+    CHECK((sw.state() == before));
+}
+
 TEST_CASE("two levels: the lower sends one partial up") {
     Switch& sw = make_group(lower());
     const Words sum = words_of(0) + words_of(1);
