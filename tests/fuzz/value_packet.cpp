@@ -25,7 +25,7 @@ using test::NativeSwitch;
 using test::Packet;
 
 constexpr test::Ports kPorts{.in = 11, .out = 12, .side = 13};
-constexpr std::size_t kMaxFrames = 24;
+constexpr std::size_t kMaxFrames = 40;
 constexpr std::size_t kPayloadOffset = 42;
 constexpr std::size_t kWordsOffset = kPayloadOffset + ASK_VALUES_FRONT;
 constexpr std::uint32_t kMembers = 4;
@@ -125,7 +125,7 @@ class World {
         }
         Packet packet = make(input);
         Bytes frame = packet.frame();
-        if (input.below(4) == 0) {
+        if (input.below(8) == 0) {
             damage(input, frame);
         }
         run(frame);
@@ -201,12 +201,12 @@ class World {
     [[nodiscard]] Packet make(Input& input) const {
         constexpr std::array<std::uint8_t, 5> kTypes{ASK_VALUE, ASK_RESULT, ASK_NEED, ASK_HELD, ASK_HAVE};
         const unsigned kind = input.below(16);
-        const std::uint32_t group = input.below(kGroups);
+        const std::uint32_t group = input.below(4) == 0 ? 1 : 0;
         const unsigned member = input.below(kMembers);
         Chunk chunk{.instance = instance_of(group),
-                    .seq = 1 + input.below(3),
+                    .seq = 1 + input.below(2),
                     .shape = 1,
-                    .stream = static_cast<std::uint8_t>(input.below(2)),
+                    .stream = static_cast<std::uint8_t>(input.below(8) == 0 ? 1 : 0),
                     .blocks = 1,
                     .op = op_};
         if (input.below(8) == 0) {
@@ -215,9 +215,9 @@ class World {
         Packet packet;
         packet.dest_mac = test::kInMac;
         packet.source_mac = test::kSenderMac;
-        packet.type = kTypes[kind < 11 ? 0 : kind - 11];
+        packet.type = kTypes[kind < 12 ? 0 : kind - 11];
         packet.m = packet.type == ASK_RESULT ? ASK_LEVEL_RESULT : ASK_LEVEL_MEMBER;
-        packet.flags = input.below(3) == 0 ? static_cast<std::uint8_t>(input.take<std::uint8_t>() & 0x3f)
+        packet.flags = input.below(4) == 0 ? static_cast<std::uint8_t>(input.take<std::uint8_t>() & 0x3f)
                                            : std::uint8_t{0};
         std::uint64_t bits = std::uint64_t{1} << member;
         if (packet.type == ASK_RESULT || packet.type == ASK_HAVE) {
