@@ -633,7 +633,7 @@ TEST_CASE("what is not a packet of values, or not its sender's, changes nothing"
         refused("UDP port", ASK_CNT_bad_address, [](Packet& p) { ++p.source_port; });
         refused("incarnation", ASK_CNT_bad_incarnation, [](Packet& p) { ++p.incarnation; });
         refused("receiver", ASK_CNT_bad_receiver, [](Packet& p) { p.dest = kBehindSide; });
-        for (const std::size_t at : {42 + 48, 42 + 55, 42 + 59, 42 + 63, 42 + 64, 42 + 127}) {
+        for (const std::size_t at : {90U, 97U, 101U, 105U, 106U, 169U}) {
             Bytes frame = value(sw, 0).frame();
             frame[at] ^= 1;
             sw.expect("a bit changed", frame, XDP_DROP, ASK_CNT_bad_check, frame, port_of(0));
@@ -745,7 +745,7 @@ TEST_CASE("the collector's RESULT frees its slot and goes to all others") {
         CHECK(slot_with(sw, 2).phase == ASK_SLOT_OPEN);
         unsigned open = 0;
         for (std::uint32_t i = 0; i < 16; ++i) {
-            open += sw.value_slot(i).phase == ASK_SLOT_EMPTY ? 0 : 1;
+            open += sw.value_slot(i).phase == ASK_SLOT_EMPTY ? 0U : 1U;
         }
         CHECK(open == 1);
         sw.expect("once more, of nothing that is here", all.frame(), XDP_REDIRECT, ASK_CNT_result_group,
@@ -1031,7 +1031,7 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
     const SlotMemory memory(sw.map("value_slots"));
     std::uint64_t emptied = 0;
     while (seen_all.load() < 2) {
-        emptied += memory.empty_first() ? 1 : 0;
+        emptied += memory.empty_first() ? 1U : 0U;
         std::this_thread::yield();
     }
     for (std::thread& thread : threads) {
