@@ -1005,6 +1005,7 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
     std::array<Seen, 2> seen{};
     std::atomic<unsigned> waiting{2};
     std::atomic<unsigned> seen_all{0};
+    std::array<std::atomic<std::size_t>, 2> reached{};
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < 2; ++i) {
         threads.emplace_back([&, i] {
@@ -1018,6 +1019,11 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
             }
             Bytes out;
             for (std::size_t seq = 1; seq <= kRaces; ++seq) {
+                // Side by side, or they would hardly meet in the slot.
+                reached.at(i) = seq;
+                while (reached.at(1 - i).load() < seq) {
+                    std::this_thread::yield();
+                }
                 for (unsigned turn = 0; turn < 4; ++turn) {
                     const unsigned member = (i + turn) % 2;
                     const std::uint32_t action =
