@@ -486,7 +486,10 @@ TEST_CASE("a slot is taken over once nobody waits for what is in it") {
     }
     SUBCASE("a repeat keeps it") {
         sw.run(value(sw, 0).frame(), port_of(0));
-        change_slot(sw, 1, [](ask_value_slot& slot) { slot.touched -= 2 * ASK_SLOT_STALE; });
+        change_slot(sw, 1, [](ask_value_slot& slot) {
+            slot.touched -= 2 * ASK_SLOT_STALE;
+            slot.tick -= 1000;
+        });
         expect_absorbed(sw, "a copy", value(sw, 0), ASK_CNT_value_repeat, 0);
         expect_collided(sw, "another", other(9), ASK_CNT_value_collided, 0);
     }
