@@ -48,6 +48,7 @@ struct MemberStats {
     std::uint64_t needs_early = 0;  // of a chunk that is not reached yet
     std::uint64_t needs_late = 0;   // of one whose result is not kept any more
     std::uint64_t congested = 0;    // windows cut
+    std::uint64_t misdirected = 0;  // another member's, or of a type that no member gets
     std::uint64_t out_of_range = 0;
 };
 
@@ -76,7 +77,7 @@ class Member {
     Member& operator=(Member&&) = delete;
 
     // Numbers rise by one from the first operation's. kLimit: too many are under way.
-    Result<> submit(const Operation& operation, Nanos now);
+    Result<> submit(const Operation& operation);
     // A RESULT, NEED or HELD that Wire opened. Others are not for a member.
     void on_packet(const Packet& packet, Nanos now);
     // `out` has room for ASK_VALUES_FRONT and the terms' blocks. nullopt: nothing to send yet.
@@ -105,16 +106,22 @@ class Member {
     struct Kept;   // a result
     class Stream;
 
+    [[nodiscard]] Result<> check_submission(const Operation& operation) const;
     [[nodiscard]] std::optional<Chunk> chunk_of(std::uint32_t stream, std::uint64_t seq) const;
     [[nodiscard]] bool ready(const Chunk& chunk) const;
-    [[nodiscard]] Front front_of(const Chunk& chunk, std::uint64_t seq) const;
-    bool write_body(const Chunk& chunk, const Front& front, std::span<std::byte> body);
-    std::optional<Outgoing> send_value(Stream& stream, std::uint64_t seq, std::uint8_t flags,
-                                       std::span<std::byte> out, Nanos now);
-    std::optional<Outgoing> send_have(Stream& stream, std::span<std::byte> out);
+    [[nodiscard]] Scale scale_of_chunk(const Chunk& chunk) const;
+    [[nodiscard]] Front front_of(const Chunk& chunk, std::uint32_t stream, std::uint64_t seq) const;
+    void write_exponents(const Chunk& chunk, std::span<std::byte> body) const;
+    [[nodiscard]] bool write_body(const Chunk& chunk, std::span<std::byte> body) const;
+    Outgoing send_value(const Chunk& chunk, std::uint32_t stream, std::uint64_t seq, std::uint8_t flags,
+                        std::span<std::byte> out);
+    std::optional<Outgoing> send_asked(Stream& stream, std::span<std::byte> out);
+    std::optional<Outgoing> send_again(Stream& stream, std::span<std::byte> out, Nanos now);
     std::optional<Outgoing> send_from(Stream& stream, std::span<std::byte> out, Nanos now);
+    [[nodiscard]] bool can_begin(const Stream& stream) const;
     [[nodiscard]] Nanos deadline_of(const Stream& stream, Nanos now) const;
     void take_result(Stream& stream, const Packet& packet, Nanos now);
+    void judge_way(Stream& stream, const Place& place, const Packet& packet, Nanos now);
     void take_need(Stream& stream, const Packet& packet);
     void take_held(Stream& stream, const Packet& packet, Nanos now);
     void deliver(const Chunk& chunk, const Packet& packet);
