@@ -285,7 +285,10 @@ Result<v1::GroupOutcome> GroupRegistry::renew(const Caller& caller, const v1::Re
 Result<> GroupRegistry::leave(const Caller& caller, const v1::LeaveGroupRequest& request) {
     {
         const Guard lock(mutex_);
-        Group* const group = find(request.instance());
+        // Who gives up before all have joined does not know the instance.
+        const auto at = std::ranges::find_if(
+            groups_, [&](auto& item) { return seat_of(item.second, request.member()) != nullptr; });
+        Group* const group = at == groups_.end() ? nullptr : &at->second;
         Seat* const seat = group == nullptr ? nullptr : seat_of(*group, request.member());
         if (seat == nullptr || !acts_for(caller, seat->channel.host)) {
             return {};
