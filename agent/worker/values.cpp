@@ -262,7 +262,7 @@ bool WorkerCore::take_operations(Group& group) {
         }
         any = true;
         auto operation = operation_of(**next, group.memory->arena());
-        const auto begun = operation ? group.member.submit(*operation, now_ns()) : Result<>(operation.error());
+        const auto begun = operation ? group.member.submit(*operation) : Result<>(operation.error());
         if (!begun.ok()) {
             fail_group(group, begun.error());
         }

@@ -16,15 +16,14 @@
 namespace ask {
 namespace {
 
-constexpr milliseconds kCallWait{5000};
-constexpr milliseconds kGoodbyeWait{1000};
-constexpr milliseconds kRenewHold{1000};
-constexpr milliseconds kHold{500};
-constexpr milliseconds kArpWait{5000};
+constexpr milliseconds kGroupCallWait{5000};
+constexpr milliseconds kGroupGoodbyeWait{1000};
+constexpr milliseconds kGroupRenewHold{1000};
+constexpr milliseconds kGroupHold{500};
+constexpr milliseconds kGroupArpWait{5000};
 constexpr std::chrono::seconds kSwitchRenewal{5};
 // Of an agent that is there and hears nothing for so long the group has lost its member, or its coordinator.
-constexpr std::chrono::seconds kLease{10};
-constexpr std::uint32_t kHeaders = 28;  // IPv4 and UDP
+constexpr std::chrono::seconds kGroupLease{10};
 
 }  // namespace
 
@@ -120,7 +119,7 @@ void Grouping::register_channel() {
         return;
     }
     const auto registered = member_.own_switch->register_channel(
-        lease_->id, lease_->incarnation, lease_->registered_as, at_most(kCallWait, give_up_at_));
+        lease_->id, lease_->incarnation, lease_->registered_as, at_most(kGroupCallWait, give_up_at_));
     if (!registered.ok()) {
         spdlog::warn("group {}: {}; it goes on without it", request_.group(), registered.error().text());
         return;
@@ -133,9 +132,9 @@ void Grouping::register_channel() {
 Result<> Grouping::coordinate() {
     ASK_PASS(registry_.open({.id = request_.group(),
                              .size = request_.size(),
-                             .members = {.tenant = member_.options.tenant, .token = request_.token()},
+                             .members = {member_.options.tenant, {}, {}, request_.token()},
                              .instance = instance_,
-                             .lease = kLease,
+                             .lease = kGroupLease,
                              .mailbox = io_.mailbox()}));
     opened_ = true;
     ASK_PASS(registry_.seat(instance_, request_.rank(),
@@ -161,7 +160,7 @@ Result<> Grouping::coordinate() {
     group_.set_collector(member_.options.address);
     group_.set_window(values::kMaxWindow);
     group_.set_blocks((payload - std::min<std::uint32_t>(payload, ASK_VALUES_FRONT)) / ASK_VALUES_BLOCK_BYTES);
-    group_.set_lease_seconds(std::chrono::duration<double>(kLease).count());
+    group_.set_lease_seconds(std::chrono::duration<double>(kGroupLease).count());
     group_.set_wire_version(ASK_WIRE_VERSION);
     if (group_.blocks() == 0) {
         return named(Errc::kUnsupported, "the smallest MTU of its members has no room for values");
@@ -223,7 +222,7 @@ Result<> Grouping::open_at_switch(const v1::JoinGroupReply& group) {
     task.set_size(request_.size());
     task.set_window(group.window());
     task.set_secret(group.secret());
-    const auto opened = at.open_task(request, at_most(kCallWait, give_up_at_));
+    const auto opened = at.open_task(request, at_most(kGroupCallWait, give_up_at_));
     ASK_PASS(opened);
     at_switch_ = true;
     if (opened->opening()) {
@@ -236,7 +235,7 @@ Result<> Grouping::open_at_switch(const v1::JoinGroupReply& group) {
         join.set_incarnation(group.members(rank).incarnation());
         join.set_secret(group.secret());
         join.set_member(static_cast<std::uint32_t>(rank));
-        ASK_PASS(at.join_flow(join, at_most(kCallWait, give_up_at_)));
+        ASK_PASS(at.join_flow(join, at_most(kGroupCallWait, give_up_at_)));
     }
     next_switch_renewal_ = Clock::now() + kSwitchRenewal;
     return {};
@@ -248,7 +247,7 @@ void Grouping::renew_at_switch() {
         return;
     }
     next_switch_renewal_ = Clock::now() + kSwitchRenewal;
-    const auto renewed = member_.own_switch->renew_tasks({instance_}, kGoodbyeWait);
+    const auto renewed = member_.own_switch->renew_tasks({instance_}, kGroupGoodbyeWait);
     if (!renewed.ok()) {
         spdlog::warn("group {}: {}", request_.group(), renewed.error().text());
     } else if (renewed->unknown_size() > 0) {
@@ -297,17 +296,17 @@ Result<v1::JoinGroupReply> Grouping::call_join() {
     *request.mutable_channel() = channel_to_proto(lease_->id);
     request.set_incarnation(lease_->incarnation);
     *request.mutable_registered() = mark_to_proto(lease_->registered);
-    request.set_wait_ms(static_cast<std::uint32_t>(kHold.count()));
+    request.set_wait_ms(static_cast<std::uint32_t>(kGroupHold.count()));
     request.set_payload_limit(member_.options.payload_limit);
     request.set_token(request_.token());
     request.set_wire_version(ASK_WIRE_VERSION);
     joined_ = true;
-    auto reply = peer_->join_group(request, at_most(kCallWait, give_up_at_ + kCallWait), nullptr);
+    auto reply = peer_->join_group(request, at_most(kGroupCallWait, give_up_at_ + kGroupCallWait), nullptr);
     ASK_PASS(io_.wait(Clock::now()));
     if (reply.ok() || (reply.error().code() != Errc::kUnknown && !is_transient(reply.error()))) {
         return reply;
     }
-    ASK_PASS(io_.wait(std::min(Clock::now() + kHold, give_up_at_)));
+    ASK_PASS(io_.wait(std::min(Clock::now() + kGroupHold, give_up_at_)));
     if (Clock::now() >= give_up_at_) {
         return named(Errc::kDeadline, "the root " + root_ + " has not opened it within " + seconds_text(deadline_) +
                                           " (" + reply.error().text() + "): start its member there");
@@ -322,10 +321,10 @@ void Grouping::start_renew() {
     v1::RenewGroupRequest request;
     request.set_instance(instance_);
     request.set_member(me_);
-    request.set_wait_ms(static_cast<std::uint32_t>(kRenewHold.count()));
+    request.set_wait_ms(static_cast<std::uint32_t>(kGroupRenewHold.count()));
     renew_ = std::make_unique<RenewBeside>(
         io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
-            return peer->renew_group(request, kRenewHold + kGoodbyeWait, cancel);
+            return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
         });
 }
 
@@ -336,7 +335,7 @@ Result<> Grouping::take_renewed() {
     const auto outcome = renew_->take();
     renew_.reset();
     if (!outcome.ok()) {
-        if (heard_ + kLease < Clock::now()) {
+        if (heard_ + kGroupLease < Clock::now()) {
             return named(Errc::kUnavailable, "its collector's agent on " + root_ + " is silent: " + outcome.error().text());
         }
     } else if (outcome->state() == v1::GroupOutcome::STATE_FAILED) {
@@ -356,7 +355,7 @@ Result<> Grouping::take_renewed() {
 }
 
 Result<UdpAddresses> Grouping::way_to(std::uint32_t host) {
-    const auto path = member_.network.find_path(host, Clock::now() + kArpWait);
+    const auto path = member_.network.find_path(host, Clock::now() + kGroupArpWait);
     ASK_TRY(path, "way to " + format_ipv4(host));
     return path->addresses;
 }
@@ -367,6 +366,7 @@ Result<> Grouping::begin() {
     GroupStart start;
     start.terms = {.instance = instance_,
                    .secret = *secret,
+                   .seats = {},
                    .window = group_.window(),
                    .blocks = group_.blocks(),
                    .fan_out = group_.direct()};
@@ -531,7 +531,7 @@ void Grouping::tell(bool finished, const Error* error) {
         request.set_code(static_cast<std::int32_t>(error->code()));
         request.set_reason(error->text());
     }
-    if (const auto left = peer_->leave_group(request, kGoodbyeWait); !left.ok()) {
+    if (const auto left = peer_->leave_group(request, kGroupGoodbyeWait); !left.ok()) {
         spdlog::warn("group {}: {}", clean_name(request_.group()), left.error().text());
     }
 }
@@ -554,7 +554,7 @@ void Grouping::clean_up() {
         }
     }
     if (at_switch_) {
-        if (const auto closed = member_.own_switch->close_task(instance_, kGoodbyeWait); !closed.ok()) {
+        if (const auto closed = member_.own_switch->close_task(instance_, kGroupGoodbyeWait); !closed.ok()) {
             // Its lease ends.
             spdlog::warn("group {}: {}", request_.group(), closed.error().text());
         }

@@ -6,25 +6,26 @@
 
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
 
 // Less than a call may take.
-constexpr milliseconds kLongestHold{2000};
+constexpr milliseconds kLongestGroupHold{2000};
 
 Error named(const std::string& id, Errc code, const std::string& what) {
     return {code, "group " + id + ": " + what};
 }
 
-std::string proved(const Caller& caller, const std::string& claimed) {
+std::string proved_member(const Caller& caller, const std::string& claimed) {
     const bool is_its = std::ranges::find(caller.names, claimed) != caller.names.end();
     return clean_name((is_its || caller.names.empty() ? claimed : caller.names.front()) + " (" + caller.address +
                       ")");
 }
 
-milliseconds hold(std::uint32_t wait_ms) {
-    return std::min(milliseconds(wait_ms), kLongestHold);
+milliseconds held_back(std::uint32_t wait_ms) {
+    return std::min(milliseconds(wait_ms), kLongestGroupHold);
 }
 
 }  // namespace
@@ -208,7 +209,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
         return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) + ", which is not for " +
                                         describe(caller) + " to join with");
     }
-    const auto until = Clock::now() + hold(request.wait_ms());
+    const auto until = Clock::now() + held_back(request.wait_ms());
     Lock lock(mutex_);
     Group* group = find_id(request.group());
     if (group == nullptr || !may_know(group->terms.members, caller, request.token())) {
@@ -219,7 +220,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
         return named(id, Errc::kDenied, describe(caller) + " may not join: it wants the group's token");
     }
     const Seat seat{.member = request.member(),
-                    .name = proved(caller, request.member_name()),
+                    .name = proved_member(caller, request.member_name()),
                     .channel = *channel,
                     .incarnation = request.incarnation(),
                     .registered = *mark,
@@ -252,7 +253,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
 }
 
 Result<v1::GroupOutcome> GroupRegistry::renew(const Caller& caller, const v1::RenewGroupRequest& request) {
-    const auto until = Clock::now() + hold(request.wait_ms());
+    const auto until = Clock::now() + held_back(request.wait_ms());
     v1::GroupOutcome outcome;
     Lock lock(mutex_);
     Group* group = find(request.instance());
