@@ -115,11 +115,10 @@ static __always_inline __u32 merge_part(struct xdp_md *ctx, struct ask_value_slo
 static __always_inline __u32 offer_part(struct xdp_md *ctx, struct ask_value_slot *slot,
 					const struct ask_chunk *chunk, const struct ask_part *part)
 {
-	const __u64 now = bpf_ktime_get_coarse_ns();
 	__u32 reason;
 
 	if (!is_chunks(slot, chunk)) {
-		if (!is_takeable(slot, now))
+		if (!is_takeable(slot))
 			return ASK_CNT_value_collided;
 		take_slot(ctx, slot, chunk, part);
 		reason = ASK_CNT_value_taken;
@@ -131,7 +130,7 @@ static __always_inline __u32 offer_part(struct xdp_md *ctx, struct ask_value_slo
 	} else {
 		reason = merge_part(ctx, slot, part);
 	}
-	slot->touched = now;
+	touch_slot(slot);
 	return reason;
 }
 

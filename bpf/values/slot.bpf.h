@@ -69,22 +69,35 @@ static __always_inline bool is_chunks(const struct ask_value_slot *slot,
 	       slot->stream == chunk->stream && slot->instance == chunk->group->instance;
 }
 
+/* The clock is a call, and the number of the tick is not: most packets of a chunk come within one. */
+static __always_inline void touch_slot(struct ask_value_slot *slot)
+{
+	const __u32 tick = (__u32)bpf_jiffies64();
+
+	if (slot->tick == tick)
+		return;
+	slot->tick = tick;
+	slot->touched = bpf_ktime_get_coarse_ns();
+}
+
 /* Whether nobody waits for the open chunk in the slot: its group is gone, its members are a window ahead, or
  * none of its packets has come for long, as after a late repeat of a finished one. */
-static __always_inline bool is_abandoned(const struct ask_value_slot *slot, __u64 now)
+static __always_inline bool is_abandoned(const struct ask_value_slot *slot)
 {
 	const struct ask_group *group = find_group(slot->group);
+	__u64 now;
 
 	if (!group || group->instance != slot->instance)
 		return true;
 	if (ASK_READ_ONCE(group->highest[slot->stream % ASK_VALUES_STREAMS]) - slot->seq >=
 	    group->window)
 		return true;
+	now = bpf_ktime_get_coarse_ns();
 	/* Another CPU's clock may be ahead. */
 	return now > slot->touched && now - slot->touched > ASK_SLOT_STALE;
 }
 
-static __always_inline bool is_takeable(const struct ask_value_slot *slot, __u64 now)
+static __always_inline bool is_takeable(const struct ask_value_slot *slot)
 {
-	return slot->phase != ASK_SLOT_OPEN || is_abandoned(slot, now);
+	return slot->phase != ASK_SLOT_OPEN || is_abandoned(slot);
 }

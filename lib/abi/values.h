@@ -161,7 +161,7 @@ struct ask_value_slot {
 	__be64 instance;
 	__u64 seq;
 	__u64 bits;    /* the set */
-	__u64 touched; /* when a packet of the chunk came last, ns of the coarse clock */
+	__u64 touched; /* when a packet of the chunk came last, to a tick, ns of the coarse clock */
 	__be32 shape;
 	__u32 group; /* in `groups`: whether it still is, and its window */
 	__u8 stream;
@@ -169,7 +169,9 @@ struct ask_value_slot {
 	__u8 op;
 	__u8 flags; /* ASK_F_FOLDED ones of all that was folded */
 	__u8 phase; /* enum ask_slot_phase */
-	__u8 pad[11];
+	__u8 pad[3];
+	__u32 tick; /* the kernel's, when `touched` was written: read once in each */
+	__u32 pad2;
 	__u64 words[ASK_VALUES_MAX_BLOCKS * ASK_VALUES_BLOCK_WORDS];
 };
 

@@ -205,7 +205,7 @@ TEST_CASE("over real links each member gets one copy, addressed to it, and tuple
     const UniqueFd fan = make_fan(sw, kFan);
     const Attached attached(sw.program());
     std::vector<Host> hosts;
-    for (const Member& member : members()) {
+    for (const FanMember& member : members()) {
         hosts.emplace_back(member.host_interface);
     }
     const Host& sender = hosts[0];
@@ -218,7 +218,7 @@ TEST_CASE("over real links each member gets one copy, addressed to it, and tuple
     sender.send(fin.frame());
     Packet copy = echo_packet(sw, 3);
     std::size_t at = 0;
-    for (const Member& member : members()) {
+    for (const FanMember& member : members()) {
         CAPTURE(member.host_interface);
         Packet expected = copy.routed(member.port_mac, member.mac);
         expected.dest = member.address;

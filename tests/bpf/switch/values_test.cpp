@@ -486,7 +486,10 @@ TEST_CASE("a slot is taken over once nobody waits for what is in it") {
     }
     SUBCASE("a repeat keeps it") {
         sw.run(value(sw, 0).frame(), port_of(0));
-        change_slot(sw, 1, [](ask_value_slot& slot) { slot.touched -= 2 * ASK_SLOT_STALE; });
+        change_slot(sw, 1, [](ask_value_slot& slot) {
+            slot.touched -= 2 * ASK_SLOT_STALE;
+            slot.tick -= 1000;
+        });
         expect_absorbed(sw, "a copy", value(sw, 0), ASK_CNT_value_repeat, 0);
         expect_collided(sw, "another", other(9), ASK_CNT_value_collided, 0);
     }
@@ -633,7 +636,7 @@ TEST_CASE("what is not a packet of values, or not its sender's, changes nothing"
         refused("UDP port", ASK_CNT_bad_address, [](Packet& p) { ++p.source_port; });
         refused("incarnation", ASK_CNT_bad_incarnation, [](Packet& p) { ++p.incarnation; });
         refused("receiver", ASK_CNT_bad_receiver, [](Packet& p) { p.dest = kBehindSide; });
-        for (const std::size_t at : {42 + 48, 42 + 55, 42 + 59, 42 + 63, 42 + 64, 42 + 127}) {
+        for (const std::size_t at : {90U, 97U, 101U, 105U, 106U, 169U}) {
             Bytes frame = value(sw, 0).frame();
             frame[at] ^= 1;
             sw.expect("a bit changed", frame, XDP_DROP, ASK_CNT_bad_check, frame, port_of(0));
@@ -745,7 +748,7 @@ TEST_CASE("the collector's RESULT frees its slot and goes to all others") {
         CHECK(slot_with(sw, 2).phase == ASK_SLOT_OPEN);
         unsigned open = 0;
         for (std::uint32_t i = 0; i < 16; ++i) {
-            open += sw.value_slot(i).phase == ASK_SLOT_EMPTY ? 0 : 1;
+            open += sw.value_slot(i).phase == ASK_SLOT_EMPTY ? 0U : 1U;
         }
         CHECK(open == 1);
         sw.expect("once more, of nothing that is here", all.frame(), XDP_REDIRECT, ASK_CNT_result_group,
@@ -1005,6 +1008,7 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
     std::array<Seen, 2> seen{};
     std::atomic<unsigned> waiting{2};
     std::atomic<unsigned> seen_all{0};
+    std::array<std::atomic<std::size_t>, 2> reached{};
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < 2; ++i) {
         threads.emplace_back([&, i] {
@@ -1018,6 +1022,11 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
             }
             Bytes out;
             for (std::size_t seq = 1; seq <= kRaces; ++seq) {
+                // Side by side, or they would hardly meet in the slot.
+                reached.at(i) = seq;
+                while (reached.at(1 - i).load() < seq) {
+                    std::this_thread::yield();
+                }
                 for (unsigned turn = 0; turn < 4; ++turn) {
                     const unsigned member = (i + turn) % 2;
                     const std::uint32_t action =
@@ -1031,7 +1040,7 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
     const SlotMemory memory(sw.map("value_slots"));
     std::uint64_t emptied = 0;
     while (seen_all.load() < 2) {
-        emptied += memory.empty_first() ? 1 : 0;
+        emptied += memory.empty_first() ? 1U : 0U;
         std::this_thread::yield();
     }
     for (std::thread& thread : threads) {

@@ -57,6 +57,7 @@ static inline void native_loop(__u32 rounds, long (*round)(__u32, void*), void* 
 #define bpf_xdp_adjust_tail(ctx, delta) native_adjust_tail(ctx, delta)
 #define bpf_get_smp_processor_id() native_cpu()
 #define bpf_ktime_get_coarse_ns() native_now()
+#define bpf_jiffies64() (native_now() / 1000000)
 
 #define ask_tail_call(ctx, programs, index, native) return ((void)(index), native(ctx))
 
