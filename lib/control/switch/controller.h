@@ -59,16 +59,16 @@ struct ValuesRequest {
 struct TaskRequest {
     std::string id;
     std::uint64_t instance = 0;
-    Geometry geometry;
+    Geometry geometry{};
     Op op = Op::kSum;
     std::uint32_t aggregators = 0;  // per AA; 0: by what is free
     bool may_shrink = false;        // fewer will do
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
-    std::optional<ask_policy> policy;  // unset: the switch's choice
-    BackWish back;
+    std::optional<ask_policy> policy{};  // unset: the switch's choice
+    BackWish back{};
     std::uint32_t senders = 0;  // how many flows will join; 0: not known
-    std::string receiver;
+    std::string receiver{};
     std::uint32_t receiver_address = 0;  // where DATA goes, host order
     // A group's: what is for tuples, from geometry to senders, counts for nothing then.
     std::optional<ValuesRequest> values{};
