@@ -92,6 +92,8 @@ class SwitchService final : public v1::Switch::Service {
                            v1::SwitchStatus* reply) override;
 
  private:
+    grpc::Status open_group(const grpc::ServerContext& context, const v1::OpenTaskRequest& request,
+                            v1::OpenTaskReply* reply);
     void fill_mark(v1::Mark* mark) const;
 
     Controller& controller_;
