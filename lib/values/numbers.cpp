@@ -403,8 +403,9 @@ std::uint32_t Layout::values_of(std::uint64_t chunk) const {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(values_a_chunk, count - first_value(chunk)));
 }
 
-std::uint8_t Layout::blocks_of(std::uint64_t chunk) const {
-    return count == 0 ? 0 : blocks_for(std::uint64_t{values_of(chunk)} * value_bytes);
+std::uint8_t Layout::blocks_of(std::uint64_t chunk, bool raw) const {
+    const std::uint64_t bytes = raw ? dtype_bytes(dtype) : value_bytes;
+    return count == 0 ? 0 : blocks_for(values_of(chunk) * bytes);
 }
 
 std::uint8_t Layout::blocks_of_exponents(std::uint64_t chunk) const {
@@ -422,7 +423,9 @@ Layout lay_out(const Operation& operation, const GroupTerms& terms) {
     layout.log_members = static_cast<std::uint8_t>(std::bit_width(terms.size() - 1));
     layout.count = operation.count;
     layout.value_bytes = lane_bytes(layout.way, operation.dtype);
-    layout.values_a_chunk = bytes / layout.value_bytes;
+    // A chunk has room for its values raw, too.
+    layout.values_a_chunk =
+        bytes / std::max(layout.value_bytes, static_cast<std::uint32_t>(dtype_bytes(operation.dtype)));
     layout.chunks = (operation.count + layout.values_a_chunk - 1) / layout.values_a_chunk;
     if (operation.kind == Kind::kBarrier) {
         layout.chunks = 1;
