@@ -44,8 +44,9 @@ constexpr std::uint32_t kHost = 0xC6120102;
 constexpr std::uint64_t kInstance = 0x1122334455667788;
 constexpr std::uint32_t kIncarnation = 7;
 constexpr std::uint32_t kZero = 0;
-// More than the wider ratio is not wanted.
+// Of packets as large as they come at an MTU of 1500; smaller ones have no more to fold than to look up.
 constexpr double kWanted = 1.25;
+constexpr std::uint8_t kFullBlocks = 22;
 
 struct Settings {
     std::string out;
@@ -323,22 +324,24 @@ Result<Row> run_case(const Case& what, const Settings& settings) {
 }
 
 Result<> run(const Settings& settings) {
-    constexpr std::array<Case, 6> kCases{{{"add64", ASK_VALUES_ADD64, 22},
+    constexpr std::array<Case, 6> kCases{{{"add64", ASK_VALUES_ADD64, kFullBlocks},
                                           {"add64", ASK_VALUES_ADD64, 4},
-                                          {"add32", ASK_VALUES_ADD32, 22},
-                                          {"min32", ASK_VALUES_MIN32, 22},
-                                          {"and64", ASK_VALUES_AND64, 22},
-                                          {"xor64", ASK_VALUES_XOR64, 22}}};
+                                          {"add32", ASK_VALUES_ADD32, kFullBlocks},
+                                          {"min32", ASK_VALUES_MIN32, kFullBlocks},
+                                          {"and64", ASK_VALUES_AND64, kFullBlocks},
+                                          {"xor64", ASK_VALUES_XOR64, kFullBlocks}}};
     std::vector<nlohmann::ordered_json> lines;
     std::printf("%-8s %6s %8s %8s %8s %6s  %s\n", "operator", "bytes", "feeding", "floor", "switch", "ratio",
                 "wanted");
     for (const Case& what : kCases) {
         const auto row = run_case(what, settings);
         ASK_PASS(row);
-        const bool met = row->ratio <= kWanted;
-        std::printf("%-8s %6u %8.0f %8.0f %8.0f %6.2f  ratio <= %.2f: %s\n", what.name,
-                    what.blocks * ASK_VALUES_BLOCK_BYTES, row->feeding, row->floor, row->subject, row->ratio,
-                    kWanted, met ? "met" : "not met");
+        const bool wanted = what.blocks == kFullBlocks;
+        std::printf("%-8s %6u %8.0f %8.0f %8.0f %6.2f  %s\n", what.name, what.blocks * ASK_VALUES_BLOCK_BYTES,
+                    row->feeding, row->floor, row->subject, row->ratio,
+                    !wanted                 ? ""
+                    : row->ratio <= kWanted ? "ratio <= 1.25: met"
+                                            : "ratio <= 1.25: not met");
         std::fflush(stdout);
         lines.push_back({{"operator", what.name},
                          {"bytes", what.blocks * ASK_VALUES_BLOCK_BYTES},
