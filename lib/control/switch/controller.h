@@ -85,7 +85,7 @@ struct TaskGrant {
     bool opening = false;        // not yet: nothing else is said
     std::uint32_t value_slots = 0;  // of a group
     bool direct = false;            // its results go to all members from here
-    std::string no_direct_reason;   // why not, if that was asked for
+    std::string no_direct_reason{};  // why not, if that was asked for
 };
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.

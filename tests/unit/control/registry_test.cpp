@@ -17,9 +17,10 @@ constexpr std::uint64_t kInstance = 9;
 
 Caller host(std::uint32_t number, const std::string& tenant = "") {
     Caller caller;
-    caller.ipv4 = 0xc6120002U + (number << 8U);
+    const std::uint32_t address = 0xc6120002U + (number << 8U);
+    caller.ipv4 = address;
     caller.address = "198.18." + std::to_string(number) + ".2";
-    caller.own_ipv4 = {caller.ipv4};
+    caller.own_ipv4 = {address};
     caller.verified = true;
     caller.names = {"h" + std::to_string(number)};
     caller.tenant = tenant;
