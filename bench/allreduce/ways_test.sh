@@ -55,7 +55,7 @@ for way in ring push; do
     done
     # Nobody else comes.
     where=(--server 127.0.0.1)
-    [[ $way != ring ]] || where=(--hosts 127.0.0.1,127.0.0.2)
+    [[ $way != ring ]] || where=(--hosts "127.0.0.1,127.0.0.2")
     "$program" "$way" --rank 0 --size 2 "${where[@]}" --deadline 1 >/dev/null 2>"$scratch/err" && fail "$way: a member alone has succeeded"
     grep -q 'connect to\|in 1 s' "$scratch/err" || fail "$way: a member alone says: $(<"$scratch/err")"
     rm "$scratch/err"
