@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/peer_client.h"
 #include "agent/switch_client.h"
 #include "lib/rpc/caller.h"
 
@@ -64,7 +65,10 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
                                                           .network = network,
                                                           .tables = tables,
                                                           .counters = counters,
-                                                          .own_switch = own_switch(config, rpc)}) {
+                                                          .own_switch = own_switch(config, rpc)}),
+      group_ports{.workers = workers, .peer_at = [this](const std::string& address, const std::string& name) {
+                      return std::unique_ptr<GroupPeer>(std::make_unique<PeerClient>(rpc, address, name));
+                  }} {
     tables.set_reclaim([this](std::optional<std::uint32_t> user) { return member.kept.make_room(user); });
 }
 

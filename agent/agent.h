@@ -14,6 +14,7 @@
 #include "agent/network.h"
 #include "agent/rpc.h"
 #include "agent/workers.h"
+#include "lib/control/group/registry.h"
 #include "lib/control/member/counters.h"
 #include "lib/control/member/member.h"
 
@@ -35,6 +36,8 @@ struct Agent {
     HostNetwork network;
     Workers workers;
     Member member;
+    GroupRegistry groups;
+    const GroupPorts group_ports;
 };
 
 }  // namespace ask

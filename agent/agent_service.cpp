@@ -48,6 +48,22 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
     return left.ok() ? grpc::Status::OK : to_status(left.error());
 }
 
+grpc::Status AgentService::JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
+                                     v1::JoinGroupReply* reply) {
+    return answer(agent_.groups.join(caller_of(*context), *request), reply);
+}
+
+grpc::Status AgentService::RenewGroup(grpc::ServerContext* context, const v1::RenewGroupRequest* request,
+                                      v1::GroupOutcome* reply) {
+    return answer(agent_.groups.renew(caller_of(*context), *request), reply);
+}
+
+grpc::Status AgentService::LeaveGroup(grpc::ServerContext* context, const v1::LeaveGroupRequest* request,
+                                      v1::LeaveGroupReply* /*reply*/) {
+    const auto left = agent_.groups.leave(caller_of(*context), *request);
+    return left.ok() ? grpc::Status::OK : to_status(left.error());
+}
+
 grpc::Status AgentService::GetStatus(grpc::ServerContext* context,
                                      const v1::GetAgentStatusRequest* /*request*/, v1::AgentStatus* reply) {
     const Caller caller = caller_of(*context);

@@ -25,6 +25,12 @@ class AgentService final : public v1::Agent::Service {
                        v1::Outcome* reply) override;
     grpc::Status Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
                        v1::LeaveReply* reply) override;
+    grpc::Status JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
+                           v1::JoinGroupReply* reply) override;
+    grpc::Status RenewGroup(grpc::ServerContext* context, const v1::RenewGroupRequest* request,
+                            v1::GroupOutcome* reply) override;
+    grpc::Status LeaveGroup(grpc::ServerContext* context, const v1::LeaveGroupRequest* request,
+                            v1::LeaveGroupReply* reply) override;
     grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetAgentStatusRequest* request,
                            v1::AgentStatus* reply) override;
     grpc::Status CancelTask(grpc::ServerContext* context, const v1::CancelTaskRequest* request,

@@ -46,6 +46,25 @@ Result<> PeerClient::leave(const v1::LeaveRequest& request, milliseconds wait) {
     return left ? Result<>() : Error(left.error());
 }
 
+Result<v1::JoinGroupReply> PeerClient::join_group(const v1::JoinGroupRequest& request, milliseconds wait,
+                                                  CallCancel* cancel) {
+    auto reply = call(&v1::Agent::Stub::JoinGroup, request, wait, "root " + name_, cancel);
+    if (reply.ok()) {
+        ASK_PASS(check_wire_version(reply->wire_version(), "agent on " + name_));
+    }
+    return reply;
+}
+
+Result<v1::GroupOutcome> PeerClient::renew_group(const v1::RenewGroupRequest& request, milliseconds wait,
+                                                 CallCancel* cancel) {
+    return call(&v1::Agent::Stub::RenewGroup, request, wait, "root " + name_, cancel);
+}
+
+Result<> PeerClient::leave_group(const v1::LeaveGroupRequest& request, milliseconds wait) {
+    const auto left = call(&v1::Agent::Stub::LeaveGroup, request, wait, "root " + name_, nullptr);
+    return left ? Result<>() : Error(left.error());
+}
+
 std::unique_ptr<Renewal> PeerClient::renewal(std::shared_ptr<Mailbox> mailbox) {
     return std::make_unique<RenewCall>([this] { return stub(); }, std::move(mailbox), "receiver " + name_);
 }

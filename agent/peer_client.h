@@ -8,12 +8,13 @@
 #include <utility>
 
 #include "agent/rpc.h"
+#include "lib/control/group/ports.h"
 #include "lib/control/member/peer_port.h"
 #include "proto/agent.grpc.pb.h"
 
 namespace ask {
 
-class PeerClient final : public PeerPort {
+class PeerClient final : public PeerPort, public GroupPeer {
  public:
     // `name` is for errors.
     PeerClient(RpcChannels& channels, std::string address, std::string name)
@@ -24,6 +25,11 @@ class PeerClient final : public PeerPort {
     Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds wait,
                                CallCancel* cancel) override;
     Result<> leave(const v1::LeaveRequest& request, milliseconds wait) override;
+    Result<v1::JoinGroupReply> join_group(const v1::JoinGroupRequest& request, milliseconds wait,
+                                          CallCancel* cancel) override;
+    Result<v1::GroupOutcome> renew_group(const v1::RenewGroupRequest& request, milliseconds wait,
+                                         CallCancel* cancel) override;
+    Result<> leave_group(const v1::LeaveGroupRequest& request, milliseconds wait) override;
     std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override;
 
  private:

@@ -11,6 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/application_socket.h"
+#include "lib/control/group/grouping.h"
 #include "lib/control/member/session_io.h"
 #include "lib/control/receive/receiving.h"
 #include "lib/control/receive/taking_again.h"
@@ -167,8 +168,10 @@ void SessionServer::serve(LocalSocket socket, const std::shared_ptr<PolledMailbo
         Receiving(agent_.member, io, request->open_receive()).run();
     } else if (request->has_open_again()) {
         TakingAgain(agent_.member, io, request->open_again()).run();
+    } else if (request->has_open_group()) {
+        Grouping(agent_.member, agent_.groups, agent_.group_ports, io, request->open_group()).run();
     } else {
-        io.fail(Error(Errc::kInput, "the first request must open a send or a receive"));
+        io.fail(Error(Errc::kInput, "the first request must open a send, a receive or a group"));
     }
 }
 

@@ -24,7 +24,9 @@
 
 #include "agent/packet_inbox.h"
 #include "lib/base/event_fd.h"
+#include "lib/client/group_ring.h"
 #include "lib/client/tuple_ring.h"
+#include "lib/control/group/ports.h"
 #include "lib/control/member/counters.h"
 #include "lib/control/member/mailbox.h"
 #include "lib/control/member/workers_port.h"
@@ -50,6 +52,23 @@ class RingIntake final : public TupleIntake {
 
  private:
     const std::array<int, 3> descriptors_;
+};
+
+class SharedGroupMemory final : public GroupMemory {
+ public:
+    static Result<std::shared_ptr<GroupMemory>> make(std::size_t arena_bytes);
+    SharedGroupMemory(UniqueFd fd, SharedMapping arena_of, GroupRing ring_of)
+        : ring(std::move(ring_of)), arena_fd_(std::move(fd)), arena_(std::move(arena_of)) {}
+    [[nodiscard]] std::vector<int> descriptors() const override;
+    [[nodiscard]] std::size_t arena_bytes() const override { return arena_.size(); }
+    // The application may write to it at any time.
+    [[nodiscard]] std::span<std::byte> arena() const { return {arena_.data(), arena_.size()}; }
+
+    GroupRing ring;  // the worker's, once the group has begun
+
+ private:
+    const UniqueFd arena_fd_;
+    const SharedMapping arena_;
 };
 
 struct WorkerTotals {
@@ -94,6 +113,12 @@ class WorkerCore {
 
     [[nodiscard]] WorkerTotals totals() const;
 
+    // Commands: groups, of which each worker knows who runs them.
+    Result<> begin_group(GroupStart start);
+    void route_group(std::uint64_t instance, std::optional<unsigned> worker);
+    [[nodiscard]] GroupState group_state(std::uint64_t instance) const;
+    void end_group(std::uint64_t instance);
+
     // The loop's parts; each returns whether it found anything to do.
     bool receive();
     bool take_inbox(PacketInbox& inbox);
@@ -110,6 +135,7 @@ class WorkerCore {
 
  private:
     struct Stream;
+    struct Group;
     struct Task {
         std::unique_ptr<ResultTable> table;
         std::optional<TableSink> sink;  // once a flow has joined
@@ -144,6 +170,17 @@ class WorkerCore {
                    bool ecn_ce, bool local);
     void count(AgentCounter counter) { counters_.add(counter); }
 
+    // Packets of value streams, of groups that run here or at another worker.
+    bool take_values(std::span<const std::byte> payload, const UdpAddresses& addresses, bool ecn_ce);
+    void handle_values(Group& group, std::span<const std::byte> payload, Ports ports, bool ecn_ce);
+    bool serve(Group& group);
+    bool take_operations(Group& group);
+    bool send_values(Group& group);
+    template <typename End>
+    bool send_one(Group& group, End& end);
+    bool finish_operations(Group& group);
+    void fail_group(Group& group, const Error& error);
+
     Options options_;
     std::vector<XskSocket> sockets_;
     std::size_t senders_;  // how many of them send: the first ones
@@ -152,6 +189,8 @@ class WorkerCore {
     std::vector<Stream*> active_;                   // those with a task: idle ones cost a packet nothing
     Receiver receiver_;
     std::unordered_map<std::uint64_t, Task> tasks_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+    std::unordered_map<std::uint64_t, unsigned> group_workers_;  // of those that run at others
     std::array<std::byte, sizeof(ask_hdr)> ack_{};
     std::vector<std::byte> scratch_;  // one payload between tasks of this host
     std::array<Tuple, 64> tuples_;    // on their way from a ring to a packer

@@ -118,4 +118,33 @@ Result<FlowRxStats> Workers::flow_stats(std::uint64_t instance, ChannelId channe
         [instance, channel](WorkerCore& core) { return core.flow_stats(instance, channel); });
 }
 
+Result<std::shared_ptr<GroupMemory>> Workers::make_memory(std::size_t arena_bytes) {
+    return SharedGroupMemory::make(arena_bytes);
+}
+
+// Its packets come in at any worker, who hands them over.
+Result<> Workers::route_group(std::uint64_t instance, std::optional<unsigned> worker) {
+    for (const auto& one : workers_) {
+        ASK_PASS(one->call([instance, worker](WorkerCore& core) { core.route_group(instance, worker); }));
+    }
+    return {};
+}
+
+Result<> Workers::begin_group(GroupStart start) {
+    const std::uint64_t instance = start.terms.instance;
+    const ChannelId channel = start.terms.seats[start.rank].channel;
+    ASK_PASS(flat(owner(channel).call(
+        [start = std::move(start)](WorkerCore& core) mutable { return core.begin_group(std::move(start)); })));
+    return route_group(instance, owner_of(channel, size()));
+}
+
+Result<GroupState> Workers::group_state(std::uint64_t instance, ChannelId channel) {
+    return owner(channel).call([instance](WorkerCore& core) { return core.group_state(instance); });
+}
+
+Result<> Workers::end_group(std::uint64_t instance, ChannelId channel) {
+    ASK_PASS(route_group(instance, std::nullopt));
+    return owner(channel).call([instance](WorkerCore& core) { core.end_group(instance); });
+}
+
 }  // namespace ask

@@ -11,7 +11,7 @@
 
 namespace ask {
 
-class Workers final : public WorkersPort {
+class Workers final : public WorkersPort, public GroupWorkers {
  public:
     struct Options {
         unsigned workers = 1;
@@ -46,10 +46,17 @@ class Workers final : public WorkersPort {
                                                     bool failed) override;
     Result<FlowRxStats> flow_stats(std::uint64_t instance, ChannelId channel) override;
 
+    Result<std::shared_ptr<GroupMemory>> make_memory(std::size_t arena_bytes) override;
+    Result<> begin_group(GroupStart start) override;
+    Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) override;
+    Result<> end_group(std::uint64_t instance, ChannelId channel) override;
+
     // Sum over all workers.
     [[nodiscard]] std::uint64_t counter(AgentCounter counter) const;
 
  private:
+    Result<> route_group(std::uint64_t instance, std::optional<unsigned> worker);
+
     std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -9,5 +9,8 @@
 #include "bpf/tuples/format.bpf.h"
 #include "bpf/tuples/long.bpf.h"
 #include "bpf/tuples/program.bpf.h"
+#include "bpf/values/format.bpf.h"
+#include "bpf/values/program.bpf.h"
 
-#define ASK_SERVICES(service) service(ASK_SERVICE_TUPLES, tuples)
+#define ASK_SERVICES(service) \
+	service(ASK_SERVICE_TUPLES, tuples) service(ASK_SERVICE_VALUES, values)

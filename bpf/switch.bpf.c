@@ -17,18 +17,6 @@
 #include "bpf/engine/rate.bpf.h"
 #include "bpf/engine/service.bpf.h"
 
-/* Whether the keyed check fits ports, header and all that follows it. */
-static __always_inline bool is_sealed(struct xdp_md *ctx, const struct ask_frame *frame,
-				      const struct ask_check_key *key, struct ask_packet *packet,
-				      __u32 bytes)
-{
-	const __u32 words = (bytes - packet->extensions * (__u32)sizeof(__be32)) /
-			    (__u32)sizeof(__u64);
-	const __u64 sum = sum_head(frame, key) + ask_sum_body(ctx, key, packet, words);
-
-	return frame->hdr->check == close_check(key, sum);
-}
-
 /* A packet whose flow is registered here, and whose header is its service's: prove it, and hand it
  * on. FIN tells the receiver alone; here only the window keeps up with it. */
 static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame *frame,
@@ -58,6 +46,11 @@ static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame
 	if (claim->task->bucket && !is_within_rate(claim->task->bucket))
 		return leave_drop(ASK_CNT_drop_rate);
 
+	packet->flow = claim->flow_index;
+	if (!service_dedupes(service)) {
+		packet->is_new = true;
+		return enter_service(ctx, service, claim->task->program);
+	}
 	verdict = ask_dedupe_packet(claim->flow->channel, bpf_be64_to_cpu(hdr->seq));
 	if (verdict < 0)
 		return leave_abort(ASK_CNT_abort_state);
@@ -66,11 +59,37 @@ static __always_inline int handle_own(struct xdp_md *ctx, const struct ask_frame
 	if (hdr->type == ASK_FIN)
 		return leave_forward(ctx, frame,
 				     verdict == ASK_NEW ? ASK_CNT_fin_new : ASK_CNT_fin_seen);
-	packet->flow = claim->flow_index;
 	packet->is_new = verdict == ASK_NEW;
 	if (service_passes(service, hdr))
 		return service_pass(ctx, service, hdr);
 	return enter_service(ctx, service, claim->task->program);
+}
+
+/* A flow that no channel has is a group's, for RESULTs: nothing of the packet is proved yet. */
+static __always_inline int enter_unproved(struct xdp_md *ctx, const struct ask_claim *claim)
+{
+	struct ask_packet *packet = find_packet();
+
+	if (!packet || !claim->flow || !claim->task || claim->task->service != ASK_SERVICE_VALUES ||
+	    claim->task->instance != claim->flow->task_instance)
+		return leave_abort(ASK_CNT_abort_state);
+	packet->flow = claim->flow_index;
+	packet->is_new = ASK_UNPROVED;
+	ask_tail_call(ctx, &data_programs, ASK_SERVICE_VALUES * ASK_SERVICE_PROGRAMS, ask_values);
+	return leave_abort(ASK_CNT_abort_state);
+}
+
+/* A packet of a channel, of no task that is registered here. Those of groups go on: they run without this switch.
+ * A global function: within the dispatcher it would cost each packet. */
+__noinline int ask_pass_unknown(struct xdp_md *ctx)
+{
+	struct ask_frame frame = {};
+
+	if (!find_headers(ctx, &frame) || !frame.hdr)
+		return leave_abort(ASK_CNT_abort_state);
+	if (frame.hdr->type != ASK_VALUE && frame.hdr->type != ASK_HAVE)
+		return leave_drop(ASK_CNT_bad_task);
+	return leave_forward(ctx, &frame, ASK_CNT_value_no_group);
 }
 
 SEC("xdp")
@@ -92,12 +111,12 @@ int ask_switch(struct xdp_md *ctx)
 	if (claim.foreign)
 		return leave_pass(ASK_CNT_pass_channel);
 	if (!claim.channel)
-		return leave_abort(ASK_CNT_abort_state);
+		return enter_unproved(ctx, &claim);
 	reason = check_channel(ctx, &frame, claim.channel);
 	if (reason)
 		return leave_drop(reason);
 	if (!claim.flow)
-		return leave_drop(ASK_CNT_bad_task);
+		return ask_pass_unknown(ctx);
 	if (!claim.task || claim.task->instance != claim.flow->task_instance)
 		return leave_abort(ASK_CNT_abort_state);
 	if (frame.ip->daddr != claim.task->receiver)

@@ -86,7 +86,7 @@ Result<ask_meta> wanted_meta(const SwitchConfig& config, std::uint32_t memory) {
     return meta;
 }
 
-Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
+Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta, std::uint32_t value_slots) {
     const std::pair<const char*, std::uint32_t> sizes[] = {
         {"channel_ids", meta.max_channels}, {"channels", meta.max_channels}, {"dedupe", meta.max_channels},
         {"pkt_state", meta.max_channels},   {"flow_ids", meta.max_flows},    {"flows", meta.max_flows},
@@ -94,6 +94,7 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta) {
         {"buckets", meta.max_tasks + 1},    {"heats", meta.max_tasks},       {"carried", meta.max_flows},
         {"backs", meta.max_tasks},          {"back8", meta.max_tasks},       {"back16", meta.max_tasks},
         {"back32", meta.max_tasks},         {"back64", meta.max_tasks},      {"presence", meta.possible_cpus},
+        {"groups", meta.max_tasks},         {"value_slots", value_slots},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -273,6 +274,8 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "heats", maps.heats));
     ASK_PASS(open_map(pins, "carried", maps.carried));
     ASK_PASS(open_map(pins, "backs", maps.backs));
+    ASK_PASS(open_map(pins, "groups", maps.groups));
+    ASK_PASS(open_map(pins, "value_slots", maps.value_slots));
     for (unsigned group = 0; group < maps.back.size(); ++group) {
         ASK_PASS(open_map(pins, kBackNames[group], maps.back[group]));
     }
@@ -313,7 +316,8 @@ Result<DataPlane> DataPlane::load_or_adopt(const SwitchConfig& config, const Pin
         wanted->incarnation = *incarnation;
     }
     plane.meta_ = *wanted;
-    ASK_PASS(set_sizes(*skeleton, *wanted));
+    plane.value_slots_ = config.value_slots;
+    ASK_PASS(set_sizes(*skeleton, *wanted, config.value_slots));
     if (plane.adopted_) {
         ASK_PASS(check_maps(*skeleton, pins));
     } else {

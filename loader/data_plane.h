@@ -10,6 +10,7 @@
 
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
+#include "lib/abi/values.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/bpf/map.h"
@@ -35,6 +36,8 @@ struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_bucket> buckets;
     bpf::Map<std::uint32_t, ask_presence> presence;
     bpf::Map<std::uint32_t, ask_back> backs;
+    bpf::Map<std::uint32_t, ask_group> groups;
+    bpf::Map<std::uint32_t, ask_value_slot> value_slots;
     // Maps of maps: written as descriptors, read as map ids.
     bpf::Map<std::uint32_t, std::uint32_t> regions;  // of any size
     bpf::Map<std::uint32_t, std::uint32_t> heats;
@@ -53,6 +56,7 @@ class DataPlane {
 
     [[nodiscard]] bool adopted() const { return adopted_; }
     [[nodiscard]] const ask_meta& meta() const { return meta_; }
+    [[nodiscard]] std::uint32_t value_slots() const { return value_slots_; }
     [[nodiscard]] int program() const { return program_.get(); }
     [[nodiscard]] std::uint32_t program_id() const { return program_id_; }
     [[nodiscard]] const SwitchMaps& maps() const { return maps_; }
@@ -63,6 +67,7 @@ class DataPlane {
 
     bool adopted_ = false;
     ask_meta meta_{};
+    std::uint32_t value_slots_ = 0;
     UniqueFd program_;
     std::uint32_t program_id_ = 0;
     SwitchMaps maps_;

@@ -188,6 +188,8 @@ class KernelStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
     const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
+    const SwitchTable<std::uint32_t, ask_group>* groups() const override { return &groups_; }
+    std::uint32_t value_slots() const override { return plane_.value_slots(); }
     const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
 
@@ -337,6 +339,7 @@ class KernelStore final : public SwitchStore {
     const KernelTable<std::uint32_t, ask_task> tasks_{plane_.maps().tasks};
     const KernelTable<std::uint32_t, ask_bucket> buckets_{plane_.maps().buckets};
     const KernelTable<std::uint32_t, ask_back> backs_{plane_.maps().backs};
+    const KernelTable<std::uint32_t, ask_group> groups_{plane_.maps().groups};
     const KernelPerCpu<ask_flow_stats> flow_stats_{plane_.maps().flow_stats};
     const KernelPerCpu<std::uint64_t> counters_{plane_.maps().counters};
     std::deque<RegionPlaces> regions_;

@@ -57,6 +57,10 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_back_bytes(task.back_bytes);
     set_switch_part(*message->mutable_stats(), task.stats);
     message->set_lease_left_seconds(task.lease_left_seconds);
+    message->set_service(task.members == 0 ? "tuples" : "values");
+    message->set_members(task.members);
+    message->set_value_slots(task.value_slots);
+    message->set_direct(task.direct);
 }
 
 void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
@@ -194,6 +198,9 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
         return to_status(same.error());
     }
+    if (request->has_values()) {
+        return open_group(*context, *request, reply);
+    }
     const auto geometry = geometry_fields(request->geometry());
     if (!geometry.ok()) {
         return to_status(geometry.error());
@@ -236,12 +243,42 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     return grpc::Status::OK;
 }
 
+grpc::Status SwitchService::open_group(const grpc::ServerContext& context, const v1::OpenTaskRequest& request,
+                                       v1::OpenTaskReply* reply) {
+    const v1::ValuesTask& values = request.values();
+    const auto secret = secret_from_bytes(values.secret());
+    if (!secret.ok()) {
+        return to_status(secret.error());
+    }
+    const auto grant = controller_.open_task(
+        caller_at(context),
+        {.id = request.id(),
+         .instance = request.instance(),
+         .copies = request.copies(),
+         .require_region = request.require_region(),
+         .receiver = request.receiver(),
+         .receiver_address = request.receiver_address(),
+         .values = ValuesRequest{
+             .size = values.size(), .window = values.window(), .slots = values.slots(), .secret = *secret}});
+    if (!grant.ok()) {
+        return to_status(grant.error());
+    }
+    fill_mark(reply->mutable_mark());
+    reply->set_wire_version(ASK_WIRE_VERSION);
+    reply->set_opening(grant->opening);
+    reply->mutable_values()->set_slots(grant->value_slots);
+    reply->mutable_values()->set_direct(grant->direct);
+    reply->mutable_values()->set_no_direct_reason(grant->no_direct_reason);
+    return grpc::Status::OK;
+}
+
 Result<std::uint64_t> SwitchService::join_one(const Caller& caller, const v1::JoinFlowRequest& request) {
     const auto channel = channel_fields(request.channel());
     ASK_PASS(channel);
     const auto secret = secret_from_bytes(request.secret());
     ASK_PASS(secret);
-    return controller_.join_flow(caller, request.instance(), *channel, request.incarnation(), *secret);
+    return controller_.join_flow(caller, request.instance(), *channel, request.incarnation(), *secret,
+                                 request.member());
 }
 
 grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::JoinFlowRequest* request,

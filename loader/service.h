@@ -94,6 +94,8 @@ class SwitchService final : public v1::Switch::Service {
                            v1::SwitchStatus* reply) override;
 
  private:
+    grpc::Status open_group(const grpc::ServerContext& context, const v1::OpenTaskRequest& request,
+                            v1::OpenTaskReply* reply);
     Result<std::uint64_t> join_one(const Caller& caller, const v1::JoinFlowRequest& request);
     void fill_mark(v1::Mark* mark) const;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/worker.h"
+#include "agent/worker/group.h"
 #include "agent/worker/now.h"
 #include "agent/worker/stream.h"
 
@@ -99,6 +100,11 @@ void WorkerCore::handle_frame(XskSocket& socket, const XskFrame& frame) {
         socket.recycle(frame);
         return;
     }
+    if (is_values(packet->payload)) {
+        take_values(packet->payload, packet->addresses, packet->ecn_ce);
+        socket.recycle(frame);
+        return;
+    }
     if (packet->addresses.dest_port == ASK_UDP_PORT) {
         handle_data(socket, frame, *packet);
         return;
@@ -159,6 +165,10 @@ bool WorkerCore::take_inbox(PacketInbox& inbox) {
 }
 
 void WorkerCore::handle_inbox_packet(const InboxPacket& packet) {
+    if (is_values(packet.payload)) {
+        take_values(packet.payload, packet.addresses, packet.ecn_ce);
+        return;
+    }
     const Ports ports = ports_of(packet.addresses);
     if (ports.dest != ASK_UDP_PORT) {
         handle_ack(packet.payload, ports);

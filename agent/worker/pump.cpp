@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/worker.h"
+#include "agent/worker/group.h"
 #include "agent/worker/now.h"
 #include "agent/worker/stream.h"
 #include "lib/tuples/tuple.h"
@@ -29,6 +30,9 @@ bool WorkerCore::pump() {
             stream->fin_reported = true;
             stream->mailbox->post(SessionEvent::Kind::kFinAcked);
         }
+    }
+    for (auto& [instance, group] : groups_) {
+        any = serve(*group) || any;
     }
     return any;
 }
@@ -140,11 +144,14 @@ bool WorkerCore::arm() {
             return false;
         }
     }
-    return true;
+    return std::ranges::none_of(groups_, [](auto& item) { return item.second->memory->ring.arm(); });
 }
 
 Nanos WorkerCore::deadline() const {
     Nanos first = kNever;
+    for (const auto& [instance, group] : groups_) {
+        first = std::min(first, group->deadline(now_ns()));
+    }
     for (const Stream* const stream : active_) {
         first = std::min(first, stream->channel.deadline());
     }

@@ -12,11 +12,30 @@
 #include "bpf/engine/flow.bpf.h"
 #include "bpf/engine/forward.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "lib/abi/values.h"
 
 static __always_inline bool is_ack(const struct ask_frame *frame)
 {
 	return frame->udp->source == bpf_htons(ASK_UDP_PORT) &&
-	       frame->hdr->version == ASK_WIRE_VERSION && frame->hdr->type == ASK_ACK;
+	       frame->hdr->version == ASK_WIRE_VERSION &&
+	       (frame->hdr->type == ASK_ACK || frame->hdr->type == ASK_NEED ||
+		frame->hdr->type == ASK_HELD);
+}
+
+/* What of the check is behind the header, of which so many bytes are: 0 words, or those of NEED and HELD. */
+static __always_inline __u64 sum_ack_extension(const struct ask_frame *frame,
+					       const struct ask_check_key *key, __u32 bytes)
+{
+	const __u32 *word = (const void *)((const char *)frame->data + ASK_BODY_OFFSET);
+	__u64 sum = 0;
+	__u32 i;
+
+	if (!bytes || (const void *)(word + ASK_VALUES_EXTENSION) > frame->end)
+		return 0;
+#pragma clang loop unroll(full)
+	for (i = 0; i < ASK_VALUES_EXTENSION; i++)
+		sum += key->head[ASK_CHECK_EXTENSION_WORD + i] * word[i];
+	return sum;
 }
 
 /* Whether an ACK goes from its flow's receiver to its flow's channel and is sealed: the counter of
@@ -25,6 +44,8 @@ static __always_inline __u32 check_ack(const struct ask_frame *frame, const stru
 {
 	const struct ask_channel *channel = claim->channel;
 	const struct ask_check_key *key = &claim->flow->key;
+	const bool is_tuples = frame->hdr->type == ASK_ACK;
+	const __u32 bytes = is_tuples ? 0 : (__u32)sizeof(struct ask_values_ext);
 
 	if (frame->ip->daddr != channel->host || frame->udp->dest != channel->port)
 		return ASK_CNT_bad_address;
@@ -32,9 +53,12 @@ static __always_inline __u32 check_ack(const struct ask_frame *frame, const stru
 		return ASK_CNT_bad_receiver;
 	if (frame->hdr->incarnation != channel->incarnation)
 		return ASK_CNT_bad_incarnation;
-	if (payload_bytes(frame) != sizeof(struct ask_hdr))
+	if (is_tuples != (claim->task->service != ASK_SERVICE_VALUES))
+		return ASK_CNT_bad_type;
+	if (payload_bytes(frame) != sizeof(struct ask_hdr) + bytes)
 		return ASK_CNT_bad_length;
-	if (frame->hdr->check != close_check(key, sum_head(frame, key)))
+	if (frame->hdr->check !=
+	    close_check(key, sum_head(frame, key) + sum_ack_extension(frame, key, bytes)))
 		return ASK_CNT_bad_check;
 	return 0;
 }

@@ -149,3 +149,15 @@ static __always_inline __be64 close_check(const struct ask_check_key *key, __u64
 {
 	return bpf_cpu_to_be64(ask_close_check(key->sip[0], key->sip[1], sum));
 }
+
+/* Whether the keyed check fits ports, header and all that follows it. */
+static __always_inline bool is_sealed(struct xdp_md *ctx, const struct ask_frame *frame,
+				      const struct ask_check_key *key, struct ask_packet *packet,
+				      __u32 bytes)
+{
+	const __u32 words = (bytes - packet->extensions * (__u32)sizeof(__be32)) /
+			    (__u32)sizeof(__u64);
+	const __u64 sum = sum_head(frame, key) + ask_sum_body(ctx, key, packet, words);
+
+	return frame->hdr->check == close_check(key, sum);
+}

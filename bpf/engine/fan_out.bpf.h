@@ -14,16 +14,7 @@
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/counters.bpf.h"
 #include "bpf/engine/parse.bpf.h"
-
-#define ASK_MAX_FANS 64
-#define ASK_MAX_FAN_PORTS 64
-
-/* Who is behind a port. */
-struct ask_fan_member {
-	__u8 mac[ETH_ALEN];	 /* the member's */
-	__u8 port_mac[ETH_ALEN]; /* the port's own */
-	__be32 address;
-};
+#include "lib/abi/values.h"
 
 /* The ports of a fan: any keys, every value with ask_fan_copy. */
 struct ask_fan_ports {
@@ -55,8 +46,9 @@ static __always_inline int leave_absorbed(__u32 reason)
 	return XDP_DROP;
 }
 
-/* A copy leaves by each port of the fan, the one it came in on among them. */
-static __always_inline int leave_fan_out(const struct ask_frame *frame, __u32 fan, __u32 reason)
+/* A copy leaves by each port of the fan, with BPF_F_EXCLUDE_INGRESS in `flags` not by the one it came in on. */
+static __always_inline int leave_fan_out(const struct ask_frame *frame, __u32 fan, __u64 flags,
+					 __u32 reason)
 {
 	void *members = bpf_map_lookup_elem(&fans, &fan);
 
@@ -68,7 +60,7 @@ static __always_inline int leave_fan_out(const struct ask_frame *frame, __u32 fa
 	frame->ip->ttl--;
 	frame->udp->check = 0;
 	count(reason);
-	return (int)bpf_redirect_map(members, 0, BPF_F_BROADCAST);
+	return (int)bpf_redirect_map(members, 0, BPF_F_BROADCAST | flags);
 }
 
 static __always_inline bool is_copy(const struct ethhdr *eth)

@@ -31,6 +31,9 @@ struct ask_packet {
 	__u32 is_new;
 };
 
+/* is_new of a packet that the dispatcher has found no more of than its flow. */
+#define ASK_UNPROVED 2u
+
 ASK_STATIC_ASSERT(sizeof(struct ask_packet) == 216, "a predecessor's dispatcher has this size");
 
 struct {

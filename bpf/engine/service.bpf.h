@@ -9,6 +9,8 @@
  *					the same of the bytes that follow it, so many; sets extensions
  *					and line_words, by which the engine sums them up
  *   NAME_check_body(hdr, task, packet)	the same for a packet that is proved
+ *   NAME_dedupes()		whether the channel's window tells what is new; if not, the program gets every
+ *				packet as new, and none is passed
  *   NAME_passes(hdr)			whether packets of this type are kept from the program, which would
  *					pay for the question with each of the others
  *   NAME_pass(ctx, hdr)		takes those, new or seen, and leaves
@@ -74,6 +76,15 @@ static __always_inline __u32 service_check_body(__u32 service, const struct ask_
 		return name##_check_body(hdr, task, packet);
 	ASK_SERVICES(ASK_CHECK_BODY)
 	return ASK_CNT_abort_state;
+}
+
+static __always_inline bool service_dedupes(__u32 service)
+{
+#define ASK_DEDUPES(number, name) \
+	if (service == (number))  \
+		return name##_dedupes();
+	ASK_SERVICES(ASK_DEDUPES)
+	return true;
 }
 
 static __always_inline bool service_passes(__u32 service, const struct ask_hdr *hdr)

@@ -53,6 +53,11 @@ static __always_inline __u32 tuples_lay_out(struct xdp_md *ctx, const struct ask
 	return fits_long(hdr, bytes) ? 0 : ASK_CNT_bad_length;
 }
 
+static __always_inline bool tuples_dedupes(void)
+{
+	return true;
+}
+
 /* Whether no bitmap has a bit beyond the geometry's slots. Nothing feeds on such a bit: it
  * would come out cleared, as if a tuple had been aggregated. Those of VAR have been asked about. */
 static __always_inline __u32 tuples_check_body(const struct ask_hdr *hdr,

@@ -84,4 +84,5 @@ enum ask_tuples_array {
 	ASK_ARRAY_HEAT,	   /* number: which AA; tasks that replace only, as the next */
 	ASK_ARRAY_CARRIED, /* number: which row */
 	ASK_ARRAY_BACK,	   /* number: which group; tasks with a back level only */
+	ASK_ARRAY_TUPLES_END,
 };

@@ -13,7 +13,7 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 8u
+#define ASK_ABI_VERSION 9u
 
 /* UDP destination port of DATA, VAR, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u
@@ -78,6 +78,7 @@ enum ask_policy {
 /* Services of a switch: ask_task.service. Each has so many programs that take its packets, of which
  * the first is always there; the tuples' others are for regions of one size each. */
 #define ASK_SERVICE_TUPLES 0u
+#define ASK_SERVICE_VALUES 1u
 #define ASK_SERVICE_PROGRAMS 16u
 
 /*

@@ -83,10 +83,13 @@ struct ask_flow_id {
 	__u16 pad;
 };
 
+/* The channel of a flow whose header says host 0, port 0: RESULTs of a group. */
+#define ASK_NO_CHANNEL 0xffffffffu
+
 /* Map `flows`: a task instance on a channel. */
 struct ask_flow {
 	__be64 task_instance;
-	__u32 channel; /* index in `channels`, `dedupe`, `pkt_state` */
+	__u32 channel; /* index in `channels`, `dedupe`, `pkt_state`; ASK_NO_CHANNEL: of none */
 	__u32 task;    /* index in `tasks`, `regions` */
 	struct ask_check_key key;
 	/*
@@ -98,7 +101,7 @@ struct ask_flow {
 	__be16 port;
 	__u16 cut;
 	__be32 incarnation;
-	__u32 pad;
+	__u32 member; /* values: its bit number; of the flow of RESULTs, which no channel has, nothing */
 	__u64 nonce; /* drawn when it was joined, so that it is told from one that was joined anew */
 };
 

@@ -14,7 +14,7 @@
 #include "lib/abi/consts.h"
 
 /* Of everything here and of the check (lib/abi/check.h). Agents and switches tell each other theirs. */
-#define ASK_WIRE_VERSION 0xA3u
+#define ASK_WIRE_VERSION 0xA4u
 
 enum ask_type {
 	ASK_DATA = 1, /* rows of slots, aggregated on the switch */
@@ -23,6 +23,12 @@ enum ask_type {
 	ASK_FIN = 4,  /* its seq is the task's last on this channel */
 	ASK_VAR =
 		5, /* keys of up to 64 bytes, 64-bit values; taken by the switch's back level (lib/abi/var.h) */
+	/* Value streams (lib/abi/values.h). */
+	ASK_VALUE = 16,	 /* a member's part of a chunk, or the fold of several */
+	ASK_RESULT = 17, /* the fold of all members' */
+	ASK_NEED = 18,	 /* to a member: the collector lacks its part */
+	ASK_HELD = 19,	 /* to a member: its part is kept, others' are missing */
+	ASK_HAVE = 20,	 /* to the collector: a result that it lacks */
 };
 
 /* Whether the switch may take some of what is in such a packet: it has bitmaps then, and a mark when it is sent on. */

@@ -26,6 +26,7 @@ struct LinkOptions {
 
 class AgentLink {
  public:
+    [[nodiscard]] int fd() const { return socket_.fd(); }
     // Connects and sends the opening request.
     static Result<AgentLink> open(LinkOptions options, const v1::LocalRequest& request);
 

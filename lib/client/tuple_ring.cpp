@@ -13,15 +13,13 @@
 #include <new>
 
 #include "lib/abi/consts.h"
+#include "lib/client/shared_memory.h"
 
 namespace ask {
 namespace {
 
 constexpr std::size_t kMinRing = 256 * 1024;
 constexpr std::size_t kMaxRing = std::size_t{1} << 31;
-// Sleepers are woken through the other side's pipe; one byte in it is as good as many.
-constexpr char kWake = 1;
-
 struct RecordHead {
     std::int64_t value;
     std::uint32_t key_len;
@@ -33,10 +31,6 @@ constexpr std::size_t record_bytes(std::size_t key_len) {
     return sizeof(RecordHead) + ((key_len + 7) & ~std::size_t{7});
 }
 static_assert(record_bytes(ASK_MAX_KEY) <= kMinRing);
-
-std::size_t page_bytes() {
-    return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
 
 struct Mapping {
     RingHeader* header;
@@ -72,61 +66,6 @@ Result<Mapping> map_ring(int fd, std::size_t bytes) {
     return Mapping{reinterpret_cast<RingHeader*>(start), start + page};
 }
 
-struct Pipe {
-    UniqueFd read;
-    UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-    std::array<int, 2> fds{-1, -1};
-    if (::pipe2(fds.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-        return Error::from_errno(errno, "make a pipe");
-    }
-    return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
-// A full pipe wakes the sleeper as well, and a closed one has none.
-void wake(int fd) {
-    const ssize_t written = ::write(fd, &kWake, 1);
-    static_cast<void>(written);
-}
-
-void drain(int fd) {
-    std::array<char, 64> bytes{};
-    // Bounded: who keeps the pipe full gets woken too often, which is its own loss.
-    for (int i = 0; i < 16; ++i) {
-        if (::read(fd, bytes.data(), bytes.size()) < static_cast<ssize_t>(bytes.size())) {
-            return;
-        }
-    }
-}
-
-// The application's end of the pipe that wakes the agent. Opened anew for reading too: writing to a pipe
-// that nobody can read would kill the application (SIGPIPE) when the agent dies.
-Result<UniqueFd> reopen_for_application(int pipe_fd) {
-    const std::string path = "/proc/self/fd/" + std::to_string(pipe_fd);
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-    if (!fd) {
-        return Error::from_errno(errno, "open a pipe's other end through " + path);
-    }
-    return fd;
-}
-
-Result<UniqueFd> make_memory(std::size_t bytes) {
-    UniqueFd fd(::memfd_create("ask-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd) {
-        return Error::from_errno(errno, "make shared memory");
-    }
-    if (::ftruncate(fd.get(), static_cast<off_t>(page_bytes() + bytes)) != 0) {
-        return Error::from_errno(errno, "size shared memory of " + std::to_string(bytes) + " bytes");
-    }
-    // Without the seals an application could cut the memory off under the agent (SIGBUS).
-    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        return Error::from_errno(errno, "seal shared memory");
-    }
-    return fd;
-}
-
 }  // namespace
 
 Result<TupleRingConsumer> TupleRingConsumer::create(std::size_t bytes) {
@@ -134,15 +73,15 @@ Result<TupleRingConsumer> TupleRingConsumer::create(std::size_t bytes) {
         return Error(Errc::kUsage, "a tuple ring of " + std::to_string(bytes) +
                                        " bytes: must be a power of two from 256 KiB to 2 GiB");
     }
-    auto memory = make_memory(bytes);
+    auto memory = make_shared_memory("ask-ring", page_bytes() + bytes);
     if (!memory) {
         return std::move(memory).error();
     }
-    auto data_pipe = make_pipe();
+    auto data_pipe = make_wake_pipe();
     if (!data_pipe) {
         return std::move(data_pipe).error();
     }
-    auto space_pipe = make_pipe();
+    auto space_pipe = make_wake_pipe();
     if (!space_pipe) {
         return std::move(space_pipe).error();
     }
@@ -265,7 +204,7 @@ void TupleRingConsumer::release() {
     const std::uint64_t used = header_->head.load(std::memory_order_relaxed) - tail_;
     if (used > bytes_ || bytes_ - used >= wanted || used == 0) {
         header_->producer_waiting.store(0, std::memory_order_relaxed);
-        wake(space_event_.get());
+        wake_pipe(space_event_.get());
     }
 }
 
@@ -274,7 +213,7 @@ bool TupleRingConsumer::has_data() const {
 }
 
 bool TupleRingConsumer::arm() {
-    drain(data_event_.get());
+    drain_pipe(data_event_.get());
     header_->consumer_waiting.store(1, std::memory_order_seq_cst);
     if (!has_data()) {
         return false;
@@ -381,14 +320,14 @@ void TupleRingProducer::publish() {
     header_->head.store(head_, std::memory_order_seq_cst);
     if (header_->consumer_waiting.load(std::memory_order_seq_cst) != 0) {
         header_->consumer_waiting.store(0, std::memory_order_relaxed);
-        wake(data_event_.get());
+        wake_pipe(data_event_.get());
     }
 }
 
 bool TupleRingProducer::arm(std::size_t need) {
     publish();
     need = std::clamp(need, std::size_t{1}, bytes_);
-    drain(space_event_.get());
+    drain_pipe(space_event_.get());
     header_->producer_waiting.store(static_cast<std::uint32_t>(need), std::memory_order_seq_cst);
     seen_tail_ = header_->tail.load(std::memory_order_seq_cst);
     if (bytes_ - std::min<std::uint64_t>(head_ - seen_tail_, bytes_) < need) {

@@ -17,15 +17,6 @@ static_assert(kCheckOffset == ASK_CHECK_HEAD_WORDS * 4);
 constexpr std::size_t kFormatOffset = offsetof(ask_hdr, short_slots);
 static_assert(offsetof(ask_hdr, op) == kFormatOffset + offsetof(ask_format, op));
 
-// What the check hashes: where the rows lie and how long they are.
-struct CheckedRows {
-    const std::byte* bitmaps = nullptr;
-    unsigned bitmap_count = 0;
-    const std::byte* words = nullptr;
-    std::size_t word_count = 0;
-    std::size_t row_words = 1;
-};
-
 std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t offset) {
     return std::to_integer<std::uint8_t>(bytes[offset]);
 }
@@ -159,30 +150,25 @@ std::optional<ParseError> read_fields(std::span<const std::byte> payload, Packet
 
 // Finds the rows by the header's own fields. False if the payload is too short for them or
 // has more words than the check covers: such a packet never verifies.
-bool find_rows(std::span<const std::byte> payload, CheckedRows& rows) {
+bool find_rows(std::span<const std::byte> payload, CheckedParts& parts) {
     if (payload.size() < kHeaderBytes) {
         return false;
     }
-    const std::byte* after = payload.data() + kHeaderBytes;
-    std::size_t left = payload.size() - kHeaderBytes;
+    parts.body = payload.subspan(kHeaderBytes);
     const Header header = read_header(payload);
-    rows.row_words = ASK_LONG_ROW_WORDS;
+    parts.line_words = ASK_LONG_ROW_WORDS;
     if (ask_type_aggregates(header.type) != 0) {
         if (header.rows > ASK_MAX_ROWS || ask_format_row_words(header.format) > ASK_MAX_AAS ||
             !length_fits(header, payload)) {
             return false;
         }
-        rows.bitmaps = after;
-        rows.bitmap_count = header.rows;
-        after += bitmap_bytes(header);
-        left -= bitmap_bytes(header);
+        parts.extension = parts.body.first(bitmap_bytes(header));
+        parts.body = parts.body.subspan(bitmap_bytes(header));
     }
     if (header.type == ASK_DATA) {
-        rows.row_words = std::max(1U, ask_format_row_words(header.format));
+        parts.line_words = std::max(1U, ask_format_row_words(header.format));
     }
-    rows.words = after;
-    rows.word_count = left / 8;
-    return left % 8 == 0 && rows.word_count <= rows.row_words * ASK_MAX_CHECK_LINES;
+    return parts.body.size() % 8 == 0 && parts.body.size() / 8 <= parts.line_words * ASK_MAX_CHECK_LINES;
 }
 
 // N of a line (lib/abi/check.h) of `count` words. Four sums, so that the additions do not wait for each
@@ -249,26 +235,32 @@ CheckKey::CheckKey(const CheckSecret& secret) : key_() {
     ask_check_expand(words, &key_);
 }
 
-std::optional<std::uint64_t> CheckKey::compute(std::span<const std::byte> payload, Ports ports) const {
-    CheckedRows rows;
-    if (!find_rows(payload, rows)) {
-        return std::nullopt;
-    }
-    std::uint32_t head[ASK_CHECK_HEAD_WORDS];
-    std::memcpy(head, payload.data(), sizeof(head));
+std::uint64_t CheckKey::check_of(std::span<const std::byte> head, const CheckedParts& parts,
+                                 Ports ports) const {
+    std::uint32_t words[ASK_CHECK_HEAD_WORDS];
+    std::memcpy(words, head.data(), sizeof(words));
     std::uint64_t sum =
-        ask_check_head(&key_, head, ask_check_ports(swap_bytes(ports.source), swap_bytes(ports.dest)));
-    for (unsigned i = 0; i < rows.bitmap_count; ++i) {
-        sum += key_.head[ASK_CHECK_EXTENSION_WORD + i] *
-               load_raw<std::uint32_t>(rows.bitmaps + std::size_t{4} * i);
+        ask_check_head(&key_, words, ask_check_ports(swap_bytes(ports.source), swap_bytes(ports.dest)));
+    for (std::size_t i = 0; i < parts.extension.size() / 4; ++i) {
+        sum +=
+            key_.head[ASK_CHECK_EXTENSION_WORD + i] * load_raw<std::uint32_t>(parts.extension.data() + 4 * i);
     }
+    const std::size_t all = parts.body.size() / 8;
     std::size_t done = 0;
-    for (std::size_t row = 0; done < rows.word_count; ++row) {
-        const std::size_t count = std::min(rows.row_words, rows.word_count - done);
-        sum += ask_check_line(key_.line + 2 * row, sum_line(key_.nh, rows.words + done * 8, count));
+    for (std::size_t line = 0; done < all; ++line) {
+        const std::size_t count = std::min(parts.line_words, all - done);
+        sum += ask_check_line(key_.line + 2 * line, sum_line(key_.nh, parts.body.data() + done * 8, count));
         done += count;
     }
     return ask_check_close(&key_, sum);
+}
+
+std::optional<std::uint64_t> CheckKey::compute(std::span<const std::byte> payload, Ports ports) const {
+    CheckedParts parts;
+    if (!find_rows(payload, parts)) {
+        return std::nullopt;
+    }
+    return check_of(payload.first(kHeaderBytes), parts, ports);
 }
 
 void CheckKey::seal(std::span<std::byte> payload, Ports ports) const {

@@ -59,6 +59,14 @@ std::optional<PacketView> parse_packet(std::span<const std::byte> payload, Parse
 std::size_t write_header(std::span<std::byte> out, const Header& header,
                          std::span<const std::uint32_t> bitmaps);
 
+// What is checked behind ports and head, whatever the service: extension words, and a body of 8-byte words in
+// lines. Within the limits of lib/abi/check.h.
+struct CheckedParts {
+    std::span<const std::byte> extension{};
+    std::span<const std::byte> body{};
+    std::size_t line_words = 1;
+};
+
 // A flow's expanded check key. Expand once per flow; 0.8 KB.
 class CheckKey {
  public:
@@ -68,6 +76,9 @@ class CheckKey {
     void seal(std::span<std::byte> payload, Ports ports) const;
     // Whether the packet carries the check that belongs to it. Any bytes will do.
     [[nodiscard]] bool verify(std::span<const std::byte> payload, Ports ports) const;
+    // The check of a packet whose service knows its parts. `head` is the whole header.
+    [[nodiscard]] std::uint64_t check_of(std::span<const std::byte> head, const CheckedParts& parts,
+                                         Ports ports) const;
     [[nodiscard]] const ask_check_key& raw() const { return key_; }
 
  private:

@@ -86,6 +86,7 @@ void NativeSwitch::add_task(std::uint32_t index, const TaskSpec& spec) {
     value.rows = spec.rows;
     value.op = spec.op;
     value.policy = spec.policy;
+    value.service = spec.service;
     value.receiver = to_be(spec.receiver);
     value.back = spec.back == BackBuckets{} ? 0 : 1;
     native_set("tasks", &index, &value);

@@ -26,6 +26,7 @@ static struct native_config config;
 #include "bpf/switch.bpf.c"
 
 #define MAX_EVENTS 4096u
+#define NATIVE_SLOTS 16u
 
 struct map {
     const void* map;
@@ -81,6 +82,9 @@ static struct map maps[] = {
     ARRAY_MAP(buckets, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(backs, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(back_vector, 1),
+    ARRAY_MAP(groups, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(value_slots, NATIVE_SLOTS),
+    HASH_MAP(fan_members, NATIVE_TABLE_ENTRIES),
 };
 #define MAPS (sizeof(maps) / sizeof(maps[0]))
 
@@ -88,7 +92,7 @@ static struct outer outers[] = {
     {&regions, "regions", {{NULL, 0, 0}}}, {&heats, "heats", {{NULL, 0, 0}}},
     {&carried, "carried", {{NULL, 0, 0}}}, {&back8, "back8", {{NULL, 0, 0}}},
     {&back16, "back16", {{NULL, 0, 0}}},   {&back32, "back32", {{NULL, 0, 0}}},
-    {&back64, "back64", {{NULL, 0, 0}}},
+    {&back64, "back64", {{NULL, 0, 0}}},   {&fans, "fans", {{NULL, 0, 0}}},
 };
 #define OUTERS (sizeof(outers) / sizeof(outers[0]))
 static native_router route;
@@ -181,6 +185,9 @@ long native_fib_lookup(struct bpf_fib_lookup* fib) {
 }
 
 long native_redirect_map(__u32 ifindex, __u64 flags) {
+    if (flags & BPF_F_BROADCAST) {
+        return XDP_REDIRECT;
+    }
     return find_hashed(find_map("ports"), &ifindex) ? XDP_REDIRECT : (long)flags;
 }
 
@@ -283,7 +290,7 @@ void native_set_inner(const char* name, __u32 index, void* words, __u32 count, _
 }
 
 int native_run(unsigned char* frame, size_t* size, __u32 ifindex) {
-    struct xdp_md ctx = {(__u64)(size_t)frame, (__u64)(size_t)(frame + *size), ifindex, 0};
+    struct xdp_md ctx = {(__u64)(size_t)frame, (__u64)(size_t)(frame + *size), ifindex, 0, 0};
     int action;
 
     event_count = 0;

@@ -45,7 +45,7 @@ struct native_event {
     __u32 index;
 };
 
-#define NATIVE_TABLE_ENTRIES 8u
+#define NATIVE_TABLE_ENTRIES 16u
 
 /* Blanks all maps. */
 void native_load(const struct native_config* config, native_router router);

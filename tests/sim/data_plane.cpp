@@ -147,7 +147,12 @@ void DataPlane::load() {
               .carried = carried_.data(),
               .backs = backs_.data(),
               .back = {back_[ASK_BACK_8].data(), back_[ASK_BACK_16].data(), back_[ASK_BACK_32].data(),
-                       back_[ASK_BACK_64].data()}};
+                       back_[ASK_BACK_64].data()},
+              .groups = nullptr,
+              .value_slots = nullptr,
+              .fan_members = nullptr,
+              .max_value_slots = 0,
+              .max_fan_members = 0};
     for (std::uint32_t i = 0; i < cpus_.size(); ++i) {
         cpus_[i].state.plane = &plane_;
         cpus_[i].state.number = i;

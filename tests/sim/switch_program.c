@@ -31,10 +31,12 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
 #undef bpf_map_lookup_elem
 #define bpf_map_lookup_elem(map, key) sim_lookup(map, key)
 
+#include "bpf/engine/fan_out.bpf.h"
 #include "bpf/engine/maps.bpf.h"
 #include "bpf/engine/packet.bpf.h"
 #include "bpf/tuples/back_vector.bpf.h"
 #include "bpf/tuples/maps.bpf.h"
+#include "bpf/values/maps.bpf.h"
 
 ASK_STATIC_ASSERT(sizeof(struct ask_packet) <= SIM_PHV_WORDS * sizeof(__u64), "the packet vector fits");
 
@@ -116,6 +118,21 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
 
         return index < plane->max_tasks && outer[index].words ? &outer[index] : NULL;
     }
+    if (map == &groups) {
+        pause_before("groups");
+        return entry_of(plane->groups, sizeof(*plane->groups), index, plane->groups ? plane->max_tasks : 0);
+    }
+    if (map == &value_slots) {
+        pause_before("value_slots");
+        return entry_of(plane->value_slots, sizeof(*plane->value_slots), index, plane->max_value_slots);
+    }
+    if (map == &fans) {
+        here->fan = index;
+        return here; /* all that are named */
+    }
+    if (map == &fan_members) {
+        return entry_of(plane->fan_members, sizeof(*plane->fan_members), index, plane->max_fan_members);
+    }
     if (map == &regions || map == &heats || map == &carried) {
         struct sim_inner* outer = map == &regions ? plane->regions
                                   : map == &heats ? plane->heats
@@ -148,8 +165,8 @@ long native_fib_lookup(struct bpf_fib_lookup* fib) {
 }
 
 long native_redirect_map(__u32 ifindex, __u64 flags) {
-    (void)flags;
-    here->redirected = ifindex;
+    here->redirected = flags & BPF_F_BROADCAST ? SIM_FAN_OUT : ifindex;
+    here->but_ingress = (flags & BPF_F_EXCLUDE_INGRESS) != 0;
     return XDP_REDIRECT;
 }
 
@@ -176,8 +193,8 @@ void native_pause(void) {
 }
 
 void native_touch(__u32 array, __u32 number, __u32 index) {
-    static const char* const names[] = {"seen",         "max_seq", "copy index",  "AA",
-                                        "PktState row", "heat",    "carried row", "bucket"};
+    static const char* const names[] = {"seen", "max_seq",     "copy index", "AA",  "PktState row",
+                                        "heat", "carried row", "bucket",     "slot"};
 
     (void)number;
     (void)index;
@@ -193,13 +210,20 @@ void sim_switch_to(struct sim_cpu* cpu) {
 }
 
 int sim_run(struct sim_cpu* cpu, unsigned char* frame, size_t* size, __u32 ifindex) {
-    struct xdp_md ctx = {(__u64)(size_t)frame, (__u64)(size_t)(frame + *size), ifindex, 0};
+    struct xdp_md ctx = {(__u64)(size_t)frame, (__u64)(size_t)(frame + *size), ifindex, 0, 0};
     int action;
 
     here = cpu;
     action = ask_switch(&ctx);
     *size = (size_t)(ctx.data_end - ctx.data);
     return action;
+}
+
+int sim_run_copy(struct sim_cpu* cpu, unsigned char* frame, size_t* size, __u32 egress) {
+    struct xdp_md ctx = {(__u64)(size_t)frame, (__u64)(size_t)(frame + *size), 0, 0, egress};
+
+    here = cpu;
+    return ask_fan_copy(&ctx);
 }
 
 static struct sim_id pack(const void* key, size_t bytes) {

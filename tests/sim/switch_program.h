@@ -10,6 +10,7 @@
 
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
+#include "lib/abi/values.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,13 +63,24 @@ struct sim_plane {
     struct sim_inner* carried;
     struct ask_back* backs;
     struct sim_inner* back[ASK_BACK_GROUPS];
+    /* Of value streams; without groups, none of their tasks is there. */
+    struct ask_group* groups; /* max_tasks, or NULL */
+    struct ask_value_slot* value_slots;
+    struct ask_fan_member* fan_members; /* by ifindex */
+    __u32 max_value_slots;
+    __u32 max_fan_members;
 };
+
+/* sim_cpu.redirected of a packet that a copy leaves of by each port of fan number sim_cpu.fan. */
+#define SIM_FAN_OUT 0xffffffffu
 
 struct sim_cpu {
     struct sim_plane* plane;
     __u32 number;
     __u32 countdown;  /* accesses until the run is suspended; 0: it is not */
-    __u32 redirected; /* port that the packet was redirected to */
+    __u32 redirected; /* port that the packet was redirected to, or SIM_FAN_OUT */
+    __u32 fan;
+    __u32 but_ingress; /* none leaves by the port it came in on */
     __u32 pad;
     __u64 phv[SIM_PHV_WORDS];
     void* back_vector; /* of sim_back_vector_bytes() */
@@ -94,6 +106,9 @@ size_t sim_back_vector_bytes(void);
 void sim_switch_to(struct sim_cpu* cpu);
 /* Runs the program; returns the action. */
 int sim_run(struct sim_cpu* cpu, unsigned char* frame, size_t* size, __u32 ifindex);
+
+/* Runs the program that stands behind a port of a fan, on a copy of a frame: XDP_PASS if it leaves. */
+int sim_run_copy(struct sim_cpu* cpu, unsigned char* frame, size_t* size, __u32 egress);
 
 __u32* sim_ids_find(const struct sim_ids* ids, const void* key, size_t bytes);
 void sim_ids_set(struct sim_ids* ids, const void* key, size_t bytes, __u32 index);

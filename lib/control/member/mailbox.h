@@ -27,6 +27,7 @@ struct SessionEvent {
         kFin,          // receive: FIN of `channel`
         kTableFull,    // receive: `error`
         kSwitchLost,   // receive: `error`
+        kGroupFailed,  // group: its worker cannot go on; `error`
     };
     Kind kind = Kind::kStop;
     ChannelId channel;

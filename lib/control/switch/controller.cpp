@@ -115,6 +115,9 @@ Result<> Controller::erase_flow(std::uint32_t index) const {
 Result<> Controller::erase_task(std::uint32_t index) const {
     const auto entry = store_.tasks().find(index);
     ASK_PASS(entry);
+    if (*entry && (*entry)->service == ASK_SERVICE_VALUES && store_.groups() != nullptr) {
+        ASK_PASS(store_.groups()->set(index, {}));
+    }
     if (const auto* regions = store_.regions(*entry ? (*entry)->program : 0)) {
         ASK_PASS(regions->erase(index));
     }
@@ -269,6 +272,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
         out.flows++;
         add(out.stats, *stats);
     }
+    report_group(task, out);
     return out;
 }
 

@@ -47,21 +47,31 @@ struct ControllerLimits {
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
 
+// What a group's collector wants of the switch for it. Not yet checked.
+struct ValuesRequest {
+    std::uint32_t size = 0;    // members
+    std::uint32_t window = 0;  // seqs of a stream in flight
+    std::uint32_t slots = 0;   // 0: the whole pool
+    CheckSecret secret{};      // of every flow of the group
+};
+
 // What a receiver's agent wants of the switch for a task. Not yet checked.
 struct TaskRequest {
     std::string id;
     std::uint64_t instance = 0;
-    Geometry geometry;
+    Geometry geometry{};
     Op op = Op::kSum;
     std::uint32_t aggregators = 0;  // per AA; 0: by what is free
     bool may_shrink = false;        // fewer will do
     std::uint32_t copies = 0;       // 0: no region
     bool require_region = false;
-    std::optional<ask_policy> policy;  // unset: the switch's choice
-    BackWish back;
+    std::optional<ask_policy> policy{};  // unset: the switch's choice
+    BackWish back{};
     std::uint32_t senders = 0;  // how many flows will join; 0: not known
-    std::string receiver;
+    std::string receiver{};
     std::uint32_t receiver_address = 0;  // where DATA goes, host order
+    // A group's: what is for tuples, from geometry to senders, counts for nothing then.
+    std::optional<ValuesRequest> values{};
 };
 
 struct TaskGrant {
@@ -73,6 +83,9 @@ struct TaskGrant {
     std::uint64_t back_bytes = 0;
     std::string no_back_reason;  // why, if one was asked for
     bool opening = false;        // not yet: nothing else is said
+    std::uint32_t value_slots = 0;  // of a group
+    bool direct = false;            // its results go to all members from here
+    std::string no_direct_reason;   // why not, if that was asked for
 };
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
@@ -116,6 +129,9 @@ struct TaskReport {
     BackSize back_has;  // at least, by now; only where it is asked for by instance
     ask_flow_stats stats{};
     double lease_left_seconds = 0;
+    std::uint32_t members = 0;  // of a group; 0: it is none
+    std::uint32_t value_slots = 0;
+    bool direct = false;  // results go to all members from here
 };
 
 // Of an array map.
@@ -174,9 +190,10 @@ class Controller {
     // request returns once the task is open, which takes seconds where much memory is to be made; one that
     // repeats it meanwhile hears that after kOpeningPatience.
     Result<TaskGrant> open_task(const Caller& caller, const TaskRequest& request);
-    // Returns the flow's nonce.
+    // Returns the flow's nonce. `member`: of a group, whose bit its packets set.
     Result<std::uint64_t> join_flow(const Caller& caller, std::uint64_t instance, const ChannelId& channel,
-                                    std::uint32_t incarnation, const CheckSecret& secret);
+                                    std::uint32_t incarnation, const CheckSecret& secret,
+                                    std::uint32_t member = 0);
     // Restarts the leases; returns instances that are not open.
     std::vector<std::uint64_t> renew(const Caller& caller, std::span<const std::uint64_t> instances);
     // What has been done so far for those of the instances that are open.
@@ -253,6 +270,7 @@ class Controller {
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
+        std::optional<ask_group> group;  // as it was written; programs count in the map's
         LeaseClock::Time expires;
     };
     // What waits for a barrier.
@@ -297,7 +315,7 @@ class Controller {
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
     Result<std::optional<std::uint64_t>> find_joined(const Caller& caller, std::uint64_t instance,
                                                      const ChannelId& channel, std::uint32_t incarnation,
-                                                     const ask_check_key& key) const;
+                                                     const ask_flow& wanted) const;
     Result<ask_flow_stats> flow_stats(std::uint32_t index) const;
 
     // Tasks (controller_tasks.cpp).
@@ -329,6 +347,19 @@ class Controller {
     void drop_task(std::uint64_t instance);
     void limit_rate(Task& task) const;
     Result<> limit_rates();
+
+    // Groups (controller_values.cpp).
+    Result<TaskGrant> open_group(Lock& lock, const TaskRequest& request, Task& task);
+    Result<> check_group(const TaskRequest& request) const;
+    [[nodiscard]] std::uint32_t choose_slots(const ValuesRequest& request) const;
+    Result<> build_group(const Task& task, const Flow& results, const CheckSecret& secret) const;
+    Result<> check_member(const Task& task, const ask_flow& wanted) const;
+    Result<> end_group(const Task& task) const;
+    Result<bool> adopt_group(Task& task) const;
+    Result<bool> adopt_result_flow(const ask_flow_id& key, std::uint32_t index);
+    void charge_pool();
+    static void report_group(const Task& task, TaskReport& out);
+    Result<> pin_meta(std::uint64_t instance, const Task& task) const;
 
     // Back levels (controller_back.cpp).
     struct BackPlan {
@@ -406,6 +437,7 @@ class Controller {
     IndexPool flow_pool_;
     IndexPool task_pool_;
     SramBudget sram_;
+    std::uint64_t value_bytes_ = 0;  // of the pool of slots, taken from the budget while a group uses it
     std::uint64_t back_used_ = 0;
     BackPool back_pool_;
     std::uint64_t back_made_ = 0;

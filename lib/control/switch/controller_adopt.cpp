@@ -101,6 +101,10 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     if (!back.ok() || !*back) {
         return back;
     }
+    const auto group = adopt_group(task);
+    if (!group.ok() || !*group) {
+        return group;
+    }
     if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
@@ -109,6 +113,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     set_back_bytes(task, back_bytes(task.back));
     task.expires = lease_now() + limits_.lease;
     tasks_[be64toh((*meta)->instance)] = std::move(task);
+    charge_pool();
     return true;
 }
 
@@ -187,6 +192,11 @@ Result<> Controller::adopt_flow(const ask_flow_id& key) {
     ASK_PASS(index);
     const auto entry = *index ? store_.flows().find(**index) : Result<std::optional<ask_flow>>(std::nullopt);
     ASK_PASS(entry);
+    if (*entry && (*entry)->channel == ASK_NO_CHANNEL) {
+        const auto adopted = adopt_result_flow(key, **index);
+        ASK_PASS(adopted);
+        return *adopted ? Result<>() : store_.flow_ids().erase(key);
+    }
     const ChannelId channel{ntohl(key.host), ntohs(key.port)};
     const auto task = tasks_.find(be64toh(key.task));
     const auto registered = channels_.find(channel);

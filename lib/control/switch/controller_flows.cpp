@@ -327,12 +327,13 @@ void Controller::evict_idle_channel() {
 Result<std::optional<std::uint64_t>> Controller::find_joined(const Caller& caller, std::uint64_t instance,
                                                              const ChannelId& channel,
                                                              std::uint32_t incarnation,
-                                                             const ask_check_key& key) const {
+                                                             const ask_flow& wanted) const {
     const Task* const task = find_own(caller, instance);
     if (task == nullptr || task->state != Task::State::kOpen) {
         return Error(Errc::kUnknown,
                      "no task with instance " + std::to_string(instance) + " is open on this switch");
     }
+    ASK_TRY(check_member(*task, wanted), "task " + task->id);
     const auto registered = channels_.find(channel);
     if (registered == channels_.end()) {
         return Error(Errc::kUnknown, channel_name(channel) + " is not registered on this switch");
@@ -348,7 +349,11 @@ Result<std::optional<std::uint64_t>> Controller::find_joined(const Caller& calle
     }
     const auto entry = store_.flows().find(flow->second.index);
     ASK_TRY(entry, channel_name(channel));
-    if (!*entry || std::memcmp(&(*entry)->key, &key, sizeof(key)) != 0) {
+    if (*entry && (*entry)->member != wanted.member) {
+        return Error(Errc::kExists, channel_name(channel) + " has joined task " + task->id + " as member " +
+                                        std::to_string((*entry)->member));
+    }
+    if (!*entry || std::memcmp(&(*entry)->key, &wanted.key, sizeof(wanted.key)) != 0) {
         return Error(Errc::kExists,
                      channel_name(channel) + " has joined task " + task->id + " under another secret");
     }
@@ -400,7 +405,7 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     }
     if (flows_.contains(key)) {
         // Cut: its sender tries again under another incarnation.
-        ASK_PASS(check_has_not_sent(key));
+        ASK_PASS(task.group ? Result<>() : check_has_not_sent(key));
         ASK_PASS(drop_flow(key));
     }
     entry.task_instance = htobe64(key.first);
@@ -419,12 +424,13 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
 
 Result<std::uint64_t> Controller::join_flow(const Caller& caller, std::uint64_t instance,
                                             const ChannelId& channel, std::uint32_t incarnation,
-                                            const CheckSecret& secret) {
+                                            const CheckSecret& secret, std::uint32_t member) {
     ask_flow entry{};
+    entry.member = member;
     const __u64 words[] = {secret[0], secret[1]};
     ask_check_expand(static_cast<const __u64*>(words), &entry.key);
     Lock lock(mutex_);
-    const auto joined = find_joined(caller, instance, channel, incarnation, entry.key);
+    const auto joined = find_joined(caller, instance, channel, incarnation, entry);
     ASK_PASS(joined);
     if (*joined) {
         return **joined;
@@ -443,7 +449,7 @@ Result<std::uint64_t> Controller::join_flow(const Caller& caller, std::uint64_t 
         const auto carried = make_room_to_carry(lock, instance, *index);
         ASK_PASS(carried);
         // take() and the line above may have let another request in.
-        const auto again = find_joined(caller, instance, channel, incarnation, entry.key);
+        const auto again = find_joined(caller, instance, channel, incarnation, entry);
         ASK_TRY(again, "join");
         if (*again) {
             return **again;

@@ -38,12 +38,15 @@ Result<> check_request(const TaskRequest& request) {
     if (request.instance == 0) {
         return Error(Errc::kInput, "task " + request.id + ": instance 0 is none");
     }
-    if (const auto valid = validate(request.geometry); !valid.ok()) {
-        return Error(Errc::kInput, "task " + request.id + ": " + valid.error().text());
-    }
     if (!is_host_address(request.receiver_address)) {
         return Error(Errc::kInput, "task " + request.id + ": its receiver's address " +
                                        format_ipv4(request.receiver_address) + " is no host's");
+    }
+    if (request.values) {
+        return {};
+    }
+    if (const auto valid = validate(request.geometry); !valid.ok()) {
+        return Error(Errc::kInput, "task " + request.id + ": " + valid.error().text());
     }
     if (request.copies > 2) {
         return Error(Errc::kInput, "task " + request.id + ": a region has 1 or 2 copies, not " +
@@ -79,6 +82,10 @@ std::uint32_t words_of(const ask_task& entry) {
 }
 
 bool same_request(const ask_task& entry, const TaskRequest& request) {
+    if (request.values || entry.service == ASK_SERVICE_VALUES) {
+        return request.values && entry.service == ASK_SERVICE_VALUES &&
+               entry.receiver == htonl(request.receiver_address);
+    }
     const Geometry geometry{entry.short_slots, entry.groups, entry.m, entry.rows};
     return geometry == request.geometry && entry.op == static_cast<std::uint8_t>(request.op) &&
            entry.receiver == htonl(request.receiver_address);
@@ -124,7 +131,8 @@ TaskGrant Controller::grant_of(const Task& task) {
             .policy = static_cast<ask_policy>(task.entry.policy),
             .nonce = task.nonce,
             .back_bytes = task.back_bytes,
-            .no_back_reason = task.no_back_reason};
+            .no_back_reason = task.no_back_reason,
+            .value_slots = task.group ? task.group->pool_slots : 0};
 }
 
 Result<> Controller::check_region(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
@@ -261,6 +269,9 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller&
 
 Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest& request) {
     ASK_PASS(check_request(request));
+    if (request.values) {
+        ASK_TRY(check_group(request), "task " + request.id);
+    }
     auto owner = owner_for(caller, request.receiver);
     ASK_TRY(owner, "task " + request.id);
     ASK_PASS(check_own_receiver(caller, request));
@@ -289,12 +300,15 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
         return undo(Error(Errc::kLimit, "all " + std::to_string(task_pool_.size()) +
                                             " tasks of the switch are in use: raise its max_tasks"));
     }
+    task.index = *index;
+    if (request.values) {
+        return open_group(lock, request, task);
+    }
     auto plan = plan_region(task.owner, request);
     if (!plan.ok()) {
         task_pool_.put_back(*index);
         return undo(std::move(plan).error());
     }
-    task.index = *index;
     task.no_region_reason = plan->no_region_reason;
     task.entry.instance = htobe64(request.instance);
     task.entry.copies = plan->copies;
@@ -366,6 +380,7 @@ void Controller::drop_task(std::uint64_t instance) {
     quotas_.give_back(task.owner, {.tasks = 1});
     buckets_.give_back(task.bucket);
     tasks_.erase(instance);
+    charge_pool();
 }
 
 // Packets may be on their way through: each is taken from the one bucket or the other.
@@ -477,6 +492,11 @@ Result<> Controller::build_task(std::uint64_t instance, Task& task) {
     ASK_PASS(build_back(task));
     ASK_PASS(store_.tasks().set(task.index, task.entry));
     ASK_TRY(put_in_place(task), "task " + task.id);
+    return pin_meta(instance, task);
+}
+
+// The last of what is made of a task.
+Result<> Controller::pin_meta(std::uint64_t instance, const Task& task) const {
     ask_task_meta meta{};
     meta.instance = htobe64(instance);
     meta.index = task.index;
@@ -510,6 +530,7 @@ std::vector<std::uint64_t> Controller::renew(const Caller& caller, std::span<con
 Result<> Controller::begin_close(std::uint64_t instance, Task& task) {
     // First, or a successor could find the task without some of its flows, and with what they have counted.
     ASK_TRY(store_.unpin(task.pins, TaskPin::kMeta), "task " + task.id);
+    ASK_TRY(end_group(task), "task " + task.id);
     ASK_TRY(drop_flows_of_task(instance), "task " + task.id);
     retire_task(instance, task);
     return {};

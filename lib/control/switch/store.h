@@ -18,6 +18,7 @@
 
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
+#include "lib/abi/values.h"
 #include "lib/base/result.h"
 #include "lib/tuples/back.h"
 #include "lib/tuples/types.h"
@@ -150,6 +151,10 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_task>& tasks() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_bucket>& buckets() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_back>& backs() const = 0;
+    // By the task's index. Null: value streams are not folded here.
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_group>* groups() const { return nullptr; }
+    // Slots of the pool that groups share.
+    [[nodiscard]] virtual std::uint32_t value_slots() const { return 0; }
     [[nodiscard]] virtual const PerCpuTable<ask_flow_stats>& flow_stats() const = 0;
     [[nodiscard]] virtual const PerCpuTable<std::uint64_t>& counters() const = 0;
 

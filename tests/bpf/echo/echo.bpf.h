@@ -37,6 +37,10 @@ static __always_inline __u32 echo_lay_out(struct xdp_md* ctx, const struct ask_h
     return fits ? 0 : ASK_CNT_bad_length;
 }
 
+static __always_inline bool echo_dedupes(void) {
+    return true;
+}
+
 static __always_inline bool echo_passes(const struct ask_hdr* hdr) {
     (void)hdr;
     return false;
@@ -77,5 +81,5 @@ int ask_echo(struct xdp_md* ctx) {
         return leave_absorbed(ECHO_CNT_absorbed_seen);
     if ((__sync_fetch_and_add(&echo->came, 1) + 1) % echo->wanted)
         return leave_absorbed(ECHO_CNT_absorbed);
-    return leave_fan_out(&frame, echo->fan, ECHO_CNT_fanned_out);
+    return leave_fan_out(&frame, echo->fan, 0, ECHO_CNT_fanned_out);
 }

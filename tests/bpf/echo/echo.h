@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second service, for tests of the seam alone: its packets are absorbed until a task's number of them has
+ * A third service, for tests of the seam alone: its packets are absorbed until a task's number of them has
  * come, and that one goes to all members of the task's fan. Shared by the program and its test.
  */
 #pragma once
@@ -9,8 +9,8 @@
 
 #include "lib/abi/map_types.h"
 
-#define ECHO_SERVICE 1u
-#define ECHO_TYPE 16u
+#define ECHO_SERVICE 2u
+#define ECHO_TYPE 32u
 #define ECHO_TASKS 4u
 
 /* The one extension word that a packet has, host order. */

@@ -5,14 +5,6 @@
 // this program also has (data, forward, refuse) run on that object, beside it.
 #include "tests/bpf/echo/echo.h"
 
-#include <linux/if_ether.h>
-#include <linux/if_link.h>
-#include <linux/if_packet.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -22,8 +14,8 @@
 #include <doctest/doctest.h>
 
 #include "lib/base/unique_fd.h"
+#include "tests/bpf/switch/fan.h"
 #include "tests/bpf/switch/harness.h"
-#include "tests/support/netns.h"
 
 using namespace ask::test;
 using ask::UniqueFd;
@@ -81,50 +73,13 @@ Bytes unaddressed(const Packet& packet) {
     return out;
 }
 
-struct Member {
-    std::uint32_t ifindex;
-    std::string host_interface;
-    Mac port_mac;
-    Mac mac;
-    std::uint32_t address;
-};
-
-std::array<Member, 3> members() {
-    return {{{network().in, "in_host", kInMac, kSenderMac, kSender},
-             {network().out, "out_host", kOutMac, kReceiverMac, kReceiver},
-             {network().side, "side_host", Mac{2, 0, 0, 0, 0, 3}, Mac{2, 0, 0, 0, 3, 2}, kBehindSide}}};
-}
-
-// All three ports are the fan's.
-UniqueFd make_fan(const Switch& sw) {
-    UniqueFd fan(bpf_map_create(BPF_MAP_TYPE_DEVMAP, "fan", sizeof(std::uint32_t), sizeof(bpf_devmap_val), 64,
-                                nullptr));
-    REQUIRE(fan);
-    std::uint32_t place = 0;
-    for (const Member& member : members()) {
-        const bpf_devmap_val port = sw.device(member.ifindex);
-        REQUIRE(bpf_map_update_elem(fan.get(), &place, &port, BPF_ANY) == 0);
-        ++place;
-        struct {
-            Mac mac;
-            Mac port_mac;
-            __be32 address;
-        } value{member.mac, member.port_mac, htonl(member.address)};
-        static_assert(sizeof(value) == 16);
-        REQUIRE(bpf_map_update_elem(sw.map("fan_members"), &member.ifindex, &value, BPF_ANY) == 0);
-    }
-    const int number = fan.get();
-    REQUIRE(bpf_map_update_elem(sw.map("fans"), &kFan, &number, BPF_ANY) == 0);
-    return fan;
-}
-
 }  // namespace
 
 TEST_CASE("a second service's packets are absorbed, and every third is fanned out") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         add_both(sw, 3);
-        const UniqueFd fan = make_fan(sw);
+        const UniqueFd fan = make_fan(sw, kFan);
         for (std::uint64_t seq = 1; seq <= 6; ++seq) {
             const Packet packet = echo_packet(sw, seq);
             if (seq % 3 != 0) {
@@ -243,88 +198,14 @@ TEST_CASE("a task of a service or of a program that is not there") {
     CHECK(echo_of(sw).entered == 0);
 }
 
-namespace {
-
-// The switch's program on all ports, native; and behind them one that lets everything pass, without which
-// veth drops what it is sent by XDP.
-class Attached {
- public:
-    explicit Attached(int program) {
-        const std::array<bpf_insn, 2> pass{
-            {{.code = BPF_ALU64 | BPF_MOV | BPF_K,
-              .dst_reg = BPF_REG_0,
-              .src_reg = 0,
-              .off = 0,
-              .imm = XDP_PASS},
-             {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}}};
-        pass_ = UniqueFd(bpf_prog_load(BPF_PROG_TYPE_XDP, "pass", "GPL", pass.data(), pass.size(), nullptr));
-        REQUIRE(pass_);
-        for (const Member& member : members()) {
-            attach(::if_nametoindex(member.host_interface.c_str()), pass_.get());
-            attach(member.ifindex, program);
-        }
-    }
-    ~Attached() {
-        for (const std::uint32_t port : ports_) {
-            (void)bpf_xdp_detach(static_cast<int>(port), XDP_FLAGS_DRV_MODE, nullptr);
-        }
-    }
-    Attached(const Attached&) = delete;
-    Attached& operator=(const Attached&) = delete;
-
- private:
-    void attach(std::uint32_t port, int program) {
-        REQUIRE(bpf_xdp_attach(static_cast<int>(port), program, XDP_FLAGS_DRV_MODE, nullptr) == 0);
-        ports_.push_back(port);
-    }
-
-    UniqueFd pass_;
-    std::vector<std::uint32_t> ports_;
-};
-
-// A host's end of its link: sends frames, and has those that came in.
-class Host {
- public:
-    explicit Host(const std::string& interface)
-        : socket_(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_IP))) {
-        REQUIRE(socket_);
-        sockaddr_ll address{};
-        address.sll_family = AF_PACKET;
-        address.sll_protocol = htons(ETH_P_IP);
-        address.sll_ifindex = static_cast<int>(::if_nametoindex(interface.c_str()));
-        REQUIRE(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-        const int on = 1;
-        REQUIRE(::setsockopt(socket_.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) == 0);
-    }
-    void send(const Bytes& frame) const {
-        REQUIRE(::send(socket_.get(), frame.data(), frame.size(), 0) == static_cast<ssize_t>(frame.size()));
-    }
-    // The next frame; none within a while: empty.
-    [[nodiscard]] Bytes receive(std::chrono::milliseconds patience) const {
-        timeval limit{};
-        limit.tv_sec = patience.count() / 1000;
-        limit.tv_usec = patience.count() % 1000 * 1000;
-        REQUIRE(::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
-        Bytes frame(4096);
-        const ssize_t size = ::recv(socket_.get(), frame.data(), frame.size(), 0);
-        frame.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
-        return frame;
-    }
-
- private:
-    UniqueFd socket_;
-};
-
-}  // namespace
-
 TEST_CASE("over real links each member gets one copy, addressed to it, and tuples go where they went") {
     using namespace std::chrono_literals;
     Switch& sw = Switch::get({});
     add_both(sw, 3);
-    const UniqueFd fan = make_fan(sw);
+    const UniqueFd fan = make_fan(sw, kFan);
     const Attached attached(sw.program());
     std::vector<Host> hosts;
-    for (const Member& member : members()) {
+    for (const FanMember& member : members()) {
         hosts.emplace_back(member.host_interface);
     }
     const Host& sender = hosts[0];
@@ -337,7 +218,7 @@ TEST_CASE("over real links each member gets one copy, addressed to it, and tuple
     sender.send(fin.frame());
     Packet copy = echo_packet(sw, 3);
     std::size_t at = 0;
-    for (const Member& member : members()) {
+    for (const FanMember& member : members()) {
         CAPTURE(member.host_interface);
         Packet expected = copy.routed(member.port_mac, member.mac);
         expected.dest = member.address;

@@ -203,7 +203,7 @@ Switch::Switch(Way way, TableSizes sizes)
         {"flow_stats", sizes.flow_stats}, {"tasks", sizes.tasks},       {"regions", sizes.regions},
         {"heats", sizes.tasks},           {"carried", sizes.flows},     {"backs", sizes.tasks},
         {"back8", sizes.tasks},           {"back16", sizes.tasks},      {"back32", sizes.tasks},
-        {"back64", sizes.tasks}};
+        {"back64", sizes.tasks},          {"groups", sizes.tasks},      {"value_slots", sizes.value_slots}};
     for (const auto& [name, count] : entries) {
         REQUIRE(bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, name), count) == 0);
     }
@@ -254,6 +254,8 @@ void Switch::reset() {
     clear_array<ask_task>(map("tasks"), sizes_.tasks);
     clear_array<ask_dedupe_state>(map("dedupe"), sizes_.dedupe);
     clear_array<ask_pkt_state>(map("pkt_state"), sizes_.pkt_state);
+    clear_array<ask_group>(map("groups"), sizes_.tasks);
+    clear_array<ask_value_slot>(map("value_slots"), sizes_.value_slots);
     const std::vector<ask_flow_stats> blank(possible_cpu_count());
     for (std::uint32_t i = 0; i < sizes_.flow_stats; ++i) {
         REQUIRE(bpf_map_update_elem(map("flow_stats"), &i, blank.data(), BPF_ANY) == 0);
@@ -406,17 +408,59 @@ void Switch::add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t t
         set_entry(map("carried"), flow, flows_[flow].carried.get());
     }
     ask_flow value{};
-    value.task_instance = swap_be(tasks_[task].spec.instance);
     value.channel = channel;
     value.task = task;
+    write_flow(flow, value, channels_[channel].host, channels_[channel].port);
+}
+
+// What is left to fill in is the same for all.
+void Switch::write_flow(std::uint32_t flow, ask_flow value, std::uint32_t host, std::uint16_t port) {
+    value.task_instance = swap_be(tasks_[value.task].spec.instance);
+    const Secret& secret = flows_[flow].secret;
     const __u64 words[2] = {secret[0], secret[1]};
     ask_check_expand(words, &value.key);
     set_entry(map("flows"), flow, value);
-    const ask_flow_id id{.task = value.task_instance,
-                         .host = swap_be(channels_[channel].host),
-                         .port = swap_be(channels_[channel].port),
-                         .pad = 0};
+    const ask_flow_id id{.task = value.task_instance, .host = swap_be(host), .port = swap_be(port), .pad = 0};
     REQUIRE(bpf_map_update_elem(map("flow_ids"), &id, &flow, BPF_ANY) == 0);
+}
+
+void Switch::add_group(std::uint32_t index, const TaskSpec& spec, const ask_group& group,
+                       std::uint32_t results) {
+    add_task(index, spec);
+    ask_group value = group;
+    value.instance = swap_be(spec.instance);
+    value.collector = swap_be(spec.receiver);
+    set_group(index, value);
+    flows_[results] = {.channel = 0, .task = index, .secret = group_secret(index), .carried = {}};
+    ask_flow flow{};
+    flow.channel = ASK_NO_CHANNEL;
+    flow.task = index;
+    write_flow(results, flow, 0, 0);
+}
+
+void Switch::add_member(std::uint32_t flow, std::uint32_t channel, std::uint32_t task, std::uint32_t bit) {
+    flows_[flow] = {.channel = channel, .task = task, .secret = group_secret(task), .carried = {}};
+    ask_flow value{};
+    value.channel = channel;
+    value.task = task;
+    value.member = bit;
+    write_flow(flow, value, channels_[channel].host, channels_[channel].port);
+}
+
+ask_group Switch::group(std::uint32_t index) const {
+    return entry<ask_group>(map("groups"), index);
+}
+
+void Switch::set_group(std::uint32_t index, const ask_group& group) const {
+    set_entry(map("groups"), index, group);
+}
+
+ask_value_slot Switch::value_slot(std::uint32_t index) const {
+    return entry<ask_value_slot>(map("value_slots"), index);
+}
+
+void Switch::set_value_slot(std::uint32_t index, const ask_value_slot& slot) const {
+    set_entry(map("value_slots"), index, slot);
 }
 
 void Switch::add_default(const TaskSpec& spec, const ChannelSpec& channel) {
@@ -637,6 +681,8 @@ State Switch::state() const {
     state.pkt_state = read_all("pkt_state", sizes_.pkt_state, sizeof(ask_pkt_state));
     state.flow_stats =
         read_all("flow_stats", sizes_.flow_stats, sizeof(ask_flow_stats) * possible_cpu_count());
+    state.groups = read_all("groups", sizes_.tasks, sizeof(ask_group));
+    state.value_slots = read_all("value_slots", sizes_.value_slots, sizeof(ask_value_slot));
     for (std::uint32_t i = 0; i < tasks_.size(); ++i) {
         if (tasks_[i].region) {
             const std::vector<ask_aggregator> words = region(i);

@@ -21,6 +21,7 @@
 #include <bpf/libbpf.h>
 
 #include "lib/abi/map_types.h"
+#include "lib/abi/values.h"
 #include "lib/abi/wire.h"
 #include "lib/base/unique_fd.h"
 #include "lib/tuples/back.h"
@@ -100,6 +101,11 @@ inline Secret flow_secret(std::uint32_t flow) {
     return {0x1111111122222222ULL + flow, 0x3333333344444444ULL * (flow + 1)};
 }
 
+// Of the flows of a group, which share one.
+inline Secret group_secret(std::uint32_t task) {
+    return flow_secret(0x100 + task);
+}
+
 // One tuple that a copy is expected to hold.
 struct Held {
     unsigned slot = 0;
@@ -116,6 +122,8 @@ struct State {
     Bytes carried;
     std::vector<std::pair<std::string, std::int64_t>> back;
     Bytes flow_stats;
+    Bytes groups;
+    Bytes value_slots;
     bool operator==(const State&) const = default;
 };
 
@@ -128,6 +136,7 @@ struct TableSizes {
     std::uint32_t flow_stats = 8;
     std::uint32_t tasks = 4;
     std::uint32_t regions = 4;
+    std::uint32_t value_slots = 16;
 };
 
 // What the harness knows of its own entries.
@@ -159,6 +168,15 @@ class Switch {
     void add_task(std::uint32_t index, const TaskSpec& spec = {});
     // `flow`, `channel` and `task` are indices.
     void add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t task);
+    // A task of the values' service, with what `group` says but its instance and collector, which are the
+    // task's; and the flow of its RESULTs.
+    void add_group(std::uint32_t index, const TaskSpec& spec, const ask_group& group, std::uint32_t results);
+    // The flow of a member of it.
+    void add_member(std::uint32_t flow, std::uint32_t channel, std::uint32_t task, std::uint32_t bit);
+    [[nodiscard]] ask_group group(std::uint32_t index) const;
+    void set_group(std::uint32_t index, const ask_group& group) const;
+    [[nodiscard]] ask_value_slot value_slot(std::uint32_t index) const;
+    void set_value_slot(std::uint32_t index, const ask_value_slot& slot) const;
     // Channel, task and flow of index 0.
     void add_default(const TaskSpec& spec = {}, const ChannelSpec& channel = {});
 
@@ -241,6 +259,7 @@ class Switch {
     [[nodiscard]] const TaskSpec& task(std::uint32_t index) const { return tasks_[index].spec; }
 
  private:
+    void write_flow(std::uint32_t flow, ask_flow value, std::uint32_t host, std::uint16_t port);
     void add_back(std::uint32_t index, const BackBuckets& buckets);
     UniqueFd load_sized(std::uint32_t index);
     [[nodiscard]] UniqueFd create_inner(const char* value_type, std::size_t value_size, std::uint32_t entries,

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/map_types.h"
+#include "lib/abi/values.h"
 #include "switch.skel.h"
 #include "tests/bpf/switch/harness.h"
 
@@ -59,7 +60,7 @@ const Layout kLayouts[] = {
      sizeof(ask_flow),
      {FIELD(ask_flow, task_instance), FIELD(ask_flow, channel), FIELD(ask_flow, task), FIELD(ask_flow, key),
       FIELD(ask_flow, host), FIELD(ask_flow, port), FIELD(ask_flow, cut), FIELD(ask_flow, incarnation),
-      FIELD(ask_flow, pad), FIELD(ask_flow, nonce)}},
+      FIELD(ask_flow, member), FIELD(ask_flow, nonce)}},
     {"ask_task",
      sizeof(ask_task),
      {FIELD(ask_task, instance), FIELD(ask_task, swap), FIELD(ask_task, copy), FIELD(ask_task, copies),
@@ -77,6 +78,24 @@ const Layout kLayouts[] = {
     {"ask_bucket",
      sizeof(ask_bucket),
      {FIELD(ask_bucket, due), FIELD(ask_bucket, cost), FIELD(ask_bucket, burst), FIELD(ask_bucket, pad)}},
+    {"ask_group",
+     sizeof(ask_group),
+     {FIELD(ask_group, highest), FIELD(ask_group, instance), FIELD(ask_group, all), FIELD(ask_group, want),
+      FIELD(ask_group, local), FIELD(ask_group, above), FIELD(ask_group, collector), FIELD(ask_group, fan),
+      FIELD(ask_group, window), FIELD(ask_group, pool_first), FIELD(ask_group, pool_slots),
+      FIELD(ask_group, has_fan), FIELD(ask_group, last_level), FIELD(ask_group, direct),
+      FIELD(ask_group, pad)}},
+    {"ask_value_slot",
+     sizeof(ask_value_slot),
+     {FIELD(ask_value_slot, own), FIELD(ask_value_slot, instance), FIELD(ask_value_slot, seq),
+      FIELD(ask_value_slot, bits), FIELD(ask_value_slot, touched), FIELD(ask_value_slot, shape),
+      FIELD(ask_value_slot, group), FIELD(ask_value_slot, stream), FIELD(ask_value_slot, blocks),
+      FIELD(ask_value_slot, op), FIELD(ask_value_slot, flags), FIELD(ask_value_slot, phase),
+      FIELD(ask_value_slot, pad), FIELD(ask_value_slot, tick), FIELD(ask_value_slot, pad2),
+      FIELD(ask_value_slot, words)}},
+    {"ask_fan_member",
+     sizeof(ask_fan_member),
+     {FIELD(ask_fan_member, mac), FIELD(ask_fan_member, port_mac), FIELD(ask_fan_member, address)}},
     {"ask_presence", sizeof(ask_presence), {FIELD(ask_presence, word), FIELD(ask_presence, pad)}},
     {"ask_heats", sizeof(ask_heats), {FIELD(ask_heats, heat)}},
     {"ask_flow_stats",
@@ -167,7 +186,10 @@ TEST_CASE("maps have keys and values of the C++ types, and the counters of the l
                           {"flow_ids", sizeof(ask_flow_id), 4},
                           {"flows", 4, sizeof(ask_flow)},
                           {"flow_stats", 4, sizeof(ask_flow_stats)},
-                          {"tasks", 4, sizeof(ask_task)}};
+                          {"tasks", 4, sizeof(ask_task)},
+                          {"groups", 4, sizeof(ask_group)},
+                          {"value_slots", 4, sizeof(ask_value_slot)},
+                          {"fan_members", 4, sizeof(ask_fan_member)}};
     const OpenObject object;
     for (const Sizes& sizes : maps) {
         CAPTURE(std::string(sizes.name));
@@ -187,14 +209,15 @@ TEST_CASE("one object, the dispatcher and the programs for DATA") {
         programs.insert(bpf_program__name(program));
         CHECK(bpf_program__type(program) == BPF_PROG_TYPE_XDP);
     }
-    CHECK((programs == std::set<std::string>{"ask_back", "ask_var", "ask_tuples", "ask_switch"}));
+    CHECK((programs == std::set<std::string>{"ask_back", "ask_fan_copy", "ask_switch", "ask_tuples",
+                                             "ask_values", "ask_var"}));
 }
 
 TEST_CASE("the verifier's work stays within its budget, for every choice at load") {
     const std::map<std::string, unsigned> budget = read_budget();
-    CHECK(budget.size() == 4 * std::size(kWays));
+    CHECK(budget.size() == 5 * std::size(kWays));
     for (const Way& way : kWays) {
-        for (const char* program : {"ask_switch", "ask_tuples", "ask_back", "ask_var"}) {
+        for (const char* program : {"ask_switch", "ask_tuples", "ask_back", "ask_var", "ask_values"}) {
             const int fd = Switch::get(way).program(program);
             bpf_prog_info info{};
             __u32 size = sizeof(info);

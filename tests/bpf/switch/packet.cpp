@@ -237,7 +237,8 @@ Bytes Packet::payload() const {
         append(out, row);
     }
     append(out, type == 4 && body.empty() && !bare ? Bytes(8) : body);
-    const unsigned row_words = type == 2 || type == 4 || type == 5 ? 32 : aas();
+    const bool is_values = type >= 16 && type <= 20;
+    const unsigned row_words = is_values ? 64 : type == 2 || type == 4 || type == 5 ? 32 : aas();
     const std::uint64_t sealed =
         check.value_or(slow_check(secret, source_port, dest_port, out, static_cast<unsigned>(bitmaps.size()),
                                   row_words == 0 ? 1 : row_words));

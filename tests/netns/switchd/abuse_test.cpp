@@ -96,7 +96,7 @@ TEST_CASE("tasks of hosts that speak another wire version are refused, and the s
     };
     refused_of(0,
                "your agent speaks ASK packets of an older version, the other end of the call version 0xa3");
-    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa4");
+    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa5");
     CHECK(daemon.status().tasks_size() == 0);
     ask::v1::OpenTaskReply reply;
     must(daemon.open_task(task_request("words", kInstance), &reply));

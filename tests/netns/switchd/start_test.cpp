@@ -214,7 +214,7 @@ TEST_CASE("pins of another wire version are refused, and the way out is told") {
         refused(started, kUnsupported, "wait until `askctl tasks --switch` lists no task");
         refused(started, kUnsupported, "ask-switchd --unload");
     };
-    starts_with(ASK_WIRE_VERSION + 1, "version 0xa4");
+    starts_with(ASK_WIRE_VERSION + 1, "version 0xa5");
     // What there was before versions were told: an ABI of its own as well.
     --meta.abi_version;
     starts_with(0, "an older version");

@@ -156,6 +156,8 @@ class MemorySwitch : public SwitchStore {
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_group>* groups() const override { return &groups_; }
+    [[nodiscard]] std::uint32_t value_slots() const override { return 1024; }
     [[nodiscard]] const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     [[nodiscard]] const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
     [[nodiscard]] std::uint64_t load_swap(std::uint32_t task) const override {
@@ -342,6 +344,7 @@ class MemorySwitch : public SwitchStore {
     const MemoryPlaces heats_{};
     const MemoryPlaces carried_{};
     const MemoryTable<std::uint32_t, ask_back> backs_{};
+    const MemoryTable<std::uint32_t, ask_group> groups_{};
     const std::array<MemoryPlaces, ASK_BACK_GROUPS> back_{};
     bool refuse_back_ = false;
     std::size_t back_memory_ = SIZE_MAX;

@@ -8,6 +8,9 @@
 #include "bpf/tuples/format.bpf.h"
 #include "bpf/tuples/long.bpf.h"
 #include "bpf/tuples/program.bpf.h"
+#include "bpf/values/format.bpf.h"
+#include "bpf/values/program.bpf.h"
 #include "tests/bpf/echo/echo.bpf.h"
 
-#define ASK_SERVICES(service) service(ASK_SERVICE_TUPLES, tuples) service(ECHO_SERVICE, echo)
+#define ASK_SERVICES(service) \
+    service(ASK_SERVICE_TUPLES, tuples) service(ASK_SERVICE_VALUES, values) service(ECHO_SERVICE, echo)

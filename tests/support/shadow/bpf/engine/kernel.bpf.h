@@ -21,6 +21,7 @@ struct xdp_md {
     __u64 data_end;
     __u32 ingress_ifindex;
     __u32 rx_queue_index;
+    __u32 egress_ifindex;
 };
 
 #undef __always_inline
@@ -42,12 +43,21 @@ void native_touch(__u32 array, __u32 number, __u32 index);
 /* Before an atomic access: another CPU may run now. */
 void native_pause(void);
 
+/* Where rounds wait for another CPU: it may run ahead of the first. */
+static inline void native_loop(__u32 rounds, long (*round)(__u32, void*), void* data) {
+    native_pause();
+    for (__u32 i = 0; i < rounds && !round(i, data); i++) {
+    }
+}
+
 #define bpf_map_lookup_elem(map, key) native_map_lookup(map, key)
 #define bpf_fib_lookup(ctx, fib, size, flags) native_fib_lookup(fib)
 #define bpf_redirect_map(map, key, flags) native_redirect_map(key, flags)
+#define bpf_loop(rounds, round, data, flags) native_loop(rounds, round, data)
 #define bpf_xdp_adjust_tail(ctx, delta) native_adjust_tail(ctx, delta)
 #define bpf_get_smp_processor_id() native_cpu()
 #define bpf_ktime_get_coarse_ns() native_now()
+#define bpf_jiffies64() (native_now() / 1000000)
 
 #define ask_tail_call(ctx, programs, index, native) return ((void)(index), native(ctx))
 

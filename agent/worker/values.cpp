@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker's groups: operations from the application's ring, packets in and out, results into its arena.
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "agent/worker.h"
+#include "agent/worker/group.h"
+#include "agent/worker/now.h"
+#include "lib/client/shared_memory.h"
+
+namespace ask {
+namespace {
+
+constexpr std::size_t kTxBatch = 8;  // of a group, before the next one's turn
+constexpr std::size_t kMostArena = std::size_t{4} << 30U;
+
+// A part of the arena, of values that the application says are there. Nothing: it is beyond it.
+std::optional<std::span<std::byte>> part_of(std::span<std::byte> arena, std::uint64_t offset,
+                                            std::uint64_t bytes) {
+    if (offset % kGroupAlignment != 0 || offset > arena.size() || bytes > arena.size() - offset) {
+        return std::nullopt;
+    }
+    return arena.subspan(offset, bytes);
+}
+
+Error bad(const GroupDescriptor& descriptor, const std::string& what) {
+    return {Errc::kInput, "operation " + std::to_string(descriptor.number) + ": " + what};
+}
+
+std::optional<values::Kind> kind_of(GroupKind kind) {
+    switch (kind) {
+        case GroupKind::kAllreduce:
+            return values::Kind::kAllReduce;
+        case GroupKind::kReduce:
+            return values::Kind::kReduce;
+        case GroupKind::kBroadcast:
+            return values::Kind::kBroadcast;
+        case GroupKind::kBarrier:
+            return values::Kind::kBarrier;
+    }
+    return std::nullopt;
+}
+
+// What the application has written, checked before anything is done with it.
+Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::span<std::byte> arena) {
+    const auto kind = kind_of(descriptor.kind);
+    if (!kind || descriptor.flags != 0 || descriptor.zero != decltype(descriptor.zero){}) {
+        return bad(descriptor, "no such kind of operation");
+    }
+    values::Operation operation;
+    operation.number = descriptor.number;
+    operation.kind = *kind;
+    if (*kind == values::Kind::kBarrier) {
+        return operation;
+    }
+    const std::uint32_t each = group_type_bytes(descriptor.type);
+    if (each == 0) {
+        return bad(descriptor, "no such type of values");
+    }
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(descriptor.count, each, &bytes)) {
+        return bad(descriptor, std::to_string(descriptor.count) + " values are beyond any arena");
+    }
+    const auto in = part_of(arena, descriptor.in, bytes);
+    const auto out = part_of(arena, descriptor.out, bytes);
+    if (!in || !out) {
+        return bad(descriptor, std::to_string(bytes) + " bytes at " + std::to_string(descriptor.in) + " and " +
+                                   std::to_string(descriptor.out) + " are not within the arena of " +
+                                   std::to_string(arena.size()) + " bytes, at multiples of " +
+                                   std::to_string(kGroupAlignment));
+    }
+    switch (descriptor.type) {
+        case GroupType::kInt32:
+            operation.dtype = values::Dtype::kInt32;
+            break;
+        case GroupType::kInt64:
+            operation.dtype = values::Dtype::kInt64;
+            break;
+        case GroupType::kFloat32:
+            operation.dtype = values::Dtype::kFloat32;
+            break;
+        case GroupType::kFloat64:
+            operation.dtype = values::Dtype::kFloat64;
+            break;
+    }
+    if (*kind != values::Kind::kBroadcast) {
+        if (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kXor) {
+            return bad(descriptor, "no such operator");
+        }
+        operation.op = static_cast<values::Operator>(descriptor.op);
+    }
+    operation.root = descriptor.root;
+    operation.count = descriptor.count;
+    operation.in = *in;
+    operation.out = *out;
+    return operation;
+}
+
+static_assert(static_cast<int>(GroupOp::kSum) == static_cast<int>(values::Operator::kSum));
+static_assert(static_cast<int>(GroupOp::kProduct) == static_cast<int>(values::Operator::kProd));
+static_assert(static_cast<int>(GroupOp::kMin) == static_cast<int>(values::Operator::kMin));
+static_assert(static_cast<int>(GroupOp::kMax) == static_cast<int>(values::Operator::kMax));
+static_assert(static_cast<int>(GroupOp::kAnd) == static_cast<int>(values::Operator::kAnd));
+static_assert(static_cast<int>(GroupOp::kOr) == static_cast<int>(values::Operator::kOr));
+static_assert(static_cast<int>(GroupOp::kXor) == static_cast<int>(values::Operator::kXor));
+
+std::uint64_t instance_of(std::span<const std::byte> payload) {
+    ask_hdr header{};
+    std::memcpy(&header, payload.data(), sizeof(header));
+    return __builtin_bswap64(header.task);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_bytes) {
+    if (arena_bytes == 0 || arena_bytes > kMostArena) {
+        return Error(Errc::kLimit, "an arena of " + std::to_string(arena_bytes) + " bytes: must be from 1 to " +
+                                       std::to_string(kMostArena));
+    }
+    const std::size_t bytes = (arena_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+    auto fd = make_shared_memory("ask-arena", bytes);
+    ASK_PASS(fd);
+    auto arena = SharedMapping::map(*fd, bytes);
+    ASK_PASS(arena);
+    auto ring = GroupRing::create();
+    ASK_PASS(ring);
+    return std::shared_ptr<GroupMemory>(
+        std::make_shared<SharedGroupMemory>(*std::move(fd), *std::move(arena), *std::move(ring)));
+}
+
+std::vector<int> SharedGroupMemory::descriptors() const {
+    const auto of_ring = ring.application_fds();
+    std::vector<int> all{arena_fd_.get()};
+    all.insert(all.end(), of_ring.begin(), of_ring.end());
+    return all;
+}
+
+Result<> WorkerCore::begin_group(GroupStart start) {
+    const std::uint64_t instance = start.terms.instance;
+    if (groups_.contains(instance)) {
+        return Error(Errc::kExists, "the group's instance runs here already");
+    }
+    ASK_PASS(values::check_terms(start.terms));
+    auto memory = std::static_pointer_cast<SharedGroupMemory>(start.memory);
+    ASK_PASS(watch(memory->ring.event(), EPOLLIN));
+    groups_.emplace(instance, std::make_unique<Group>(start, std::move(memory)));
+    group_workers_.erase(instance);
+    return {};
+}
+
+void WorkerCore::route_group(std::uint64_t instance, std::optional<unsigned> worker) {
+    if (worker && *worker != options_.index) {
+        group_workers_[instance] = *worker;
+    } else {
+        group_workers_.erase(instance);
+    }
+}
+
+GroupState WorkerCore::group_state(std::uint64_t instance) const {
+    GroupState state;
+    const auto at = groups_.find(instance);
+    if (at == groups_.end()) {
+        return state;
+    }
+    const values::Member& member = at->second->member;
+    state.completed = member.completed();
+    state.idle = member.idle();
+    if (const auto waiting = member.waiting()) {
+        state.operation = waiting->operation;
+        state.seq = waiting->seq;
+        state.missing = waiting->missing;
+        state.waiting_ns = now_ns() - waiting->since;
+    }
+    return state;
+}
+
+void WorkerCore::end_group(std::uint64_t instance) {
+    const auto at = groups_.find(instance);
+    if (at != groups_.end()) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, at->second->memory->ring.event(), nullptr);
+        groups_.erase(at);
+    }
+}
+
+// By what it says of itself; whether it is that the group finds out. False: of no group here.
+bool WorkerCore::take_values(std::span<const std::byte> payload, const UdpAddresses& addresses, bool ecn_ce) {
+    const std::uint64_t instance = instance_of(payload);
+    if (const auto at = groups_.find(instance); at != groups_.end()) {
+        handle_values(*at->second, payload, {addresses.source_port, addresses.dest_port}, ecn_ce);
+        return true;
+    }
+    if (const auto at = group_workers_.find(instance); at != group_workers_.end()) {
+        InboxPacket packet{{payload.begin(), payload.end()}, addresses, ecn_ce, false};
+        count(options_.push(at->second, std::move(packet)) ? AgentCounter::k_rx_handed_over
+                                                           : AgentCounter::k_drop_inbox_full);
+        return true;
+    }
+    count(AgentCounter::k_rx_no_group);
+    return false;
+}
+
+void WorkerCore::handle_values(Group& group, std::span<const std::byte> payload, Ports ports, bool ecn_ce) {
+    values::Refusal why{};
+    auto packet = group.wire.open(payload, ports, why);
+    if (!packet || group.failed) {
+        count(AgentCounter::k_rx_bad_values);
+        return;
+    }
+    count(AgentCounter::k_rx_values);
+    packet->congested = ecn_ce;
+    const Nanos now = now_ns();
+    const std::uint8_t type = packet->front.type;
+    if (group.collector && (type == ASK_VALUE || type == ASK_HAVE || type == ASK_RESULT)) {
+        group.collector->on_packet(*packet, now);
+        if (group.collector->failure()) {
+            fail_group(group, *group.collector->failure());
+            return;
+        }
+    }
+    const bool is_own = type == ASK_RESULT || packet->member == group.rank;
+    if (is_own && type != ASK_VALUE && type != ASK_HAVE) {
+        group.member.on_packet(*packet, now);
+    }
+}
+
+void WorkerCore::fail_group(Group& group, const Error& error) {
+    if (group.failed) {
+        return;
+    }
+    group.failed = true;
+    group.member.fail(error);
+    group.mailbox->post(SessionEvent{SessionEvent::Kind::kGroupFailed, {}, error});
+}
+
+bool WorkerCore::serve(Group& group) {
+    if (group.failed) {
+        return false;
+    }
+    bool any = take_operations(group);
+    any = send_values(group) || any;
+    return finish_operations(group) || any;
+}
+
+// What the application has begun since the last time.
+bool WorkerCore::take_operations(Group& group) {
+    bool any = false;
+    while (!group.failed) {
+        const auto next = group.memory->ring.next();
+        if (!next.ok()) {
+            fail_group(group, next.error());
+            return true;
+        }
+        if (!*next) {
+            return any;
+        }
+        any = true;
+        auto operation = operation_of(**next, group.memory->arena());
+        const auto begun = operation ? group.member.submit(*operation) : Result<>(operation.error());
+        if (!begun.ok()) {
+            fail_group(group, begun.error());
+        }
+    }
+    return any;
+}
+
+bool WorkerCore::send_values(Group& group) {
+    std::size_t sent = 0;
+    bool any = true;
+    while (any && sent < kTxBatch && !group.failed) {
+        any = group.collector && send_one(group, *group.collector);
+        any = send_one(group, group.member) || any;
+        sent += any ? 1 : 0;
+    }
+    return sent > 0;
+}
+
+// A frame that is dropped here is one that got lost on the way: the core sends it again.
+template <typename End>
+bool WorkerCore::send_one(Group& group, End& end) {
+    const values::GroupTerms& terms = group.wire.terms();
+    XskSocket& socket = sockets_[terms.seats[group.rank].channel.port % senders_];
+    const auto frame = socket.take();
+    if (!frame) {
+        return false;
+    }
+    const auto room = frame->bytes.subspan(kFrameHeaderBytes, options_.sender.payload_limit);
+    const auto outgoing = end.next_packet(room, now_ns());
+    if (!outgoing) {
+        socket.recycle(*frame);
+        return false;
+    }
+    const values::Address& to = outgoing->to;
+    const auto payload = room.first(outgoing->bytes);
+    const bool for_itself = to.host == options_.own_address && !to.to_all;
+    const auto alone = [&] {
+        return (static_cast<std::uint8_t>(payload[offsetof(ask_hdr, flags)]) & ASK_F_ALONE) != 0;
+    };
+    // Its own values go out by the switch as everybody's do; without one the way is short.
+    if (to.own || (for_itself && (!group.through_switch || alone()))) {
+        const auto copy = std::span(scratch_).first(payload.size());
+        std::ranges::copy(payload, copy.begin());
+        socket.recycle(*frame);
+        count(AgentCounter::k_local_packets);
+        handle_values(group, copy, to.ports, false);
+        return true;
+    }
+    std::uint32_t rank = group.rank;
+    for (std::uint32_t other = 0; other < terms.size(); ++other) {
+        rank = terms.seats[other].channel.host == to.host ? other : rank;
+    }
+    UdpAddresses addresses = group.ways[rank];
+    addresses.source = to.from;
+    addresses.dest = to.host;
+    addresses.source_port = to.ports.source;
+    addresses.dest_port = to.ports.dest;
+    if (socket.send(*frame, write_frame_header(frame->bytes, addresses, outgoing->bytes))) {
+        count(AgentCounter::k_tx_values);
+    }
+    return true;
+}
+
+bool WorkerCore::finish_operations(Group& group) {
+    bool any = false;
+    while (const auto done = group.member.next_completion()) {
+        any = true;
+        if (done->error) {
+            fail_group(group, *done->error);
+            return true;
+        }
+        group.memory->ring.complete(done->number, 0);
+    }
+    return any;
+}
+
+}  // namespace ask

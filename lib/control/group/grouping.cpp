@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/group/grouping.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/abi/values.h"
+#include "lib/base/random.h"
+#include "lib/base/task_id.h"
+#include "lib/control/member/convert.h"
+#include "lib/net/address.h"
+#include "lib/values/terms.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kGroupCallWait{5000};
+constexpr milliseconds kGroupGoodbyeWait{1000};
+constexpr milliseconds kGroupRenewHold{1000};
+constexpr milliseconds kGroupHold{500};
+constexpr milliseconds kGroupArpWait{5000};
+constexpr std::chrono::seconds kSwitchRenewal{5};
+// Of an agent that is there and hears nothing for so long the group has lost its member, or its coordinator.
+constexpr std::chrono::seconds kGroupLease{10};
+
+}  // namespace
+
+Grouping::Grouping(Member& member, GroupRegistry& registry, const GroupPorts& ports, SessionIo& io,
+                   v1::OpenGroup request)
+    : member_(member),
+      registry_(registry),
+      ports_(ports),
+      io_(io),
+      request_(std::move(request)),
+      me_(random_u64()) {}
+
+Error Grouping::named(Errc code, const std::string& what) const {
+    return {code, "group " + clean_name(request_.group()) + ": " + what};
+}
+
+std::string Grouping::name_of(std::uint32_t rank) const {
+    const bool known = rank < static_cast<std::uint32_t>(group_.members_size());
+    return "rank " + std::to_string(rank) + (known ? ", " + group_.members(static_cast<int>(rank)).name() : "");
+}
+
+void Grouping::run() {
+    auto result = run_within_limits([this] { return run_steps(); });
+    if (!result) {
+        give_up(result.error());
+    }
+    clean_up();
+}
+
+Result<> Grouping::run_steps() {
+    ASK_PASS(check_request());
+    ASK_PASS(find_root());
+    ASK_PASS(get_channel());
+    register_channel();
+    ASK_PASS(coordinates_ ? coordinate() : join());
+    ASK_PASS(begin());
+    ASK_PASS(serve());
+    return wait_for_others();
+}
+
+Result<> Grouping::check_request() {
+    ASK_PASS(check_task_id(request_.group()));
+    if (request_.size() == 0 || request_.size() > ASK_MAX_MEMBERS) {
+        return named(Errc::kLimit, std::to_string(request_.size()) + " members: must be from 1 to " +
+                                       std::to_string(ASK_MAX_MEMBERS));
+    }
+    if (request_.rank() >= request_.size()) {
+        return named(Errc::kInput, "rank " + std::to_string(request_.rank()) + " of a size of " +
+                                       std::to_string(request_.size()));
+    }
+    const auto deadline = task_deadline(request_.deadline_ms(), member_.options.deadline_seconds);
+    ASK_TRY(deadline, "group " + request_.group());
+    deadline_ = *deadline;
+    give_up_at_ = Clock::now() + deadline_;
+    return {};
+}
+
+Result<> Grouping::find_root() {
+    const auto host = member_.network.resolve(request_.root());
+    ASK_PASS(host);
+    root_address_ = host->address;
+    coordinates_ = root_address_ == member_.options.address || member_.network.is_own(root_address_);
+    const std::string dotted = format_ipv4(root_address_);
+    root_ = request_.root() == dotted ? dotted : clean_name(request_.root()) + " (" + dotted + ")";
+    peer_ = ports_.peer_at(dotted + ":" + std::to_string(host->port), root_);
+    return {};
+}
+
+Result<> Grouping::get_channel() {
+    instance_ = random_u64();
+    while (!lease_) {
+        auto lease = member_.channels.acquire(io_.mailbox(), {.instance = instance_, .at_switch = true});
+        ASK_TRY(lease, "group " + request_.group());
+        lease_ = std::move(*lease);
+        if (!lease_) {
+            if (Clock::now() >= give_up_at_) {
+                return named(Errc::kDeadline, "all " + std::to_string(member_.options.max_channels) +
+                                                  " channels are in use: raise max_channels");
+            }
+            ASK_PASS(io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_)));
+        }
+    }
+    // Whatever it has sent before is another's.
+    const std::uint32_t incarnation = random_u32();
+    ASK_PASS(member_.workers.abandon(lease_->id, incarnation));
+    lease_->incarnation = incarnation;
+    return {};
+}
+
+// Without the switch all goes through the collector.
+void Grouping::register_channel() {
+    if (!member_.own_switch || request_.no_switch()) {
+        return;
+    }
+    const auto registered = member_.own_switch->register_channel(
+        lease_->id, lease_->incarnation, lease_->registered_as, at_most(kGroupCallWait, give_up_at_));
+    if (!registered.ok()) {
+        spdlog::warn("group {}: {}; it goes on without it", request_.group(), registered.error().text());
+        return;
+    }
+    lease_->registered = *registered;
+    lease_->switch_address = member_.own_switch->address();
+    lease_->registered_as = lease_->incarnation;
+}
+
+Result<> Grouping::coordinate() {
+    ASK_PASS(registry_.open({.id = request_.group(),
+                             .size = request_.size(),
+                             .members = {member_.options.tenant, {}, {}, request_.token()},
+                             .instance = instance_,
+                             .lease = kGroupLease,
+                             .mailbox = io_.mailbox()}));
+    opened_ = true;
+    ASK_PASS(registry_.seat(instance_, request_.rank(),
+                            {.member = me_,
+                             .name = member_.full_name(),
+                             .channel = lease_->id,
+                             .incarnation = lease_->incarnation,
+                             .registered = lease_->registered,
+                             .payload_limit = member_.options.payload_limit,
+                             .heard = Clock::now()}));
+    ASK_PASS(gather());
+    const auto seats = registry_.seats(instance_);
+    std::uint32_t payload = ASK_VALUES_FRONT + ASK_VALUES_MAX_BLOCKS * ASK_VALUES_BLOCK_BYTES;
+    for (const auto& seat : seats) {
+        payload = std::min(payload, seat->payload_limit);
+        v1::GroupMember& one = *group_.add_members();
+        one.set_name(seat->name);
+        *one.mutable_channel() = channel_to_proto(seat->channel);
+        one.set_incarnation(seat->incarnation);
+    }
+    group_.set_instance(instance_);
+    group_.set_secret(secret_to_bytes({random_u64(), random_u64()}));
+    group_.set_collector(member_.options.address);
+    group_.set_window(values::kMaxWindow);
+    group_.set_blocks((payload - std::min<std::uint32_t>(payload, ASK_VALUES_FRONT)) / ASK_VALUES_BLOCK_BYTES);
+    group_.set_lease_seconds(std::chrono::duration<double>(kGroupLease).count());
+    group_.set_wire_version(ASK_WIRE_VERSION);
+    if (group_.blocks() == 0) {
+        return named(Errc::kUnsupported, "the smallest MTU of its members has no room for values");
+    }
+    std::string why = why_no_switch(seats);
+    if (why.empty()) {
+        const auto open = open_at_switch(group_);
+        why = open ? "" : open.error().text();
+    }
+    group_.set_through_switch(why.empty());
+    group_.set_note(why.empty() ? "the switch adds, the collector sends results" : "the collector adds: " + why);
+    spdlog::info("group {}: {} members, {}", request_.group(), seats.size(), group_.note());
+    registry_.publish(instance_, group_);
+    return {};
+}
+
+// Until all are there.
+Result<> Grouping::gather() {
+    for (;;) {
+        const std::string missing = GroupRegistry::missing(registry_.seats(instance_));
+        if (missing.empty()) {
+            return {};
+        }
+        if (Clock::now() >= give_up_at_) {
+            return named(Errc::kDeadline, missing + " of " + std::to_string(request_.size()) + " did not join within " +
+                                              seconds_text(deadline_));
+        }
+        v1::Progress progress;
+        progress.set_state("waiting for " + missing);
+        io_.progress(progress);
+        ASK_PASS(io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_)));
+    }
+}
+
+std::string Grouping::why_no_switch(const std::vector<std::optional<GroupRegistry::Seat>>& seats) const {
+    if (request_.no_switch()) {
+        return "--no-switch";
+    }
+    if (!member_.own_switch) {
+        return "this host has no switch configured";
+    }
+    for (const auto& seat : seats) {
+        if (seat->registered.switch_id == 0 || seat->registered != lease_->registered) {
+            return seat->name + " is not registered at " + member_.own_switch->name();
+        }
+    }
+    return "";
+}
+
+Result<> Grouping::open_at_switch(const v1::JoinGroupReply& group) {
+    SwitchPort& at = *member_.own_switch;
+    v1::OpenTaskRequest request;
+    request.set_id(request_.group());
+    request.set_instance(instance_);
+    request.set_receiver(member_.options.control_address);
+    request.set_receiver_address(member_.options.address);
+    request.set_wire_version(ASK_WIRE_VERSION);
+    v1::ValuesTask& task = *request.mutable_values();
+    task.set_size(request_.size());
+    task.set_window(group.window());
+    task.set_secret(group.secret());
+    const auto opened = at.open_task(request, at_most(kGroupCallWait, give_up_at_));
+    ASK_PASS(opened);
+    at_switch_ = true;
+    if (opened->opening()) {
+        return Error(Errc::kUnavailable, at.name() + " takes too long to open it");
+    }
+    for (int rank = 0; rank < group.members_size(); ++rank) {
+        v1::JoinFlowRequest join;
+        join.set_instance(instance_);
+        *join.mutable_channel() = group.members(rank).channel();
+        join.set_incarnation(group.members(rank).incarnation());
+        join.set_secret(group.secret());
+        join.set_member(static_cast<std::uint32_t>(rank));
+        ASK_PASS(at.join_flow(join, at_most(kGroupCallWait, give_up_at_)));
+    }
+    next_switch_renewal_ = Clock::now() + kSwitchRenewal;
+    return {};
+}
+
+// A switch that has lost the group lets its packets through to the collector, who then adds them all.
+void Grouping::renew_at_switch() {
+    if (!at_switch_ || Clock::now() < next_switch_renewal_) {
+        return;
+    }
+    next_switch_renewal_ = Clock::now() + kSwitchRenewal;
+    const auto renewed = member_.own_switch->renew_tasks({instance_}, kGroupGoodbyeWait);
+    if (!renewed.ok()) {
+        spdlog::warn("group {}: {}", request_.group(), renewed.error().text());
+    } else if (renewed->unknown_size() > 0) {
+        at_switch_ = false;
+        spdlog::warn("group {}: {} does not know it any more; the collector adds what it did", request_.group(),
+                     member_.own_switch->name());
+    }
+}
+
+Result<> Grouping::join() {
+    for (std::string trouble = "not asked yet";;) {
+        auto reply = call_join();
+        ASK_PASS(reply);
+        if (!reply->waiting()) {
+            group_ = std::move(*reply);
+            instance_ = group_.instance();
+            break;
+        }
+        trouble = reply->missing();
+        if (Clock::now() >= give_up_at_) {
+            return named(Errc::kDeadline, trouble + " of " + std::to_string(request_.size()) +
+                                              " did not join within " + seconds_text(deadline_));
+        }
+        v1::Progress progress;
+        progress.set_state("waiting for " + trouble);
+        io_.progress(progress);
+    }
+    if (group_.members_size() != static_cast<int>(request_.size()) || group_.collector() != root_address_) {
+        return named(Errc::kDenied, root_ + " answers for another group: its size is " +
+                                        std::to_string(group_.members_size()) + ", its collector " +
+                                        format_ipv4(group_.collector()));
+    }
+    heard_ = Clock::now();
+    start_renew();
+    return {};
+}
+
+// One that has not begun yet is waited for.
+Result<v1::JoinGroupReply> Grouping::call_join() {
+    v1::JoinGroupRequest request;
+    request.set_group(request_.group());
+    request.set_rank(request_.rank());
+    request.set_size(request_.size());
+    request.set_member(me_);
+    request.set_member_name(member_.options.name);
+    *request.mutable_channel() = channel_to_proto(lease_->id);
+    request.set_incarnation(lease_->incarnation);
+    *request.mutable_registered() = mark_to_proto(lease_->registered);
+    request.set_wait_ms(static_cast<std::uint32_t>(kGroupHold.count()));
+    request.set_payload_limit(member_.options.payload_limit);
+    request.set_token(request_.token());
+    request.set_wire_version(ASK_WIRE_VERSION);
+    joined_ = true;
+    auto reply = peer_->join_group(request, at_most(kGroupCallWait, give_up_at_ + kGroupCallWait), nullptr);
+    ASK_PASS(io_.wait(Clock::now()));
+    if (reply.ok() || (reply.error().code() != Errc::kUnknown && !is_transient(reply.error()))) {
+        return reply;
+    }
+    ASK_PASS(io_.wait(std::min(Clock::now() + kGroupHold, give_up_at_)));
+    if (Clock::now() >= give_up_at_) {
+        return named(Errc::kDeadline, "the root " + root_ + " has not opened it within " + seconds_text(deadline_) +
+                                          " (" + reply.error().text() + "): start its member there");
+    }
+    v1::JoinGroupReply waiting;
+    waiting.set_waiting(true);
+    waiting.set_missing("the root " + root_);
+    return waiting;
+}
+
+void Grouping::start_renew() {
+    v1::RenewGroupRequest request;
+    request.set_instance(instance_);
+    request.set_member(me_);
+    request.set_wait_ms(static_cast<std::uint32_t>(kGroupRenewHold.count()));
+    renew_ = std::make_unique<RenewBeside>(
+        io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
+            return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
+        });
+}
+
+Result<> Grouping::take_renewed() {
+    if (!renew_ || !renew_->answered()) {
+        return {};
+    }
+    const auto outcome = renew_->take();
+    renew_.reset();
+    if (!outcome.ok()) {
+        if (heard_ + kGroupLease < Clock::now()) {
+            return named(Errc::kUnavailable, "its collector's agent on " + root_ + " is silent: " + outcome.error().text());
+        }
+    } else if (outcome->state() == v1::GroupOutcome::STATE_FAILED) {
+        joined_ = false;
+        return Error(errc_from_number(outcome->code(), Errc::kAborted), clean_text(outcome->error()));
+    } else if (outcome->state() == v1::GroupOutcome::STATE_UNKNOWN) {
+        joined_ = false;
+        return named(Errc::kAborted, "its collector's agent on " + root_ + " does not know it any more");
+    } else {
+        heard_ = Clock::now();
+        left_ = left_ || outcome->state() == v1::GroupOutcome::STATE_LEFT;
+    }
+    if (!left_) {
+        start_renew();
+    }
+    return {};
+}
+
+Result<UdpAddresses> Grouping::way_to(std::uint32_t host) {
+    const auto path = member_.network.find_path(host, Clock::now() + kGroupArpWait);
+    ASK_TRY(path, "way to " + format_ipv4(host));
+    return path->addresses;
+}
+
+Result<> Grouping::begin() {
+    const auto secret = secret_from_bytes(group_.secret());
+    ASK_TRY(secret, "root " + root_);
+    GroupStart start;
+    start.terms = {.instance = instance_,
+                   .secret = *secret,
+                   .seats = {},
+                   .window = group_.window(),
+                   .blocks = group_.blocks(),
+                   .fan_out = group_.direct()};
+    start.rank = request_.rank();
+    start.through_switch = group_.through_switch();
+    start.mailbox = io_.mailbox();
+    for (const v1::GroupMember& one : group_.members()) {
+        const auto channel = channel_from_proto(one.channel());
+        ASK_TRY(channel, "root " + root_);
+        if (channel->host == group_.collector()) {
+            start.terms.root = start.terms.size();
+        }
+        start.terms.seats.push_back({*channel, one.incarnation()});
+    }
+    if (start.terms.size() != request_.size() || start.terms.seats[request_.rank()].channel != lease_->id) {
+        return named(Errc::kDenied, "root " + root_ + " has another in this rank");
+    }
+    ASK_TRY(values::check_terms(start.terms), "group " + request_.group());
+    // A member talks to the collector alone, and the collector to all. To itself it goes by the first hop that
+    // leads to others.
+    start.ways.resize(start.terms.size());
+    for (std::uint32_t rank = 0; rank < start.terms.size(); ++rank) {
+        const bool own = rank == request_.rank();
+        if (own || (!coordinates_ && rank != start.terms.root)) {
+            continue;
+        }
+        auto way = way_to(start.terms.seats[rank].channel.host);
+        ASK_PASS(way);
+        start.ways[rank] = *way;
+        start.ways[request_.rank()] = *way;
+    }
+    auto memory = ports_.workers.make_memory(request_.arena_bytes());
+    ASK_TRY(memory, "group " + request_.group());
+    start.memory = *memory;
+    ASK_PASS(ports_.workers.begin_group(std::move(start)));
+    running_ = true;
+    v1::LocalReply reply;
+    v1::GroupReady& ready = *reply.mutable_group_ready();
+    ready.set_instance(instance_);
+    ready.set_arena_bytes((*memory)->arena_bytes());
+    ready.set_through_switch(group_.through_switch());
+    ready.set_direct(group_.direct());
+    ready.set_note(clean_text(group_.note()));
+    return io_.reply(reply, memory->get());
+}
+
+// Until the application is done with it.
+Result<> Grouping::serve() {
+    Clock::time_point next = Clock::now() + kSessionTick;
+    while (!finished_) {
+        auto wake = io_.wait(next);
+        ASK_PASS(wake);
+        ASK_PASS(handle(*wake));
+        if (Clock::now() >= next) {
+            next = Clock::now() + kSessionTick;
+            ASK_PASS(tick());
+            io_.progress(v1::Progress());
+        }
+    }
+    return {};
+}
+
+Result<> Grouping::handle(const SessionIo::Wake& wake) {
+    for (const SessionEvent& event : wake.events) {
+        if (event.kind == SessionEvent::Kind::kGroupFailed) {
+            return event.error->text().starts_with("group ") ? *event.error
+                                                             : named(event.error->code(), event.error->text());
+        }
+    }
+    ASK_PASS(take_renewed());
+    if (coordinates_) {
+        if (auto error = registry_.check(instance_)) {
+            return *std::move(error);
+        }
+    }
+    if (!wake.request) {
+        return {};
+    }
+    return wake.request->has_close_group() ? finish()
+                                           : Error(Errc::kInput, "the application sent what no group knows");
+}
+
+Result<> Grouping::tick() {
+    renew_at_switch();
+    return check_progress();
+}
+
+// An operation that nobody gets on with ends the group, which says for whom it has waited.
+Result<> Grouping::check_progress() {
+    const auto state = ports_.workers.group_state(instance_, lease_->id);
+    ASK_PASS(state);
+    if (state->idle || std::chrono::nanoseconds(state->waiting_ns) < deadline_) {
+        return {};
+    }
+    std::string whom;
+    for (std::uint32_t rank = 0; rank < request_.size(); ++rank) {
+        if ((state->missing >> rank & 1U) != 0) {
+            whom += (whom.empty() ? "" : ", ") + name_of(rank);
+        }
+    }
+    return named(Errc::kDeadline, "operation " + std::to_string(state->operation) + ", chunk " +
+                                      std::to_string(state->seq) + ": no result within " + seconds_text(deadline_) +
+                                      (whom.empty() ? "" : "; missing: " + whom));
+}
+
+Result<> Grouping::finish() {
+    const auto state = ports_.workers.group_state(instance_, lease_->id);
+    ASK_PASS(state);
+    if (!state->idle) {
+        return named(Errc::kInput, "its application closes it while operations are under way");
+    }
+    tell(true, nullptr);
+    finished_ = true;
+    v1::LocalReply reply;
+    reply.mutable_group_left();
+    return io_.reply(reply);
+}
+
+bool Grouping::all_left() {
+    return coordinates_ ? registry_.all_left(instance_) : left_;
+}
+
+// Others may still lack what is kept here.
+Result<> Grouping::wait_for_others() {
+    const auto until = Clock::now() + deadline_;
+    while (!all_left() && Clock::now() < until) {
+        io_.wait_without_application(std::min(Clock::now() + kSessionTick, until));
+        ASK_PASS(take_renewed());
+        if (coordinates_) {
+            if (auto error = registry_.check(instance_)) {
+                return *std::move(error);
+            }
+        }
+        renew_at_switch();
+        if (io_.stopping() || io_.cancelled()) {
+            return stopping_error();
+        }
+    }
+    return {};
+}
+
+void Grouping::tell(bool finished, const Error* error) {
+    if (coordinates_) {
+        if (!opened_) {
+            return;
+        }
+        if (finished) {
+            registry_.finish(instance_, request_.rank());
+        } else {
+            registry_.fail(instance_, named(error->code(), member_.full_name() + ", its root, has left it: " + error->text()));
+        }
+        return;
+    }
+    if (!joined_) {
+        return;
+    }
+    v1::LeaveGroupRequest request;
+    request.set_instance(instance_);
+    request.set_member(me_);
+    request.set_finished(finished);
+    if (error != nullptr) {
+        request.set_code(static_cast<std::int32_t>(error->code()));
+        request.set_reason(error->text());
+    }
+    if (const auto left = peer_->leave_group(request, kGroupGoodbyeWait); !left.ok()) {
+        spdlog::warn("group {}: {}", clean_name(request_.group()), left.error().text());
+    }
+}
+
+void Grouping::give_up(const Error& error) {
+    spdlog::warn("group {}: {}", clean_name(request_.group()), error.text());
+    if (!finished_) {
+        io_.fail(error);
+    }
+    if (!finished_ || coordinates_) {
+        tell(false, &error);
+    }
+}
+
+void Grouping::clean_up() {
+    renew_.reset();
+    if (running_) {
+        if (const auto ended = ports_.workers.end_group(instance_, lease_->id); !ended.ok()) {
+            spdlog::error("group {}: {}", request_.group(), ended.error().text());
+        }
+    }
+    if (at_switch_) {
+        if (const auto closed = member_.own_switch->close_task(instance_, kGroupGoodbyeWait); !closed.ok()) {
+            // Its lease ends.
+            spdlog::warn("group {}: {}", request_.group(), closed.error().text());
+        }
+    }
+    if (opened_) {
+        registry_.close(instance_);
+    }
+    member_.channels.withdraw(io_.mailbox());
+    if (lease_) {
+        member_.channels.release(*std::move(lease_));
+        lease_.reset();
+    }
+}
+
+}  // namespace ask

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One application's member of a group, from OpenGroup until all members have left: joins, runs, leaves. On the
+// root's host it coordinates as well: gathers the members, opens the group at the switch, and says when one is
+// dead. Sequential code in a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/control/group/ports.h"
+#include "lib/control/group/registry.h"
+#include "lib/control/member/beside.h"
+#include "lib/control/member/member.h"
+#include "lib/control/member/session_io.h"
+#include "proto/agent.pb.h"
+#include "proto/local.pb.h"
+
+namespace ask {
+
+class Grouping {
+ public:
+    // All outlive it.
+    Grouping(Member& member, GroupRegistry& registry, const GroupPorts& ports, SessionIo& io,
+             v1::OpenGroup request);
+    // Answers the application and leaves nothing behind, however it ends.
+    void run();
+
+ private:
+    Result<> run_steps();
+    Result<> check_request();
+    Result<> find_root();
+    Result<> get_channel();
+    void register_channel();
+    // As its coordinator.
+    Result<> coordinate();
+    Result<> gather();
+    [[nodiscard]] std::string why_no_switch(const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
+    Result<> open_at_switch(const v1::JoinGroupReply& group);
+    void renew_at_switch();
+    // As another's member.
+    Result<> join();
+    Result<v1::JoinGroupReply> call_join();
+    void start_renew();
+    Result<> take_renewed();
+
+    Result<> begin();
+    Result<UdpAddresses> way_to(std::uint32_t host);
+    Result<> serve();
+    Result<> handle(const SessionIo::Wake& wake);
+    Result<> tick();
+    Result<> check_progress();
+    [[nodiscard]] bool all_left();
+    Result<> finish();
+    Result<> wait_for_others();
+    void give_up(const Error& error);
+    void tell(bool finished, const Error* error);
+    void clean_up();
+    [[nodiscard]] std::string name_of(std::uint32_t rank) const;
+    [[nodiscard]] Error named(Errc code, const std::string& what) const;
+
+    using RenewBeside = CallBeside<std::function<Result<v1::GroupOutcome>(CallCancel*)>>;
+
+    Member& member_;
+    GroupRegistry& registry_;
+    const GroupPorts& ports_;
+    SessionIo& io_;
+    const v1::OpenGroup request_;
+    const std::uint64_t me_;
+    milliseconds deadline_{0};
+    Clock::time_point give_up_at_;
+    std::uint32_t root_address_ = 0;
+    std::string root_;  // "h1 (198.18.1.2)"
+    bool coordinates_ = false;
+    bool opened_ = false;     // at the registry
+    bool at_switch_ = false;  // open there
+    bool joined_ = false;     // the coordinator may know of us
+    bool running_ = false;    // at a worker
+    bool finished_ = false;
+    bool left_ = false;       // all have, as the coordinator says
+    std::uint64_t instance_ = 0;
+    std::optional<ChannelLease> lease_;
+    v1::JoinGroupReply group_;
+    std::unique_ptr<GroupPeer> peer_;
+    std::unique_ptr<RenewBeside> renew_;
+    Clock::time_point heard_;  // of the coordinator
+    Clock::time_point next_switch_renewal_;
+};
+
+}  // namespace ask

@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/values/numbers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "lib/abi/values.h"
+
+namespace ask::values {
+
+namespace {
+
+constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
+
+template <typename T>
+T load(const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+}
+
+template <typename T>
+void store(std::byte* to, T value) {
+    std::memcpy(to, &value, sizeof(value));
+}
+
+// The 16-bit floats, by way of float32, which has all of their values.
+struct Bfloat16 {
+    std::uint16_t bits;
+    explicit operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+    static Bfloat16 from(float value) {
+        const auto word = std::bit_cast<std::uint32_t>(value);
+        if (std::isnan(value)) {
+            return {static_cast<std::uint16_t>(word >> 16 | 0x40)};
+        }
+        return {static_cast<std::uint16_t>((word + 0x7fff + (word >> 16 & 1)) >> 16)};
+    }
+};
+
+struct Float16 {
+    std::uint16_t bits;
+    explicit operator float() const { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+    static Float16 from(float value) { return {std::bit_cast<std::uint16_t>(static_cast<_Float16>(value))}; }
+};
+
+template <typename T>
+double as_double(T value) {
+    if constexpr (std::is_arithmetic_v<T>) {
+        return static_cast<double>(value);
+    } else {
+        return static_cast<double>(static_cast<float>(value));
+    }
+}
+
+template <typename T>
+T round_to(double value) {
+    if constexpr (std::is_arithmetic_v<T>) {
+        return static_cast<T>(value);
+    } else {
+        return T::from(static_cast<float>(value));
+    }
+}
+
+// Calls `f` with a value of the dtype's type.
+template <typename F>
+void with_float(Dtype dtype, F&& f) {
+    switch (dtype) {
+        case Dtype::kFloat32:
+            f(float{});
+            break;
+        case Dtype::kFloat64:
+            f(double{});
+            break;
+        case Dtype::kBfloat16:
+            f(Bfloat16{});
+            break;
+        case Dtype::kFloat16:
+            f(Float16{});
+            break;
+        default:
+            break;
+    }
+}
+
+// Bits that a sum of all members has room for.
+int lane_bits(Way way) {
+    switch (way) {
+        case Way::kWide:
+            return 62;
+        case Way::kPair:
+            return 30;
+        default:
+            return 14;
+    }
+}
+
+// Bits that the smallest value of a chunk keeps, or the chunk travels raw. Wide, float32 keeps all of them,
+// so that its sums are exact up to the last rounding, and float64 half of them. Who asks for less width has
+// asked for bounds that hang on the largest value; pairs still let none vanish.
+int kept_bits(Way way, Dtype dtype) {
+    switch (way) {
+        case Way::kWide:
+            return dtype == Dtype::kFloat64 ? 27 : 24;
+        case Way::kPair:
+            return 1;
+        default:
+            return -(1 << 16);
+    }
+}
+
+int shift_of(const Layout& layout, Scale scale) {
+    return lane_bits(layout.way) - layout.log_members - scale.e;
+}
+
+// A power of two whose reciprocal is normal too, since e is bounded.
+double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
+}
+
+// Scales whose reciprocal is a normal double.
+constexpr int kMostShift = 1000;
+
+// The order of floats as that of integers; its own inverse.
+std::int32_t ordered(std::int32_t bits) {
+    return bits ^ static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 31) >> 1);
+}
+
+Way way_of(const Operation& operation) {
+    const bool wide_int = operation.dtype == Dtype::kInt64;
+    switch (operation.op) {
+        case Operator::kSum:
+            break;
+        case Operator::kProd:
+            return Way::kRaw;
+        case Operator::kMin:
+        case Operator::kMax:
+            return wide_int || operation.dtype == Dtype::kFloat64 ? Way::kRaw : Way::kOrdered;
+        default:
+            return Way::kCopy;
+    }
+    if (operation.dtype == Dtype::kInt32 || wide_int) {
+        return Way::kCopy;
+    }
+    switch (operation.width) {
+        case Width::kWide:
+            return Way::kWide;
+        case Width::kPair:
+            return Way::kPair;
+        case Width::kQuarter:
+            return Way::kQuarter;
+        default:
+            return dtype_bytes(operation.dtype) >= 4 ? Way::kWide : Way::kPair;
+    }
+}
+
+std::uint8_t lane_op_of(const Operation& operation, Way way) {
+    if (way == Way::kRaw) {
+        return ASK_VALUES_ADD64;  // no switch folds it
+    }
+    switch (operation.op) {
+        case Operator::kSum:
+            return operation.dtype == Dtype::kInt32 ? ASK_VALUES_ADD32 : ASK_VALUES_ADD64;
+        case Operator::kMin:
+            return ASK_VALUES_MIN32;
+        case Operator::kMax:
+            return ASK_VALUES_MAX32;
+        case Operator::kAnd:
+            return ASK_VALUES_AND64;
+        case Operator::kXor:
+            return ASK_VALUES_XOR64;
+        default:
+            return ASK_VALUES_OR64;  // of a broadcast, in which all but the root have 0
+    }
+}
+
+std::uint32_t lane_bytes(Way way, Dtype dtype) {
+    switch (way) {
+        case Way::kOrdered:
+        case Way::kPair:
+            return 4;
+        case Way::kWide:
+            return 8;
+        case Way::kQuarter:
+            return 2;
+        default:
+            return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(dtype_bytes(dtype)));
+    }
+}
+
+std::uint8_t blocks_for(std::uint64_t bytes) {
+    return static_cast<std::uint8_t>((bytes + kBlock - 1) / kBlock);
+}
+
+template <typename T>
+void find_exponents(std::span<const std::byte> values, Exponents& found) {
+    int largest = std::numeric_limits<int>::min();
+    int smallest = std::numeric_limits<int>::max();
+    for (std::size_t at = 0; at < values.size(); at += sizeof(T)) {
+        const double value = as_double(load<T>(values.data() + at));
+        if (!std::isfinite(value)) {
+            found.largest = Exponents::kRaw;
+            return;
+        }
+        if (value != 0) {
+            int e = 0;
+            (void)std::frexp(value, &e);
+            largest = std::max(largest, e);
+            smallest = std::min(smallest, e);
+        }
+    }
+    if (largest != std::numeric_limits<int>::min()) {
+        found.largest = largest;
+        found.minus_smallest = -smallest;
+    }
+}
+
+// A value as an integer, clamped; false if it was beyond.
+bool scaled(double value, double scale, std::int64_t most, std::int64_t& out) {
+    const double product = value * scale;
+    if (!(std::abs(product) <= static_cast<double>(most))) {
+        out = std::isnan(product) ? 0 : (product < 0 ? -most : most);
+        return false;
+    }
+    out = std::llrint(product);
+    return true;
+}
+
+// Lanes of `Bits` bits in words of 64: each is added at its place with its sign, so that a word's sum is the
+// sum of the lanes' sums at their places, and comes apart again from the lowest on.
+template <typename T, unsigned Bits>
+bool encode_lanes(double scale, std::int64_t most, std::span<const std::byte> in, std::span<std::byte> out) {
+    constexpr std::size_t kLanes = 64 / Bits;
+    const std::size_t count = in.size() / sizeof(T);
+    bool fits = true;
+    for (std::size_t first = 0, word = 0; first < count; first += kLanes, ++word) {
+        std::uint64_t sum = 0;
+        for (std::size_t lane = 0; lane < kLanes && first + lane < count; ++lane) {
+            std::int64_t value = 0;
+            fits = scaled(as_double(load<T>(in.data() + (first + lane) * sizeof(T))), scale, most, value) &&
+                   fits;
+            sum += static_cast<std::uint64_t>(value) << (Bits * (kLanes - 1 - lane) % 64);
+        }
+        store(out.data() + word * 8, sum);
+    }
+    return fits;
+}
+
+template <unsigned Bits>
+std::int64_t take_lowest(std::uint64_t& word) {
+    if constexpr (Bits == 64) {
+        return static_cast<std::int64_t>(word);
+    } else {
+        const std::int64_t value = static_cast<std::int64_t>(word << (64 - Bits)) >> (64 - Bits);
+        word = (word - static_cast<std::uint64_t>(value)) >> Bits;
+        return value;
+    }
+}
+
+template <typename T>
+T unscaled(std::int64_t value, double inverse) {
+    if constexpr (std::is_same_v<T, float>) {
+        // Rounded once: a double in between would round sums of more than 53 bits a first time.
+        return static_cast<float>(static_cast<double>(static_cast<float>(value)) * inverse);
+    } else {
+        return round_to<T>(static_cast<double>(value) * inverse);
+    }
+}
+
+template <typename T, unsigned Bits>
+void decode_lanes(double inverse, std::span<const std::byte> in, std::span<std::byte> out) {
+    constexpr std::size_t kLanes = 64 / Bits;
+    const std::size_t count = out.size() / sizeof(T);
+    for (std::size_t first = 0, at = 0; first < count; first += kLanes, ++at) {
+        auto word = load<std::uint64_t>(in.data() + at * 8);
+        for (std::size_t lane = kLanes; lane-- > 0;) {
+            const T value = unscaled<T>(take_lowest<Bits>(word), inverse);
+            if (first + lane < count) {
+                store(out.data() + (first + lane) * sizeof(T), value);
+            }
+        }
+    }
+}
+
+template <typename T>
+bool encode_scaled(const Layout& layout, Scale scale, std::span<const std::byte> in,
+                   std::span<std::byte> out) {
+    const double factor = power_of_two(shift_of(layout, scale));
+    const std::int64_t most = std::int64_t{1} << (lane_bits(layout.way) - layout.log_members);
+    switch (layout.way) {
+        case Way::kWide:
+            return encode_lanes<T, 64>(factor, most, in, out);
+        case Way::kPair:
+            return encode_lanes<T, 32>(factor, most, in, out);
+        default:
+            return encode_lanes<T, 16>(factor, most, in, out);
+    }
+}
+
+template <typename T>
+void decode_scaled(const Layout& layout, Scale scale, std::span<const std::byte> in,
+                   std::span<std::byte> out) {
+    const double inverse = power_of_two(-shift_of(layout, scale));
+    switch (layout.way) {
+        case Way::kWide:
+            return decode_lanes<T, 64>(inverse, in, out);
+        case Way::kPair:
+            return decode_lanes<T, 32>(inverse, in, out);
+        default:
+            return decode_lanes<T, 16>(inverse, in, out);
+    }
+}
+
+template <typename T>
+void encode_ordered(std::span<const std::byte> in, std::span<std::byte> out) {
+    for (std::size_t i = 0; i < in.size() / sizeof(T); ++i) {
+        if constexpr (std::is_same_v<T, float>) {
+            store(out.data() + 4 * i, ordered(load<std::int32_t>(in.data() + 4 * i)));
+        } else {
+            const auto value = static_cast<float>(load<T>(in.data() + sizeof(T) * i));
+            store(out.data() + 4 * i, ordered(std::bit_cast<std::int32_t>(value)));
+        }
+    }
+}
+
+template <typename T>
+void decode_ordered(std::span<const std::byte> in, std::span<std::byte> out) {
+    for (std::size_t i = 0; i < out.size() / sizeof(T); ++i) {
+        const std::int32_t bits = ordered(load<std::int32_t>(in.data() + 4 * i));
+        if constexpr (std::is_same_v<T, float>) {
+            store(out.data() + 4 * i, bits);
+        } else {
+            store(out.data() + sizeof(T) * i, T::from(std::bit_cast<float>(bits)));
+        }
+    }
+}
+
+template <typename T, typename F>
+void fold_lanes(std::span<std::byte> sum, std::span<const std::byte> part, F&& f) {
+    const std::size_t bytes = std::min(sum.size(), part.size()) / sizeof(T) * sizeof(T);
+    for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
+        store(sum.data() + at, static_cast<T>(f(load<T>(sum.data() + at), load<T>(part.data() + at))));
+    }
+}
+
+// Integers wrap.
+template <typename T>
+bool fold_raw_integers(Operator op, std::span<std::byte> sum, std::span<const std::byte> part) {
+    using Unsigned = std::make_unsigned_t<T>;
+    switch (op) {
+        case Operator::kSum:
+            fold_lanes<Unsigned>(sum, part, [](Unsigned a, Unsigned b) { return a + b; });
+            return true;
+        case Operator::kProd:
+            fold_lanes<Unsigned>(sum, part, [](Unsigned a, Unsigned b) { return a * b; });
+            return true;
+        case Operator::kMin:
+            fold_lanes<T>(sum, part, [](T a, T b) { return b < a ? b : a; });
+            return true;
+        case Operator::kMax:
+            fold_lanes<T>(sum, part, [](T a, T b) { return a < b ? b : a; });
+            return true;
+        default:
+            return false;
+    }
+}
+
+// Each step is rounded to the dtype.
+template <typename T>
+bool fold_raw_floats(Operator op, std::span<std::byte> sum, std::span<const std::byte> part) {
+    using Wider = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const auto each = [&](auto&& f) {
+        fold_lanes<T>(sum, part, [&f](T a, T b) {
+            const Wider value = f(static_cast<Wider>(a), static_cast<Wider>(b));
+            if constexpr (std::is_arithmetic_v<T>) {
+                return value;
+            } else {
+                return T::from(value);
+            }
+        });
+        return true;
+    };
+    switch (op) {
+        case Operator::kSum:
+            return each([](Wider a, Wider b) { return a + b; });
+        case Operator::kProd:
+            return each([](Wider a, Wider b) { return a * b; });
+        case Operator::kMin:
+            return each([](Wider a, Wider b) { return b < a ? b : a; });
+        case Operator::kMax:
+            return each([](Wider a, Wider b) { return a < b ? b : a; });
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+std::uint32_t Layout::values_of(std::uint64_t chunk) const {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(values_a_chunk, count - first_value(chunk)));
+}
+
+std::uint8_t Layout::blocks_of(std::uint64_t chunk) const {
+    return count == 0 ? 0 : blocks_for(std::uint64_t{values_of(chunk)} * value_bytes);
+}
+
+std::uint8_t Layout::blocks_of_exponents(std::uint64_t chunk) const {
+    const std::uint64_t first = chunk * chunks_an_exponent_chunk;
+    const std::uint64_t lanes = std::min<std::uint64_t>(chunks_an_exponent_chunk, chunks - first);
+    return blocks_for(lanes * sizeof(Exponents));
+}
+
+Layout lay_out(const Operation& operation, const GroupTerms& terms) {
+    const std::uint32_t bytes = terms.blocks * static_cast<std::uint32_t>(kBlock);
+    Layout layout;
+    layout.way = way_of(operation);
+    layout.dtype = operation.dtype;
+    layout.lane_op = lane_op_of(operation, layout.way);
+    layout.log_members = static_cast<std::uint8_t>(std::bit_width(terms.size() - 1));
+    layout.count = operation.count;
+    layout.value_bytes = lane_bytes(layout.way, operation.dtype);
+    layout.values_a_chunk = bytes / layout.value_bytes;
+    layout.chunks = (operation.count + layout.values_a_chunk - 1) / layout.values_a_chunk;
+    if (operation.kind == Kind::kBarrier) {
+        layout.chunks = 1;
+    }
+    if (layout.way == Way::kWide || layout.way == Way::kPair || layout.way == Way::kQuarter) {
+        layout.chunks_an_exponent_chunk = bytes / static_cast<std::uint32_t>(sizeof(Exponents));
+        layout.exponent_chunks =
+            (layout.chunks + layout.chunks_an_exponent_chunk - 1) / layout.chunks_an_exponent_chunk;
+    }
+    return layout;
+}
+
+Exponents exponents_of(const Layout& layout, std::span<const std::byte> values) {
+    Exponents found;
+    with_float(layout.dtype, [&](auto value) { find_exponents<decltype(value)>(values, found); });
+    return found;
+}
+
+Scale scale_of(const Layout& layout, Exponents agreed) {
+    if (layout.exponent_chunks == 0) {
+        return {.raw = layout.way == Way::kRaw, .e = 0};
+    }
+    if (agreed.largest == Exponents::kNone) {
+        return {};
+    }
+    const int bits = lane_bits(layout.way) - layout.log_members;
+    // What no double has is a hostile packet's: as good as any other that the check passed.
+    if (agreed.largest > 2000 || agreed.largest < -2000 || agreed.minus_smallest < -2000 ||
+        agreed.minus_smallest > 2000) {
+        return {.raw = true, .e = 0};
+    }
+    const int e = std::clamp(agreed.largest, bits - kMostShift, bits + kMostShift);
+    const int smallest_has = bits - (e + agreed.minus_smallest);
+    if (e < agreed.largest || smallest_has < kept_bits(layout.way, layout.dtype)) {
+        return {.raw = true, .e = 0};
+    }
+    return {.raw = false, .e = e};
+}
+
+bool encode(const Layout& layout, Scale scale, std::span<const std::byte> in, std::span<std::byte> out) {
+    std::ranges::fill(out, std::byte{});
+    if (scale.raw || layout.way == Way::kCopy || layout.way == Way::kRaw) {
+        std::ranges::copy(in, out.begin());
+        return true;
+    }
+    if (layout.way == Way::kOrdered) {
+        if (layout.dtype == Dtype::kInt32) {
+            std::ranges::copy(in, out.begin());
+        } else {
+            with_float(layout.dtype, [&](auto value) {
+                if constexpr (!std::is_same_v<decltype(value), double>) {
+                    encode_ordered<decltype(value)>(in, out);
+                }
+            });
+        }
+        return true;
+    }
+    bool fits = true;
+    with_float(layout.dtype,
+               [&](auto value) { fits = encode_scaled<decltype(value)>(layout, scale, in, out); });
+    return fits;
+}
+
+void decode(const Layout& layout, Scale scale, std::span<const std::byte> in, std::span<std::byte> out) {
+    if (scale.raw || layout.way == Way::kCopy || layout.way == Way::kRaw ||
+        (layout.way == Way::kOrdered && layout.dtype == Dtype::kInt32)) {
+        std::ranges::copy(in.first(out.size()), out.begin());
+        return;
+    }
+    with_float(layout.dtype, [&](auto value) {
+        using T = decltype(value);
+        if (layout.way != Way::kOrdered) {
+            decode_scaled<T>(layout, scale, in, out);
+        } else if constexpr (!std::is_same_v<T, double>) {
+            decode_ordered<T>(in, out);
+        }
+    });
+}
+
+void fold(std::uint8_t lane_op, std::span<std::byte> sum, std::span<const std::byte> part) {
+    using U64 = std::uint64_t;
+    using U32 = std::uint32_t;
+    using I32 = std::int32_t;
+    switch (lane_op) {
+        case ASK_VALUES_ADD64:
+            return fold_lanes<U64>(sum, part, [](U64 a, U64 b) { return a + b; });
+        case ASK_VALUES_ADD32:
+            return fold_lanes<U32>(sum, part, [](U32 a, U32 b) { return a + b; });
+        case ASK_VALUES_MIN32:
+            return fold_lanes<I32>(sum, part, [](I32 a, I32 b) { return std::min(a, b); });
+        case ASK_VALUES_MAX32:
+            return fold_lanes<I32>(sum, part, [](I32 a, I32 b) { return std::max(a, b); });
+        case ASK_VALUES_AND64:
+            return fold_lanes<U64>(sum, part, [](U64 a, U64 b) { return a & b; });
+        case ASK_VALUES_OR64:
+            return fold_lanes<U64>(sum, part, [](U64 a, U64 b) { return a | b; });
+        default:
+            return fold_lanes<U64>(sum, part, [](U64 a, U64 b) { return a ^ b; });
+    }
+}
+
+bool fold_raw(Dtype dtype, Operator op, std::span<std::byte> sum, std::span<const std::byte> part) {
+    bool folded = false;
+    if (dtype == Dtype::kInt32) {
+        folded = fold_raw_integers<std::int32_t>(op, sum, part);
+    } else if (dtype == Dtype::kInt64) {
+        folded = fold_raw_integers<std::int64_t>(op, sum, part);
+    } else {
+        with_float(dtype, [&](auto value) { folded = fold_raw_floats<decltype(value)>(op, sum, part); });
+    }
+    return folded;
+}
+
+}  // namespace ask::values

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups at the agent that coordinates them: who may take which rank, who is named when one is missing, silent
+// or gone, and what the others hear.
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "lib/control/group/registry.h"
+#include "lib/rpc/types.h"
+
+using namespace ask;
+
+namespace {
+
+constexpr std::uint64_t kInstance = 9;
+
+Caller host(std::uint32_t number, const std::string& tenant = "") {
+    Caller caller;
+    caller.ipv4 = 0xc6120002U + (number << 8U);
+    caller.address = "198.18." + std::to_string(number) + ".2";
+    caller.own_ipv4 = {caller.ipv4};
+    caller.verified = true;
+    caller.names = {"h" + std::to_string(number)};
+    caller.tenant = tenant;
+    return caller;
+}
+
+v1::JoinGroupRequest join_of(std::uint32_t number, std::uint32_t rank, std::uint32_t size = 3) {
+    v1::JoinGroupRequest request;
+    request.set_group("train");
+    request.set_rank(rank);
+    request.set_size(size);
+    request.set_member(100 + number);
+    request.set_member_name("h" + std::to_string(number));
+    *request.mutable_channel() =
+        channel_to_proto({0xc6120002U + (number << 8U), ASK_CHANNEL_PORT_BASE});
+    request.set_incarnation(5);
+    request.set_payload_limit(1472);
+    request.set_wire_version(ASK_WIRE_VERSION);
+    return request;
+}
+
+v1::RenewGroupRequest renew_of(std::uint32_t number) {
+    v1::RenewGroupRequest request;
+    request.set_instance(kInstance);
+    request.set_member(100 + number);
+    return request;
+}
+
+struct Root {
+    GroupRegistry registry;
+    std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
+
+    explicit Root(const std::string& token = "", Clock::duration lease = std::chrono::hours(1)) {
+        REQUIRE(registry
+                    .open({.id = "train",
+                           .size = 3,
+                           .members = {"", {}, {}, token},
+                           .instance = kInstance,
+                           .lease = lease,
+                           .mailbox = mailbox})
+                    .ok());
+        REQUIRE(registry.seat(kInstance, 0, seat_of_root()).ok());
+    }
+    static GroupRegistry::Seat seat_of_root() {
+        GroupRegistry::Seat seat;
+        seat.member = 101;
+        seat.name = "h1 (198.18.1.2)";
+        seat.channel = {0xc6120102U, ASK_CHANNEL_PORT_BASE};
+        seat.heard = Clock::now();
+        return seat;
+    }
+    void all_join() {
+        REQUIRE(registry.join(host(2), join_of(2, 1)).ok());
+        REQUIRE(registry.join(host(3), join_of(3, 2)).ok());
+        v1::JoinGroupReply ready;
+        ready.set_instance(kInstance);
+        registry.publish(kInstance, ready);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("who is missing is named until all have joined, and then all hear the same") {
+    Root root;
+    const auto waiting = root.registry.join(host(2), join_of(2, 1));
+    REQUIRE_MESSAGE(waiting.ok(), waiting.error().text());
+    CHECK(waiting->waiting());
+    CHECK(waiting->missing() == "rank 2");
+    root.all_join();
+    const auto ready = root.registry.join(host(2), join_of(2, 1));
+    REQUIRE(ready.ok());
+    CHECK_FALSE(ready->waiting());
+    CHECK(ready->instance() == kInstance);
+}
+
+TEST_CASE("a rank that is taken, another size, a second member of a host: refused by name") {
+    Root root;
+    REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+    CHECK(root.registry.join(host(3), join_of(3, 1)).error().text() ==
+          "group train: rank 1 is taken by h2 (198.18.2.2)");
+    CHECK(root.registry.join(host(3), join_of(3, 2, 4)).error().text() ==
+          "group train: h3 (198.18.3.2) joins a group of 4, and the root has one of 3");
+    v1::JoinGroupRequest second = join_of(2, 2);
+    second.set_member(7);
+    CHECK(root.registry.join(host(2), second).error().text() ==
+          "group train: h2 (198.18.2.2) has rank 1 already: a host has one member of a group");
+    CHECK(root.registry.join(host(2), join_of(3, 2)).error().code() == Errc::kDenied);
+}
+
+TEST_CASE("a group is its tenant's, or of who shows its token; to others it is not there") {
+    Root root;
+    CHECK(root.registry.join(host(2, "ads"), join_of(2, 1)).error().code() == Errc::kUnknown);
+    Root with_token("secret");
+    CHECK(with_token.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kDenied);
+    v1::JoinGroupRequest shown = join_of(2, 1);
+    shown.set_token("secret");
+    CHECK(with_token.registry.join(host(2, "ads"), shown).ok());
+}
+
+TEST_CASE("a member that leaves fails the group for the others, by name; one that has finished does not") {
+    Root root;
+    root.all_join();
+    CHECK(root.registry.renew(host(3), renew_of(3))->state() == v1::GroupOutcome::STATE_RUNNING);
+    v1::LeaveGroupRequest leave;
+    leave.set_instance(kInstance);
+    leave.set_member(102);
+    leave.set_finished(true);
+    REQUIRE(root.registry.leave(host(2), leave).ok());
+    CHECK_FALSE(root.registry.check(kInstance));
+    // Another's word does not count.
+    leave.set_member(103);
+    leave.set_finished(false);
+    leave.set_reason("its application went away");
+    REQUIRE(root.registry.leave(host(2), leave).ok());
+    CHECK_FALSE(root.registry.check(kInstance));
+    REQUIRE(root.registry.leave(host(3), leave).ok());
+    const auto outcome = root.registry.renew(host(2), renew_of(2));
+    CHECK(outcome->state() == v1::GroupOutcome::STATE_FAILED);
+    CHECK(outcome->error() == "group train: h3 (198.18.3.2) has left it: its application went away");
+}
+
+TEST_CASE("a member that is silent for longer than its lease is named") {
+    Root root("", Clock::duration::zero());
+    root.all_join();
+    const auto error = root.registry.check(kInstance);
+    REQUIRE(error);
+    CHECK(error->text().starts_with("group train: rank 0, h1 (198.18.1.2), has been silent for"));
+}
+
+TEST_CASE("once all have left, each hears so, also after the group is closed") {
+    Root root;
+    root.all_join();
+    for (const std::uint32_t number : {2U, 3U}) {
+        v1::LeaveGroupRequest leave;
+        leave.set_instance(kInstance);
+        leave.set_member(100 + number);
+        leave.set_finished(true);
+        REQUIRE(root.registry.leave(host(number), leave).ok());
+    }
+    CHECK_FALSE(root.registry.all_left(kInstance));
+    CHECK(root.registry.finish(kInstance, 0));
+    root.registry.close(kInstance);
+    CHECK(root.registry.renew(host(2), renew_of(2))->state() == v1::GroupOutcome::STATE_LEFT);
+    CHECK(root.registry.renew(host(2), renew_of(3))->state() == v1::GroupOutcome::STATE_UNKNOWN);
+    CHECK(root.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kUnknown);
+}
