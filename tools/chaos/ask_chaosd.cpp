@@ -18,6 +18,8 @@ namespace {
 
 // As many as tools/lib/lab_topology.jq says.
 constexpr unsigned kMostLinks = 512;
+constexpr std::int64_t kMostRate = 100'000'000'000;
+constexpr std::int64_t kMostQueue = 1 << 30;
 
 Result<> run(const InjectorOptions& options, SignalEvents& signals) {
     const auto injector = Injector::create(options);
@@ -33,6 +35,9 @@ int main(int argc, char** argv) {
     ConfigTable table("ask-chaosd", "loses, repeats, damages and delays the packets of a lab's links", "");
     table.integer("links", &options.links, 1, kMostLinks, "links: interfaces h1, s1, h2, s2 ... are there");
     table.text("pins", &pins, "directory of its own on a bpffs, for rules and counters");
+    table.integer("rate", &options.rate, 0, kMostRate, "bits a second of every link, each way; 0: no limit");
+    table.integer("queue", &options.queue, 0, kMostQueue,
+                  "bytes that wait in front of a link of a rate, at most");
     const auto action = table.parse(argc, argv);
     if (!action.ok()) {
         std::fprintf(stderr, "ask-chaosd: %s\n", action.error().text().c_str());

@@ -4,6 +4,10 @@
  * each packet's fate and sends it on through the other port. What must wait goes to the daemon by the ring.
  *
  * A packet's fate depends on nothing but the rule's seed, the port, and the packet's number there.
+ *
+ * Links of a rate: what passes the draw goes up to the stack, from there straight to the other port, and
+ * through that one's queue, a qdisc of the same rate. `admit` in front of it counts what is in the queue,
+ * drops what would be too much, and marks what waits long.
  */
 #include "tools/chaos/chaos.h"
 
@@ -11,6 +15,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/pkt_cls.h>
 #include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
@@ -61,8 +66,21 @@ struct {
     __uint(max_entries, 16 << 20);
 } frames SEC(".maps");
 
+/* When a port's queue will be empty: CLOCK_MONOTONIC, nanoseconds. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 2);
+    __type(key, __u32);
+    __type(value, __u64);
+} queues SEC(".maps");
+
 const volatile __u32 port = 0;          /* of this instance */
 const volatile __u32 other_ifindex = 0; /* where its packets go on */
+
+/* Links of a rate. All nanoseconds; 0: no rate. */
+const volatile __u64 rate_time = 0;  /* of CHAOS_RATE_BYTES */
+const volatile __u64 longest = 0;    /* queue, before it is full */
+const volatile __u64 long_queue = 0; /* from where on packets are marked */
 
 /* Where ask_hdr starts: no options in front of it. */
 #define ASK_HDR_OFFSET (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
@@ -186,6 +204,11 @@ static __always_inline void duplicate(struct xdp_md* ctx, const struct ChaosRule
         count->duplicated++;
 }
 
+/* By the way that the link's rate asks for. */
+static __always_inline int pass(void) {
+    return rate_time ? XDP_PASS : (int)bpf_redirect(other_ifindex, 0);
+}
+
 /* Sends the packet on, now or later. */
 static __always_inline int send_on(struct xdp_md* ctx, const struct ChaosRule* rule, struct ChaosDone* count,
                                    __u64 fate) {
@@ -194,7 +217,7 @@ static __always_inline int send_on(struct xdp_md* ctx, const struct ChaosRule* r
     __u64 wait = 0;
 
     if (!every && !behind)
-        return (int)bpf_redirect(other_ifindex, 0);
+        return pass();
     if (every)
         wait += draw_span(fate, DRAW_DELAY, &rule->delay);
     if (behind)
@@ -222,7 +245,7 @@ int chaos(struct xdp_md* ctx) {
     count_carried(ctx);
     if (!rule->all_traffic && !is_ask(ctx)) {
         count->spared++;
-        return (int)bpf_redirect(other_ifindex, 0);
+        return pass();
     }
     count->packets++;
     fate = __sync_fetch_and_add(&rule->packets, 1);
@@ -237,6 +260,44 @@ int chaos(struct xdp_md* ctx) {
     if (draw(fate, DRAW_CORRUPT) < rule->corrupt && !flip_bit(ctx, fate))
         count->corrupted++;
     return send_on(ctx, rule, count, fate);
+}
+
+/* In front of the stack: it has no business with the packet. */
+SEC("tc")
+int across(struct __sk_buff* skb) {
+    (void)skb;
+    return (int)bpf_redirect(other_ifindex, 0);
+}
+
+/* Other CPUs may be at the same queue. Who loses to them four times goes on uncounted: the qdisc knows its
+ * rate. */
+#define ADMIT_TRIES 4
+
+SEC("tc")
+int admit(struct __sk_buff* skb) {
+    const __u32 index = port;
+    struct ChaosDone* count = bpf_map_lookup_elem(&done, &index);
+    __u64* empty_at = bpf_map_lookup_elem(&queues, &index);
+    const __u64 takes = skb->len * rate_time / CHAOS_RATE_BYTES;
+    const __u64 now = bpf_ktime_get_ns();
+    __u64 waits = 0;
+
+    if (!count || !empty_at)
+        return TC_ACT_SHOT;
+    for (int i = 0; i < ADMIT_TRIES; i++) {
+        const __u64 before = *(volatile __u64*)empty_at;
+
+        waits = before > now ? before - now : 0;
+        if (waits + takes > longest) {
+            count->queue_full++;
+            return TC_ACT_SHOT;
+        }
+        if (__sync_val_compare_and_swap(empty_at, before, now + waits + takes) == before)
+            break;
+    }
+    if (waits > long_queue && bpf_skb_ecn_set_ce(skb) == 1)
+        count->marked++;
+    return TC_ACT_OK;
 }
 
 char _license[] SEC("license") = "Apache-2.0";

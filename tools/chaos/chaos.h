@@ -50,7 +50,12 @@ struct ChaosDone {
     unsigned long long reordered;  /* held back while others pass */
     unsigned long long delayed;    /* held as every packet is */
     unsigned long long hold_full;  /* no room to hold it: lost, or not copied */
+    unsigned long long queue_full; /* no room in the queue in front of a link of a rate: lost */
+    unsigned long long marked;     /* that queue was long: marked as the network's congestion */
 };
+
+/* A link's rate is a time: of so many bytes, in nanoseconds. */
+#define CHAOS_RATE_BYTES 1024u
 
 /* What entered a port's link: by ASK's type (enum ask_type), [0] all else. */
 #define CHAOS_TYPES 6u

@@ -30,6 +30,8 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLongestWait = kSecond;
 // Frames that are sent before the ring is looked at again.
 constexpr int kBatch = 64;
+// A queue is long when this part of it is full.
+constexpr unsigned kLongQueue = 4;
 
 std::uint64_t now_ns() {
     timespec time{};
@@ -50,6 +52,25 @@ Result<std::uint32_t> index_of(const std::string& interface) {
     return index;
 }
 
+// How many nanoseconds so many bytes take.
+std::uint64_t time_of(std::uint64_t bytes, std::uint64_t bits_a_second) {
+    return static_cast<std::uint64_t>(static_cast<double>(bytes) * 8 * static_cast<double>(kSecond) /
+                                      static_cast<double>(bits_a_second));
+}
+
+// A program in front of the stack (ingress) or behind it (egress). It stays with the interface; another
+// daemon's is replaced.
+Result<> attach_tc(int program, std::uint32_t ifindex, bpf_tc_attach_point where, const std::string& name) {
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = static_cast<int>(ifindex), .attach_point = where);
+    if (const int made = bpf_tc_hook_create(&hook); made != 0 && made != -EEXIST) {
+        return Error::from_errno(-made, "make a hook for packets of " + name);
+    }
+    LIBBPF_OPTS(bpf_tc_opts, options, .prog_fd = program, .flags = BPF_TC_F_REPLACE, .handle = 1,
+                .priority = 1);
+    const int attached = bpf_tc_attach(&hook, &options);
+    return attached == 0 ? Result<>() : Error::from_errno(-attached, "attach to " + name);
+}
+
 void add(unsigned long long& word, unsigned long long what) {
     std::atomic_ref(word).fetch_add(what, std::memory_order_relaxed);
 }
@@ -59,9 +80,9 @@ void add(unsigned long long& word, unsigned long long what) {
 // An instance of the program a port, all with the first one's maps.
 class Injector::Programs {
  public:
-    Result<> attach_all(unsigned links) {
-        for (std::uint32_t port = 0; port < kDirections * links; ++port) {
-            ASK_TRY(add_port(port, links), "link " + std::to_string(port / kDirections + 1));
+    Result<> attach_all(const InjectorOptions& options) {
+        for (std::uint32_t port = 0; port < kDirections * options.links; ++port) {
+            ASK_TRY(add_port(port, options), "link " + std::to_string(port / kDirections + 1));
         }
         return {};
     }
@@ -91,10 +112,10 @@ class Injector::Programs {
     bpf::Skeleton<chaos_bpf>& first() { return skeletons_.front(); }
 
     // Those with an entry a port first.
-    static constexpr std::size_t kMapsOfPorts = 4;
-    static std::array<bpf_map*, 6> maps_of(bpf::Skeleton<chaos_bpf>& skeleton) {
+    static constexpr std::size_t kMapsOfPorts = 5;
+    static std::array<bpf_map*, 7> maps_of(bpf::Skeleton<chaos_bpf>& skeleton) {
         auto& maps = skeleton->maps;
-        return {maps.rules, maps.done, maps.held, maps.carried, maps.frames, maps.fins};
+        return {maps.rules, maps.done, maps.held, maps.carried, maps.queues, maps.frames, maps.fins};
     }
 
     Result<> share_maps(bpf::Skeleton<chaos_bpf>& skeleton, unsigned links) {
@@ -114,7 +135,18 @@ class Injector::Programs {
         return {};
     }
 
-    Result<> add_port(std::uint32_t port, unsigned links) {
+    // What a link of a rate needs beside the program for all.
+    static Result<> slow_down(bpf::Skeleton<chaos_bpf>& skeleton, std::uint32_t port) {
+        const std::string in = interface_of(port, false);
+        const std::string out = interface_of(port, true);
+        const auto in_index = index_of(in);
+        ASK_PASS(in_index);
+        ASK_PASS(attach_tc(bpf_program__fd(skeleton->progs.across), *in_index, BPF_TC_INGRESS, in));
+        return attach_tc(bpf_program__fd(skeleton->progs.admit), skeleton->rodata->other_ifindex,
+                         BPF_TC_EGRESS, out);
+    }
+
+    Result<> add_port(std::uint32_t port, const InjectorOptions& options) {
         const std::string in = interface_of(port, false);
         const auto in_index = index_of(in);
         ASK_PASS(in_index);
@@ -124,13 +156,21 @@ class Injector::Programs {
         ASK_PASS(skeleton);
         (*skeleton)->rodata->port = port;
         (*skeleton)->rodata->other_ifindex = *out_index;
-        ASK_PASS(share_maps(*skeleton, links));
+        if (options.rate != 0) {
+            (*skeleton)->rodata->rate_time = time_of(CHAOS_RATE_BYTES, options.rate);
+            (*skeleton)->rodata->longest = time_of(options.queue, options.rate);
+            (*skeleton)->rodata->long_queue = time_of(options.queue / kLongQueue, options.rate);
+        }
+        ASK_PASS(share_maps(*skeleton, options.links));
         if (chaos_bpf::load(skeleton->operator->()) != 0) {
             return Error::from_errno(errno, "load the fault injector's program");
         }
         auto link =
             bpf::attach_xdp(bpf_program__fd((*skeleton)->progs.chaos), *in_index, in, bpf::XdpMode::kNative);
         ASK_PASS(link);
+        if (options.rate != 0) {
+            ASK_PASS(slow_down(*skeleton, port));
+        }
         links_.push_back(std::move(*link));
         out_.push_back(*out_index);
         skeletons_.push_back(std::move(*skeleton));
@@ -165,7 +205,7 @@ Result<> Injector::set_up() {
     if (!socket_) {
         return Error::from_errno(errno, "open a packet socket");
     }
-    ASK_PASS(programs_->attach_all(options_.links));
+    ASK_PASS(programs_->attach_all(options_));
     auto held =
         bpf::ArrayView<ChaosHeld>::map(programs_->held_fd(), std::size_t{kDirections} * options_.links);
     ASK_PASS(held);

@@ -25,6 +25,10 @@ struct InjectorOptions {
     unsigned links = 1;
     std::filesystem::path pin_dir;      // on a bpffs; the daemon's own
     std::size_t most_frames = 1 << 17;  // held at once
+    // Of every link, each way: bits of frames a second; 0: as fast as it goes. Interfaces have a qdisc of
+    // that rate.
+    std::uint64_t rate = 0;
+    std::uint32_t queue = 0;  // bytes that wait at most
 };
 
 // Interfaces are h1, h2 ... towards the hosts, or the lower ends of links, and s1, s2 ... towards the

@@ -37,8 +37,9 @@ nlohmann::ordered_json rule_json(const ChaosRule& rule) {
 nlohmann::ordered_json counters_json(const ChaosDone& done, const ChaosHeld& held) {
     return {{"spared", done.spared},         {"packets", done.packets},     {"lost", done.lost},
             {"duplicated", done.duplicated}, {"corrupted", done.corrupted}, {"reordered", done.reordered},
-            {"delayed", done.delayed},       {"hold_full", done.hold_full}, {"held_now", held.waiting},
-            {"released", held.released},     {"refused", held.refused},     {"send_failed", held.failed}};
+            {"delayed", done.delayed},       {"hold_full", done.hold_full}, {"queue_full", done.queue_full},
+            {"marked", done.marked},         {"held_now", held.waiting},    {"released", held.released},
+            {"refused", held.refused},       {"send_failed", held.failed}};
 }
 
 nlohmann::ordered_json carried_json(const ChaosCarried& carried) {
@@ -112,6 +113,8 @@ Result<ChaosDone> Pins::done(std::uint32_t port) const {
         sum.reordered += part.reordered;
         sum.delayed += part.delayed;
         sum.hold_full += part.hold_full;
+        sum.queue_full += part.queue_full;
+        sum.marked += part.marked;
     }
     return sum;
 }

@@ -134,7 +134,8 @@ write_configs() {
             mkdir "$LAB_DIR/$node"
             write_switch_config "$node" | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/$node.toml"
         elif [[ $node == chaos ]]; then
-            printf 'links = %s\npins = %s\n' "$(lab_link_count)" "$(toml_string "$LAB_DIR/bpf/chaos")" >"$LAB_DIR/conf/chaos.toml"
+            printf 'links = %s\npins = %s\nrate = %s\nqueue = %s\n' "$(lab_link_count)" "$(toml_string "$LAB_DIR/bpf/chaos")" \
+                "$UP_RATE" "$(link_queue "$UP_RATE")" >"$LAB_DIR/conf/chaos.toml"
         else
             mkdir "$LAB_DIR/$node"
             { write_agent_config "$node" | overlay "${AGENT_CONFIGS[@]}" && write_hosts_table; } \

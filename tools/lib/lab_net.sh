@@ -91,6 +91,24 @@ interfaces_quiet() {
         >/dev/null || die "ethtool failed on an interface of $node: ${*:3}"
 }
 
+# What waits in front of a link of a rate at most, in bytes: 10 ms of it, and not less than a few dozen packets.
+link_queue() {
+    local -r bytes=$(($1 / 8 / 100))
+    echo $((bytes > 65536 ? bytes : 65536))
+}
+
+# links_slow_down RATE: a queue of that rate before either end. The injector keeps what waits in bounds (its `admit`); that
+# of the qdisc is beyond them. A burst is two frames, or what goes in a quarter of a millisecond.
+links_slow_down() {
+    local -r rate=$1
+    local -r burst=$((rate / 32000 > 7040 ? rate / 32000 : 7040)) room=$((2 * $(link_queue "$rate")))
+    local i
+    for ((i = 1; i <= $(lab_link_count); i++)); do
+        printf 'qdisc add dev h%s root tbf rate %sbit burst %s limit %s\n' "$i" "$rate" "$burst" "$room"
+        printf 'qdisc add dev s%s root tbf rate %sbit burst %s limit %s\n' "$i" "$rate" "$burst" "$room"
+    done | in_node chaos tc -batch - || die "cannot give links a rate (is the sch_tbf module there?)"
+}
+
 lab_link_count() {
     if lab_has_topology; then wc -l <"$LAB_DIR/links"; else echo "$LAB_HOSTS"; fi
 }

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ask.h: collectives through the network, in C.
+ *
+ * The members of a group, one process each on hosts that run ask-agentd, reduce vectors together: every
+ * member passes a vector of the same length, and every member gets the element-wise sum (or minimum, ...) of
+ * all, the same bits everywhere. Switches on the way add what passes them; without them, or when one dies,
+ * the answer is the same. docs/values.md is the long form.
+ *
+ *     ask_group_options options = ASK_GROUP_OPTIONS_INIT;
+ *     options.group = "train";
+ *     options.rank = 0;
+ *     options.size = 4;
+ *     options.root = "h1";
+ *     ask_group* group;
+ *     if (ask_group_open(&options, &group) != ASK_OK)
+ *         errx(1, "%s", ask_error());
+ *     ask_allreduce(group, gradients, gradients, count, ASK_FLOAT32, ASK_SUM);
+ *     ask_group_close(group);
+ *
+ * Members must begin the same operations in the same order, with the same count, type, operator and root: who
+ * does not fails the group at all of them, by name.
+ *
+ * Errors. Functions that can fail return an ask_code; ask_error() is the text of the calling thread's last
+ * one. An operation that fails for what the caller passed (ASK_E_USAGE, ASK_E_LIMIT, ASK_E_UNSUPPORTED) has
+ * not begun, and the group goes on. Whatever else an operation fails with, it fails the group: what it waits
+ * for and every later operation fails with the same code, which ask_group_error() keeps. No call prints
+ * anything, ends the process or raises a signal.
+ *
+ * Buffers. `in` may equal `out`; they must not overlap otherwise. From the beginning of an operation until
+ * its end `in` must not change and `out` must not be used. `out` is written once the whole operation has
+ * succeeded, else not at all. What lies in memory of ask_alloc() is read and written in place; all else is
+ * copied once each way, and so is an `out` that equals `in`, since the input is read until the end.
+ *
+ * Threads. A group and its requests belong to one thread at a time, which may change between calls. A second
+ * thread that calls meanwhile gets ASK_E_USAGE and nothing happens; it is not made to wait. Groups do not
+ * know each other: any number of threads may have groups of their own. ask_group_error() and functions
+ * without a group may be called from any thread at any time.
+ *
+ * Forks. A group belongs to the process that opened it. In a child every call with it fails with ASK_E_USAGE,
+ * but for ask_group_close(), which frees the child's memory and tells nobody anything. Memory of ask_alloc()
+ * is not mapped in the child. The child holds nothing of the group open: the parent's end is seen at once
+ * whatever its children do.
+ *
+ * Signals. A wait goes on when a signal handler returns. To end waits give the group a descriptor: see
+ * ask_group_options.cancel_fd.
+ */
+#ifndef ASK_ASK_H
+#define ASK_ASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ASK_API __attribute__((visibility("default")))
+#else
+#define ASK_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of this header: major << 16 | minor << 8 | patch. Programs of one major version run with every
+ * library of it that is as new or newer. */
+#define ASK_API_VERSION ((0u << 16) | (1u << 8) | 0u)
+/* Of the library. */
+ASK_API uint32_t ask_version(void);
+
+/* Numbers are the exit codes of the commands (docs/commands.md). */
+typedef enum ask_code {
+    ASK_OK = 0,
+    ASK_E_INTERNAL = 1,    /* a bug, or a system call that should not fail */
+    ASK_E_USAGE = 2,       /* an argument, or a call that is not allowed now */
+    ASK_E_INPUT = 3,       /* what came from elsewhere is malformed */
+    ASK_E_UNKNOWN = 4,     /* no such host or group */
+    ASK_E_EXISTS = 5,      /* the rank is taken */
+    ASK_E_UNAVAILABLE = 6, /* the agent cannot be reached, or went away */
+    ASK_E_DENIED = 7,      /* permission missing */
+    ASK_E_UNSUPPORTED = 8, /* this type, operator or host cannot */
+    ASK_E_LIMIT = 9,       /* a budget is used up, a size too large */
+    ASK_E_DEADLINE = 10,   /* something did not happen in time; the text says who did not come */
+    ASK_E_ABORTED = 11,    /* cancelled, or a member has died; the text names it */
+    ASK_E_OVERFLOW = 12    /* a result cannot be represented */
+} ask_code;
+
+/* Text of the calling thread's last call that failed, "" before any has. Valid until its next call that
+ * fails. */
+ASK_API const char* ask_error(void);
+/* "usage", "deadline", ...; "unknown code" for what is none. */
+ASK_API const char* ask_code_name(int code);
+
+/* Elements of vectors, in this host's byte order. */
+typedef enum ask_dtype {
+    ASK_INT32 = 1,   /* sums are exact modulo 2^32 */
+    ASK_INT64 = 2,   /* modulo 2^64 */
+    ASK_FLOAT32 = 3, /* sums: docs/values.md has the error's bound; the same bits at all members */
+    ASK_FLOAT64 = 4
+} ask_dtype;
+/* Bytes of an element; 0 for what is none. */
+ASK_API size_t ask_dtype_size(int dtype);
+
+typedef enum ask_op {
+    ASK_SUM = 1,
+    ASK_PROD = 2,
+    ASK_MIN = 3,
+    ASK_MAX = 4,
+    ASK_BAND = 5, /* bits: integers only */
+    ASK_BOR = 6,
+    ASK_BXOR = 7
+} ask_op;
+
+typedef struct ask_group ask_group;
+typedef struct ask_request ask_request;
+
+/* Most members of a group. */
+#define ASK_GROUP_MAX_SIZE 64u
+#define ASK_DEFAULT_DEADLINE_MS 30000u
+
+/* Initialise with ASK_GROUP_OPTIONS_INIT: later versions append fields, and tell by struct_size which there
+ * are. */
+typedef struct ask_group_options {
+    size_t struct_size;
+    const char* group;    /* name, the same at all members: 1 to 63 of A-Z a-z 0-9 _ - */
+    const char* root;     /* host of rank 0 as this host's agent knows it (name, or IPv4 address): its agent
+                             coordinates */
+    uint32_t rank;        /* of this member: 0 to size - 1, each once */
+    uint32_t size;        /* members: 1 to ASK_GROUP_MAX_SIZE */
+    uint32_t deadline_ms; /* for all to join, and for an operation to move on; 0: ASK_DEFAULT_DEADLINE_MS */
+    int cancel_fd; /* readable: every wait of the group fails with ASK_E_ABORTED; -1: none. Only looked at,
+                      never read or closed */
+    const char* agent;    /* its socket; NULL: the environment's ASK_AGENT, else /run/ask/agent.sock */
+    const char* token;    /* that all members show each other, where root's agent wants one; NULL: none */
+    uint64_t arena_bytes; /* shared with the agent: ask_alloc() and copies come out of it; 0: 64 MiB */
+} ask_group_options;
+
+#define ASK_GROUP_OPTIONS_INIT {sizeof(ask_group_options), NULL, NULL, 0, 0, 0, -1, NULL, NULL, 0}
+
+/* Joins, and returns once all members have. *group is set only by ASK_OK. */
+ASK_API int ask_group_open(const ask_group_options* options, ask_group** group);
+/* Leaves, and frees the group, its requests and its memory. Others' operations that this member has finished
+ * still finish there; one that it has not fails them, by name. NULL does nothing. */
+ASK_API void ask_group_close(ask_group* group);
+
+ASK_API uint32_t ask_group_rank(const ask_group* group);
+ASK_API uint32_t ask_group_size(const ask_group* group);
+/* Why the group has failed: its code, ASK_OK while it has not. `text` is set, unless NULL, to a text that is
+ * valid until the group is closed, "" while it has not failed. */
+ASK_API int ask_group_error(const ask_group* group, const char** text);
+
+/* Memory of the arena, aligned to 64 bytes. NULL if there is not enough in one piece; ask_error() says how
+ * much was left. */
+ASK_API void* ask_alloc(ask_group* group, size_t bytes);
+/* NULL does nothing. Anything else that ask_alloc() did not give, or that an operation under way still uses,
+ * is an ASK_E_USAGE. */
+ASK_API int ask_free(ask_group* group, void* memory);
+
+/* Each returns once the operation is whole at this member; the i... return at once, with a request to wait
+ * for. A count of 0 is allowed. */
+ASK_API int ask_allreduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op);
+/* The result at `root` only; `out` is ignored elsewhere, and may be NULL. */
+ASK_API int ask_reduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op,
+                       uint32_t root);
+/* What `root` has in `buffer`, into everybody's. */
+ASK_API int ask_bcast(ask_group* group, void* buffer, size_t count, int dtype, uint32_t root);
+/* Returns once every member has begun it. */
+ASK_API int ask_barrier(ask_group* group);
+
+ASK_API int ask_iallreduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op,
+                           ask_request** request);
+ASK_API int ask_ireduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op,
+                        uint32_t root, ask_request** request);
+ASK_API int ask_ibcast(ask_group* group, void* buffer, size_t count, int dtype, uint32_t root,
+                       ask_request** request);
+ASK_API int ask_ibarrier(ask_group* group, ask_request** request);
+
+/* Waits for the operation and frees the request, however it ends. NULL is ASK_OK. Requests may be waited for
+ * in any order. */
+ASK_API int ask_wait(ask_request* request);
+/* Without waiting: *done = 1 once the operation has ended. The request is freed then, and what it ended with
+ * returned; else *done = 0 and ASK_OK. */
+ASK_API int ask_test(ask_request* request, int* done);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
