@@ -324,7 +324,7 @@ Front Member::front_of(const Chunk& chunk, std::uint32_t stream, std::uint64_t s
     } else {
         const bool raw = scale_of_chunk(chunk).raw;
         front.op = layout.lane_op;
-        front.blocks = layout.blocks_of(chunk.number);
+        front.blocks = layout.blocks_of(chunk.number, raw);
         front.shape = chunk.run->shape.of(raw ? Shape::Part::kRaw : Shape::Part::kValues);
     }
     return front;
