@@ -195,26 +195,29 @@ std::uint8_t blocks_for(std::uint64_t bytes) {
     return static_cast<std::uint8_t>((bytes + kBlock - 1) / kBlock);
 }
 
+int exponent_of(std::uint64_t magnitude) {
+    int e = 0;
+    (void)std::frexp(std::bit_cast<double>(magnitude), &e);
+    return e;
+}
+
+// Magnitudes are ordered as their bits are, NaN and Inf above all others.
 template <typename T>
 void find_exponents(std::span<const std::byte> values, Exponents& found) {
-    int largest = std::numeric_limits<int>::min();
-    int smallest = std::numeric_limits<int>::max();
+    constexpr std::uint64_t kInfinite = std::uint64_t{0x7ff} << 52;
+    std::uint64_t largest = 0;
+    std::uint64_t smallest_less_one = std::numeric_limits<std::uint64_t>::max();  // what 0 is, too
     for (std::size_t at = 0; at < values.size(); at += sizeof(T)) {
-        const double value = as_double(load<T>(values.data() + at));
-        if (!std::isfinite(value)) {
-            found.largest = Exponents::kRaw;
-            return;
-        }
-        if (value != 0) {
-            int e = 0;
-            (void)std::frexp(value, &e);
-            largest = std::max(largest, e);
-            smallest = std::min(smallest, e);
-        }
+        const auto bits = std::bit_cast<std::uint64_t>(as_double(load<T>(values.data() + at)));
+        const std::uint64_t magnitude = bits << 1 >> 1;
+        largest = std::max(largest, magnitude);
+        smallest_less_one = std::min(smallest_less_one, magnitude - 1);
     }
-    if (largest != std::numeric_limits<int>::min()) {
-        found.largest = largest;
-        found.minus_smallest = -smallest;
+    if (largest >= kInfinite) {
+        found.largest = Exponents::kRaw;
+    } else if (largest != 0) {
+        found.largest = exponent_of(largest);
+        found.minus_smallest = -exponent_of(smallest_less_one + 1);
     }
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("the same bits in any order, and by way of any partials") {
 
 TEST_CASE("lanes full of the largest values do not meet") {
     for (const Width width : {Width::kWide, Width::kPair, Width::kQuarter}) {
-        for (const std::size_t members : {2, 3, 16}) {
+        for (const std::size_t members : {2U, 3U, 16U}) {
             Vectors<float> vectors(members, std::vector<float>(kCount));
             for (auto& vector : vectors) {
                 for (std::size_t at = 0; at < kCount; ++at) {
