@@ -71,10 +71,10 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     const auto in = part_of(arena, descriptor.in, bytes);
     const auto out = part_of(arena, descriptor.out, bytes);
     if (!in || !out) {
-        return bad(descriptor, std::to_string(bytes) + " bytes at " + std::to_string(descriptor.in) + " and " +
-                                   std::to_string(descriptor.out) + " are not within the arena of " +
-                                   std::to_string(arena.size()) + " bytes, at multiples of " +
-                                   std::to_string(kGroupAlignment));
+        return bad(descriptor, std::to_string(bytes) + " bytes at " + std::to_string(descriptor.in) +
+                                   " and " + std::to_string(descriptor.out) +
+                                   " are not within the arena of " + std::to_string(arena.size()) +
+                                   " bytes, at multiples of " + std::to_string(kGroupAlignment));
     }
     switch (descriptor.type) {
         case GroupType::kInt32:
@@ -121,8 +121,8 @@ std::uint64_t instance_of(std::span<const std::byte> payload) {
 
 Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_bytes) {
     if (arena_bytes == 0 || arena_bytes > kMostArena) {
-        return Error(Errc::kLimit, "an arena of " + std::to_string(arena_bytes) + " bytes: must be from 1 to " +
-                                       std::to_string(kMostArena));
+        return Error(Errc::kLimit, "an arena of " + std::to_string(arena_bytes) +
+                                       " bytes: must be from 1 to " + std::to_string(kMostArena));
     }
     const std::size_t bytes = (arena_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
     auto fd = make_shared_memory("ask-arena", bytes);

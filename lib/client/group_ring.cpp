@@ -120,8 +120,9 @@ Result<GroupRingUser> GroupRingUser::open(UniqueFd memory, UniqueFd wake, Unique
 
 Result<std::uint64_t> GroupRingUser::submit(GroupDescriptor descriptor) {
     if (submitted_ - seen_ == kGroupOperations) {
-        return Error(Errc::kLimit, std::to_string(kGroupOperations) +
-                                       " operations of the group are under way, which is the limit: wait for one");
+        return Error(Errc::kLimit,
+                     std::to_string(kGroupOperations) +
+                         " operations of the group are under way, which is the limit: wait for one");
     }
     descriptor.number = submitted_ + 1;
     ring().descriptors[submitted_ % kGroupOperations] = descriptor;

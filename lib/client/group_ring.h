@@ -4,10 +4,10 @@
 // The agent makes it and believes nothing in it: counts, numbers and offsets are checked as they are read,
 // from a copy.
 //
-// Memory: a page of GroupRingHeader, then kGroupOperations descriptors, then as many completions. Counts are of
-// all ever written or read; an operation's place is its number - 1 modulo kGroupOperations, a completion's the
-// count at which it was written. The application has at most kGroupOperations under way, of which it has not
-// taken the completion, so the agent never waits for room.
+// Memory: a page of GroupRingHeader, then kGroupOperations descriptors, then as many completions. Counts are
+// of all ever written or read; an operation's place is its number - 1 modulo kGroupOperations, a completion's
+// the count at which it was written. The application has at most kGroupOperations under way, of which it has
+// not taken the completion, so the agent never waits for room.
 #pragma once
 
 #include <array>
@@ -55,8 +55,8 @@ enum class GroupOp : std::uint8_t {
 struct GroupDescriptor {
     std::uint64_t number = 0;  // from 1, without gaps
     GroupKind kind{};
-    GroupType type{};  // of a barrier: none
-    GroupOp op{};      // of an allreduce and a reduce alone
+    GroupType type{};        // of a barrier: none
+    GroupOp op{};            // of an allreduce and a reduce alone
     std::uint8_t flags = 0;  // none yet
     std::uint32_t root = 0;  // of a reduce and a broadcast alone
     std::uint64_t in = 0;
@@ -118,7 +118,8 @@ class GroupRing {
  public:
     static Result<GroupRing> create();
 
-    // To be passed to the application, in this order: memory, its ends of the pipes that wake the agent and it.
+    // To be passed to the application, in this order: memory, its ends of the pipes that wake the agent and
+    // it.
     [[nodiscard]] std::array<int, 3> application_fds() const {
         return {memory_.get(), wake_write_.get(), woken_read_.get()};
     }

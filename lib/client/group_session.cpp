@@ -122,7 +122,8 @@ Result<std::unique_ptr<GroupSession::Impl>> GroupSession::Impl::open(GroupOption
     }
     const auto bytes = shared_memory_bytes(fds[0]);
     ASK_TRY(bytes, "group " + options.group);
-    if (*bytes < reply->group_ready().arena_bytes() || reply->group_ready().arena_bytes() < options.arena_bytes) {
+    if (*bytes < reply->group_ready().arena_bytes() ||
+        reply->group_ready().arena_bytes() < options.arena_bytes) {
         return link->unexpected("an arena of the size that was asked for");
     }
     auto arena = SharedMapping::map(fds[0], reply->group_ready().arena_bytes());
@@ -155,13 +156,15 @@ Result<> GroupSession::Impl::check(const GroupDescriptor& descriptor) const {
     const auto bytes = vector_bytes(descriptor);
     for (const std::uint64_t offset : {descriptor.in, descriptor.out}) {
         if (offset % kGroupAlignment != 0) {
-            return usage(options_, "values at " + std::to_string(offset) + " of the arena: must be a multiple of " +
+            return usage(options_, "values at " + std::to_string(offset) +
+                                       " of the arena: must be a multiple of " +
                                        std::to_string(kGroupAlignment));
         }
         if (!bytes || *bytes > arena_.size() || offset > arena_.size() - *bytes) {
             return Error(Errc::kLimit, "group " + options_.group + ": " + std::to_string(descriptor.count) +
-                                           " values at " + std::to_string(offset) + " are beyond its arena of " +
-                                           std::to_string(arena_.size()) + " bytes");
+                                           " values at " + std::to_string(offset) +
+                                           " are beyond its arena of " + std::to_string(arena_.size()) +
+                                           " bytes");
         }
     }
     return {};
@@ -251,7 +254,8 @@ Result<> GroupSession::Impl::close() {
         return *error_;
     }
     if (!under_way_.empty()) {
-        return usage(options_, "operation " + std::to_string(under_way_.begin()->first) + " has not been waited for");
+        return usage(options_,
+                     "operation " + std::to_string(under_way_.begin()->first) + " has not been waited for");
     }
     v1::LocalRequest request;
     request.mutable_close_group();
@@ -262,7 +266,8 @@ Result<> GroupSession::Impl::close() {
     if (!reply) {
         return fail(std::move(reply).error());
     }
-    return reply->kind_case() == v1::LocalReply::kGroupLeft ? Result<>() : fail(link_.unexpected("the group's end"));
+    return reply->kind_case() == v1::LocalReply::kGroupLeft ? Result<>()
+                                                            : fail(link_.unexpected("the group's end"));
 }
 
 std::vector<int> GroupSession::Impl::fds() const {

@@ -46,8 +46,8 @@ class GroupSession {
     // Most operations that have not been waited for.
     static constexpr std::uint32_t kMaxOutstanding = kGroupOperations;
 
-    // Returns once all members have joined. kUsage: what cannot be. kExists: the rank is taken. kDeadline: not
-    // all have come, and the error names who is missing. kUnavailable, kDenied: as SendSession::open().
+    // Returns once all members have joined. kUsage: what cannot be. kExists: the rank is taken. kDeadline:
+    // not all have come, and the error names who is missing. kUnavailable, kDenied: as SendSession::open().
     static Result<GroupSession> open(GroupOptions options);
     GroupSession(GroupSession&&) noexcept;
     GroupSession& operator=(GroupSession&&) noexcept;
@@ -59,9 +59,9 @@ class GroupSession {
     // For people: how results come, e.g. "through the switch", or why not.
     [[nodiscard]] const std::string& note() const;
 
-    // Begins the next operation, and returns its number; `number` of the descriptor is ignored. Does not wait.
-    // kLimit: kMaxOutstanding are under way, or the values are beyond the arena. kUsage: an offset that is no
-    // multiple of kGroupAlignment, or no such kind, type, operator or root.
+    // Begins the next operation, and returns its number; `number` of the descriptor is ignored. Does not
+    // wait. kLimit: kMaxOutstanding are under way, or the values are beyond the arena. kUsage: an offset that
+    // is no multiple of kGroupAlignment, or no such kind, type, operator or root.
     Result<std::uint64_t> submit(GroupDescriptor descriptor);
     // What the operation came to; each is asked for once.
     Result<> wait(std::uint64_t number);
@@ -69,8 +69,8 @@ class GroupSession {
     Result<bool> test(std::uint64_t number);
     // The first failure, which is that of every later call.
     [[nodiscard]] const std::optional<Error>& error() const;
-    // Every operation must have been waited for. Returns once this member may go: others can still get from the
-    // agent what they miss.
+    // Every operation must have been waited for. Returns once this member may go: others can still get from
+    // the agent what they miss.
     Result<> close();
 
     // All descriptors of the session: a fork's child closes them.

@@ -42,7 +42,8 @@ Error Grouping::named(Errc code, const std::string& what) const {
 
 std::string Grouping::name_of(std::uint32_t rank) const {
     const bool known = rank < static_cast<std::uint32_t>(group_.members_size());
-    return "rank " + std::to_string(rank) + (known ? ", " + group_.members(static_cast<int>(rank)).name() : "");
+    return "rank " + std::to_string(rank) +
+           (known ? ", " + group_.members(static_cast<int>(rank)).name() : "");
 }
 
 void Grouping::run() {
@@ -159,7 +160,8 @@ Result<> Grouping::coordinate() {
     group_.set_secret(secret_to_bytes({random_u64(), random_u64()}));
     group_.set_collector(member_.options.address);
     group_.set_window(values::kMaxWindow);
-    group_.set_blocks((payload - std::min<std::uint32_t>(payload, ASK_VALUES_FRONT)) / ASK_VALUES_BLOCK_BYTES);
+    group_.set_blocks((payload - std::min<std::uint32_t>(payload, ASK_VALUES_FRONT)) /
+                      ASK_VALUES_BLOCK_BYTES);
     group_.set_lease_seconds(std::chrono::duration<double>(kGroupLease).count());
     group_.set_wire_version(ASK_WIRE_VERSION);
     if (group_.blocks() == 0) {
@@ -171,7 +173,8 @@ Result<> Grouping::coordinate() {
         why = open ? "" : open.error().text();
     }
     group_.set_through_switch(why.empty());
-    group_.set_note(why.empty() ? "the switch adds, the collector sends results" : "the collector adds: " + why);
+    group_.set_note(why.empty() ? "the switch adds, the collector sends results"
+                                : "the collector adds: " + why);
     spdlog::info("group {}: {} members, {}", request_.group(), seats.size(), group_.note());
     registry_.publish(instance_, group_);
     return {};
@@ -185,8 +188,8 @@ Result<> Grouping::gather() {
             return {};
         }
         if (Clock::now() >= give_up_at_) {
-            return named(Errc::kDeadline, missing + " of " + std::to_string(request_.size()) + " did not join within " +
-                                              seconds_text(deadline_));
+            return named(Errc::kDeadline, missing + " of " + std::to_string(request_.size()) +
+                                              " did not join within " + seconds_text(deadline_));
         }
         v1::Progress progress;
         progress.set_state("waiting for " + missing);
@@ -252,8 +255,8 @@ void Grouping::renew_at_switch() {
         spdlog::warn("group {}: {}", request_.group(), renewed.error().text());
     } else if (renewed->unknown_size() > 0) {
         at_switch_ = false;
-        spdlog::warn("group {}: {} does not know it any more; the collector adds what it did", request_.group(),
-                     member_.own_switch->name());
+        spdlog::warn("group {}: {} does not know it any more; the collector adds what it did",
+                     request_.group(), member_.own_switch->name());
     }
 }
 
@@ -308,8 +311,9 @@ Result<v1::JoinGroupReply> Grouping::call_join() {
     }
     ASK_PASS(io_.wait(std::min(Clock::now() + kGroupHold, give_up_at_)));
     if (Clock::now() >= give_up_at_) {
-        return named(Errc::kDeadline, "the root " + root_ + " has not opened it within " + seconds_text(deadline_) +
-                                          " (" + reply.error().text() + "): start its member there");
+        return named(Errc::kDeadline, "the root " + root_ + " has not opened it within " +
+                                          seconds_text(deadline_) + " (" + reply.error().text() +
+                                          "): start its member there");
     }
     v1::JoinGroupReply waiting;
     waiting.set_waiting(true);
@@ -322,10 +326,9 @@ void Grouping::start_renew() {
     request.set_instance(instance_);
     request.set_member(me_);
     request.set_wait_ms(static_cast<std::uint32_t>(kGroupRenewHold.count()));
-    renew_ = std::make_unique<RenewBeside>(
-        io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
-            return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
-        });
+    renew_ = std::make_unique<RenewBeside>(io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
+        return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
+    });
 }
 
 Result<> Grouping::take_renewed() {
@@ -336,7 +339,8 @@ Result<> Grouping::take_renewed() {
     renew_.reset();
     if (!outcome.ok()) {
         if (heard_ + kGroupLease < Clock::now()) {
-            return named(Errc::kUnavailable, "its collector's agent on " + root_ + " is silent: " + outcome.error().text());
+            return named(Errc::kUnavailable,
+                         "its collector's agent on " + root_ + " is silent: " + outcome.error().text());
         }
     } else if (outcome->state() == v1::GroupOutcome::STATE_FAILED) {
         joined_ = false;
@@ -385,8 +389,8 @@ Result<> Grouping::begin() {
         return named(Errc::kDenied, "root " + root_ + " has another in this rank");
     }
     ASK_TRY(values::check_terms(start.terms), "group " + request_.group());
-    // A member talks to the collector alone, and the collector to all. To itself it goes by the first hop that
-    // leads to others.
+    // A member talks to the collector alone, and the collector to all. To itself it goes by the first hop
+    // that leads to others.
     start.ways.resize(start.terms.size());
     for (std::uint32_t rank = 0; rank < start.terms.size(); ++rank) {
         const bool own = rank == request_.rank();
@@ -432,8 +436,9 @@ Result<> Grouping::serve() {
 Result<> Grouping::handle(const SessionIo::Wake& wake) {
     for (const SessionEvent& event : wake.events) {
         if (event.kind == SessionEvent::Kind::kGroupFailed) {
-            return event.error->text().starts_with("group ") ? *event.error
-                                                             : named(event.error->code(), event.error->text());
+            return event.error->text().starts_with("group ")
+                       ? *event.error
+                       : named(event.error->code(), event.error->text());
         }
     }
     ASK_PASS(take_renewed());
@@ -468,8 +473,8 @@ Result<> Grouping::check_progress() {
         }
     }
     return named(Errc::kDeadline, "operation " + std::to_string(state->operation) + ", chunk " +
-                                      std::to_string(state->seq) + ": no result within " + seconds_text(deadline_) +
-                                      (whom.empty() ? "" : "; missing: " + whom));
+                                      std::to_string(state->seq) + ": no result within " +
+                                      seconds_text(deadline_) + (whom.empty() ? "" : "; missing: " + whom));
 }
 
 Result<> Grouping::finish() {
@@ -516,7 +521,8 @@ void Grouping::tell(bool finished, const Error* error) {
         if (finished) {
             registry_.finish(instance_, request_.rank());
         } else {
-            registry_.fail(instance_, named(error->code(), member_.full_name() + ", its root, has left it: " + error->text()));
+            registry_.fail(instance_, named(error->code(), member_.full_name() +
+                                                               ", its root, has left it: " + error->text()));
         }
         return;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One application's member of a group, from OpenGroup until all members have left: joins, runs, leaves. On the
-// root's host it coordinates as well: gathers the members, opens the group at the switch, and says when one is
-// dead. Sequential code in a thread of its own.
+// One application's member of a group, from OpenGroup until all members have left: joins, runs, leaves. On
+// the root's host it coordinates as well: gathers the members, opens the group at the switch, and says when
+// one is dead. Sequential code in a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class Grouping {
     // As its coordinator.
     Result<> coordinate();
     Result<> gather();
-    [[nodiscard]] std::string why_no_switch(const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
+    [[nodiscard]] std::string why_no_switch(
+        const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
     Result<> open_at_switch(const v1::JoinGroupReply& group);
     void renew_at_switch();
     // As another's member.
@@ -81,7 +82,7 @@ class Grouping {
     bool joined_ = false;     // the coordinator may know of us
     bool running_ = false;    // at a worker
     bool finished_ = false;
-    bool left_ = false;       // all have, as the coordinator says
+    bool left_ = false;  // all have, as the coordinator says
     std::uint64_t instance_ = 0;
     std::optional<ChannelLease> lease_;
     v1::JoinGroupReply group_;

@@ -30,8 +30,8 @@ class GroupMemory : public Attachment {
 struct GroupStart {
     values::GroupTerms terms;
     std::uint32_t rank = 0;
-    bool through_switch = false;      // own values, too, go out by it
-    std::vector<UdpAddresses> ways;   // by rank: MACs and addresses, no ports
+    bool through_switch = false;     // own values, too, go out by it
+    std::vector<UdpAddresses> ways;  // by rank: MACs and addresses, no ports
     std::shared_ptr<GroupMemory> memory;
     std::shared_ptr<Mailbox> mailbox;  // gets kGroupFailed
 };

@@ -20,8 +20,8 @@ Error named(const std::string& id, Errc code, const std::string& what) {
 
 std::string proved_member(const Caller& caller, const std::string& claimed) {
     const bool is_its = std::ranges::find(caller.names, claimed) != caller.names.end();
-    return clean_name((is_its || caller.names.empty() ? claimed : caller.names.front()) + " (" + caller.address +
-                      ")");
+    return clean_name((is_its || caller.names.empty() ? claimed : caller.names.front()) + " (" +
+                      caller.address + ")");
 }
 
 milliseconds held_back(std::uint32_t wait_ms) {
@@ -61,7 +61,8 @@ std::string GroupRegistry::missing(const std::vector<std::optional<Seat>>& seats
 Result<> GroupRegistry::open(Terms terms) {
     const Guard lock(mutex_);
     if (find_id(terms.id) != nullptr) {
-        return named(terms.id, Errc::kExists, "this host has a group of that id: choose another, or wait until it ends");
+        return named(terms.id, Errc::kExists,
+                     "this host has a group of that id: choose another, or wait until it ends");
     }
     Group group;
     group.seats.resize(terms.size);
@@ -99,7 +100,8 @@ Result<> GroupRegistry::take_seat(Group& group, std::uint32_t rank, Seat seat) c
 Result<> GroupRegistry::seat(std::uint64_t instance, std::uint32_t rank, Seat seat) {
     const Guard lock(mutex_);
     Group* const group = find(instance);
-    return group == nullptr ? Error(Errc::kUnknown, "no such group") : take_seat(*group, rank, std::move(seat));
+    return group == nullptr ? Error(Errc::kUnknown, "no such group")
+                            : take_seat(*group, rank, std::move(seat));
 }
 
 std::vector<std::optional<GroupRegistry::Seat>> GroupRegistry::seats(std::uint64_t instance) const {
@@ -141,11 +143,11 @@ std::optional<Error> GroupRegistry::check(std::uint64_t instance) {
         for (std::size_t rank = 0; group->ready && rank < group->seats.size(); ++rank) {
             const Seat& seat = *group->seats[rank];
             if (!seat.left && seat.heard + group->terms.lease < Clock::now()) {
-                fail_locked(*group, named(group->terms.id, Errc::kAborted,
-                                          "rank " + std::to_string(rank) + ", " + seat.name +
-                                              ", has been silent for " +
-                                              seconds_text(std::chrono::duration_cast<milliseconds>(
-                                                  group->terms.lease))));
+                fail_locked(
+                    *group,
+                    named(group->terms.id, Errc::kAborted,
+                          "rank " + std::to_string(rank) + ", " + seat.name + ", has been silent for " +
+                              seconds_text(std::chrono::duration_cast<milliseconds>(group->terms.lease))));
             }
         }
         error = group->error;
@@ -206,8 +208,8 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     const auto mark = mark_from_proto(request.registered());
     ASK_TRY(mark, "join");
     if (!acts_for(caller, channel->host)) {
-        return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) + ", which is not for " +
-                                        describe(caller) + " to join with");
+        return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
+                                        ", which is not for " + describe(caller) + " to join with");
     }
     const auto until = Clock::now() + held_back(request.wait_ms());
     Lock lock(mutex_);
@@ -227,8 +229,9 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
                     .payload_limit = request.payload_limit(),
                     .heard = Clock::now()};
     if (request.size() != group->seats.size()) {
-        return named(id, Errc::kInput, seat.name + " joins a group of " + std::to_string(request.size()) +
-                                           ", and the root has one of " + std::to_string(group->seats.size()));
+        return named(id, Errc::kInput,
+                     seat.name + " joins a group of " + std::to_string(request.size()) +
+                         ", and the root has one of " + std::to_string(group->seats.size()));
     }
     ASK_PASS(take_seat(*group, request.rank(), seat));
     group->terms.mailbox->post(SessionEvent::Kind::kChanged);

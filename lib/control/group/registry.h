@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The groups that this host's agent coordinates: who has joined, who is silent, what became of them. A group is
-// opened by the session of the host's own member, which also ends it; others' calls find it here.
+// The groups that this host's agent coordinates: who has joined, who is silent, what became of them. A group
+// is opened by the session of the host's own member, which also ends it; others' calls find it here.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class GroupRegistry {
         std::uint32_t size = 0;
         Membership members;  // who may join
         std::uint64_t instance = 0;
-        Clock::duration lease{};  // how long a member may be silent
+        Clock::duration lease{};           // how long a member may be silent
         std::shared_ptr<Mailbox> mailbox;  // of the session: gets kChanged
     };
     struct Seat {

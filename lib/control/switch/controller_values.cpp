@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Groups of the controller: tasks of the service that folds value streams. They have no regions: all of them
-// share one pool of slots, which is soft state, and is charged once, to nobody, for as long as a group uses it.
+// share one pool of slots, which is soft state, and is charged once, to nobody, for as long as a group uses
+// it.
 #include <arpa/inet.h>
 #include <endian.h>
 
@@ -174,8 +175,8 @@ Result<> Controller::check_member(const Task& task, const ask_flow& wanted) cons
     }
     const auto size = static_cast<std::uint32_t>(std::popcount(task.group->all));
     if (wanted.member >= size) {
-        return Error(Errc::kInput, "member " + std::to_string(wanted.member) + " of a group of " +
-                                       std::to_string(size));
+        return Error(Errc::kInput,
+                     "member " + std::to_string(wanted.member) + " of a group of " + std::to_string(size));
     }
     const auto results = flows_.find({be64toh(task.entry.instance), kResults});
     if (results == flows_.end()) {
@@ -215,9 +216,9 @@ Result<bool> Controller::adopt_result_flow(const ask_flow_id& key, std::uint32_t
     const auto task = tasks_.find(be64toh(key.task));
     const auto entry = store_.flows().find(index);
     ASK_PASS(entry);
-    const bool fits = *entry && task != tasks_.end() && task->second.group && key.host == 0 && key.port == 0 &&
-                      (*entry)->task_instance == key.task && (*entry)->task == task->second.index &&
-                      flow_pool_.adopt(index);
+    const bool fits = *entry && task != tasks_.end() && task->second.group && key.host == 0 &&
+                      key.port == 0 && (*entry)->task_instance == key.task &&
+                      (*entry)->task == task->second.index && flow_pool_.adopt(index);
     if (fits) {
         add_flow({be64toh(key.task), kResults}, {.index = index, .nonce = (*entry)->nonce});
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups at a switch: what programs find of one, who may be in it, and what is left when it closes or when the
-// daemon has a successor.
+// Groups at a switch: what programs find of one, who may be in it, and what is left when it closes or when
+// the daemon has a successor.
 #include <arpa/inet.h>
 #include <endian.h>
 

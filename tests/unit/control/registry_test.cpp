@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups at the agent that coordinates them: who may take which rank, who is named when one is missing, silent
-// or gone, and what the others hear.
+// Groups at the agent that coordinates them: who may take which rank, who is named when one is missing,
+// silent or gone, and what the others hear.
+#include "lib/control/group/registry.h"
+
 #include <memory>
 
 #include <doctest/doctest.h>
 
-#include "lib/control/group/registry.h"
 #include "lib/rpc/types.h"
 
 using namespace ask;
@@ -34,8 +35,7 @@ v1::JoinGroupRequest join_of(std::uint32_t number, std::uint32_t rank, std::uint
     request.set_size(size);
     request.set_member(100 + number);
     request.set_member_name("h" + std::to_string(number));
-    *request.mutable_channel() =
-        channel_to_proto({0xc6120002U + (number << 8U), ASK_CHANNEL_PORT_BASE});
+    *request.mutable_channel() = channel_to_proto({0xc6120002U + (number << 8U), ASK_CHANNEL_PORT_BASE});
     request.set_incarnation(5);
     request.set_payload_limit(1472);
     request.set_wire_version(ASK_WIRE_VERSION);
