@@ -81,10 +81,10 @@ struct TaskGrant {
     ask_policy policy = ASK_POLICY_FIRST_COME;
     std::uint64_t nonce = 0;  // of the region
     std::uint64_t back_bytes = 0;
-    std::string no_back_reason;     // why, if one was asked for
-    bool opening = false;           // not yet: nothing else is said
-    std::uint32_t value_slots = 0;  // of a group
-    bool direct = false;            // its results go to all members from here
+    std::string no_back_reason;      // why, if one was asked for
+    bool opening = false;            // not yet: nothing else is said
+    std::uint32_t value_slots = 0;   // of a group
+    bool direct = false;             // its results go to all members from here
     std::string no_direct_reason{};  // why not, if that was asked for
 };
 
