@@ -60,8 +60,8 @@ int log_of(std::size_t members) {
 template <typename T>
 void check_bound(const Vectors<T>& vectors, const std::vector<T>& result, int bits, int digits) {
     const std::size_t members = vectors.size();
-    const long double bound = static_cast<long double>(members) *
-                              std::ldexp(1.0L, log_of(members) - bits) * largest_of(vectors);
+    const long double bound =
+        static_cast<long double>(members) * std::ldexp(1.0L, log_of(members) - bits) * largest_of(vectors);
     for (std::size_t at = 0; at < kCount; ++at) {
         const long double want = exact_sum(vectors, at);
         const long double rounding = std::ldexp(std::abs(want) + bound, -digits);

@@ -218,8 +218,7 @@ TEST_CASE("whatever exponents a packet claims, a scale is raw or normal") {
         const Scale scale = scale_of(layout, {.largest = any(), .minus_smallest = any()});
         if (!scale.raw) {
             ++scaled;
-            const int shift =
-                (width == Width::kWide ? 62 : (width == Width::kPair ? 30 : 14)) - 3 - scale.e;
+            const int shift = (width == Width::kWide ? 62 : (width == Width::kPair ? 30 : 14)) - 3 - scale.e;
             REQUIRE(std::isnormal(std::ldexp(1.0, shift)));
             REQUIRE(std::isnormal(std::ldexp(1.0, -shift)));
         }
@@ -233,10 +232,10 @@ TEST_CASE("the least and the largest are exact, in the order of floats") {
     CHECK(reduced(Dtype::kFloat32, Operator::kMax, Width::kUsual, values, false) == kInf);
     CHECK(reduced(Dtype::kFloat32, Operator::kMin, Width::kUsual, std::vector<float>{-1e-42F, -2e-42F, 1.0F},
                   false) == -2e-42F);
-    CHECK(std::signbit(reduced(Dtype::kFloat32, Operator::kMin, Width::kUsual,
-                               std::vector<float>{0.0F, -0.0F}, false)));
-    CHECK(reduced(Dtype::kInt32, Operator::kMin, Width::kUsual, std::vector<std::int32_t>{5, -7, 0},
-                  false) == -7);
+    CHECK(std::signbit(
+        reduced(Dtype::kFloat32, Operator::kMin, Width::kUsual, std::vector<float>{0.0F, -0.0F}, false)));
+    CHECK(reduced(Dtype::kInt32, Operator::kMin, Width::kUsual, std::vector<std::int32_t>{5, -7, 0}, false) ==
+          -7);
     const std::int64_t big = std::int64_t{1} << 60;
     CHECK(reduced(Dtype::kInt64, Operator::kMax, Width::kUsual, std::vector<std::int64_t>{5, big, -big},
                   true) == big);
