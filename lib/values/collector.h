@@ -35,7 +35,6 @@ struct CollectorStats {
     std::uint64_t crossing = 0;
     std::uint64_t collided = 0;
     std::uint64_t late = 0;       // of a chunk that everybody has
-    std::uint64_t ahead = 0;      // further ahead than any member may be
     std::uint64_t completed = 0;  // here
     std::uint64_t completed_raw = 0;
     std::uint64_t seen = 0;  // results that a switch made
@@ -92,13 +91,14 @@ class Collector {
     void take_value(Place& place, const Packet& packet, Nanos now);
     bool merge(Place& place, const Packet& packet);
     bool merge_raw(Place& place, const Packet& packet);
-    void fold_ready(Place& place);
-    void complete(Place& place, const Packet& packet);
+    void fold_next(Place& place, std::uint32_t rank, std::span<const std::byte> body);
+    void drop_ahead(Place& place);
+    void complete(Place& place);
     void answer_open(Place& place, const Packet& packet, Nanos now);
     void ask_missing(Place& place, Nanos now);
     void run_asked(Nanos now);
     void push(std::uint8_t type, const Place& place, std::uint32_t member);
-    std::optional<Outgoing> write(const Output& output, std::span<std::byte> out);
+    std::optional<Outgoing> write(const Output& output, std::span<std::byte> out) const;
     [[nodiscard]] std::span<std::byte> body_of(const Place& place) const;
 
     Wire wire_;

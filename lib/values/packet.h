@@ -24,11 +24,11 @@ struct Front {
     std::uint8_t level = ASK_LEVEL_MEMBER;
     std::uint8_t op = ASK_VALUES_ADD64;
     std::uint64_t instance = 0;
-    ChannelId channel;
+    ChannelId channel{};
     std::uint32_t incarnation = 0;
     std::uint64_t seq = 0;
     std::uint64_t bits = 0;
-    Shape shape;
+    Shape shape{};
 };
 
 // A packet whose check, lengths, limits and set fit the group. Borrowed: lives as long as the payload.

@@ -30,7 +30,7 @@ GroupTerms some_terms() {
 
 struct Sealed {
     std::vector<std::byte> bytes;
-    Address to;
+    Address to{};
 };
 
 Sealed seal(Front front, std::uint32_t member, const GroupTerms& terms = some_terms()) {
