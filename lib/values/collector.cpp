@@ -10,7 +10,6 @@ namespace ask::values {
 
 namespace {
 
-constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
 constexpr Nanos kLongAgo = -kSecond;
 
 std::string rank_text(std::uint64_t bits) {

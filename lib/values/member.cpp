@@ -12,7 +12,6 @@ namespace ask::values {
 
 namespace {
 
-constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
 constexpr std::uint32_t kLevels = 6;  // a timeout doubles five times at most
 

@@ -14,8 +14,6 @@ namespace ask::values {
 
 namespace {
 
-constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
-
 template <typename T>
 T load(const std::byte* from) {
     T value;

@@ -3,6 +3,7 @@
 // What all members of a group agreed on when it was opened (lib/abi/values.h has the wire).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace ask::values {
 inline constexpr std::uint32_t kExponentStream = ASK_VALUES_STREAMS - 1;
 inline constexpr std::uint32_t kMaxDataStreams = kExponentStream;
 inline constexpr std::uint32_t kMaxWindow = 256;
+inline constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
 
 // A member, by its rank: the channel that its values leave by.
 struct Seat {

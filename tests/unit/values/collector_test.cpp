@@ -13,7 +13,6 @@
 namespace ask::values {
 namespace {
 
-constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
 using Sent = std::pair<unsigned, std::uint32_t>;  // type, and the rank it goes to
 
 const Operation kSumOfInts{.number = 1, .dtype = Dtype::kInt64, .op = Operator::kSum, .count = 8};

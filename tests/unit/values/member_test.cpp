@@ -15,8 +15,6 @@
 namespace ask::values {
 namespace {
 
-constexpr std::size_t kBlock = ASK_VALUES_BLOCK_BYTES;
-
 GroupTerms some_terms(std::uint32_t members = 2) {
     GroupTerms terms;
     terms.instance = 0x1122334455667788;

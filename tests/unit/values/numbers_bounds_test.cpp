@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kCount = 40;
 
+__extension__ using Int128 = __int128;
+
 template <typename T>
 using Vectors = std::vector<std::vector<T>>;
 
@@ -147,8 +149,8 @@ TEST_CASE("sums of integers are exact mod 2^32 and 2^64") {
     for (std::size_t members = 1; members <= 64; ++members) {
         Vectors<std::int32_t> narrow(members);
         Vectors<std::int64_t> wide(members);
-        std::vector<__int128> want32(kCount);
-        std::vector<__int128> want64(kCount);
+        std::vector<Int128> want32(kCount);
+        std::vector<Int128> want64(kCount);
         for (std::size_t rank = 0; rank < members; ++rank) {
             for (std::size_t at = 0; at < kCount; ++at) {
                 const std::uint64_t any = at % 4 == 0 ? ~std::uint64_t{0} >> 1 : random();
