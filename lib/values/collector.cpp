@@ -158,7 +158,7 @@ void Collector::take_value(Place& place, const Packet& packet, Nanos now) {
         answer_open(place, packet, now);
     }
     const bool collided = (packet.front.flags & ASK_F_COLLIDED) != 0;
-    stats_.collided += collided ? 1 : 0;
+    stats_.collided += collided ? 1U : 0U;
     if ((collided || !met) && !place.asked) {
         // What collides with it is on its way, mostly.
         place.asked = true;

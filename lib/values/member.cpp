@@ -324,7 +324,7 @@ Front Member::front_of(const Chunk& chunk, std::uint32_t stream, std::uint64_t s
     } else {
         const bool raw = scale_of_chunk(chunk).raw;
         front.op = layout.lane_op;
-        front.blocks = layout.blocks_of(chunk.number);
+        front.blocks = layout.blocks_of(chunk.number, raw);
         front.shape = chunk.run->shape.of(raw ? Shape::Part::kRaw : Shape::Part::kValues);
     }
     return front;
@@ -375,7 +375,7 @@ Outgoing Member::send_value(const Chunk& chunk, std::uint32_t stream, std::uint6
         front.flags |= ASK_F_RANGE;
         ++stats_.out_of_range;
     }
-    stats_.alone += (front.flags & ASK_F_ALONE) != 0 ? 1 : 0;
+    stats_.alone += (front.flags & ASK_F_ALONE) != 0 ? 1U : 0U;
     return wire_.seal(out, front, rank_);
 }
 
@@ -448,7 +448,7 @@ std::optional<Outgoing> Member::send_from(Stream& stream, std::span<std::byte> o
     stream.begin(seq, now);
     stream.sent(stream.at(seq), now);
     ++stats_.values_sent;
-    stats_.raw += !chunk.exponents && scale_of_chunk(chunk).raw ? 1 : 0;
+    stats_.raw += !chunk.exponents && scale_of_chunk(chunk).raw ? 1U : 0U;
     return send_value(chunk, stream.number(), seq, 0, out);
 }
 
@@ -528,7 +528,7 @@ void Member::judge_way(Stream& stream, const Place& place, const Packet& packet,
     const bool marked = (packet.front.flags & ASK_F_ECE) != 0 || packet.congested;
     const bool lost = place.repeats > 0 && !place.was_held && (packet.front.flags & ASK_F_COLLIDED) == 0;
     if (marked || lost) {
-        stats_.congested += stream.window.congested(place.sent_as, stream.transmissions) ? 1 : 0;
+        stats_.congested += stream.window.congested(place.sent_as, stream.transmissions) ? 1U : 0U;
     } else if (!place.was_held) {
         stream.window.acked();
     }
@@ -623,7 +623,7 @@ void Member::take_held(Stream& stream, const Packet& packet, Nanos now) {
     Place& place = stream.at(seq);
     place.missing = packet.front.bits;
     if ((packet.front.flags & ASK_F_ECE) != 0) {
-        stats_.congested += stream.window.congested(place.sent_as, stream.transmissions) ? 1 : 0;
+        stats_.congested += stream.window.congested(place.sent_as, stream.transmissions) ? 1U : 0U;
     }
     if (place.state == Place::State::kHeld) {
         return;

@@ -195,26 +195,29 @@ std::uint8_t blocks_for(std::uint64_t bytes) {
     return static_cast<std::uint8_t>((bytes + kBlock - 1) / kBlock);
 }
 
+int exponent_of(std::uint64_t magnitude) {
+    int e = 0;
+    (void)std::frexp(std::bit_cast<double>(magnitude), &e);
+    return e;
+}
+
+// Magnitudes are ordered as their bits are, NaN and Inf above all others.
 template <typename T>
 void find_exponents(std::span<const std::byte> values, Exponents& found) {
-    int largest = std::numeric_limits<int>::min();
-    int smallest = std::numeric_limits<int>::max();
+    constexpr std::uint64_t kInfinite = std::uint64_t{0x7ff} << 52;
+    std::uint64_t largest = 0;
+    std::uint64_t smallest_less_one = std::numeric_limits<std::uint64_t>::max();  // what 0 is, too
     for (std::size_t at = 0; at < values.size(); at += sizeof(T)) {
-        const double value = as_double(load<T>(values.data() + at));
-        if (!std::isfinite(value)) {
-            found.largest = Exponents::kRaw;
-            return;
-        }
-        if (value != 0) {
-            int e = 0;
-            (void)std::frexp(value, &e);
-            largest = std::max(largest, e);
-            smallest = std::min(smallest, e);
-        }
+        const auto bits = std::bit_cast<std::uint64_t>(as_double(load<T>(values.data() + at)));
+        const std::uint64_t magnitude = bits << 1 >> 1;
+        largest = std::max(largest, magnitude);
+        smallest_less_one = std::min(smallest_less_one, magnitude - 1);
     }
-    if (largest != std::numeric_limits<int>::min()) {
-        found.largest = largest;
-        found.minus_smallest = -smallest;
+    if (largest >= kInfinite) {
+        found.largest = Exponents::kRaw;
+    } else if (largest != 0) {
+        found.largest = exponent_of(largest);
+        found.minus_smallest = -exponent_of(smallest_less_one + 1);
     }
 }
 
@@ -403,8 +406,9 @@ std::uint32_t Layout::values_of(std::uint64_t chunk) const {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(values_a_chunk, count - first_value(chunk)));
 }
 
-std::uint8_t Layout::blocks_of(std::uint64_t chunk) const {
-    return count == 0 ? 0 : blocks_for(std::uint64_t{values_of(chunk)} * value_bytes);
+std::uint8_t Layout::blocks_of(std::uint64_t chunk, bool raw) const {
+    const std::uint64_t bytes = raw ? dtype_bytes(dtype) : value_bytes;
+    return count == 0 ? 0 : blocks_for(values_of(chunk) * bytes);
 }
 
 std::uint8_t Layout::blocks_of_exponents(std::uint64_t chunk) const {
@@ -422,7 +426,9 @@ Layout lay_out(const Operation& operation, const GroupTerms& terms) {
     layout.log_members = static_cast<std::uint8_t>(std::bit_width(terms.size() - 1));
     layout.count = operation.count;
     layout.value_bytes = lane_bytes(layout.way, operation.dtype);
-    layout.values_a_chunk = bytes / layout.value_bytes;
+    // A chunk has room for its values raw, too.
+    layout.values_a_chunk =
+        bytes / std::max(layout.value_bytes, static_cast<std::uint32_t>(dtype_bytes(operation.dtype)));
     layout.chunks = (operation.count + layout.values_a_chunk - 1) / layout.values_a_chunk;
     if (operation.kind == Kind::kBarrier) {
         layout.chunks = 1;

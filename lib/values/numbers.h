@@ -43,7 +43,7 @@ struct Layout {
 
     [[nodiscard]] std::uint64_t first_value(std::uint64_t chunk) const { return chunk * values_a_chunk; }
     [[nodiscard]] std::uint32_t values_of(std::uint64_t chunk) const;
-    [[nodiscard]] std::uint8_t blocks_of(std::uint64_t chunk) const;
+    [[nodiscard]] std::uint8_t blocks_of(std::uint64_t chunk, bool raw) const;
     [[nodiscard]] std::uint8_t blocks_of_exponents(std::uint64_t chunk) const;
 };
 
