@@ -161,7 +161,16 @@ TEST_CASE("once all have left, each hears so, also after the group is closed") {
         REQUIRE(root.registry.leave(host(number), leave).ok());
     }
     CHECK_FALSE(root.registry.all_left(kInstance));
+    CHECK(
+        root.registry.open({.id = "train", .size = 3, .members = {}, .instance = 10, .mailbox = root.mailbox})
+            .error()
+            .code() == Errc::kExists);
     CHECK(root.registry.finish(kInstance, 0));
+    CHECK(
+        root.registry.open({.id = "train", .size = 3, .members = {}, .instance = 10, .mailbox = root.mailbox})
+            .error()
+            .code() == Errc::kUnavailable);
+    CHECK(root.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kUnknown);
     root.registry.close(kInstance);
     CHECK(root.registry.renew(host(2), renew_of(2))->state() == v1::GroupOutcome::STATE_LEFT);
     CHECK(root.registry.renew(host(2), renew_of(3))->state() == v1::GroupOutcome::STATE_UNKNOWN);
