@@ -115,9 +115,10 @@ Result<> Grouping::get_channel() {
     return {};
 }
 
-// Without the switch all goes through the collector.
+// Without the switch all goes through the collector. Also of a group that is to go past it: packets of a
+// former incarnation are all that it would let through.
 void Grouping::register_channel() {
-    if (!member_.own_switch || request_.no_switch()) {
+    if (!member_.own_switch) {
         return;
     }
     const auto registered = member_.own_switch->register_channel(

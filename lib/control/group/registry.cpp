@@ -101,6 +101,7 @@ Result<> GroupRegistry::take_seat(Group& group, std::uint32_t rank, Seat seat) c
 
 Result<> GroupRegistry::seat(std::uint64_t instance, std::uint32_t rank, Seat seat) {
     const Guard lock(mutex_);
+    seat.own = true;
     Group* const group = find(instance);
     return group == nullptr ? Error(Errc::kUnknown, "no such group")
                             : take_seat(*group, rank, std::move(seat));
@@ -144,7 +145,7 @@ std::optional<Error> GroupRegistry::check(std::uint64_t instance) {
         }
         for (std::size_t rank = 0; group->ready && rank < group->seats.size(); ++rank) {
             const Seat& seat = *group->seats[rank];
-            if (!seat.left && seat.heard + group->terms.lease < Clock::now()) {
+            if (!seat.left && !seat.own && seat.heard + group->terms.lease < Clock::now()) {
                 fail_locked(
                     *group,
                     named(group->terms.id, Errc::kAborted,

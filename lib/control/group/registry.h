@@ -42,6 +42,7 @@ class GroupRegistry {
         std::uint32_t payload_limit = 0;
         Clock::time_point heard;
         bool left = false;  // it has finished
+        bool own = false;   // the session's member, which is never silent
     };
 
     // The session's calls. kExists: the host has a group of that id; kUnavailable: one that is about to end.
