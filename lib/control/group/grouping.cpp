@@ -20,6 +20,7 @@ constexpr milliseconds kGroupCallWait{5000};
 constexpr milliseconds kGroupGoodbyeWait{1000};
 constexpr milliseconds kGroupRenewHold{1000};
 constexpr milliseconds kGroupHold{500};
+constexpr milliseconds kGroupPause{20};  // while one of the same id ends
 constexpr milliseconds kGroupArpWait{5000};
 constexpr std::chrono::seconds kSwitchRenewal{5};
 // Of an agent that is there and hears nothing for so long the group has lost its member, or its coordinator.
@@ -114,9 +115,10 @@ Result<> Grouping::get_channel() {
     return {};
 }
 
-// Without the switch all goes through the collector.
+// Without the switch all goes through the collector. Also of a group that is to go past it: packets of a
+// former incarnation are all that it would let through.
 void Grouping::register_channel() {
-    if (!member_.own_switch || request_.no_switch()) {
+    if (!member_.own_switch) {
         return;
     }
     const auto registered = member_.own_switch->register_channel(
@@ -130,13 +132,24 @@ void Grouping::register_channel() {
     lease_->registered_as = lease_->incarnation;
 }
 
+// Where the last group of that id is about to end, once it has.
+Result<> Grouping::open_at_registry() {
+    for (;;) {
+        auto opened = registry_.open({.id = request_.group(),
+                                      .size = request_.size(),
+                                      .members = {member_.options.tenant, {}, {}, request_.token()},
+                                      .instance = instance_,
+                                      .lease = kGroupLease,
+                                      .mailbox = io_.mailbox()});
+        if (opened.ok() || opened.error().code() != Errc::kUnavailable || Clock::now() >= give_up_at_) {
+            return opened;
+        }
+        ASK_PASS(io_.wait(std::min(Clock::now() + kGroupPause, give_up_at_)));
+    }
+}
+
 Result<> Grouping::coordinate() {
-    ASK_PASS(registry_.open({.id = request_.group(),
-                             .size = request_.size(),
-                             .members = {member_.options.tenant, {}, {}, request_.token()},
-                             .instance = instance_,
-                             .lease = kGroupLease,
-                             .mailbox = io_.mailbox()}));
+    ASK_PASS(open_at_registry());
     opened_ = true;
     ASK_PASS(registry_.seat(instance_, request_.rank(),
                             {.member = me_,

@@ -38,6 +38,7 @@ class Grouping {
     void register_channel();
     // As its coordinator.
     Result<> coordinate();
+    Result<> open_at_registry();
     Result<> gather();
     [[nodiscard]] std::string why_no_switch(
         const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;

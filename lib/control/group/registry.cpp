@@ -60,9 +60,11 @@ std::string GroupRegistry::missing(const std::vector<std::optional<Seat>>& seats
 
 Result<> GroupRegistry::open(Terms terms) {
     const Guard lock(mutex_);
-    if (find_id(terms.id) != nullptr) {
-        return named(terms.id, Errc::kExists,
-                     "this host has a group of that id: choose another, or wait until it ends");
+    if (const Group* const other = find_id(terms.id)) {
+        return other->ending
+                   ? named(terms.id, Errc::kUnavailable, "members of the last one have not left yet")
+                   : named(terms.id, Errc::kExists,
+                           "this host has a group of that id: choose another, or wait until it ends");
     }
     Group group;
     group.seats.resize(terms.size);
@@ -99,6 +101,7 @@ Result<> GroupRegistry::take_seat(Group& group, std::uint32_t rank, Seat seat) c
 
 Result<> GroupRegistry::seat(std::uint64_t instance, std::uint32_t rank, Seat seat) {
     const Guard lock(mutex_);
+    seat.own = true;
     Group* const group = find(instance);
     return group == nullptr ? Error(Errc::kUnknown, "no such group")
                             : take_seat(*group, rank, std::move(seat));
@@ -142,7 +145,7 @@ std::optional<Error> GroupRegistry::check(std::uint64_t instance) {
         }
         for (std::size_t rank = 0; group->ready && rank < group->seats.size(); ++rank) {
             const Seat& seat = *group->seats[rank];
-            if (!seat.left && seat.heard + group->terms.lease < Clock::now()) {
+            if (!seat.left && !seat.own && seat.heard + group->terms.lease < Clock::now()) {
                 fail_locked(
                     *group,
                     named(group->terms.id, Errc::kAborted,
@@ -171,6 +174,7 @@ bool GroupRegistry::finish(std::uint64_t instance, std::uint32_t rank) {
         const Guard lock(mutex_);
         if (Group* const group = find(instance)) {
             group->seats[rank]->left = true;
+            group->ending = true;
         }
     }
     changed_.notify_all();
@@ -214,7 +218,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     const auto until = Clock::now() + held_back(request.wait_ms());
     Lock lock(mutex_);
     Group* group = find_id(request.group());
-    if (group == nullptr || !may_know(group->terms.members, caller, request.token())) {
+    if (group == nullptr || group->ending || !may_know(group->terms.members, caller, request.token())) {
         return Error(Errc::kUnknown, "no group " + clean_name(request.group()) + " is open here");
     }
     const std::string& id = group->terms.id;

@@ -42,9 +42,10 @@ class GroupRegistry {
         std::uint32_t payload_limit = 0;
         Clock::time_point heard;
         bool left = false;  // it has finished
+        bool own = false;   // the session's member, which is never silent
     };
 
-    // The session's calls. kExists: the host has a group of that id.
+    // The session's calls. kExists: the host has a group of that id; kUnavailable: one that is about to end.
     Result<> open(Terms terms);
     // Takes a rank, for the session's own member, which is not asked who it is.
     Result<> seat(std::uint64_t instance, std::uint32_t rank, Seat seat);
@@ -76,6 +77,7 @@ class GroupRegistry {
         std::vector<std::optional<Seat>> seats;
         std::optional<v1::JoinGroupReply> ready;
         std::optional<Error> error;
+        bool ending = false;  // the root's own member has finished
         bool closed = false;
     };
 

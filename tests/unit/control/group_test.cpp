@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 
+#include <cstring>
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -19,11 +20,11 @@ using namespace ask::test;
 namespace {
 
 constexpr std::uint32_t kHost = 0xc6120102;
-constexpr std::uint64_t kInstance = 7;
+constexpr std::uint64_t kOpened = 7;
 constexpr ChannelId kChannel{kHost, ASK_CHANNEL_PORT_BASE};
 constexpr CheckSecret kSecret{0x11, 0x22};
 
-Caller host() {
+Caller root_host() {
     Caller caller;
     caller.address = "198.18.1.2";
     caller.ipv4 = kHost;
@@ -36,7 +37,7 @@ Caller host() {
 TaskRequest group_of(std::uint32_t size) {
     TaskRequest request;
     request.id = "train";
-    request.instance = kInstance;
+    request.instance = kOpened;
     request.receiver = "198.18.1.2:4791";
     request.receiver_address = kHost;
     request.values = ValuesRequest{.size = size, .window = 256, .secret = kSecret};
@@ -57,7 +58,7 @@ struct Switch {
     [[nodiscard]] std::uint32_t index() const {
         for (std::uint32_t i = 0; i < store.meta().max_tasks; ++i) {
             const auto entry = store.tasks().find(i);
-            if (entry.ok() && *entry && (*entry)->instance == htobe64(kInstance)) {
+            if (entry.ok() && *entry && (*entry)->instance == htobe64(kOpened)) {
                 return i;
             }
         }
@@ -67,13 +68,13 @@ struct Switch {
     [[nodiscard]] ask_group group(std::uint32_t index) const { return store.groups()->find(index)->value(); }
     [[nodiscard]] std::optional<ask_flow> flow(std::uint32_t address, std::uint16_t port) const {
         const auto at = store.flow_ids().find(
-            {.task = htobe64(kInstance), .host = htonl(address), .port = htons(port), .pad = 0});
+            {.task = htobe64(kOpened), .host = htonl(address), .port = htons(port), .pad = 0});
         return *at ? store.flows().find(**at)->value() : std::optional<ask_flow>();
     }
     Result<std::uint64_t> join(std::uint32_t member, const CheckSecret& secret = kSecret) const {
-        const auto registered = controller->register_channel(host(), kChannel, 3, 0);
+        const auto registered = controller->register_channel(root_host(), kChannel, 3, 0);
         REQUIRE_MESSAGE(registered.ok(), registered.error().text());
-        return controller->join_flow(host(), kInstance, kChannel, 3, secret, member);
+        return controller->join_flow(root_host(), kOpened, kChannel, 3, secret, member);
     }
 };
 
@@ -81,13 +82,13 @@ struct Switch {
 
 TEST_CASE("a group that is open is there for programs, with the flow of its results and its members'") {
     const Switch on;
-    const auto grant = on.controller->open_task(host(), group_of(3));
+    const auto grant = on.controller->open_task(root_host(), group_of(3));
     REQUIRE_MESSAGE(grant.ok(), grant.error().text());
     CHECK(grant->value_slots == 1024);
     const std::uint32_t index = on.index();
     CHECK(on.store.tasks().find(index)->value().service == ASK_SERVICE_VALUES);
     const ask_group group = on.group(index);
-    CHECK(group.instance == htobe64(kInstance));
+    CHECK(group.instance == htobe64(kOpened));
     CHECK(group.all == 7);
     CHECK(group.want == 7);
     CHECK(group.local == 7);
@@ -112,16 +113,16 @@ TEST_CASE("a group that is open is there for programs, with the flow of its resu
 
 TEST_CASE("a group of more than 64 is refused by name, and one of 64 has them all") {
     const Switch on;
-    CHECK(on.controller->open_task(host(), group_of(65)).error().text() ==
+    CHECK(on.controller->open_task(root_host(), group_of(65)).error().text() ==
           "task train: a group of 65 members: must be from 1 to 64");
-    CHECK_FALSE(on.controller->open_task(host(), group_of(0)).ok());
-    REQUIRE(on.controller->open_task(host(), group_of(64)).ok());
+    CHECK_FALSE(on.controller->open_task(root_host(), group_of(0)).ok());
+    REQUIRE(on.controller->open_task(root_host(), group_of(64)).ok());
     CHECK(on.group(on.index()).all == ~0ULL);
 }
 
 TEST_CASE("a member beyond the size, another secret and another's number are refused") {
     const Switch on;
-    REQUIRE(on.controller->open_task(host(), group_of(2)).ok());
+    REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());
     CHECK(on.join(2).error().code() == Errc::kInput);
     CHECK(on.join(1, {0x11, 0x23}).error().code() == Errc::kExists);
     const auto joined = on.join(1);
@@ -132,12 +133,12 @@ TEST_CASE("a member beyond the size, another secret and another's number are ref
 
 TEST_CASE("nothing is left of a group that was closed, and its slots cost nothing any more") {
     const Switch on;
-    REQUIRE(on.controller->open_task(host(), group_of(2)).ok());
+    REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());
     REQUIRE(on.join(0).ok());
     const std::uint32_t index = on.index();
     const std::uint64_t used = on.controller->sram().used();
     CHECK(used >= 1024 * sizeof(ask_value_slot));
-    REQUIRE(on.controller->close_task(host(), kInstance).ok());
+    REQUIRE(on.controller->close_task(root_host(), kOpened).ok());
     CHECK(on.group(index).instance == 0);
     CHECK_FALSE(on.flow(0, 0));
     CHECK_FALSE(on.flow(kHost, kChannel.port));
@@ -147,30 +148,30 @@ TEST_CASE("nothing is left of a group that was closed, and its slots cost nothin
 
 TEST_CASE("two groups share the pool, which is charged once; without room for it a group has no slots") {
     const Switch on;
-    REQUIRE(on.controller->open_task(host(), group_of(2)).ok());
+    REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());
     const std::uint64_t used = on.controller->sram().used();
     TaskRequest second = group_of(2);
     second.id = "second";
     second.instance = 8;
-    CHECK(on.controller->open_task(host(), second)->value_slots == 1024);
+    CHECK(on.controller->open_task(root_host(), second)->value_slots == 1024);
     CHECK(on.controller->sram().used() == used);
 
     const Switch half(512 * sizeof(ask_value_slot));
-    CHECK(half.controller->open_task(host(), group_of(2))->value_slots == 512);
+    CHECK(half.controller->open_task(root_host(), group_of(2))->value_slots == 512);
     const Switch none(32 * sizeof(ask_value_slot));
-    CHECK(none.controller->open_task(host(), group_of(2))->value_slots == 0);
+    CHECK(none.controller->open_task(root_host(), group_of(2))->value_slots == 0);
     CHECK(none.group(none.index()).pool_slots == 0);
 }
 
 TEST_CASE("a successor adopts groups, their flows and the pool; half of one it removes") {
     Switch on;
-    REQUIRE(on.controller->open_task(host(), group_of(2)).ok());
+    REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());
     REQUIRE(on.join(1).ok());
     const std::uint64_t used = on.controller->sram().used();
     const std::uint32_t index = on.index();
     on.start();
     CHECK(on.controller->sram().used() == used);
-    CHECK(on.group(index).instance == htobe64(kInstance));
+    CHECK(on.group(index).instance == htobe64(kOpened));
     CHECK(on.flow(0, 0));
     CHECK(on.flow(kHost, kChannel.port));
     CHECK(on.controller->report()->tasks.at(0).members == 2);

@@ -147,7 +147,8 @@ TEST_CASE("a member that is silent for longer than its lease is named") {
     root.all_join();
     const auto error = root.registry.check(kInstance);
     REQUIRE(error);
-    CHECK(error->text().starts_with("group train: rank 0, h1 (198.18.1.2), has been silent for"));
+    // The root's own is the one that looks.
+    CHECK(error->text().starts_with("group train: rank 1, h2 (198.18.2.2), has been silent for"));
 }
 
 TEST_CASE("once all have left, each hears so, also after the group is closed") {
@@ -161,7 +162,16 @@ TEST_CASE("once all have left, each hears so, also after the group is closed") {
         REQUIRE(root.registry.leave(host(number), leave).ok());
     }
     CHECK_FALSE(root.registry.all_left(kInstance));
+    CHECK(
+        root.registry.open({.id = "train", .size = 3, .members = {}, .instance = 10, .mailbox = root.mailbox})
+            .error()
+            .code() == Errc::kExists);
     CHECK(root.registry.finish(kInstance, 0));
+    CHECK(
+        root.registry.open({.id = "train", .size = 3, .members = {}, .instance = 10, .mailbox = root.mailbox})
+            .error()
+            .code() == Errc::kUnavailable);
+    CHECK(root.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kUnknown);
     root.registry.close(kInstance);
     CHECK(root.registry.renew(host(2), renew_of(2))->state() == v1::GroupOutcome::STATE_LEFT);
     CHECK(root.registry.renew(host(2), renew_of(3))->state() == v1::GroupOutcome::STATE_UNKNOWN);
