@@ -122,7 +122,7 @@ typedef struct ask_request ask_request;
 typedef struct ask_group_options {
     size_t struct_size;
     const char* group;    /* name, the same at all members: 1 to 63 of A-Z a-z 0-9 _ - */
-    const char* root;     /* host of rank 0 as this host's agent knows it (name, or IPv4 address): its agent
+    const char* root;     /* host whose agent collects, as this host's agent knows it (name, or IPv4 address): it
                              coordinates */
     uint32_t rank;        /* of this member: 0 to size - 1, each once */
     uint32_t size;        /* members: 1 to ASK_GROUP_MAX_SIZE */
