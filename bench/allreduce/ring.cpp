@@ -10,9 +10,6 @@
 namespace ask::bench {
 namespace {
 
-// Stays in a core's cache between being read and being added.
-constexpr std::size_t kSome = std::size_t{256} << 10U;
-
 // The vector is N parts. A member's stream to the next one is 2(N-1) parts, that of member r: r, r-1, r-2,
 // ...; what it may send of the next part is what it has received of it.
 class Ring final : public Way {

@@ -10,9 +10,6 @@
 namespace ask::bench {
 namespace {
 
-// Stays in a core's cache between being read and being added.
-constexpr std::size_t kSome = std::size_t{256} << 10U;
-
 class Push final : public Way {
  public:
     Push(const Work& work, UniqueFd server) : work_(work), server_(std::move(server)) {}

@@ -15,6 +15,9 @@
 
 namespace ask::bench {
 
+// What is read at a time: stays in a core's cache until it is added.
+inline constexpr std::size_t kSome = std::size_t{256} << 10U;
+
 // At this address; empty: at all.
 Result<UniqueFd> listen_on(const std::string& host, std::uint16_t port, unsigned backlog);
 // The host may not listen yet.

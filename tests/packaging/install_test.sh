@@ -19,7 +19,7 @@ fail() {
 
 DESTDIR=$stage cmake --install "$ASK_BUILD_DIR" --prefix /usr >"$stage/log" || fail "cmake --install: $(cat "$stage/log")"
 
-for program in ask-switchd ask-agentd ask-send ask-recv askctl; do
+for program in ask-switchd ask-agentd ask-send ask-recv ask-allreduce askctl; do
     [[ -x $stage/usr/bin/$program ]] || fail "usr/bin/$program is not installed"
     "$stage/usr/bin/$program" --help >/dev/null || fail "$program --help fails once installed"
 done

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An agent for the members of one group, all of them its own: real socket, real shared memory, sums computed
+// here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/client/group_ring.h"
+#include "lib/client/local_socket.h"
+
+namespace ask::test {
+
+class GroupAgent {
+ public:
+    // `fails_at`: the operation at which the group fails instead; 0: none. `holds`: no operation ever ends.
+    explicit GroupAgent(unsigned members, std::uint64_t fails_at = 0, bool holds = false);
+    GroupAgent(const GroupAgent&) = delete;
+    GroupAgent& operator=(const GroupAgent&) = delete;
+    // Once all members have gone.
+    ~GroupAgent();
+    [[nodiscard]] const std::string& socket() const { return path_; }
+
+ private:
+    struct Member;
+    void run();
+    void admit();
+    bool serve(Member& member);
+    void reduce();
+    std::string dir_;
+    std::string path_;
+    unsigned size_;
+    std::uint64_t fails_at_;
+    bool holds_;
+    std::unique_ptr<LocalListener> listener_;
+    std::vector<std::unique_ptr<Member>> members_;
+    std::thread thread_;
+};
+
+}  // namespace ask::test

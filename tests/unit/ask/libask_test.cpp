@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shared library, as a program uses it, against an agent of the test's.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "lib/ask/ask.h"
+#include "tests/unit/ask/group_agent.h"
+
+namespace ask::test {
+namespace {
+
+ask_group_options options_for(const GroupAgent& agent, std::uint32_t rank, std::uint32_t size) {
+    ask_group_options options = ASK_GROUP_OPTIONS_INIT;
+    options.agent = agent.socket().c_str();
+    options.group = "g";
+    options.root = "h1";
+    options.rank = rank;
+    options.size = size;
+    options.arena_bytes = 1U << 20U;
+    options.deadline_ms = 10'000;
+    return options;
+}
+
+// Every member on a thread of its own.
+template <typename Body>
+void members(const GroupAgent& agent, unsigned size, const Body& body) {
+    std::vector<std::thread> threads;
+    for (unsigned rank = 0; rank < size; ++rank) {
+        threads.emplace_back([&agent, &body, rank, size] {
+            const ask_group_options options = options_for(agent, rank, size);
+            ask_group* group = nullptr;
+            REQUIRE(ask_group_open(&options, &group) == ASK_OK);
+            CHECK(ask_group_rank(group) == rank);
+            CHECK(ask_group_size(group) == size);
+            body(group, rank);
+            ask_group_close(group);
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+}
+
+TEST_CASE("collectives of every kind, in place and not, of the arena's memory and of others'") {
+    constexpr unsigned kSize = 3;
+    const GroupAgent agent(kSize);
+    members(agent, kSize, [](ask_group* group, std::uint32_t rank) {
+        const auto mine = static_cast<std::int32_t>(rank + 1);
+        std::vector<std::int32_t> in(1000, mine);
+        std::vector<std::int32_t> out(1000, -1);
+        CHECK(ask_allreduce(group, in.data(), out.data(), in.size(), ASK_INT32, ASK_SUM) == ASK_OK);
+        CHECK(out == std::vector<std::int32_t>(1000, 6));
+        CHECK(in == std::vector<std::int32_t>(1000, mine));
+        CHECK(ask_allreduce(group, in.data(), in.data(), in.size(), ASK_INT32, ASK_MAX) == ASK_OK);
+        CHECK(in == std::vector<std::int32_t>(1000, 3));
+
+        auto* const shared = static_cast<double*>(ask_alloc(group, 100 * sizeof(double)));
+        REQUIRE(shared != nullptr);
+        std::fill_n(shared, 100, 0.5);
+        CHECK(ask_allreduce(group, shared, shared, 100, ASK_FLOAT64, ASK_SUM) == ASK_OK);
+        CHECK(shared[99] == 1.5);
+        CHECK(ask_free(group, shared) == ASK_OK);
+
+        std::int64_t value = rank;
+        CHECK(ask_reduce(group, &value, rank == 1 ? &value : nullptr, 1, ASK_INT64, ASK_SUM, 1) == ASK_OK);
+        CHECK(value == (rank == 1 ? 3 : static_cast<std::int64_t>(rank)));
+        float said = rank == 2 ? 2.5F : 0;
+        CHECK(ask_bcast(group, &said, 1, ASK_FLOAT32, 2) == ASK_OK);
+        CHECK(said == 2.5F);
+        CHECK(ask_barrier(group) == ASK_OK);
+        CHECK(ask_allreduce(group, nullptr, nullptr, 0, ASK_INT32, ASK_SUM) == ASK_OK);
+        CHECK(ask_group_error(group, nullptr) == ASK_OK);
+    });
+}
+
+TEST_CASE("requests are waited for in any order") {
+    const GroupAgent agent(2);
+    members(agent, 2, [](ask_group* group, std::uint32_t rank) {
+        std::vector<std::vector<std::int64_t>> vectors(20, std::vector<std::int64_t>(64, rank));
+        std::vector<ask_request*> requests(vectors.size());
+        for (std::size_t i = 0; i < vectors.size(); ++i) {
+            REQUIRE(ask_iallreduce(group, vectors[i].data(), vectors[i].data(), 64, ASK_INT64, ASK_SUM,
+                                   &requests[i]) == ASK_OK);
+        }
+        int done = 0;
+        while (done == 0) {
+            REQUIRE(ask_test(requests.back(), &done) == ASK_OK);
+        }
+        for (std::size_t i = requests.size() - 1; i-- > 0;) {
+            CHECK(ask_wait(requests[i]) == ASK_OK);
+        }
+        for (const auto& vector : vectors) {
+            CHECK(vector == std::vector<std::int64_t>(64, 1));
+        }
+    });
+}
+
+TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
+    const GroupAgent agent(1);
+    members(agent, 1, [](ask_group* group, std::uint32_t) {
+        std::vector<std::int32_t> some(64, 1);
+        CHECK(ask_allreduce(group, some.data(), some.data() + 1, 32, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
+        CHECK(std::string(ask_error()).find("overlap") != std::string::npos);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 64, 9, ASK_SUM) == ASK_E_USAGE);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, 0) == ASK_E_USAGE);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT32, ASK_BXOR) == ASK_E_UNSUPPORTED);
+        CHECK(ask_allreduce(group, some.data(), nullptr, 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
+        CHECK(ask_allreduce(group, some.data(), some.data(), SIZE_MAX / 2, ASK_INT32, ASK_SUM) ==
+              ASK_E_LIMIT);
+        CHECK(ask_allreduce(group, some.data(), some.data(), std::size_t{1} << 22U, ASK_INT32, ASK_SUM) ==
+              ASK_E_LIMIT);
+        CHECK(ask_bcast(group, some.data(), 64, ASK_INT32, 1) == ASK_E_USAGE);
+        CHECK(ask_allreduce(nullptr, some.data(), some.data(), 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
+        CHECK(ask_alloc(group, (1U << 20U) + 1) == nullptr);
+        CHECK(ask_free(group, some.data()) == ASK_E_USAGE);
+        // Nothing of the arena was lost on the way.
+        void* const all = ask_alloc(group, 1U << 20U);
+        CHECK(all != nullptr);
+        CHECK(ask_free(group, all) == ASK_OK);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, ASK_SUM) == ASK_OK);
+    });
+    ask_group_options options = ASK_GROUP_OPTIONS_INIT;
+    ask_group* group = nullptr;
+    options.group = "g";
+    options.root = "h1";
+    options.size = 65;
+    CHECK(ask_group_open(&options, &group) == ASK_E_LIMIT);
+    CHECK(std::string(ask_error()).find("64") != std::string::npos);
+    options.struct_size = 8;
+    CHECK(ask_group_open(&options, &group) == ASK_E_USAGE);
+    CHECK(group == nullptr);
+}
+
+TEST_CASE("a group that fails says why at every call, and writes nothing") {
+    const GroupAgent agent(2, 2);
+    members(agent, 2, [](ask_group* group, std::uint32_t) {
+        std::vector<std::int32_t> out(16, 7);
+        const std::vector<std::int32_t> in(16, 1);
+        CHECK(ask_barrier(group) == ASK_OK);
+        CHECK(ask_allreduce(group, in.data(), out.data(), 16, ASK_INT32, ASK_SUM) == ASK_E_ABORTED);
+        CHECK(out == std::vector<std::int32_t>(16, 7));
+        CHECK(std::string(ask_error()).find("h2") != std::string::npos);
+        CHECK(ask_barrier(group) == ASK_E_ABORTED);
+        const char* text = nullptr;
+        CHECK(ask_group_error(group, &text) == ASK_E_ABORTED);
+        CHECK(std::string(text).find("h2") != std::string::npos);
+    });
+}
+
+TEST_CASE("a descriptor ends a wait, and a second thread is refused meanwhile") {
+    const GroupAgent agent(1, 0, true);
+    const int cancel = ::eventfd(0, EFD_CLOEXEC);
+    ask_group_options options = options_for(agent, 0, 1);
+    options.cancel_fd = cancel;
+    ask_group* group = nullptr;
+    REQUIRE(ask_group_open(&options, &group) == ASK_OK);
+    ask_request* request = nullptr;
+    REQUIRE(ask_ibarrier(group, &request) == ASK_OK);
+    std::thread waiter([&] { CHECK(ask_wait(request) == ASK_E_ABORTED); });
+    // Until the other is in.
+    int done = 0;
+    while (ask_free(group, nullptr) == ASK_OK) {
+        std::this_thread::yield();
+    }
+    CHECK(ask_barrier(group) == ASK_E_USAGE);
+    CHECK(std::string(ask_error()).find("another thread") != std::string::npos);
+    CHECK(done == 0);
+    REQUIRE(::eventfd_write(cancel, 1) == 0);
+    waiter.join();
+    ask_group_close(group);
+    ::close(cancel);
+}
+
+TEST_CASE("a fork's child has nothing of the group, and holds nothing open") {
+    auto agent = std::make_unique<GroupAgent>(1);
+    const ask_group_options options = options_for(*agent, 0, 1);
+    ask_group* group = nullptr;
+    REQUIRE(ask_group_open(&options, &group) == ASK_OK);
+    int hold[2];
+    REQUIRE(::pipe(hold) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        ::close(hold[1]);
+        const int code = ask_barrier(group);
+        ask_group_close(group);
+        char byte = 0;
+        // Until the parent's agent has seen its end.
+        const bool ended = ::read(hold[0], &byte, 1) == 0;
+        ::_exit(code == ASK_E_USAGE && ended ? 0 : 1);
+    }
+    CHECK(ask_barrier(group) == ASK_OK);
+    ask_group_close(group);
+    agent.reset();  // returns once it has seen the member go, while the child lives
+    ::close(hold[1]);
+    ::close(hold[0]);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
+TEST_CASE("names, sizes, version") {
+    CHECK(ask_version() == ASK_API_VERSION);
+    CHECK(std::string(ask_code_name(ASK_E_DEADLINE)) == "deadline");
+    CHECK(std::string(ask_code_name(99)) == "unknown code");
+    CHECK(ask_dtype_size(ASK_FLOAT64) == 8);
+    CHECK(ask_dtype_size(5) == 0);
+    CHECK(ask_wait(nullptr) == ASK_OK);
+    ask_group_close(nullptr);
+}
+
+}  // namespace
+}  // namespace ask::test
