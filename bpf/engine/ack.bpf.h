@@ -44,8 +44,8 @@ static __always_inline __u32 check_ack(const struct ask_frame *frame, const stru
 {
 	const struct ask_channel *channel = claim->channel;
 	const struct ask_check_key *key = &claim->flow->key;
-	const bool is_tuples = frame->hdr->type == ASK_ACK;
-	const __u32 bytes = is_tuples ? 0 : (__u32)sizeof(struct ask_values_ext);
+	const bool of_values = frame->hdr->type != ASK_ACK;
+	const __u32 bytes = of_values ? (__u32)sizeof(struct ask_values_ext) : 0;
 
 	if (frame->ip->daddr != channel->host || frame->udp->dest != channel->port)
 		return ASK_CNT_bad_address;
@@ -53,7 +53,7 @@ static __always_inline __u32 check_ack(const struct ask_frame *frame, const stru
 		return ASK_CNT_bad_receiver;
 	if (frame->hdr->incarnation != channel->incarnation)
 		return ASK_CNT_bad_incarnation;
-	if (is_tuples != (claim->task->service != ASK_SERVICE_VALUES))
+	if (of_values != (claim->task->service == ASK_SERVICE_VALUES))
 		return ASK_CNT_bad_type;
 	if (payload_bytes(frame) != sizeof(struct ask_hdr) + bytes)
 		return ASK_CNT_bad_length;

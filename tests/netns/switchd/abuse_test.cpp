@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/rpc/types.h"
 #include "tests/netns/switchd/daemon.h"
 #include "tests/netns/switchd/one_flow.h"
 
@@ -94,9 +95,10 @@ TEST_CASE("tasks of hosts that speak another wire version are refused, and the s
         request.set_wire_version(version);
         refused(daemon.open_task(request), StatusCode::FAILED_PRECONDITION, text);
     };
-    refused_of(0,
-               "your agent speaks ASK packets of an older version, the other end of the call version 0xa3");
-    refused_of(ASK_WIRE_VERSION + 1, "your agent speaks ASK packets of version 0xa5");
+    refused_of(0, "your agent speaks ASK packets of an older version, the other end of the call " +
+                      ask::wire_version_name(ASK_WIRE_VERSION));
+    refused_of(ASK_WIRE_VERSION + 1,
+               "your agent speaks ASK packets of " + ask::wire_version_name(ASK_WIRE_VERSION + 1));
     CHECK(daemon.status().tasks_size() == 0);
     ask::v1::OpenTaskReply reply;
     must(daemon.open_task(task_request("words", kInstance), &reply));

@@ -13,6 +13,7 @@
 #include "lib/abi/map_types.h"
 #include "lib/abi/wire.h"
 #include "lib/bpf/object.h"
+#include "lib/rpc/types.h"
 #include "tests/netns/switchd/daemon.h"
 
 namespace {
@@ -210,11 +211,11 @@ TEST_CASE("pins of another wire version are refused, and the way out is told") {
         REQUIRE(bpf_map_update_elem(pin->get(), &zero, &meta, BPF_ANY) == 0);
         const CommandResult started = run_daemon(base_flags());
         refused(started, kUnsupported, "holds a switch that speaks ASK packets of " + says);
-        refused(started, kUnsupported, "this release speaks version 0xa3");
+        refused(started, kUnsupported, "this release speaks " + ask::wire_version_name(ASK_WIRE_VERSION));
         refused(started, kUnsupported, "wait until `askctl tasks --switch` lists no task");
         refused(started, kUnsupported, "ask-switchd --unload");
     };
-    starts_with(ASK_WIRE_VERSION + 1, "version 0xa5");
+    starts_with(ASK_WIRE_VERSION + 1, ask::wire_version_name(ASK_WIRE_VERSION + 1));
     // What there was before versions were told: an ABI of its own as well.
     --meta.abi_version;
     starts_with(0, "an older version");

@@ -24,6 +24,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/net/address.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/rpc/types.h"
 #include "proto/switch.grpc.pb.h"
 #include "tests/unit/agent/local_agent.h"
 
@@ -227,8 +228,8 @@ TEST_CASE("a sender of another wire version is refused by name; a receiver says 
             refused.error().text().find("your agent speaks ASK packets of " + says) != std::string::npos,
             refused.error().text());
     };
-    refused_of(0, "an older version, the other end of the call version 0xa3");
-    refused_of(0xa4, "version 0xa4");
+    refused_of(0, "an older version, the other end of the call " + wire_version_name(ASK_WIRE_VERSION));
+    refused_of(ASK_WIRE_VERSION + 1, wire_version_name(ASK_WIRE_VERSION + 1));
 }
 
 TEST_CASE("a task is found by its id while it lives") {
