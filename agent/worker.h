@@ -114,7 +114,7 @@ class WorkerCore {
     [[nodiscard]] WorkerTotals totals() const;
 
     // Commands: groups, of which each worker knows who runs them.
-    Result<> begin_group(GroupStart start);
+    Result<> begin_group(const GroupStart& start);
     void route_group(std::uint64_t instance, std::optional<unsigned> worker);
     [[nodiscard]] GroupState group_state(std::uint64_t instance) const;
     void end_group(std::uint64_t instance);

@@ -133,9 +133,8 @@ Result<> Workers::route_group(std::uint64_t instance, std::optional<unsigned> wo
 Result<> Workers::begin_group(GroupStart start) {
     const std::uint64_t instance = start.terms.instance;
     const ChannelId channel = start.terms.seats[start.rank].channel;
-    ASK_PASS(flat(owner(channel).call([start = std::move(start)](WorkerCore& core) mutable {
-        return core.begin_group(std::move(start));
-    })));
+    ASK_PASS(flat(owner(channel).call(
+        [start = std::move(start)](WorkerCore& core) { return core.begin_group(start); })));
     return route_group(instance, owner_of(channel, size()));
 }
 

@@ -142,7 +142,7 @@ std::vector<int> SharedGroupMemory::descriptors() const {
     return all;
 }
 
-Result<> WorkerCore::begin_group(GroupStart start) {
+Result<> WorkerCore::begin_group(const GroupStart& start) {
     const std::uint64_t instance = start.terms.instance;
     if (groups_.contains(instance)) {
         return Error(Errc::kExists, "the group's instance runs here already");

@@ -94,7 +94,7 @@ struct Registry {
     std::set<ask_group*> groups;
 };
 Registry& registry() {
-    static Registry* const all = [] {
+    static Registry* const kAll = [] {
         auto* made = new Registry;
         ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
                          [] {
@@ -109,7 +109,7 @@ Registry& registry() {
                          });
         return made;
     }();
-    return *all;
+    return *kAll;
 }
 
 // The calling thread's turn at a group.
@@ -391,7 +391,7 @@ void ask_group_close(ask_group* group) {
     }
     if (group->of_parent) {
         // Its descriptors are closed, and their numbers may be others' by now.
-        static_cast<void>(group->session.release());
+        [[maybe_unused]] const auto* const left = group->session.release();
     } else if (group->requests.empty()) {
         static_cast<void>(group->session->close());
     }

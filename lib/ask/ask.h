@@ -61,6 +61,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using): C has nothing else. */
+
 /* Version of this header: major << 16 | minor << 8 | patch. Programs of one major version run with every
  * library of it that is as new or newer. */
 #define ASK_API_VERSION ((0u << 16) | (1u << 8) | 0u)
@@ -180,6 +182,8 @@ ASK_API int ask_wait(ask_request* request);
 /* Without waiting: *done = 1 once the operation has ended. The request is freed then, and what it ended with
  * returned; else *done = 0 and ASK_OK. */
 ASK_API int ask_test(ask_request* request, int* done);
+
+/* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus
 }

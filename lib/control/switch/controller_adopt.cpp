@@ -101,7 +101,7 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     if (!back.ok() || !*back) {
         return back;
     }
-    const auto group = adopt_group(task);
+    auto group = adopt_group(task);
     if (!group.ok() || !*group) {
         return group;
     }
