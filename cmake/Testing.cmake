@@ -11,7 +11,7 @@
 #
 # Labels: style (of the sources and objects), package (what is installed), unit (no rights needed), models
 # (state spaces searched whole), sim (simulated histories), fuzz (hostile input), docs (blocks and links of the documents), bpf (BPF_PROG_TEST_RUN), netns (namespaces), e2e (labs
-# with daemons), vm (guests with other kernels).
+# with daemons), vm (guests with other kernels). with-NAME (needs what tools/with/NAME installs) is made only where ASK_WITH has NAME.
 
 set(ASK_TEST_TIMEOUT 60 CACHE STRING "Seconds after which ctest ends a test that sets no limit itself")
 
