@@ -117,6 +117,7 @@ class WorkerCore {
     Result<> begin_group(const GroupStart& start);
     void route_group(std::uint64_t instance, std::optional<unsigned> worker);
     [[nodiscard]] GroupState group_state(std::uint64_t instance) const;
+    void set_fan_out(std::uint64_t instance, bool fan_out);
     void end_group(std::uint64_t instance);
 
     // The loop's parts; each returns whether it found anything to do.

@@ -142,6 +142,11 @@ Result<GroupState> Workers::group_state(std::uint64_t instance, ChannelId channe
     return owner(channel).call([instance](WorkerCore& core) { return core.group_state(instance); });
 }
 
+Result<> Workers::set_fan_out(std::uint64_t instance, ChannelId channel, bool fan_out) {
+    return owner(channel).call(
+        [instance, fan_out](WorkerCore& core) { core.set_fan_out(instance, fan_out); });
+}
+
 Result<> Workers::end_group(std::uint64_t instance, ChannelId channel) {
     ASK_PASS(route_group(instance, std::nullopt));
     return owner(channel).call([instance](WorkerCore& core) { core.end_group(instance); });

@@ -49,6 +49,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
     Result<std::shared_ptr<GroupMemory>> make_memory(std::size_t arena_bytes) override;
     Result<> begin_group(GroupStart start) override;
     Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) override;
+    Result<> set_fan_out(std::uint64_t instance, ChannelId channel, bool fan_out) override;
     Result<> end_group(std::uint64_t instance, ChannelId channel) override;
 
     // Sum over all workers.

@@ -68,8 +68,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "Channels that may be registered");
     table.integer("max_flows", &config->max_flows, 1, ASK_MAX_FLOWS, "Flows (a task on a channel) at a time");
     table.integer("max_tasks", &config->max_tasks, 1, ASK_MAX_TASKS, "Tasks at a time");
-    table.integer("value_slots", &config->value_slots, 64, 1 << 20,
-                  "Chunks of value streams that are held at a time, of all groups together");
+    table.integer("value_slots", &config->value_slots, 0, 1 << 20,
+                  "Chunks of value streams that are held at a time, of all groups: a power of two; 0: none");
     table.integer("aggregators", &config->aggregators, 1, ASK_MAX_AGGREGATORS,
                   "Aggregators of an AA, at most, where a task does not say");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,

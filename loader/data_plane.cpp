@@ -88,13 +88,16 @@ Result<ask_meta> wanted_meta(const SwitchConfig& config, std::uint32_t memory) {
 
 Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta, std::uint32_t value_slots) {
     const std::pair<const char*, std::uint32_t> sizes[] = {
-        {"channel_ids", meta.max_channels}, {"channels", meta.max_channels}, {"dedupe", meta.max_channels},
-        {"pkt_state", meta.max_channels},   {"flow_ids", meta.max_flows},    {"flows", meta.max_flows},
-        {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},       {"regions", meta.max_tasks},
-        {"buckets", meta.max_tasks + 1},    {"heats", meta.max_tasks},       {"carried", meta.max_flows},
-        {"backs", meta.max_tasks},          {"back8", meta.max_tasks},       {"back16", meta.max_tasks},
-        {"back32", meta.max_tasks},         {"back64", meta.max_tasks},      {"presence", meta.possible_cpus},
-        {"groups", meta.max_tasks},         {"value_slots", value_slots},
+        {"channel_ids", meta.max_channels}, {"channels", meta.max_channels},
+        {"dedupe", meta.max_channels},      {"pkt_state", meta.max_channels},
+        {"flow_ids", meta.max_flows},       {"flows", meta.max_flows},
+        {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},
+        {"regions", meta.max_tasks},        {"buckets", meta.max_tasks + 1},
+        {"heats", meta.max_tasks},          {"carried", meta.max_flows},
+        {"backs", meta.max_tasks},          {"back8", meta.max_tasks},
+        {"back16", meta.max_tasks},         {"back32", meta.max_tasks},
+        {"back64", meta.max_tasks},         {"presence", meta.possible_cpus},
+        {"groups", meta.max_tasks},         {"value_slots", std::max(value_slots, 1U)},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -104,6 +107,12 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta, std::uint32_t
         if (const int error = bpf_map__set_max_entries(map, entries); error != 0) {
             return Error::from_errno(-error, std::string("size map ") + name);
         }
+    }
+    // Of the frames that one turn sends to one device the kernel runs the first one's program on all.
+    if (const int error = bpf_map__set_value_size(bpf_object__find_map_by_name(skeleton.object(), "ports"),
+                                                  sizeof(bpf_devmap_val));
+        error != 0) {
+        return Error::from_errno(-error, "size the values of map ports");
     }
     return {};
 }
@@ -155,6 +164,7 @@ Result<> load_and_pin(Skeleton& skeleton, const PinDir& pins, const ask_meta& me
     }
     ASK_PASS(pins.make_directories());
     ASK_PASS(bpf::pin(bpf_program__fd(skeleton->progs.ask_switch), pins.program()));
+    ASK_PASS(bpf::pin(bpf_program__fd(skeleton->progs.ask_fan_copy), pins.fan_program()));
     for (const bpf_map* map : named_maps(skeleton)) {
         if (map != skeleton->maps.meta) {
             ASK_PASS(bpf::pin(bpf_map__fd(map), pins.map(bpf_map__name(map))));
@@ -237,6 +247,12 @@ Result<> check_maps(const Skeleton& skeleton, const PinDir& pins) {
         ASK_PASS(fd);
         const auto info = bpf::map_info(fd->get());
         ASK_TRY(info, "adopt map " + name);
+        if (name == "value_slots" && info->max_entries != bpf_map__max_entries(map)) {
+            return Error(Errc::kUnsupported, "the running switch cannot change: value_slots is " +
+                                                 std::to_string(info->max_entries) + ", configured " +
+                                                 std::to_string(bpf_map__max_entries(map)) +
+                                                 "; configure it as it is, or " + std::string(kUnloadHint));
+        }
         if (info->type != static_cast<std::uint32_t>(bpf_map__type(map)) ||
             info->key_size != bpf_map__key_size(map) || info->value_size != bpf_map__value_size(map) ||
             info->max_entries != bpf_map__max_entries(map)) {
@@ -276,6 +292,8 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "backs", maps.backs));
     ASK_PASS(open_map(pins, "groups", maps.groups));
     ASK_PASS(open_map(pins, "value_slots", maps.value_slots));
+    ASK_PASS(open_map(pins, "fan_members", maps.fan_members));
+    ASK_PASS(open_map(pins, "fans", maps.fans));
     for (unsigned group = 0; group < maps.back.size(); ++group) {
         ASK_PASS(open_map(pins, kBackNames[group], maps.back[group]));
     }
@@ -291,6 +309,9 @@ Result<> DataPlane::open(const PinDir& pins) {
     auto program = open_part(pins.program());
     ASK_PASS(program);
     program_ = std::move(*program);
+    auto fan_program = open_part(pins.fan_program());
+    ASK_PASS(fan_program);
+    fan_program_ = std::move(*fan_program);
     const auto info = bpf::prog_info(program_.get());
     ASK_PASS(info);
     program_id_ = info->id;

@@ -24,7 +24,7 @@ namespace ask {
 struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_meta> meta;
     bpf::PerCpuArray<std::uint64_t> counters;
-    bpf::Map<std::uint32_t, std::uint32_t> ports;
+    bpf::Map<std::uint32_t, bpf_devmap_val> ports;
     bpf::Map<ask_channel_id, std::uint32_t> channel_ids;
     bpf::Map<std::uint32_t, ask_channel> channels;
     bpf::Map<std::uint32_t, ask_dedupe_state> dedupe;
@@ -38,6 +38,8 @@ struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_back> backs;
     bpf::Map<std::uint32_t, ask_group> groups;
     bpf::Map<std::uint32_t, ask_value_slot> value_slots;
+    bpf::Map<std::uint32_t, ask_fan_member> fan_members;
+    bpf::Map<std::uint32_t, std::uint32_t> fans;  // of maps
     // Maps of maps: written as descriptors, read as map ids.
     bpf::Map<std::uint32_t, std::uint32_t> regions;  // of any size
     bpf::Map<std::uint32_t, std::uint32_t> heats;
@@ -59,6 +61,10 @@ class DataPlane {
     [[nodiscard]] std::uint32_t value_slots() const { return value_slots_; }
     [[nodiscard]] int program() const { return program_.get(); }
     [[nodiscard]] std::uint32_t program_id() const { return program_id_; }
+    // As an entry of every device map: a copy leaves by the port, addressed to who is behind it.
+    [[nodiscard]] bpf_devmap_val device(std::uint32_t ifindex) const {
+        return {.ifindex = ifindex, .bpf_prog = {.fd = fan_program_.get()}};
+    }
     [[nodiscard]] const SwitchMaps& maps() const { return maps_; }
     [[nodiscard]] const RegionTypes& types() const { return types_; }
 
@@ -69,6 +75,7 @@ class DataPlane {
     ask_meta meta_{};
     std::uint32_t value_slots_ = 0;
     UniqueFd program_;
+    UniqueFd fan_program_;
     std::uint32_t program_id_ = 0;
     SwitchMaps maps_;
     RegionTypes types_;

@@ -190,6 +190,25 @@ class KernelStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
     const SwitchTable<std::uint32_t, ask_group>* groups() const override { return &groups_; }
     std::uint32_t value_slots() const override { return plane_.value_slots(); }
+    const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const override { return &fan_members_; }
+    Result<FanPort> fan_port(std::uint32_t address) const override { return ports_.fan_port(address); }
+    Result<> put_fan(std::uint32_t number, std::span<const std::uint32_t> ports) const override {
+        const UniqueFd fan(bpf_map_create(BPF_MAP_TYPE_DEVMAP, "ask_fan", sizeof(std::uint32_t),
+                                          sizeof(bpf_devmap_val), ASK_MAX_FAN_PORTS, nullptr));
+        if (!fan) {
+            return Error::from_errno(errno, "create a fan");
+        }
+        std::uint32_t place = 0;
+        for (const std::uint32_t port : ports) {
+            const bpf_devmap_val device = plane_.device(port);
+            if (bpf_map_update_elem(fan.get(), &place, &device, BPF_ANY) != 0) {
+                return Error::from_errno(errno, "put port " + std::to_string(port) + " into a fan");
+            }
+            ++place;
+        }
+        return plane_.maps().fans.set(number, static_cast<std::uint32_t>(fan.get()));
+    }
+    Result<> erase_fan(std::uint32_t number) const override { return plane_.maps().fans.erase(number); }
     const PerCpuTable<ask_flow_stats>& flow_stats() const override { return flow_stats_; }
     const PerCpuTable<std::uint64_t>& counters() const override { return counters_; }
 
@@ -340,6 +359,7 @@ class KernelStore final : public SwitchStore {
     const KernelTable<std::uint32_t, ask_bucket> buckets_{plane_.maps().buckets};
     const KernelTable<std::uint32_t, ask_back> backs_{plane_.maps().backs};
     const KernelTable<std::uint32_t, ask_group> groups_{plane_.maps().groups};
+    const KernelTable<std::uint32_t, ask_fan_member> fan_members_{plane_.maps().fan_members};
     const KernelPerCpu<ask_flow_stats> flow_stats_{plane_.maps().flow_stats};
     const KernelPerCpu<std::uint64_t> counters_{plane_.maps().counters};
     std::deque<RegionPlaces> regions_;

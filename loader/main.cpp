@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-switchd: the switch controller. Exit status: 0, or that of docs/commands.md.
+#include <bit>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -51,6 +52,10 @@ Result<> check_machine(const SwitchConfig& config) {
                      "no ports: name the interfaces to attach to by --ports or in the configuration");
     }
     ASK_PASS(config.security.check_metrics());
+    if (config.value_slots != 0 && !std::has_single_bit(config.value_slots)) {
+        return Error(Errc::kUsage, "value_slots = " + std::to_string(config.value_slots) +
+                                       ": must be a power of two, or 0 for none");
+    }
     return bpf::check_switch_features();
 }
 

@@ -2,7 +2,7 @@
 //
 // The switch's directory under bpffs: what is where, and who may change it.
 //
-//   progs/switch  links/<port>  maps/<map>  tasks/<instance>/{region,heat,meta}
+//   progs/{switch,fan_copy}  links/<port>  maps/<map>  tasks/<instance>/{region,heat,meta}
 //   tasks/by-name/<tenant>/<id> -> ../../<instance>; for a task without a tenant <tenant> is @
 //
 // maps/meta is pinned last on load, and tasks/<instance>/meta last when a task opens and unpinned first when
@@ -27,6 +27,7 @@ class PinDir {
 
     [[nodiscard]] const std::filesystem::path& root() const { return root_; }
     [[nodiscard]] std::filesystem::path program() const { return root_ / "progs" / "switch"; }
+    [[nodiscard]] std::filesystem::path fan_program() const { return root_ / "progs" / "fan_copy"; }
     [[nodiscard]] std::filesystem::path map(std::string_view name) const { return root_ / "maps" / name; }
     [[nodiscard]] std::filesystem::path task(std::string_view pins) const { return root_ / "tasks" / pins; }
     // Links to them, by the tenant's name and the task's.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/ports.h"
 
+#include <arpa/inet.h>
 #include <linux/if_link.h>
 
 #include <algorithm>
@@ -109,7 +110,7 @@ Result<Port> attach_port(const Candidate& candidate, bpf::XdpMode mode, const Pi
         ASK_PASS(link);
         ASK_PASS(bpf::pin(link->get(), pins.link(interface.name)));
     }
-    ASK_TRY(plane.maps().ports.set(interface.index, interface.index), "port " + interface.name);
+    ASK_TRY(plane.maps().ports.set(interface.index, plane.device(interface.index)), "port " + interface.name);
     spdlog::info("port {}: {} in {} mode, MTU {}", interface.name, linked ? "still attached" : "attached",
                  to_string(mode), interface.mtu);
     if (!peer_has_program(interface.index)) {
@@ -183,6 +184,25 @@ Result<Port> PortTable::route_to(std::uint32_t address) const {
                                        "): check its route there");
     }
     return *port;
+}
+
+Result<FanPort> PortTable::fan_port(std::uint32_t address) const {
+    constexpr std::chrono::milliseconds kPatience{300};
+    const auto port = route_to(address);
+    ASK_PASS(port);
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto route = netlink->route(address);
+    ASK_PASS(route);
+    const auto interface = netlink->interface(port->name);
+    ASK_PASS(interface);
+    const auto mac = netlink->resolve(port->ifindex, route->next_hop, Netlink::Clock::now() + kPatience);
+    ASK_TRY(mac, "member " + format_ipv4(address));
+    FanPort found{.port = {.name = port->name, .ifindex = port->ifindex, .mtu = port->mtu}};
+    std::ranges::copy(*mac, found.member.mac);
+    std::ranges::copy(interface->mac, found.member.port_mac);
+    found.member.address = htonl(address);
+    return found;
 }
 
 Result<PortTable::Now> PortTable::now(const Port& port, std::uint32_t program_id) const {

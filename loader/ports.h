@@ -9,6 +9,7 @@
 
 #include "lib/base/result.h"
 #include "lib/bpf/xdp.h"
+#include "lib/control/switch/store.h"
 #include "loader/config.h"
 #include "loader/data_plane.h"
 #include "loader/pin_dir.h"
@@ -36,6 +37,8 @@ class PortTable {
     [[nodiscard]] const Port* find(std::uint32_t ifindex) const;
     // The port behind which an IPv4 address (host byte order) is, by the routing table. kInput: behind none.
     [[nodiscard]] Result<Port> route_to(std::uint32_t address) const;
+    // The same, and the MACs on the way there; whoever is there is asked if need be.
+    [[nodiscard]] Result<FanPort> fan_port(std::uint32_t address) const;
     struct Now {
         std::uint32_t mtu = 0;  // bytes
         bool attached = false;  // still the interface it was, with the program on it

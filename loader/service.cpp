@@ -249,15 +249,19 @@ grpc::Status SwitchService::open_group(const grpc::ServerContext& context, const
         return to_status(secret.error());
     }
     const auto grant = controller_.open_task(
-        caller_at(context),
-        {.id = request.id(),
-         .instance = request.instance(),
-         .copies = request.copies(),
-         .require_region = request.require_region(),
-         .receiver = request.receiver(),
-         .receiver_address = request.receiver_address(),
-         .values = ValuesRequest{
-             .size = values.size(), .window = values.window(), .slots = values.slots(), .secret = *secret}});
+        caller_at(context), {.id = request.id(),
+                             .instance = request.instance(),
+                             .copies = request.copies(),
+                             .require_region = request.require_region(),
+                             .receiver = request.receiver(),
+                             .receiver_address = request.receiver_address(),
+                             .values = ValuesRequest{.size = values.size(),
+                                                     .window = values.window(),
+                                                     .slots = values.slots(),
+                                                     .secret = *secret,
+                                                     .direct = values.direct(),
+                                                     .members = std::vector<std::uint32_t>(
+                                                         values.members().begin(), values.members().end())}});
     if (!grant.ok()) {
         return to_status(grant.error());
     }
@@ -265,6 +269,7 @@ grpc::Status SwitchService::open_group(const grpc::ServerContext& context, const
     reply->set_wire_version(ASK_WIRE_VERSION);
     reply->set_opening(grant->opening);
     reply->mutable_values()->set_slots(grant->value_slots);
+    reply->mutable_values()->set_fan(grant->fan);
     reply->mutable_values()->set_direct(grant->direct);
     reply->mutable_values()->set_no_direct_reason(grant->no_direct_reason);
     return grpc::Status::OK;

@@ -181,6 +181,13 @@ GroupState WorkerCore::group_state(std::uint64_t instance) const {
     return state;
 }
 
+void WorkerCore::set_fan_out(std::uint64_t instance, bool fan_out) {
+    const auto at = groups_.find(instance);
+    if (at != groups_.end() && at->second->collector) {
+        at->second->collector->set_fan_out(fan_out);
+    }
+}
+
 void WorkerCore::end_group(std::uint64_t instance) {
     const auto at = groups_.find(instance);
     if (at != groups_.end()) {

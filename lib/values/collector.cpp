@@ -45,7 +45,7 @@ struct Collector::Stream {
 };
 
 Collector::Collector(const GroupTerms& terms, const CollectorConfig& config)
-    : wire_(terms), config_(config) {}
+    : wire_(terms), config_(config), fan_out_(terms.fan_out) {}
 
 Collector::~Collector() = default;
 
@@ -248,7 +248,7 @@ void Collector::fold_next(Place& place, std::uint32_t rank, std::span<const std:
 void Collector::complete(Place& place) {
     const GroupTerms& terms = wire_.terms();
     place.done = true;
-    if (terms.fan_out) {
+    if (fan_out_) {
         push(ASK_RESULT, place, terms.size());
         // It leaves by all ports but its own.
         push(ASK_RESULT, place, terms.root);

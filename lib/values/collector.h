@@ -65,6 +65,8 @@ class Collector {
 
     // Results tell members to slow down while this host is short of memory.
     void set_congested(bool congested) { congested_ = congested; }
+    // Results for all go to each alone or by the switch, as terms say at first, from now on.
+    void set_fan_out(bool fan_out) { fan_out_ = fan_out; }
     // Members that differ in what they do: names both and what each does. The group is over then.
     [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
     [[nodiscard]] const CollectorStats& stats() const { return stats_; }
@@ -108,6 +110,7 @@ class Collector {
     std::deque<Asked> asked_;
     std::size_t raw_held_ = 0;
     bool congested_ = false;
+    bool fan_out_;
     std::optional<Error> failure_;
     CollectorStats stats_;
 };

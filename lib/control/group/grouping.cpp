@@ -182,12 +182,13 @@ Result<> Grouping::coordinate() {
     }
     std::string why = why_no_switch(seats);
     if (why.empty()) {
-        const auto open = open_at_switch(group_);
+        const auto open = open_at_switch();
         why = open ? "" : open.error().text();
     }
     group_.set_through_switch(why.empty());
-    group_.set_note(why.empty() ? "the switch adds, the collector sends results"
-                                : "the collector adds: " + why);
+    if (!why.empty()) {
+        group_.set_note("the collector adds: " + why);
+    }
     spdlog::info("group {}: {} members, {}", request_.group(), seats.size(), group_.note());
     registry_.publish(instance_, group_);
     return {};
@@ -226,7 +227,7 @@ std::string Grouping::why_no_switch(const std::vector<std::optional<GroupRegistr
     return "";
 }
 
-Result<> Grouping::open_at_switch(const v1::JoinGroupReply& group) {
+Result<> Grouping::open_at_switch() {
     SwitchPort& at = *member_.own_switch;
     v1::OpenTaskRequest request;
     request.set_id(request_.group());
@@ -236,24 +237,33 @@ Result<> Grouping::open_at_switch(const v1::JoinGroupReply& group) {
     request.set_wire_version(ASK_WIRE_VERSION);
     v1::ValuesTask& task = *request.mutable_values();
     task.set_size(request_.size());
-    task.set_window(group.window());
-    task.set_secret(group.secret());
+    task.set_window(group_.window());
+    task.set_secret(group_.secret());
+    task.set_direct(true);
+    for (const v1::GroupMember& one : group_.members()) {
+        task.add_members(one.channel().host());
+    }
     const auto opened = at.open_task(request, at_most(kGroupCallWait, give_up_at_));
     ASK_PASS(opened);
     at_switch_ = true;
     if (opened->opening()) {
         return Error(Errc::kUnavailable, at.name() + " takes too long to open it");
     }
-    for (int rank = 0; rank < group.members_size(); ++rank) {
+    for (int rank = 0; rank < group_.members_size(); ++rank) {
         v1::JoinFlowRequest join;
         join.set_instance(instance_);
-        *join.mutable_channel() = group.members(rank).channel();
-        join.set_incarnation(group.members(rank).incarnation());
-        join.set_secret(group.secret());
+        *join.mutable_channel() = group_.members(rank).channel();
+        join.set_incarnation(group_.members(rank).incarnation());
+        join.set_secret(group_.secret());
         join.set_member(static_cast<std::uint32_t>(rank));
         ASK_PASS(at.join_flow(join, at_most(kGroupCallWait, give_up_at_)));
     }
     next_switch_renewal_ = Clock::now() + kSwitchRenewal;
+    fan_out_ = opened->values().fan();
+    group_.set_direct(opened->values().direct());
+    group_.set_note(group_.direct() ? "the switch adds and sends results to all"
+                                    : "the switch adds, the collector sends results: " +
+                                          clean_text(opened->values().no_direct_reason()));
     return {};
 }
 
@@ -270,6 +280,9 @@ void Grouping::renew_at_switch() {
         at_switch_ = false;
         spdlog::warn("group {}: {} does not know it any more; the collector adds what it did",
                      request_.group(), member_.own_switch->name());
+        if (const auto alone = ports_.workers.set_fan_out(instance_, lease_->id, false); !alone.ok()) {
+            spdlog::error("group {}: {}", request_.group(), alone.error().text());
+        }
     }
 }
 
@@ -386,7 +399,7 @@ Result<> Grouping::begin() {
                    .seats = {},
                    .window = group_.window(),
                    .blocks = group_.blocks(),
-                   .fan_out = group_.direct()};
+                   .fan_out = fan_out_};
     start.rank = request_.rank();
     start.through_switch = group_.through_switch();
     start.mailbox = io_.mailbox();

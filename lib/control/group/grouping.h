@@ -42,7 +42,7 @@ class Grouping {
     Result<> gather();
     [[nodiscard]] std::string why_no_switch(
         const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
-    Result<> open_at_switch(const v1::JoinGroupReply& group);
+    Result<> open_at_switch();
     void renew_at_switch();
     // As another's member.
     Result<> join();
@@ -80,6 +80,7 @@ class Grouping {
     bool coordinates_ = false;
     bool opened_ = false;     // at the registry
     bool at_switch_ = false;  // open there
+    bool fan_out_ = false;    // which copies the collector's results to all
     bool joined_ = false;     // the coordinator may know of us
     bool running_ = false;    // at a worker
     bool finished_ = false;

@@ -58,6 +58,8 @@ class GroupWorkers {
     // At the worker that owns the member's channel. kExists: the instance runs here.
     virtual Result<> begin_group(GroupStart start) = 0;
     virtual Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) = 0;
+    // Whether the switch copies the collector's results for all; begins as terms say.
+    virtual Result<> set_fan_out(std::uint64_t instance, ChannelId channel, bool fan_out) = 0;
     virtual Result<> end_group(std::uint64_t instance, ChannelId channel) = 0;
 };
 

@@ -115,8 +115,8 @@ Result<> Controller::erase_flow(std::uint32_t index) const {
 Result<> Controller::erase_task(std::uint32_t index) const {
     const auto entry = store_.tasks().find(index);
     ASK_PASS(entry);
-    if (*entry && (*entry)->service == ASK_SERVICE_VALUES && store_.groups() != nullptr) {
-        ASK_PASS(store_.groups()->set(index, {}));
+    if (*entry && (*entry)->service == ASK_SERVICE_VALUES) {
+        ASK_PASS(erase_group(index));
     }
     if (const auto* regions = store_.regions(*entry ? (*entry)->program : 0)) {
         ASK_PASS(regions->erase(index));
@@ -152,6 +152,7 @@ void Controller::finish_reclaim(const Garbage& batch) {
     for (const std::uint64_t instance : batch.tasks) {
         const auto it = tasks_.find(instance);
         task_pool_.reclaim(it->second.index);
+        give_back_fan(it->second);
         store_.give_back_program(it->second.entry.program);
         keep_back(it->second);
         drop_task(instance);

@@ -49,10 +49,12 @@ struct ControllerLimits {
 
 // What a group's collector wants of the switch for it. Not yet checked.
 struct ValuesRequest {
-    std::uint32_t size = 0;    // members
-    std::uint32_t window = 0;  // seqs of a stream in flight
-    std::uint32_t slots = 0;   // 0: the whole pool
-    CheckSecret secret{};      // of every flow of the group
+    std::uint32_t size = 0;                // members
+    std::uint32_t window = 0;              // seqs of a stream in flight
+    std::uint32_t slots = 0;               // 0: the whole pool
+    CheckSecret secret{};                  // of every flow of the group
+    bool direct = false;                   // complete chunks go to all members from here
+    std::vector<std::uint32_t> members{};  // where they are: IPv4, host order; empty: no fan is wanted
 };
 
 // What a receiver's agent wants of the switch for a task. Not yet checked.
@@ -84,8 +86,9 @@ struct TaskGrant {
     std::string no_back_reason;      // why, if one was asked for
     bool opening = false;            // not yet: nothing else is said
     std::uint32_t value_slots = 0;   // of a group
+    bool fan = false;                // the collector's results for all are copied here
     bool direct = false;             // its results go to all members from here
-    std::string no_direct_reason{};  // why not, if that was asked for
+    std::string no_direct_reason{};  // why neither, if it was asked for
 };
 
 // What fetching a copy needs. Keeps the memory, whatever becomes of the task meanwhile.
@@ -270,7 +273,9 @@ class Controller {
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
-        std::optional<ask_group> group;  // as it was written; programs count in the map's
+        std::optional<ask_group> group;        // as it was written; programs count in the map's
+        std::vector<std::uint32_t> fan_ports;  // while it is opened
+        std::string no_direct_reason;
         LeaseClock::Time expires;
     };
     // What waits for a barrier.
@@ -349,13 +354,25 @@ class Controller {
     Result<> limit_rates();
 
     // Groups (controller_values.cpp).
-    Result<TaskGrant> open_group(Lock& lock, const TaskRequest& request, Task& task);
+    // Who a fan would reach, or why there is none.
+    struct FanPlan {
+        std::vector<FanPort> ports;
+        std::string why_not;
+    };
+    [[nodiscard]] FanPlan plan_fan(const ValuesRequest& request) const;
+    [[nodiscard]] Result<> take_fan(const FanPlan& plan, Task& task);
+    [[nodiscard]] Result<> write_fan_members(const FanPlan& plan, const Task& task) const;
+    [[nodiscard]] bool has_fans() const;
+    void give_back_fan(Task& task);
+    Result<> clear_fan_members() const;
+    Result<TaskGrant> open_group(Lock& lock, const TaskRequest& request, const FanPlan& plan, Task& task);
     Result<> check_group(const TaskRequest& request) const;
     [[nodiscard]] std::uint32_t choose_slots(const ValuesRequest& request) const;
     Result<> build_group(const Task& task, const Flow& results, const CheckSecret& secret) const;
     Result<> check_member(const Task& task, const ask_flow& wanted) const;
     Result<> end_group(const Task& task) const;
-    Result<bool> adopt_group(Task& task) const;
+    Result<bool> adopt_group(Task& task);
+    Result<> erase_group(std::uint32_t index) const;
     Result<bool> adopt_result_flow(const ask_flow_id& key, std::uint32_t index);
     void charge_pool();
     static void report_group(const Task& task, TaskReport& out);
@@ -436,6 +453,7 @@ class Controller {
     IndexPool channel_pool_;
     IndexPool flow_pool_;
     IndexPool task_pool_;
+    IndexPool fan_pool_{ASK_MAX_FANS};
     SramBudget sram_;
     std::uint64_t value_bytes_ = 0;  // of the pool of slots, taken from the budget while a group uses it
     std::uint64_t back_used_ = 0;

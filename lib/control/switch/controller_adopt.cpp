@@ -35,8 +35,10 @@ Result<> Controller::rebuild() {
     task_pool_.fill();
     channel_pool_.fill();
     flow_pool_.fill();
+    fan_pool_.fill();
     ASK_TRY(clear_unused_regions(), "regions");
     ASK_TRY(clear_unused_carried(), "flows");
+    ASK_TRY(clear_fan_members(), "fans");
     if (store_.adopted()) {
         spdlog::info("adopted {} tasks, {} channels, {} flows; {} of {} KiB SRAM in use", tasks_.size(),
                      channels_.size(), flows_.size(), sram_.used() / 1024, sram_.total() / 1024);

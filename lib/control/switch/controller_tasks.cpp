@@ -132,7 +132,10 @@ TaskGrant Controller::grant_of(const Task& task) {
             .nonce = task.nonce,
             .back_bytes = task.back_bytes,
             .no_back_reason = task.no_back_reason,
-            .value_slots = task.group ? task.group->pool_slots : 0};
+            .value_slots = task.group ? task.group->pool_slots : 0,
+            .fan = task.group && task.group->has_fan != 0,
+            .direct = task.group && task.group->direct != 0,
+            .no_direct_reason = task.no_direct_reason};
 }
 
 Result<> Controller::check_region(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
@@ -275,6 +278,8 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     auto owner = owner_for(caller, request.receiver);
     ASK_TRY(owner, "task " + request.id);
     ASK_PASS(check_own_receiver(caller, request));
+    // Its neighbours may have to be asked.
+    const FanPlan fan = request.values ? plan_fan(*request.values) : FanPlan();
     Lock lock(mutex_);
     auto open = find_open(lock, caller, request);
     ASK_PASS(open);
@@ -302,7 +307,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     }
     task.index = *index;
     if (request.values) {
-        return open_group(lock, request, task);
+        return open_group(lock, request, fan, task);
     }
     auto plan = plan_region(task.owner, request);
     if (!plan.ok()) {

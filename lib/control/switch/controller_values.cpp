@@ -16,6 +16,7 @@
 #include "lib/abi/values.h"
 #include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
@@ -87,8 +88,107 @@ void Controller::charge_pool() {
     sram_.take(bytes);
 }
 
+// A copy knows the port that it leaves by and nothing else, so each member has one of its own.
+Controller::FanPlan Controller::plan_fan(const ValuesRequest& request) const {
+    FanPlan plan;
+    if (request.members.empty()) {
+        plan.why_not = request.direct ? "it was not said where its members are" : "";
+        return plan;
+    }
+    if (request.members.size() != request.size) {
+        plan.why_not = "it has " + std::to_string(request.size) + " members, and it was said where " +
+                       std::to_string(request.members.size()) + " are";
+        return plan;
+    }
+    for (const std::uint32_t address : request.members) {
+        auto port = store_.fan_port(address);
+        if (!port.ok()) {
+            plan.why_not = port.error().text();
+            return plan;
+        }
+        const auto same = std::ranges::find(plan.ports, port->port.ifindex,
+                                            [](const FanPort& other) { return other.port.ifindex; });
+        if (same != plan.ports.end()) {
+            plan.why_not = "members " + format_ipv4(ntohl(same->member.address)) + " and " +
+                           format_ipv4(address) + " are both behind port " + port->port.name;
+            return plan;
+        }
+        plan.ports.push_back(*std::move(port));
+    }
+    return plan;
+}
+
+bool Controller::has_fans() const {
+    return std::ranges::any_of(
+        tasks_, [](const auto& entry) { return entry.second.group && entry.second.group->has_fan != 0; });
+}
+
+// All fans share what is behind a port. An error says why there is to be no fan.
+Result<> Controller::write_fan_members(const FanPlan& plan, const Task& task) const {
+    const bool shared = has_fans();
+    for (const FanPort& to : plan.ports) {
+        const auto there = store_.fan_members()->find(to.port.ifindex);
+        ASK_PASS(there);
+        if (shared && *there && (*there)->address != to.member.address) {
+            return Error(Errc::kUnsupported, "copies that leave by port " + to.port.name + " are for " +
+                                                 format_ipv4(ntohl((*there)->address)) +
+                                                 " of another group, not " +
+                                                 format_ipv4(ntohl(to.member.address)));
+        }
+    }
+    for (const FanPort& to : plan.ports) {
+        ASK_TRY(store_.fan_members()->set(to.port.ifindex, to.member), "task " + task.id);
+    }
+    return {};
+}
+
+// Which number its fan has, and who is behind its ports. An error says why there is none.
+Result<> Controller::take_fan(const FanPlan& plan, Task& task) {
+    if (!plan.why_not.empty() || plan.ports.empty()) {
+        return Error(Errc::kUnsupported, plan.why_not);
+    }
+    ASK_PASS(write_fan_members(plan, task));
+    const auto number = fan_pool_.take();
+    if (!number) {
+        return Error(Errc::kLimit,
+                     "all " + std::to_string(fan_pool_.size()) + " fans of the switch are in use");
+    }
+    for (const FanPort& to : plan.ports) {
+        task.fan_ports.push_back(to.port.ifindex);
+    }
+    task.group->fan = *number;
+    task.group->has_fan = 1;
+    return {};
+}
+
+// No program has the group any more, and nothing of its fan is left in the maps.
+void Controller::give_back_fan(Task& task) {
+    if (!task.group || task.group->has_fan == 0) {
+        return;
+    }
+    fan_pool_.put_back(task.group->fan);
+    task.group->has_fan = 0;
+    if (const auto cleared = clear_fan_members(); !cleared.ok()) {
+        spdlog::error("fans: {}", cleared.error().text());
+    }
+}
+
+// With the last fan go those behind its ports.
+Result<> Controller::clear_fan_members() const {
+    if (store_.fan_members() == nullptr || has_fans()) {
+        return {};
+    }
+    const auto ports = store_.fan_members()->keys();
+    ASK_PASS(ports);
+    for (const std::uint32_t port : *ports) {
+        ASK_PASS(store_.fan_members()->erase(port));
+    }
+    return {};
+}
+
 // The task is in kOpening, and has its index. Without a slot all of its packets go through to the collector.
-Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request, Task& task) {
+Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request, const FanPlan& plan,
+                                         Task& task) {
     const ValuesRequest& values = *request.values;
     const auto undo = [&](Error error) {
         task_pool_.put_back(task.index);
@@ -123,6 +223,9 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     group.pool_slots = choose_slots(values);
     group.last_level = 1;
     task.group = group;
+    const auto fan = take_fan(plan, task);
+    task.no_direct_reason = fan.ok() ? "" : fan.error().text();
+    task.group->direct = values.direct && fan.ok() ? 1 : 0;
     charge_pool();
 
     lock.unlock();
@@ -139,8 +242,12 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     task.state = Task::State::kOpen;
     limit_rate(task);
     settled_.notify_all();
-    spdlog::info("task {} opened for {}: a group of {}, {} slots", request.id, request.receiver, values.size,
-                 group.pool_slots);
+    spdlog::info("task {} opened for {}: a group of {}, {} slots, {}", request.id, request.receiver,
+                 values.size, group.pool_slots,
+                 task.group->direct != 0
+                     ? "results go to all from here"
+                     : "results come from its collector" +
+                           (task.no_direct_reason.empty() ? "" : ": " + task.no_direct_reason));
     return grant_of(task);
 }
 
@@ -162,7 +269,11 @@ Result<> Controller::build_group(const Task& task, const Flow& results, const Ch
     ASK_PASS(store_.flow_ids().set(results_key(instance), results.index));
     ask_group unnamed = *task.group;
     unnamed.instance = 0;
+    // Before its fan: erase_group() finds the one by the other.
     ASK_PASS(store_.groups()->set(task.index, unnamed));
+    if (task.group->has_fan != 0) {
+        ASK_PASS(store_.put_fan(task.group->fan, task.fan_ports));
+    }
     ASK_PASS(store_.groups()->set(task.index, *task.group));
     return pin_meta(instance, task);
 }
@@ -192,11 +303,29 @@ Result<> Controller::check_member(const Task& task, const ask_flow& wanted) cons
 
 // Its slots are anybody's from then on, and its packets go through.
 Result<> Controller::end_group(const Task& task) const {
-    return task.group ? store_.groups()->set(task.index, {}) : Result<>();
+    if (!task.group) {
+        return {};
+    }
+    ask_group unnamed = *task.group;
+    unnamed.instance = 0;
+    return store_.groups()->set(task.index, unnamed);
+}
+
+// What end_group() or somebody who died has left.
+Result<> Controller::erase_group(std::uint32_t index) const {
+    if (store_.groups() == nullptr) {
+        return {};
+    }
+    const auto group = store_.groups()->find(index);
+    ASK_PASS(group);
+    if (*group && (*group)->has_fan != 0) {
+        ASK_PASS(store_.erase_fan((*group)->fan));
+    }
+    return store_.groups()->set(index, {});
 }
 
 // False: it is a group, and not whole.
-Result<bool> Controller::adopt_group(Task& task) const {
+Result<bool> Controller::adopt_group(Task& task) {
     if (task.entry.service != ASK_SERVICE_VALUES) {
         return true;
     }
@@ -206,6 +335,9 @@ Result<bool> Controller::adopt_group(Task& task) const {
     const auto group = store_.groups()->find(task.index);
     ASK_PASS(group);
     if (!*group || (*group)->instance != task.entry.instance || (*group)->pool_slots > store_.value_slots()) {
+        return false;
+    }
+    if ((*group)->has_fan != 0 && !fan_pool_.adopt((*group)->fan)) {
         return false;
     }
     task.group = **group;

@@ -105,6 +105,12 @@ struct AttachedPort {
     std::uint32_t mtu = 0;  // bytes
 };
 
+// A port, and who is behind it as copies that leave by it are addressed.
+struct FanPort {
+    AttachedPort port;
+    ask_fan_member member{};
+};
+
 // What a task's pins are called: by what nobody else's are.
 [[nodiscard]] inline std::string pins_of(std::uint64_t instance) {
     constexpr std::size_t kDigits = 16;
@@ -155,6 +161,19 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_group>* groups() const { return nullptr; }
     // Slots of the pool that groups share.
     [[nodiscard]] virtual std::uint32_t value_slots() const { return 0; }
+    // By ifindex. Null: this switch makes no copies.
+    [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const {
+        return nullptr;
+    }
+    // The port behind which an IPv4 address (host byte order) is, and the MACs on the way there.
+    [[nodiscard]] virtual Result<FanPort> fan_port(std::uint32_t /*address*/) const {
+        return Error(Errc::kUnsupported, "this switch makes no copies");
+    }
+    // A fan of these ports; both wait for a grace period.
+    virtual Result<> put_fan(std::uint32_t /*number*/, std::span<const std::uint32_t> /*ports*/) const {
+        return Error(Errc::kUnsupported, "this switch makes no copies");
+    }
+    virtual Result<> erase_fan(std::uint32_t /*number*/) const { return {}; }
     [[nodiscard]] virtual const PerCpuTable<ask_flow_stats>& flow_stats() const = 0;
     [[nodiscard]] virtual const PerCpuTable<std::uint64_t>& counters() const = 0;
 

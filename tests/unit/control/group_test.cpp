@@ -182,3 +182,138 @@ TEST_CASE("a successor adopts groups, their flows and the pool; half of one it r
     CHECK_FALSE(on.flow(0, 0));
     CHECK(on.controller->report()->flow_indices.used == 0);
 }
+
+namespace {
+
+// Hosts 1.2, 2.2 and 3.2, each behind a port of its own.
+TaskRequest direct_group(std::uint64_t instance = kOpened) {
+    TaskRequest request = group_of(3);
+    request.id = "direct" + std::to_string(instance);
+    request.instance = instance;
+    request.values->direct = true;
+    request.values->members = {0xc6120102, 0xc6120202, 0xc6120302};
+    return request;
+}
+
+}  // namespace
+
+TEST_CASE("results go to all from here by a fan of the members' ports, which goes with the group") {
+    const Switch on;
+    const auto grant = on.controller->open_task(root_host(), direct_group());
+    REQUIRE_MESSAGE(grant.ok(), grant.error().text());
+    CHECK(grant->fan);
+    CHECK(grant->direct);
+    CHECK(grant->no_direct_reason.empty());
+    const ask_group group = on.group(on.index());
+    CHECK(group.has_fan == 1);
+    CHECK(group.direct == 1);
+    REQUIRE(on.store.fans.contains(group.fan));
+    CHECK(on.store.fans.at(group.fan) == std::vector<std::uint32_t>{1, 2, 3});
+    const auto third = on.store.fan_members()->find(3);
+    REQUIRE(third->has_value());
+    CHECK((*third)->address == htonl(0xc6120302));
+    CHECK(on.controller->report()->tasks.at(0).direct);
+    const auto again = on.controller->open_task(root_host(), direct_group());
+    REQUIRE(again.ok());
+    CHECK(again->direct);
+    CHECK(on.store.fans.size() == 1);
+
+    REQUIRE(on.controller->close_task(root_host(), kOpened).ok());
+    CHECK(on.store.fans.empty());
+    CHECK(on.store.fan_members()->keys()->empty());
+}
+
+TEST_CASE("a fan that is not asked to be direct copies the collector's results alone") {
+    const Switch on;
+    TaskRequest request = direct_group();
+    request.values->direct = false;
+    const auto grant = on.controller->open_task(root_host(), request);
+    REQUIRE(grant.ok());
+    CHECK(grant->fan);
+    CHECK_FALSE(grant->direct);
+    CHECK(on.group(on.index()).direct == 0);
+    CHECK(on.group(on.index()).has_fan == 1);
+}
+
+TEST_CASE("where no copy can be told from another there is no fan, and it is said why") {
+    const auto why = [](const std::vector<std::uint32_t>& members) {
+        const Switch on;
+        TaskRequest request = direct_group();
+        request.values->members = members;
+        const auto grant = on.controller->open_task(root_host(), request);
+        REQUIRE(grant.ok());
+        CHECK_FALSE(grant->fan);
+        CHECK_FALSE(grant->direct);
+        CHECK(on.group(on.index()).has_fan == 0);
+        CHECK(on.group(on.index()).direct == 0);
+        CHECK(on.store.fans.empty());
+        CHECK(on.store.fan_members()->keys()->empty());
+        return grant->no_direct_reason;
+    };
+    CHECK(why({0xc6120102, 0xc6120202, 0xc6120203}) ==
+          "members 198.18.2.2 and 198.18.2.3 are both behind port p2");
+    CHECK(why({0xc6120102, 0xc6120202}) == "it has 3 members, and it was said where 2 are");
+    CHECK(why({}) == "it was not said where its members are");
+    CHECK(why({0xc6120102, 0xc6120202, 0xc6120002}).ends_with("is behind no port"));
+}
+
+TEST_CASE("groups share what is behind a port; one that has another there gets no fan") {
+    const Switch on;
+    REQUIRE(on.controller->open_task(root_host(), direct_group())->direct);
+    REQUIRE(on.controller->open_task(root_host(), direct_group(8))->direct);
+    TaskRequest other = direct_group(9);
+    other.values->members = {0xc6120102, 0xc6120202, 0xc6120303};
+    const auto grant = on.controller->open_task(root_host(), other);
+    REQUIRE(grant.ok());
+    CHECK_FALSE(grant->direct);
+    CHECK(grant->no_direct_reason ==
+          "copies that leave by port p3 are for 198.18.3.2 of another group, not 198.18.3.3");
+    REQUIRE(on.controller->close_task(root_host(), kOpened).ok());
+    CHECK(on.store.fan_members()->keys()->size() == 3);
+    REQUIRE(on.controller->close_task(root_host(), 8).ok());
+    CHECK(on.store.fan_members()->keys()->empty());
+}
+
+TEST_CASE("a successor adopts fans, gives none of them out again, and removes what half a group left") {
+    Switch on;
+    REQUIRE(on.controller->open_task(root_host(), direct_group())->direct);
+    const std::uint32_t first = on.group(on.index()).fan;
+    on.start();
+    CHECK(on.controller->report()->tasks.at(0).direct);
+    CHECK(on.store.fan_members()->keys()->size() == 3);
+    REQUIRE(on.controller->open_task(root_host(), direct_group(8))->direct);
+    CHECK(on.store.fans.size() == 2);
+    CHECK(on.store.fans.contains(first));
+
+    // As if the daemon had died in the middle of a close.
+    const std::uint32_t index = on.index();
+    ask_group unnamed = on.group(index);
+    unnamed.instance = 0;
+    REQUIRE(on.store.groups()->set(index, unnamed).ok());
+    on.start();
+    CHECK_FALSE(on.store.fans.contains(first));
+    CHECK(on.store.fans.size() == 1);
+    CHECK(on.group(index).has_fan == 0);
+    REQUIRE(on.controller->close_task(root_host(), 8).ok());
+    CHECK(on.store.fans.empty());
+    CHECK(on.store.fan_members()->keys()->empty());
+}
+
+TEST_CASE("nobody but its owner closes, joins or renews a group, and one that is not renewed is taken back") {
+    const Switch on;
+    REQUIRE(on.controller->open_task(root_host(), direct_group()).ok());
+    Caller stranger = root_host();
+    stranger.address = "198.18.2.2";
+    stranger.ipv4 = 0xc6120202;
+    stranger.own_ipv4 = {0xc6120202};
+    stranger.names = {"h2"};
+    const std::vector<std::uint64_t> instances{kOpened};
+    CHECK(on.controller->renew(stranger, instances) == instances);
+    CHECK(on.controller->renew(root_host(), instances).empty());
+    CHECK(on.controller->close_task(stranger, kOpened).ok());
+    CHECK(on.controller->report()->tasks.size() == 1);
+    REQUIRE(on.controller->register_channel(stranger, {0xc6120202, ASK_CHANNEL_PORT_BASE}, 3, 0).ok());
+    CHECK(on.controller->join_flow(stranger, kOpened, {0xc6120202, ASK_CHANNEL_PORT_BASE}, 3, kSecret, 1)
+              .error()
+              .code() == Errc::kUnknown);
+}

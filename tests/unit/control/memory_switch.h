@@ -137,6 +137,28 @@ class MemorySwitch : public SwitchStore {
         return AttachedPort{.name = "p1", .ifindex = 1, .mtu = 1500};
     }
     [[nodiscard]] Result<AttachedPort> route_to(std::uint32_t /*address*/) const override { return *port(1); }
+    // The last byte but one of an address is its port.
+    [[nodiscard]] const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const override {
+        return &fan_members_;
+    }
+    [[nodiscard]] Result<FanPort> fan_port(std::uint32_t address) const override {
+        const std::uint32_t number = address >> 8U & 255U;
+        if (number == 0) {
+            return Error(Errc::kInput, "address " + std::to_string(address) + " is behind no port");
+        }
+        FanPort found{.port = {.name = "p" + std::to_string(number), .ifindex = number, .mtu = 1500}};
+        found.member.address = __builtin_bswap32(address);
+        return found;
+    }
+    Result<> put_fan(std::uint32_t number, std::span<const std::uint32_t> ports) const override {
+        fans[number].assign(ports.begin(), ports.end());
+        return {};
+    }
+    Result<> erase_fan(std::uint32_t number) const override {
+        fans.erase(number);
+        return {};
+    }
+    mutable std::map<std::uint32_t, std::vector<std::uint32_t>> fans;
     [[nodiscard]] const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const override {
         return channel_ids_;
     }
@@ -345,6 +367,7 @@ class MemorySwitch : public SwitchStore {
     const MemoryPlaces carried_{};
     const MemoryTable<std::uint32_t, ask_back> backs_{};
     const MemoryTable<std::uint32_t, ask_group> groups_{};
+    const MemoryTable<std::uint32_t, ask_fan_member> fan_members_{};
     const std::array<MemoryPlaces, ASK_BACK_GROUPS> back_{};
     bool refuse_back_ = false;
     std::size_t back_memory_ = SIZE_MAX;
