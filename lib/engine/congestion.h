@@ -85,9 +85,16 @@ class CongestionWindow {
             return false;
         }
         shrunk_at_ = sent_last;
+        before_ = window_;
+        threshold_before_ = threshold_;
         window_ = std::max(1.0, window_ / 2);
         threshold_ = window_;
         return true;
+    }
+    // What it was shrunk for last was no loss after all (Eifel, RFC 4015).
+    void undo() {
+        window_ = std::max(window_, before_);
+        threshold_ = std::max(threshold_, threshold_before_);
     }
     [[nodiscard]] double packets() const { return window_; }
     [[nodiscard]] std::uint32_t whole() const { return static_cast<std::uint32_t>(window_); }
@@ -96,6 +103,8 @@ class CongestionWindow {
     std::uint32_t limit_;
     double window_;
     double threshold_;
+    double before_ = 0;  // the last shrinking
+    double threshold_before_ = 0;
     std::uint64_t shrunk_at_ = 0;
 };
 

@@ -533,10 +533,24 @@ void Member::judge_way(Stream& stream, const Place& place, const Packet& packet,
     }
 }
 
+// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer than
+// the timeout. Marks count as they did.
+void Member::learn(Stream& stream, const Packet& packet, Nanos now) {
+    const Place& place = stream.at(packet.front.seq);
+    if (packet.front.seq != place.seq || place.repeats == 0 || place.was_held || place.was_needed) {
+        return;
+    }
+    stream.timer.premature(now);
+    if ((packet.front.flags & ASK_F_ECE) == 0 && !packet.congested) {
+        stream.window.undo();
+    }
+}
+
 void Member::take_result(Stream& stream, const Packet& packet, Nanos now) {
     const std::uint64_t seq = packet.front.seq;
     if (!stream.is_open(seq)) {
         ++(seq < stream.next ? stats_.results_again : stats_.results_bad);
+        learn(stream, packet, now);
         return;
     }
     const auto chunk = chunk_of(stream.number(), seq);

@@ -25,9 +25,9 @@ namespace ask::values {
 
 struct MemberConfig {
     std::uint32_t initial_window = 16;
-    Nanos rto_initial = 2 * kMillisecond;
+    Nanos rto_initial = 50 * kMillisecond;  // until an answer tells; a LAN's takes a hundredth
     Nanos rto_floor = 1 * kMillisecond;
-    Nanos rto_ceiling = 64 * kMillisecond;
+    Nanos rto_ceiling = 250 * kMillisecond;
     Nanos probe_first = 10 * kMillisecond;
     Nanos probe_most = 40 * kMillisecond;
     std::uint32_t max_operations = 256;  // submitted and not complete
@@ -122,6 +122,7 @@ class Member {
     [[nodiscard]] Nanos deadline_of(const Stream& stream, Nanos now) const;
     void take_result(Stream& stream, const Packet& packet, Nanos now);
     void judge_way(Stream& stream, const Place& place, const Packet& packet, Nanos now);
+    void learn(Stream& stream, const Packet& packet, Nanos now);
     void take_need(Stream& stream, const Packet& packet);
     void take_held(Stream& stream, const Packet& packet, Nanos now);
     void deliver(const Chunk& chunk, const Packet& packet);

@@ -5,9 +5,11 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -181,7 +183,7 @@ TEST_CASE("values member: a chunk goes out once, and its result completes the op
 }
 
 TEST_CASE("values member: what has no answer is sent again for the switch, then past it, ever more rarely") {
-    Running ends(1);
+    Running ends(1, some_terms(), {.rto_initial = 2 * kMillisecond, .rto_ceiling = 64 * kMillisecond});
     const auto first = ends.send();
     std::vector<Nanos> waits;
     std::vector<unsigned> flags;
@@ -205,13 +207,36 @@ TEST_CASE("values member: what has no answer is sent again for the switch, then 
 }
 
 TEST_CASE("values member: a repeat does not hide the timeout of what was sent behind it") {
-    Running ends(2, some_terms(), {.initial_window = 2});
+    Running ends(2, some_terms(), {.initial_window = 2, .rto_initial = 2 * kMillisecond});
     const auto first = ends.send_all();
     ends.now += 2 * kMillisecond;
     REQUIRE(ends.seqs() == std::vector<std::uint64_t>{1, 2});
     ends.result(first[1]);
     ends.now += 4 * kMillisecond;
     CHECK(ends.seqs() == std::vector<std::uint64_t>{1});
+}
+
+TEST_CASE("values member: a way longer than the first timeout is learnt, and no sign of loss") {
+    constexpr std::size_t kChunks = 400;
+    constexpr Nanos kRound = 41 * kMillisecond;
+    Running ends(kChunks, some_terms(), {.initial_window = 8, .rto_initial = 2 * kMillisecond});
+    // Nothing gets lost: whoever sees a VALUE or its repeat answers.
+    std::deque<std::pair<Nanos, Seen>> answers;
+    const Nanos begun = ends.now;
+    while (!ends.member.next_completion()) {
+        for (const Seen& sent : ends.send_all()) {
+            answers.emplace_back(ends.now + kRound, sent);
+        }
+        ends.now = std::min(ends.member.next_deadline(ends.now), answers.front().first);
+        while (!answers.empty() && answers.front().first <= ends.now) {
+            ends.result(answers.front().second);
+            answers.pop_front();
+        }
+    }
+    // Fifty windows, and what the first few took to learn.
+    CHECK((ends.now - begun) / kRound < 75);
+    CHECK(ends.member.stats().resends < kChunks / 4);
+    CHECK(ends.member.window(0) == 8);
 }
 
 TEST_CASE("values member: of what is held only the oldest asks on") {
