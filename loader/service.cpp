@@ -269,6 +269,7 @@ grpc::Status SwitchService::open_group(const grpc::ServerContext& context, const
     reply->set_wire_version(ASK_WIRE_VERSION);
     reply->set_opening(grant->opening);
     reply->mutable_values()->set_slots(grant->value_slots);
+    reply->mutable_values()->set_window(grant->window);
     reply->mutable_values()->set_fan(grant->fan);
     reply->mutable_values()->set_direct(grant->direct);
     reply->mutable_values()->set_no_direct_reason(grant->no_direct_reason);

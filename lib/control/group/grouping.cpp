@@ -22,7 +22,8 @@ constexpr milliseconds kGroupRenewHold{1000};
 constexpr milliseconds kGroupHold{500};
 constexpr milliseconds kGroupPause{20};  // while one of the same id ends
 constexpr milliseconds kGroupArpWait{5000};
-constexpr std::chrono::seconds kSwitchRenewal{5};
+constexpr std::chrono::seconds kSwitchRenewal{2};
+constexpr milliseconds kLongestReopenPause{60000};
 // Of an agent that is there and hears nothing for so long the group has lost its member, or its coordinator.
 constexpr std::chrono::seconds kGroupLease{10};
 
@@ -117,19 +118,20 @@ Result<> Grouping::get_channel() {
 
 // Without the switch all goes through the collector. Also of a group that is to go past it: packets of a
 // former incarnation are all that it would let through.
-void Grouping::register_channel() {
+bool Grouping::register_channel() {
     if (!member_.own_switch) {
-        return;
+        return false;
     }
-    const auto registered = member_.own_switch->register_channel(
-        lease_->id, lease_->incarnation, lease_->registered_as, at_most(kGroupCallWait, give_up_at_));
+    const auto registered = member_.own_switch->register_channel(lease_->id, lease_->incarnation,
+                                                                 lease_->registered_as, call_wait());
     if (!registered.ok()) {
         spdlog::warn("group {}: {}; it goes on without it", request_.group(), registered.error().text());
-        return;
+        return false;
     }
     lease_->registered = *registered;
     lease_->switch_address = member_.own_switch->address();
     lease_->registered_as = lease_->incarnation;
+    return true;
 }
 
 // Where the last group of that id is about to end, once it has.
@@ -243,7 +245,7 @@ Result<> Grouping::open_at_switch() {
     for (const v1::GroupMember& one : group_.members()) {
         task.add_members(one.channel().host());
     }
-    const auto opened = at.open_task(request, at_most(kGroupCallWait, give_up_at_));
+    const auto opened = at.open_task(request, call_wait());
     ASK_PASS(opened);
     at_switch_ = true;
     if (opened->opening()) {
@@ -256,10 +258,16 @@ Result<> Grouping::open_at_switch() {
         join.set_incarnation(group_.members(rank).incarnation());
         join.set_secret(group_.secret());
         join.set_member(static_cast<std::uint32_t>(rank));
-        ASK_PASS(at.join_flow(join, at_most(kGroupCallWait, give_up_at_)));
+        ASK_PASS(at.join_flow(join, call_wait()));
     }
     next_switch_renewal_ = Clock::now() + kSwitchRenewal;
     fan_out_ = opened->values().fan();
+    if (const std::uint32_t window = opened->values().window(); window > 0 && window < group_.window()) {
+        if (running_) {
+            return Error(Errc::kLimit, at.name() + " has a smaller pool than it had");
+        }
+        group_.set_window(window);
+    }
     group_.set_direct(opened->values().direct());
     group_.set_note(group_.direct() ? "the switch adds and sends results to all"
                                     : "the switch adds, the collector sends results: " +
@@ -267,9 +275,55 @@ Result<> Grouping::open_at_switch() {
     return {};
 }
 
-// A switch that has lost the group lets its packets through to the collector, who then adds them all.
+milliseconds Grouping::call_wait() const {
+    return running_ ? kGroupCallWait : at_most(kGroupCallWait, give_up_at_);
+}
+
+// Its packets go through to the collector, who adds them all, until the switch has it again.
+void Grouping::lose_switch(const std::string& why) {
+    at_switch_ = false;
+    switch_lost_ = true;
+    channel_back_ = false;
+    spdlog::warn("group {}: {}; the collector adds what it did", request_.group(), why);
+    if (const auto alone = ports_.workers.set_fan_out(instance_, lease_->id, false); !alone.ok()) {
+        spdlog::error("group {}: {}", request_.group(), alone.error().text());
+    }
+}
+
+// First the channels, the own one before the others', then the group.
+void Grouping::open_again() {
+    if (!channel_back_) {
+        channel_back_ = register_channel();
+        if (channel_back_) {
+            registry_.register_again(instance_, request_.rank(), lease_->registered);
+        }
+        return;
+    }
+    const auto seats = registry_.seats(instance_);
+    if (!why_no_switch(seats).empty()) {
+        return;
+    }
+    if (const auto open = open_at_switch(); !open.ok()) {
+        lose_switch(open.error().text());
+        reopen_pause_ = std::min(2 * reopen_pause_, kLongestReopenPause);
+        return;
+    }
+    switch_lost_ = false;
+    reopen_pause_ = kSessionTick;
+    spdlog::info("group {}: {} has it again: {}", request_.group(), member_.own_switch->name(),
+                 group_.note());
+    if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, fan_out_); !set.ok()) {
+        spdlog::error("group {}: {}", request_.group(), set.error().text());
+    }
+}
+
 void Grouping::renew_at_switch() {
-    if (!at_switch_ || Clock::now() < next_switch_renewal_) {
+    if ((!at_switch_ && !switch_lost_) || Clock::now() < next_switch_renewal_) {
+        return;
+    }
+    if (switch_lost_) {
+        next_switch_renewal_ = Clock::now() + reopen_pause_;
+        open_again();
         return;
     }
     next_switch_renewal_ = Clock::now() + kSwitchRenewal;
@@ -277,12 +331,7 @@ void Grouping::renew_at_switch() {
     if (!renewed.ok()) {
         spdlog::warn("group {}: {}", request_.group(), renewed.error().text());
     } else if (renewed->unknown_size() > 0) {
-        at_switch_ = false;
-        spdlog::warn("group {}: {} does not know it any more; the collector adds what it did",
-                     request_.group(), member_.own_switch->name());
-        if (const auto alone = ports_.workers.set_fan_out(instance_, lease_->id, false); !alone.ok()) {
-            spdlog::error("group {}: {}", request_.group(), alone.error().text());
-        }
+        lose_switch(member_.own_switch->name() + " does not know it any more");
     }
 }
 
@@ -335,7 +384,8 @@ Result<v1::JoinGroupReply> Grouping::call_join() {
     if (reply.ok() || (reply.error().code() != Errc::kUnknown && !is_transient(reply.error()))) {
         return reply;
     }
-    ASK_PASS(io_.wait(std::min(Clock::now() + kGroupHold, give_up_at_)));
+    ASK_PASS(io_.wait(std::min(Clock::now() + next_look_, give_up_at_)));
+    next_look_ = std::min(2 * next_look_, kGroupHold);
     if (Clock::now() >= give_up_at_) {
         return named(Errc::kDeadline, "the root " + root_ + " has not opened it within " +
                                           seconds_text(deadline_) + " (" + reply.error().text() +
@@ -352,6 +402,8 @@ void Grouping::start_renew() {
     request.set_instance(instance_);
     request.set_member(me_);
     request.set_wait_ms(static_cast<std::uint32_t>(kGroupRenewHold.count()));
+    *request.mutable_registered() = mark_to_proto(lease_->registered);
+    request.set_registration(registration_);
     renew_ = std::make_unique<RenewBeside>(io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
         return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
     });
@@ -376,6 +428,8 @@ Result<> Grouping::take_renewed() {
         return named(Errc::kAborted, "its collector's agent on " + root_ + " does not know it any more");
     } else {
         heard_ = Clock::now();
+        channel_lost_ = channel_lost_ || outcome->registration() != registration_;
+        registration_ = outcome->registration();
         left_ = left_ || outcome->state() == v1::GroupOutcome::STATE_LEFT;
     }
     if (!left_) {
@@ -481,6 +535,7 @@ Result<> Grouping::handle(const SessionIo::Wake& wake) {
 }
 
 Result<> Grouping::tick() {
+    channel_lost_ = channel_lost_ && !register_channel();
     renew_at_switch();
     return check_progress();
 }

@@ -35,7 +35,7 @@ class Grouping {
     Result<> check_request();
     Result<> find_root();
     Result<> get_channel();
-    void register_channel();
+    bool register_channel();
     // As its coordinator.
     Result<> coordinate();
     Result<> open_at_registry();
@@ -44,6 +44,9 @@ class Grouping {
         const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
     Result<> open_at_switch();
     void renew_at_switch();
+    void open_again();
+    [[nodiscard]] milliseconds call_wait() const;
+    void lose_switch(const std::string& why);
     // As another's member.
     Result<> join();
     Result<v1::JoinGroupReply> call_join();
@@ -78,11 +81,13 @@ class Grouping {
     std::uint32_t root_address_ = 0;
     std::string root_;  // "h1 (198.18.1.2)"
     bool coordinates_ = false;
-    bool opened_ = false;     // at the registry
-    bool at_switch_ = false;  // open there
-    bool fan_out_ = false;    // which copies the collector's results to all
-    bool joined_ = false;     // the coordinator may know of us
-    bool running_ = false;    // at a worker
+    bool opened_ = false;        // at the registry
+    bool at_switch_ = false;     // open there
+    bool fan_out_ = false;       // which copies the collector's results to all
+    bool switch_lost_ = false;   // it had it, and has lost it
+    bool channel_back_ = false;  // there, since then
+    bool joined_ = false;        // the coordinator may know of us
+    bool running_ = false;       // at a worker
     bool finished_ = false;
     bool left_ = false;  // all have, as the coordinator says
     std::uint64_t instance_ = 0;
@@ -90,8 +95,12 @@ class Grouping {
     v1::JoinGroupReply group_;
     std::unique_ptr<GroupPeer> peer_;
     std::unique_ptr<RenewBeside> renew_;
-    Clock::time_point heard_;  // of the coordinator
+    Clock::time_point heard_;         // of the coordinator
+    std::uint32_t registration_ = 0;  // the last that the coordinator asked for
+    bool channel_lost_ = false;       // for which the own channel is not registered yet
+    milliseconds reopen_pause_{kSessionTick};
     Clock::time_point next_switch_renewal_;
+    milliseconds next_look_{10};  // whether the root has begun; doubled each time
 };
 
 }  // namespace ask

@@ -128,6 +128,17 @@ void GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& re
     changed_.notify_all();
 }
 
+void GroupRegistry::register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered) {
+    {
+        const Guard lock(mutex_);
+        if (Group* const group = find(instance)) {
+            group->seats[rank]->registered = registered;
+            ++group->registration;
+        }
+    }
+    changed_.notify_all();
+}
+
 void GroupRegistry::fail_locked(Group& group, const Error& error) {
     if (!group.error && !group.closed) {
         group.error = error;
@@ -270,9 +281,13 @@ Result<v1::GroupOutcome> GroupRegistry::renew(const Caller& caller, const v1::Re
         return outcome;
     }
     seat->heard = Clock::now();
+    if (const auto mark = mark_from_proto(request.registered()); mark.ok()) {
+        seat->registered = *mark;
+    }
     const auto over = [&] {
         group = find(request.instance());
-        return group == nullptr || group->error || group->closed;
+        return group == nullptr || group->error || group->closed ||
+               group->registration != request.registration();
     };
     changed_.wait_until(lock, until, over);
     if (group == nullptr) {
@@ -283,6 +298,7 @@ Result<v1::GroupOutcome> GroupRegistry::renew(const Caller& caller, const v1::Re
         outcome.set_error(group->error->text());
     } else {
         outcome.set_state(group->closed ? v1::GroupOutcome::STATE_LEFT : v1::GroupOutcome::STATE_RUNNING);
+        outcome.set_registration(group->registration);
         if (Seat* const still = seat_of(*group, request.member())) {
             still->heard = Clock::now();
         }

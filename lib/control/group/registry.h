@@ -53,6 +53,9 @@ class GroupRegistry {
     [[nodiscard]] std::vector<std::optional<Seat>> seats(std::uint64_t instance) const;
     // All are there, and this is what they are told.
     void publish(std::uint64_t instance, const v1::JoinGroupReply& reply);
+    // The switch has lost all, and knows the own member's channel again, by this mark: so shall it the
+    // others'.
+    void register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered);
     // Those that have been silent for too long fail the group. The error, if it has failed.
     std::optional<Error> check(std::uint64_t instance);
     void fail(std::uint64_t instance, const Error& error);
@@ -77,7 +80,8 @@ class GroupRegistry {
         std::vector<std::optional<Seat>> seats;
         std::optional<v1::JoinGroupReply> ready;
         std::optional<Error> error;
-        bool ending = false;  // the root's own member has finished
+        std::uint32_t registration = 0;  // how often channels were to be registered again
+        bool ending = false;             // the root's own member has finished
         bool closed = false;
     };
 

@@ -86,6 +86,7 @@ struct TaskGrant {
     std::string no_back_reason;      // why, if one was asked for
     bool opening = false;            // not yet: nothing else is said
     std::uint32_t value_slots = 0;   // of a group
+    std::uint32_t window = 0;        // the widest that it can have with them
     bool fan = false;                // the collector's results for all are copied here
     bool direct = false;             // its results go to all members from here
     std::string no_direct_reason{};  // why neither, if it was asked for

@@ -133,6 +133,7 @@ TaskGrant Controller::grant_of(const Task& task) {
             .back_bytes = task.back_bytes,
             .no_back_reason = task.no_back_reason,
             .value_slots = task.group ? task.group->pool_slots : 0,
+            .window = task.group ? task.group->window : 0,
             .fan = task.group && task.group->has_fan != 0,
             .direct = task.group && task.group->direct != 0,
             .no_direct_reason = task.no_direct_reason};

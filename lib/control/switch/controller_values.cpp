@@ -219,8 +219,9 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     group.all = group.want = group.local = members_mask(values.size);
     group.above.ifindex[0] = collector->ifindex;
     group.collector = task.entry.receiver;
-    group.window = values.window;
     group.pool_slots = choose_slots(values);
+    // So many seqs in a row have slots of their own; a wider window would collide with itself.
+    group.window = group.pool_slots == 0 ? values.window : std::min(values.window, group.pool_slots);
     group.last_level = 1;
     task.group = group;
     const auto fan = take_fan(plan, task);

@@ -158,6 +158,11 @@ TEST_CASE("two groups share the pool, which is charged once; without room for it
 
     const Switch half(512 * sizeof(ask_value_slot));
     CHECK(half.controller->open_task(root_host(), group_of(2))->value_slots == 512);
+    const Switch narrow(64 * sizeof(ask_value_slot));
+    const auto grant = narrow.controller->open_task(root_host(), group_of(2));
+    CHECK(grant->value_slots == 64);
+    CHECK(grant->window == 64);
+    CHECK(narrow.group(narrow.index()).window == 64);
     const Switch none(32 * sizeof(ask_value_slot));
     CHECK(none.controller->open_task(root_host(), group_of(2))->value_slots == 0);
     CHECK(none.group(none.index()).pool_slots == 0);
