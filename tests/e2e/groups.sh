@@ -63,7 +63,25 @@ reduce_vectors() {
     rm -r "$dir"
 }
 
-# switch_counter NODE NAME: one of the switch's counters.
-switch_counter() {
-    on "$1" askctl stats --json | jq --arg name "$2" '[.. | objects | select(has($name)) | .[$name] | numbers] | add // 0'
+# carried HOST: bytes that it has sent.
+carried() {
+    on "$1" ip -stats -json link show dev eth0 | jq '.[0].stats64.tx.bytes'
+}
+
+# has_sent HOST BYTES
+has_sent() {
+    (($(carried "$1") >= $2))
+}
+
+# under_way HOST BYTES: waits until the host has sent so much more; the group is in the middle then.
+under_way() {
+    wait_for 20 has_sent "$1" $(($(carried "$1") + $2))
+}
+
+# still_runs DIR: nobody has ended, so what was done was done in the middle.
+still_runs() {
+    local pid
+    while read -r pid; do
+        kill -0 "$pid" 2>/dev/null || fail "$1: a member had ended before: the test came too late"
+    done <"$1/pids"
 }
