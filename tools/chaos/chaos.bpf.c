@@ -123,9 +123,9 @@ static __always_inline int is_ask(const struct xdp_md* ctx) {
 /* What ASK's part of the packet says it is, 0 what is none. */
 static __always_inline __u32 type_of(struct xdp_md* ctx, struct ask_hdr* hdr) {
     if (!is_ask(ctx) || bpf_xdp_load_bytes(ctx, ASK_HDR_OFFSET, hdr, sizeof(*hdr)) ||
-        hdr->version != ASK_WIRE_VERSION)
+        hdr->version != ASK_WIRE_VERSION || hdr->type >= CHAOS_TYPES)
         return 0;
-    return hdr->type <= ASK_VAR || (hdr->type >= ASK_VALUE && hdr->type < CHAOS_TYPES) ? hdr->type : 0;
+    return hdr->type;
 }
 
 static __always_inline void count_carried(struct xdp_md* ctx) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/chaos/pins.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
@@ -62,6 +63,14 @@ nlohmann::ordered_json carried_json(const ChaosCarried& carried) {
     auto made = nlohmann::ordered_json::object();
     for (const auto& [type, name] : kTypeNames) {
         made[name] = {{"packets", carried.types[type].packets}, {"bytes", carried.types[type].bytes}};
+    }
+    // Types that nobody has are none.
+    for (std::size_t type = 0; type < CHAOS_TYPES; ++type) {
+        if (std::ranges::find(kTypeNames, type, &TypeName::type) == kTypeNames.end()) {
+            made["other"]["packets"] =
+                made["other"]["packets"].get<std::uint64_t>() + carried.types[type].packets;
+            made["other"]["bytes"] = made["other"]["bytes"].get<std::uint64_t>() + carried.types[type].bytes;
+        }
     }
     made["first_fins"] = carried.first_fins;
     return made;
