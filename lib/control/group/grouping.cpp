@@ -280,9 +280,11 @@ void Grouping::renew_at_switch() {
         at_switch_ = false;
         spdlog::warn("group {}: {} does not know it any more; the collector adds what it did",
                      request_.group(), member_.own_switch->name());
-        if (const auto alone = ports_.workers.set_fan_out(instance_, lease_->id, false); !alone.ok()) {
-            spdlog::error("group {}: {}", request_.group(), alone.error().text());
-        }
+    }
+    // A switch that does not answer may be one that copies nothing any more.
+    const bool fan_out = fan_out_ && renewed.ok() && at_switch_;
+    if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, fan_out); !set.ok()) {
+        spdlog::error("group {}: {}", request_.group(), set.error().text());
     }
 }
 
