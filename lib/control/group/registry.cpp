@@ -128,10 +128,16 @@ void GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& re
     changed_.notify_all();
 }
 
+void GroupRegistry::wake(const Group& group) {
+    if (group.terms.mailbox) {
+        group.terms.mailbox->post(SessionEvent::Kind::kChanged);
+    }
+}
+
 void GroupRegistry::fail_locked(Group& group, const Error& error) {
     if (!group.error && !group.closed) {
         group.error = error;
-        group.terms.mailbox->post(SessionEvent::Kind::kChanged);
+        wake(group);
     }
 }
 
@@ -196,6 +202,7 @@ void GroupRegistry::close(std::uint64_t instance) {
             return;
         }
         group->closed = true;
+        group->terms.mailbox.reset();
         closed_.push_back(instance);
         if (closed_.size() > kRemembered) {
             groups_.erase(closed_.front());
@@ -238,7 +245,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
                          ", and the root has one of " + std::to_string(group->seats.size()));
     }
     ASK_PASS(take_seat(*group, request.rank(), seat));
-    group->terms.mailbox->post(SessionEvent::Kind::kChanged);
+    wake(*group);
     const std::uint64_t instance = group->terms.instance;
     const auto settled = [&] {
         group = find(instance);
@@ -303,7 +310,7 @@ Result<> GroupRegistry::leave(const Caller& caller, const v1::LeaveGroupRequest&
         }
         if (request.finished()) {
             seat->left = true;
-            group->terms.mailbox->post(SessionEvent::Kind::kChanged);
+            wake(*group);
         } else if (group->ready) {
             fail_locked(*group, named(group->terms.id, errc_from_number(request.code(), Errc::kAborted),
                                       seat->name + " has left it: " + clean_text(request.reason())));
