@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 #
 # What the tests of groups share: members started and checked. Source it after lib.sh.
+#
+# build, scratch, spawned and code are lib.sh's.
+# shellcheck disable=SC2154
 
 # make_vectors DIR OPTION... : as ask-e2e-values.
 make_vectors() {
