@@ -30,8 +30,13 @@ std::optional<std::span<std::byte>> part_of(std::span<std::byte> arena, std::uin
     return arena.subspan(offset, bytes);
 }
 
-Error bad(const GroupDescriptor& descriptor, const std::string& what) {
-    return {Errc::kInput, "operation " + std::to_string(descriptor.number) + ": " + what};
+Error bad(const GroupDescriptor& descriptor, const std::string& what, Errc code = Errc::kInput) {
+    return {code, "operation " + std::to_string(descriptor.number) + ": " + what};
+}
+
+// Of an application that knows more than this agent.
+Error strange(const GroupDescriptor& descriptor, const std::string& what) {
+    return bad(descriptor, what, Errc::kUnsupported);
 }
 
 std::optional<values::Kind> kind_of(GroupKind kind) {
@@ -52,7 +57,7 @@ std::optional<values::Kind> kind_of(GroupKind kind) {
 Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::span<std::byte> arena) {
     const auto kind = kind_of(descriptor.kind);
     if (!kind || descriptor.flags != 0 || descriptor.zero != decltype(descriptor.zero){}) {
-        return bad(descriptor, "no such kind of operation");
+        return strange(descriptor, "no such kind of operation");
     }
     values::Operation operation;
     operation.number = descriptor.number;
@@ -62,7 +67,7 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     }
     const std::uint32_t each = group_type_bytes(descriptor.type);
     if (each == 0) {
-        return bad(descriptor, "no such type of values");
+        return strange(descriptor, "no such type of values");
     }
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(descriptor.count, each, &bytes)) {
@@ -92,7 +97,7 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     }
     if (*kind != values::Kind::kBroadcast) {
         if (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kXor) {
-            return bad(descriptor, "no such operator");
+            return strange(descriptor, "no such operator");
         }
         operation.op = static_cast<values::Operator>(descriptor.op);
     }
@@ -270,9 +275,16 @@ bool WorkerCore::take_operations(Group& group) {
         any = true;
         auto operation = operation_of(**next, group.memory->arena());
         const auto begun = operation ? group.member.submit(*operation) : Result<>(operation.error());
-        if (!begun.ok()) {
-            fail_group(group, begun.error());
+        if (begun.ok()) {
+            continue;
         }
+        if (begun.error().code() != Errc::kUnsupported) {
+            fail_group(group, begun.error());
+            continue;
+        }
+        group.member.skip((*next)->number);
+        group.memory->ring.complete((*next)->number, static_cast<std::int32_t>(Errc::kUnsupported),
+                                    begun.error().text());
     }
     return any;
 }
