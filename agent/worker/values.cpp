@@ -19,7 +19,6 @@ namespace ask {
 namespace {
 
 constexpr std::size_t kTxBatch = 8;  // of a group, before the next one's turn
-constexpr std::size_t kMostArena = std::size_t{4} << 30U;
 
 // A part of the arena, of values that the application says are there. Nothing: it is beyond it.
 std::optional<std::span<std::byte>> part_of(std::span<std::byte> arena, std::uint64_t offset,
@@ -124,11 +123,13 @@ std::uint64_t instance_of(std::span<const std::byte> payload) {
 
 }  // namespace
 
-Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_bytes) {
-    if (arena_bytes == 0 || arena_bytes > kMostArena) {
-        return Error(Errc::kLimit, "an arena of " + std::to_string(arena_bytes) +
-                                       " bytes: must be from 1 to " + std::to_string(kMostArena));
+Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_bytes, ArenaBudget& budget,
+                                                             std::uint32_t user) {
+    if (arena_bytes == 0) {
+        return Error(Errc::kInput, "an arena of 0 bytes");
     }
+    auto share = budget.reserve(arena_bytes, user);
+    ASK_PASS(share);
     const std::size_t bytes = (arena_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
     auto fd = make_shared_memory("ask-arena", bytes);
     ASK_PASS(fd);
@@ -136,8 +137,8 @@ Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_b
     ASK_PASS(arena);
     auto ring = GroupRing::create();
     ASK_PASS(ring);
-    return std::shared_ptr<GroupMemory>(
-        std::make_shared<SharedGroupMemory>(*std::move(fd), *std::move(arena), *std::move(ring)));
+    return std::shared_ptr<GroupMemory>(std::make_shared<SharedGroupMemory>(
+        *std::move(share), *std::move(fd), *std::move(arena), *std::move(ring)));
 }
 
 std::vector<int> SharedGroupMemory::descriptors() const {

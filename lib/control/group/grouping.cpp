@@ -430,7 +430,7 @@ Result<> Grouping::begin() {
         start.ways[rank] = *way;
         start.ways[request_.rank()] = *way;
     }
-    auto memory = ports_.workers.make_memory(request_.arena_bytes());
+    auto memory = ports_.workers.make_memory(request_.arena_bytes(), io_.user());
     ASK_TRY(memory, "group " + request_.group());
     start.memory = *memory;
     ASK_PASS(ports_.workers.begin_group(std::move(start)));
