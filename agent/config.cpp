@@ -85,6 +85,9 @@ void declare_limits(ConfigTable& table, AgentConfig& config) {
                   "what all result tables together may take, MiB");
     table.integer("quota_table_mib", &config.quota_table_mib, 0, 1 << 30,
                   "those of one user, but root, MiB; 0: seven eighths of table_limit_mib");
+    table.integer("arena_limit_mib", &config.arena_limit_mib, 1, 1 << 30,
+                  "memory that groups share with their applications, all together, MiB; of it, one user but "
+                  "root may have seven eighths");
     table.integer("deadline_seconds", &config.deadline_seconds, ASK_MIN_DEADLINE, ASK_MAX_DEADLINE,
                   "how long a task waits for somebody who is silent, unless it says otherwise");
     table.integer("history_tasks", &config.history_tasks, 0, 4096,

@@ -39,6 +39,7 @@ struct AgentConfig {
     std::uint32_t ring_kib = 4096;
     std::uint32_t table_limit_mib = 8192;
     std::uint32_t quota_table_mib = 0;  // of one user but root; 0: seven eighths of table_limit_mib
+    std::uint32_t arena_limit_mib = 8192;
     std::uint32_t deadline_seconds = 30;
     unsigned history_tasks = 32;
     std::uint32_t keep_result_seconds = 3600;
@@ -54,6 +55,7 @@ struct AgentConfig {
     // What all tables may take, and those of one user.
     [[nodiscard]] std::size_t table_bytes() const { return std::size_t{table_limit_mib} << 20U; }
     [[nodiscard]] std::size_t table_bytes_of_user() const;
+    [[nodiscard]] std::size_t arena_bytes() const { return std::size_t{arena_limit_mib} << 20U; }
     // For channels over an interface of this MTU.
     [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu) const;
 };

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/arena_budget.h"
 #include "agent/packet_inbox.h"
 #include "lib/base/event_fd.h"
 #include "lib/client/group_ring.h"
@@ -56,9 +57,14 @@ class RingIntake final : public TupleIntake {
 
 class SharedGroupMemory final : public GroupMemory {
  public:
-    static Result<std::shared_ptr<GroupMemory>> make(std::size_t arena_bytes);
-    SharedGroupMemory(UniqueFd fd, SharedMapping arena_of, GroupRing ring_of)
-        : ring(std::move(ring_of)), arena_fd_(std::move(fd)), arena_(std::move(arena_of)) {}
+    static Result<std::shared_ptr<GroupMemory>> make(std::size_t arena_bytes, ArenaBudget& budget,
+                                                     std::uint32_t user);
+    SharedGroupMemory(std::unique_ptr<ArenaBudget::Share> share, UniqueFd fd, SharedMapping arena_of,
+                      GroupRing ring_of)
+        : ring(std::move(ring_of)),
+          share_(std::move(share)),
+          arena_fd_(std::move(fd)),
+          arena_(std::move(arena_of)) {}
     [[nodiscard]] std::vector<int> descriptors() const override;
     [[nodiscard]] std::size_t arena_bytes() const override { return arena_.size(); }
     // The application may write to it at any time.
@@ -67,6 +73,7 @@ class SharedGroupMemory final : public GroupMemory {
     GroupRing ring;  // the worker's, once the group has begun
 
  private:
+    const std::unique_ptr<ArenaBudget::Share> share_;
     const UniqueFd arena_fd_;
     const SharedMapping arena_;
 };

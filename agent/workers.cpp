@@ -14,7 +14,7 @@ Result<Value> flat(Result<Result<Value>> answer) {
 
 }  // namespace
 
-Workers::Workers(const Options& options, std::vector<XskSocket> sockets) {
+Workers::Workers(const Options& options, std::vector<XskSocket> sockets) : arenas_(options.arena_limit) {
     std::vector<std::vector<XskSocket>> shares(options.workers);
     for (std::size_t i = 0; i < sockets.size(); ++i) {
         shares[i % shares.size()].push_back(std::move(sockets[i]));
@@ -118,8 +118,8 @@ Result<FlowRxStats> Workers::flow_stats(std::uint64_t instance, ChannelId channe
         [instance, channel](WorkerCore& core) { return core.flow_stats(instance, channel); });
 }
 
-Result<std::shared_ptr<GroupMemory>> Workers::make_memory(std::size_t arena_bytes) {
-    return SharedGroupMemory::make(arena_bytes);
+Result<std::shared_ptr<GroupMemory>> Workers::make_memory(std::size_t arena_bytes, std::uint32_t user) {
+    return SharedGroupMemory::make(arena_bytes, arenas_, user);
 }
 
 // Its packets come in at any worker, who hands them over.

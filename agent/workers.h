@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "agent/arena_budget.h"
 #include "agent/worker.h"
 
 namespace ask {
@@ -17,6 +18,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
         unsigned workers = 1;
         std::uint32_t own_address = 0;
         SenderConfig sender;
+        std::size_t arena_limit = 0;  // bytes
     };
     // Queue q's socket goes to worker q % workers.
     Workers(const Options& options, std::vector<XskSocket> sockets);
@@ -46,7 +48,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
                                                     bool failed) override;
     Result<FlowRxStats> flow_stats(std::uint64_t instance, ChannelId channel) override;
 
-    Result<std::shared_ptr<GroupMemory>> make_memory(std::size_t arena_bytes) override;
+    Result<std::shared_ptr<GroupMemory>> make_memory(std::size_t arena_bytes, std::uint32_t user) override;
     Result<> begin_group(GroupStart start) override;
     Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) override;
     Result<> set_fan_out(std::uint64_t instance, ChannelId channel, bool fan_out) override;
@@ -58,6 +60,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
  private:
     Result<> route_group(std::uint64_t instance, std::optional<unsigned> worker);
 
+    ArenaBudget arenas_;  // outlives the groups
     std::vector<std::unique_ptr<Worker>> workers_;
 };
 

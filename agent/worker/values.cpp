@@ -19,7 +19,6 @@ namespace ask {
 namespace {
 
 constexpr std::size_t kTxBatch = 8;  // of a group, before the next one's turn
-constexpr std::size_t kMostArena = std::size_t{4} << 30U;
 
 // A part of the arena, of values that the application says are there. Nothing: it is beyond it.
 std::optional<std::span<std::byte>> part_of(std::span<std::byte> arena, std::uint64_t offset,
@@ -30,8 +29,13 @@ std::optional<std::span<std::byte>> part_of(std::span<std::byte> arena, std::uin
     return arena.subspan(offset, bytes);
 }
 
-Error bad(const GroupDescriptor& descriptor, const std::string& what) {
-    return {Errc::kInput, "operation " + std::to_string(descriptor.number) + ": " + what};
+Error bad(const GroupDescriptor& descriptor, const std::string& what, Errc code = Errc::kInput) {
+    return {code, "operation " + std::to_string(descriptor.number) + ": " + what};
+}
+
+// Of an application that knows more than this agent.
+Error strange(const GroupDescriptor& descriptor, const std::string& what) {
+    return bad(descriptor, what, Errc::kUnsupported);
 }
 
 std::optional<values::Kind> kind_of(GroupKind kind) {
@@ -52,7 +56,7 @@ std::optional<values::Kind> kind_of(GroupKind kind) {
 Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::span<std::byte> arena) {
     const auto kind = kind_of(descriptor.kind);
     if (!kind || descriptor.flags != 0 || descriptor.zero != decltype(descriptor.zero){}) {
-        return bad(descriptor, "no such kind of operation");
+        return strange(descriptor, "no such kind of operation");
     }
     values::Operation operation;
     operation.number = descriptor.number;
@@ -62,7 +66,7 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     }
     const std::uint32_t each = group_type_bytes(descriptor.type);
     if (each == 0) {
-        return bad(descriptor, "no such type of values");
+        return strange(descriptor, "no such type of values");
     }
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(descriptor.count, each, &bytes)) {
@@ -92,7 +96,7 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     }
     if (*kind != values::Kind::kBroadcast) {
         if (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kXor) {
-            return bad(descriptor, "no such operator");
+            return strange(descriptor, "no such operator");
         }
         operation.op = static_cast<values::Operator>(descriptor.op);
     }
@@ -119,11 +123,13 @@ std::uint64_t instance_of(std::span<const std::byte> payload) {
 
 }  // namespace
 
-Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_bytes) {
-    if (arena_bytes == 0 || arena_bytes > kMostArena) {
-        return Error(Errc::kLimit, "an arena of " + std::to_string(arena_bytes) +
-                                       " bytes: must be from 1 to " + std::to_string(kMostArena));
+Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_bytes, ArenaBudget& budget,
+                                                             std::uint32_t user) {
+    if (arena_bytes == 0) {
+        return Error(Errc::kInput, "an arena of 0 bytes");
     }
+    auto share = budget.reserve(arena_bytes, user);
+    ASK_PASS(share);
     const std::size_t bytes = (arena_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
     auto fd = make_shared_memory("ask-arena", bytes);
     ASK_PASS(fd);
@@ -131,8 +137,8 @@ Result<std::shared_ptr<GroupMemory>> SharedGroupMemory::make(std::size_t arena_b
     ASK_PASS(arena);
     auto ring = GroupRing::create();
     ASK_PASS(ring);
-    return std::shared_ptr<GroupMemory>(
-        std::make_shared<SharedGroupMemory>(*std::move(fd), *std::move(arena), *std::move(ring)));
+    return std::shared_ptr<GroupMemory>(std::make_shared<SharedGroupMemory>(
+        *std::move(share), *std::move(fd), *std::move(arena), *std::move(ring)));
 }
 
 std::vector<int> SharedGroupMemory::descriptors() const {
@@ -270,9 +276,16 @@ bool WorkerCore::take_operations(Group& group) {
         any = true;
         auto operation = operation_of(**next, group.memory->arena());
         const auto begun = operation ? group.member.submit(*operation) : Result<>(operation.error());
-        if (!begun.ok()) {
-            fail_group(group, begun.error());
+        if (begun.ok()) {
+            continue;
         }
+        if (begun.error().code() != Errc::kUnsupported) {
+            fail_group(group, begun.error());
+            continue;
+        }
+        group.member.skip((*next)->number);
+        group.memory->ring.complete((*next)->number, static_cast<std::int32_t>(Errc::kUnsupported),
+                                    begun.error().text());
     }
     return any;
 }

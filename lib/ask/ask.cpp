@@ -253,7 +253,7 @@ void end(ask_request* request, bool whole) {
         std::memcpy(request->out, request->copies.out, request->bytes);
     }
     // The agent of a group that has failed may still read: what it uses stays taken.
-    if (whole) {
+    if (whole || !group.session->error()) {
         release(group, *request);
     }
     std::erase_if(group.requests, [request](const auto& each) { return each.get() == request; });

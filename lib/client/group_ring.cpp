@@ -79,8 +79,11 @@ Result<std::optional<GroupDescriptor>> GroupRing::next() {
     return std::optional(descriptor);
 }
 
-void GroupRing::complete(std::uint64_t number, std::int32_t code) {
-    ring().completions[completed_ % kGroupOperations] = {.number = number, .code = code};
+void GroupRing::complete(std::uint64_t number, std::int32_t code, std::string_view why) {
+    GroupCompletion& completion = ring().completions[completed_ % kGroupOperations];
+    completion.number = number;
+    completion.code = code;
+    completion.length = static_cast<std::uint32_t>(why.copy(completion.text.data(), completion.text.size()));
     // Store, then load, both sequentially consistent, as in GroupRingUser::arm(): either this sees the wish
     // or the application sees the end.
     ring().header.completed.store(++completed_, std::memory_order_seq_cst);

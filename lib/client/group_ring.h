@@ -10,11 +10,13 @@
 // not taken the completion, so the agent never waits for room.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -69,13 +71,17 @@ static_assert(sizeof(GroupDescriptor) == 64);
 
 struct GroupCompletion {
     std::uint64_t number = 0;
-    std::int32_t code = 0;  // ask::Errc; 0: whole. Its text comes by the socket, and ends the group
-    std::uint32_t zero = 0;
+    std::int32_t code = 0;  // ask::Errc; 0: whole. kUnsupported: it has not begun, and the group goes on
+    std::uint32_t length = 0;
+    std::array<char, 240> text{};  // why not
+    [[nodiscard]] std::string_view why() const {
+        return {text.data(), std::min<std::size_t>(length, text.size())};
+    }
 };
-static_assert(sizeof(GroupCompletion) == 16);
+static_assert(sizeof(GroupCompletion) == 256);
 
 struct GroupRingHeader {
-    static constexpr std::uint64_t kMagic = 0x31505552474b5341ULL;  // "ASKGRUP1"
+    static constexpr std::uint64_t kMagic = 0x32505552474b5341ULL;  // "ASKGRUP2"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint64_t> submitted;  // application writes
     alignas(64) std::atomic<std::uint64_t> completed;  // agent writes
@@ -130,7 +136,7 @@ class GroupRing {
     // is only the number is checked here.
     Result<std::optional<GroupDescriptor>> next();
     // Once for each that next() gave, in any order.
-    void complete(std::uint64_t number, std::int32_t code);
+    void complete(std::uint64_t number, std::int32_t code, std::string_view why = {});
     // Before sleeping: true if there is something to do after all.
     bool arm();
 

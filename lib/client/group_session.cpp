@@ -9,12 +9,14 @@
 #include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/shared_memory.h"
+#include "lib/text/clean.h"
 
 namespace ask::client {
 namespace {
 
 constexpr std::size_t kReadyFds = 4;
 constexpr std::uint32_t kMaxMembers = 64;
+constexpr auto kUnsupported = static_cast<std::int32_t>(Errc::kUnsupported);
 
 Error usage(const GroupOptions& options, const std::string& what) {
     return {Errc::kUsage, "group " + options.group + ": " + what};
@@ -101,7 +103,11 @@ class GroupSession::Impl {
     SharedMapping arena_;
     std::uint64_t instance_;
     std::string note_;
-    std::map<std::uint64_t, bool> under_way_;  // by number: whether it has ended
+    struct Ended {
+        bool whole = false;
+        std::string why;  // not
+    };
+    std::map<std::uint64_t, std::optional<Ended>> under_way_;  // by number
     std::optional<Error> error_;
 };
 
@@ -178,7 +184,7 @@ Result<std::uint64_t> GroupSession::Impl::submit(const GroupDescriptor& descript
     take_completions();
     auto number = ring_.submit(descriptor);
     if (number) {
-        under_way_.emplace(*number, false);
+        under_way_.emplace(*number, std::nullopt);
     }
     return number;
 }
@@ -193,10 +199,10 @@ Result<> GroupSession::Impl::fail(Error error) {
 void GroupSession::Impl::take_completions() {
     while (const auto done = ring_.next()) {
         const auto at = under_way_.find(done->number);
-        if (at != under_way_.end() && done->code == 0) {
-            at->second = true;
+        if (at != under_way_.end() && (done->code == 0 || done->code == kUnsupported)) {
+            at->second = Ended{done->code == 0, std::string(done->why())};
         }
-        // One that failed leaves its error to the socket, by which the text comes.
+        // What else one fails with fails the group: its text comes by the socket.
     }
 }
 
@@ -210,7 +216,11 @@ Result<bool> GroupSession::Impl::take(std::uint64_t number) {
     if (!at->second) {
         return false;
     }
+    const Ended ended = *std::move(at->second);
     under_way_.erase(at);
+    if (!ended.whole) {
+        return Error(Errc::kUnsupported, "group " + options_.group + ": " + clean_text(ended.why));
+    }
     return true;
 }
 

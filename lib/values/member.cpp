@@ -284,6 +284,10 @@ Result<> Member::submit(const Operation& operation) {
     return {};
 }
 
+void Member::skip(std::uint64_t number) {
+    last_number_ = number;
+}
+
 std::optional<Member::Chunk> Member::chunk_of(std::uint32_t stream, std::uint64_t seq) const {
     const auto is_before = [stream, seq](const std::unique_ptr<Run>& run) {
         return run->first[stream] + run->chunks[stream] <= seq;

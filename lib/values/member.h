@@ -78,6 +78,8 @@ class Member {
 
     // Numbers rise by one from the first operation's. kLimit: too many are under way.
     Result<> submit(const Operation& operation);
+    // An operation of this number is refused here: it has no chunks, and the next one follows.
+    void skip(std::uint64_t number);
     // A RESULT, NEED or HELD that Wire opened. Others are not for a member.
     void on_packet(const Packet& packet, Nanos now);
     // `out` has room for ASK_VALUES_FRONT and the terms' blocks. nullopt: nothing to send yet.

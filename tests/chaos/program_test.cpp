@@ -374,6 +374,9 @@ TEST_CASE("what comes in is counted by type, lost or not, and a FIN once") {
     foreign[kFrameHeaderBytes] = std::byte{ASK_WIRE_VERSION + 1};
     program.pass(foreign, &out);
     program.pass(make_packet(static_cast<ask_type>(CHAOS_TYPES), 1), &out);
+    for (const ask_type type : {ASK_VALUE, ASK_RESULT, ASK_RESULT, ASK_NEED, ASK_HELD, ASK_HAVE}) {
+        program.pass(make_packet(type, 8), &out);
+    }
     program.pass(make_frame(53), &out);
     const ChaosCarried carried = program.carried();
     const auto packets = [&](std::size_t type) { return carried.types[type].packets; };
@@ -382,6 +385,11 @@ TEST_CASE("what comes in is counted by type, lost or not, and a FIN once") {
     CHECK(packets(ASK_ACK) == 1);
     CHECK(packets(ASK_FIN) == 4);
     CHECK(packets(ASK_VAR) == 1);
+    CHECK(packets(ASK_VALUE) == 1);
+    CHECK(packets(ASK_RESULT) == 2);
+    CHECK(packets(ASK_NEED) == 1);
+    CHECK(packets(ASK_HELD) == 1);
+    CHECK(packets(ASK_HAVE) == 1);
     CHECK(packets(0) == 3);
     CHECK(carried.types[ASK_DATA].bytes == 4 * (kFrameHeaderBytes + kPayload));
     CHECK(carried.types[ASK_VAR].bytes == kFrameHeaderBytes + kPayload + 100);

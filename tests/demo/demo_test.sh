@@ -70,6 +70,13 @@ test_own_files() {
     grep -q "cannot read $scratch/none" "$scratch/said" || fail "$(cat "$scratch/said")"
 }
 
+test_allreduce() {
+    demo allreduce --json >"$scratch/report"
+    promise "both runs are exact" '[.runs[] | [.name, .correct]] == [["switch", true], ["collector", true]]'
+    promise "the collector receives and sends less than half of what it would" \
+        '[.runs[].links.h1] | .[0].received < .[1].received / 2 and .[0].sent < .[1].sent / 2'
+}
+
 lab_is_up() {
     compgen -G "$ASK_LAB_DIR/*/ready" >/dev/null
 }

@@ -60,6 +60,7 @@ void check(const AgentConfig& config) {
     require((config.ring_kib & (config.ring_kib - 1)) == 0, "ring_kib, a power of two");
     require(within(config.table_limit_mib, 1U, 1U << 30), "table_limit_mib");
     require(config.quota_table_mib <= 1U << 30, "quota_table_mib");
+    require(within(config.arena_limit_mib, 1U, 1U << 30), "arena_limit_mib");
     require(within(config.deadline_seconds, 1U, 86400U), "deadline_seconds");
     require(one_of(config.xdp_mode, {"native", "generic"}), "xdp_mode");
     require(one_of(config.bind_mode, {"auto", "copy", "zerocopy"}), "bind_mode");

@@ -57,8 +57,8 @@ struct ChaosDone {
 /* A link's rate is a time: of so many bytes, in nanoseconds. */
 #define CHAOS_RATE_BYTES 1024u
 
-/* What entered a port's link: by ASK's type (enum ask_type), [0] all else. */
-#define CHAOS_TYPES 6u
+/* What entered a port's link: by ASK's type (enum ask_type and enum ask_values_type), [0] all else. */
+#define CHAOS_TYPES 21u
 
 struct ChaosAmount {
     unsigned long long packets;

@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/chaos/pins.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
+
+#include "lib/abi/wire.h"
 
 namespace ask::chaos {
 namespace {
 
 constexpr double kNanosPerMilli = 1e6;
 constexpr std::array<const char*, kDirections> kDirectionNames = {"up", "down"};
-// By enum ask_type.
-constexpr std::array<const char*, CHAOS_TYPES> kTypeNames = {"other", "data", "long", "ack", "fin", "var"};
+struct TypeName {
+    std::size_t type;
+    const char* name;
+};
+constexpr auto kTypeNames = std::to_array<TypeName>({{0, "other"},
+                                                     {ASK_DATA, "data"},
+                                                     {ASK_LONG, "long"},
+                                                     {ASK_ACK, "ack"},
+                                                     {ASK_FIN, "fin"},
+                                                     {ASK_VAR, "var"},
+                                                     {ASK_VALUE, "value"},
+                                                     {ASK_RESULT, "result"},
+                                                     {ASK_NEED, "need"},
+                                                     {ASK_HELD, "held"},
+                                                     {ASK_HAVE, "have"}});
+static_assert(CHAOS_TYPES == ASK_HAVE + 1);
 
 double percent(unsigned long long limit) {
     return 100.0 * static_cast<double>(limit) / static_cast<double>(CHAOS_ALWAYS);
@@ -44,9 +61,16 @@ nlohmann::ordered_json counters_json(const ChaosDone& done, const ChaosHeld& hel
 
 nlohmann::ordered_json carried_json(const ChaosCarried& carried) {
     auto made = nlohmann::ordered_json::object();
-    for (std::size_t type = 0; type < kTypeNames.size(); ++type) {
-        made[kTypeNames[type]] = {{"packets", carried.types[type].packets},
-                                  {"bytes", carried.types[type].bytes}};
+    for (const auto& [type, name] : kTypeNames) {
+        made[name] = {{"packets", carried.types[type].packets}, {"bytes", carried.types[type].bytes}};
+    }
+    // Types that nobody has are none.
+    for (std::size_t type = 0; type < CHAOS_TYPES; ++type) {
+        if (std::ranges::find(kTypeNames, type, &TypeName::type) == kTypeNames.end()) {
+            made["other"]["packets"] =
+                made["other"]["packets"].get<std::uint64_t>() + carried.types[type].packets;
+            made["other"]["bytes"] = made["other"]["bytes"].get<std::uint64_t>() + carried.types[type].bytes;
+        }
     }
     made["first_fins"] = carried.first_fins;
     return made;

@@ -333,6 +333,11 @@ void Grouping::renew_at_switch() {
     } else if (renewed->unknown_size() > 0) {
         lose_switch(member_.own_switch->name() + " does not know it any more");
     }
+    // A switch that does not answer may be one that copies nothing any more.
+    const bool fan_out = fan_out_ && renewed.ok() && at_switch_;
+    if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, fan_out); !set.ok()) {
+        spdlog::error("group {}: {}", request_.group(), set.error().text());
+    }
 }
 
 Result<> Grouping::join() {
@@ -482,7 +487,7 @@ Result<> Grouping::begin() {
         start.ways[rank] = *way;
         start.ways[request_.rank()] = *way;
     }
-    auto memory = ports_.workers.make_memory(request_.arena_bytes());
+    auto memory = ports_.workers.make_memory(request_.arena_bytes(), io_.user());
     ASK_TRY(memory, "group " + request_.group());
     start.memory = *memory;
     ASK_PASS(ports_.workers.begin_group(std::move(start)));

@@ -54,7 +54,8 @@ class GroupWorkers {
     GroupWorkers(const GroupWorkers&) = delete;
     GroupWorkers& operator=(const GroupWorkers&) = delete;
 
-    virtual Result<std::shared_ptr<GroupMemory>> make_memory(std::size_t arena_bytes) = 0;
+    // kLimit: what groups of this agent, or of this user, may have is taken.
+    virtual Result<std::shared_ptr<GroupMemory>> make_memory(std::size_t arena_bytes, std::uint32_t user) = 0;
     // At the worker that owns the member's channel. kExists: the instance runs here.
     virtual Result<> begin_group(GroupStart start) = 0;
     virtual Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) = 0;

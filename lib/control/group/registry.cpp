@@ -139,10 +139,16 @@ void GroupRegistry::register_again(std::uint64_t instance, std::uint32_t rank, c
     changed_.notify_all();
 }
 
+void GroupRegistry::wake(const Group& group) {
+    if (group.terms.mailbox) {
+        group.terms.mailbox->post(SessionEvent::Kind::kChanged);
+    }
+}
+
 void GroupRegistry::fail_locked(Group& group, const Error& error) {
     if (!group.error && !group.closed) {
         group.error = error;
-        group.terms.mailbox->post(SessionEvent::Kind::kChanged);
+        wake(group);
     }
 }
 
@@ -207,6 +213,7 @@ void GroupRegistry::close(std::uint64_t instance) {
             return;
         }
         group->closed = true;
+        group->terms.mailbox.reset();
         closed_.push_back(instance);
         if (closed_.size() > kRemembered) {
             groups_.erase(closed_.front());
@@ -249,7 +256,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
                          ", and the root has one of " + std::to_string(group->seats.size()));
     }
     ASK_PASS(take_seat(*group, request.rank(), seat));
-    group->terms.mailbox->post(SessionEvent::Kind::kChanged);
+    wake(*group);
     const std::uint64_t instance = group->terms.instance;
     const auto settled = [&] {
         group = find(instance);
@@ -319,7 +326,7 @@ Result<> GroupRegistry::leave(const Caller& caller, const v1::LeaveGroupRequest&
         }
         if (request.finished()) {
             seat->left = true;
-            group->terms.mailbox->post(SessionEvent::Kind::kChanged);
+            wake(*group);
         } else if (group->ready) {
             fail_locked(*group, named(group->terms.id, errc_from_number(request.code(), Errc::kAborted),
                                       seat->name + " has left it: " + clean_text(request.reason())));

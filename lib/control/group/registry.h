@@ -89,6 +89,7 @@ class GroupRegistry {
     Group* find(std::uint64_t instance);
     Result<> take_seat(Group& group, std::uint32_t rank, Seat seat) const;
     static Seat* seat_of(Group& group, std::uint64_t member);
+    static void wake(const Group& group);  // the session, as long as there is one
     static void fail_locked(Group& group, const Error& error);
 
     mutable Mutex mutex_;

@@ -139,6 +139,13 @@ void GroupAgent::reduce() {
             member->under_way.pop_front();
         }
         const GroupDescriptor& first = all.front().second;
+        if (first.op == kUnknownOp) {
+            for (const auto& member : members_) {
+                member->ring.complete(first.number, static_cast<std::int32_t>(Errc::kUnsupported),
+                                      "this agent knows no products");
+            }
+            continue;
+        }
         if (first.number == fails_at_) {
             v1::LocalReply reply;
             reply.mutable_failed()->set_code(static_cast<int>(Errc::kAborted));

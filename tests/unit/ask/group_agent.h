@@ -17,6 +17,9 @@ namespace ask::test {
 
 class GroupAgent {
  public:
+    // It is older than the library, and refuses these.
+    static constexpr GroupOp kUnknownOp = GroupOp::kProduct;
+
     // `fails_at`: the operation at which the group fails instead; 0: none. `holds`: no operation ever ends.
     explicit GroupAgent(unsigned members, std::uint64_t fails_at = 0, bool holds = false);
     GroupAgent(const GroupAgent&) = delete;

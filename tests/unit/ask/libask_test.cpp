@@ -142,6 +142,35 @@ TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
     CHECK(group == nullptr);
 }
 
+TEST_CASE("what the agent cannot do fails alone, and the group goes on") {
+    const GroupAgent agent(2);
+    members(agent, 2, [](ask_group* group, std::uint32_t) {
+        std::vector<std::int32_t> some(64, 1);
+        for (int again = 0; again < 3; ++again) {
+            CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, ASK_PROD) ==
+                  ASK_E_UNSUPPORTED);
+            CHECK(std::string(ask_error()).find("g: this agent knows no products") != std::string::npos);
+        }
+        CHECK(ask_group_error(group, nullptr) == ASK_OK);
+        CHECK(some == std::vector<std::int32_t>(64, 1));
+        ask_request* request = nullptr;
+        CHECK(ask_iallreduce(group, some.data(), some.data(), 64, ASK_INT32, ASK_PROD, &request) == ASK_OK);
+        int done = 0;
+        int code = ASK_OK;
+        while (code == ASK_OK && done == 0) {
+            code = ask_test(request, &done);
+        }
+        CHECK(code == ASK_E_UNSUPPORTED);
+        CHECK(done == 1);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, ASK_SUM) == ASK_OK);
+        CHECK(some == std::vector<std::int32_t>(64, 2));
+        // Nothing of the arena was lost on the way.
+        void* const all = ask_alloc(group, 1U << 20U);
+        CHECK(all != nullptr);
+        CHECK(ask_free(group, all) == ASK_OK);
+    });
+}
+
 TEST_CASE("a group that fails says why at every call, and writes nothing") {
     const GroupAgent agent(2, 2);
     members(agent, 2, [](ask_group* group, std::uint32_t) {

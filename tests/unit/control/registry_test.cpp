@@ -173,6 +173,8 @@ TEST_CASE("once all have left, each hears so, also after the group is closed") {
             .code() == Errc::kUnavailable);
     CHECK(root.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kUnknown);
     root.registry.close(kInstance);
+    // What is remembered of it holds nothing of its session: a mailbox has a descriptor.
+    CHECK(root.mailbox.use_count() == 1);
     CHECK(root.registry.renew(host(2), renew_of(2))->state() == v1::GroupOutcome::STATE_LEFT);
     CHECK(root.registry.renew(host(2), renew_of(3))->state() == v1::GroupOutcome::STATE_UNKNOWN);
     CHECK(root.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kUnknown);

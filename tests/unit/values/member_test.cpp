@@ -239,6 +239,24 @@ TEST_CASE("values member: a way longer than the first timeout is learnt, and no 
     CHECK(ends.member.window(0) == 8);
 }
 
+TEST_CASE("values member: an operation that was refused has no chunks, and the next one follows it") {
+    Running ends(1);
+    const std::vector<float> floats(4);
+    std::vector<float> no_bits(4);
+    Operation refused = floats_of(floats, no_bits);
+    refused.number = 2;
+    refused.op = Operator::kXor;
+    CHECK(ends.member.submit(refused).error().code() == Errc::kUnsupported);
+    ends.member.skip(2);
+    REQUIRE(ends.member.submit(sum_of(ends.in, ends.out, 3)).ok());
+    for (const Seen& sent : ends.send_all()) {
+        ends.result(sent);
+    }
+    CHECK(ends.member.next_completion()->number == 1);
+    CHECK(ends.member.next_completion()->number == 3);
+    CHECK(ends.member.completed() == 3);
+}
+
 TEST_CASE("values member: of what is held only the oldest asks on") {
     Running ends(3, some_terms(), {.initial_window = 8});
     const auto sent = ends.send_all();
