@@ -80,20 +80,7 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
                                    " are not within the arena of " + std::to_string(arena.size()) +
                                    " bytes, at multiples of " + std::to_string(kGroupAlignment));
     }
-    switch (descriptor.type) {
-        case GroupType::kInt32:
-            operation.dtype = values::Dtype::kInt32;
-            break;
-        case GroupType::kInt64:
-            operation.dtype = values::Dtype::kInt64;
-            break;
-        case GroupType::kFloat32:
-            operation.dtype = values::Dtype::kFloat32;
-            break;
-        case GroupType::kFloat64:
-            operation.dtype = values::Dtype::kFloat64;
-            break;
-    }
+    operation.dtype = static_cast<values::Dtype>(descriptor.type);
     if (*kind != values::Kind::kBroadcast) {
         if (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kXor) {
             return strange(descriptor, "no such operator");
@@ -107,6 +94,18 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     return operation;
 }
 
+static_assert(static_cast<int>(GroupType::kInt32) == static_cast<int>(values::Dtype::kInt32));
+static_assert(static_cast<int>(GroupType::kInt64) == static_cast<int>(values::Dtype::kInt64));
+static_assert(static_cast<int>(GroupType::kFloat32) == static_cast<int>(values::Dtype::kFloat32));
+static_assert(static_cast<int>(GroupType::kFloat64) == static_cast<int>(values::Dtype::kFloat64));
+static_assert(static_cast<int>(GroupType::kBfloat16) == static_cast<int>(values::Dtype::kBfloat16));
+static_assert(static_cast<int>(GroupType::kFloat16) == static_cast<int>(values::Dtype::kFloat16));
+static_assert(static_cast<int>(GroupType::kInt8) == static_cast<int>(values::Dtype::kInt8));
+static_assert(static_cast<int>(GroupType::kUint8) == static_cast<int>(values::Dtype::kUint8));
+static_assert(static_cast<int>(GroupType::kInt16) == static_cast<int>(values::Dtype::kInt16));
+static_assert(static_cast<int>(GroupType::kUint16) == static_cast<int>(values::Dtype::kUint16));
+static_assert(static_cast<int>(GroupType::kUint32) == static_cast<int>(values::Dtype::kUint32));
+static_assert(static_cast<int>(GroupType::kUint64) == static_cast<int>(values::Dtype::kUint64));
 static_assert(static_cast<int>(GroupOp::kSum) == static_cast<int>(values::Operator::kSum));
 static_assert(static_cast<int>(GroupOp::kProduct) == static_cast<int>(values::Operator::kProd));
 static_assert(static_cast<int>(GroupOp::kMin) == static_cast<int>(values::Operator::kMin));

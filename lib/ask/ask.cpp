@@ -311,7 +311,7 @@ Result<> check_op(int dtype, int op) {
     if (op < ASK_SUM || op > ASK_BXOR) {
         return usage("no operator has the number " + std::to_string(op));
     }
-    if (op >= ASK_BAND && (dtype == ASK_FLOAT32 || dtype == ASK_FLOAT64)) {
+    if (op >= ASK_BAND && dtype >= ASK_FLOAT32 && dtype <= ASK_FLOAT16) {
         return Error(Errc::kUnsupported,
                      "floats have no bits to combine: BAND, BOR and BXOR are for integers");
     }
@@ -359,7 +359,7 @@ const char* ask_code_name(int code) {
     return code >= 0 && code <= ASK_E_OVERFLOW ? kNames[code] : "unknown code";
 }
 size_t ask_dtype_size(int dtype) {
-    return dtype >= ASK_INT32 && dtype <= ASK_FLOAT64
+    return dtype >= ASK_INT32 && dtype <= ASK_UINT64
                ? ask::group_type_bytes(static_cast<ask::GroupType>(dtype))
                : 0;
 }

@@ -97,7 +97,15 @@ typedef enum ask_dtype {
     ASK_INT32 = 1,   /* sums are exact modulo 2^32 */
     ASK_INT64 = 2,   /* modulo 2^64 */
     ASK_FLOAT32 = 3, /* sums: docs/values.md has the error's bound; the same bits at all members */
-    ASK_FLOAT64 = 4
+    ASK_FLOAT64 = 4,
+    ASK_BFLOAT16 = 5, /* the upper half of a float32 */
+    ASK_FLOAT16 = 6,  /* IEEE's binary16 */
+    ASK_INT8 = 7,     /* sums are exact modulo 2^8 */
+    ASK_UINT8 = 8,
+    ASK_INT16 = 9, /* modulo 2^16 */
+    ASK_UINT16 = 10,
+    ASK_UINT32 = 11,
+    ASK_UINT64 = 12
 } ask_dtype;
 /* Bytes of an element; 0 for what is none. */
 ASK_API size_t ask_dtype_size(int dtype);

@@ -29,7 +29,20 @@ inline constexpr std::uint64_t kGroupAlignment = 64;
 
 // The numbers are those of ask.h, where it has any.
 enum class GroupKind : std::uint8_t { kAllreduce = 1, kReduce = 2, kBroadcast = 3, kBarrier = 4 };
-enum class GroupType : std::uint8_t { kInt32 = 1, kInt64 = 2, kFloat32 = 3, kFloat64 = 4 };
+enum class GroupType : std::uint8_t {
+    kInt32 = 1,
+    kInt64 = 2,
+    kFloat32 = 3,
+    kFloat64 = 4,
+    kBfloat16 = 5,
+    kFloat16 = 6,
+    kInt8 = 7,
+    kUint8 = 8,
+    kInt16 = 9,
+    kUint16 = 10,
+    kUint32 = 11,
+    kUint64 = 12,
+};
 enum class GroupOp : std::uint8_t {
     kSum = 1,
     kProduct = 2,
@@ -43,10 +56,20 @@ enum class GroupOp : std::uint8_t {
 // Bytes of a value; 0: no such type.
 [[nodiscard]] constexpr std::uint32_t group_type_bytes(GroupType type) {
     switch (type) {
+        case GroupType::kInt8:
+        case GroupType::kUint8:
+            return 1;
+        case GroupType::kInt16:
+        case GroupType::kUint16:
+        case GroupType::kBfloat16:
+        case GroupType::kFloat16:
+            return 2;
         case GroupType::kInt32:
+        case GroupType::kUint32:
         case GroupType::kFloat32:
             return 4;
         case GroupType::kInt64:
+        case GroupType::kUint64:
         case GroupType::kFloat64:
             return 8;
     }

@@ -84,6 +84,44 @@ void with_float(Dtype dtype, F&& f) {
     }
 }
 
+template <typename F>
+void with_integer(Dtype dtype, F&& f) {
+    switch (dtype) {
+        case Dtype::kInt8:
+            f(std::int8_t{});
+            break;
+        case Dtype::kUint8:
+            f(std::uint8_t{});
+            break;
+        case Dtype::kInt16:
+            f(std::int16_t{});
+            break;
+        case Dtype::kUint16:
+            f(std::uint16_t{});
+            break;
+        case Dtype::kInt32:
+            f(std::int32_t{});
+            break;
+        case Dtype::kUint32:
+            f(std::uint32_t{});
+            break;
+        case Dtype::kInt64:
+            f(std::int64_t{});
+            break;
+        case Dtype::kUint64:
+            f(std::uint64_t{});
+            break;
+        default:
+            break;
+    }
+}
+
+bool is_integer(Dtype dtype) {
+    bool found = false;
+    with_integer(dtype, [&](auto) { found = true; });
+    return found;
+}
+
 // Bits that a sum of all members has room for.
 int lane_bits(Way way) {
     switch (way) {
@@ -128,7 +166,7 @@ std::int32_t ordered(std::int32_t bits) {
 }
 
 Way way_of(const Operation& operation) {
-    const bool wide_int = operation.dtype == Dtype::kInt64;
+    const std::size_t bytes = dtype_bytes(operation.dtype);
     switch (operation.op) {
         case Operator::kSum:
             break;
@@ -136,12 +174,12 @@ Way way_of(const Operation& operation) {
             return Way::kRaw;
         case Operator::kMin:
         case Operator::kMax:
-            return wide_int || operation.dtype == Dtype::kFloat64 ? Way::kRaw : Way::kOrdered;
+            return bytes == 8 ? Way::kRaw : Way::kOrdered;
         default:
             return Way::kCopy;
     }
-    if (operation.dtype == Dtype::kInt32 || wide_int) {
-        return Way::kCopy;
+    if (is_integer(operation.dtype)) {
+        return bytes >= 4 ? Way::kCopy : Way::kWidened;
     }
     switch (operation.width) {
         case Width::kWide:
@@ -151,27 +189,7 @@ Way way_of(const Operation& operation) {
         case Width::kQuarter:
             return Way::kQuarter;
         default:
-            return dtype_bytes(operation.dtype) >= 4 ? Way::kWide : Way::kPair;
-    }
-}
-
-std::uint8_t lane_op_of(const Operation& operation, Way way) {
-    if (way == Way::kRaw) {
-        return ASK_VALUES_ADD64;  // no switch folds it
-    }
-    switch (operation.op) {
-        case Operator::kSum:
-            return operation.dtype == Dtype::kInt32 ? ASK_VALUES_ADD32 : ASK_VALUES_ADD64;
-        case Operator::kMin:
-            return ASK_VALUES_MIN32;
-        case Operator::kMax:
-            return ASK_VALUES_MAX32;
-        case Operator::kAnd:
-            return ASK_VALUES_AND64;
-        case Operator::kXor:
-            return ASK_VALUES_XOR64;
-        default:
-            return ASK_VALUES_OR64;  // of a broadcast, in which all but the root have 0
+            return bytes >= 4 ? Way::kWide : Way::kPair;
     }
 }
 
@@ -184,8 +202,32 @@ std::uint32_t lane_bytes(Way way, Dtype dtype) {
             return 8;
         case Way::kQuarter:
             return 2;
+        case Way::kWidened:
+            return 2 * static_cast<std::uint32_t>(dtype_bytes(dtype));
         default:
             return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(dtype_bytes(dtype)));
+    }
+}
+
+std::uint8_t lane_op_of(const Operation& operation, Way way) {
+    if (way == Way::kRaw) {
+        return ASK_VALUES_ADD64;  // no switch folds it
+    }
+    switch (operation.op) {
+        case Operator::kSum:
+            // Sums of 64 members' 8 bits stay in 16: words of four never carry from one to the next.
+            return is_integer(operation.dtype) && lane_bytes(way, operation.dtype) == 4 ? ASK_VALUES_ADD32
+                                                                                        : ASK_VALUES_ADD64;
+        case Operator::kMin:
+            return ASK_VALUES_MIN32;
+        case Operator::kMax:
+            return ASK_VALUES_MAX32;
+        case Operator::kAnd:
+            return ASK_VALUES_AND64;
+        case Operator::kXor:
+            return ASK_VALUES_XOR64;
+        default:
+            return ASK_VALUES_OR64;  // of a broadcast, in which all but the root have 0
     }
 }
 
@@ -315,6 +357,46 @@ void decode_scaled(const Layout& layout, Scale scale, std::span<const std::byte>
     }
 }
 
+// Integers as others that hold all of their values, or back. `flip` swaps the halves of unsigned 32 bits, so
+// that their order is that of signed ones.
+template <typename From, typename To>
+void convert(std::span<const std::byte> in, std::span<std::byte> out, std::size_t count, To flip = 0) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto value = static_cast<To>(load<From>(in.data() + i * sizeof(From)));
+        store(out.data() + i * sizeof(To), static_cast<To>(value ^ flip));
+    }
+}
+
+template <typename T>
+constexpr std::int32_t kFlip =
+    std::is_same_v<T, std::uint32_t> ? std::numeric_limits<std::int32_t>::min() : 0;
+
+// Unsigned, so that a lane's sum is one of 64 small numbers.
+template <typename T>
+using Widened = std::conditional_t<sizeof(T) == 1, std::uint16_t, std::uint32_t>;
+
+void encode_integers(const Layout& layout, std::span<const std::byte> in, std::span<std::byte> out) {
+    with_integer(layout.dtype, [&]<typename T>(T) {
+        const std::size_t count = in.size() / sizeof(T);
+        if (layout.way == Way::kOrdered) {
+            convert<T, std::int32_t>(in, out, count, kFlip<T>);
+        } else {
+            convert<std::make_unsigned_t<T>, Widened<T>>(in, out, count);
+        }
+    });
+}
+
+void decode_integers(const Layout& layout, std::span<const std::byte> in, std::span<std::byte> out) {
+    with_integer(layout.dtype, [&]<typename T>(T) {
+        const std::size_t count = out.size() / sizeof(T);
+        if (layout.way == Way::kOrdered) {
+            convert<std::int32_t, T>(in, out, count, static_cast<T>(kFlip<T>));
+        } else {
+            convert<Widened<T>, T>(in, out, count);
+        }
+    });
+}
+
 template <typename T>
 void encode_ordered(std::span<const std::byte> in, std::span<std::byte> out) {
     for (std::size_t i = 0; i < in.size() / sizeof(T); ++i) {
@@ -356,7 +438,9 @@ bool fold_raw_integers(Operator op, std::span<std::byte> sum, std::span<const st
             fold_lanes<Unsigned>(sum, part, [](Unsigned a, Unsigned b) { return a + b; });
             return true;
         case Operator::kProd:
-            fold_lanes<Unsigned>(sum, part, [](Unsigned a, Unsigned b) { return a * b; });
+            fold_lanes<Unsigned>(sum, part, [](Unsigned a, Unsigned b) {
+                return std::uint64_t{a} * b;  // int, which 16 bits would become, overflows
+            });
             return true;
         case Operator::kMin:
             fold_lanes<T>(sum, part, [](T a, T b) { return b < a ? b : a; });
@@ -472,16 +556,16 @@ bool encode(const Layout& layout, Scale scale, std::span<const std::byte> in, st
         std::ranges::copy(in, out.begin());
         return true;
     }
+    if (is_integer(layout.dtype)) {
+        encode_integers(layout, in, out);
+        return true;
+    }
     if (layout.way == Way::kOrdered) {
-        if (layout.dtype == Dtype::kInt32) {
-            std::ranges::copy(in, out.begin());
-        } else {
-            with_float(layout.dtype, [&](auto value) {
-                if constexpr (!std::is_same_v<decltype(value), double>) {
-                    encode_ordered<decltype(value)>(in, out);
-                }
-            });
-        }
+        with_float(layout.dtype, [&](auto value) {
+            if constexpr (!std::is_same_v<decltype(value), double>) {
+                encode_ordered<decltype(value)>(in, out);
+            }
+        });
         return true;
     }
     bool fits = true;
@@ -491,10 +575,12 @@ bool encode(const Layout& layout, Scale scale, std::span<const std::byte> in, st
 }
 
 void decode(const Layout& layout, Scale scale, std::span<const std::byte> in, std::span<std::byte> out) {
-    if (scale.raw || layout.way == Way::kCopy || layout.way == Way::kRaw ||
-        (layout.way == Way::kOrdered && layout.dtype == Dtype::kInt32)) {
+    if (scale.raw || layout.way == Way::kCopy || layout.way == Way::kRaw) {
         std::ranges::copy(in.first(out.size()), out.begin());
         return;
+    }
+    if (is_integer(layout.dtype)) {
+        return decode_integers(layout, in, out);
     }
     with_float(layout.dtype, [&](auto value) {
         using T = decltype(value);
@@ -530,13 +616,8 @@ void fold(std::uint8_t lane_op, std::span<std::byte> sum, std::span<const std::b
 
 bool fold_raw(Dtype dtype, Operator op, std::span<std::byte> sum, std::span<const std::byte> part) {
     bool folded = false;
-    if (dtype == Dtype::kInt32) {
-        folded = fold_raw_integers<std::int32_t>(op, sum, part);
-    } else if (dtype == Dtype::kInt64) {
-        folded = fold_raw_integers<std::int64_t>(op, sum, part);
-    } else {
-        with_float(dtype, [&](auto value) { folded = fold_raw_floats<decltype(value)>(op, sum, part); });
-    }
+    with_integer(dtype, [&](auto value) { folded = fold_raw_integers<decltype(value)>(op, sum, part); });
+    with_float(dtype, [&](auto value) { folded = fold_raw_floats<decltype(value)>(op, sum, part); });
     return folded;
 }
 

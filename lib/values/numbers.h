@@ -4,11 +4,12 @@
 // any order. Floats are scaled by a power of two that all members agree on, chunk by chunk (2^e is greater
 // than any member's value there; L = ceil log2 of the members):
 //
-//   int64, int32         ADD64, ADD32                    exact mod 2^64, 2^32
+//   integers of 64, 32   ADD64, ADD32                    exact mod 2^64, 2^32
+//   of 16, 8             twice as wide, ADD32, ADD64     exact mod 2^16, 2^8
 //   float, wide          ADD64, scale 2^(62 - L - e)     error at most N 2^(L - 62) of the chunk's largest
 //   float, pair          two sums in an ADD64, 2^(30 - L - e)           N 2^(L - 30)
 //   float, quarter       four sums in an ADD64, 2^(14 - L - e)          N 2^(L - 14)
-//   MIN, MAX             MIN32, MAX32 of ordered int32   exact; int64 and float64 raw
+//   MIN, MAX             MIN32, MAX32 of ordered int32   exact; those of 64 bits raw
 //   AND, OR, XOR         bits
 //   PROD                 raw
 //
@@ -26,7 +27,7 @@
 
 namespace ask::values {
 
-enum class Way : std::uint8_t { kCopy, kOrdered, kWide, kPair, kQuarter, kRaw };
+enum class Way : std::uint8_t { kCopy, kWidened, kOrdered, kWide, kPair, kQuarter, kRaw };
 
 // Of an operation, equal at all members.
 struct Layout {

@@ -9,8 +9,9 @@ namespace ask::values {
 namespace {
 
 constexpr std::array<const char*, 4> kKinds{"allreduce", "reduce", "broadcast", "barrier"};
-constexpr std::array<const char*, 8> kDtypes{"nothing", "int32",    "int64",   "float32",
-                                             "float64", "bfloat16", "float16", "?"};
+constexpr std::array<const char*, 13> kDtypes{"nothing",  "int32",   "int64", "float32", "float64",
+                                              "bfloat16", "float16", "int8",  "uint8",   "int16",
+                                              "uint16",   "uint32",  "uint64"};
 constexpr std::array<const char*, 8> kOperators{"none", "sum", "prod", "min", "max", "and", "or", "xor"};
 constexpr std::uint32_t kQuarterMembers = 16;
 
@@ -97,12 +98,19 @@ Result<> check_spans(const Operation& operation) {
 
 std::size_t dtype_bytes(Dtype dtype) {
     switch (dtype) {
+        case Dtype::kInt8:
+        case Dtype::kUint8:
+            return 1;
         case Dtype::kInt32:
+        case Dtype::kUint32:
         case Dtype::kFloat32:
             return 4;
         case Dtype::kInt64:
+        case Dtype::kUint64:
         case Dtype::kFloat64:
             return 8;
+        case Dtype::kInt16:
+        case Dtype::kUint16:
         case Dtype::kBfloat16:
         case Dtype::kFloat16:
             return 2;
@@ -141,8 +149,8 @@ Shape::Shape(const Operation& operation, std::uint32_t members) {
         hash = mix(hash, word);
     }
     word_ = static_cast<std::uint32_t>(operation.kind) << 28 |
-            static_cast<std::uint32_t>(operation.dtype) << 25 |
-            static_cast<std::uint32_t>(operation.op) << 22 | static_cast<std::uint32_t>(hash >> 42);
+            static_cast<std::uint32_t>(operation.dtype) << 24 |
+            static_cast<std::uint32_t>(operation.op) << 21 | static_cast<std::uint32_t>(hash >> 43);
 }
 
 std::string Shape::text() const {

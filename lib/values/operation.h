@@ -22,6 +22,12 @@ enum class Dtype : std::uint8_t {
     kFloat64 = 4,
     kBfloat16 = 5,
     kFloat16 = 6,
+    kInt8 = 7,
+    kUint8 = 8,
+    kInt16 = 9,
+    kUint16 = 10,
+    kUint32 = 11,
+    kUint64 = 12,
 };
 
 enum class Operator : std::uint8_t {
@@ -82,8 +88,8 @@ class Shape {
     [[nodiscard]] Part part() const { return static_cast<Part>(word_ >> kPartShift); }
     [[nodiscard]] bool raw() const { return part() == Part::kRaw; }
     [[nodiscard]] Kind kind() const { return static_cast<Kind>(word_ >> 28 & 3U); }
-    [[nodiscard]] Dtype dtype() const { return static_cast<Dtype>(word_ >> 25 & 7U); }
-    [[nodiscard]] Operator op() const { return static_cast<Operator>(word_ >> 22 & 7U); }
+    [[nodiscard]] Dtype dtype() const { return static_cast<Dtype>(word_ >> 24 & 15U); }
+    [[nodiscard]] Operator op() const { return static_cast<Operator>(word_ >> 21 & 7U); }
     // "allreduce of float32, sum"
     [[nodiscard]] std::string text() const;
     bool operator==(const Shape&) const = default;

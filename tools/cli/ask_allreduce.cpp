@@ -44,10 +44,11 @@ struct Flags {
 };
 
 void add_flags(CLI::App& app, Flags& flags) {
-    const std::map<std::string, GroupType> dtypes = {{"int32", GroupType::kInt32},
-                                                     {"int64", GroupType::kInt64},
-                                                     {"float32", GroupType::kFloat32},
-                                                     {"float64", GroupType::kFloat64}};
+    const std::map<std::string, GroupType> dtypes = {
+        {"int8", GroupType::kInt8},     {"uint8", GroupType::kUint8},     {"int16", GroupType::kInt16},
+        {"uint16", GroupType::kUint16}, {"int32", GroupType::kInt32},     {"uint32", GroupType::kUint32},
+        {"int64", GroupType::kInt64},   {"uint64", GroupType::kUint64},   {"fp16", GroupType::kFloat16},
+        {"bf16", GroupType::kBfloat16}, {"float32", GroupType::kFloat32}, {"float64", GroupType::kFloat64}};
     const std::map<std::string, GroupOp> ops = {
         {"sum", GroupOp::kSum}, {"prod", GroupOp::kProduct}, {"min", GroupOp::kMin}, {"max", GroupOp::kMax},
         {"and", GroupOp::kAnd}, {"or", GroupOp::kOr},        {"xor", GroupOp::kXor}};
@@ -63,7 +64,9 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option("--root", flags.group.root, "host whose agent collects: a name or an IPv4 address")
         ->required()
         ->type_name("HOST[:PORT]");
-    app.add_option("--dtype", flags.dtype, "of the values: int32, int64, float32 or float64 (default int64)")
+    app.add_option(
+           "--dtype", flags.dtype,
+           "of the values: int8 to int64, uint8 to uint64, fp16, bf16, float32, float64 (default int64)")
         ->transform(CLI::CheckedTransformer(dtypes).description(""))
         ->type_name("T");
     app.add_option("--op", flags.op, "sum, prod, min, max, and, or, xor (default sum)")

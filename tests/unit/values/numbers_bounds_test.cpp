@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random vectors against long double and integers of 128 bits: bounds, and the same bits in any order.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
@@ -87,6 +92,70 @@ void check_sums(Dtype dtype, Width width, int bits, int digits, int spread) {
     }
 }
 
+// Integers of T: their own arithmetic, step by step.
+template <typename T>
+T combined(Operator op, T a, T b) {
+    using U = std::make_unsigned_t<T>;
+    const std::uint64_t x = static_cast<U>(a);
+    const std::uint64_t y = static_cast<U>(b);
+    switch (op) {
+        case Operator::kSum:
+            return static_cast<T>(x + y);
+        case Operator::kProd:
+            return static_cast<T>(x * y);
+        case Operator::kMin:
+            return b < a ? b : a;
+        case Operator::kMax:
+            return a < b ? b : a;
+        case Operator::kAnd:
+            return static_cast<T>(x & y);
+        case Operator::kOr:
+            return static_cast<T>(x | y);
+        default:
+            return static_cast<T>(x ^ y);
+    }
+}
+
+template <typename T>
+T any_integer(std::mt19937_64& random) {
+    constexpr T kLeast = std::numeric_limits<T>::min();
+    constexpr T kMost = std::numeric_limits<T>::max();
+    const std::uint64_t which = random();
+    return std::array{kLeast, kMost, static_cast<T>(-1), static_cast<T>(random())}[which % 4];
+}
+
+template <typename T>
+void check_integers(Dtype dtype) {
+    constexpr std::array kAll{Operator::kSum, Operator::kProd, Operator::kMin, Operator::kMax,
+                              Operator::kAnd, Operator::kOr,   Operator::kXor};
+    std::mt19937_64 random(static_cast<std::uint64_t>(dtype));
+    REQUIRE(dtype_bytes(dtype) == sizeof(T));
+    for (std::size_t members = 1; members <= 64; ++members) {
+        for (const Operator op : kAll) {
+            CAPTURE(members);
+            CAPTURE(static_cast<int>(op));
+            Vectors<T> vectors(members, std::vector<T>(kCount));
+            for (auto& vector : vectors) {
+                std::ranges::generate(vector, [&] { return any_integer<T>(random); });
+                vector[0] = std::numeric_limits<T>::max();  // of all members
+                vector[1] = std::numeric_limits<T>::min();
+            }
+            std::vector<T> want = vectors[0];
+            for (std::size_t rank = 1; rank < members; ++rank) {
+                for (std::size_t at = 0; at < kCount; ++at) {
+                    want[at] = combined(op, want[at], vectors[rank][at]);
+                }
+            }
+            Reduction reduction(dtype, op, Width::kUsual, members, kCount);
+            REQUIRE(reduction.reduce(vectors) == want);
+            std::vector<std::size_t> order(members);
+            std::iota(order.begin(), order.end(), 0);
+            std::ranges::shuffle(order, random);
+            REQUIRE(reduction.decoded<T>(reduction.folded(vectors, order)) == want);
+        }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("float sums keep their bounds for 1 to 64 members") {
@@ -144,6 +213,32 @@ TEST_CASE("16-bit floats are sums rounded to them") {
     }
 }
 
+TEST_CASE("sums of fp16 keep the bound of pairs, for 1 to 64 members") {
+    std::mt19937_64 random(8);
+    int scaled = 0;
+    for (std::size_t members = 1; members <= 64; ++members) {
+        Vectors<std::uint16_t> vectors(members);
+        Vectors<float> floats(members);
+        for (std::size_t rank = 0; rank < members; ++rank) {
+            for (std::size_t at = 0; at < kCount; ++at) {
+                const auto half = static_cast<_Float16>(static_cast<int>(random() % 4096) - 2048) / 64;
+                vectors[rank].push_back(std::bit_cast<std::uint16_t>(static_cast<_Float16>(half)));
+                floats[rank].push_back(static_cast<float>(half));
+            }
+        }
+        Reduction reduction(Dtype::kFloat16, Operator::kSum, Width::kUsual, members, kCount);
+        std::vector<float> result;
+        for (const std::uint16_t bits : reduction.reduce(vectors)) {
+            result.push_back(static_cast<float>(std::bit_cast<_Float16>(bits)));
+        }
+        if (!reduction.scale().raw) {
+            ++scaled;
+            check_bound(floats, result, 30, 11);
+        }
+    }
+    CHECK(scaled == 64);
+}
+
 TEST_CASE("sums of integers are exact mod 2^32 and 2^64") {
     std::mt19937_64 random(9);
     for (std::size_t members = 1; members <= 64; ++members) {
@@ -169,6 +264,60 @@ TEST_CASE("sums of integers are exact mod 2^32 and 2^64") {
             REQUIRE(sum64[at] == static_cast<std::int64_t>(want64[at]));
         }
     }
+}
+
+TEST_CASE("integers of every size and sign are exact by every operator, in any order, of 1 to 64 members") {
+    check_integers<std::int8_t>(Dtype::kInt8);
+    check_integers<std::uint8_t>(Dtype::kUint8);
+    check_integers<std::int16_t>(Dtype::kInt16);
+    check_integers<std::uint16_t>(Dtype::kUint16);
+    check_integers<std::int32_t>(Dtype::kInt32);
+    check_integers<std::uint32_t>(Dtype::kUint32);
+    check_integers<std::int64_t>(Dtype::kInt64);
+    check_integers<std::uint64_t>(Dtype::kUint64);
+}
+
+TEST_CASE("16-bit floats have extremes, infinities, NaN and zeros without a sign") {
+    using Words = std::vector<std::uint16_t>;
+    struct Row {
+        Dtype dtype;
+        std::uint16_t one, two, most, inf, nan, minus, least;
+    };
+    for (const Row& row : {Row{Dtype::kBfloat16, 0x3f80, 0x4000, 0x7f7f, 0x7f80, 0x7fc0, 0xbf80, 0x0001},
+                           Row{Dtype::kFloat16, 0x3c00, 0x4000, 0x7bff, 0x7c00, 0x7e00, 0xbc00, 0x0001}}) {
+        CAPTURE(static_cast<int>(row.dtype));
+        const auto of = [&row](Operator op, const Words& values) {
+            Vectors<std::uint16_t> vectors;
+            for (const std::uint16_t value : values) {
+                vectors.push_back({value});
+            }
+            return Reduction(row.dtype, op, Width::kUsual, values.size(), 1).reduce(vectors)[0];
+        };
+        const auto infinite = static_cast<std::uint16_t>(row.inf);
+        const auto minus_infinite = static_cast<std::uint16_t>(row.inf | 0x8000);
+        CHECK(of(Operator::kSum, {row.one, row.one}) == row.two);
+        CHECK(of(Operator::kSum, {row.one, row.minus}) == 0);
+        CHECK(of(Operator::kSum, {0x8000, 0x8000}) == 0);
+        CHECK(of(Operator::kSum, {row.least, row.least}) == 2);
+        CHECK(of(Operator::kSum, {row.most, row.most}) == infinite);
+        CHECK(of(Operator::kSum, {infinite, row.one, row.most}) == infinite);
+        CHECK((of(Operator::kSum, {infinite, minus_infinite}) & 0x7fff) > row.inf);
+        CHECK((of(Operator::kSum, {row.one, row.nan}) & 0x7fff) > row.inf);
+        CHECK((of(Operator::kProd, {row.one, row.nan}) & 0x7fff) > row.inf);
+        CHECK(of(Operator::kProd, {row.two, row.one, row.minus}) == (row.two | 0x8000));
+        CHECK(of(Operator::kMin, {row.one, minus_infinite, row.least}) == minus_infinite);
+        CHECK(of(Operator::kMax, {row.one, infinite, row.most}) == infinite);
+        CHECK(of(Operator::kMax, {0x8000, 0x0000}) == 0x0000);
+        CHECK(of(Operator::kMin, {0x8000, 0x0000}) == 0x8000);
+        CHECK((of(Operator::kMax, {row.nan, infinite}) & 0x7fff) > row.inf);
+    }
+}
+
+TEST_CASE("a broadcast of bytes is what the root has") {
+    const Layout layout =
+        lay_out(Operation{.kind = Kind::kBroadcast, .dtype = Dtype::kUint8, .count = 1000}, terms_of(8));
+    CHECK(layout.lane_op == ASK_VALUES_OR64);
+    CHECK(layout.value_bytes == 1);
 }
 
 TEST_CASE("the same bits in any order, and by way of any partials") {

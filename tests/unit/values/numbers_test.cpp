@@ -68,6 +68,13 @@ TEST_CASE("each dtype and operator has its lanes") {
              Row{Dtype::kInt32, Operator::kAnd, Width::kUsual, ASK_VALUES_AND64, 4, false},
              Row{Dtype::kInt64, Operator::kOr, Width::kUsual, ASK_VALUES_OR64, 8, false},
              Row{Dtype::kInt64, Operator::kXor, Width::kUsual, ASK_VALUES_XOR64, 8, false},
+             Row{Dtype::kInt8, Operator::kSum, Width::kUsual, ASK_VALUES_ADD64, 2, false},
+             Row{Dtype::kUint16, Operator::kSum, Width::kUsual, ASK_VALUES_ADD32, 4, false},
+             Row{Dtype::kUint32, Operator::kSum, Width::kUsual, ASK_VALUES_ADD32, 4, false},
+             Row{Dtype::kUint64, Operator::kSum, Width::kUsual, ASK_VALUES_ADD64, 8, false},
+             Row{Dtype::kUint8, Operator::kMin, Width::kUsual, ASK_VALUES_MIN32, 4, false},
+             Row{Dtype::kUint32, Operator::kMax, Width::kUsual, ASK_VALUES_MAX32, 4, false},
+             Row{Dtype::kUint16, Operator::kOr, Width::kUsual, ASK_VALUES_OR64, 2, false},
          }) {
         CAPTURE(static_cast<int>(row.dtype));
         CAPTURE(static_cast<int>(row.op));
