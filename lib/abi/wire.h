@@ -14,7 +14,7 @@
 #include "lib/abi/consts.h"
 
 /* Of everything here and of the check (lib/abi/check.h). Agents and switches tell each other theirs. */
-#define ASK_WIRE_VERSION 0xA4u
+#define ASK_WIRE_VERSION 0xA5u
 
 enum ask_type {
 	ASK_DATA = 1, /* rows of slots, aggregated on the switch */

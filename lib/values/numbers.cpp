@@ -362,6 +362,7 @@ void decode_scaled(const Layout& layout, Scale scale, std::span<const std::byte>
 template <typename From, typename To>
 void convert(std::span<const std::byte> in, std::span<std::byte> out, std::size_t count, To flip = 0) {
     for (std::size_t i = 0; i < count; ++i) {
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): these are numbers, whose sign is to be kept.
         const auto value = static_cast<To>(load<From>(in.data() + i * sizeof(From)));
         store(out.data() + i * sizeof(To), static_cast<To>(value ^ flip));
     }

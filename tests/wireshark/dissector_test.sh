@@ -66,7 +66,7 @@ check "packets of value streams" 'ask.type >= 16 && frame.number <= 13' \
 20|0 1 2|3|3|0|1|0x00
 END
 check "what is malformed, and that it is" 'ask.malformed || ask.bad_version' frame.number _ws.expert.message <<'END'
-14|version 0xa3; this script knows 0xa4
+14|version 0xa4; this script knows 0xa5
 15|63 bytes are no rows of 32 bytes each, 2 at most
 16|the bitmap of row 0 has bits beyond its slots
 17|255 bitmaps are not all there

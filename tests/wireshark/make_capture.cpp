@@ -158,7 +158,7 @@ void write_values(Capture& capture) {
 // What no end sends: the script says so and goes on.
 void write_malformed(Capture& capture) {
     Packet other = data(9);
-    other.version = 0xA3;
+    other.version = 0xA4;
     capture.add(other.frame());
     Packet cut = data(10);
     cut.rows.at(1).pop_back();

@@ -9,7 +9,7 @@
 -- It takes UDP port 4790 from VXLAN-GPE. The check is shown, not verified: that needs the flow's secret.
 
 local PORT = 4790
-local VERSION = 0xA4
+local VERSION = 0xA5
 local HEADER_BYTES = 48
 local VALUES_EXTENSION_BYTES = 16
 local BLOCK_BYTES = 64

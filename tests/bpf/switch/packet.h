@@ -63,7 +63,7 @@ struct Packet {
     std::optional<std::uint16_t> udp_length;
     std::uint16_t udp_checksum = 0;
 
-    std::uint8_t version = 0xA4;
+    std::uint8_t version = 0xA5;
     std::uint8_t type = 1;
     std::uint8_t flags = 0;
     std::optional<std::uint8_t> rows_field;  // else the number of bitmaps
