@@ -160,6 +160,11 @@ Result<> GroupSession::Impl::check(const GroupDescriptor& descriptor) const {
                                    std::to_string(options_.size));
     }
     const auto bytes = vector_bytes(descriptor);
+    const bool both = descriptor.kind == GroupKind::kAllreduce ||
+                      (descriptor.kind == GroupKind::kReduce && descriptor.root == options_.rank);
+    if (both && descriptor.in == descriptor.out && bytes != 0U) {
+        return usage(options_, "an output where the input is");
+    }
     for (const std::uint64_t offset : {descriptor.in, descriptor.out}) {
         if (offset % kGroupAlignment != 0) {
             return usage(options_, "values at " + std::to_string(offset) +
