@@ -113,12 +113,21 @@ std::vector<std::optional<GroupRegistry::Seat>> GroupRegistry::seats(std::uint64
     return at == groups_.end() ? std::vector<std::optional<Seat>>() : at->second.seats;
 }
 
-void GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& reply) {
+Result<> GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& reply) {
     {
         const Guard lock(mutex_);
         Group* const group = find(instance);
         if (group == nullptr) {
-            return;
+            return Error(Errc::kUnknown, "no such group");
+        }
+        for (std::size_t rank = 0; rank < group->seats.size(); ++rank) {
+            const v1::GroupMember& told = reply.members(static_cast<int>(rank));
+            const auto channel = channel_from_proto(told.channel());
+            const auto& seat = group->seats[rank];
+            if (!seat || !channel || seat->channel != *channel || seat->incarnation != told.incarnation()) {
+                return named(group->terms.id, Errc::kAborted,
+                             "rank " + std::to_string(rank) + ", " + told.name() + ", left it before it began");
+            }
         }
         group->ready = reply;
         for (auto& seat : group->seats) {
@@ -126,6 +135,7 @@ void GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& re
         }
     }
     changed_.notify_all();
+    return {};
 }
 
 void GroupRegistry::register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered) {
