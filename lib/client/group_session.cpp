@@ -257,9 +257,10 @@ Result<> GroupSession::Impl::wait(std::uint64_t number) {
             continue;
         }
         if (auto woken = link_.wait_readable(ring_.event()); !woken) {
-            // What has ended before the group failed is whole.
+            // What has ended before the group failed is whole; the agent says only once why it has.
+            auto failed = fail(std::move(woken).error());
             done = take(number);
-            return done && *done ? Result<>() : fail(std::move(woken).error());
+            return done && *done ? Result<>() : failed;
         }
     }
 }

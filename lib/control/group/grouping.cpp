@@ -244,6 +244,10 @@ std::string Grouping::why_no_switch(const std::vector<std::optional<GroupRegistr
     if (request_.no_switch()) {
         return "--no-switch";
     }
+    // Nor would its raw values pass there, by which a switch learns how far it is.
+    if (request_.size() == 1) {
+        return "a group of one has nothing to add";
+    }
     if (!member_.own_switch) {
         return "this host has no switch configured";
     }

@@ -197,6 +197,23 @@ TEST_CASE("a group that fails says why at every call, and writes nothing") {
     });
 }
 
+TEST_CASE("why a group fails is heard by who waits for what has ended before it, too") {
+    // The agent ends the first operation and fails the group in one go: both are there when the wait looks.
+    for (int again = 0; again < 50; ++again) {
+        const GroupAgent agent(1, 2);
+        members(agent, 1, [](ask_group* group, std::uint32_t) {
+            ask_request* first = nullptr;
+            ask_request* second = nullptr;
+            REQUIRE(ask_ibarrier(group, &first) == ASK_OK);
+            REQUIRE(ask_ibarrier(group, &second) == ASK_OK);
+            const int ended = ask_wait(first);
+            CHECK((ended == ASK_OK || ended == ASK_E_ABORTED));
+            CHECK(ask_wait(second) == ASK_E_ABORTED);
+            CHECK(std::string(ask_error()).find("h2") != std::string::npos);
+        });
+    }
+}
+
 TEST_CASE("a descriptor ends a wait, and a second thread is refused meanwhile") {
     const GroupAgent agent(1, 0, true);
     const int cancel = ::eventfd(0, EFD_CLOEXEC);
