@@ -61,7 +61,7 @@ std::string GroupRegistry::missing(const std::vector<std::optional<Seat>>& seats
 Result<> GroupRegistry::open(Terms terms) {
     const Guard lock(mutex_);
     if (const Group* const other = find_id(terms.id)) {
-        return other->ending
+        return other->ending || other->error
                    ? named(terms.id, Errc::kUnavailable, "members of the last one have not left yet")
                    : named(terms.id, Errc::kExists,
                            "this host has a group of that id: choose another, or wait until it ends");
@@ -246,7 +246,10 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     const auto until = Clock::now() + held_back(request.wait_ms());
     Lock lock(mutex_);
     Group* group = find_id(request.group());
-    if (group == nullptr || group->ending || !may_know(group->terms.members, caller, request.token())) {
+    // Who has no seat in one that has failed wants the next of that id.
+    const bool over = group != nullptr &&
+                      (group->ending || (group->error && seat_of(*group, request.member()) == nullptr));
+    if (group == nullptr || over || !may_know(group->terms.members, caller, request.token())) {
         return Error(Errc::kUnknown, "no group " + clean_name(request.group()) + " is open here");
     }
     const std::string& id = group->terms.id;

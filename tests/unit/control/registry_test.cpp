@@ -174,6 +174,27 @@ TEST_CASE("a member that leaves while the group is opened at the switch, or is a
     }
 }
 
+TEST_CASE("a group that has failed is in nobody's way: its id is waited for, and its members hear why") {
+    Root root;
+    REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+    root.registry.fail(kInstance, Error(Errc::kAborted, "group train: it was to fail"));
+    CHECK(root.registry.join(host(2), join_of(2, 1)).error().text() == "group train: it was to fail");
+    v1::JoinGroupRequest anew = join_of(2, 1, 2);
+    anew.set_member(7);
+    CHECK(root.registry.join(host(2), anew).error().code() == Errc::kUnknown);
+    const auto open = [&] {
+        return root.registry.open({.id = "train",
+                                   .size = 2,
+                                   .members = {"", {}, {}, ""},
+                                   .instance = kInstance + 1,
+                                   .lease = std::chrono::hours(1),
+                                   .mailbox = nullptr});
+    };
+    CHECK(open().error().code() == Errc::kUnavailable);
+    root.registry.close(kInstance);
+    CHECK(open().ok());
+}
+
 TEST_CASE("a member that is silent for longer than its lease is named") {
     Root root("", Clock::duration::zero());
     root.all_join();
