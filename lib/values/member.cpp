@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
 constexpr std::uint32_t kLevels = 6;  // a timeout doubles five times at most
+// Chunks sent again and not answered, before an answer tells whether what is late was lost.
+constexpr std::uint32_t kFirstRepairs = 4;
 
 bool reads(const Operation& operation, std::uint32_t rank) {
     return operation.kind != Kind::kBarrier && (operation.kind != Kind::kBroadcast || rank == operation.root);
@@ -116,23 +118,29 @@ class Member::Stream {
         place.timeout = std::min(config_.rto_ceiling, timer.timeout() << place.level());
         push(sent_[place.level()], place);
         ++in_flight_;
+        repairs_ += place.repeats > 0 ? 1U : 0U;
     }
     // Off the list that it is on.
     void take_off(Place& place) {
         if (place.state == Place::State::kSent) {
             remove(sent_[place.level()], place);
             --in_flight_;
+            repairs_ -= place.repeats > 0 ? 1U : 0U;
         } else if (place.state == Place::State::kDue) {
             remove(due_, place);
+            --dues_;
         }
     }
+    // What waits for a member that is late is late all over the window: few are sent again until an answer tells
+    // loss from lateness, and while it is lateness, the oldest alone.
     void expire(Nanos now) {
-        for (List& list : sent_) {
-            while (list.head != kNowhere && due_at(places_[list.head]) <= now) {
-                Place& place = places_[list.head];
-                take_off(place);
-                place.state = Place::State::kDue;
-                push(due_, place);
+        if (base < next && at(base).state == Place::State::kSent && due_at(at(base)) <= now) {
+            make_due(at(base));
+        }
+        for (std::uint32_t level = 0; level < kLevels && now >= quiet_until_; ++level) {
+            const List& list = sent_[level];
+            while (list.head != kNowhere && due_at(places_[list.head]) <= now && may_repair(level)) {
+                make_due(places_[list.head]);
             }
         }
     }
@@ -140,10 +148,34 @@ class Member::Stream {
     [[nodiscard]] bool has_due() const { return due_.head != kNowhere; }
     [[nodiscard]] Nanos next_timeout() const {
         Nanos at = kNever;
-        for (const List& list : sent_) {
-            at = list.head == kNowhere ? at : std::min(at, due_at(places_[list.head]));
+        for (std::uint32_t level = 0; level < kLevels; ++level) {
+            const List& list = sent_[level];
+            at = list.head == kNowhere || !may_repair(level) ? at : std::min(at, due_at(places_[list.head]));
         }
-        return at;
+        at = at == kNever ? at : std::max(at, quiet_until_);
+        const Place& oldest = this->at(base);
+        return base < next && oldest.state == Place::State::kSent ? std::min(at, due_at(oldest)) : at;
+    }
+    // The chunk of a repeat is held: others are late.
+    void others_late(Nanos now) {
+        repair_limit_ = kFirstRepairs;
+        if (now < quiet_until_) {
+            return;
+        }
+        quiet_since_ = quiet_gap_ == 0 ? now : quiet_since_;
+        quiet_gap_ = quiet_gap_ == 0 ? config_.probe_first : std::min(config_.probe_most, 2 * quiet_gap_);
+        quiet_until_ = now + quiet_gap_;
+    }
+    // A chunk has its result, `repeated`: which was sent again. What is under way has waited for others, not for
+    // itself, if that took long.
+    void moves_on(bool repeated, Nanos now) {
+        repair_limit_ = std::min<std::uint32_t>(repair_limit_ + (repeated ? 1 : 0),
+                                                static_cast<std::uint32_t>(places_.size()));
+        if (quiet_gap_ != 0 && now - quiet_since_ >= timer.timeout()) {
+            resumed_at_ = now;
+        }
+        quiet_gap_ = 0;
+        quiet_until_ = 0;
     }
     // The oldest, if it is held.
     [[nodiscard]] const Place* held() const {
@@ -176,7 +208,20 @@ class Member::Stream {
         std::uint32_t tail = kNowhere;
     };
 
-    static Nanos due_at(const Place& place) { return place.sent_at + place.timeout; }
+    [[nodiscard]] Nanos due_at(const Place& place) const {
+        return std::max(place.sent_at, resumed_at_) + place.timeout;
+    }
+    // Whether one more of this level may be sent again. One that was sent again before counts already; the others
+    // of the window do not, since what they wait for may be this one.
+    [[nodiscard]] bool may_repair(std::uint32_t level) const {
+        return level > 0 || repairs_ + dues_ < std::min(repair_limit_, window.whole());
+    }
+    void make_due(Place& place) {
+        take_off(place);
+        place.state = Place::State::kDue;
+        push(due_, place);
+        ++dues_;
+    }
     void push(List& list, Place& place) {
         const auto at = static_cast<std::uint32_t>(&place - places_.data());
         place.next = kNowhere;
@@ -195,6 +240,13 @@ class Member::Stream {
     std::array<List, kLevels> sent_;  // by level, so that the oldest of each is the first to run off
     List due_;
     std::uint32_t in_flight_ = 0;
+    std::uint32_t dues_ = 0;
+    std::uint32_t repairs_ = 0;  // sent again, and not answered
+    std::uint32_t repair_limit_ = kFirstRepairs;
+    Nanos quiet_since_ = 0;  // since when others are late, and so long as `quiet_gap_` is not 0
+    Nanos quiet_gap_ = 0;
+    Nanos quiet_until_ = 0;
+    Nanos resumed_at_ = 0;  // when results came again after that: timeouts count from then
 
  public:
     std::uint64_t base = 1;  // the oldest without a result
@@ -416,7 +468,7 @@ std::optional<Outgoing> Member::send_asked(Stream& stream, std::span<std::byte> 
 }
 
 std::optional<Outgoing> Member::send_again(Stream& stream, std::span<std::byte> out, Nanos now) {
-    if (Place* place = stream.due(); place != nullptr && stream.has_room()) {
+    if (Place* place = stream.due()) {
         stream.take_off(*place);
         ++place->repeats;
         stream.sent(*place, now);
@@ -479,7 +531,7 @@ std::optional<Outgoing> Member::next_packet(std::span<std::byte> out, Nanos now)
 }
 
 Nanos Member::deadline_of(const Stream& stream, Nanos now) const {
-    if (!stream.needs.empty() || !stream.haves.empty() || (stream.has_room() && stream.has_due()) ||
+    if (!stream.needs.empty() || !stream.haves.empty() || stream.has_due() ||
         can_begin(stream)) {
         return now;
     }
@@ -567,6 +619,7 @@ void Member::take_result(Stream& stream, const Packet& packet, Nanos now) {
     ++stats_.results;
     Place& place = stream.at(seq);
     judge_way(stream, place, packet, now);
+    stream.moves_on(place.repeats > 0 && !place.was_held, now);
     stream.take_off(place);
     place.state = Place::State::kFree;
     stream.keep(packet);
@@ -645,6 +698,7 @@ void Member::take_held(Stream& stream, const Packet& packet, Nanos now) {
     if (place.state == Place::State::kHeld) {
         return;
     }
+    stream.others_late(now);
     stream.take_off(place);
     place.state = Place::State::kHeld;
     place.was_held = true;
