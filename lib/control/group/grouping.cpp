@@ -101,13 +101,15 @@ Result<> Grouping::find_root() {
 Result<> Grouping::get_channel() {
     instance_ = random_u64();
     while (!lease_) {
-        auto lease = member_.channels.acquire(io_.mailbox(), {.instance = instance_, .at_switch = true});
+        auto lease = member_.channels.acquire(
+            io_.mailbox(), {.instance = instance_, .at_switch = true, .user = io_.user()});
         ASK_TRY(lease, "group " + request_.group());
         lease_ = std::move(*lease);
         if (!lease_) {
             if (Clock::now() >= give_up_at_) {
                 return named(Errc::kDeadline, "all " + std::to_string(member_.options.max_channels) +
-                                                  " channels are in use: raise max_channels");
+                                                  " channels are in use, or seven eighths of them by this "
+                                                  "user: raise max_channels");
             }
             ASK_PASS(io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_)));
         }
