@@ -144,7 +144,9 @@ bool WorkerCore::arm() {
             return false;
         }
     }
-    return std::ranges::none_of(groups_, [](auto& item) { return item.second->memory->ring.arm(); });
+    // What is in the ring of a group that has failed stays there.
+    return std::ranges::none_of(
+        groups_, [](auto& item) { return !item.second->failed && item.second->memory->ring.arm(); });
 }
 
 Nanos WorkerCore::deadline() const {

@@ -53,7 +53,8 @@ std::optional<values::Kind> kind_of(GroupKind kind) {
 }
 
 // What the application has written, checked before anything is done with it.
-Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::span<std::byte> arena) {
+Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::span<std::byte> arena,
+                                       std::uint32_t rank) {
     const auto kind = kind_of(descriptor.kind);
     if (!kind || descriptor.flags != 0 || descriptor.zero != decltype(descriptor.zero){}) {
         return strange(descriptor, "no such kind of operation");
@@ -91,6 +92,12 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     operation.count = descriptor.count;
     operation.in = *in;
     operation.out = *out;
+    // Read until the end, it could only be written by way of a copy in the agent's own memory, which is no
+    // application's to fill: libask copies such an input itself.
+    const bool both = *kind == values::Kind::kAllReduce || (*kind == values::Kind::kReduce && operation.root == rank);
+    if (both && bytes != 0 && descriptor.in == descriptor.out) {
+        return bad(descriptor, "it would write where it reads: its output needs a place of its own");
+    }
     return operation;
 }
 
@@ -248,6 +255,8 @@ void WorkerCore::fail_group(Group& group, const Error& error) {
     }
     group.failed = true;
     group.member.fail(error);
+    // Whatever its application writes from now on, nobody is woken by it.
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, group.memory->ring.event(), nullptr);
     group.mailbox->post(SessionEvent{SessionEvent::Kind::kGroupFailed, {}, error});
 }
 
@@ -273,7 +282,7 @@ bool WorkerCore::take_operations(Group& group) {
             return any;
         }
         any = true;
-        auto operation = operation_of(**next, group.memory->arena());
+        auto operation = operation_of(**next, group.memory->arena(), group.rank);
         const auto begun = operation ? group.member.submit(*operation) : Result<>(operation.error());
         if (begun.ok()) {
             continue;

@@ -160,6 +160,11 @@ Result<> GroupSession::Impl::check(const GroupDescriptor& descriptor) const {
                                    std::to_string(options_.size));
     }
     const auto bytes = vector_bytes(descriptor);
+    const bool both = descriptor.kind == GroupKind::kAllreduce ||
+                      (descriptor.kind == GroupKind::kReduce && descriptor.root == options_.rank);
+    if (both && descriptor.in == descriptor.out && bytes != 0U) {
+        return usage(options_, "an output where the input is");
+    }
     for (const std::uint64_t offset : {descriptor.in, descriptor.out}) {
         if (offset % kGroupAlignment != 0) {
             return usage(options_, "values at " + std::to_string(offset) +
@@ -252,9 +257,10 @@ Result<> GroupSession::Impl::wait(std::uint64_t number) {
             continue;
         }
         if (auto woken = link_.wait_readable(ring_.event()); !woken) {
-            // What has ended before the group failed is whole.
+            // What has ended before the group failed is whole; the agent says only once why it has.
+            auto failed = fail(std::move(woken).error());
             done = take(number);
-            return done && *done ? Result<>() : fail(std::move(woken).error());
+            return done && *done ? Result<>() : failed;
         }
     }
 }

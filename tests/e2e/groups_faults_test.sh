@@ -40,6 +40,12 @@ daemon_killed() {
     lab_do restart sw
     ends_well "ask-switchd killed and restarted in the middle"
     reduce_vectors after "" --seed 4 --members 4 --count 1000
+    # Its program knows the members' channels still, and would drop what comes under another incarnation.
+    lab_do kill sw -KILL
+    reduce_vectors orphan "" --seed 12 --members 4 --count 1000
+    lab_do restart sw
+    reduce_vectors adopted "" --seed 13 --members 4 --count 1000
+    pass "groups that begin while ask-switchd is dead"
 }
 
 # As a reboot does: daemon, programs, links and maps are gone.

@@ -24,6 +24,7 @@ constexpr milliseconds kGroupPause{20};  // while one of the same id ends
 constexpr milliseconds kGroupArpWait{5000};
 constexpr std::chrono::seconds kSwitchRenewal{2};
 constexpr milliseconds kLongestReopenPause{60000};
+constexpr milliseconds kLongestRegistrationPause{4000};
 // Of an agent that is there and hears nothing for so long the group has lost its member, or its coordinator.
 constexpr std::chrono::seconds kGroupLease{10};
 
@@ -60,7 +61,9 @@ Result<> Grouping::run_steps() {
     ASK_PASS(check_request());
     ASK_PASS(find_root());
     ASK_PASS(get_channel());
-    register_channel();
+    if (!register_channel()) {
+        ASK_PASS(go_on_unregistered());
+    }
     ASK_PASS(coordinates_ ? coordinate() : join());
     ASK_PASS(begin());
     ASK_PASS(serve());
@@ -98,13 +101,15 @@ Result<> Grouping::find_root() {
 Result<> Grouping::get_channel() {
     instance_ = random_u64();
     while (!lease_) {
-        auto lease = member_.channels.acquire(io_.mailbox(), {.instance = instance_, .at_switch = true});
+        auto lease = member_.channels.acquire(
+            io_.mailbox(), {.instance = instance_, .at_switch = true, .user = io_.user()});
         ASK_TRY(lease, "group " + request_.group());
         lease_ = std::move(*lease);
         if (!lease_) {
             if (Clock::now() >= give_up_at_) {
                 return named(Errc::kDeadline, "all " + std::to_string(member_.options.max_channels) +
-                                                  " channels are in use: raise max_channels");
+                                                  " channels are in use, or seven eighths of them by this "
+                                                  "user: raise max_channels");
             }
             ASK_PASS(io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_)));
         }
@@ -114,6 +119,30 @@ Result<> Grouping::get_channel() {
     ASK_PASS(member_.workers.abandon(lease_->id, incarnation));
     lease_->incarnation = incarnation;
     return {};
+}
+
+// A switch whose daemon is silent still drops what comes from a channel under another incarnation than it has: the
+// channel goes on under that one as far as it is known, and is registered as soon as somebody answers.
+Result<> Grouping::go_on_unregistered() {
+    channel_lost_ = member_.own_switch != nullptr;
+    next_registration_ = Clock::now() + kSessionTick;
+    if (lease_->registered_as == 0 || lease_->registered_as == lease_->incarnation) {
+        return {};
+    }
+    ASK_PASS(member_.workers.abandon(lease_->id, lease_->registered_as));
+    lease_->incarnation = lease_->registered_as;
+    renews_incarnation_ = true;
+    return {};
+}
+
+void Grouping::register_again() {
+    if (!channel_lost_ || Clock::now() < next_registration_) {
+        return;
+    }
+    channel_lost_ = !register_channel();
+    registration_pause_ =
+        channel_lost_ ? std::min(2 * registration_pause_, kLongestRegistrationPause) : kSessionTick;
+    next_registration_ = Clock::now() + registration_pause_;
 }
 
 // Without the switch all goes through the collector. Also of a group that is to go past it: packets of a
@@ -192,8 +221,7 @@ Result<> Grouping::coordinate() {
         group_.set_note("the collector adds: " + why);
     }
     spdlog::info("group {}: {} members, {}", request_.group(), seats.size(), group_.note());
-    registry_.publish(instance_, group_);
-    return {};
+    return registry_.publish(instance_, group_);
 }
 
 // Until all are there.
@@ -217,6 +245,10 @@ Result<> Grouping::gather() {
 std::string Grouping::why_no_switch(const std::vector<std::optional<GroupRegistry::Seat>>& seats) const {
     if (request_.no_switch()) {
         return "--no-switch";
+    }
+    // Nor would its raw values pass there, by which a switch learns how far it is.
+    if (request_.size() == 1) {
+        return "a group of one has nothing to add";
     }
     if (!member_.own_switch) {
         return "this host has no switch configured";
@@ -474,6 +506,13 @@ Result<> Grouping::begin() {
         return named(Errc::kDenied, "root " + root_ + " has another in this rank");
     }
     ASK_TRY(values::check_terms(start.terms), "group " + request_.group());
+    // A payload that does not fit is one that is never sent, which no deadline would see.
+    const std::uint32_t payload = ASK_VALUES_FRONT + start.terms.blocks * ASK_VALUES_BLOCK_BYTES;
+    if (payload > member_.options.payload_limit) {
+        return named(Errc::kDenied, "root " + root_ + " has payloads of " + std::to_string(payload) +
+                                        " bytes, and this host's MTU has room for " +
+                                        std::to_string(member_.options.payload_limit));
+    }
     // A member talks to the collector alone, and the collector to all. To itself it goes by the first hop
     // that leads to others.
     start.ways.resize(start.terms.size());
@@ -540,7 +579,7 @@ Result<> Grouping::handle(const SessionIo::Wake& wake) {
 }
 
 Result<> Grouping::tick() {
-    channel_lost_ = channel_lost_ && !register_channel();
+    register_again();
     renew_at_switch();
     return check_progress();
 }
@@ -656,6 +695,11 @@ void Grouping::clean_up() {
     }
     member_.channels.withdraw(io_.mailbox());
     if (lease_) {
+        // What comes next must not meet the seqs that the channel has used under it.
+        const std::uint32_t fresh = random_u32();
+        if (renews_incarnation_ && member_.workers.abandon(lease_->id, fresh).ok()) {
+            lease_->incarnation = fresh;
+        }
         member_.channels.release(*std::move(lease_));
         lease_.reset();
     }

@@ -36,6 +36,8 @@ class Grouping {
     Result<> find_root();
     Result<> get_channel();
     bool register_channel();
+    Result<> go_on_unregistered();
+    void register_again();
     // As its coordinator.
     Result<> coordinate();
     Result<> open_at_registry();
@@ -97,7 +99,10 @@ class Grouping {
     std::unique_ptr<RenewBeside> renew_;
     Clock::time_point heard_;         // of the coordinator
     std::uint32_t registration_ = 0;  // the last that the coordinator asked for
-    bool channel_lost_ = false;       // for which the own channel is not registered yet
+    bool channel_lost_ = false;       // the own channel is not registered, or not for that yet
+    Clock::time_point next_registration_{};
+    milliseconds registration_pause_{kSessionTick};
+    bool renews_incarnation_ = false;  // the channel's, at the end: it was a former one's
     milliseconds reopen_pause_{kSessionTick};
     Clock::time_point next_switch_renewal_;
     milliseconds next_look_{10};  // whether the root has begun; doubled each time

@@ -61,7 +61,7 @@ std::string GroupRegistry::missing(const std::vector<std::optional<Seat>>& seats
 Result<> GroupRegistry::open(Terms terms) {
     const Guard lock(mutex_);
     if (const Group* const other = find_id(terms.id)) {
-        return other->ending
+        return other->ending || other->error
                    ? named(terms.id, Errc::kUnavailable, "members of the last one have not left yet")
                    : named(terms.id, Errc::kExists,
                            "this host has a group of that id: choose another, or wait until it ends");
@@ -113,12 +113,21 @@ std::vector<std::optional<GroupRegistry::Seat>> GroupRegistry::seats(std::uint64
     return at == groups_.end() ? std::vector<std::optional<Seat>>() : at->second.seats;
 }
 
-void GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& reply) {
+Result<> GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& reply) {
     {
         const Guard lock(mutex_);
         Group* const group = find(instance);
         if (group == nullptr) {
-            return;
+            return Error(Errc::kUnknown, "no such group");
+        }
+        for (std::size_t rank = 0; rank < group->seats.size(); ++rank) {
+            const v1::GroupMember& told = reply.members(static_cast<int>(rank));
+            const auto channel = channel_from_proto(told.channel());
+            const auto& seat = group->seats[rank];
+            if (!seat || !channel || seat->channel != *channel || seat->incarnation != told.incarnation()) {
+                return named(group->terms.id, Errc::kAborted,
+                             "rank " + std::to_string(rank) + ", " + told.name() + ", left it before it began");
+            }
         }
         group->ready = reply;
         for (auto& seat : group->seats) {
@@ -126,6 +135,7 @@ void GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply& re
         }
     }
     changed_.notify_all();
+    return {};
 }
 
 void GroupRegistry::register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered) {
@@ -236,7 +246,10 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     const auto until = Clock::now() + held_back(request.wait_ms());
     Lock lock(mutex_);
     Group* group = find_id(request.group());
-    if (group == nullptr || group->ending || !may_know(group->terms.members, caller, request.token())) {
+    // Who has no seat in one that has failed wants the next of that id.
+    const bool over = group != nullptr &&
+                      (group->ending || (group->error && seat_of(*group, request.member()) == nullptr));
+    if (group == nullptr || over || !may_know(group->terms.members, caller, request.token())) {
         return Error(Errc::kUnknown, "no group " + clean_name(request.group()) + " is open here");
     }
     const std::string& id = group->terms.id;

@@ -51,8 +51,8 @@ class GroupRegistry {
     Result<> seat(std::uint64_t instance, std::uint32_t rank, Seat seat);
     // By rank; one that is not taken is none.
     [[nodiscard]] std::vector<std::optional<Seat>> seats(std::uint64_t instance) const;
-    // All are there, and this is what they are told.
-    void publish(std::uint64_t instance, const v1::JoinGroupReply& reply);
+    // All are there, and this is what they are told. kAborted: one of those that it names has left meanwhile.
+    Result<> publish(std::uint64_t instance, const v1::JoinGroupReply& reply);
     // The switch has lost all, and knows the own member's channel again, by this mark: so shall it the
     // others'.
     void register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered);

@@ -15,7 +15,7 @@ Result<ChannelLease> Channels::create_locked() {
     // Random, so that a receiver never takes it for one of before a restart.
     lease.incarnation = random_u32();
     ASK_PASS(workers_->add_channel(lease.id, lease.incarnation));
-    channels_.push_back(Entry{.lease = lease, .in_use = true, .served = {}});
+    channels_.push_back(Entry{.lease = lease, .in_use = true, .user = 0, .served = {}});
     return lease;
 }
 
@@ -50,6 +50,13 @@ Channels::Entry* Channels::find_idle_locked(const ChannelWish& wish) {
     return wish.at_switch || !may_create ? any : nullptr;
 }
 
+// One that waits for others takes no packet's time, only a channel: nobody may keep all of them so.
+bool Channels::has_part_locked(std::uint32_t user) const {
+    constexpr unsigned kParts = 8;
+    const auto is_its = [user](const Entry& entry) { return entry.in_use && entry.user == user; };
+    return user == 0 || std::cmp_less(std::ranges::count_if(channels_, is_its), limit_ - limit_ / kParts);
+}
+
 Result<> Channels::check_worth_waiting_locked(std::uint64_t instance) const {
     if (!std::ranges::all_of(channels_, [&](const Entry& entry) { return entry.has_served(instance); })) {
         return {};
@@ -81,23 +88,27 @@ Result<std::optional<ChannelLease>> Channels::acquire(const std::shared_ptr<Mail
     if (std::ranges::find(waiters_, mailbox, &Waiter::mailbox) != waiters_.end()) {
         return take_granted_locked(mailbox);
     }
-    if (Entry* const idle = find_idle_locked(wish); idle != nullptr) {
+    const bool may = has_part_locked(wish.user);
+    if (Entry* const idle = may ? find_idle_locked(wish) : nullptr; idle != nullptr) {
         idle->in_use = true;
+        idle->user = wish.user;
         remember(*idle, wish.instance);
         return std::optional(idle->lease);
     }
-    if (channels_.size() < limit_) {
+    if (may && channels_.size() < limit_) {
         auto created = create_locked();
         if (!created) {
             return std::move(created).error();
         }
+        channels_.back().user = wish.user;
         remember(channels_.back(), wish.instance);
         return std::optional(std::move(*created));
     }
     if (auto worth = check_worth_waiting_locked(wish.instance); !worth) {
         return std::move(worth).error();
     }
-    waiters_.push_back({.mailbox = mailbox, .instance = wish.instance, .granted = std::nullopt});
+    waiters_.push_back(
+        {.mailbox = mailbox, .instance = wish.instance, .user = wish.user, .granted = std::nullopt});
     return std::optional<ChannelLease>();
 }
 
@@ -134,13 +145,16 @@ void Channels::release(ChannelLease lease) {
     const auto index = static_cast<std::size_t>(lease.id.port - ASK_CHANNEL_PORT_BASE);
     Entry& entry = channels_[index];
     entry.lease = std::move(lease);
+    entry.in_use = false;
     const auto next = std::ranges::find_if(waiters_, [&](const Waiter& waiter) {
-        return !waiter.granted.has_value() && !entry.has_served(waiter.instance);
+        return !waiter.granted.has_value() && !entry.has_served(waiter.instance) &&
+               has_part_locked(waiter.user);
     });
     if (next == waiters_.end()) {
-        entry.in_use = false;
         return;
     }
+    entry.in_use = true;
+    entry.user = next->user;
     remember(entry, next->instance);
     next->granted = index;
     next->mailbox->post(SessionEvent::Kind::kChannelFree);

@@ -42,6 +42,7 @@ struct ChannelLease {
 struct ChannelWish {
     std::uint64_t instance = 0;  // of its task
     bool at_switch = false;      // registered at a switch already, if possible; else at none, if possible
+    std::uint32_t user = 0;      // whose application it is; all but root have a part of the channels
 };
 
 class Channels {
@@ -50,7 +51,7 @@ class Channels {
         : workers_(workers), own_address_(own_address), limit_(limit) {}
 
     // An idle or new channel that has not served the task yet: switch and receiver know a sender of a task by
-    // its channel. Nothing: all that could serve are in use; `mailbox` gets kChannelFree once its turn has
+    // its channel. Nothing: all that could serve are in use, or the user has seven eighths of all; `mailbox` gets kChannelFree once its turn has
     // come (first come, first served), and the next acquire() with it succeeds. kLimit: all have served this
     // task, so waiting would not help.
     Result<std::optional<ChannelLease>> acquire(const std::shared_ptr<Mailbox>& mailbox,
@@ -65,6 +66,7 @@ class Channels {
     struct Entry {
         ChannelLease lease;
         bool in_use = false;
+        std::uint32_t user = 0;  // whose, while it is in use
         std::deque<std::uint64_t> served;  // instances, latest last; at most kRemembered
 
         [[nodiscard]] bool has_served(std::uint64_t instance) const;
@@ -79,10 +81,13 @@ class Channels {
     struct Waiter {
         std::shared_ptr<Mailbox> mailbox;
         std::uint64_t instance = 0;
+        std::uint32_t user = 0;
         std::optional<std::size_t> granted;  // index of the channel that is set aside
     };
     Result<ChannelLease> create_locked();
     Entry* find_idle_locked(const ChannelWish& wish);
+    // Whether the user may have one more.
+    [[nodiscard]] bool has_part_locked(std::uint32_t user) const;
     // Whether a channel that is in use could serve the task later.
     [[nodiscard]] Result<> check_worth_waiting_locked(std::uint64_t instance) const;
     Result<std::optional<ChannelLease>> take_granted_locked(const std::shared_ptr<Mailbox>& mailbox);

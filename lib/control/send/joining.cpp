@@ -143,7 +143,9 @@ Result<> Sending::get_channel() {
     lease_instance_ = instance;
     while (!lease_) {
         auto lease = member_.channels.acquire(
-            io_.mailbox(), {.instance = instance, .at_switch = offer_.mark().switch_id() != 0 && !local_});
+            io_.mailbox(), {.instance = instance,
+                            .at_switch = offer_.mark().switch_id() != 0 && !local_,
+                            .user = io_.user()});
         if (!lease) {
             return std::move(lease).error().with_context("task " + request_.task_id());
         }
@@ -153,8 +155,8 @@ Result<> Sending::get_channel() {
         }
         if (Clock::now() >= give_up_at_) {
             return Error(Errc::kDeadline, "all " + std::to_string(member_.options.max_channels) +
-                                              " channels are in use: raise max_channels, or send fewer tasks "
-                                              "at once");
+                                              " channels are in use, or seven eighths of them by this user: "
+                                              "raise max_channels, or send fewer tasks at once");
         }
         describe("waiting for a channel");
         io_.progress(v1::Progress());

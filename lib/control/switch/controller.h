@@ -363,6 +363,7 @@ class Controller {
     [[nodiscard]] FanPlan plan_fan(const ValuesRequest& request) const;
     [[nodiscard]] Result<> take_fan(const FanPlan& plan, Task& task);
     [[nodiscard]] Result<> write_fan_members(const FanPlan& plan, const Task& task) const;
+    [[nodiscard]] Result<> check_fan_quota(const Task& task) const;
     [[nodiscard]] bool has_fans() const;
     void give_back_fan(Task& task);
     Result<> clear_fan_members() const;

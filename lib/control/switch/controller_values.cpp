@@ -118,6 +118,23 @@ Controller::FanPlan Controller::plan_fan(const ValuesRequest& request) const {
     return plan;
 }
 
+// Of fans, too, whoever takes all that he may leaves others some.
+Result<> Controller::check_fan_quota(const Task& task) const {
+    constexpr std::uint32_t kParts = 8;
+    const std::string holder = holder_of(task.owner);
+    const auto is_its = [&holder](const auto& entry) {
+        const Task& other = entry.second;
+        return other.group && other.group->has_fan != 0 && holder_of(other.owner) == holder;
+    };
+    const auto has = std::ranges::count_if(tasks_, is_its);
+    const std::uint32_t most = fan_pool_.size() - fan_pool_.size() / kParts;
+    if (std::cmp_less(has, most)) {
+        return {};
+    }
+    return Error(Errc::kLimit, holder + " has " + std::to_string(has) + " of the " + std::to_string(most) +
+                                   " fans of the switch that one may have");
+}
+
 bool Controller::has_fans() const {
     return std::ranges::any_of(
         tasks_, [](const auto& entry) { return entry.second.group && entry.second.group->has_fan != 0; });
@@ -147,6 +164,7 @@ Result<> Controller::take_fan(const FanPlan& plan, Task& task) {
     if (!plan.why_not.empty() || plan.ports.empty()) {
         return Error(Errc::kUnsupported, plan.why_not);
     }
+    ASK_PASS(check_fan_quota(task));
     ASK_PASS(write_fan_members(plan, task));
     const auto number = fan_pool_.take();
     if (!number) {

@@ -55,6 +55,31 @@ TEST_CASE("who waits longest gets the next channel") {
     CHECK(must_get(channels).id == only.id);
 }
 
+TEST_CASE("a user has seven eighths of the channels at most, and waits for one of his own; root has them all") {
+    constexpr std::uint32_t kUser = 1000;
+    constexpr std::uint32_t kOther = 1001;
+    LocalAgent agent(1);
+    Channels channels(&agent.workers, kHost, 8);
+    const auto mine = std::make_shared<Mailbox>();
+    const auto others = std::make_shared<Mailbox>();
+    std::vector<ChannelLease> leases;
+    for (std::uint64_t instance = 1; instance <= 7; ++instance) {
+        auto lease = channels.acquire(std::make_shared<Mailbox>(), {.instance = instance, .user = kUser});
+        REQUIRE(lease->has_value());
+        leases.push_back(**lease);
+    }
+    CHECK_FALSE(channels.acquire(mine, {.instance = 8, .user = kUser})->has_value());
+    const auto other = channels.acquire(others, {.instance = 9, .user = kOther});
+    REQUIRE(other->has_value());
+    // Another's that comes back is none of his.
+    channels.release(**other);
+    CHECK(mine->take().empty());
+    CHECK(channels.acquire(others, {.instance = 10})->has_value());
+    channels.release(leases.back());
+    await(*mine, SessionEvent::Kind::kChannelFree);
+    CHECK((*channels.acquire(mine, {.instance = 8, .user = kUser}))->id == leases.back().id);
+}
+
 TEST_CASE("a task without a switch gets a channel that no switch knows, if there is one") {
     LocalAgent agent(1);
     Channels channels(&agent.workers, kHost, 2);

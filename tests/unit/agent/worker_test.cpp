@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/worker.h"
 
+#include <sys/epoll.h>
 #include <sys/mman.h>
 
 #include <map>
@@ -169,6 +170,69 @@ TEST_CASE("a ring that its application broke ends the send") {
     REQUIRE(broken.error.has_value());
     CHECK(broken.error->code() == Errc::kInput);
     ::munmap(header, 4096);
+}
+
+namespace {
+
+// A member alone in its group, without a thread: what its application writes is looked at by pump().
+struct LoneGroup {
+    static constexpr std::size_t kArena = 1U << 20U;
+    ArenaBudget budget{kArena};
+    WorkerCore core{{.own_address = kHost, .sender = {}, .limits = {}, .push = {}}, {}};
+    std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
+    std::optional<GroupRingUser> application;
+
+    LoneGroup() {
+        auto memory = SharedGroupMemory::make(kArena, budget, 0);
+        REQUIRE(memory.ok());
+        const auto fds = (*memory)->descriptors();
+        auto user = GroupRingUser::open(UniqueFd(::dup(fds[1])), UniqueFd(::dup(fds[2])), UniqueFd(::dup(fds[3])));
+        REQUIRE(user.ok());
+        application = *std::move(user);
+        GroupStart start;
+        start.terms.instance = kInstance;
+        start.terms.seats = {{.channel = {kHost, ASK_CHANNEL_PORT_BASE}, .incarnation = 5}};
+        start.ways.resize(1);
+        start.memory = *memory;
+        start.mailbox = mailbox;
+        REQUIRE(core.begin_group(start).ok());
+    }
+    void submit(GroupKind kind, std::uint64_t in, std::uint64_t out) {
+        GroupDescriptor descriptor;
+        descriptor.kind = kind;
+        descriptor.type = GroupType::kInt32;
+        descriptor.op = kind == GroupKind::kBroadcast ? GroupOp{} : GroupOp::kSum;
+        descriptor.in = in;
+        descriptor.out = out;
+        descriptor.count = kArena / 8;
+        REQUIRE(application->submit(descriptor).ok());
+    }
+    std::string failure() {
+        core.pump();
+        return await(*mailbox, SessionEvent::Kind::kGroupFailed).error->text();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an operation that writes where it reads takes no memory of the agent's: it ends the group") {
+    for (const GroupKind kind : {GroupKind::kAllreduce, GroupKind::kReduce}) {
+        LoneGroup group;
+        group.submit(kind, 64, 64);
+        CHECK(group.failure() ==
+              "operation 1: it would write where it reads: its output needs a place of its own");
+    }
+}
+
+TEST_CASE("a group that has failed keeps no worker busy, whatever its application writes") {
+    LoneGroup group;
+    group.submit(GroupKind::kAllreduce, 0, 1);
+    CHECK(group.failure().find("are not within the arena") != std::string::npos);
+    group.submit(GroupKind::kAllreduce, 0, LoneGroup::kArena / 2);
+    CHECK_FALSE(group.core.pump());
+    CHECK(group.core.arm());
+    epoll_event event{};
+    CHECK(::epoll_wait(group.core.epoll_fd(), &event, 1, 0) == 0);
 }
 
 TEST_CASE("a count below 1 ends the send") {

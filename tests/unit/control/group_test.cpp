@@ -48,7 +48,9 @@ struct Switch {
     MemorySwitch store;
     std::unique_ptr<Controller> controller;
 
-    explicit Switch(std::uint64_t sram = std::uint64_t{64} << 20U) { start(sram); }
+    explicit Switch(std::uint64_t sram = std::uint64_t{64} << 20U, std::uint32_t entries = 8) : store(entries) {
+        start(sram);
+    }
     void start(std::uint64_t sram = std::uint64_t{64} << 20U) {
         controller.reset();
         auto made = Controller::create(store, {.sram_bytes = sram});
@@ -277,6 +279,28 @@ TEST_CASE("groups share what is behind a port; one that has another there gets n
     CHECK(on.store.fan_members()->keys()->size() == 3);
     REQUIRE(on.controller->close_task(root_host(), 8).ok());
     CHECK(on.store.fan_members()->keys()->empty());
+}
+
+TEST_CASE("one host takes not all fans: its next group gets none, and another's does") {
+    const Switch on(std::uint64_t{64} << 20U, 2 * ASK_MAX_FANS);
+    std::uint64_t instance = 100;
+    for (; on.store.fans.size() < ASK_MAX_FANS - ASK_MAX_FANS / 8; ++instance) {
+        REQUIRE(on.controller->open_task(root_host(), direct_group(instance))->direct);
+    }
+    const auto grant = on.controller->open_task(root_host(), direct_group(instance));
+    REQUIRE(grant.ok());
+    CHECK_FALSE(grant->direct);
+    CHECK(grant->no_direct_reason == "host 198.18.1.2 has 56 of the 56 fans of the switch that one may have");
+    Caller other = root_host();
+    other.ipv4 = 0xc6120202;
+    other.own_ipv4 = {other.ipv4};
+    other.address = "198.18.2.2";
+    TaskRequest request = direct_group(instance + 1);
+    request.receiver = "198.18.2.2:4791";
+    request.receiver_address = other.ipv4;
+    const auto others = on.controller->open_task(other, request);
+    REQUIRE_MESSAGE(others.ok(), others.error().text());
+    CHECK(others->direct);
 }
 
 TEST_CASE("a successor adopts fans, gives none of them out again, and removes what half a group left") {

@@ -124,11 +124,12 @@ class MemoryTableView final : public BackView {
 
 class MemorySwitch : public SwitchStore {
  public:
-    MemorySwitch() {
+    // `entries`: of channels, flows and tasks each.
+    explicit MemorySwitch(std::uint32_t entries = 8) {
         meta_.switch_id = 1;
         meta_.incarnation = 5;
         meta_.memory = ASK_MEMORY_SHARED;
-        meta_.max_channels = meta_.max_flows = meta_.max_tasks = 8;
+        meta_.max_channels = meta_.max_flows = meta_.max_tasks = entries;
         meta_.possible_cpus = 1;
     }
     [[nodiscard]] const ask_meta& meta() const override { return meta_; }

@@ -75,9 +75,18 @@ struct Root {
     void all_join() {
         REQUIRE(registry.join(host(2), join_of(2, 1)).ok());
         REQUIRE(registry.join(host(3), join_of(3, 2)).ok());
+        REQUIRE(registry.publish(kInstance, ready_of_all()).ok());
+    }
+    [[nodiscard]] v1::JoinGroupReply ready_of_all() const {
         v1::JoinGroupReply ready;
         ready.set_instance(kInstance);
-        registry.publish(kInstance, ready);
+        for (const auto& seat : registry.seats(kInstance)) {
+            v1::GroupMember& one = *ready.add_members();
+            one.set_name(seat->name);
+            *one.mutable_channel() = channel_to_proto(seat->channel);
+            one.set_incarnation(seat->incarnation);
+        }
+        return ready;
     }
 };
 
@@ -140,6 +149,50 @@ TEST_CASE("a member that leaves fails the group for the others, by name; one tha
     const auto outcome = root.registry.renew(host(2), renew_of(2));
     CHECK(outcome->state() == v1::GroupOutcome::STATE_FAILED);
     CHECK(outcome->error() == "group train: h3 (198.18.3.2) has left it: its application went away");
+}
+
+TEST_CASE("a member that leaves while the group is opened at the switch, or is another by then, ends it by name") {
+    for (const bool again : {false, true}) {
+        CAPTURE(again);
+        Root root;
+        REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+        REQUIRE(root.registry.join(host(3), join_of(3, 2)).ok());
+        const v1::JoinGroupReply ready = root.ready_of_all();
+        v1::LeaveGroupRequest leave;
+        leave.set_member(102);
+        REQUIRE(root.registry.leave(host(2), leave).ok());
+        if (again) {
+            v1::JoinGroupRequest anew = join_of(2, 1);
+            anew.set_incarnation(6);
+            REQUIRE(root.registry.join(host(2), anew).ok());
+        }
+        const auto published = root.registry.publish(kInstance, ready);
+        CHECK(published.error().code() == Errc::kAborted);
+        CHECK(published.error().text() ==
+              "group train: rank 1, h2 (198.18.2.2), left it before it began");
+        CHECK_FALSE(root.registry.check(kInstance));
+    }
+}
+
+TEST_CASE("a group that has failed is in nobody's way: its id is waited for, and its members hear why") {
+    Root root;
+    REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+    root.registry.fail(kInstance, Error(Errc::kAborted, "group train: it was to fail"));
+    CHECK(root.registry.join(host(2), join_of(2, 1)).error().text() == "group train: it was to fail");
+    v1::JoinGroupRequest anew = join_of(2, 1, 2);
+    anew.set_member(7);
+    CHECK(root.registry.join(host(2), anew).error().code() == Errc::kUnknown);
+    const auto open = [&] {
+        return root.registry.open({.id = "train",
+                                   .size = 2,
+                                   .members = {"", {}, {}, ""},
+                                   .instance = kInstance + 1,
+                                   .lease = std::chrono::hours(1),
+                                   .mailbox = nullptr});
+    };
+    CHECK(open().error().code() == Errc::kUnavailable);
+    root.registry.close(kInstance);
+    CHECK(open().ok());
 }
 
 TEST_CASE("a member that is silent for longer than its lease is named") {

@@ -368,6 +368,70 @@ TEST_CASE("values member: of what is held only the oldest asks on") {
     CHECK(ends.seqs() == std::vector<std::uint64_t>{2});
 }
 
+namespace {
+
+// Rank 1 with 64 chunks under way.
+struct FullWindow {
+    std::vector<std::int64_t> in = std::vector<std::int64_t>(std::size_t{64} * 8, 1);
+    std::vector<std::int64_t> out = std::vector<std::int64_t>(in.size());
+    Ends ends;
+    std::vector<Seen> sent;
+
+    FullWindow() : ends(terms(), {.initial_window = 64}) {
+        REQUIRE(ends.member.submit(sum_of(in, out)).ok());
+        sent = ends.send_all();
+        REQUIRE(sent.size() == 64);
+    }
+    static GroupTerms terms() {
+        GroupTerms terms = some_terms();
+        terms.window = 64;
+        return terms;
+    }
+    // Repeats in so long; each is answered with what `answer` does at once.
+    template <typename Answer>
+    std::size_t repeats_in(Nanos time, const Answer& answer) {
+        std::size_t repeats = 0;
+        for (const Nanos end = ends.now + time; ends.now < end; ends.now += 100 * kMicrosecond) {
+            for (const Seen& seen : ends.send_all()) {
+                ++repeats;
+                answer(seen);
+            }
+        }
+        return repeats;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("values member: a member that is late costs the others a few repeats, not a window of them") {
+    FullWindow all;
+    const std::size_t repeats =
+        all.repeats_in(100 * kMillisecond, [&](const Seen& seen) { all.ends.ask(ASK_HELD, seen.front, 1); });
+    CHECK(repeats >= 2);  // one at least, and the oldest asks on
+    CHECK(repeats <= 16);
+    for (const Seen& seen : all.sent) {
+        all.ends.result(seen);
+    }
+    CHECK(all.ends.member.next_completion());
+}
+
+TEST_CASE("values member: when a late member is there again, timeouts count from then") {
+    FullWindow all;
+    all.repeats_in(100 * kMillisecond, [&](const Seen& seen) { all.ends.ask(ASK_HELD, seen.front, 1); });
+    all.ends.result(all.sent.front());
+    // Those that were held ask on one by one, as each is the oldest; the rest have their whole timeout.
+    CHECK(all.ends.send_all().size() <= 1);
+    CHECK(all.ends.member.next_deadline(all.ends.now) > all.ends.now);
+}
+
+TEST_CASE("values member: a window that was lost is sent again whole, more at a time with every answer") {
+    FullWindow all;
+    const std::size_t repeats =
+        all.repeats_in(100 * kMillisecond, [&](const Seen& seen) { all.ends.result(seen); });
+    CHECK(repeats == 64);
+    CHECK(all.ends.member.next_completion());
+}
+
 TEST_CASE("values member: what is held leaves room for others") {
     Running ends(2, some_terms(), {.initial_window = 1});
     const auto first = ends.send();
