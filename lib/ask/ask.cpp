@@ -185,8 +185,9 @@ void release(ask_group& group, const ask_request& request) {
     static_cast<void>(group.arena.release(request.copies.out));
 }
 
-// Places input and output in the arena: offsets into the descriptor, copies into the request. What this member does
-// not have is said to lie where the other does, since an agent that does not use it still looks at where it is.
+// Places input and output in the arena: offsets into the descriptor, copies into the request. What this
+// member does not have is said to lie where the other does, since an agent that does not use it still looks
+// at where it is.
 Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
     ask::Arena& arena = group.arena;
     const auto* const in = static_cast<const std::byte*>(vectors.in);
@@ -405,12 +406,18 @@ void ask_group_close(ask_group* group) {
 }
 
 uint32_t ask_group_rank(const ask_group* group) {
-    return group->rank;
+    return group == nullptr ? 0 : group->rank;
 }
 uint32_t ask_group_size(const ask_group* group) {
-    return group->size;
+    return group == nullptr ? 0 : group->size;
 }
 int ask_group_error(const ask_group* group, const char** text) {
+    if (group == nullptr) {
+        if (text != nullptr) {
+            *text = "the group is NULL";
+        }
+        return ASK_E_USAGE;
+    }
     const int code = group->code.load(std::memory_order_acquire);
     if (text != nullptr) {
         *text = code == ASK_OK ? "" : group->text.c_str();

@@ -29,8 +29,9 @@
  *
  * Buffers. `in` may equal `out`; they must not overlap otherwise. From the beginning of an operation until
  * its end `in` must not change and `out` must not be used. `out` is written once the whole operation has
- * succeeded, else not at all. What lies in memory of ask_alloc() is read and written in place; all else is
- * copied once each way, and so is an `out` that equals `in`, since the input is read until the end.
+ * succeeded, else not at all. What lies in memory of ask_alloc() is read and written in place, the latter as
+ * results come: of an operation that fails a part may be there. All else is copied, out of `in` and into `out`;
+ * so is what a reduction has for both, since the input is read until the end.
  *
  * Threads. A group and its requests belong to one thread at a time, which may change between calls. A second
  * thread that calls meanwhile gets ASK_E_USAGE and nothing happens; it is not made to wait. Groups do not
@@ -152,10 +153,11 @@ ASK_API int ask_group_open(const ask_group_options* options, ask_group** group);
  * still finish there; one that it has not fails them, by name. NULL does nothing. */
 ASK_API void ask_group_close(ask_group* group);
 
+/* Of NULL both are 0. */
 ASK_API uint32_t ask_group_rank(const ask_group* group);
 ASK_API uint32_t ask_group_size(const ask_group* group);
 /* Why the group has failed: its code, ASK_OK while it has not. `text` is set, unless NULL, to a text that is
- * valid until the group is closed, "" while it has not failed. */
+ * valid until the group is closed, "" while it has not failed. Of NULL it is ASK_E_USAGE. */
 ASK_API int ask_group_error(const ask_group* group, const char** text);
 
 /* Memory of the arena, aligned to 64 bytes. NULL if there is not enough in one piece; ask_error() says how
@@ -185,7 +187,8 @@ ASK_API int ask_ibcast(ask_group* group, void* buffer, size_t count, int dtype, 
 ASK_API int ask_ibarrier(ask_group* group, ask_request** request);
 
 /* Waits for the operation and frees the request, however it ends. NULL is ASK_OK. Requests may be waited for
- * in any order. */
+ * in any order. ASK_E_USAGE while the group has not failed is of a call that is not allowed now (another
+ * thread's, a child's): the request is as it was. */
 ASK_API int ask_wait(ask_request* request);
 /* Without waiting: *done = 1 once the operation has ended. The request is freed then, and what it ended with
  * returned; else *done = 0 and ASK_OK. */

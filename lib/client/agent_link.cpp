@@ -64,17 +64,22 @@ Milliseconds AgentLink::silence_left() const {
 }
 
 Error AgentLink::gone() const {
-    return {Errc::kUnavailable, "task " + options_.task + ": the agent at " + options_.agent +
-                                    " went away, which ends the task; its log says why"};
+    return {Errc::kUnavailable, about() + "the agent at " + options_.agent + " went away, which ends the " +
+                                    (options_.is_group ? "group" : "task") + "; its log says why"};
+}
+
+Error AgentLink::cancelled() const {
+    return options_.is_group ? Error(Errc::kAborted, about() + "cancelled: its cancel_fd is readable")
+                             : Error(Errc::kAborted, "interrupted");
 }
 
 Error AgentLink::silent() const {
-    return {Errc::kUnavailable, "task " + options_.task + ": the agent at " + options_.agent +
-                                    " has been silent for " + seconds(patience())};
+    return {Errc::kUnavailable,
+            about() + "the agent at " + options_.agent + " has been silent for " + seconds(patience())};
 }
 
 Error AgentLink::unexpected(std::string_view wanted) const {
-    return {Errc::kInternal, "task " + options_.task + ": the agent's reply is not " + std::string(wanted) +
+    return {Errc::kInternal, about() + "the agent's reply is not " + std::string(wanted) +
                                  "; agent and application may be of different versions"};
 }
 
@@ -82,6 +87,9 @@ Result<> AgentLink::request(const v1::LocalRequest& request) {
     auto sent = socket_.send(request, {}, kAnswer, options_.cancel_fd);
     if (sent) {
         return {};
+    }
+    if (sent.error().code() == Errc::kAborted) {
+        return cancelled();
     }
     if (sent.error().code() != Errc::kUnavailable) {
         return std::move(sent).error().with_context("agent at " + options_.agent);
@@ -120,6 +128,7 @@ Result<v1::LocalReply> AgentLink::next(std::vector<UniqueFd>* fds) {
             const Errc code = got.error().code();
             return code == Errc::kUnavailable ? gone()
                    : code == Errc::kDeadline  ? silent()
+                   : code == Errc::kAborted   ? cancelled()
                                               : std::move(got).error();
         }
         clean_strings(reply);
@@ -179,7 +188,7 @@ Result<> AgentLink::wait_until(int fd, Clock::time_point deadline) {
             return Error::from_errno(errno, "wait for the agent");
         }
         if (ready > 0 && polls[0].revents != 0) {
-            return Error(Errc::kAborted, "interrupted");
+            return cancelled();
         }
         if (ready > 0 && polls[1].revents != 0) {
             if (auto heard = poll(); !heard) {
@@ -193,7 +202,7 @@ Result<> AgentLink::wait_until(int fd, Clock::time_point deadline) {
             return silent();
         }
         if (Clock::now() >= deadline) {
-            return Error(Errc::kDeadline, "task " + options_.task + ": the agent at " + options_.agent +
+            return Error(Errc::kDeadline, about() + "the agent at " + options_.agent +
                                               " has taken nothing for " + seconds(patience()));
         }
     }

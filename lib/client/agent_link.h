@@ -20,6 +20,7 @@ struct LinkOptions {
     std::string agent;      // socket path; empty: agent_socket_path()
     std::string task;       // id, for messages
     Milliseconds deadline;  // of the task; the agent is given a little more to report it
+    bool is_group = false;  // not a task
     int cancel_fd = -1;     // readable: give up (kAborted)
     std::function<void(const TaskProgress&)> on_progress{};
 };
@@ -55,6 +56,11 @@ class AgentLink {
     [[nodiscard]] Milliseconds patience() const;
     // How much longer the agent may stay silent.
     [[nodiscard]] Milliseconds silence_left() const;
+    // What it is about, as messages begin.
+    [[nodiscard]] std::string about() const {
+        return (options_.is_group ? "group " : "task ") + options_.task + ": ";
+    }
+    [[nodiscard]] Error cancelled() const;
     [[nodiscard]] Error gone() const;
     [[nodiscard]] Error silent() const;
 

@@ -100,7 +100,8 @@ bool Collector::fits(const Place& place, const Packet& packet) {
         failure_ =
             Error(Errc::kInput, "members differ at chunk " + std::to_string(b.seq) + " of stream " +
                                     std::to_string(b.stream) + ": " + of(a) + ", and " + of(b) +
-                                    (alike ? " of another length, root or width, or another in order" : ""));
+                                    (alike ? " of another length, root or width, or another in order" : "") +
+                                    ": all must begin the same operations in one order");
     }
     return false;
 }

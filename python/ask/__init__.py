@@ -92,7 +92,12 @@ class _Options(ctypes.Structure):
 
 
 def _load() -> ctypes.CDLL:
-    library = ctypes.CDLL(os.environ.get("ASK_LIBRARY") or "libask.so.0")
+    named = os.environ.get("ASK_LIBRARY")
+    try:
+        library = ctypes.CDLL(named or "libask.so.0")
+    except OSError as error:
+        hint = "$ASK_LIBRARY names it" if named else "install it and run ldconfig, or name its file in $ASK_LIBRARY"
+        raise ImportError(f"no libask: {error}: {hint}") from error
     pointer, size, number, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
     request = ctypes.POINTER(pointer)
     for name, result, arguments in (
@@ -100,6 +105,7 @@ def _load() -> ctypes.CDLL:
         ("ask_error", ctypes.c_char_p, []),
         ("ask_group_open", number, [ctypes.POINTER(_Options), request]),
         ("ask_group_close", None, [pointer]),
+        ("ask_group_error", number, [pointer, pointer]),
         ("ask_alloc", pointer, [pointer, size]),
         ("ask_free", number, [pointer, pointer]),
         ("ask_iallreduce", number, [pointer, pointer, pointer, size, number, number, request]),
@@ -155,13 +161,18 @@ class Request:
         self._handle, self._arrays = None, ()
         self._group._requests.discard(self)
 
+    def _refused(self, code: int) -> bool:
+        # While another thread is in a call with the group nothing has happened.
+        return code == Code.USAGE and not _library.ask_group_error(self._group._handle, None)
+
     def wait(self) -> Optional[numpy.ndarray]:
         """The result, once it is whole; Error if the operation failed. Again: the same array at once."""
         if self._handle is not None:
             self._group._open()
-            handle = self._handle
-            self._end()
-            _check(_library.ask_wait(handle))
+            code = _library.ask_wait(self._handle)
+            if not self._refused(code):
+                self._end()
+            _check(code)
         return self._result
 
     def test(self) -> bool:

@@ -89,7 +89,7 @@ Result<> Grouping::check_request() {
 
 Result<> Grouping::find_root() {
     const auto host = member_.network.resolve(request_.root());
-    ASK_PASS(host);
+    ASK_TRY(host, "group " + request_.group() + ": root");
     root_address_ = host->address;
     coordinates_ = root_address_ == member_.options.address || member_.network.is_own(root_address_);
     const std::string dotted = format_ipv4(root_address_);
@@ -233,7 +233,8 @@ Result<> Grouping::gather() {
         }
         if (Clock::now() >= give_up_at_) {
             return named(Errc::kDeadline, missing + " of " + std::to_string(request_.size()) +
-                                              " did not join within " + seconds_text(deadline_));
+                                              " did not join within " + seconds_text(deadline_) +
+                                              ": start them, or allow more time");
         }
         v1::Progress progress;
         progress.set_state("waiting for " + missing);
@@ -384,7 +385,8 @@ Result<> Grouping::join() {
         trouble = reply->missing();
         if (Clock::now() >= give_up_at_) {
             return named(Errc::kDeadline, trouble + " of " + std::to_string(request_.size()) +
-                                              " did not join within " + seconds_text(deadline_));
+                                              " did not join within " + seconds_text(deadline_) +
+                                              ": start them, or allow more time");
         }
         v1::Progress progress;
         progress.set_state("waiting for " + trouble);
@@ -597,9 +599,11 @@ Result<> Grouping::check_progress() {
             whom += (whom.empty() ? "" : ", ") + name_of(rank);
         }
     }
-    return named(Errc::kDeadline, "operation " + std::to_string(state->operation) + ", chunk " +
-                                      std::to_string(state->seq) + ": no result within " +
-                                      seconds_text(deadline_) + (whom.empty() ? "" : "; missing: " + whom));
+    return named(
+        Errc::kDeadline,
+        "operation " + std::to_string(state->operation) + ", chunk " + std::to_string(state->seq) +
+            ": no result within " + seconds_text(deadline_) +
+            (whom.empty() ? "" : "; missing: " + whom + ": see what holds it up, or allow more time"));
 }
 
 Result<> Grouping::finish() {

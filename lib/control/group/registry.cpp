@@ -82,7 +82,9 @@ Result<> GroupRegistry::take_seat(Group& group, std::uint32_t rank, Seat seat) c
     }
     std::optional<Seat>& taken = group.seats[rank];
     if (taken && taken->member != seat.member) {
-        return named(id, Errc::kExists, "rank " + std::to_string(rank) + " is taken by " + taken->name);
+        return named(id, Errc::kExists,
+                     "rank " + std::to_string(rank) + " is taken by " + taken->name +
+                         ": give each member a rank of its own");
     }
     for (std::size_t other = 0; other < group.seats.size(); ++other) {
         const auto& there = group.seats[other];

@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/client/group_ring.h"
+#include "lib/client/local_socket.h"
 #include "lib/client/shared_memory.h"
 #include "proto/local.pb.h"
 
@@ -26,6 +28,7 @@ struct GroupAgent::Member {
 namespace {
 
 constexpr Milliseconds kPatience{10'000};
+constexpr GroupOp kUnknownOp = GroupOp::kProduct;
 
 template <typename T>
 T* vector_at(std::byte* arena, std::uint64_t offset) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An agent for the members of one group, all of them its own: real socket, real shared memory, sums computed
-// here.
+// here. Of the library's insides this shows none, for tests that see what a program of others sees.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 #include <thread>
 #include <vector>
 
-#include "lib/client/group_ring.h"
-#include "lib/client/local_socket.h"
+namespace ask {
+class LocalListener;
+}
 
 namespace ask::test {
 
+// It knows no products: of an agent that is older than the library.
+
 class GroupAgent {
  public:
-    // It is older than the library, and refuses these.
-    static constexpr GroupOp kUnknownOp = GroupOp::kProduct;
-
     // `fails_at`: the operation at which the group fails instead; 0: none. `holds`: no operation ever ends.
     explicit GroupAgent(unsigned members, std::uint64_t fails_at = 0, bool holds = false);
     GroupAgent(const GroupAgent&) = delete;

@@ -38,6 +38,10 @@ TEST_CASE("Python: what is passed wrongly is refused, and memory comes back with
     run_case("usage", GroupAgent(1));
 }
 
+TEST_CASE("Python: a request that another thread's call has kept from its turn can be waited for again") {
+    run_case("refused", GroupAgent(1, 0, true));
+}
+
 TEST_CASE("Python: a group that fails says who it was") {
     run_case("failed", GroupAgent(2, 2));
 }

@@ -2,6 +2,7 @@
 """python_test.py CASE SOCKET: the Python package against the agent of python_test.cpp."""
 
 import gc
+import os
 import sys
 import threading
 
@@ -94,7 +95,26 @@ def failed(rank):
         fails(ask.Code.ABORTED, group.barrier)
 
 
-case, size = {"collectives": (collectives, 3), "usage": (usage, 1), "failed": (failed, 2)}[CASE]
+def refused(rank):
+    read, write = os.pipe()
+    group = ask.Group("g", 0, 1, "h1", agent=SOCKET, arena_bytes=1 << 20, deadline=10, cancel_fd=read)
+    first, second = group.ibarrier(), group.ibarrier()
+    waiter = threading.Thread(target=fails, args=(ask.Code.ABORTED, first.wait))
+    waiter.start()
+    # Until the other is in.
+    while ask._library.ask_free(group._handle, None) == 0:
+        pass
+    fails(ask.Code.USAGE, second.wait)
+    os.write(write, b"x")
+    waiter.join()
+    assert "cancel_fd" in fails(ask.Code.ABORTED, second.wait)
+    assert second.wait() is None
+    group.close()
+
+
+case, size = {
+    "collectives": (collectives, 3), "usage": (usage, 1), "refused": (refused, 1), "failed": (failed, 2),
+}[CASE]  # fmt: skip
 wrong = []
 
 

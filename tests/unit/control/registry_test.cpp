@@ -109,7 +109,7 @@ TEST_CASE("a rank that is taken, another size, a second member of a host: refuse
     Root root;
     REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
     CHECK(root.registry.join(host(3), join_of(3, 1)).error().text() ==
-          "group train: rank 1 is taken by h2 (198.18.2.2)");
+          "group train: rank 1 is taken by h2 (198.18.2.2): give each member a rank of its own");
     CHECK(root.registry.join(host(3), join_of(3, 2, 4)).error().text() ==
           "group train: h3 (198.18.3.2) joins a group of 4, and the root has one of 3");
     v1::JoinGroupRequest second = join_of(2, 2);
