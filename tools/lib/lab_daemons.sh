@@ -95,6 +95,7 @@ pin_dir = "ask"
 TOML
 }
 
+# write_agent_config NODE SWITCHES: the second is a line of its configuration, or none.
 write_agent_config() {
     cat <<TOML
 name = "$1"
@@ -105,18 +106,22 @@ interface = "eth0"
 address = "${NODE_ADDRESS[$1]}"
 switch = "${NODE_ASKS[$1]}"
 TOML
-    ! lab_has_topology || printf 'switches = [%s]\n' "$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)"
+    [[ -z $2 ]] || printf '%s\n' "$2"
 }
 
-write_hosts_table() {
+hosts_table() {
     local node
-    printf '\n[hosts]\n'
+    printf '[hosts]\n'
     while read -r node; do printf '%s = "%s"\n' "$node" "${NODE_ADDRESS[$node]}"; done < <(lab_hosts)
 }
 
 # overlay TEXT... < config: the config without the top-level keys that the texts set, then the texts.
 overlay() {
     local text keys layer
+    if (($# == 0)); then
+        cat
+        return
+    fi
     text=$(cat)
     for layer; do
         keys=$(sed -nE 's/^[[:space:]]*([A-Za-z0-9_]+)[[:space:]]*=.*/\1/p' <<<"$layer" | paste -sd'|')
@@ -128,7 +133,9 @@ overlay() {
 
 # write_configs: from the arrays SWITCH_CONFIGS and AGENT_CONFIGS (texts to lay over).
 write_configs() {
-    local node
+    local node hosts switches=
+    hosts=$(hosts_table)
+    ! lab_has_topology || switches="switches = [$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)]"
     while read -r node; do
         if [[ ${NODE_KIND[$node]} == switch ]]; then
             mkdir "$LAB_DIR/$node"
@@ -138,7 +145,7 @@ write_configs() {
                 "$UP_RATE" "$(link_queue "$UP_RATE")" >"$LAB_DIR/conf/chaos.toml"
         else
             mkdir "$LAB_DIR/$node"
-            { write_agent_config "$node" | overlay "${AGENT_CONFIGS[@]}" && write_hosts_table; } \
+            { write_agent_config "$node" "$switches" | overlay "${AGENT_CONFIGS[@]}" && printf '\n%s\n' "$hosts"; } \
                 >"$LAB_DIR/conf/$node.toml"
         fi
     done < <(lab_nodes)
@@ -200,8 +207,20 @@ exec_in_node() {
     exec nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
 }
 
+# Its socket; none of the injector's.
+daemon_socket() {
+    case ${NODE_KIND[$1]} in
+        switch) printf '%s\n' "$LAB_DIR/$1/control.sock" ;;
+        host | relay) printf '%s\n' "$LAB_DIR/$1/agent.sock" ;;
+    esac
+}
+
+# A command that asks takes more of a machine than this look, and a lab may have hundreds of daemons that are about to start.
 daemon_ready() {
     local -a probe=(askctl status)
+    local socket
+    socket=$(daemon_socket "$1")
+    [[ -z $socket || -S $socket ]] || return 1
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
     (exec_in_node "$1" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
 }
