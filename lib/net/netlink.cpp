@@ -347,7 +347,8 @@ Result<std::vector<Route>> Netlink::ways(std::uint32_t dest) {
     ASK_TRY(request(look_up.header,
                     [&](const nlmsghdr& message) {
                         const auto* fixed = fixed_part<rtmsg>(message, RTM_NEWROUTE);
-                        if (fixed != nullptr && (fixed->rtm_type == RTN_UNICAST || fixed->rtm_type == RTN_LOCAL)) {
+                        if (fixed != nullptr &&
+                            (fixed->rtm_type == RTN_UNICAST || fixed->rtm_type == RTN_LOCAL)) {
                             ways = read_ways(message, dest, fixed->rtm_type == RTN_LOCAL);
                         }
                     }),

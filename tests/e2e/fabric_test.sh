@@ -79,6 +79,7 @@ kernel() {
 
 # Before and after, around each look: what the status adds meanwhile is between the least and the most that the kernel can
 # have seen. Of frames that a stack sent, its bytes are without the Ethernet header.
+# shellcheck disable=SC2016 # variables of jq
 readonly WITHIN='
     def received($ip; $port): first($ip[][] | select(.ifname == $port) | .stats64.rx);
     def sum($of; $field): $of | to_entries | map(.value | objects | .[$field]) | add;

@@ -129,7 +129,7 @@ test_numbering() {
     # Nothing twice in the largest of each kind: names, addresses, interfaces of a node.
     local shape
     for shape in "tree 2,6,3" "fat-tree 8" "leaf-spine 64,6"; do
-        # shellcheck disable=SC2086 # two words
+        # shellcheck disable=SC2016,SC2086 # variables of jq; two words
         laid_out $shape '([.links[] | .from_ip, .to_ip] + [.switches[].control]) as $ips
             | [.links[] | "\(.from) \(.from_if)", "\(.to) \(.to_if)"] as $ends | [.switches[].name, .nodes[].name] as $names
             | [$ips, $ends, $names] | map((unique | length) == length)' '[true,true,true]'
@@ -138,6 +138,7 @@ test_numbering() {
 }
 
 # Every route as "NODE PREFIX NEXT", a line each next hop, NEXT the switch that has its address, or "-" where there is none.
+# shellcheck disable=SC2016 # variables of jq
 readonly HOPS='. as $laid | (reduce $laid.links[] as $l ({}; .[$l.from_ip] = $l.from | .[$l.to_ip] = $l.to)) as $at
     | routes($down) | split("\t") as [$node, $route] | ($route | [scan("via ([0-9.]+)")[0]]) as $via
     | ($route | capture("(?<prefix>[0-9.]+/[0-9]+)").prefix) as $prefix

@@ -188,7 +188,8 @@ class Controller {
     // already.
     Result<Registration> register_channel(const Caller& caller, const ChannelId& channel,
                                           std::uint32_t incarnation, std::uint32_t replaces);
-    // Channels may come in by the ports that routes to their hosts lead through: to be called when routes have changed.
+    // Channels may come in by the ports that routes to their hosts lead through: to be called when routes
+    // have changed.
     void follow_routes();
     Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
 
