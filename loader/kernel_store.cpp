@@ -178,6 +178,13 @@ class KernelStore final : public SwitchStore {
         ASK_PASS(port);
         return describe(*port);
     }
+    Result<std::vector<AttachedPort>> ways_to(std::uint32_t address) const override {
+        const auto ports = ports_.ways_to(address);
+        ASK_PASS(ports);
+        std::vector<AttachedPort> ways;
+        std::ranges::transform(*ports, std::back_inserter(ways), describe);
+        return ways;
+    }
 
     const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const override { return channel_ids_; }
     const SwitchTable<std::uint32_t, ask_channel>& channels() const override { return channels_; }

@@ -18,6 +18,7 @@
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
 #include "lib/daemon/service.h"
+#include "lib/net/netlink.h"
 #include "loader/config.h"
 #include "loader/data_plane.h"
 #include "loader/kernel_store.h"
@@ -147,7 +148,7 @@ void reload(Setup& setup, Controller& controller) {
 
 // Until a signal says stop; which one.
 Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, SwitchService& service,
-                  ControlServer& server, RpcCredentials& credentials) {
+                  ControlServer& server, RpcCredentials& credentials, RouteWatch& routes) {
     Watchdog watchdog([&server] { return answers(server); });
     const auto tick = std::min(kTick, watchdog.turn());
     while (true) {
@@ -160,6 +161,9 @@ Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, S
             return **signal;
         }
         controller.expire_leases();
+        if (routes.changed()) {
+            controller.follow_routes();
+        }
         service.tick();
         refresh_credentials(credentials);
         watchdog.look();
@@ -170,6 +174,8 @@ Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, S
 Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane, const PortTable& ports,
                         SignalEvents& signals, Outcome* outcome) {
     const SwitchConfig& config = setup.config;
+    auto routes = RouteWatch::open();
+    ASK_PASS(routes);
     const auto store = make_kernel_store(plane, pins, ports);
     ASK_PASS(store);
     const auto controller = Controller::create(**store, limits_of(config));
@@ -186,7 +192,7 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     outcome->ready = true;
     spdlog::info("listening on {}", config.listen);
     notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
-    const auto served = serve(signals, setup, **controller, service, **server, *setup.credentials);
+    const auto served = serve(signals, setup, **controller, service, **server, *setup.credentials, *routes);
     notify_stopping();
     (*server)->stop(kStopTime);
     ASK_PASS(served);

@@ -186,6 +186,23 @@ Result<Port> PortTable::route_to(std::uint32_t address) const {
     return *port;
 }
 
+Result<std::vector<Port>> PortTable::ways_to(std::uint32_t address) const {
+    const auto usual = route_to(address);
+    ASK_PASS(usual);
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto ways = netlink->ways(address);
+    ASK_TRY(ways, "address " + format_ipv4(address));
+    std::vector<Port> found{*usual};
+    for (const Route& way : *ways) {
+        const Port* port = find(way.interface_index);
+        if (port != nullptr && std::ranges::find(found, port->ifindex, &Port::ifindex) == found.end()) {
+            found.push_back(*port);
+        }
+    }
+    return found;
+}
+
 Result<FanPort> PortTable::fan_port(std::uint32_t address) const {
     constexpr std::chrono::milliseconds kPatience{300};
     const auto port = route_to(address);

@@ -37,7 +37,9 @@ class PortTable {
     [[nodiscard]] const Port* find(std::uint32_t ifindex) const;
     // The port behind which an IPv4 address (host byte order) is, by the routing table. kInput: behind none.
     [[nodiscard]] Result<Port> route_to(std::uint32_t address) const;
-    // The same, and the MACs on the way there; whoever is there is asked if need be.
+    // All ports that the route leads through, that one first. Next hops beyond other interfaces do not count.
+    [[nodiscard]] Result<std::vector<Port>> ways_to(std::uint32_t address) const;
+    // That of route_to(), and the MACs on the way there; whoever is there is asked if need be.
     [[nodiscard]] Result<FanPort> fan_port(std::uint32_t address) const;
     struct Now {
         std::uint32_t mtu = 0;  // bytes

@@ -39,8 +39,8 @@ struct ask_channel_id {
 
 /*
  * The ports of the switch that a host is behind: several if paths are (ECMP, a bond's members).
- * Made once, when its channel is registered. The usual one first, 0 behind the last; no packet
- * comes in by ifindex 0.
+ * As its route says now. The usual one first, 0 behind the last; no packet comes in by ifindex
+ * 0. Words change one by one under programs that read them.
  */
 struct ask_ports {
 	__u32 ifindex[ASK_CHANNEL_PORTS];

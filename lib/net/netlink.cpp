@@ -122,6 +122,52 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
     }
 }
 
+void read_route_attribute(Route& route, unsigned type, std::span<const std::byte> bytes) {
+    if (type == RTA_OIF) {
+        route.interface_index = read_u32(bytes);
+    } else if (type == RTA_GATEWAY) {
+        route.next_hop = ntohl(read_u32(bytes));
+    }
+}
+
+// Calls visit(hop, attributes) for each next hop of RTA_MULTIPATH.
+template <typename Visit>
+void each_next_hop(std::span<const std::byte> bytes, Visit&& visit) {
+    while (bytes.size() >= sizeof(rtnexthop)) {
+        rtnexthop hop{};
+        std::memcpy(&hop, bytes.data(), sizeof(hop));
+        if (hop.rtnh_len < sizeof(rtnexthop) || hop.rtnh_len > bytes.size()) {
+            return;
+        }
+        visit(hop, bytes.subspan(sizeof(hop), hop.rtnh_len - sizeof(hop)));
+        bytes = bytes.subspan(std::min<std::size_t>(RTNH_ALIGN(hop.rtnh_len), bytes.size()));
+    }
+}
+
+std::vector<Route> read_ways(const nlmsghdr& message, std::uint32_t dest, bool local) {
+    const Route none{.local = local, .interface_index = 0, .next_hop = dest};
+    Route single = none;
+    std::vector<Route> ways;
+    each_attribute(attributes_of<rtmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
+        read_route_attribute(single, type, bytes);
+        if (type != RTA_MULTIPATH) {
+            return;
+        }
+        each_next_hop(bytes, [&](const rtnexthop& hop, std::span<const std::byte> attributes) {
+            Route way = none;
+            each_attribute(attributes, [&](unsigned inner, std::span<const std::byte> value) {
+                read_route_attribute(way, inner, value);
+            });
+            way.interface_index = static_cast<std::uint32_t>(hop.rtnh_ifindex);
+            ways.push_back(way);
+        });
+    });
+    if (ways.empty()) {
+        ways.push_back(single);
+    }
+    return ways;
+}
+
 }  // namespace
 
 Result<Netlink> Netlink::open() {
@@ -280,11 +326,7 @@ Result<Route> Netlink::route(std::uint32_t dest) {
                         route.next_hop = dest;
                         each_attribute(attributes_of<rtmsg>(message),
                                        [&](unsigned type, std::span<const std::byte> bytes) {
-                                           if (type == RTA_OIF) {
-                                               route.interface_index = read_u32(bytes);
-                                           } else if (type == RTA_GATEWAY) {
-                                               route.next_hop = ntohl(read_u32(bytes));
-                                           }
+                                           read_route_attribute(route, type, bytes);
                                        });
                     }),
             "route to " + format_ipv4(dest));
@@ -292,6 +334,29 @@ Result<Route> Netlink::route(std::uint32_t dest) {
         return Error(Errc::kUnknown, "route to " + format_ipv4(dest) + ": there is none");
     }
     return route;
+}
+
+Result<std::vector<Route>> Netlink::ways(std::uint32_t dest) {
+    Request<rtmsg> look_up(RTM_GETROUTE, 0);
+    look_up.fixed.rtm_family = AF_INET;
+    look_up.fixed.rtm_dst_len = 32;
+    // The route as it stands in the table, not the way that this look-up takes.
+    look_up.fixed.rtm_flags = RTM_F_FIB_MATCH;
+    look_up.add_u32(RTA_DST, htonl(dest));
+    std::vector<Route> ways;
+    ASK_TRY(request(look_up.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<rtmsg>(message, RTM_NEWROUTE);
+                        if (fixed != nullptr &&
+                            (fixed->rtm_type == RTN_UNICAST || fixed->rtm_type == RTN_LOCAL)) {
+                            ways = read_ways(message, dest, fixed->rtm_type == RTN_LOCAL);
+                        }
+                    }),
+            "ways to " + format_ipv4(dest));
+    if (ways.empty()) {
+        return Error(Errc::kUnknown, "ways to " + format_ipv4(dest) + ": there is none");
+    }
+    return ways;
 }
 
 Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_index, std::uint32_t address) {
@@ -366,6 +431,32 @@ Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, std::uint32_t
         while (::recv(events.get(), drained.data(), drained.size(), 0) > 0) {
         }
     }
+}
+
+Result<RouteWatch> RouteWatch::open() {
+    UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+    sockaddr_nl group{};
+    group.nl_family = AF_NETLINK;
+    group.nl_groups = RTMGRP_IPV4_ROUTE;
+    if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&group), sizeof(group)) < 0) {
+        return Error::from_errno(errno, "subscribe to changes of routes");
+    }
+    return RouteWatch(std::move(fd));
+}
+
+bool RouteWatch::changed() {
+    // What is left is for the next call: routes may change faster than this reads.
+    constexpr int kMostAtOnce = 1024;
+    std::array<std::byte, 64> start{};
+    bool any = std::exchange(first_, false);
+    for (int i = 0; i < kMostAtOnce; ++i) {
+        const ssize_t size = ::recv(fd_.get(), start.data(), start.size(), 0);
+        if (size < 0 && errno != ENOBUFS && errno != EINTR) {
+            break;
+        }
+        any = true;
+    }
+    return any;
 }
 
 }  // namespace ask

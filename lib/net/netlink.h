@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -55,6 +56,8 @@ class Netlink {
     Result<std::vector<std::uint32_t>> addresses(std::uint32_t interface_index);
     // kUnknown: no route.
     Result<Route> route(std::uint32_t dest);
+    // All ways that the route has, those without a carrier too: several where it has several next hops.
+    Result<std::vector<Route>> ways(std::uint32_t dest);
     // The neighbour's Ethernet address as the kernel knows it now; nothing if it does not, or no longer.
     Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, std::uint32_t address);
     // The same, asking the neighbour (ARP) if need be. kDeadline: it did not answer in time.
@@ -72,6 +75,20 @@ class Netlink {
 
     UniqueFd fd_;
     std::uint32_t sequence_ = 0;
+};
+
+// Tells that IPv4 routes have changed, not how. Not thread-safe.
+class RouteWatch {
+ public:
+    static Result<RouteWatch> open();
+    // Since the last call. At first, and when the kernel had no room for all that it had to tell: yes.
+    bool changed();
+
+ private:
+    explicit RouteWatch(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    UniqueFd fd_;
+    bool first_ = true;
 };
 
 }  // namespace ask

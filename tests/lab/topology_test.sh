@@ -84,11 +84,16 @@ test_two_ways() {
     pass "leaf and spine"
 }
 
-# laid_out KIND NUMBERS JQ WANT: of what a lab of it would be.
+# laid KIND NUMBERS JQ [RELAYS]: of what a lab of it would be, with relays or without (false).
+laid() {
+    jq -n -r -c -L "$root/tools/lib" --arg kind "$1" --argjson numbers "[$2]" --argjson relays "${4:-false}" \
+        "include \"lab_topology\"; {\$kind, \$numbers} | generated | laid_out(\"all\"; \$relays) | $3"
+}
+
+# laid_out KIND NUMBERS JQ WANT [RELAYS]
 laid_out() {
     local said
-    said=$(jq -n -c -L "$root/tools/lib" --arg kind "$1" --argjson numbers "[$2]" \
-        "include \"lab_topology\"; {\$kind, \$numbers} | generated | laid_out(\"all\"; false) | $3")
+    said=$(laid "$1" "$2" "$3" "${5:-false}")
     [[ $said == "$4" ]] || fail "$1:$2: $3 is $said, expected $4"
 }
 
@@ -106,6 +111,76 @@ test_shapes() {
     laid_out fat-tree 4 '[.links[] | select(.from == "s1" and .bits == 31) | .to]' '["s9","s10"]'
     laid_out fat-tree 4 '[.links[] | select(.from == "s10") | .to]' '["s19","s20"]'
     pass "shapes"
+}
+
+readonly PLACES='[.nodes[] | "\(.name) \(.address) \(.switch) \(.asks)"]'
+
+test_numbering() {
+    laid_out leaf-spine 2,2,2 "$PLACES" '["h1 198.18.1.2 s1 198.19.128.1","h2 198.18.2.2 s1 198.19.128.1",'\
+'"h3 198.18.3.2 s2 198.19.128.2","h4 198.18.4.2 s2 198.19.128.2"]'
+    # BT(8): a host at each of the four below, and one at the root; a relay at each.
+    laid_out tree 2,3 "$PLACES" '["h1 198.18.1.2 s4 198.19.128.4","h2 198.18.2.2 s5 198.19.128.5",'\
+'"h3 198.18.3.2 s6 198.19.128.6","h4 198.18.4.2 s7 198.19.128.7","h5 198.18.5.2 s1 198.19.128.1"]'
+    laid_out tree 2,3 '[.nodes[5:][] | "\(.kind) \(.name) \(.address) \(.switch)"] | (.[0], .[6], length)' \
+        $'relay r1 198.18.129.2 s1\nrelay r7 198.18.135.2 s7\n7' true
+    # Links as a tree's parents are, numbered after the hosts' own, each with a /31.
+    laid_out tree 2,3 '[.links[5:][] | "\(.number) \(.from) \(.to) \(.from_ip) \(.to_ip)"] | (.[0], .[5])' \
+        $'6 s2 s1 198.19.0.0 198.19.0.1\n11 s7 s3 198.19.0.10 198.19.0.11'
+    # Nothing twice in the largest of each kind: names, addresses, interfaces of a node.
+    local shape
+    for shape in "tree 2,6,3" "fat-tree 8" "leaf-spine 64,6"; do
+        # shellcheck disable=SC2016,SC2086 # variables of jq; two words
+        laid_out $shape '([.links[] | .from_ip, .to_ip] + [.switches[].control]) as $ips
+            | [.links[] | "\(.from) \(.from_if)", "\(.to) \(.to_if)"] as $ends | [.switches[].name, .nodes[].name] as $names
+            | [$ips, $ends, $names] | map((unique | length) == length)' '[true,true,true]'
+    done
+    pass "numbering"
+}
+
+# Every route as "NODE PREFIX NEXT", a line each next hop, NEXT the switch that has its address, or "-" where there is none.
+# shellcheck disable=SC2016 # variables of jq
+readonly HOPS='. as $laid | (reduce $laid.links[] as $l ({}; .[$l.from_ip] = $l.from | .[$l.to_ip] = $l.to)) as $at
+    | routes($down) | split("\t") as [$node, $route] | ($route | [scan("via ([0-9.]+)")[0]]) as $via
+    | ($route | capture("(?<prefix>[0-9.]+/[0-9]+)").prefix) as $prefix
+    | if $via == [] then "\($node) \($prefix) -" else $via[] | "\($node) \($prefix) \($at[.])" end'
+
+# follow KIND NUMBERS DOWN: "WALKS LONGEST LOST" of all walks by those routes from each switch to each prefix, whichever next hop
+# they take. A walk that goes round would not end.
+follow() {
+    {
+        laid "$1" "$2" '(.nodes[] | "at \(.address | sub("2$"; "0/24")) \(.switch)"), (.switches[] | "at \(.control)/32 \(.name)")'
+        laid "$1" "$2" "$3 as \$down | $HOPS"
+    } | awk '
+        function walk(node, prefix, steps,   i, hops) {
+            if (steps > longest) longest = steps
+            if (node == at[prefix]) { walks++; return }
+            if (steps > 20) { print "goes round: " prefix; exit 1 }
+            hops = split(next_of[node, prefix], hop, " ")
+            if (hops == 0 || hop[1] == "-") { lost++; return }
+            for (i = 1; i <= hops; i++) { split(next_of[node, prefix], hop, " "); walk(hop[i], prefix, steps + 1) }
+        }
+        $1 == "at" { at[$2] = $3; next }
+        { next_of[$1, $2] = next_of[$1, $2] $3 " "; from[$1] = 1 }
+        END { for (node in from) for (prefix in at) walk(node, prefix, 0); print walks + 0, longest + 0, lost + 0 }'
+}
+
+follows() {
+    local said
+    said=$(follow "$1" "$2" "$3")
+    [[ $said == "$4" ]] || fail "routes of $1:$2 without $3: $said, expected $4"
+}
+
+test_routes() {
+    # To itself and its hosts 3, to the other leaf and its hosts by two ways 6, to spines 2: a leaf 11. A spine 1 + 6 + 2.
+    follows leaf-spine 2,2,2 '[]' "40 2 0"
+    # 7 switches, 12 prefixes, one way.
+    follows tree 2,3 '[]' "84 4 0"
+    # An edge 99, of which 72 by four ways to the other pods' edges and their hosts; a switch above it 81, a core 57.
+    follows fat-tree 4 '[]' "1668 4 0"
+    # Without one link of the root, 3 switches with 2 hosts and 4 with 3 are two networks: 3 * 5 and 4 * 7.
+    follows tree 2,3 '[6]' "43 2 41"
+    follows leaf-spine 2,1,2 '[5]' "11 1 10"
+    pass "routes"
 }
 
 test_tree() {

@@ -148,7 +148,7 @@ Result<ChaosCarried> Pins::carried(std::uint32_t port) const {
     ASK_PASS(parts);
     ChaosCarried sum{};
     for (const ChaosCarried& part : *parts) {
-        for (std::size_t type = 0; type < kTypeNames.size(); ++type) {
+        for (std::size_t type = 0; type < CHAOS_TYPES; ++type) {
             sum.types[type].packets += part.types[type].packets;
             sum.types[type].bytes += part.types[type].bytes;
         }

@@ -24,10 +24,10 @@ node_has_daemon() {
     ((LAB_DAEMONS)) && [[ ${NODE_KIND[$1]} != switch || ${NODE_COLOR[$1]} == blue ]]
 }
 
-# Prints a TOML string; no value of a lab contains quotes or backslashes but for odd directory names.
-toml_string() {
-    local text=${1//\\/\\\\}
-    printf '"%s"' "${text//\"/\\\"}"
+# Sets $TOML_DIR, the lab's directory as it stands within a TOML string. No other value of a lab can have quotes or backslashes.
+quote_dir() {
+    TOML_DIR=${LAB_DIR//\\/\\\\}
+    TOML_DIR=${TOML_DIR//\"/\\\"}
 }
 
 # A CA of the lab's own, and a certificate for each node and for the people who look on.
@@ -72,51 +72,51 @@ switch_ports() {
     printf '[%s]' "$ports"
 }
 
-# Of all of them, in the lab's order, from 1.
-switch_number() {
-    nodes_of switch | grep -nx -- "$1" | cut -d : -f 1
-}
-
 tls_keys() {
-    local -r dir=$LAB_DIR/tls/$1
-    printf 'tls_ca = %s\ntls_certificate = %s\ntls_key = %s\n' "$(toml_string "$dir/ca.pem")" \
-        "$(toml_string "$dir/certificate.pem")" "$(toml_string "$dir/key.pem")"
+    printf 'tls_ca = "%s/ca.pem"\ntls_certificate = "%s/certificate.pem"\ntls_key = "%s/key.pem"\n' \
+        "$TOML_DIR/tls/$1" "$TOML_DIR/tls/$1" "$TOML_DIR/tls/$1"
 }
 
+# write_switch_config NODE NUMBER
 write_switch_config() {
     cat <<TOML
 listen = "0.0.0.0:$LAB_SWITCH_PORT"
-socket = $(toml_string "$LAB_DIR/$1/control.sock")
+socket = "$TOML_DIR/$1/control.sock"
 $(tls_keys "$1")
-switch_id = $(switch_number "$1")
+switch_id = $2
 ports = $(switch_ports "$1")
-bpffs = $(toml_string "$LAB_DIR/bpf/$1")
+bpffs = "$TOML_DIR/bpf/$1"
 pin_dir = "ask"
 TOML
 }
 
+# write_agent_config NODE SWITCHES: the second is a line of its configuration, or none.
 write_agent_config() {
     cat <<TOML
 name = "$1"
 listen = "0.0.0.0:4791"
-socket = $(toml_string "$LAB_DIR/$1/agent.sock")
+socket = "$TOML_DIR/$1/agent.sock"
 $(tls_keys "$1")
 interface = "eth0"
 address = "${NODE_ADDRESS[$1]}"
 switch = "${NODE_ASKS[$1]}"
 TOML
-    ! lab_has_topology || printf 'switches = [%s]\n' "$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)"
+    [[ -z $2 ]] || printf '%s\n' "$2"
 }
 
-write_hosts_table() {
+hosts_table() {
     local node
-    printf '\n[hosts]\n'
+    printf '[hosts]\n'
     while read -r node; do printf '%s = "%s"\n' "$node" "${NODE_ADDRESS[$node]}"; done < <(lab_hosts)
 }
 
 # overlay TEXT... < config: the config without the top-level keys that the texts set, then the texts.
 overlay() {
     local text keys layer
+    if (($# == 0)); then
+        cat
+        return
+    fi
     text=$(cat)
     for layer; do
         keys=$(sed -nE 's/^[[:space:]]*([A-Za-z0-9_]+)[[:space:]]*=.*/\1/p' <<<"$layer" | paste -sd'|')
@@ -128,17 +128,21 @@ overlay() {
 
 # write_configs: from the arrays SWITCH_CONFIGS and AGENT_CONFIGS (texts to lay over).
 write_configs() {
-    local node
+    local node hosts switches='' number=0
+    quote_dir
+    hosts=$(hosts_table)
+    ! lab_has_topology || switches="switches = [$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)]"
     while read -r node; do
         if [[ ${NODE_KIND[$node]} == switch ]]; then
             mkdir "$LAB_DIR/$node"
-            write_switch_config "$node" | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/$node.toml"
+            number=$((number + 1))
+            write_switch_config "$node" "$number" | overlay "${SWITCH_CONFIGS[@]}" >"$LAB_DIR/conf/$node.toml"
         elif [[ $node == chaos ]]; then
-            printf 'links = %s\npins = %s\nrate = %s\nqueue = %s\n' "$(lab_link_count)" "$(toml_string "$LAB_DIR/bpf/chaos")" \
+            printf 'links = %s\npins = "%s"\nrate = %s\nqueue = %s\n' "$(lab_link_count)" "$TOML_DIR/bpf/chaos" \
                 "$UP_RATE" "$(link_queue "$UP_RATE")" >"$LAB_DIR/conf/chaos.toml"
         else
             mkdir "$LAB_DIR/$node"
-            { write_agent_config "$node" | overlay "${AGENT_CONFIGS[@]}" && write_hosts_table; } \
+            { write_agent_config "$node" "$switches" | overlay "${AGENT_CONFIGS[@]}" && printf '\n%s\n' "$hosts"; } \
                 >"$LAB_DIR/conf/$node.toml"
         fi
     done < <(lab_nodes)
@@ -200,8 +204,20 @@ exec_in_node() {
     exec nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
 }
 
+# Its socket; none of the injector's.
+daemon_socket() {
+    case ${NODE_KIND[$1]} in
+        switch) printf '%s\n' "$LAB_DIR/$1/control.sock" ;;
+        host | relay) printf '%s\n' "$LAB_DIR/$1/agent.sock" ;;
+    esac
+}
+
+# A command that asks takes more of a machine than this look, and a lab may have hundreds of daemons that are about to start.
 daemon_ready() {
     local -a probe=(askctl status)
+    local socket
+    socket=$(daemon_socket "$1")
+    [[ -z $socket || -S $socket ]] || return 1
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
     (exec_in_node "$1" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
 }

@@ -188,6 +188,9 @@ class Controller {
     // already.
     Result<Registration> register_channel(const Caller& caller, const ChannelId& channel,
                                           std::uint32_t incarnation, std::uint32_t replaces);
+    // Channels may come in by the ports that routes to their hosts lead through: to be called when routes
+    // have changed.
+    void follow_routes();
     Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
 
     // Tasks are their owner's (owner.h). To everybody else one that is open is as one that is not. The first
@@ -305,6 +308,7 @@ class Controller {
     // Channels and flows (controller_flows.cpp).
     Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
                            const ask_ports& ports) const;
+    Result<> move_channel(const ChannelId& id, Channel& channel, const ask_ports& ports) const;
     [[nodiscard]] std::vector<AttachedPort> attached(const ask_ports& ports) const;
     Result<> drop_channel(const ChannelId& channel);
     void add_channel(const ChannelId& id, Channel channel);

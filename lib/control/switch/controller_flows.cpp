@@ -7,6 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <span>
 
 #include <spdlog/spdlog.h>
 
@@ -64,9 +68,31 @@ std::string hex(std::uint32_t value) {
     return fmt::format("{:08x}", value);
 }
 
-// The set that a channel is registered with, for its life: today the one port that the route leads through.
-ask_ports ports_of(const AttachedPort& route) {
-    return {.ifindex = {route.ifindex}};
+// By which ports a host's packets may come in.
+struct Ways {
+    std::string usual;
+    ask_ports ports{};
+};
+
+Result<Ways> ways_of(const SwitchStore& store, std::uint32_t host) {
+    const auto found = store.ways_to(host);
+    ASK_PASS(found);
+    if (found->size() > ASK_CHANNEL_PORTS) {
+        return Error(Errc::kLimit, "the route to " + format_ipv4(host) + " leads through " +
+                                       std::to_string(found->size()) + " ports, and a channel has at most " +
+                                       std::to_string(ASK_CHANNEL_PORTS) + ": give it fewer next hops here");
+    }
+    Ways ways{.usual = found->front().name};
+    std::ranges::transform(*found, std::begin(ways.ports.ifindex), &AttachedPort::ifindex);
+    return ways;
+}
+
+std::string port_names(std::span<const AttachedPort> ports) {
+    std::string names;
+    for (const AttachedPort& port : ports) {
+        names += (names.empty() ? "" : ", ") + port.name;
+    }
+    return names;
 }
 
 bool has_port(const ask_ports& ports, std::uint32_t ifindex) {
@@ -106,8 +132,8 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
                                                               std::uint32_t replaces) {
     ASK_PASS(check_channel(channel, incarnation));
     ASK_PASS(check_own_channel(caller, channel));
-    const auto port = store_.route_to(channel.host);
-    ASK_TRY(port, "register " + channel_name(channel));
+    const auto ways = ways_of(store_, channel.host);
+    ASK_TRY(ways, "register " + channel_name(channel));
 
     Lock lock(mutex_);
     // Nothing: it may be done.
@@ -115,13 +141,13 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
         const auto it = channels_.find(channel);
         const std::uint32_t current = it == channels_.end() ? 0 : it->second.incarnation;
         if (current != incarnation) {
-            return current == replaces ? std::optional<Registration>() : Registration{port->name, current};
+            return current == replaces ? std::optional<Registration>() : Registration{ways->usual, current};
         }
-        if (!has_port(it->second.ports, port->ifindex)) {
-            return Error(Errc::kUnsupported, channel_name(channel) + " is now behind port " + port->name +
+        if (!has_port(it->second.ports, ways->ports.ifindex[0])) {
+            return Error(Errc::kUnsupported, channel_name(channel) + " is now behind port " + ways->usual +
                                                  ", where it is not registered: take a new incarnation");
         }
-        return std::optional(Registration{port->name, current});
+        return std::optional(Registration{ways->usual, current});
     };
     auto registered = settled();
     ASK_PASS(registered);
@@ -145,7 +171,7 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
     registered = settled();
     auto written = !registered.ok() || *registered ? Result<>() : room();
     if (written.ok() && registered.ok() && !*registered) {
-        written = write_channel(*index, channel, incarnation, ports_of(*port));
+        written = write_channel(*index, channel, incarnation, ways->ports);
     }
     if (written.ok() && registered.ok() && !*registered) {
         written = drop_channel(channel);
@@ -161,10 +187,10 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
         ASK_PASS(registered);
         return **registered;
     }
-    add_channel(channel, {*index, incarnation, owner, ports_of(*port), Clock::now()});
+    add_channel(channel, {*index, incarnation, owner, ways->ports, Clock::now()});
     spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
-                 port->name);
-    return Registration{port->name, incarnation};
+                 ways->usual);
+    return Registration{ways->usual, incarnation};
 }
 
 Result<> Controller::unregister_channel(const Caller& caller, const ChannelId& channel,
@@ -177,6 +203,49 @@ Result<> Controller::unregister_channel(const Caller& caller, const ChannelId& c
     }
     ASK_PASS(drop_channel(channel));
     spdlog::info("{} unregistered", channel_name(channel));
+    return {};
+}
+
+void Controller::follow_routes() {
+    std::map<std::uint32_t, std::optional<Ways>> hosts;
+    {
+        const Guard lock(mutex_);
+        for (const auto& [id, channel] : channels_) {
+            hosts.emplace(id.host, std::nullopt);
+        }
+    }
+    for (auto& [host, ways] : hosts) {
+        // One without a route, for now or for good, is behind the ports it was.
+        if (auto found = ways_of(store_, host); found.ok()) {
+            ways = *std::move(found);
+        }
+    }
+    const Guard lock(mutex_);
+    for (auto& [id, channel] : channels_) {
+        const auto host = hosts.find(id.host);
+        if (host == hosts.end() || !host->second) {
+            continue;
+        }
+        if (const auto moved = move_channel(id, channel, host->second->ports); !moved.ok()) {
+            spdlog::error("{}", moved.error().text());
+        }
+    }
+}
+
+// A program that reads the entry meanwhile finds each port as it was or as it is: nothing else of it changes.
+Result<> Controller::move_channel(const ChannelId& id, Channel& channel, const ask_ports& ports) const {
+    if (std::ranges::equal(channel.ports.ifindex, ports.ifindex)) {
+        return {};
+    }
+    auto entry = store_.channels().find(channel.index);
+    ASK_TRY(entry, channel_name(id));
+    if (!*entry) {
+        return Error(Errc::kInternal, channel_name(id) + ": its entry is gone");
+    }
+    (*entry)->ports = ports;
+    ASK_TRY(store_.channels().set(channel.index, **entry), channel_name(id));
+    channel.ports = ports;
+    spdlog::info("{}: its route has changed; now by {}", channel_name(id), port_names(attached(ports)));
     return {};
 }
 

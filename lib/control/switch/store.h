@@ -146,6 +146,13 @@ class SwitchStore {
     [[nodiscard]] virtual std::optional<AttachedPort> port(std::uint32_t ifindex) const = 0;
     // The port behind which an IPv4 address (host byte order) is. kInput: behind none.
     [[nodiscard]] virtual Result<AttachedPort> route_to(std::uint32_t address) const = 0;
+    // All ports by which its packets may come in, that one first: several where its route has several next
+    // hops.
+    [[nodiscard]] virtual Result<std::vector<AttachedPort>> ways_to(std::uint32_t address) const {
+        auto port = route_to(address);
+        ASK_PASS(port);
+        return std::vector{*std::move(port)};
+    }
 
     // lib/abi/map_types.h says what is in which.
     [[nodiscard]] virtual const SwitchTable<ask_channel_id, std::uint32_t>& channel_ids() const = 0;

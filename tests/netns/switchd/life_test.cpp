@@ -92,6 +92,52 @@ TEST_CASE("what the switch aggregates is fetched, and everything shows by name")
     CHECK(status.channels(0).port() == "p1");
 }
 
+// Where a route has several next hops, the other end has chosen one.
+TEST_CASE("a channel comes in by every port that its host's route leads through, as routes change") {
+    constexpr ChannelId kFar{0xc6123202, 49152};  // 198.18.50.2
+    const std::string prefix = "198.18.50.0/24";
+    const std::string by_p1 = " nexthop via 198.18.1.2 dev p1";
+    const std::string by_p2 = " nexthop via 198.18.2.2 dev p2";
+    Daemon daemon;
+    ask::test::must_run("ip route replace " + prefix + by_p1 + by_p2);
+    must(daemon.register_channel(kFar, kIncarnation));
+    must(daemon.open_task(task_request("words", kInstance)));
+    must(daemon.join_flow(kInstance, kFar, kIncarnation, kSecret));
+    OneTuple far = tuple(1, "word", 1);
+    far.channel = kFar;
+    const auto sent_by = [&](const std::string& port) {
+        const std::uint32_t verdict = send_through_switch(far, port);
+        far.seq++;
+        return verdict;
+    };
+    CHECK(sent_by("p1") == XDP_TX);
+    CHECK(sent_by("p2") == XDP_TX);
+
+    // Each is followed at the daemon's next look at itself. What is refused meanwhile, its sender repeats.
+    const auto deadline = std::chrono::steady_clock::now() + ask::test::patience(std::chrono::seconds(10));
+    const auto await = [&](const std::string& port, std::uint32_t verdict) {
+        while (sent_by(port) != verdict) {
+            REQUIRE(std::chrono::steady_clock::now() < deadline);
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+    };
+    ask::test::must_run("ip route replace " + prefix + by_p2);
+    await("p1", XDP_DROP);
+    CHECK(sent_by("p2") == XDP_TX);
+    CHECK(daemon.status().channels(0).port() == "p2");
+    ask::test::must_run("ip route replace " + prefix + by_p1 + by_p2);
+    await("p1", XDP_TX);
+    CHECK(sent_by("p2") == XDP_TX);
+
+    // Changed while no daemon ran.
+    CHECK(daemon.end(SIGKILL) == 128 + SIGKILL);
+    ask::test::must_run("ip route replace " + prefix + by_p1);
+    Daemon second;
+    await("p2", XDP_DROP);
+    CHECK(sent_by("p1") == XDP_TX);
+    ask::test::must_run("ip route del " + prefix);
+}
+
 TEST_CASE("bpftool shows a task's region and meta by the names of their fields") {
     Daemon daemon;
     set_up_task(daemon);

@@ -90,6 +90,44 @@ TEST_CASE("routes and neighbours of another host") {
     CHECK(silent.error().text().find("198.18.1.254") != std::string::npos);
 }
 
+TEST_CASE("a route has as many ways as next hops, and a watch tells that it has changed") {
+    make_link();
+    run("ip address add 198.18.1.2/24 dev left && ip address add 198.18.2.1/24 dev right");
+    auto watch = RouteWatch::open();
+    REQUIRE_MESSAGE(watch.ok(), watch.error().text());
+    CHECK(watch->changed());  // who has just begun to watch knows nothing
+    CHECK_FALSE(watch->changed());
+    run("ip route add 198.18.50.0/24 nexthop via 198.18.1.1 dev left nexthop via 198.18.2.9 dev right");
+    CHECK(watch->changed());
+    CHECK_FALSE(watch->changed());
+    const std::uint32_t left = interface_info("left").index;
+    const std::uint32_t right = interface_info("right").index;
+    constexpr std::uint32_t kFar = 0xC6123202;  // 198.18.50.2
+    Netlink netlink = open_netlink();
+    const auto both = netlink.ways(kFar);
+    REQUIRE_MESSAGE(both.ok(), both.error().text());
+    REQUIRE(both->size() == 2);
+    CHECK(both->at(0).interface_index == left);
+    CHECK(both->at(0).next_hop == 0xC6120101);
+    CHECK(both->at(1).interface_index == right);
+    CHECK(both->at(1).next_hop == 0xC6120209);
+
+    run("ip route replace 198.18.50.0/24 via 198.18.2.9 dev right");
+    CHECK(watch->changed());
+    const auto one = netlink.ways(kFar);
+    REQUIRE_MESSAGE(one.ok(), one.error().text());
+    REQUIRE(one->size() == 1);
+    CHECK(one->at(0).interface_index == right);
+    CHECK(one->at(0).next_hop == 0xC6120209);
+    const auto near = netlink.ways(0xC6120101);
+    REQUIRE_MESSAGE(near.ok(), near.error().text());
+    REQUIRE(near->size() == 1);
+    CHECK(near->at(0).next_hop == 0xC6120101);
+    run("ip route replace unreachable 198.18.50.0/24");
+    CHECK_FALSE(netlink.ways(kFar).ok());
+    CHECK_FALSE(netlink.ways(0xC6130001).ok());
+}
+
 TEST_CASE("queues to send on are those in use, not all that exist") {
     make_link(3);
     CHECK(sending_queues("left") == 3);
