@@ -185,8 +185,9 @@ void release(ask_group& group, const ask_request& request) {
     static_cast<void>(group.arena.release(request.copies.out));
 }
 
-// Places input and output in the arena: offsets into the descriptor, copies into the request. What this member does
-// not have is said to lie where the other does, since an agent that does not use it still looks at where it is.
+// Places input and output in the arena: offsets into the descriptor, copies into the request. What this
+// member does not have is said to lie where the other does, since an agent that does not use it still looks
+// at where it is.
 Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
     ask::Arena& arena = group.arena;
     const auto* const in = static_cast<const std::byte*>(vectors.in);

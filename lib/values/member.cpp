@@ -131,8 +131,8 @@ class Member::Stream {
             --dues_;
         }
     }
-    // What waits for a member that is late is late all over the window: few are sent again until an answer tells
-    // loss from lateness, and while it is lateness, the oldest alone.
+    // What waits for a member that is late is late all over the window: few are sent again until an answer
+    // tells loss from lateness, and while it is lateness, the oldest alone.
     void expire(Nanos now) {
         if (base < next && at(base).state == Place::State::kSent && due_at(at(base)) <= now) {
             make_due(at(base));
@@ -166,8 +166,8 @@ class Member::Stream {
         quiet_gap_ = quiet_gap_ == 0 ? config_.probe_first : std::min(config_.probe_most, 2 * quiet_gap_);
         quiet_until_ = now + quiet_gap_;
     }
-    // A chunk has its result, `repeated`: which was sent again. What is under way has waited for others, not for
-    // itself, if that took long.
+    // A chunk has its result, `repeated`: which was sent again. What is under way has waited for others, not
+    // for itself, if that took long.
     void moves_on(bool repeated, Nanos now) {
         repair_limit_ = std::min<std::uint32_t>(repair_limit_ + (repeated ? 1 : 0),
                                                 static_cast<std::uint32_t>(places_.size()));
@@ -211,8 +211,8 @@ class Member::Stream {
     [[nodiscard]] Nanos due_at(const Place& place) const {
         return std::max(place.sent_at, resumed_at_) + place.timeout;
     }
-    // Whether one more of this level may be sent again. One that was sent again before counts already; the others
-    // of the window do not, since what they wait for may be this one.
+    // Whether one more of this level may be sent again. One that was sent again before counts already; the
+    // others of the window do not, since what they wait for may be this one.
     [[nodiscard]] bool may_repair(std::uint32_t level) const {
         return level > 0 || repairs_ + dues_ < std::min(repair_limit_, window.whole());
     }
@@ -531,8 +531,7 @@ std::optional<Outgoing> Member::next_packet(std::span<std::byte> out, Nanos now)
 }
 
 Nanos Member::deadline_of(const Stream& stream, Nanos now) const {
-    if (!stream.needs.empty() || !stream.haves.empty() || stream.has_due() ||
-        can_begin(stream)) {
+    if (!stream.needs.empty() || !stream.haves.empty() || stream.has_due() || can_begin(stream)) {
         return now;
     }
     const Place* held = stream.held();
@@ -589,8 +588,8 @@ void Member::judge_way(Stream& stream, const Place& place, const Packet& packet,
     }
 }
 
-// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer than
-// the timeout. Marks count as they did.
+// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer
+// than the timeout. Marks count as they did.
 void Member::learn(Stream& stream, const Packet& packet, Nanos now) {
     const Place& place = stream.at(packet.front.seq);
     if (packet.front.seq != place.seq || place.repeats == 0 || place.was_held || place.was_needed) {

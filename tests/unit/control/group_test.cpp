@@ -48,7 +48,8 @@ struct Switch {
     MemorySwitch store;
     std::unique_ptr<Controller> controller;
 
-    explicit Switch(std::uint64_t sram = std::uint64_t{64} << 20U, std::uint32_t entries = 8) : store(entries) {
+    explicit Switch(std::uint64_t sram = std::uint64_t{64} << 20U, std::uint32_t entries = 8)
+        : store(entries) {
         start(sram);
     }
     void start(std::uint64_t sram = std::uint64_t{64} << 20U) {
