@@ -146,8 +146,8 @@ void remember(ask_group& group) {
 }
 
 struct Vectors {
-    const void* in;  // null: nothing is read at this member
-    void* out;       // null: nothing is written
+    const void* in;
+    void* out;  // null: none at this member
     std::size_t count;
     int dtype;
 };
@@ -160,6 +160,9 @@ Result<std::size_t> bytes_of(const Vectors& vectors) {
     }
     if (__builtin_mul_overflow(vectors.count, each, &bytes)) {
         return Error(Errc::kLimit, std::to_string(vectors.count) + " values are more than memory can hold");
+    }
+    if (bytes != 0 && vectors.in == nullptr) {
+        return usage("the input is NULL");
     }
     const auto in = reinterpret_cast<std::uintptr_t>(vectors.in);
     const auto out = reinterpret_cast<std::uintptr_t>(vectors.out);
@@ -185,16 +188,14 @@ void release(ask_group& group, const ask_request& request) {
     static_cast<void>(group.arena.release(request.copies.out));
 }
 
-// Places input and output in the arena: offsets into the descriptor, copies into the request. What this
-// member does not have is said to lie where the other does, since an agent that does not use it still looks
-// at where it is.
+// Places input and output in the arena: offsets into the descriptor, copies into the request.
 Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
     ask::Arena& arena = group.arena;
     const auto* const in = static_cast<const std::byte*>(vectors.in);
     auto* const out = static_cast<std::byte*>(vectors.out);
     // The input is read until the end, so it is never what the output is.
-    const bool in_there = in == nullptr || (arena.usable(in, request.bytes) && in != out);
-    const bool out_there = out == nullptr || arena.usable(out, request.bytes);
+    const bool in_there = arena.usable(in, request.bytes) && in != out;
+    const bool out_there = arena.usable(out, request.bytes);
     if (!in_there) {
         auto copy = copy_for(arena, request.bytes);
         ASK_PASS(copy);
@@ -214,8 +215,8 @@ Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descri
     const std::byte* const used_out = out_there ? out : request.copies.out;
     request.in_place[0] = in_there ? in : nullptr;
     request.in_place[1] = out_there ? out : nullptr;
-    descriptor.in = arena.offset(used_in != nullptr ? used_in : used_out);
-    descriptor.out = arena.offset(used_out != nullptr ? used_out : used_in);
+    descriptor.in = arena.offset(used_in);
+    descriptor.out = arena.offset(used_out);
     return {};
 }
 
@@ -304,14 +305,6 @@ GroupDescriptor describe(GroupKind kind, int op, std::uint32_t root) {
     descriptor.op = op >= ASK_SUM && op <= ASK_BXOR ? static_cast<ask::GroupOp>(op) : ask::GroupOp{};
     descriptor.root = root;
     return descriptor;
-}
-
-Result<> check_buffers(const Vectors& vectors, bool writes) {
-    if (vectors.count != 0 && vectors.in == nullptr) {
-        return usage("the input is NULL");
-    }
-    return writes && vectors.count != 0 && vectors.out == nullptr ? Result<>(usage("the output is NULL"))
-                                                                  : Result<>();
 }
 
 Result<> check_op(int dtype, int op) {
@@ -459,34 +452,29 @@ int ask_free(ask_group* group, void* memory) {
 
 int ask_iallreduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op,
                    ask_request** request) {
-    const Vectors vectors{in, out, count, dtype};
-    const int checked = guarded([&]() -> Result<> {
-        ASK_PASS(check_op(dtype, op));
-        return check_buffers(vectors, true);
+    const int checked = guarded([&] {
+        auto allowed = check_op(dtype, op);
+        return allowed && out == nullptr && count != 0 ? Result<>(usage("the output is NULL")) : allowed;
     });
-    return checked != ASK_OK ? checked
-                             : start(group, describe(GroupKind::kAllreduce, op, 0), vectors, request);
+    return checked != ASK_OK
+               ? checked
+               : start(group, describe(GroupKind::kAllreduce, op, 0), {in, out, count, dtype}, request);
 }
 int ask_ireduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op, uint32_t root,
                 ask_request** request) {
     const bool here = group != nullptr && group->rank == root;
-    const Vectors vectors{in, here ? out : nullptr, count, dtype};
-    const int checked = guarded([&]() -> Result<> {
-        ASK_PASS(check_op(dtype, op));
-        return check_buffers(vectors, here);
+    const int checked = guarded([&] {
+        auto allowed = check_op(dtype, op);
+        return allowed && here && out == nullptr && count != 0 ? Result<>(usage("the output is NULL"))
+                                                               : allowed;
     });
     return checked != ASK_OK ? checked
-                             : start(group, describe(GroupKind::kReduce, op, root), vectors, request);
+                             : start(group, describe(GroupKind::kReduce, op, root),
+                                     {in, here ? out : nullptr, count, dtype}, request);
 }
 int ask_ibcast(ask_group* group, void* buffer, size_t count, int dtype, uint32_t root,
                ask_request** request) {
-    // The root's is read alone: nothing comes back that could be copied over it.
-    const bool here = group != nullptr && group->rank == root;
-    const int checked = guarded([&] { return check_buffers({buffer, nullptr, count, dtype}, false); });
-    return checked != ASK_OK
-               ? checked
-               : start(group, describe(GroupKind::kBroadcast, 0, root),
-                       {here ? buffer : nullptr, here ? nullptr : buffer, count, dtype}, request);
+    return start(group, describe(GroupKind::kBroadcast, 0, root), {buffer, buffer, count, dtype}, request);
 }
 int ask_ibarrier(ask_group* group, ask_request** request) {
     return start(group, describe(GroupKind::kBarrier, 0, 0), {nullptr, nullptr, 0, 0}, request);
