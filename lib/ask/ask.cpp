@@ -188,35 +188,67 @@ void release(ask_group& group, const ask_request& request) {
     static_cast<void>(group.arena.release(request.copies.out));
 }
 
-// Places input and output in the arena: offsets into the descriptor, copies into the request.
-Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
-    ask::Arena& arena = group.arena;
+// What the agent reads, or writes, of this member's in an operation.
+bool reads(const ask_group& group, const GroupDescriptor& descriptor) {
+    return descriptor.kind != GroupKind::kBroadcast || descriptor.root == group.rank;
+}
+bool writes(const ask_group& group, const GroupDescriptor& descriptor) {
+    return descriptor.kind == GroupKind::kAllreduce ||
+           (descriptor.kind == GroupKind::kReduce) == (descriptor.root == group.rank);
+}
+
+// Where the agent finds the input: where it is, or in a copy.
+Result<const std::byte*> place_input(ask_group& group, const Vectors& vectors, bool in_place,
+                                     ask_request& request) {
     const auto* const in = static_cast<const std::byte*>(vectors.in);
+    if (!in_place && group.arena.usable(in, request.bytes)) {
+        request.in_place[0] = in;
+        return in;
+    }
+    const auto copy = copy_for(group.arena, request.bytes);
+    ASK_PASS(copy);
+    request.copies.in = *copy;
+    std::memcpy(*copy, in, request.bytes);
+    return *copy;
+}
+
+// Where it leaves the output.
+Result<const std::byte*> place_output(ask_group& group, const Vectors& vectors, ask_request& request) {
     auto* const out = static_cast<std::byte*>(vectors.out);
-    // The input is read until the end, so it is never what the output is.
-    const bool in_there = arena.usable(in, request.bytes) && in != out;
-    const bool out_there = arena.usable(out, request.bytes);
-    if (!in_there) {
-        auto copy = copy_for(arena, request.bytes);
-        ASK_PASS(copy);
-        request.copies.in = *copy;
-        std::memcpy(*copy, in, request.bytes);
+    if (group.arena.usable(out, request.bytes)) {
+        request.in_place[1] = out;
+        return out;
     }
-    if (!out_there) {
-        auto copy = copy_for(arena, request.bytes);
-        if (!copy) {
+    const auto copy = copy_for(group.arena, request.bytes);
+    ASK_PASS(copy);
+    request.copies.out = *copy;
+    request.out = out;
+    return *copy;
+}
+
+// Offsets of what the operation needs go into the descriptor, copies into the request. The agent takes one
+// vector for both where it uses but one.
+Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
+    const bool reads_it = reads(group, descriptor);
+    const bool writes_it = writes(group, descriptor);
+    const std::byte* in = nullptr;
+    const std::byte* out = nullptr;
+    if (reads_it) {
+        // The input is read until the end, so it is never what the output is.
+        const auto placed = place_input(group, vectors, writes_it && vectors.in == vectors.out, request);
+        ASK_PASS(placed);
+        in = *placed;
+    }
+    if (writes_it) {
+        const auto placed = place_output(group, vectors, request);
+        if (!placed) {
             release(group, request);
-            return std::move(copy).error();
+            return placed.error();
         }
-        request.copies.out = *copy;
-        request.out = vectors.out;
+        out = *placed;
     }
-    const std::byte* const used_in = in_there ? in : request.copies.in;
-    const std::byte* const used_out = out_there ? out : request.copies.out;
-    request.in_place[0] = in_there ? in : nullptr;
-    request.in_place[1] = out_there ? out : nullptr;
-    descriptor.in = arena.offset(used_in);
-    descriptor.out = arena.offset(used_out);
+    descriptor.in = group.arena.offset(reads_it ? in : out);
+    descriptor.out = group.arena.offset(writes_it ? out : in);
     return {};
 }
 

@@ -48,7 +48,9 @@ void combine(const std::vector<std::pair<std::byte*, GroupDescriptor>>& all) {
     }
     for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
         const auto& [arena, descriptor] = all[rank];
-        if (descriptor.kind != GroupKind::kReduce || descriptor.root == rank) {
+        // As a real one, which writes nothing where nothing is to come.
+        if (descriptor.kind == GroupKind::kAllreduce ||
+            (descriptor.kind == GroupKind::kReduce) == (descriptor.root == rank)) {
             std::ranges::copy(result, vector_at<T>(arena, descriptor.out));
         }
     }

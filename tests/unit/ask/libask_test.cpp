@@ -87,6 +87,31 @@ TEST_CASE("collectives of every kind, in place and not, of the arena's memory an
     });
 }
 
+TEST_CASE("what a member only reads or only writes is not copied") {
+    constexpr std::size_t kArena = 1U << 20U;
+    const GroupAgent agent(2);
+    members(agent, 2, [](ask_group* group, std::uint32_t rank) {
+        auto* const all = static_cast<std::uint8_t*>(ask_alloc(group, kArena));
+        REQUIRE(all != nullptr);
+        std::fill_n(all, kArena, rank == 1 ? 7 : 0);
+        CHECK(ask_bcast(group, all, kArena, ASK_UINT8, 1) == ASK_OK);
+        CHECK(all[kArena - 1] == 7);
+        CHECK(ask_free(group, all) == ASK_OK);
+        std::vector<std::uint8_t> others(kArena, rank == 0 ? 9 : 0);
+        CHECK(ask_bcast(group, others.data(), kArena, ASK_UINT8, 0) == ASK_OK);
+        CHECK(others[kArena - 1] == 9);
+
+        auto* const in = static_cast<std::uint8_t*>(ask_alloc(group, kArena / 2));
+        auto* const out = static_cast<std::uint8_t*>(ask_alloc(group, kArena / 2));
+        REQUIRE(out != nullptr);
+        std::fill_n(in, kArena / 2, 2);
+        std::fill_n(out, kArena / 2, 1);
+        CHECK(ask_reduce(group, in, rank == 1 ? out : nullptr, kArena / 2, ASK_UINT8, ASK_SUM, 1) == ASK_OK);
+        CHECK(out[0] == (rank == 1 ? 4 : 1));
+        CHECK(in[0] == 2);
+    });
+}
+
 TEST_CASE("requests are waited for in any order") {
     const GroupAgent agent(2);
     members(agent, 2, [](ask_group* group, std::uint32_t rank) {
