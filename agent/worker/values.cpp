@@ -94,7 +94,8 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     operation.out = *out;
     // Read until the end, it could only be written by way of a copy in the agent's own memory, which is no
     // application's to fill: libask copies such an input itself.
-    const bool both = *kind == values::Kind::kAllReduce || (*kind == values::Kind::kReduce && operation.root == rank);
+    const bool both =
+        *kind == values::Kind::kAllReduce || (*kind == values::Kind::kReduce && operation.root == rank);
     if (both && bytes != 0 && descriptor.in == descriptor.out) {
         return bad(descriptor, "it would write where it reads: its output needs a place of its own");
     }

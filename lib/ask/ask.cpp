@@ -146,8 +146,8 @@ void remember(ask_group& group) {
 }
 
 struct Vectors {
-    const void* in;  // null: nothing is read at this member
-    void* out;       // null: nothing is written
+    const void* in;
+    void* out;  // null: none at this member
     std::size_t count;
     int dtype;
 };
@@ -160,6 +160,9 @@ Result<std::size_t> bytes_of(const Vectors& vectors) {
     }
     if (__builtin_mul_overflow(vectors.count, each, &bytes)) {
         return Error(Errc::kLimit, std::to_string(vectors.count) + " values are more than memory can hold");
+    }
+    if (bytes != 0 && vectors.in == nullptr) {
+        return usage("the input is NULL");
     }
     const auto in = reinterpret_cast<std::uintptr_t>(vectors.in);
     const auto out = reinterpret_cast<std::uintptr_t>(vectors.out);
@@ -185,37 +188,67 @@ void release(ask_group& group, const ask_request& request) {
     static_cast<void>(group.arena.release(request.copies.out));
 }
 
-// Places input and output in the arena: offsets into the descriptor, copies into the request. What this
-// member does not have is said to lie where the other does, since an agent that does not use it still looks
-// at where it is.
-Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
-    ask::Arena& arena = group.arena;
+// What the agent reads, or writes, of this member's in an operation.
+bool reads(const ask_group& group, const GroupDescriptor& descriptor) {
+    return descriptor.kind != GroupKind::kBroadcast || descriptor.root == group.rank;
+}
+bool writes(const ask_group& group, const GroupDescriptor& descriptor) {
+    return descriptor.kind == GroupKind::kAllreduce ||
+           (descriptor.kind == GroupKind::kReduce) == (descriptor.root == group.rank);
+}
+
+// Where the agent finds the input: where it is, or in a copy.
+Result<const std::byte*> place_input(ask_group& group, const Vectors& vectors, bool in_place,
+                                     ask_request& request) {
     const auto* const in = static_cast<const std::byte*>(vectors.in);
+    if (!in_place && group.arena.usable(in, request.bytes)) {
+        request.in_place[0] = in;
+        return in;
+    }
+    const auto copy = copy_for(group.arena, request.bytes);
+    ASK_PASS(copy);
+    request.copies.in = *copy;
+    std::memcpy(*copy, in, request.bytes);
+    return *copy;
+}
+
+// Where it leaves the output.
+Result<const std::byte*> place_output(ask_group& group, const Vectors& vectors, ask_request& request) {
     auto* const out = static_cast<std::byte*>(vectors.out);
-    // The input is read until the end, so it is never what the output is.
-    const bool in_there = in == nullptr || (arena.usable(in, request.bytes) && in != out);
-    const bool out_there = out == nullptr || arena.usable(out, request.bytes);
-    if (!in_there) {
-        auto copy = copy_for(arena, request.bytes);
-        ASK_PASS(copy);
-        request.copies.in = *copy;
-        std::memcpy(*copy, in, request.bytes);
+    if (group.arena.usable(out, request.bytes)) {
+        request.in_place[1] = out;
+        return out;
     }
-    if (!out_there) {
-        auto copy = copy_for(arena, request.bytes);
-        if (!copy) {
+    const auto copy = copy_for(group.arena, request.bytes);
+    ASK_PASS(copy);
+    request.copies.out = *copy;
+    request.out = out;
+    return *copy;
+}
+
+// Offsets of what the operation needs go into the descriptor, copies into the request. The agent takes one
+// vector for both where it uses but one.
+Result<> place(ask_group& group, const Vectors& vectors, GroupDescriptor& descriptor, ask_request& request) {
+    const bool reads_it = reads(group, descriptor);
+    const bool writes_it = writes(group, descriptor);
+    const std::byte* in = nullptr;
+    const std::byte* out = nullptr;
+    if (reads_it) {
+        // The input is read until the end, so it is never what the output is.
+        const auto placed = place_input(group, vectors, writes_it && vectors.in == vectors.out, request);
+        ASK_PASS(placed);
+        in = *placed;
+    }
+    if (writes_it) {
+        const auto placed = place_output(group, vectors, request);
+        if (!placed) {
             release(group, request);
-            return std::move(copy).error();
+            return placed.error();
         }
-        request.copies.out = *copy;
-        request.out = vectors.out;
+        out = *placed;
     }
-    const std::byte* const used_in = in_there ? in : request.copies.in;
-    const std::byte* const used_out = out_there ? out : request.copies.out;
-    request.in_place[0] = in_there ? in : nullptr;
-    request.in_place[1] = out_there ? out : nullptr;
-    descriptor.in = arena.offset(used_in != nullptr ? used_in : used_out);
-    descriptor.out = arena.offset(used_out != nullptr ? used_out : used_in);
+    descriptor.in = group.arena.offset(reads_it ? in : out);
+    descriptor.out = group.arena.offset(writes_it ? out : in);
     return {};
 }
 
@@ -304,14 +337,6 @@ GroupDescriptor describe(GroupKind kind, int op, std::uint32_t root) {
     descriptor.op = op >= ASK_SUM && op <= ASK_BXOR ? static_cast<ask::GroupOp>(op) : ask::GroupOp{};
     descriptor.root = root;
     return descriptor;
-}
-
-Result<> check_buffers(const Vectors& vectors, bool writes) {
-    if (vectors.count != 0 && vectors.in == nullptr) {
-        return usage("the input is NULL");
-    }
-    return writes && vectors.count != 0 && vectors.out == nullptr ? Result<>(usage("the output is NULL"))
-                                                                  : Result<>();
 }
 
 Result<> check_op(int dtype, int op) {
@@ -465,34 +490,29 @@ int ask_free(ask_group* group, void* memory) {
 
 int ask_iallreduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op,
                    ask_request** request) {
-    const Vectors vectors{in, out, count, dtype};
-    const int checked = guarded([&]() -> Result<> {
-        ASK_PASS(check_op(dtype, op));
-        return check_buffers(vectors, true);
+    const int checked = guarded([&] {
+        auto allowed = check_op(dtype, op);
+        return allowed && out == nullptr && count != 0 ? Result<>(usage("the output is NULL")) : allowed;
     });
-    return checked != ASK_OK ? checked
-                             : start(group, describe(GroupKind::kAllreduce, op, 0), vectors, request);
+    return checked != ASK_OK
+               ? checked
+               : start(group, describe(GroupKind::kAllreduce, op, 0), {in, out, count, dtype}, request);
 }
 int ask_ireduce(ask_group* group, const void* in, void* out, size_t count, int dtype, int op, uint32_t root,
                 ask_request** request) {
     const bool here = group != nullptr && group->rank == root;
-    const Vectors vectors{in, here ? out : nullptr, count, dtype};
-    const int checked = guarded([&]() -> Result<> {
-        ASK_PASS(check_op(dtype, op));
-        return check_buffers(vectors, here);
+    const int checked = guarded([&] {
+        auto allowed = check_op(dtype, op);
+        return allowed && here && out == nullptr && count != 0 ? Result<>(usage("the output is NULL"))
+                                                               : allowed;
     });
     return checked != ASK_OK ? checked
-                             : start(group, describe(GroupKind::kReduce, op, root), vectors, request);
+                             : start(group, describe(GroupKind::kReduce, op, root),
+                                     {in, here ? out : nullptr, count, dtype}, request);
 }
 int ask_ibcast(ask_group* group, void* buffer, size_t count, int dtype, uint32_t root,
                ask_request** request) {
-    // The root's is read alone: nothing comes back that could be copied over it.
-    const bool here = group != nullptr && group->rank == root;
-    const int checked = guarded([&] { return check_buffers({buffer, nullptr, count, dtype}, false); });
-    return checked != ASK_OK
-               ? checked
-               : start(group, describe(GroupKind::kBroadcast, 0, root),
-                       {here ? buffer : nullptr, here ? nullptr : buffer, count, dtype}, request);
+    return start(group, describe(GroupKind::kBroadcast, 0, root), {buffer, buffer, count, dtype}, request);
 }
 int ask_ibarrier(ask_group* group, ask_request** request) {
     return start(group, describe(GroupKind::kBarrier, 0, 0), {nullptr, nullptr, 0, 0}, request);

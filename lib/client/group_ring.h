@@ -76,7 +76,8 @@ enum class GroupOp : std::uint8_t {
     return 0;
 }
 
-// What one operation is, all of it. Offsets are into the arena; what a member both reads and writes lies apart.
+// What one operation is, all of it. Offsets are into the arena; what a member both reads and writes lies
+// apart.
 struct GroupDescriptor {
     std::uint64_t number = 0;  // from 1, without gaps
     GroupKind kind{};

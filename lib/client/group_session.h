@@ -61,7 +61,8 @@ class GroupSession {
 
     // Begins the next operation, and returns its number; `number` of the descriptor is ignored. Does not
     // wait. kLimit: kMaxOutstanding are under way, or the values are beyond the arena. kUsage: an offset that
-    // is no multiple of kGroupAlignment, an output where the input is, or no such kind, type, operator or root.
+    // is no multiple of kGroupAlignment, an output where the input is, or no such kind, type, operator or
+    // root.
     Result<std::uint64_t> submit(GroupDescriptor descriptor);
     // What the operation came to; each is asked for once.
     Result<> wait(std::uint64_t number);

@@ -101,8 +101,8 @@ Result<> Grouping::find_root() {
 Result<> Grouping::get_channel() {
     instance_ = random_u64();
     while (!lease_) {
-        auto lease = member_.channels.acquire(
-            io_.mailbox(), {.instance = instance_, .at_switch = true, .user = io_.user()});
+        auto lease = member_.channels.acquire(io_.mailbox(),
+                                              {.instance = instance_, .at_switch = true, .user = io_.user()});
         ASK_TRY(lease, "group " + request_.group());
         lease_ = std::move(*lease);
         if (!lease_) {
@@ -121,8 +121,9 @@ Result<> Grouping::get_channel() {
     return {};
 }
 
-// A switch whose daemon is silent still drops what comes from a channel under another incarnation than it has: the
-// channel goes on under that one as far as it is known, and is registered as soon as somebody answers.
+// A switch whose daemon is silent still drops what comes from a channel under another incarnation than it
+// has: the channel goes on under that one as far as it is known, and is registered as soon as somebody
+// answers.
 Result<> Grouping::go_on_unregistered() {
     channel_lost_ = member_.own_switch != nullptr;
     next_registration_ = Clock::now() + kSessionTick;

@@ -127,8 +127,9 @@ Result<> GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply
             const auto channel = channel_from_proto(told.channel());
             const auto& seat = group->seats[rank];
             if (!seat || !channel || seat->channel != *channel || seat->incarnation != told.incarnation()) {
-                return named(group->terms.id, Errc::kAborted,
-                             "rank " + std::to_string(rank) + ", " + told.name() + ", left it before it began");
+                return named(
+                    group->terms.id, Errc::kAborted,
+                    "rank " + std::to_string(rank) + ", " + told.name() + ", left it before it began");
             }
         }
         group->ready = reply;
@@ -249,8 +250,8 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     Lock lock(mutex_);
     Group* group = find_id(request.group());
     // Who has no seat in one that has failed wants the next of that id.
-    const bool over = group != nullptr &&
-                      (group->ending || (group->error && seat_of(*group, request.member()) == nullptr));
+    const bool over =
+        group != nullptr && (group->ending || (group->error && seat_of(*group, request.member()) == nullptr));
     if (group == nullptr || over || !may_know(group->terms.members, caller, request.token())) {
         return Error(Errc::kUnknown, "no group " + clean_name(request.group()) + " is open here");
     }

@@ -51,9 +51,9 @@ class Channels {
         : workers_(workers), own_address_(own_address), limit_(limit) {}
 
     // An idle or new channel that has not served the task yet: switch and receiver know a sender of a task by
-    // its channel. Nothing: all that could serve are in use, or the user has seven eighths of all; `mailbox` gets kChannelFree once its turn has
-    // come (first come, first served), and the next acquire() with it succeeds. kLimit: all have served this
-    // task, so waiting would not help.
+    // its channel. Nothing: all that could serve are in use, or the user has seven eighths of all; `mailbox`
+    // gets kChannelFree once its turn has come (first come, first served), and the next acquire() with it
+    // succeeds. kLimit: all have served this task, so waiting would not help.
     Result<std::optional<ChannelLease>> acquire(const std::shared_ptr<Mailbox>& mailbox,
                                                 const ChannelWish& wish);
     // Whoever holds the channel goes on with it to another instance. false: it has served that one.
@@ -66,7 +66,7 @@ class Channels {
     struct Entry {
         ChannelLease lease;
         bool in_use = false;
-        std::uint32_t user = 0;  // whose, while it is in use
+        std::uint32_t user = 0;            // whose, while it is in use
         std::deque<std::uint64_t> served;  // instances, latest last; at most kRemembered
 
         [[nodiscard]] bool has_served(std::uint64_t instance) const;

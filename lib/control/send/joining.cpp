@@ -142,10 +142,10 @@ Result<> Sending::get_channel() {
     }
     lease_instance_ = instance;
     while (!lease_) {
-        auto lease = member_.channels.acquire(
-            io_.mailbox(), {.instance = instance,
-                            .at_switch = offer_.mark().switch_id() != 0 && !local_,
-                            .user = io_.user()});
+        auto lease =
+            member_.channels.acquire(io_.mailbox(), {.instance = instance,
+                                                     .at_switch = offer_.mark().switch_id() != 0 && !local_,
+                                                     .user = io_.user()});
         if (!lease) {
             return std::move(lease).error().with_context("task " + request_.task_id());
         }

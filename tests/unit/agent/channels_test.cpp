@@ -55,7 +55,8 @@ TEST_CASE("who waits longest gets the next channel") {
     CHECK(must_get(channels).id == only.id);
 }
 
-TEST_CASE("a user has seven eighths of the channels at most, and waits for one of his own; root has them all") {
+TEST_CASE(
+    "a user has seven eighths of the channels at most, and waits for one of his own; root has them all") {
     constexpr std::uint32_t kUser = 1000;
     constexpr std::uint32_t kOther = 1001;
     LocalAgent agent(1);

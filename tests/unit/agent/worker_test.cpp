@@ -186,7 +186,8 @@ struct LoneGroup {
         auto memory = SharedGroupMemory::make(kArena, budget, 0);
         REQUIRE(memory.ok());
         const auto fds = (*memory)->descriptors();
-        auto user = GroupRingUser::open(UniqueFd(::dup(fds[1])), UniqueFd(::dup(fds[2])), UniqueFd(::dup(fds[3])));
+        auto user =
+            GroupRingUser::open(UniqueFd(::dup(fds[1])), UniqueFd(::dup(fds[2])), UniqueFd(::dup(fds[3])));
         REQUIRE(user.ok());
         application = *std::move(user);
         GroupStart start;

@@ -51,10 +51,9 @@ void combine(const std::vector<std::pair<std::byte*, GroupDescriptor>>& all) {
     }
     for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
         const auto& [arena, descriptor] = all[rank];
-        // As an agent does: a reduce is its root's alone, and a broadcast its root's no more.
-        const bool is_root = descriptor.root == rank;
-        if (descriptor.kind == GroupKind::kReduce ? is_root
-                                                  : descriptor.kind != GroupKind::kBroadcast || !is_root) {
+        // As a real one, which writes nothing where nothing is to come.
+        if (descriptor.kind == GroupKind::kAllreduce ||
+            (descriptor.kind == GroupKind::kReduce) == (descriptor.root == rank)) {
             std::ranges::copy(result, vector_at<T>(arena, descriptor.out));
         }
     }

@@ -81,10 +81,6 @@ TEST_CASE("collectives of every kind, in place and not, of the arena's memory an
         float said = rank == 2 ? 2.5F : 0;
         CHECK(ask_bcast(group, &said, 1, ASK_FLOAT32, 2) == ASK_OK);
         CHECK(said == 2.5F);
-        // Over memory of the arena that is not what it was: its root's is not touched.
-        std::vector<std::int32_t> told(1000, rank == 1 ? 77 : -1);
-        CHECK(ask_bcast(group, told.data(), told.size(), ASK_INT32, 1) == ASK_OK);
-        CHECK(told == std::vector<std::int32_t>(1000, 77));
         CHECK(ask_barrier(group) == ASK_OK);
         CHECK(ask_allreduce(group, nullptr, nullptr, 0, ASK_INT32, ASK_SUM) == ASK_OK);
         CHECK(ask_group_error(group, nullptr) == ASK_OK);
@@ -154,8 +150,6 @@ TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
         CHECK(ask_allreduce(group, some.data(), some.data(), std::size_t{1} << 22U, ASK_INT32, ASK_SUM) ==
               ASK_E_LIMIT);
         CHECK(ask_bcast(group, some.data(), 64, ASK_INT32, 1) == ASK_E_USAGE);
-        CHECK(ask_bcast(group, nullptr, 64, ASK_INT32, 0) == ASK_E_USAGE);
-        CHECK(ask_allreduce(group, nullptr, some.data(), 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
         CHECK(ask_allreduce(nullptr, some.data(), some.data(), 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
         CHECK(ask_alloc(group, (1U << 20U) + 1) == nullptr);
         CHECK(ask_free(group, some.data()) == ASK_E_USAGE);

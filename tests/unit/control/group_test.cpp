@@ -48,7 +48,8 @@ struct Switch {
     MemorySwitch store;
     std::unique_ptr<Controller> controller;
 
-    explicit Switch(std::uint64_t sram = std::uint64_t{64} << 20U, std::uint32_t entries = 8) : store(entries) {
+    explicit Switch(std::uint64_t sram = std::uint64_t{64} << 20U, std::uint32_t entries = 8)
+        : store(entries) {
         start(sram);
     }
     void start(std::uint64_t sram = std::uint64_t{64} << 20U) {
@@ -291,13 +292,14 @@ TEST_CASE("one host takes not all fans: its next group gets none, and another's 
     REQUIRE(grant.ok());
     CHECK_FALSE(grant->direct);
     CHECK(grant->no_direct_reason == "host 198.18.1.2 has 56 of the 56 fans of the switch that one may have");
+    constexpr std::uint32_t kOther = 0xc6120202;
     Caller other = root_host();
-    other.ipv4 = 0xc6120202;
-    other.own_ipv4 = {other.ipv4};
+    other.ipv4 = kOther;
+    other.own_ipv4 = {kOther};
     other.address = "198.18.2.2";
     TaskRequest request = direct_group(instance + 1);
     request.receiver = "198.18.2.2:4791";
-    request.receiver_address = other.ipv4;
+    request.receiver_address = kOther;
     const auto others = on.controller->open_task(other, request);
     REQUIRE_MESSAGE(others.ok(), others.error().text());
     CHECK(others->direct);

@@ -151,7 +151,8 @@ TEST_CASE("a member that leaves fails the group for the others, by name; one tha
     CHECK(outcome->error() == "group train: h3 (198.18.3.2) has left it: its application went away");
 }
 
-TEST_CASE("a member that leaves while the group is opened at the switch, or is another by then, ends it by name") {
+TEST_CASE(
+    "a member that leaves while the group is opened at the switch, or is another by then, ends it by name") {
     for (const bool again : {false, true}) {
         CAPTURE(again);
         Root root;
@@ -168,8 +169,7 @@ TEST_CASE("a member that leaves while the group is opened at the switch, or is a
         }
         const auto published = root.registry.publish(kInstance, ready);
         CHECK(published.error().code() == Errc::kAborted);
-        CHECK(published.error().text() ==
-              "group train: rank 1, h2 (198.18.2.2), left it before it began");
+        CHECK(published.error().text() == "group train: rank 1, h2 (198.18.2.2), left it before it began");
         CHECK_FALSE(root.registry.check(kInstance));
     }
 }
