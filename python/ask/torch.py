@@ -27,7 +27,7 @@ import ask
 import numpy
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Work
+from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, BarrierOptions, BroadcastOptions, ReduceOptions, Work
 from torch.futures import Future
 
 __all__ = ["Options", "ProcessGroup", "allreduce_hook"]
@@ -388,25 +388,25 @@ class ProcessGroup(dist.ProcessGroup):
 
         return self._submit(_Operation(kind, flat, flat if changed else None, finish=finish, **named))
 
-    def allreduce(self, tensors: list, opts: Optional[dist.AllreduceOptions] = None) -> _Work:
+    def allreduce(self, tensors: list, opts: Optional[AllreduceOptions] = None) -> _Work:
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         tensor = _reducible(_only(tensors), op)
         mean = self.size() if op == dist.ReduceOp.AVG else 1
         return self._change("allreduce", tensor, op=_OPS[op], divide_by=mean)
 
-    def reduce(self, tensors: list, opts: dist.ReduceOptions) -> _Work:
+    def reduce(self, tensors: list, opts: ReduceOptions) -> _Work:
         tensor = _reducible(_only(tensors), opts.reduceOp)
         mean = self.size() if opts.reduceOp == dist.ReduceOp.AVG else 1
         here = opts.rootRank == self.rank()
         return self._change("reduce", tensor, here, op=_OPS[opts.reduceOp], root=opts.rootRank, divide_by=mean)
 
-    def broadcast(self, tensors: list, opts: Optional[dist.BroadcastOptions] = None) -> _Work:
+    def broadcast(self, tensors: list, opts: Optional[BroadcastOptions] = None) -> _Work:
         return self._change("bcast", _checked(_only(tensors)), root=0 if opts is None else opts.rootRank)
 
-    def barrier(self, opts: Optional[dist.BarrierOptions] = None) -> _Work:
+    def barrier(self, opts: Optional[BarrierOptions] = None) -> _Work:
         return self._submit(_Operation("barrier"))
 
-    def allgather(self, outputs: list, inputs: list, opts: Optional[dist.AllgatherOptions] = None) -> _Work:
+    def allgather(self, outputs: list, inputs: list, opts: Optional[AllgatherOptions] = None) -> _Work:
         tensor, each = _checked(_only(inputs)), [_checked(output) for output in _only(outputs)]
         if len(each) != self.size() or any(one.shape != tensor.shape or one.dtype != tensor.dtype for one in each):
             raise _usage(f"allgather needs {self.size()} outputs of the input's shape and type")
