@@ -10,6 +10,9 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 
 readonly workers=4
+# Of links: a step of the training takes a tenth of a second or more, so that what is done to it comes in the middle.
+# shellcheck disable=SC2034 # for lab_up
+readonly rate=40M
 # Of the store: another for each run, since a port that was listened at is not free at once.
 port=29500
 
@@ -52,4 +55,18 @@ still_work() {
     for pid in "${pids[@]}"; do
         kill -0 "$pid" 2>/dev/null || fail "a worker had ended before: the test came too late"
     done
+}
+
+# steps_done DIR WAY STEP: rank 0 has gone so far.
+steps_done() {
+    grep -q "^$2 $3 " "$1/w0.out"
+}
+
+# begin NAME: a training by the backend, in the middle; sets $dir.
+begin() {
+    dir=$scratch/$1
+    # shellcheck disable=SC2154 # the test's
+    start_workers "$dir" "$root/examples/torch/train.py" --steps "$steps" --deadline "${DEADLINE:-30}" --result RESULT
+    wait_for 60 steps_done "$dir" ask 5
+    still_work
 }
