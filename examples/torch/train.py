@@ -20,6 +20,7 @@ import datetime
 import hashlib
 import os
 import sys
+import time
 
 import ask
 import ask.torch
@@ -80,13 +81,14 @@ def process_group(way, store, options):
 
 
 def train(way, store, options):
-    """Mean losses of all ranks, one a step, and a hash of the parameters at the end."""
+    """Mean losses of all ranks, one a step, a hash of the parameters at the end, and the seconds that steps took."""
     losses = []
     with process_group(way, store, options) as state:
         model = DistributedDataParallel(new_model(), bucket_cap_mb=BUCKET_MB)
         if state is not None:
             model.register_comm_hook(state, ask.torch.allreduce_hook)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        begun = time.monotonic()
         for points, labels in batches(dist.get_rank(), options.steps):
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(points), labels)
@@ -96,19 +98,22 @@ def train(way, store, options):
             dist.all_reduce(mean)
             losses.append(mean.item())
             print(f"{way} {len(losses)} {losses[-1]:.6f}", flush=True)
+        seconds = time.monotonic() - begun
         digest = hashlib.sha256()
         for parameter in model.parameters():
             digest.update(parameter.detach().numpy().tobytes())
         dist.barrier()
-    return losses, digest.hexdigest()
+    return losses, digest.hexdigest(), seconds
 
 
 def show(trained):
     """The losses side by side, and how far the others are from the first at most."""
     ways = list(trained)
     print(" ".join(f"{column:>10}" for column in ["step"] + ways))
-    for step, losses in enumerate(zip(*(losses for losses, _ in trained.values())), 1):
+    for step, losses in enumerate(zip(*(losses for losses, _, _ in trained.values())), 1):
         print(" ".join([f"{step:>10}"] + [f"{loss:>10.6f}" for loss in losses]))
+    for way, (losses, _, seconds) in trained.items():
+        print(f"{way}: {1000 * seconds / len(losses):.1f} ms a step")
     for way in ways[1:]:
         pairs = zip(trained[ways[0]][0], trained[way][0])
         most = max(abs(one - other) / max(one, other) for one, other in pairs)
@@ -125,7 +130,7 @@ def main():
     trained = {way: train(way, store, options) for way in options.ways}
     if options.result:
         with open(options.result, "w") as file:
-            for way, (losses, digest) in trained.items():
+            for way, (losses, digest, _) in trained.items():
                 file.writelines(f"{way} {step} {loss.hex()}\n" for step, loss in enumerate(losses, 1))
                 file.write(f"{way} parameters {digest}\n")
     if rank == 0 and len(trained) > 1:
