@@ -9,9 +9,9 @@ ways:   ask    the process group "ask" for everything
         hook   Gloo, and gradients by ask.torch.allreduce_hook over an ask.Group
         gloo   Gloo for everything
 
-One process a host, with torch's usual environment: RANK, WORLD_SIZE, MASTER_ADDR (this host's own address at rank 0) and
-MASTER_PORT. Every rank makes its part of the data, from a seed. --result keeps each way's losses, as the bits that they
-have, and a hash of the parameters at the end.
+One process a host, with torch's usual environment: RANK, WORLD_SIZE, MASTER_ADDR (this host's own address at rank 0)
+and MASTER_PORT. Every rank makes its part of the data, from a seed. --result keeps each way's losses, as the bits that
+they have, and a hash of the parameters at the end.
 """
 
 import argparse

@@ -27,7 +27,14 @@ import ask
 import numpy
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, BarrierOptions, BroadcastOptions, ReduceOptions, Work
+from torch._C._distributed_c10d import (
+    AllgatherOptions,
+    AllreduceOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    ReduceOptions,
+    Work,
+)
 from torch.futures import Future
 
 __all__ = ["Options", "ProcessGroup", "allreduce_hook"]
@@ -35,7 +42,7 @@ __all__ = ["Options", "ProcessGroup", "allreduce_hook"]
 # A tensor goes as operations of so many bytes, at all members alike: part of what they must agree on.
 _PIECE = 1 << 20
 # Of the arena; the rest is for results that DDP reads where they are.
-_MOST_PIECES = 16
+_MOST_PIECES, _LEAST_PIECES = 16, 2
 # Of libask's 256: pieces bound what has memory, this what has none.
 _MOST_UNDER_WAY = 64
 # How long the thread sleeps between two looks at operations under way: at first and at most.
@@ -177,25 +184,27 @@ class _Engine:
             while len(self._free) < _MOST_PIECES:
                 self._free.append(group.empty(_PIECE, numpy.uint8))
         except ask.Error as error:
-            if error.code != ask.Code.LIMIT or len(self._free) < 3:
+            if error.code != ask.Code.LIMIT or len(self._free) < _LEAST_PIECES:
+                self._free.clear()
                 raise
         self._thread = threading.Thread(target=self._run, name=f"ask {group.name}", daemon=True)
         self._thread.start()
 
     def submit(self, operation: _Operation) -> _Operation:
         with self._lock:
-            if self._error is None:
+            if self._error is None and self._thread.is_alive():
                 self._queue.append(operation)
                 self._wake.set()
                 return operation
-        raise self._error
+        raise self._error or _usage("the group belongs to the process that opened it, not to a fork's child")
 
     def stop(self) -> None:
         """Ends the thread, and with it the group: what is under way fails."""
         self._closing = True
-        self._wake.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        if self._thread.is_alive():  # not in a fork's child
+            self._wake.set()
+            if threading.current_thread() is not self._thread:
+                self._thread.join()
 
     def _run(self) -> None:
         look = _SHORT_LOOK
@@ -428,7 +437,7 @@ class ProcessGroup(dist.ProcessGroup):
 
         def finish() -> object:
             for output, row in zip(outputs, rows):
-                output.copy_(row.contiguous().view(tensor.dtype).view(tensor.shape))
+                output.copy_(row.clone().view(tensor.dtype).view(tensor.shape))
             return value
 
         flat = table.view(-1)
@@ -445,7 +454,8 @@ def _refuse(name: str) -> Callable:
     def refused(self: ProcessGroup, *_: object, **__: object) -> Work:
         raise ask.Error(
             ask.Code.UNSUPPORTED,
-            f"the backend ask has no {name.strip('_')}: make a group that has, by torch.distributed.new_group(backend='gloo')",
+            f"the backend ask has no {name.strip('_')}: "
+            "make a group that has, by torch.distributed.new_group(backend='gloo')",
         )
 
     return refused
@@ -501,7 +511,10 @@ def allreduce_hook(state: object, bucket: dist.GradBucket) -> Future[torch.Tenso
     where = dist.distributed_c10d._get_default_group() if state is None else state
     group = where.group if isinstance(where, ProcessGroup) else where
     if not isinstance(group, ask.Group):
-        raise _usage(f"the state of ask.torch.allreduce_hook is a {type(where).__name__}: pass an ask.Group, or a process group 'ask'")
+        raise _usage(
+            f"the state of ask.torch.allreduce_hook is a {type(where).__name__}: "
+            "pass an ask.Group, or a process group 'ask'"
+        )
     flat = _reducible(bucket.buffer(), dist.ReduceOp.AVG)
     operation = _Operation("allreduce", flat, flat, divide_by=group.size, keep=True)
     return _engine_of(group).submit(operation).future
@@ -523,7 +536,10 @@ def _own_host(options: Options, store: dist.Store) -> str:
                     return address
             except OSError:
                 pass
-    raise _usage("the store does not tell which host this is: set ASK_HOST, or pg_options=ask.torch.Options(host=...), to its name or address")
+    raise _usage(
+        "the store does not tell which host this is: set ASK_HOST, or pg_options=ask.torch.Options(host=...), "
+        "to its name or address"
+    )
 
 
 def _agreed(opts: object, options: Options, deadline: datetime.timedelta) -> tuple[str, str]:
@@ -552,12 +568,15 @@ def _create(opts: object, pg_options: Optional[Options]) -> ProcessGroup:
         raise _usage(f"pg_options of the backend ask are ask.torch.Options, not {type(options).__name__}")
     seconds = min(max(opts.timeout.total_seconds(), 0.001), _LONGEST)
     name, root = _agreed(opts, options, datetime.timedelta(seconds=seconds))
-    return ProcessGroup(
-        ask.Group(
-            name, opts.group_rank, opts.group_size, root, deadline=seconds, arena_bytes=options.arena_bytes,
-            agent=options.agent, token=options.token,
-        )
+    group = ask.Group(
+        name, opts.group_rank, opts.group_size, root, deadline=seconds, arena_bytes=options.arena_bytes,
+        agent=options.agent, token=options.token,
     )  # fmt: skip
+    try:
+        return ProcessGroup(group)
+    except BaseException:
+        group.close()
+        raise
 
 
 dist.Backend.register_backend("ask", _create, extended_api=True)

@@ -66,7 +66,8 @@ def collectives():
         bits = torch.full((9,), 8 + RANK, dtype=torch.int32)
         dist.all_reduce(bits, op)
         assert (bits == value).all(), (op, bits)
-    for value in (torch.tensor(2.5), torch.tensor([True, False]), torch.tensor([1 + 2j]), torch.arange(12.0).view(3, 4).t()):
+    columns = torch.arange(12.0).view(3, 4).t()
+    for value in (torch.tensor(2.5), torch.tensor([True, False]), torch.tensor([1 + 2j]), columns):
         said = value.clone() if RANK == 2 else torch.zeros_like(value)
         dist.broadcast(said, 2)
         assert torch.equal(said, value)
@@ -150,10 +151,9 @@ def refused():
     fails(ask.Code.USAGE, "pg_options", join, pg_options=object())
     join(nth=1, pg_options=ask.torch.Options(arena_bytes=8 << 20))
     one = torch.ones(4)
-    for call in (lambda: dist.send(one, 0), lambda: dist.all_to_all_single(one, one), lambda: dist.scatter(one, None, 1),
-                 lambda: dist.reduce_scatter(one, [one] * SIZE)):  # fmt: skip
-        if RANK != 1:
-            fails(ask.Code.UNSUPPORTED, "gloo", call)
+    fails(ask.Code.UNSUPPORTED, "no send: make a group", dist.send, one, (RANK + 1) % SIZE)
+    fails(ask.Code.UNSUPPORTED, "no alltoall_base: make a group", dist.all_to_all_single, one, one)
+    fails(ask.Code.UNSUPPORTED, "no reduce_scatter: make a group", dist.reduce_scatter, one, [one] * SIZE)
     fails(ask.Code.USAGE, "sparse", dist.all_reduce, one.to_sparse())
     fails(ask.Code.USAGE, "meta", dist.all_reduce, torch.ones(4, device="meta"))
     fails(ask.Code.UNSUPPORTED, "mean of torch.int32", dist.all_reduce, one.int(), dist.ReduceOp.AVG)
@@ -172,7 +172,7 @@ def refused():
     dist.all_reduce(many)
     assert (many == 4).all()
     dist.destroy_process_group()
-    fails(ask.Code.LIMIT, "arena", join, nth=2, pg_options=ask.torch.Options(arena_bytes=2 << 20))
+    fails(ask.Code.LIMIT, "arena", join, nth=2, pg_options=ask.torch.Options(arena_bytes=PIECE))
 
 
 def nowhere():
@@ -187,7 +187,8 @@ def nowhere():
 
 def new_model(seed=1):
     torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(200, 300), torch.nn.Tanh(), torch.nn.Linear(300, 150), torch.nn.Linear(150, 7))
+    layers = (torch.nn.Linear(200, 300), torch.nn.Tanh(), torch.nn.Linear(300, 150), torch.nn.Linear(150, 7))
+    return torch.nn.Sequential(*layers)
 
 
 def backward(model, step):
@@ -296,8 +297,8 @@ def backend(group_name):
 
 
 def in_flight():
-    """The others begin their backward pass once rank 0 has handed in every bucket of its own, and is through with it but
-    for waiting: a hook that waited for its sum would never come so far."""
+    """The others begin their backward pass once rank 0 has handed in every bucket of its own: a hook that waited for
+    its sum would never come so far."""
     join()
     store = dist.distributed_c10d._get_default_store()
     seen = []

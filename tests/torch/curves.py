@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""curves.py RESULT STEPS BOUND: the losses that train.py has kept of ask, hook and gloo are close, and of models that learn."""
+"""curves.py RESULT STEPS BOUND: train.py's losses by ask, hook and gloo are close, and of models that learn."""
 
 import sys
 
