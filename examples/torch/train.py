@@ -29,8 +29,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 INPUTS, HIDDEN, CLASSES, BATCH = 64, 192, 10, 64
-# Several buckets a step, so that one travels while the next is computed.
+# Several buckets a step, so that one travels while the next is computed; the first is of a limit of its own.
 BUCKET_MB = 0.1
+dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 16
 
 
 def arguments():
