@@ -9,7 +9,7 @@
 
 Members begin the same operations in the same order, with the same count, type, operator and root; who does not
 fails the group at all of them, by name. ask.h has the rules of threads, forks and buffers; docs/values.md is the
-long form.
+long form. ask.torch is for PyTorch (docs/torch.md).
 
 Needs numpy, and no compiler. The library is what the environment's ASK_LIBRARY names, else libask.so.0 where the
 dynamic linker looks (LD_LIBRARY_PATH, ldconfig).
@@ -58,7 +58,7 @@ class Op(enum.IntEnum):
     BXOR = 7
 
 
-class Error(Exception):
+class Error(RuntimeError):
     """A call that failed: `code` is a Code, `text` says who or what."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -203,6 +203,8 @@ class Group:
     is taken, UNAVAILABLE an agent that cannot be reached. One thread at a time may use a group.
     """
 
+    _handle: Optional[ctypes.c_void_p] = None
+
     def __init__(
         self,
         name: str,
@@ -216,10 +218,10 @@ class Group:
         token: Optional[str] = None,
         cancel_fd: int = -1,
     ) -> None:
-        self._handle: Optional[ctypes.c_void_p] = None
         self._closed = False
         self._requests: set[Request] = set()
-        self._arrays = 0  # of empty(), that somebody still has
+        self._arrays: set[int] = set()  # addresses of empty() that somebody still has
+        self._at_close: list = []  # what else uses the group is told first
         self._garbage: collections.deque[int] = collections.deque()
         if not (0 <= rank < 1 << 32 and 0 <= size < 1 << 32 and 0.001 <= deadline <= 86400 and arena_bytes > 0):
             raise _usage("rank, size, deadline or arena_bytes is out of range")
@@ -246,9 +248,15 @@ class Group:
         """Leaves the group; operations under way here fail at all members. The memory of empty() stays, and with it
         this member's place, until the last of its arrays is gone."""
         self._closed = True
-        if self._handle is not None and self._arrays == 0:
-            handle, self._handle = self._handle, None
-            self._requests.clear()
+        while self._at_close:
+            self._at_close.pop()()
+        self._requests.clear()
+        if not self._arrays:
+            self._leave()
+
+    def _leave(self) -> None:
+        handle = vars(self).pop("_handle", None)  # in one step: another thread may be here, too
+        if handle is not None:
             _library.ask_group_close(handle)
 
     def _open(self) -> ctypes.c_void_p:
@@ -259,9 +267,10 @@ class Group:
         return self._handle
 
     def _gone(self, address: int) -> None:
-        # Maybe in the middle of another call: the next one frees.
+        # Maybe in the middle of another call, or in another thread: the next call frees.
+        # In this order, since it may be another's by then.
+        self._arrays.discard(address)
         self._garbage.append(address)
-        self._arrays -= 1
         if self._closed:
             self.close()
 
@@ -280,7 +289,7 @@ class Group:
         if address is None:
             _check(Code.LIMIT)
         memory = (ctypes.c_byte * (count * kind.itemsize)).from_address(address)
-        self._arrays += 1
+        self._arrays.add(address)
         weakref.finalize(memory, self._gone, address).atexit = False
         return numpy.frombuffer(memory, kind, count).reshape(dimensions)
 

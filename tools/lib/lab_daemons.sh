@@ -128,10 +128,10 @@ overlay() {
 
 # write_configs: from the arrays SWITCH_CONFIGS and AGENT_CONFIGS (texts to lay over).
 write_configs() {
-    local node hosts switches='' number=0
+    local node hosts all_blue='' number=0
     quote_dir
     hosts=$(hosts_table)
-    ! lab_has_topology || switches="switches = [$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)]"
+    ! lab_has_topology || all_blue="switches = [$(blue_switches | sed 's/.*/"&"/' | paste -sd ,)]"
     while read -r node; do
         if [[ ${NODE_KIND[$node]} == switch ]]; then
             mkdir "$LAB_DIR/$node"
@@ -142,7 +142,7 @@ write_configs() {
                 "$UP_RATE" "$(link_queue "$UP_RATE")" >"$LAB_DIR/conf/chaos.toml"
         else
             mkdir "$LAB_DIR/$node"
-            { write_agent_config "$node" "$switches" | overlay "${AGENT_CONFIGS[@]}" && printf '\n%s\n' "$hosts"; } \
+            { write_agent_config "$node" "$all_blue" | overlay "${AGENT_CONFIGS[@]}" && printf '\n%s\n' "$hosts"; } \
                 >"$LAB_DIR/conf/$node.toml"
         fi
     done < <(lab_nodes)
