@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -52,11 +53,13 @@ struct Outcome {
 
 void find_agent(Rank& mine) {
     const char* const asked = variable("ASK_AGENT");
-    const char* const path = *asked == '\0' ? kDefaultAgent : asked;
+    std::string path = *asked == '\0' ? kDefaultAgent : asked;
+    if (constexpr std::string_view kScheme = "unix:"; path.starts_with(kScheme)) {
+        path.erase(0, kScheme.size());
+    }
     struct stat its{};
-    if (::stat(path, &its) != 0 || !S_ISSOCK(its.st_mode)) {
-        put_text(mine.trouble,
-                 (std::string("no agent's socket at ") + path + ": is ask-agentd running?").c_str());
+    if (::stat(path.c_str(), &its) != 0 || !S_ISSOCK(its.st_mode)) {
+        put_text(mine.trouble, ("no agent's socket at " + path + ": is ask-agentd running?").c_str());
         return;
     }
     mine.device = its.st_dev;

@@ -93,6 +93,9 @@ void say(const std::string& text) {
 }
 
 void report(const Settings& settings) {
+    if (settings.verbose == 0 && settings.report == 0) {
+        return;
+    }
     Totals mine{};
     for (std::size_t at = 0; at < kCounts; ++at) {
         mine.at(at) = counts.at(at).load(std::memory_order_relaxed);
@@ -100,7 +103,8 @@ void report(const Settings& settings) {
     Totals totals{};
     int rank = 0;
     int ranks = 0;
-    if (PMPI_Reduce(mine.data(), totals.data(), kCounts, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD) !=
+    // Not PMPI_Reduce: some MPICH hang in MPI_Finalize if ranks come to it at different times (docs/mpi.md).
+    if (PMPI_Allreduce(mine.data(), totals.data(), kCounts, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD) !=
             MPI_SUCCESS ||
         PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS || rank != 0 ||
         PMPI_Comm_size(MPI_COMM_WORLD, &ranks) != MPI_SUCCESS) {

@@ -94,6 +94,7 @@ Settings settings_of_environment() {
     settings.verbose = static_cast<std::uint32_t>(number(settings, "ASK_PMPI_VERBOSE", 0, 2));
     settings.join_seconds = static_cast<std::uint32_t>(
         number(settings, "ASK_PMPI_JOIN", kDefaultJoinSeconds, kLongestJoinSeconds));
+    settings.report = *variable("ASK_PMPI_REPORT") == '\0' ? 0 : 1;
     return settings;
 }
 

@@ -23,6 +23,7 @@ struct Settings {
     std::uint32_t operations;               // ASK_PMPI_OPS: a bit a Kind
     std::uint32_t verbose;                  // ASK_PMPI_VERBOSE
     std::uint32_t join_seconds;             // ASK_PMPI_JOIN
+    std::uint32_t report;                   // ASK_PMPI_REPORT is set
 };
 
 // Of this process. What cannot be is in `trouble`.
