@@ -17,7 +17,6 @@ namespace {
 // Set by MPI_Init, not changed any more.
 struct Keys {
     int attribute = MPI_KEYVAL_INVALID;
-    int error_class = MPI_ERR_OTHER;
     MPI_Comm self = MPI_COMM_NULL;  // nobody sends in it: looking there is how MPI is made to go on
 };
 Keys keys;
@@ -74,13 +73,6 @@ bool overlap(const std::byte* one, const std::byte* other, std::size_t bytes) {
 int Communicator::all_begin() {
     if (const int code =
             PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicator::forget, &keys.attribute, nullptr);
-        code != MPI_SUCCESS) {
-        return code;
-    }
-    if (const int code = PMPI_Add_error_class(&keys.error_class); code != MPI_SUCCESS) {
-        return code;
-    }
-    if (const int code = PMPI_Add_error_string(keys.error_class, "in-network aggregation failed");
         code != MPI_SUCCESS) {
         return code;
     }
@@ -248,13 +240,12 @@ int Communicator::fail() {
         failed_ = text;
         close();
         say("rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": " + failed_);
+        if (PMPI_Add_error_code(MPI_ERR_OTHER, &error_code_) == MPI_SUCCESS) {
+            PMPI_Add_error_string(error_code_, failed_.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
+        }
     }
-    int code = keys.error_class;
-    if (PMPI_Add_error_code(keys.error_class, &code) == MPI_SUCCESS) {
-        PMPI_Add_error_string(code, failed_.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
-    }
-    PMPI_Comm_call_errhandler(comm_, code);
-    return code;
+    PMPI_Comm_call_errhandler(comm_, error_code_);
+    return error_code_;
 }
 
 template <typename Fill, typename Begin, typename Drain>

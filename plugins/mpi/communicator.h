@@ -76,6 +76,7 @@ class Communicator {
     Opened opened_;
     std::array<std::byte*, kSlots> in_{};  // in the group's arena
     std::array<std::byte*, kSlots> out_{};
+    int error_code_ = MPI_ERR_OTHER;
     std::string failed_;  // why; "": it has not
 };
 

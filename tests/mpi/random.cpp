@@ -344,7 +344,8 @@ int main(int argc, char** argv) {
     const std::array comms = {world, describe("a copy", dup), describe("a half", half),
                               describe("the world backwards", backwards), describe("self", MPI_COMM_SELF)};
     Random all(seed);
-    Random own(seed ^ (0x1234567ULL * static_cast<std::uint64_t>(world.rank + 1)));
+    const auto ranks_own = static_cast<std::uint64_t>(world.rank) + 1;
+    Random own(seed ^ (0x1234567U * ranks_own));
     for (std::uint64_t i = 0; i < operations; ++i) {
         const Comm& comm = comms.at(all.below(comms.size()));
         one_of({.all = all, .own = own, .comm = comm});
