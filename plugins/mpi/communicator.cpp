@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "plugins/mpi/report.h"
 #include "plugins/mpi/waiting.h"
@@ -24,7 +23,7 @@ Keys keys;
 // All that are, for MPI_Finalize.
 struct Registry {
     std::mutex mutex;
-    std::set<Communicator*> all;
+    std::vector<Communicator*> all;  // as they were made: in one order at all ranks
 };
 Registry& registry() {
     static auto* const kAll = new Registry;  // attributes may be deleted at exit
@@ -84,6 +83,7 @@ void Communicator::all_end() {
         const std::lock_guard lock(registry().mutex);
         for (Communicator* const each : registry().all) {
             each->close();
+            each->free_on_host();
             each->way_ = Way::kInactive;
         }
     }
@@ -108,7 +108,7 @@ int Communicator::find(MPI_Comm comm, const Settings& settings, Communicator** f
     }
     *found = made.release();
     const std::lock_guard lock(registry().mutex);
-    registry().all.insert(*found);
+    registry().all.push_back(*found);
     return MPI_SUCCESS;
 }
 
@@ -128,8 +128,8 @@ int Communicator::make(const Settings& settings) {
     if (const int code = PMPI_Comm_size(comm_, &size_); code != MPI_SUCCESS) {
         return code;
     }
-    if (size_ == 1 || size_ > static_cast<int>(ASK_GROUP_MAX_SIZE)) {
-        way_ = size_ == 1 ? Way::kOneRank : Way::kTooManyRanks;
+    if (size_ == 1) {
+        way_ = Way::kOneRank;
         return MPI_SUCCESS;
     }
     bool beyond = false;
@@ -175,12 +175,16 @@ int Communicator::open(const Settings& settings) {
         // An arena of the size that was asked for holds them: all ranks have it, or none.
         return fail();
     }
-    way_ = opened_.group != nullptr ? Way::kThrough : Way::kNotEnabled;
+    if (!opened_.host_of.empty()) {
+        host_ = host_of(rank_);
+        on_host_rank_ = rank_on_host(rank_);
+    }
+    way_ = opened_.why_not.empty() ? Way::kThrough : Way::kNotEnabled;
     if (rank_ == 0) {
         count_communicator(opened_.why_not);
         if (settings.verbose > 1) {
             say("a communicator of " + std::to_string(size_) +
-                " ranks: " + (opened_.group != nullptr ? "group opened" : "not enabled: " + opened_.why_not));
+                " ranks: " + (opened_.why_not.empty() ? "group opened" : "not enabled: " + opened_.why_not));
         }
     }
     return MPI_SUCCESS;
@@ -202,7 +206,7 @@ int Communicator::forget(MPI_Comm /*comm*/, int /*keyval*/, void* attribute, voi
     auto* const its = static_cast<Communicator*>(attribute);
     {
         const std::lock_guard lock(registry().mutex);
-        registry().all.erase(its);
+        std::erase(registry().all, its);
     }
     delete its;
     return MPI_SUCCESS;
@@ -210,6 +214,13 @@ int Communicator::forget(MPI_Comm /*comm*/, int /*keyval*/, void* attribute, voi
 
 Communicator::~Communicator() {
     close();
+    free_on_host();
+}
+
+void Communicator::free_on_host() {
+    if (opened_.on_host != MPI_COMM_NULL) {
+        PMPI_Comm_free(&opened_.on_host);
+    }
 }
 
 void Communicator::close() {
@@ -302,7 +313,7 @@ int Communicator::combine(const void* in, void* out, std::size_t count, const Re
         });
 }
 
-int Communicator::allreduce(const void* in, void* out, std::size_t count, const Reduction& reduction) {
+int Communicator::group_allreduce(const void* in, void* out, std::size_t count, const Reduction& reduction) {
     return combine(in, out, count, reduction,
                    [&](const std::byte* from, std::byte* to, std::size_t values, ask_request** request) {
                        return ask_iallreduce(opened_.group, from, to, values, reduction.dtype, reduction.op,
@@ -310,20 +321,21 @@ int Communicator::allreduce(const void* in, void* out, std::size_t count, const 
                    });
 }
 
-int Communicator::reduce(const void* in, void* out, std::size_t count, const Reduction& reduction, int root) {
-    return combine(in, rank_ == root ? out : nullptr, count, reduction,
+int Communicator::group_reduce(const void* in, void* out, std::size_t count, const Reduction& reduction,
+                               int root) {
+    return combine(in, host_ == root ? out : nullptr, count, reduction,
                    [&](const std::byte* from, std::byte* to, std::size_t values, ask_request** request) {
                        return ask_ireduce(opened_.group, from, to, values, reduction.dtype, reduction.op,
                                           static_cast<std::uint32_t>(root), request);
                    });
 }
 
-int Communicator::bcast(std::byte* buffer, std::size_t bytes, int root) {
+int Communicator::group_bcast(std::byte* buffer, std::size_t bytes, int root) {
     const auto length = [&](std::size_t piece) { return std::min(kPieceBytes, bytes - piece * kPieceBytes); };
     return in_pieces(
         bytes == 0 ? 1 : (bytes + kPieceBytes - 1) / kPieceBytes,
         [&](std::size_t piece, std::size_t slot) {
-            if (rank_ == root && bytes != 0) {
+            if (host_ == root && bytes != 0) {
                 std::memcpy(out_.at(slot), buffer + piece * kPieceBytes, length(piece));
             }
         },
@@ -332,13 +344,13 @@ int Communicator::bcast(std::byte* buffer, std::size_t bytes, int root) {
                               static_cast<std::uint32_t>(root), request);
         },
         [&](std::size_t piece, std::size_t slot) {
-            if (rank_ != root && bytes != 0) {
+            if (host_ != root && bytes != 0) {
                 std::memcpy(buffer + piece * kPieceBytes, out_.at(slot), length(piece));
             }
         });
 }
 
-int Communicator::barrier() {
+int Communicator::group_barrier() {
     return in_pieces(
         1, [](std::size_t, std::size_t) {},
         [&](std::size_t, std::size_t, ask_request** request) { return ask_ibarrier(opened_.group, request); },

@@ -54,6 +54,7 @@ class Communicator {
 
     explicit Communicator(MPI_Comm comm) : comm_(comm) {}
     static int forget(MPI_Comm comm, int keyval, void* attribute, void* extra);
+    void free_on_host();
     int make(const Settings& settings);
     int look_beyond_world(bool* beyond) const;
     int open(const Settings& settings);
@@ -64,12 +65,24 @@ class Communicator {
     // `fill` puts piece n into its slot, `begin` starts it, `drain` takes its result.
     template <typename Fill, typename Begin, typename Drain>
     int in_pieces(std::size_t pieces, const Fill& fill, const Begin& begin, const Drain& drain);
+    // Between hosts, at the ranks that lead. `root` is a host.
+    int group_allreduce(const void* in, void* out, std::size_t count, const Reduction& reduction);
+    int group_reduce(const void* in, void* out, std::size_t count, const Reduction& reduction, int root);
+    int group_bcast(std::byte* buffer, std::size_t bytes, int root);
+    int group_barrier();
+    // On a host of several ranks: what the group's operation came to at the one that leads, at all of them.
+    int spread(int code);
+    [[nodiscard]] bool leads() const { return on_host_rank_ == 0; }
+    [[nodiscard]] int host_of(int rank) const { return opened_.host_of.at(static_cast<std::size_t>(rank)); }
+    [[nodiscard]] int rank_on_host(int rank) const;
     template <typename Begin>
     int combine(const void* in, void* out, std::size_t count, const Reduction& reduction, const Begin& begin);
 
     MPI_Comm comm_;
     Way way_ = Way::kNotEnabled;
     int rank_ = 0;
+    int host_ = 0;
+    int on_host_rank_ = 0;
     int size_ = 0;
     // MPI forbids two collectives of a communicator at once; who does so all the same is made to wait.
     std::mutex mutex_;

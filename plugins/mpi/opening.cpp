@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -36,7 +37,7 @@ constexpr int kBootIdLength = 36;
 
 // What a rank tells all others before anybody opens. Without padding: it is sent as it lies.
 struct Rank {
-    std::array<char, 40> boot;  // which kernel, and which socket there: one agent, one member
+    std::array<char, 40> boot;  // which kernel, and which socket there: ranks of one agent are on one host
     std::uint64_t device;
     std::uint64_t inode;
     std::uint64_t drawn;                 // rank 0's is the group's number
@@ -152,18 +153,31 @@ bool same_agent(const Rank& one, const Rank& other) {
     return one.boot == other.boot && one.device == other.device && one.inode == other.inode;
 }
 
+// Of each rank its host, numbered as they come.
+std::vector<int> hosts_of(const std::vector<Rank>& ranks) {
+    std::vector<int> hosts;
+    std::vector<const Rank*> leaders;
+    for (const Rank& rank : ranks) {
+        const auto at =
+            std::ranges::find_if(leaders, [&](const Rank* other) { return same_agent(rank, *other); });
+        hosts.push_back(static_cast<int>(at - leaders.begin()));
+        if (at == leaders.end()) {
+            leaders.push_back(&rank);
+        }
+    }
+    return hosts;
+}
+
 // From what all ranks have: the same answer everywhere. "": nothing is in the way.
-std::string obstacle(const std::vector<Rank>& ranks) {
+std::string obstacle(const std::vector<Rank>& ranks, int hosts) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         if (ranks[rank].trouble[0] != '\0') {
             return "rank " + std::to_string(rank) + ": " + ranks[rank].trouble.data();
         }
-        for (std::size_t before = 0; before < rank; ++before) {
-            if (same_agent(ranks[before], ranks[rank])) {
-                return "ranks " + std::to_string(before) + " and " + std::to_string(rank) +
-                       " have the same agent: a host has one member of a group";
-            }
-        }
+    }
+    if (hosts < 2 || hosts > static_cast<int>(ASK_GROUP_MAX_SIZE)) {
+        return "its ranks are on " + std::to_string(hosts) + " hosts: a group has 2 to " +
+               std::to_string(ASK_GROUP_MAX_SIZE);
     }
     return "";
 }
@@ -292,11 +306,12 @@ std::string reason_of(const std::vector<Outcome>& all) {
     return heard;
 }
 
-int open_together(MPI_Comm aside, int rank, const ask_group_options& options, const Settings& settings,
-                  Opened* opened) {
+// At the ranks that lead, and at all others at once: how it ended everywhere.
+int open_together(MPI_Comm aside, int rank, bool leads, const ask_group_options& options,
+                  const Settings& settings, Opened* opened) {
     Outcome mine{};
     ask_group* group = nullptr;
-    {
+    if (leads) {
         Opener opener(options, opened->cancel.get());
         std::string why;
         if (const int code = wait_for(opener, aside, std::chrono::seconds(settings.join_seconds), &why);
@@ -306,7 +321,7 @@ int open_together(MPI_Comm aside, int rank, const ask_group_options& options, co
         const std::string trouble = opener.take(&group);
         put_text(mine.trouble, (trouble.empty() || why.empty() ? trouble : why).c_str());
     }
-    std::vector<Outcome> all(options.size);
+    std::vector<Outcome> all(opened->host_of.size());
     const int code = compare(aside, rank, mine, &all);
     opened->why_not = reason_of(all);
     if (code != MPI_SUCCESS || !opened->why_not.empty()) {
@@ -317,39 +332,47 @@ int open_together(MPI_Comm aside, int rank, const ask_group_options& options, co
     return MPI_SUCCESS;
 }
 
+// All ranks' words, in their order.
+int ask_all(MPI_Comm comm, const Settings& settings, std::vector<Rank>* ranks) {
+    int size = 0;
+    if (const int code = PMPI_Comm_size(comm, &size); code != MPI_SUCCESS) {
+        return code;
+    }
+    ranks->resize(static_cast<std::size_t>(size));
+    const Rank mine = describe_this(settings);
+    return PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, ranks->data(), sizeof mine, MPI_BYTE, comm);
+}
+
 }  // namespace
 
 int open_group(MPI_Comm comm, const Settings& settings, std::size_t arena_bytes, Opened* opened) {
     int rank = 0;
-    int size = 0;
     if (const int code = PMPI_Comm_rank(comm, &rank); code != MPI_SUCCESS) {
         return code;
     }
-    if (const int code = PMPI_Comm_size(comm, &size); code != MPI_SUCCESS) {
+    std::vector<Rank> ranks;
+    if (const int code = ask_all(comm, settings, &ranks); code != MPI_SUCCESS) {
         return code;
     }
-    const Rank mine = describe_this(settings);
-    std::vector<Rank> ranks(static_cast<std::size_t>(size));
-    if (const int code =
-            PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, ranks.data(), sizeof mine, MPI_BYTE, comm);
-        code != MPI_SUCCESS) {
-        return code;
-    }
-    opened->why_not = obstacle(ranks);
+    opened->host_of = hosts_of(ranks);
+    const int hosts = 1 + *std::ranges::max_element(opened->host_of);
+    opened->why_not = obstacle(ranks, hosts);
     if (!opened->why_not.empty()) {
         return MPI_SUCCESS;
     }
-    opened->cancel.reset(::eventfd(0, EFD_CLOEXEC));
+    const int host = opened->host_of[static_cast<std::size_t>(rank)];
+    const bool leads = std::ranges::find(opened->host_of, host) - opened->host_of.begin() == rank;
     const std::string name = name_of(settings, ranks[0].drawn);
     const std::size_t root = root_of(ranks);
+    const char* const token = variable("ASK_TOKEN");
+    opened->cancel.reset(::eventfd(0, EFD_CLOEXEC));
     ask_group_options options = ASK_GROUP_OPTIONS_INIT;
     options.group = name.c_str();
     options.root = ranks[root].is_root != 0 ? settings.root.data() : ranks[root].host.data();
-    options.rank = static_cast<std::uint32_t>(rank);
-    options.size = static_cast<std::uint32_t>(size);
+    options.rank = static_cast<std::uint32_t>(host);
+    options.size = static_cast<std::uint32_t>(hosts);
     options.deadline_ms = kLongestMs;
     options.cancel_fd = opened->cancel.get();
-    const char* const token = variable("ASK_TOKEN");
     options.token = *token == '\0' ? nullptr : token;
     options.arena_bytes = arena_bytes;
     // Not MPI_Comm_dup: that calls the program's functions for its attributes.
@@ -357,7 +380,10 @@ int open_group(MPI_Comm comm, const Settings& settings, std::size_t arena_bytes,
     if (const int code = PMPI_Comm_split(comm, 0, rank, &aside); code != MPI_SUCCESS) {
         return code;
     }
-    const int code = open_together(aside, rank, options, settings, opened);
+    int code = open_together(aside, rank, leads, options, settings, opened);
+    if (code == MPI_SUCCESS && opened->why_not.empty() && hosts < static_cast<int>(ranks.size())) {
+        code = PMPI_Comm_split(aside, host, rank, &opened->on_host);
+    }
     const int freed = PMPI_Comm_free(&aside);
     return code != MPI_SUCCESS ? code : freed;
 }

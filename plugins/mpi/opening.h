@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <vector>
 
 #include "lib/ask/ask.h"
 #include "lib/base/unique_fd.h"
@@ -14,13 +15,16 @@
 namespace ask::pmpi {
 
 struct Opened {
-    ask_group* group = nullptr;  // null: MPI does it
-    std::string why_not;         // the same at all ranks
-    UniqueFd cancel;             // the group looks at it as long as it is open
+    std::string why_not;  // "": it gets one; the same at all ranks
+    // The group's members are hosts: of each rank, which. The first rank of a host leads it, and has the
+    // group open.
+    std::vector<int> host_of;
+    ask_group* group = nullptr;
+    UniqueFd cancel;                   // the group looks at it as long as it is open
+    MPI_Comm on_host = MPI_COMM_NULL;  // ranks of this host, who leads first; null: each has one
 };
 
-// Collective over an intracommunicator of 2 to ASK_GROUP_MAX_SIZE ranks. Returns an MPI code; *opened is set
-// if it is MPI_SUCCESS.
+// Collective over an intracommunicator. Returns an MPI code; *opened is set if it is MPI_SUCCESS.
 int open_group(MPI_Comm comm, const Settings& settings, std::size_t arena_bytes, Opened* opened);
 
 }  // namespace ask::pmpi

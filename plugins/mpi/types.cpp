@@ -148,7 +148,9 @@ std::variant<Reduction, Way> reduction_of(MPI_Datatype type, MPI_Op op) {
                      .op = its_op->ask,
                      .lanes = lanes,
                      .bytes = its->bytes / lanes,
-                     .truth = its_op->truth};
+                     .truth = its_op->truth,
+                     .type = type,
+                     .operation = op};
 }
 
 bool is_plain(MPI_Datatype type) {

@@ -19,6 +19,8 @@ struct Reduction {
     unsigned lanes = 1;     // values of dtype in an element of MPI's: complex numbers have two
     std::size_t bytes = 0;  // of a value
     bool truth = false;     // values count as 0 or 1: MPI_LAND, MPI_LOR, MPI_LXOR
+    MPI_Datatype type = MPI_DATATYPE_NULL;  // as MPI has them
+    MPI_Op operation = MPI_OP_NULL;
 };
 
 // Once MPI runs.

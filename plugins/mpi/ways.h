@@ -21,7 +21,6 @@ enum class Way : unsigned {
     kType,
     kOperator,
     kOneRank,
-    kTooManyRanks,
     kIntercommunicator,
     kBeyondWorld,
     kNotEnabled,
@@ -29,10 +28,9 @@ enum class Way : unsigned {
     kInactive
 };
 // As the report has them.
-constexpr std::array kWayNames = {
-    "through",     "not_chosen", "below_threshold", "too_large",         "type",
-    "operator",    "one_rank",   "too_many_ranks",  "intercommunicator", "beyond_world",
-    "not_enabled", "argument",   "inactive"};
+constexpr std::array kWayNames = {"through",      "not_chosen",  "below_threshold", "too_large",
+                                  "type",         "operator",    "one_rank",        "intercommunicator",
+                                  "beyond_world", "not_enabled", "argument",        "inactive"};
 constexpr std::size_t kWays = kWayNames.size();
 
 }  // namespace ask::pmpi

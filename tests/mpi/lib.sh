@@ -14,20 +14,21 @@ mpi_hosts() {
     export ASK_MPI_LAB=$name ASK_MPI_HOSTS=$scratch/hosts
 }
 
-# mpirun_lab MPI RANKS COMMAND...: from the switch, rank r on host r + 1. MPI is mpich or openmpi. SHIM: 1 with libask_pmpi.so.
+# mpirun_lab MPI RANKS COMMAND...: from the switch, rank r on host r + 1; with HOSTS, in turn on so many. MPI is mpich or
+# openmpi. SHIM: 1 (default) with libask_pmpi.so.
 mpirun_lab() {
     local -r mpi=$1 ranks=$2
     shift 2
     local hosts
     local -a how with=()
-    hosts=$(IFS=, && echo "${mpi_addresses[*]:0:ranks}")
+    hosts=$(IFS=, && echo "${mpi_addresses[*]:0:${HOSTS:-ranks}}")
     ((!${SHIM:-1})) || with=(env "LD_PRELOAD=$build/pmpi/$mpi/libask_pmpi.so")
     case $mpi in
         mpich)
-            how=(mpirun.mpich -launcher rsh -launcher-exec "$root/tests/mpi/rsh" -iface p1 -hosts "$hosts" -n "$ranks")
+            how=(mpirun.mpich -launcher rsh -launcher-exec "$root/tests/mpi/rsh" -iface p1 -hosts "$hosts" -ppn 1 -n "$ranks")
             ;;
         openmpi)
-            how=(mpirun.openmpi --allow-run-as-root --host "$hosts" -np "$ranks" --mca plm_rsh_agent "$root/tests/mpi/rsh"
+            how=(mpirun.openmpi --allow-run-as-root --host "${hosts//,/:$ranks,}:$ranks" --map-by node -np "$ranks" --mca plm_rsh_agent "$root/tests/mpi/rsh"
                 --mca oob_tcp_if_include 198.18.0.0/16 --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca pml ob1
                 --mca mpi_yield_when_idle 1)
             ;;

@@ -41,6 +41,17 @@ random_programs() {
     pass "random programs"
 }
 
+# Hosts with two ranks, and with three and two: MPI reduces on the host.
+several_a_host() {
+    HOSTS=4 mpi_run two_a_host 8 "$random" 4 150
+    reported '[.allreduce, .reduce, .bcast, .barrier] | all(.through > 0 and .not_enabled == 0)'
+    HOSTS=2 mpi_run uneven 5 "$random" 5 100
+    # Ranks 0, 2 and 4 are a communicator, all of one host; 1 and 3 the other.
+    reported '[.allreduce, .reduce, .bcast] | all(.through > 0 and .not_enabled > 0)'
+    reported '.why_not | contains("on 1 hosts")'
+    pass "several ranks a host"
+}
+
 # Fewer bytes than the threshold are MPI's, and kinds that were not chosen, at all ranks.
 thresholds() {
     ASK_PMPI_THRESHOLD=1000000 ASK_PMPI_OPS=allreduce,bcast mpi_run threshold 4 "$random" 9 100
@@ -132,6 +143,7 @@ death() {
 lab_up --hosts 8
 mpi_hosts
 random_programs
+several_a_host
 thresholds
 fortran
 threads
