@@ -20,21 +20,22 @@ mpirun_lab() {
     local -r mpi=$1 ranks=$2
     shift 2
     local hosts
-    local -a how with=()
+    local -a launch preload=()
     hosts=$(IFS=, && echo "${mpi_addresses[*]:0:${HOSTS:-ranks}}")
-    ((!${SHIM:-1})) || with=(env "LD_PRELOAD=$build/pmpi/$mpi/libask_pmpi.so")
+    ((!${SHIM:-1})) || preload=(env "LD_PRELOAD=$build/pmpi/$mpi/libask_pmpi.so")
     case $mpi in
         mpich)
-            how=(mpirun.mpich -launcher rsh -launcher-exec "$root/tests/mpi/rsh" -iface p1 -hosts "$hosts" -ppn 1 -n "$ranks")
+            launch=(mpirun.mpich -launcher rsh -launcher-exec "$root/tests/mpi/rsh" -iface p1 -hosts "$hosts" -ppn 1 -n "$ranks")
             ;;
         openmpi)
-            how=(mpirun.openmpi --allow-run-as-root --host "${hosts//,/:$ranks,}:$ranks" --map-by node -np "$ranks" --mca plm_rsh_agent "$root/tests/mpi/rsh"
-                --mca oob_tcp_if_include 198.18.0.0/16 --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca pml ob1
+            launch=(mpirun.openmpi --allow-run-as-root --host "${hosts//,/:$ranks,}:$ranks" --map-by node -np "$ranks"
+                --mca plm_rsh_agent "$root/tests/mpi/rsh"
+                --mca oob_tcp_if_include 198.18.0.0/16 --mca btl "tcp,self" --mca btl_tcp_if_include eth0 --mca pml ob1
                 --mca mpi_yield_when_idle 1)
             ;;
     esac
     # Each rank's agent is the one of its host, which rsh sets. MPICH's own messages go through memory, which hosts of a lab
     # share: over TCP, Debian's MPICH 4.0.2 at times does not come back from MPI_Finalize after a program that ends with
     # MPI_Reduce.
-    on sw timeout --kill-after=5 "${MPI_PATIENCE:-60}" env -u ASK_AGENT UCX_TLS=posix,self "${how[@]}" "${with[@]}" "$@" 9>&-
+    on sw timeout --kill-after=5 "${MPI_PATIENCE:-60}" env -u ASK_AGENT UCX_TLS=posix,self "${launch[@]}" "${preload[@]}" "$@" 9>&-
 }
