@@ -9,6 +9,7 @@
 #include "lib/abi/values.h"
 #include "lib/base/random.h"
 #include "lib/base/task_id.h"
+#include "lib/control/group/terms.h"
 #include "lib/control/member/convert.h"
 #include "lib/net/address.h"
 #include "lib/values/terms.h"
@@ -485,36 +486,16 @@ Result<UdpAddresses> Grouping::way_to(std::uint32_t host) {
 }
 
 Result<> Grouping::begin() {
-    const auto secret = secret_from_bytes(group_.secret());
-    ASK_TRY(secret, "root " + root_);
+    auto terms = group_terms(group_, member_.options.payload_limit);
+    ASK_TRY(terms, "root " + root_);
     GroupStart start;
-    start.terms = {.instance = instance_,
-                   .secret = *secret,
-                   .seats = {},
-                   .window = group_.window(),
-                   .blocks = group_.blocks(),
-                   .fan_out = fan_out_};
+    start.terms = *std::move(terms);
+    start.terms.fan_out = fan_out_;
     start.rank = request_.rank();
     start.through_switch = group_.through_switch();
     start.mailbox = io_.mailbox();
-    for (const v1::GroupMember& one : group_.members()) {
-        const auto channel = channel_from_proto(one.channel());
-        ASK_TRY(channel, "root " + root_);
-        if (channel->host == group_.collector()) {
-            start.terms.root = start.terms.size();
-        }
-        start.terms.seats.push_back({*channel, one.incarnation()});
-    }
     if (start.terms.size() != request_.size() || start.terms.seats[request_.rank()].channel != lease_->id) {
         return named(Errc::kDenied, "root " + root_ + " has another in this rank");
-    }
-    ASK_TRY(values::check_terms(start.terms), "group " + request_.group());
-    // A payload that does not fit is one that is never sent, which no deadline would see.
-    const std::uint32_t payload = ASK_VALUES_FRONT + start.terms.blocks * ASK_VALUES_BLOCK_BYTES;
-    if (payload > member_.options.payload_limit) {
-        return named(Errc::kDenied, "root " + root_ + " has payloads of " + std::to_string(payload) +
-                                        " bytes, and this host's MTU has room for " +
-                                        std::to_string(member_.options.payload_limit));
     }
     // A member talks to the collector alone, and the collector to all. To itself it goes by the first hop
     // that leads to others.
