@@ -151,6 +151,7 @@ Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, S
                   ControlServer& server, RpcCredentials& credentials, RouteWatch& routes) {
     Watchdog watchdog([&server] { return answers(server); });
     const auto tick = std::min(kTick, watchdog.turn());
+    bool changed_before = false;
     while (true) {
         const auto signal = signals.wait(tick);
         ASK_PASS(signal);
@@ -161,9 +162,13 @@ Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, S
             return **signal;
         }
         controller.expire_leases();
-        if (routes.changed()) {
+        // Once more a turn later: for a registration that had looked its route up before, and was entered
+        // since.
+        const bool changed = routes.changed();
+        if (changed || changed_before) {
             controller.follow_routes();
         }
+        changed_before = changed;
         service.tick();
         refresh_credentials(credentials);
         watchdog.look();
