@@ -6,7 +6,8 @@
 //
 //     allreduce:COUNT  reduce:COUNT:ROOT  bcast:COUNT:ROOT  barrier    of int64
 //     joined           prints that it has come so far
-//     pause            until standard input ends
+//     pause            until nobody has standard input, a pipe, open for writing
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -34,11 +35,11 @@ std::vector<std::string> parts_of(const std::string& step) {
     return parts;
 }
 
+// Without reading what is in it: that is for others.
 int pause_here() {
-    char byte = 0;
-    while (::read(STDIN_FILENO, &byte, 1) > 0) {
-    }
-    return ASK_OK;
+    constexpr int kPatience = 30'000;
+    pollfd input{STDIN_FILENO, 0, 0};
+    return ::poll(&input, 1, kPatience) == 1 ? ASK_OK : ASK_E_DEADLINE;
 }
 
 int do_step(ask_group* group, const std::string& step) {

@@ -242,7 +242,10 @@ TEST_CASE("a descriptor ends a wait, and a second thread is refused meanwhile") 
     REQUIRE(ask_group_open(&options, &group) == ASK_OK);
     ask_request* request = nullptr;
     REQUIRE(ask_ibarrier(group, &request) == ASK_OK);
-    std::thread waiter([&] { CHECK(ask_wait(request) == ASK_E_ABORTED); });
+    std::thread waiter([&] {
+        CHECK(ask_wait(request) == ASK_E_ABORTED);
+        CHECK(std::string(ask_error()) == "group g: cancelled: its cancel_fd is readable");
+    });
     // Until the other is in.
     int done = 0;
     while (ask_free(group, nullptr) == ASK_OK) {
