@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
 constexpr std::uint32_t kLevels = 6;  // a timeout doubles five times at most
+constexpr std::uint32_t kMostAsked = 64;
 
 bool reads(const Operation& operation, std::uint32_t rank) {
     return operation.kind != Kind::kBarrier && (operation.kind != Kind::kBroadcast || rank == operation.root);
@@ -55,8 +56,9 @@ struct Member::Chunk {
 };
 
 struct Member::Place {
-    // kFree: its seq has a result, or is not sent yet.
-    enum class State : std::uint8_t { kFree, kSent, kDue, kHeld };
+    // kFree: its seq has a result, or is not sent yet. kDue, kAsks: it is to be sent again, as one that was
+    // overtaken, and as one of the oldest.
+    enum class State : std::uint8_t { kFree, kSent, kDue, kAsks, kHeld };
     State state = State::kFree;
     bool was_held = false;
     bool was_needed = false;  // sent for a NEED
@@ -65,7 +67,8 @@ struct Member::Place {
     std::uint32_t next = kNowhere;
     std::uint32_t prev = kNowhere;
     std::uint64_t seq = 0;
-    std::uint64_t sent_as = 0;
+    std::uint64_t sent_as = 0;  // number of the transmission
+    std::uint64_t first_as = 0;
     Nanos first_sent_at = 0;
     Nanos sent_at = 0;
     Nanos timeout = 0;
@@ -113,6 +116,7 @@ class Member::Stream {
         place.state = Place::State::kSent;
         place.sent_at = now;
         place.sent_as = ++transmissions;
+        place.first_as = place.repeats == 0 ? place.sent_as : place.first_as;
         place.timeout = std::min(config_.rto_ceiling, timer.timeout() << place.level());
         push(sent_[place.level()], place);
         ++in_flight_;
@@ -124,24 +128,58 @@ class Member::Stream {
             --in_flight_;
         } else if (place.state == Place::State::kDue) {
             remove(due_, place);
+        } else if (place.state == Place::State::kAsks) {
+            remove(asking_, place);
         }
     }
+    // What of those under way is to be sent again. A chunk without a result is one that somebody has lost, or
+    // one that somebody has not sent yet. Members send in order: results of what was sent later tell which.
+    // Where none has come, the oldest alone asks.
     void expire(Nanos now) {
         for (List& list : sent_) {
-            while (list.head != kNowhere && due_at(places_[list.head]) <= now) {
-                Place& place = places_[list.head];
-                take_off(place);
-                place.state = Place::State::kDue;
-                push(due_, place);
+            while (list.head != kNowhere && overtaken(places_[list.head]) &&
+                   due_at(places_[list.head]) <= now) {
+                make_due(places_[list.head], Place::State::kDue);
+            }
+        }
+        for (std::uint64_t seq = base; seq < asked_end(); ++seq) {
+            if (asks_at(at(seq)) <= now) {
+                make_due(at(seq), Place::State::kAsks);
             }
         }
     }
-    [[nodiscard]] Place* due() { return due_.head == kNowhere ? nullptr : &places_[due_.head]; }
-    [[nodiscard]] bool has_due() const { return due_.head != kNowhere; }
+    // The place's chunk has its result.
+    void answered(const Place& place, Nanos now) {
+        overtaken_ = std::max(overtaken_, place.first_as);
+        if (place.repeats == 0 || place.was_held) {
+            heard(now);
+        } else {
+            asked_ = std::min(kMostAsked, asked_ + 1);
+        }
+    }
+    // Nothing is lost: who has not sent yet is waited for.
+    void heard(Nanos now) {
+        heard_at_ = now;
+        asked_ = 1;
+    }
+    // What is to be sent again now. Those that ask need no room: nothing may be under way any more but what
+    // was lost.
+    [[nodiscard]] Place* due() {
+        const std::uint32_t at = asking_.head == kNowhere && has_room() ? due_.head : asking_.head;
+        return at == kNowhere ? nullptr : &places_[at];
+    }
+    [[nodiscard]] bool has_due() const {
+        return asking_.head != kNowhere || (due_.head != kNowhere && has_room());
+    }
     [[nodiscard]] Nanos next_timeout() const {
         Nanos at = kNever;
         for (const List& list : sent_) {
-            at = list.head == kNowhere ? at : std::min(at, due_at(places_[list.head]));
+            if (list.head != kNowhere && overtaken(places_[list.head])) {
+                at = std::min(at, due_at(places_[list.head]));
+            }
+        }
+        for (std::uint64_t seq = base; seq < asked_end(); ++seq) {
+            at = std::min(at, asks_at(places_[seq % places_.size()]));
         }
         return at;
     }
@@ -177,6 +215,23 @@ class Member::Stream {
     };
 
     static Nanos due_at(const Place& place) { return place.sent_at + place.timeout; }
+    // When one of the oldest is to be made one that asks.
+    [[nodiscard]] Nanos asks_at(const Place& place) const {
+        if (place.state == Place::State::kSent) {
+            return std::max(place.sent_at, heard_at_) + place.timeout;
+        }
+        return place.state == Place::State::kDue ? place.sent_at : kNever;
+    }
+    [[nodiscard]] bool overtaken(const Place& place) const { return place.sent_as < overtaken_; }
+    // Behind those that ask without having been overtaken. None does while the oldest waits for a member.
+    [[nodiscard]] std::uint64_t asked_end() const {
+        return held() != nullptr ? base : std::min(next, base + asked_);
+    }
+    void make_due(Place& place, Place::State state) {
+        take_off(place);
+        place.state = state;
+        push(state == Place::State::kAsks ? asking_ : due_, place);
+    }
     void push(List& list, Place& place) {
         const auto at = static_cast<std::uint32_t>(&place - places_.data());
         place.next = kNowhere;
@@ -194,7 +249,11 @@ class Member::Stream {
     MemberConfig config_;
     std::array<List, kLevels> sent_;  // by level, so that the oldest of each is the first to run off
     List due_;
+    List asking_;
     std::uint32_t in_flight_ = 0;
+    std::uint64_t overtaken_ = 0;  // results have come of transmissions up to this one
+    std::uint32_t asked_ = 1;      // of the oldest, how many ask at a time; one more for each that was lost
+    Nanos heard_at_ = 0;           // when the last came of what was not lost
 
  public:
     std::uint64_t base = 1;  // the oldest without a result
@@ -416,7 +475,7 @@ std::optional<Outgoing> Member::send_asked(Stream& stream, std::span<std::byte> 
 }
 
 std::optional<Outgoing> Member::send_again(Stream& stream, std::span<std::byte> out, Nanos now) {
-    if (Place* place = stream.due(); place != nullptr && stream.has_room()) {
+    if (Place* place = stream.due(); place != nullptr) {
         stream.take_off(*place);
         ++place->repeats;
         stream.sent(*place, now);
@@ -479,8 +538,7 @@ std::optional<Outgoing> Member::next_packet(std::span<std::byte> out, Nanos now)
 }
 
 Nanos Member::deadline_of(const Stream& stream, Nanos now) const {
-    if (!stream.needs.empty() || !stream.haves.empty() || (stream.has_room() && stream.has_due()) ||
-        can_begin(stream)) {
+    if (!stream.needs.empty() || !stream.haves.empty() || stream.has_due() || can_begin(stream)) {
         return now;
     }
     const Place* held = stream.held();
@@ -523,7 +581,8 @@ void Member::on_packet(const Packet& packet, Nanos now) {
 // What the answer says of the way: marks, and a loss if it is proved. Who was held or asked has not lost.
 void Member::judge_way(Stream& stream, const Place& place, const Packet& packet, Nanos now) {
     const bool once = place.repeats == 0 && !place.was_held && !place.was_needed;
-    if (once) {
+    // What took longer waited for a member, or for its timeout: it tells nothing of the way.
+    if (once && now - place.sent_at <= place.timeout) {
         stream.timer.sample(now - place.sent_at);
     } else {
         stream.timer.progress();
@@ -537,8 +596,8 @@ void Member::judge_way(Stream& stream, const Place& place, const Packet& packet,
     }
 }
 
-// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer than
-// the timeout. Marks count as they did.
+// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer
+// than the timeout. Marks count as they did.
 void Member::learn(Stream& stream, const Packet& packet, Nanos now) {
     const Place& place = stream.at(packet.front.seq);
     if (packet.front.seq != place.seq || place.repeats == 0 || place.was_held || place.was_needed) {
@@ -567,6 +626,7 @@ void Member::take_result(Stream& stream, const Packet& packet, Nanos now) {
     ++stats_.results;
     Place& place = stream.at(seq);
     judge_way(stream, place, packet, now);
+    stream.answered(place, now);
     stream.take_off(place);
     place.state = Place::State::kFree;
     stream.keep(packet);
@@ -645,6 +705,7 @@ void Member::take_held(Stream& stream, const Packet& packet, Nanos now) {
     if (place.state == Place::State::kHeld) {
         return;
     }
+    stream.heard(now);
     stream.take_off(place);
     place.state = Place::State::kHeld;
     place.was_held = true;

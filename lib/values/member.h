@@ -2,8 +2,10 @@
 //
 // A member's end of a group's streams. The value of (stream, seq) is read from the application's memory at
 // each send and never changes; results of the last window are kept, for who lost them. A chunk that has no
-// answer is sent again for the switch (RESEND), then past it (ALONE); one that is HELD waits for others, and
-// only a stream's oldest asks on, so that a slow member costs one packet in 40 ms.
+// answer in time is sent again for the switch (RESEND), then past it (ALONE), if results of what was sent
+// later tell that it is lost. Else a member may just be slow, and a stream's oldest alone asks
+// (docs/decisions/0027). One that is HELD waits for others, and only the oldest asks on: a slow member costs
+// one packet in 40 ms.
 #pragma once
 
 #include <cstddef>
