@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/mpi/opening.h"
+#include "lib/pmpi/opening.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugins/mpi/waiting.h"
+#include "lib/pmpi/waiting.h"
 
 namespace ask::pmpi {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "plugins/mpi/communicator.h"
+#include "lib/pmpi/communicator.h"
 
 namespace ask::pmpi {
 namespace {

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "plugins/mpi/opening.h"
-#include "plugins/mpi/settings.h"
-#include "plugins/mpi/types.h"
-#include "plugins/mpi/ways.h"
+#include "lib/pmpi/opening.h"
+#include "lib/pmpi/settings.h"
+#include "lib/pmpi/types.h"
+#include "lib/pmpi/ways.h"
 
 namespace ask::pmpi {
 

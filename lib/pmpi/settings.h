@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "plugins/mpi/ways.h"
+#include "lib/pmpi/ways.h"
 
 namespace ask::pmpi {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/mpi/communicator.h"
+#include "lib/pmpi/communicator.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 
-#include "plugins/mpi/report.h"
-#include "plugins/mpi/waiting.h"
+#include "lib/pmpi/report.h"
+#include "lib/pmpi/waiting.h"
 
 namespace ask::pmpi {
 namespace {

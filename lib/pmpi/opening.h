@@ -10,7 +10,7 @@
 
 #include "lib/ask/ask.h"
 #include "lib/base/unique_fd.h"
-#include "plugins/mpi/settings.h"
+#include "lib/pmpi/settings.h"
 
 namespace ask::pmpi {
 

@@ -4,7 +4,7 @@
 // need none.
 #include <mpi.h>
 
-#include "plugins/mpi/shim.h"
+#include "lib/pmpi/shim.h"
 
 extern "C" {
 

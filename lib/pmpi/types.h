@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <variant>
 
-#include "plugins/mpi/ways.h"
+#include "lib/pmpi/ways.h"
 
 namespace ask::pmpi {
 

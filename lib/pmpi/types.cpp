@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/mpi/types.h"
+#include "lib/pmpi/types.h"
 
 #include <algorithm>
 #include <array>

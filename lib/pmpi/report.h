@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "plugins/mpi/settings.h"
-#include "plugins/mpi/ways.h"
+#include "lib/pmpi/settings.h"
+#include "lib/pmpi/ways.h"
 
 namespace ask::pmpi {
 

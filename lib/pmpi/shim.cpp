@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/mpi/shim.h"
+#include "lib/pmpi/shim.h"
 
 #include <atomic>
 #include <climits>
@@ -10,11 +10,11 @@
 #include <variant>
 #include <vector>
 
-#include "plugins/mpi/communicator.h"
-#include "plugins/mpi/report.h"
-#include "plugins/mpi/settings.h"
-#include "plugins/mpi/types.h"
-#include "plugins/mpi/ways.h"
+#include "lib/pmpi/communicator.h"
+#include "lib/pmpi/report.h"
+#include "lib/pmpi/settings.h"
+#include "lib/pmpi/types.h"
+#include "lib/pmpi/ways.h"
 
 namespace ask::pmpi {
 namespace {

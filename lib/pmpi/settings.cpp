@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/mpi/settings.h"
+#include "lib/pmpi/settings.h"
 
 #include <charconv>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/mpi/report.h"
+#include "lib/pmpi/report.h"
 
 #include <mpi.h>
 
