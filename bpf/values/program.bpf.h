@@ -59,7 +59,8 @@ static __always_inline bool may_set(const struct ask_values_frame *values,
 	return part->bits && !(own & group->local) && !(part->bits & ~(group->all & ~group->local));
 }
 
-/* How far the stream has come, this packet among it; false: it is further ahead than any member may be. */
+/* How far the stream has come, this packet among it; false: it is further ahead than any member may be. So are all
+ * of a stream that went round this switch for a while: a RESULT moves it on then (result.bpf.h). */
 static __always_inline bool raise_highest(struct ask_group *group, const struct ask_chunk *chunk,
 					  __u64 *highest)
 {
@@ -212,7 +213,7 @@ static __always_inline int leave_offered(struct xdp_md *ctx, const struct ask_va
 	return leave_absorbed(merged->reason);
 }
 
-/* What is for the collector, whatever the slots have: a counter; 0: for a slot. ASK_CNT_bad_...: for nobody. */
+/* What is for the collector, whatever the slots have: a counter; 0: for a slot. ASK_CNT_bad_set: for nobody. */
 static __always_inline __u32 pass_by(const struct ask_values_frame *values,
 				     const struct ask_part *part, struct ask_group *group,
 				     const struct ask_flow *flow, const struct ask_chunk *chunk)
@@ -224,7 +225,7 @@ static __always_inline __u32 pass_by(const struct ask_values_frame *values,
 	if (values->frame.hdr->type == ASK_HAVE)
 		return ASK_CNT_have;
 	if (!raise_highest(group, chunk, &highest))
-		return ASK_CNT_bad_ahead;
+		return ASK_CNT_value_ahead;
 	if (part->flags & ASK_F_ALONE)
 		return ASK_CNT_value_alone;
 	/* Who sent the highest had this one's result. */
@@ -248,7 +249,7 @@ static __always_inline int take_value(struct xdp_md *ctx, const struct ask_value
 
 	read_part(values, &part);
 	reason = pass_by(values, &part, group, flow, &chunk);
-	if (reason == ASK_CNT_bad_set || reason == ASK_CNT_bad_ahead)
+	if (reason == ASK_CNT_bad_set)
 		return leave_drop(reason);
 	if (reason)
 		return ask_forward_values(ctx, reason);

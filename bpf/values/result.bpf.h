@@ -8,6 +8,7 @@
 #include "bpf/engine/check.bpf.h"
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/counters.bpf.h"
+#include "bpf/engine/dedupe.bpf.h"
 #include "bpf/engine/flow.bpf.h"
 #include "bpf/engine/packet.bpf.h"
 #include "bpf/values/leave.bpf.h"
@@ -53,6 +54,12 @@ static __always_inline __u32 check_result_body(struct xdp_md *ctx,
 	return 0;
 }
 
+/* All members have come as far as a result. */
+static __always_inline void follow_result(struct ask_group *group, const struct ask_chunk *chunk)
+{
+	(void)raise_max_seq(&group->highest[chunk->stream % ASK_VALUES_STREAMS], chunk->seq);
+}
+
 /* The slot of a chunk that has its result. One that cannot be had is left: its group moves on without it. */
 static __always_inline void free_slot(const struct ask_chunk *chunk)
 {
@@ -66,7 +73,7 @@ static __always_inline void free_slot(const struct ask_chunk *chunk)
 }
 
 static __always_inline int take_result(struct xdp_md *ctx, const struct ask_values_frame *values,
-				       const struct ask_flow *flow, const struct ask_group *group,
+				       const struct ask_flow *flow, struct ask_group *group,
 				       struct ask_packet *packet)
 {
 	const struct ask_hdr *hdr = values->frame.hdr;
@@ -80,10 +87,11 @@ static __always_inline int take_result(struct xdp_md *ctx, const struct ask_valu
 		reason = check_result_body(ctx, values, &flow->key, packet, group);
 	if (reason)
 		return leave_drop(reason);
+	if (hdr->flags & ASK_F_GROUP && !comes_in_by(&group->above, ctx->ingress_ifindex))
+		return leave_drop(ASK_CNT_bad_port);
+	follow_result(group, &chunk);
 	if (!(hdr->flags & ASK_F_GROUP))
 		return ask_forward_values(ctx, ASK_CNT_result_one);
-	if (!comes_in_by(&group->above, ctx->ingress_ifindex))
-		return leave_drop(ASK_CNT_bad_port);
 	free_slot(&chunk);
 	if (!group->has_fan)
 		return leave_drop(ASK_CNT_result_no_fan);

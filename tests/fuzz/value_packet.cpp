@@ -366,9 +366,10 @@ class World {
     }
 
     static bool changes_nothing(std::string_view name) {
-        constexpr std::array<std::string_view, 10> kForwarded{
+        constexpr std::array<std::string_view, 11> kForwarded{
             "value_repeat", "value_collided", "value_contended", "value_crossing", "value_shape",
-            "value_alone",  "value_late",     "value_no_pool",   "value_no_group", "have"};
+            "value_alone",  "value_late",     "value_ahead",     "value_no_pool",  "value_no_group",
+            "have"};
         return name.starts_with("bad_") || name.starts_with("pass_") || name.starts_with("transit_") ||
                name == "result_one" ||
                (name != "value_repeat" && std::ranges::find(kForwarded, name) != kForwarded.end());

@@ -427,13 +427,31 @@ TEST_CASE("a stream is followed two windows ahead and no further") {
     expect_absorbed(sw, "a switch that is new believes the first", value(sw, 0, 1000), ASK_CNT_value_taken,
                     0);
     expect_absorbed(sw, "two windows ahead", value(sw, 1, 1000 + 2 * kWindow), ASK_CNT_value_taken, 1);
-    sw.expect_drop("further", value(sw, 2, 1001 + 4 * kWindow), ASK_CNT_bad_ahead, port_of(2));
-    sw.expect_drop("as far as can be", value(sw, 2, ~0ULL), ASK_CNT_bad_ahead, port_of(2));
+    const State before = sw.state();
+    expect_forwarded(sw, "further", value(sw, 2, 1001 + 4 * kWindow), ASK_CNT_value_ahead, 2);
+    expect_forwarded(sw, "alone", with_flags(value(sw, 2, 1001 + 4 * kWindow), ASK_F_ALONE),
+                     ASK_CNT_value_ahead, 2);
+    expect_forwarded(sw, "as far as can be", value(sw, 2, ~0ULL), ASK_CNT_value_ahead, 2);
+    CHECK((sw.state() == before));
     Packet stream = value(sw, 2, 1);
     stream.groups = 7;
     expect_absorbed(sw, "another stream is elsewhere", stream, ASK_CNT_value_taken, 2);
     CHECK(sw.group(kGroup).highest[0] == 1000 + 2 * kWindow);
     CHECK(sw.group(kGroup).highest[7] == 1);
+}
+
+TEST_CASE("a stream that went round the switch is followed again once a result passes") {
+    for (const std::uint8_t to : {std::uint8_t{0}, std::uint8_t{ASK_F_GROUP}}) {
+        Switch& sw = make_group(one_level());
+        expect_absorbed(sw, "first", value(sw, 0), ASK_CNT_value_taken, 0);
+        expect_forwarded(sw, "far ahead", value(sw, 0, 5000), ASK_CNT_value_ahead, 0);
+        const Packet passes = result(sw, 4990, words_of(9), to);
+        sw.expect(
+            "a result", passes.frame(), XDP_REDIRECT, to == 0 ? ASK_CNT_result_one : ASK_CNT_result_group,
+            to == 0 ? passes.routed(kInMac, kSenderMac).frame() : unaddressed(passes, passes), network().out);
+        CHECK(sw.group(kGroup).highest[0] == 4990);
+        expect_absorbed(sw, "the same", value(sw, 0, 5000), ASK_CNT_value_taken, 0);
+    }
 }
 
 TEST_CASE("a slot that another chunk holds is left, and the packet says so") {
