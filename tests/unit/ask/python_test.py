@@ -92,6 +92,8 @@ def failed(rank):
         assert "h2" in fails(ask.Code.ABORTED, group.allreduce, values)
         assert (values == 1).all()
         fails(ask.Code.ABORTED, group.barrier)
+        text = fails(ask.Code.ABORTED, group.shrink)
+        assert f"rank {rank} of 2, shrink of 7 with 1 operations" in text
 
 
 case, size = {"collectives": (collectives, 3), "usage": (usage, 1), "failed": (failed, 2)}[CASE]
