@@ -67,7 +67,10 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
                                                           .tables = tables,
                                                           .counters = counters,
                                                           .own_switch = own_switch(config, rpc)}),
-      group_ports{.workers = workers, .peer_at = [this](const std::string& address, const std::string& name) {
+      group_book(config.history_tasks),
+      group_ports{.workers = workers,
+                  .book = group_book,
+                  .peer_at = [this](const std::string& address, const std::string& name) {
                       return std::unique_ptr<GroupPeer>(std::make_unique<PeerClient>(rpc, address, name));
                   }} {
     tables.set_reclaim([this](std::optional<std::uint32_t> user) { return member.kept.make_room(user); });

@@ -14,6 +14,7 @@
 #include "agent/network.h"
 #include "agent/rpc.h"
 #include "agent/workers.h"
+#include "lib/control/group/book.h"
 #include "lib/control/group/registry.h"
 #include "lib/control/member/counters.h"
 #include "lib/control/member/member.h"
@@ -37,6 +38,7 @@ struct Agent {
     Workers workers;
     Member member;
     GroupRegistry groups;
+    GroupBook group_book;
     const GroupPorts group_ports;
 };
 

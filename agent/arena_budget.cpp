@@ -13,7 +13,7 @@ constexpr std::size_t kParts = 8;
 
 Result<std::unique_ptr<ArenaBudget::Share>> ArenaBudget::reserve(std::size_t bytes, std::uint32_t user) {
     const std::lock_guard lock(mutex_);
-    const std::size_t of_user = user == 0 ? limit_ : limit_ - limit_ / kParts;
+    const std::size_t of_user = limit_of(user);
     const auto at = users_.find(user);
     const std::size_t has = at == users_.end() ? 0 : at->second;
     const auto refusal = [bytes](const std::string& whose, std::size_t most, std::size_t used) {
@@ -30,6 +30,10 @@ Result<std::unique_ptr<ArenaBudget::Share>> ArenaBudget::reserve(std::size_t byt
     used_ += bytes;
     users_[user] += bytes;
     return std::make_unique<Share>(*this, bytes, user);
+}
+
+std::size_t ArenaBudget::limit_of(std::uint32_t user) const {
+    return user == 0 ? limit_ : limit_ - limit_ / kParts;
 }
 
 std::size_t ArenaBudget::used() const {

@@ -35,6 +35,8 @@ class ArenaBudget {
     // kLimit: names the limit, and whose it is.
     Result<std::unique_ptr<Share>> reserve(std::size_t bytes, std::uint32_t user);
     [[nodiscard]] std::size_t used() const;
+    [[nodiscard]] std::size_t limit() const { return limit_; }
+    [[nodiscard]] std::size_t limit_of(std::uint32_t user) const;
 
  private:
     void release(std::size_t bytes, std::uint32_t user);

@@ -50,6 +50,18 @@ void add_counter(v1::AgentStatus& status, std::string prefix, const CounterText&
     message.set_value(value);
 }
 
+template <typename Texts, typename Values>
+void add_group_counters(const std::string& prefix, const Texts& texts, const Values& values,
+                        v1::AgentStatus& status) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        v1::Counter& message = *status.add_counters();
+        message.set_name(prefix + std::string(texts[i].name));
+        message.set_class_(std::string(texts[i].kind));
+        message.set_text("groups: " + std::string(texts[i].text));
+        message.set_value(values[i]);
+    }
+}
+
 void add_counters(Agent& agent, v1::AgentStatus& status) {
     for (std::size_t i = 0; i < std::size(kAgentCounters); ++i) {
         const auto counter = static_cast<AgentCounter>(i);
@@ -68,6 +80,8 @@ void add_counters(Agent& agent, v1::AgentStatus& status) {
         for (std::size_t i = 0; i < sum.xsk.size(); ++i) {
             sum.xsk[i] += totals->xsk[i];
         }
+        values::add(sum.members, totals->members);
+        values::add(sum.collectors, totals->collectors);
     }
     for (std::size_t i = 0; i < sum.receiver.size(); ++i) {
         add_counter(status, "receiver_", kReceiverCounters[i], sum.receiver[i]);
@@ -75,11 +89,45 @@ void add_counters(Agent& agent, v1::AgentStatus& status) {
     for (std::size_t i = 0; i < sum.xsk.size(); ++i) {
         add_counter(status, "", kXskCounters[i], sum.xsk[i]);
     }
+    add_group_counters("group_member_", values::kMemberStats, values::list_of(sum.members), status);
+    add_group_counters("group_collector_", values::kCollectorStats, values::list_of(sum.collectors), status);
     if (const auto host = agent.program.counters(); host.ok()) {
         for (std::size_t i = 0; i < host->size(); ++i) {
             add_counter(status, "host_", kHostCounters[i], (*host)[i]);
         }
     }
+}
+
+// As they are now, with what their workers and, of those that are coordinated here, the registry know.
+std::vector<v1::AgentGroup> groups_now(Agent& agent) {
+    std::vector<v1::AgentGroup> all;
+    for (GroupBook::Entry& entry : agent.group_book.list()) {
+        v1::AgentGroup& group = entry.group;
+        if (entry.channel) {
+            const auto state = agent.workers.group_state(group.instance(), *entry.channel);
+            if (state.ok()) {
+                describe(*state, group);
+            }
+        }
+        if (group.coordinates()) {
+            describe(agent.groups.seats(group.instance()), group);
+        }
+        all.push_back(std::move(group));
+    }
+    return all;
+}
+
+void add_groups(Agent& agent, v1::AgentStatus& status) {
+    for (v1::AgentGroup& group : groups_now(agent)) {
+        *status.add_groups() = std::move(group);
+    }
+    for (v1::AgentGroup& group : agent.group_book.ended()) {
+        *status.add_ended_groups() = std::move(group);
+    }
+    const ArenaBudget& arenas = agent.workers.arenas();
+    status.set_arena_bytes(arenas.used());
+    status.set_arena_limit_bytes(arenas.limit());
+    status.set_arena_user_limit_bytes(arenas.limit_of(1));
 }
 
 void add_ack_times(const AckTimes& times, v1::AgentChannel& channel) {
@@ -121,6 +169,70 @@ void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::A
     }
 }
 
+prometheus::MetricFamily gauge(const char* name, const char* help, double value) {
+    prometheus::ClientMetric metric;
+    metric.gauge.value = value;
+    return {.name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {std::move(metric)}};
+}
+
+// One of these a group, by its name.
+prometheus::MetricFamily a_group(const char* name, const char* help,
+                                 const std::vector<v1::AgentGroup>& groups,
+                                 double (*value)(const v1::AgentGroup&)) {
+    prometheus::MetricFamily family{
+        .name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {}};
+    for (const v1::AgentGroup& group : groups) {
+        prometheus::ClientMetric metric;
+        metric.label.push_back({"group", group.id()});
+        metric.gauge.value = value(group);
+        family.metric.push_back(std::move(metric));
+    }
+    return family;
+}
+
+void add_named_groups(const std::vector<v1::AgentGroup>& groups,
+                      std::vector<prometheus::MetricFamily>& families) {
+    families.push_back(
+        a_group("ask_agent_group_operations", "Operations of the group that have ended", groups,
+                [](const v1::AgentGroup& group) { return static_cast<double>(group.operations()); }));
+    families.push_back(a_group("ask_agent_group_operations_under_way", "Operations begun and not ended",
+                               groups, [](const v1::AgentGroup& group) {
+                                   return static_cast<double>(group.operations_begun() - group.operations());
+                               }));
+    families.push_back(a_group("ask_agent_group_waiting_seconds",
+                               "For how long the oldest chunk has had no result", groups,
+                               [](const v1::AgentGroup& group) { return group.waiting_seconds(); }));
+    families.push_back(
+        a_group("ask_agent_group_chunks_switch", "Chunks that a switch added up; on the root's host", groups,
+                [](const v1::AgentGroup& group) { return static_cast<double>(group.chunks_switch()); }));
+    families.push_back(a_group(
+        "ask_agent_group_chunks_collector", "Chunks that the collector added up; on the root's host", groups,
+        [](const v1::AgentGroup& group) { return static_cast<double>(group.chunks_collector()); }));
+}
+
+void add_groups(Agent& agent, std::vector<prometheus::MetricFamily>& families) {
+    const auto groups = groups_now(agent);
+    const auto on_switch =
+        std::ranges::count_if(groups, [](const v1::AgentGroup& group) { return group.through_switch(); });
+    families.push_back(
+        gauge("ask_agent_groups", "Groups that have a member here", static_cast<double>(groups.size())));
+    families.push_back(gauge("ask_agent_groups_on_switch", "Of these, those that a switch adds for",
+                             static_cast<double>(on_switch)));
+    families.push_back(gauge("ask_agent_group_arena_bytes", "Memory of groups' arenas",
+                             static_cast<double>(agent.workers.arenas().used())));
+    families.push_back(gauge("ask_agent_group_arena_limit_bytes", "What they may take (arena_limit_mib)",
+                             static_cast<double>(agent.workers.arenas().limit())));
+    prometheus::ClientMetric failed;
+    failed.counter.value = static_cast<double>(agent.group_book.failed());
+    families.push_back({.name = "ask_agent_groups_failed_total",
+                        .help = "Groups with a member here that have failed",
+                        .type = prometheus::MetricType::Counter,
+                        .metric = {std::move(failed)}});
+    if (agent.config.security.metrics_tasks) {
+        add_named_groups(groups, families);
+    }
+}
+
 // Counter families from the status; Prometheus calls Collect() from its own threads.
 class StatusCollector : public prometheus::Collectable {
  public:
@@ -138,6 +250,7 @@ class StatusCollector : public prometheus::Collectable {
                                 .type = prometheus::MetricType::Counter,
                                 .metric = {std::move(metric)}});
         }
+        add_groups(agent_, families);
         return families;
     }
 
@@ -174,6 +287,11 @@ void keep_to(const Caller& caller, v1::AgentStatus& status) {
         }
         tasks->erase(std::remove_if(tasks->begin(), tasks->end(), is_others), tasks->end());
     }
+    for (auto* const groups : {status.mutable_groups(), status.mutable_ended_groups()}) {
+        groups->erase(std::remove_if(groups->begin(), groups->end(),
+                                     [&](const v1::AgentGroup& group) { return caller.uid != group.user(); }),
+                      groups->end());
+    }
     for (v1::AgentChannel& channel : *status.mutable_channels()) {
         if (hidden.contains(channel.task_id())) {
             channel.clear_task_id();
@@ -204,6 +322,7 @@ v1::AgentStatus agent_status(Agent& agent) {
     for (const v1::AgentTask& task : agent.member.history.list()) {
         *status.add_ended() = task;
     }
+    add_groups(agent, status);
     add_counters(agent, status);
     status.set_uptime_seconds(std::chrono::duration<double>(Clock::now() - agent.started).count());
     return status;

@@ -14,8 +14,8 @@ namespace ask {
 
 v1::AgentStatus agent_status(Agent& agent);
 
-// Takes out what is not for the caller to see: a local user's tasks are his and root's, and those of a host
-// not for other hosts, unless they operate it.
+// Takes out what is not for the caller to see: a local user's tasks and groups are his and root's, and those
+// of a host not for other hosts, unless they operate it.
 void keep_to(const Caller& caller, v1::AgentStatus& status);
 
 // Serves the counters as Prometheus text on config.metrics for as long as it lives.

@@ -81,6 +81,8 @@ class SharedGroupMemory final : public GroupMemory {
 struct WorkerTotals {
     std::array<std::uint64_t, static_cast<std::size_t>(ReceiverCounter::kCount)> receiver{};
     XskCounters xsk{};
+    values::MemberStats members;  // of all groups, those that have ended among them
+    values::CollectorStats collectors;
 };
 
 // The part of a worker that only its thread touches: what commands work on.
@@ -125,6 +127,7 @@ class WorkerCore {
     void route_group(std::uint64_t instance, std::optional<unsigned> worker);
     [[nodiscard]] GroupState group_state(std::uint64_t instance) const;
     void set_fan_out(std::uint64_t instance, bool fan_out);
+    void settle_group(std::uint64_t instance, std::uint64_t last, std::uint64_t dead);
     void end_group(std::uint64_t instance);
 
     // The loop's parts; each returns whether it found anything to do.
@@ -198,6 +201,8 @@ class WorkerCore {
     Receiver receiver_;
     std::unordered_map<std::uint64_t, Task> tasks_;
     std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+    values::MemberStats ended_members_;
+    values::CollectorStats ended_collectors_;
     std::unordered_map<std::uint64_t, unsigned> group_workers_;  // of those that run at others
     std::array<std::byte, sizeof(ask_hdr)> ack_{};
     std::vector<std::byte> scratch_;  // one payload between tasks of this host

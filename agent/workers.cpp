@@ -147,6 +147,12 @@ Result<> Workers::set_fan_out(std::uint64_t instance, ChannelId channel, bool fa
         [instance, fan_out](WorkerCore& core) { core.set_fan_out(instance, fan_out); });
 }
 
+Result<> Workers::settle_group(std::uint64_t instance, ChannelId channel, std::uint64_t last,
+                               std::uint64_t dead) {
+    return owner(channel).call(
+        [instance, last, dead](WorkerCore& core) { core.settle_group(instance, last, dead); });
+}
+
 Result<> Workers::end_group(std::uint64_t instance, ChannelId channel) {
     ASK_PASS(route_group(instance, std::nullopt));
     return owner(channel).call([instance](WorkerCore& core) { core.end_group(instance); });

@@ -52,7 +52,10 @@ class Workers final : public WorkersPort, public GroupWorkers {
     Result<> begin_group(GroupStart start) override;
     Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) override;
     Result<> set_fan_out(std::uint64_t instance, ChannelId channel, bool fan_out) override;
+    Result<> settle_group(std::uint64_t instance, ChannelId channel, std::uint64_t last,
+                          std::uint64_t dead) override;
     Result<> end_group(std::uint64_t instance, ChannelId channel) override;
+    [[nodiscard]] const ArenaBudget& arenas() const { return arenas_; }
 
     // Sum over all workers.
     [[nodiscard]] std::uint64_t counter(AgentCounter counter) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/metrics.h"
 
+#include <algorithm>
 #include <exception>
 
 #include <prometheus/collectable.h>
@@ -55,6 +56,24 @@ MetricFamily counter(const char* name, const char* help, std::uint64_t value) {
     metric.counter.value = static_cast<double>(value);
     family.metric.push_back(std::move(metric));
     return family;
+}
+
+void add_groups(std::vector<MetricFamily>& families, const ControllerReport& report) {
+    const auto count = [&report](auto&& which) {
+        return static_cast<double>(std::ranges::count_if(report.tasks, which));
+    };
+    families.push_back(gauge("ask_switch_groups", "Groups that are open",
+                             count([](const TaskReport& task) { return task.members > 0; })));
+    families.push_back(gauge("ask_switch_groups_direct",
+                             "Of these, those whose results go to all members from here",
+                             count([](const TaskReport& task) { return task.members > 0 && task.direct; })));
+    families.push_back(
+        gauge("ask_switch_groups_without_slots", "Groups that got no slots: their collectors add",
+              count([](const TaskReport& task) { return task.members > 0 && task.value_slots == 0; })));
+    families.push_back(gauge("ask_switch_value_slots", "Slots of the pool that groups share",
+                             static_cast<double>(report.value_slots)));
+    families.push_back(gauge("ask_switch_value_bytes", "SRAM of that pool, while a group uses it",
+                             static_cast<double>(report.value_used_bytes)));
 }
 
 // Tuples of the tasks that are open, by what became of them.
@@ -114,6 +133,7 @@ class SwitchMetrics : public prometheus::Collectable {
                 families.push_back(tuple_counters(report->tasks));
                 add_task_counters(families, report->tasks);
             }
+            add_groups(families, *report);
             families.push_back(
                 gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report->tasks.size())));
             families.push_back(counter("ask_switch_swaps_total",

@@ -59,6 +59,15 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_members(task.members);
     message->set_value_slots(task.value_slots);
     message->set_direct(task.direct);
+    if (task.members == 0) {
+        return;
+    }
+    message->set_fan(task.fan);
+    message->set_no_direct_reason(task.no_direct_reason);
+    message->set_window(task.window);
+    for (const std::uint64_t highest : task.highest) {
+        message->add_highest(highest);
+    }
 }
 
 void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
@@ -410,6 +419,8 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
     reply->set_back_total_bytes(report->back_total_bytes);
     reply->set_back_used_bytes(report->back_used_bytes);
     reply->set_back_kept_bytes(report->back_kept_bytes);
+    reply->set_value_slots(report->value_slots);
+    reply->set_value_used_bytes(report->value_used_bytes);
     reply->set_channels_max(report->channels_max);
     for (const ChannelReport& channel : report->channels) {
         v1::SwitchChannel* message = reply->add_channels();

@@ -42,6 +42,7 @@ struct WorkerCore::Group {
     const std::shared_ptr<SharedGroupMemory> memory;
     const std::shared_ptr<Mailbox> mailbox;
     bool failed = false;
+    std::uint64_t completed = 0;  // the last operation whose end the application knows of
 
     [[nodiscard]] Nanos deadline(Nanos now) const {
         if (failed) {
@@ -51,6 +52,13 @@ struct WorkerCore::Group {
         return collector ? std::min(own, collector->next_deadline(now)) : own;
     }
 };
+
+inline void add_stats(const auto& group, values::MemberStats& members, values::CollectorStats& collectors) {
+    values::add(members, group.member.stats());
+    if (group.collector) {
+        values::add(collectors, group.collector->stats());
+    }
+}
 
 // By its first bytes; nothing of it is proved.
 inline bool is_values(std::span<const std::byte> payload) {

@@ -76,6 +76,11 @@ WorkerTotals WorkerCore::totals() const {
             totals.xsk[i] += counters[i];
         }
     }
+    totals.members = ended_members_;
+    totals.collectors = ended_collectors_;
+    for (const auto& [instance, group] : groups_) {
+        add_stats(*group, totals.members, totals.collectors);
+    }
     return totals;
 }
 

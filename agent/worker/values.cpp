@@ -183,10 +183,17 @@ GroupState WorkerCore::group_state(std::uint64_t instance) const {
         return state;
     }
     const values::Member& member = at->second->member;
-    state.completed = member.completed();
+    state.completed = at->second->completed;
+    state.begun = member.submitted();
     state.idle = member.idle();
+    state.member = member.stats();
+    state.streams = member.streams();
+    if (at->second->collector) {
+        state.collector = at->second->collector->stats();
+    }
     if (const auto waiting = member.waiting()) {
         state.operation = waiting->operation;
+        state.stream = waiting->stream;
         state.seq = waiting->seq;
         state.missing = waiting->missing;
         state.waiting_ns = now_ns() - waiting->since;
@@ -201,9 +208,23 @@ void WorkerCore::set_fan_out(std::uint64_t instance, bool fan_out) {
     }
 }
 
+void WorkerCore::settle_group(std::uint64_t instance, std::uint64_t last, std::uint64_t dead) {
+    const auto at = groups_.find(instance);
+    if (at == groups_.end()) {
+        return;
+    }
+    Group& group = *at->second;
+    group.member.hold_beyond(last == 0 ? group.member.completed() : last);
+    finish_operations(group);
+    if (group.collector) {
+        group.collector->set_dead(dead);
+    }
+}
+
 void WorkerCore::end_group(std::uint64_t instance) {
     const auto at = groups_.find(instance);
     if (at != groups_.end()) {
+        add_stats(*at->second, ended_members_, ended_collectors_);
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, at->second->memory->ring.event(), nullptr);
         groups_.erase(at);
     }
@@ -364,6 +385,7 @@ bool WorkerCore::finish_operations(Group& group) {
             return true;
         }
         group.memory->ring.complete(done->number, 0);
+        group.completed = done->number;
     }
     return any;
 }

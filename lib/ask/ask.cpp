@@ -67,11 +67,11 @@ struct ask_request {
 };
 
 struct ask_group {
-    ask_group(ask::client::GroupSession opened, std::uint32_t its_rank, std::uint32_t its_size)
+    explicit ask_group(ask::client::GroupSession opened)
         : session(std::make_unique<ask::client::GroupSession>(std::move(opened))),
           arena(session->arena()),
-          rank(its_rank),
-          size(its_size),
+          rank(session->rank()),
+          size(session->size()),
           fds(session->fds()) {}
 
     std::unique_ptr<ask::client::GroupSession> session;
@@ -350,6 +350,28 @@ Result<> check_op(int dtype, int op) {
     return {};
 }
 
+ask_group* add_group(ask::client::GroupSession session) {
+    auto made = std::make_unique<ask_group>(std::move(session));
+    const std::scoped_lock lock(registry().mutex);
+    registry().groups.insert(made.get());
+    return made.release();
+}
+
+// A group that follows this one: `make` opens its session.
+template <typename Make>
+Result<> follow(ask_group* group, ask_group** next, const Make& make) {
+    if (group == nullptr || next == nullptr) {
+        return usage("the group is NULL");
+    }
+    const Turn turn(*group);
+    ASK_PASS(turn.check());
+    auto session = make(*group->session);
+    remember(*group);
+    ASK_PASS(session);
+    *next = add_group(*std::move(session));
+    return {};
+}
+
 Result<ask::client::GroupOptions> options_of(const ask_group_options& from) {
     if (from.struct_size != sizeof(ask_group_options)) {
         return usage("struct_size is " + std::to_string(from.struct_size) + ", not " +
@@ -405,12 +427,18 @@ int ask_group_open(const ask_group_options* options, ask_group** group) {
         ASK_PASS(checked);
         auto session = ask::client::GroupSession::open(*std::move(checked));
         ASK_PASS(session);
-        auto made = std::make_unique<ask_group>(*std::move(session), options->rank, options->size);
-        const std::scoped_lock lock(registry().mutex);
-        registry().groups.insert(made.get());
-        *group = made.release();
+        *group = add_group(*std::move(session));
         return {};
     });
+}
+
+int ask_group_shrink(ask_group* group, ask_group** smaller) {
+    return guarded([&] { return follow(group, smaller, [](auto& session) { return session.shrink(); }); });
+}
+
+int ask_group_grow(ask_group* group, uint32_t size, ask_group** larger) {
+    return guarded(
+        [&] { return follow(group, larger, [size](auto& session) { return session.grow(size); }); });
 }
 
 void ask_group_close(ask_group* group) {

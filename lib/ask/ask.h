@@ -153,6 +153,28 @@ ASK_API int ask_group_open(const ask_group_options* options, ask_group** group);
  * still finish there; one that it has not fails them, by name. NULL does nothing. */
 ASK_API void ask_group_close(ask_group* group);
 
+/*
+ * Goes on without members that have died. Once `group` has failed every survivor calls it, and gets a new
+ * group of those that do, with ranks from 0 in the order of the former ones, and the same root, which must be
+ * among them. It returns when all have come, or after the deadline without those that have not: who comes
+ * later gets ASK_E_ABORTED.
+ *
+ * An operation under way at the death fails at every survivor, unless it had ended whole at one: then it ends
+ * whole at all of them, before the group fails. So all have the same operations and may begin the failed ones
+ * again, in the new group. Nothing of one group is ever added to another's. The failed group is closed as any
+ * other, at any time.
+ *
+ * ASK_E_USAGE: the group has not failed. ASK_E_ABORTED: it cannot shrink, for its root has died, or its
+ * members did not agree on what they run: open another group.
+ */
+ASK_API int ask_group_shrink(ask_group* group, ask_group** smaller);
+/*
+ * Takes more members in: every member calls it with the same size, after it has waited for all requests, and
+ * keeps its rank; each new one calls ask_group_open() with that size and a rank from the former size on.
+ * Returns once all have joined. However it ends, `group` is over and can only be closed.
+ */
+ASK_API int ask_group_grow(ask_group* group, uint32_t size, ask_group** larger);
+
 /* Of NULL both are 0. */
 ASK_API uint32_t ask_group_rank(const ask_group* group);
 ASK_API uint32_t ask_group_size(const ask_group* group);

@@ -53,6 +53,8 @@ Result<v1::LocalRequest> open_request(const GroupOptions& options) {
     open.set_token(options.token);
     open.set_arena_bytes(options.arena_bytes);
     open.set_no_switch(options.no_switch);
+    open.set_shrink_of(options.shrink_of);
+    open.set_operations(options.operations);
     return request;
 }
 
@@ -76,14 +78,21 @@ class GroupSession::Impl {
           arena_fd_(std::move(arena_fd)),
           arena_(std::move(arena)),
           instance_(ready.instance()),
-          note_(ready.note()) {}
+          note_(ready.note()) {
+        // An older agent does not say.
+        options_.rank = ready.size() == 0 ? options_.rank : ready.rank();
+        options_.size = ready.size() == 0 ? options_.size : ready.size();
+    }
 
     static Result<std::unique_ptr<Impl>> open(GroupOptions options);
 
     [[nodiscard]] std::span<std::byte> arena() const { return {arena_.data(), arena_.size()}; }
     [[nodiscard]] std::uint64_t instance() const { return instance_; }
     [[nodiscard]] const std::string& note() const { return note_; }
+    [[nodiscard]] const GroupOptions& options() const { return options_; }
     [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+    Result<GroupOptions> survivor();
+    Result<GroupOptions> grown(std::uint32_t size);
     Result<std::uint64_t> submit(const GroupDescriptor& descriptor);
     Result<> wait(std::uint64_t number);
     Result<bool> test(std::uint64_t number);
@@ -108,6 +117,7 @@ class GroupSession::Impl {
         std::string why;  // not
     };
     std::map<std::uint64_t, std::optional<Ended>> under_way_;  // by number
+    std::uint64_t whole_ = 0;                                  // the last operation that has ended whole
     std::optional<Error> error_;
 };
 
@@ -204,6 +214,7 @@ Result<> GroupSession::Impl::fail(Error error) {
 
 void GroupSession::Impl::take_completions() {
     while (const auto done = ring_.next()) {
+        whole_ = done->code == 0 ? std::max(whole_, done->number) : whole_;
         const auto at = under_way_.find(done->number);
         if (at != under_way_.end() && (done->code == 0 || done->code == kUnsupported)) {
             at->second = Ended{done->code == 0, std::string(done->why())};
@@ -287,6 +298,32 @@ Result<> GroupSession::Impl::close() {
                                                             : fail(link_.unexpected("the group's end"));
 }
 
+// What to open the survivors' group with.
+Result<GroupOptions> GroupSession::Impl::survivor() {
+    if (!error_) {
+        return usage(options_, "it has not failed, so it does not shrink");
+    }
+    take_completions();
+    GroupOptions options = options_;
+    options.shrink_of = instance_;
+    options.operations = whole_;
+    return options;
+}
+
+Result<GroupOptions> GroupSession::Impl::grown(std::uint32_t size) {
+    if (size < options_.size) {
+        return usage(options_, "it has " + std::to_string(options_.size) + " members, and cannot grow to " +
+                                   std::to_string(size));
+    }
+    GroupOptions options = options_;
+    options.shrink_of = options.operations = 0;
+    options.size = size;
+    ASK_PASS(open_request(options));
+    ASK_PASS(close());
+    error_ = usage(options_, "it has grown: the larger one is another");
+    return options;
+}
+
 std::vector<int> GroupSession::Impl::fds() const {
     std::vector<int> all{link_.fd(), arena_fd_.get()};
     for (const int fd : ring_.fds()) {
@@ -313,6 +350,20 @@ std::span<std::byte> GroupSession::arena() const {
 }
 std::uint64_t GroupSession::instance() const {
     return impl_->instance();
+}
+std::uint32_t GroupSession::rank() const {
+    return impl_->options().rank;
+}
+std::uint32_t GroupSession::size() const {
+    return impl_->options().size;
+}
+Result<GroupSession> GroupSession::shrink() {
+    auto options = impl_->survivor();
+    return options ? open(*std::move(options)) : Result<GroupSession>(std::move(options).error());
+}
+Result<GroupSession> GroupSession::grow(std::uint32_t size) {
+    auto options = impl_->grown(size);
+    return options ? open(*std::move(options)) : Result<GroupSession>(std::move(options).error());
 }
 const std::string& GroupSession::note() const {
     return impl_->note();

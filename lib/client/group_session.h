@@ -38,6 +38,10 @@ struct GroupOptions {
     std::size_t arena_bytes = std::size_t{64} << 20U;
     bool no_switch = false;  // goes through the collector alone; the root's word counts
     int cancel_fd = -1;      // a descriptor that ends every wait with kAborted once it is readable
+    // Of survivors of a group that has failed: its instance, and how many of its operations have ended whole
+    // here. Rank and size are those of that group. See GroupSession::shrink().
+    std::uint64_t shrink_of = 0;
+    std::uint64_t operations = 0;
 };
 
 // Not thread-safe.
@@ -56,6 +60,9 @@ class GroupSession {
     // Shared with the agent, zeros at first; a fork's child does not have it.
     [[nodiscard]] std::span<std::byte> arena() const;
     [[nodiscard]] std::uint64_t instance() const;
+    // Of survivors, in the order of their former ranks.
+    [[nodiscard]] std::uint32_t rank() const;
+    [[nodiscard]] std::uint32_t size() const;
     // For people: how results come, e.g. "through the switch", or why not.
     [[nodiscard]] const std::string& note() const;
 
@@ -73,6 +80,15 @@ class GroupSession {
     // Every operation must have been waited for. Returns once this member may go: others can still get from
     // the agent what they miss.
     Result<> close();
+
+    // A session of the same group's survivors, once this one has failed: every one of them calls it. Those
+    // that have not come within the deadline are left out. The same operations have ended whole at all that
+    // are in it. kUsage: the group has not failed. kAborted: it cannot shrink (its root has died), or goes on
+    // without this member.
+    Result<GroupSession> shrink();
+    // A session of a group of `size` members: those of this one, which all call it and keep their ranks, and
+    // others that open it by the same name with ranks from the old size on. Ends this one as close() does.
+    Result<GroupSession> grow(std::uint32_t size);
 
     // All descriptors of the session: a fork's child closes them.
     [[nodiscard]] std::vector<int> fds() const;

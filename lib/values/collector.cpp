@@ -273,8 +273,10 @@ void Collector::answer_open(Place& place, const Packet& packet, Nanos now) {
 
 void Collector::ask_missing(Place& place, Nanos now) {
     place.needed_at = now;
+    const bool orphaned = (dead_ & ~place.bits) != 0;
     for (std::uint32_t rank = 0; rank < wire_.terms().size(); ++rank) {
-        if ((place.bits >> rank & 1U) == 0) {
+        const bool lacks = (place.bits >> rank & 1U) == 0;
+        if ((lacks || orphaned) && (dead_ >> rank & 1U) == 0) {
             ++stats_.needs;
             push(ASK_NEED, place, rank);
         }

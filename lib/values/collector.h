@@ -16,6 +16,7 @@
 
 #include "lib/values/numbers.h"
 #include "lib/values/packet.h"
+#include "lib/values/stats.h"
 #include "lib/values/terms.h"
 
 namespace ask::values {
@@ -25,27 +26,6 @@ struct CollectorConfig {
     Nanos need_after_collision = 500 * kMicrosecond;  // of one whose partials can't all meet on a switch
     std::size_t raw_bytes = std::size_t{16} << 20;    // of raw values ahead of their turn
     std::size_t max_outputs = 1 << 16;
-};
-
-struct CollectorStats {
-    std::uint64_t taken = 0;  // first of their chunk
-    std::uint64_t folded = 0;
-    std::uint64_t replaced = 0;  // a set around what was there
-    std::uint64_t within = 0;
-    std::uint64_t crossing = 0;
-    std::uint64_t collided = 0;
-    std::uint64_t late = 0;       // of a chunk that everybody has
-    std::uint64_t completed = 0;  // here
-    std::uint64_t completed_raw = 0;
-    std::uint64_t seen = 0;  // results that a switch made
-    std::uint64_t haves = 0;
-    std::uint64_t answered = 0;  // results sent once more
-    std::uint64_t held = 0;
-    std::uint64_t needs = 0;
-    std::uint64_t raw_bad = 0;   // raw values that nobody sends so
-    std::uint64_t raw_full = 0;  // dropped for want of room
-    std::uint64_t outputs_full = 0;
-    std::uint64_t mismatched = 0;
 };
 
 class Collector {
@@ -67,6 +47,9 @@ class Collector {
     void set_congested(bool congested) { congested_ = congested; }
     // Results for all go to each alone or by the switch, as terms say at first, from now on.
     void set_fan_out(bool fan_out) { fan_out_ = fan_out; }
+    // A set of members that send nothing any more. A chunk that lacks one of them is asked for at all others:
+    // one of these may have its result.
+    void set_dead(std::uint64_t members) { dead_ = members; }
     // Members that differ in what they do: names both and what each does. The group is over then.
     [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
     [[nodiscard]] const CollectorStats& stats() const { return stats_; }
@@ -110,6 +93,7 @@ class Collector {
     std::deque<Asked> asked_;
     std::size_t raw_held_ = 0;
     bool congested_ = false;
+    std::uint64_t dead_ = 0;
     bool fan_out_;
     std::optional<Error> failure_;
     CollectorStats stats_;

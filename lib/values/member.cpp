@@ -106,6 +106,7 @@ class Member::Stream {
         return seq >= base && seq < next && at(seq).state != Place::State::kFree;
     }
     [[nodiscard]] bool window_open() const { return next < end && next - base < places_.size(); }
+    [[nodiscard]] std::uint32_t in_flight() const { return in_flight_; }
     [[nodiscard]] bool has_room() const { return in_flight_ < window.whole(); }
 
     void begin(std::uint64_t seq, Nanos now) {
@@ -289,6 +290,19 @@ Member::Stream* Member::stream_at(std::uint32_t stream) const {
 double Member::window(std::uint32_t stream) const {
     const Stream* at = stream_at(stream);
     return at == nullptr ? 0 : at->window.packets();
+}
+
+std::vector<StreamLook> Member::streams() const {
+    std::vector<StreamLook> all;
+    for (const auto& stream : streams_) {
+        if (stream && stream->end > 1) {
+            all.push_back({.stream = stream->number(),
+                           .window = stream->window.packets(),
+                           .in_flight = stream->in_flight(),
+                           .srtt = stream->timer.srtt()});
+        }
+    }
+    return all;
 }
 
 Result<> Member::check_submission(const Operation& operation) const {
@@ -589,6 +603,8 @@ void Member::judge_way(Stream& stream, const Place& place, const Packet& packet,
     }
     const bool marked = (packet.front.flags & ASK_F_ECE) != 0 || packet.congested;
     const bool lost = place.repeats > 0 && !place.was_held && (packet.front.flags & ASK_F_COLLIDED) == 0;
+    stats_.marks += marked ? 1U : 0U;
+    stats_.losses += lost ? 1U : 0U;
     if (marked || lost) {
         stats_.congested += stream.window.congested(place.sent_as, stream.transmissions) ? 1U : 0U;
     } else if (!place.was_held) {
@@ -657,7 +673,8 @@ void Member::deliver(const Chunk& chunk, const Packet& packet) {
 }
 
 void Member::finish_runs() {
-    while (!operations_.empty() && operations_.front()->left == 0) {
+    while (!operations_.empty() && operations_.front()->left == 0 &&
+           operations_.front()->operation.number <= last_to_end_) {
         const Run& run = *operations_.front();
         Completion completion{.number = run.operation.number, .error = std::nullopt};
         if (run.out_of_range) {
@@ -700,6 +717,7 @@ void Member::take_held(Stream& stream, const Packet& packet, Nanos now) {
     Place& place = stream.at(seq);
     place.missing = packet.front.bits;
     if ((packet.front.flags & ASK_F_ECE) != 0) {
+        ++stats_.marks;
         stats_.congested += stream.window.congested(place.sent_as, stream.transmissions) ? 1U : 0U;
     }
     if (place.state == Place::State::kHeld) {
@@ -711,6 +729,11 @@ void Member::take_held(Stream& stream, const Packet& packet, Nanos now) {
     place.was_held = true;
     place.probe_gap = config_.probe_first;
     place.probe_at = now + place.probe_gap;
+}
+
+void Member::hold_beyond(std::uint64_t number) {
+    last_to_end_ = number;
+    finish_runs();
 }
 
 std::optional<Completion> Member::next_completion() {

@@ -21,6 +21,7 @@
 #include "lib/values/numbers.h"
 #include "lib/values/operation.h"
 #include "lib/values/packet.h"
+#include "lib/values/stats.h"
 #include "lib/values/terms.h"
 
 namespace ask::values {
@@ -35,25 +36,6 @@ struct MemberConfig {
     std::uint32_t max_operations = 256;  // submitted and not complete
 };
 
-struct MemberStats {
-    std::uint64_t values_sent = 0;  // first sends
-    std::uint64_t resends = 0;
-    std::uint64_t alone = 0;
-    std::uint64_t probes = 0;
-    std::uint64_t raw = 0;  // chunks first sent raw
-    std::uint64_t haves = 0;
-    std::uint64_t results = 0;
-    std::uint64_t results_again = 0;
-    std::uint64_t results_bad = 0;  // of no chunk that is under way, or of another shape
-    std::uint64_t held = 0;
-    std::uint64_t needs = 0;
-    std::uint64_t needs_early = 0;  // of a chunk that is not reached yet
-    std::uint64_t needs_late = 0;   // of one whose result is not kept any more
-    std::uint64_t congested = 0;    // windows cut
-    std::uint64_t misdirected = 0;  // another member's, or of a type that no member gets
-    std::uint64_t out_of_range = 0;
-};
-
 struct Completion {
     std::uint64_t number = 0;
     std::optional<Error> error;  // none: `out` is whole
@@ -66,6 +48,14 @@ struct Waiting {
     std::uint64_t seq = 0;
     Nanos since = 0;
     std::uint64_t missing = 0;  // the set of members, as the last HELD says; 0: none came
+};
+
+// How a stream is.
+struct StreamLook {
+    std::uint32_t stream = 0;
+    double window = 0;
+    std::uint32_t in_flight = 0;
+    Nanos srtt = 0;
 };
 
 class Member {
@@ -91,6 +81,8 @@ class Member {
 
     // In the order of their numbers, each once.
     std::optional<Completion> next_completion();
+    // No operation ends whole beyond this number any more, or yet: what its chunks come to waits.
+    void hold_beyond(std::uint64_t number);
     // Every operation under way ends in this error, and so does every later one.
     void fail(const Error& error);
 
@@ -98,8 +90,10 @@ class Member {
     [[nodiscard]] std::optional<Waiting> waiting() const;
     // Operations up to this number are complete: what a shrink drains to.
     [[nodiscard]] std::uint64_t completed() const { return completed_; }
+    [[nodiscard]] std::uint64_t submitted() const { return last_number_; }
     // Packets that a stream may have under way.
     [[nodiscard]] double window(std::uint32_t stream) const;
+    [[nodiscard]] std::vector<StreamLook> streams() const;
     [[nodiscard]] const MemberStats& stats() const { return stats_; }
     [[nodiscard]] const GroupTerms& terms() const { return wire_.terms(); }
 
@@ -142,6 +136,7 @@ class Member {
     std::optional<Error> failed_;
     std::uint64_t last_number_ = 0;
     std::uint64_t completed_ = 0;
+    std::uint64_t last_to_end_ = ~std::uint64_t{0};
     std::uint32_t turn_ = 0;
     MemberStats stats_;
 };

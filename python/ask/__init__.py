@@ -106,6 +106,10 @@ def _load() -> ctypes.CDLL:
         ("ask_group_open", number, [ctypes.POINTER(_Options), request]),
         ("ask_group_close", None, [pointer]),
         ("ask_group_error", number, [pointer, pointer]),
+        ("ask_group_shrink", number, [pointer, request]),
+        ("ask_group_grow", number, [pointer, word, request]),
+        ("ask_group_rank", word, [pointer]),
+        ("ask_group_size", word, [pointer]),
         ("ask_alloc", pointer, [pointer, size]),
         ("ask_free", number, [pointer, pointer]),
         ("ask_iallreduce", number, [pointer, pointer, pointer, size, number, number, request]),
@@ -218,11 +222,7 @@ class Group:
         token: Optional[str] = None,
         cancel_fd: int = -1,
     ) -> None:
-        self._closed = False
-        self._requests: set[Request] = set()
-        self._arrays: set[int] = set()  # addresses of empty() that somebody still has
-        self._at_close: list = []  # what else uses the group is told first
-        self._garbage: collections.deque[int] = collections.deque()
+        self._begin_empty()
         if not (0 <= rank < 1 << 32 and 0 <= size < 1 << 32 and 0.001 <= deadline <= 86400 and arena_bytes > 0):
             raise _usage("rank, size, deadline or arena_bytes is out of range")
         self.rank, self.size, self.name = rank, size, name
@@ -234,6 +234,35 @@ class Group:
         handle = ctypes.c_void_p()
         _check(_library.ask_group_open(ctypes.byref(options), ctypes.byref(handle)))
         self._handle = handle
+
+    def _begin_empty(self) -> None:
+        self._handle: Optional[ctypes.c_void_p] = None
+        self._closed = False
+        self._requests: set[Request] = set()
+        self._arrays: set[int] = set()  # addresses of empty() that somebody still has
+        self._at_close: list = []  # what else uses the group is told first
+        self._garbage: collections.deque[int] = collections.deque()
+
+    def _follow(self, function: object, *arguments: int) -> Group:
+        handle = ctypes.c_void_p()
+        _check(function(self._open(), *arguments, ctypes.byref(handle)))
+        group = Group.__new__(Group)
+        group._begin_empty()
+        group.name, group._handle = self.name, handle
+        group.rank, group.size = _library.ask_group_rank(handle), _library.ask_group_size(handle)
+        return group
+
+    def shrink(self) -> Group:
+        """Once this group has failed: one of its survivors, which all call it, with ranks from 0 in their former order.
+        The same operations have ended at all of them; the others failed and may be begun again there. Those that do
+        not come within the deadline are left out. Error ABORTED: its root has died, or it goes on without this member.
+        """
+        return self._follow(_library.ask_group_shrink)
+
+    def grow(self, size: int) -> Group:
+        """A group of more members: those of this one all call it, with no operation under way, and keep their ranks; new
+        ones open it by the same name, with this size and ranks from the former one on. This group is over then."""
+        return self._follow(_library.ask_group_grow, size)
 
     def __enter__(self) -> Group:
         return self

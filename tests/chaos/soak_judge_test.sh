@@ -13,6 +13,8 @@ trap 'exit 130' INT
 
 # shellcheck source=tools/lib/soak_judge.sh
 source "$root/tools/lib/soak_judge.sh"
+# shellcheck source=tools/lib/soak_groups.sh
+source "$root/tools/lib/soak_groups.sh"
 
 # The judge's, as soak_run.sh has them.
 # shellcheck disable=SC2034
@@ -151,3 +153,30 @@ failed_round "$gone" && end_ms[1]=$((longest + 1)) && finds "with a deadline of 
 failed_round "$gone" && end_ms[1]=$((longest + 1)) && plan[1.pause]="1 30 2000" && passes
 good_round && end_ms[1]=$((longest + 1)) && passes
 echo "ok deadlines"
+
+# A group of three on h2, h1 and h3, with h1 as its root, of which rank 1 was killed and the others went on.
+group_round() {
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    plan=([1.group]=1 [1.id]=made-up [1.hosts]="h2 h1 h3" [1.to]=h1 [1.from]=" h2 h3 " [1.senders]=3 [1.deadline]=8)
+    hurt=([1]=1) soak_end=() counts=([unaimed]=0) end_ms=([1]=0)
+    current=([1.member0]=1.member0.1 [1.member1]=1.member1.2 [1.member2]=1.member2.3)
+    printed 1.member0.1 0 "op 1 0,1,2" "op 9 0,2" "done 9 0,2"
+    printed 1.member1.2 137 "op 1 0,1,2"
+    printed 1.member2.3 0 "done 9 0,2"
+}
+
+group_round && passes
+counted shrunk
+group_round && soak_end[1.member2.3]=99 && finds "WRONG ANSWER of group made-up"
+group_round && printed 1.member2.3 0 "done 9 2" && finds "ended well with 0,2 and with 2 left"
+group_round && printed 1.member0.1 0 "done 9 1,2" && finds "not itself"
+group_round && printed 1.member0.1 0 "op 9 0,2" && finds "not itself"
+group_round && soak_end[1.member1.2]=11 && finds "names nobody"
+group_round && soak_end[1.member1.2]=11 && echo "cannot shrink: the root h1 is silent" >"$dir/1.member1.2.err" && passes
+group_round && hurt=() && soak_end[1.member1.2]=11 && echo "h1 is silent" >"$dir/1.member1.2.err" && passes
+counted unaimed
+group_round && end_ms[1]=999999 && finds "ended 999999 ms after"
+group_round && hurt=() && printed 1.member0.1 0 "done 9 0,1,2" && printed 1.member1.2 0 "done 9 0,1,2" && printed 1.member2.3 0 "done 9 0,1,2" && passes
+counted whole
+echo "ok groups"

@@ -52,6 +52,12 @@ jq -re .failure "$scratch/verdict" | grep -q 'WRONG ANSWER of task .* --seed 202
 ls "$scratch"/kept/seed2025-round1/logs/sw.log >/dev/null || fail "the failed round's logs were not kept"
 echo "ok a wrong answer is found (${SECONDS}s)"
 
+soak "$build" --groups --rounds 3 --minutes 0 --seed 11
+((code == 0)) || fail "a soak of groups ended with $code: $said $(cat "$scratch/verdict")"
+jq -e '.failure == null and .rounds == 3 and .groups > 2 and .whole + .shrunk > 0' "$scratch/verdict" >/dev/null ||
+    fail "the verdict on groups: $(cat "$scratch/verdict")"
+echo "ok a short soak of groups: $(jq -c '[.groups, .whole, .shrunk, .failed]' "$scratch/verdict") (${SECONDS}s)"
+
 for bad in "--minutes x" "--seed" "--minutes 0" "--first-round 0" "--often"; do
     # shellcheck disable=SC2086 # option and value
     soak "$build" $bad

@@ -23,6 +23,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
 #include "tools/cli/explain.h"
+#include "tools/cli/groups.h"
 #include "tools/cli/output.h"
 #include "tools/cli/region_dump.h"
 #include "tools/cli/report.h"
@@ -147,6 +148,41 @@ int explain(const Flags& flags) {
     }
     const auto text = explain_task(flags.task, *sources);
     return text ? print(*text) : fail(kName, text.error());
+}
+
+// The text or JSON that there is, or why there is none.
+int print(const Result<std::string>& text) {
+    return text ? print(*text) : fail(kName, text.error());
+}
+int print(const Result<Json>& json) {
+    return json ? print(ask::cli::dump(*json)) : fail(kName, json.error());
+}
+
+int explain_group(const Flags& flags) {
+    const auto sources = ask_all(flags);
+    if (!sources) {
+        return fail(kName, sources.error());
+    }
+    return flags.json ? print(explain_group_json(flags.task, *sources))
+                      : print(explain_group(flags.task, *sources));
+}
+
+template <typename Status>
+int show_groups(const Flags& flags, const Result<Status>& status) {
+    if (!status) {
+        return fail(kName, status.error());
+    }
+    if (flags.task.empty()) {
+        return print(flags.json ? ask::cli::dump(groups_json(*status, flags.all))
+                                : groups_text(*status, flags.all));
+    }
+    return flags.json ? print(group_json(*status, flags.task)) : print(group_text(*status, flags.task));
+}
+
+int groups(const Flags& flags) {
+    const std::string address = switch_to_ask(flags);
+    return address.empty() ? show_groups(flags, agent_status(client::agent_socket_path(flags.agent)))
+                           : show_groups(flags, switch_status(address, flags.security));
 }
 
 Result<v1::SwitchTask> find_on_switch(const std::string& address, const Flags& flags) {
@@ -293,6 +329,24 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
     commands.emplace_back(cancel_command, cancel);
 }
 
+void add_group_commands(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const list = app.add_subcommand(
+        "groups", "groups, their state and what has become of their packets; all of one, by its ID");
+    list->add_option("ID", flags.task, "id of a group");
+    list->add_flag("--all", flags.all, "the last ones that have ended, too");
+    add_watch(list, flags);
+    auto* const group = app.add_subcommand("group", "about one group");
+    group->require_subcommand(1);
+    auto* const explain_command = group->add_subcommand(
+        "explain", "in words: whom it waits for, why the switch does not help, what to do");
+    explain_command->add_option("ID", flags.task, "id of the group")->required();
+    for (auto* const command : {list, explain_command}) {
+        command->add_flag("--json", flags.json, "for scripts: JSON");
+    }
+    commands.emplace_back(list, [](const Flags& f) { return watch(f, [&f] { return groups(f); }); });
+    commands.emplace_back(explain_command, explain_group);
+}
+
 int make_authority(const Flags& flags) {
     const auto made =
         ask::make_authority(flags.authority.directory, flags.authority.days.value_or(kAuthorityDays));
@@ -372,6 +426,7 @@ int run(int argc, char** argv) {
     app.fallthrough();
     add_overviews(app, flags, commands);
     add_task_commands(app, flags, commands);
+    add_group_commands(app, flags, commands);
     add_authority_commands(app, flags, commands);
     if (argc <= 1) {
         std::fputs(app.help().c_str(), stderr);

@@ -89,6 +89,7 @@ std::string status_text(const v1::AgentStatus& status) {
                              : status.switch_address() +
                                    (status.switch_reachable() ? ", reachable" : ", NOT REACHABLE")});
     table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
+    table.add({"groups", std::to_string(status.groups_size()) + " (askctl groups)"});
     table.add({"channels", std::to_string(status.channels_size())});
     return table.text() + agent_channels(status);
 }

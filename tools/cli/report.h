@@ -25,6 +25,8 @@ template <typename Status>
     Json json = to_json(status);
     json.erase("tasks");
     json.erase("ended");
+    json.erase("groups");
+    json.erase("ended_groups");
     json.erase("counters");
     return json;
 }

@@ -56,6 +56,8 @@ Json element(const Message& message, const FieldDescriptor& field, int index) {
             return to_json(reflection.GetRepeatedMessage(message, &field, index));
         case FieldDescriptor::CPPTYPE_UINT64:
             return reflection.GetRepeatedUInt64(message, &field, index);
+        case FieldDescriptor::CPPTYPE_UINT32:
+            return reflection.GetRepeatedUInt32(message, &field, index);
         case FieldDescriptor::CPPTYPE_STRING:
             return reflection.GetRepeatedString(message, &field, index);
         default:

@@ -141,6 +141,7 @@ event() {
         cancel) cancel "$2" ;;
         look) look "$2" "$3" "$4" ;;
         faults-end) soak_lab chaos clear || wrong "the faults could not be cleared" ;;
+        *) group_event "$@" ;;
     esac
 }
 
@@ -150,6 +151,7 @@ undo() {
         switch-stop) go_on sw ;;
         agent-stop) go_on "$2" ;;
         link-down) link "$2" "$3" up ;;
+        *) group_undo "$@" ;;
     esac
 }
 

@@ -129,6 +129,10 @@ in_time() {
 judge() {
     local -r task=$1
     local who taken=0
+    if [[ -n ${plan[$task.group]-} ]]; then
+        judge_group "$task"
+        return
+    fi
     counts[tasks]=$((counts[tasks] + 1))
     for who in ${takers[$task]}; do
         case ${soak_end[$who]} in

@@ -212,6 +212,10 @@ start_task() {
     local -r dir=$soak_work/round/task$task
     local -a shape
     local i
+    if [[ -n ${plan[$task.group]-} ]]; then
+        start_group "$task"
+        return
+    fi
     read -ra shape <<<"${plan[$task.shape]}"
     mkdir -p "$dir"
     "$ASK_BUILD_DIR/tests/ask-e2e-gen" --out "$dir" --senders "${plan[$task.senders]}" "${shape[@]}"
@@ -255,6 +259,7 @@ kept() {
 take_the_rest() {
     local task
     for ((task = 1; task <= plan_tasks; task++)); do
+        [[ -z ${plan[$task.group]-} ]] || continue
         [[ ${takers[$task]} == *" "* || ${soak_end[${takers[$task]}]} != 0 ]] || continue
         while kept "$task"; do
             take_again "$task"
@@ -287,7 +292,8 @@ finish_tasks() {
 
 node_idle() {
     soak_lab exec "$1" -- askctl tasks --json 2>/dev/null |
-        jq -e 'all(.[]; .state == "committed" or .state == "failed" or (.state | startswith("kept until ")))' >/dev/null
+        jq -e 'all(.[]; .state == "committed" or .state == "failed" or (.state | startswith("kept until ")))' >/dev/null &&
+        soak_lab exec "$1" -- askctl groups --json 2>/dev/null | jq -e '.groups == []' >/dev/null
 }
 
 wait_idle() {

@@ -21,7 +21,8 @@ constexpr milliseconds kGroupCallWait{5000};
 constexpr milliseconds kGroupGoodbyeWait{1000};
 constexpr milliseconds kGroupRenewHold{1000};
 constexpr milliseconds kGroupHold{500};
-constexpr milliseconds kGroupPause{20};  // while one of the same id ends
+constexpr milliseconds kGroupPause{20};   // while one of the same id ends
+constexpr milliseconds kSettlePause{20};  // between two looks whether a group has settled
 constexpr milliseconds kGroupArpWait{5000};
 constexpr std::chrono::seconds kSwitchRenewal{2};
 constexpr milliseconds kLongestReopenPause{60000};
@@ -38,7 +39,9 @@ Grouping::Grouping(Member& member, GroupRegistry& registry, const GroupPorts& po
       ports_(ports),
       io_(io),
       request_(std::move(request)),
-      me_(random_u64()) {}
+      me_(random_u64()),
+      rank_(request_.rank()),
+      size_(request_.size()) {}
 
 Error Grouping::named(Errc code, const std::string& what) const {
     return {code, "group " + clean_name(request_.group()) + ": " + what};
@@ -50,12 +53,79 @@ std::string Grouping::name_of(std::uint32_t rank) const {
            (known ? ", " + group_.members(static_cast<int>(rank)).name() : "");
 }
 
+void Grouping::note(const std::function<void(v1::AgentGroup&)>& how) {
+    ports_.book.change(noted_, [&how](GroupBook::Entry& entry) { how(entry.group); });
+}
+
+void Grouping::note_waiting(const std::string& whom) {
+    note([&whom](v1::AgentGroup& group) {
+        group.set_state("waiting");
+        group.set_waiting_for(whom);
+    });
+    v1::Progress progress;
+    progress.set_state("waiting for " + whom);
+    io_.progress(progress);
+}
+
+void Grouping::note_open(std::uint64_t arena_bytes) {
+    ports_.book.change(noted_, [this, arena_bytes](GroupBook::Entry& entry) {
+        v1::AgentGroup& group = entry.group;
+        entry.channel = lease_->id;
+        group.set_state("open");
+        group.clear_waiting_for();
+        group.set_instance(instance_);
+        group.set_rank(rank_);
+        group.set_size(size_);
+        group.set_generation(group_.generation());
+        for (const v1::GroupMember& member : group_.members()) {
+            group.add_members()->set_name(clean_text(member.name()));
+        }
+        group.set_through_switch(group_.through_switch());
+        group.set_direct(group_.direct());
+        group.set_note(clean_text(group_.note()));
+        group.set_window(group_.window());
+        group.set_blocks(group_.blocks());
+        group.set_arena_bytes(arena_bytes);
+    });
+}
+
+// How it stands, for who looks later.
+void Grouping::note_end() {
+    v1::AgentGroup last;
+    last.set_size(size_);
+    const auto state = running_ ? ports_.workers.group_state(instance_, lease_->id)
+                                : Result<GroupState>(Error(Errc::kUnknown, "it does not run"));
+    const auto seats =
+        opened_ && running_ ? registry_.seats(instance_) : std::vector<std::optional<GroupRegistry::Seat>>();
+    ports_.book.change(noted_, [&](GroupBook::Entry& entry) {
+        entry.channel.reset();
+        if (state.ok()) {
+            describe(*state, entry.group);
+        }
+        describe(seats, entry.group);
+        entry.group.set_state(error_ ? "failed" : "left");
+        entry.group.set_error(error_ ? clean_text(error_->text()) : "");
+    });
+}
+
 void Grouping::run() {
+    v1::AgentGroup group;
+    group.set_id(clean_name(request_.group()));
+    group.set_rank(rank_);
+    group.set_size(size_);
+    group.set_root(clean_name(request_.root()));
+    group.set_state("joining");
+    group.set_user(io_.user());
+    group.set_switch_(member_.own_switch ? member_.own_switch->name() : "");
+    noted_ = ports_.book.add(std::move(group));
     auto result = run_within_limits([this] { return run_steps(); });
     if (!result) {
+        error_ = result.error();
         give_up(result.error());
     }
+    note_end();
     clean_up();
+    ports_.book.end(noted_);
 }
 
 Result<> Grouping::run_steps() {
@@ -85,6 +155,9 @@ Result<> Grouping::check_request() {
     ASK_TRY(deadline, "group " + request_.group());
     deadline_ = *deadline;
     give_up_at_ = Clock::now() + deadline_;
+    note([this](v1::AgentGroup& group) {
+        group.set_deadline_seconds(std::chrono::duration<double>(deadline_).count());
+    });
     return {};
 }
 
@@ -95,6 +168,14 @@ Result<> Grouping::find_root() {
     coordinates_ = root_address_ == member_.options.address || member_.network.is_own(root_address_);
     const std::string dotted = format_ipv4(root_address_);
     root_ = request_.root() == dotted ? dotted : clean_name(request_.root()) + " (" + dotted + ")";
+    if (shrinks() && !coordinates_) {
+        // The root says when those that have not come are left out.
+        give_up_at_ += kGroupCallWait;
+    }
+    note([this](v1::AgentGroup& group) {
+        group.set_root(root_);
+        group.set_coordinates(coordinates_);
+    });
     peer_ = ports_.peer_at(dotted + ":" + std::to_string(host->port), root_);
     return {};
 }
@@ -173,6 +254,7 @@ Result<> Grouping::open_at_registry() {
                                       .members = {member_.options.tenant, {}, {}, request_.token()},
                                       .instance = instance_,
                                       .lease = kGroupLease,
+                                      .shrink_of = request_.shrink_of(),
                                       .mailbox = io_.mailbox()});
         if (opened.ok() || opened.error().code() != Errc::kUnavailable || Clock::now() >= give_up_at_) {
             return opened;
@@ -184,7 +266,7 @@ Result<> Grouping::open_at_registry() {
 Result<> Grouping::coordinate() {
     ASK_PASS(open_at_registry());
     opened_ = true;
-    ASK_PASS(registry_.seat(instance_, request_.rank(),
+    ASK_PASS(registry_.seat(instance_, rank_,
                             {.member = me_,
                              .name = member_.full_name(),
                              .channel = lease_->id,
@@ -193,6 +275,7 @@ Result<> Grouping::coordinate() {
                              .payload_limit = member_.options.payload_limit,
                              .heard = Clock::now()}));
     ASK_PASS(gather());
+    ASK_PASS(take_ranks());
     const auto seats = registry_.seats(instance_);
     std::uint32_t payload = ASK_VALUES_FRONT + ASK_VALUES_MAX_BLOCKS * ASK_VALUES_BLOCK_BYTES;
     for (const auto& seat : seats) {
@@ -226,11 +309,30 @@ Result<> Grouping::coordinate() {
     return registry_.publish(instance_, group_);
 }
 
-// Until all are there.
+// Of all that have come. Survivors count anew, in the order that they had.
+Result<> Grouping::take_ranks() {
+    registry_.close_ranks(instance_);
+    const auto seats = registry_.seats(instance_);
+    const auto own = std::ranges::find_if(seats, [](const auto& seat) { return seat->own; });
+    if (own == seats.end()) {
+        return named(Errc::kInternal, "its root has no rank");
+    }
+    rank_ = static_cast<std::uint32_t>(own - seats.begin());
+    size_ = static_cast<std::uint32_t>(seats.size());
+    group_.set_generation(shrinks() ? registry_.generation_after(request_.shrink_of()) : 0);
+    return {};
+}
+
+// Until all are there. Survivors that do not come in time are left out.
 Result<> Grouping::gather() {
     for (;;) {
-        const std::string missing = GroupRegistry::missing(registry_.seats(instance_));
+        const std::string missing = registry_.missing(instance_);
         if (missing.empty()) {
+            return {};
+        }
+        if (shrinks() && Clock::now() >= give_up_at_) {
+            spdlog::warn("group {}: goes on without {}, silent for {}", request_.group(), missing,
+                         seconds_text(deadline_));
             return {};
         }
         if (Clock::now() >= give_up_at_) {
@@ -238,9 +340,7 @@ Result<> Grouping::gather() {
                                               " did not join within " + seconds_text(deadline_) +
                                               ": start them, or allow more time");
         }
-        v1::Progress progress;
-        progress.set_state("waiting for " + missing);
-        io_.progress(progress);
+        note_waiting(missing);
         ASK_PASS(io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_)));
     }
 }
@@ -273,7 +373,7 @@ Result<> Grouping::open_at_switch() {
     request.set_receiver_address(member_.options.address);
     request.set_wire_version(ASK_WIRE_VERSION);
     v1::ValuesTask& task = *request.mutable_values();
-    task.set_size(request_.size());
+    task.set_size(size_);
     task.set_window(group_.window());
     task.set_secret(group_.secret());
     task.set_direct(true);
@@ -297,6 +397,8 @@ Result<> Grouping::open_at_switch() {
     }
     next_switch_renewal_ = Clock::now() + kSwitchRenewal;
     fan_out_ = opened->values().fan();
+    const std::uint32_t slots = opened->values().slots();
+    note([slots](v1::AgentGroup& group) { group.set_slots(slots); });
     if (const std::uint32_t window = opened->values().window(); window > 0 && window < group_.window()) {
         if (running_) {
             return Error(Errc::kLimit, at.name() + " has a smaller pool than it had");
@@ -320,6 +422,17 @@ void Grouping::lose_switch(const std::string& why) {
     switch_lost_ = true;
     channel_back_ = false;
     spdlog::warn("group {}: {}; the collector adds what it did", request_.group(), why);
+    registry_.note_trouble(instance_, "the collector adds: " + why);
+    ports_.book.change(noted_, [&why](GroupBook::Entry& entry) {
+        v1::AgentGroup& group = entry.group;
+        if (group.through_switch()) {
+            group.set_switch_losses(group.switch_losses() + 1);
+            entry.switch_lost = Clock::now();
+            entry.switch_opened.reset();
+        }
+        group.set_through_switch(false);
+        group.set_switch_trouble(clean_text(why));
+    });
     if (const auto alone = ports_.workers.set_fan_out(instance_, lease_->id, false); !alone.ok()) {
         spdlog::error("group {}: {}", request_.group(), alone.error().text());
     }
@@ -330,7 +443,7 @@ void Grouping::open_again() {
     if (!channel_back_) {
         channel_back_ = register_channel();
         if (channel_back_) {
-            registry_.register_again(instance_, request_.rank(), lease_->registered);
+            registry_.register_again(instance_, rank_, lease_->registered);
         }
         return;
     }
@@ -345,6 +458,13 @@ void Grouping::open_again() {
     }
     switch_lost_ = false;
     reopen_pause_ = kSessionTick;
+    registry_.note_trouble(instance_, "");
+    ports_.book.change(noted_, [this](GroupBook::Entry& entry) {
+        entry.switch_opened = Clock::now();
+        entry.group.set_through_switch(true);
+        entry.group.set_direct(group_.direct());
+        entry.group.set_note(clean_text(group_.note()));
+    });
     spdlog::info("group {}: {} has it again: {}", request_.group(), member_.own_switch->name(),
                  group_.note());
     if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, fan_out_); !set.ok()) {
@@ -390,18 +510,22 @@ Result<> Grouping::join() {
                                               " did not join within " + seconds_text(deadline_) +
                                               ": start them, or allow more time");
         }
-        v1::Progress progress;
-        progress.set_state("waiting for " + trouble);
-        io_.progress(progress);
+        note_waiting(trouble);
     }
-    if (group_.members_size() != static_cast<int>(request_.size()) || group_.collector() != root_address_) {
+    const bool is_size =
+        shrinks() ? group_.members_size() > 0 : group_.members_size() == static_cast<int>(request_.size());
+    if (!is_size || group_.collector() != root_address_) {
         return named(Errc::kDenied, root_ + " answers for another group: its size is " +
                                         std::to_string(group_.members_size()) + ", its collector " +
                                         format_ipv4(group_.collector()));
     }
+    size_ = static_cast<std::uint32_t>(group_.members_size());
+    for (std::uint32_t rank = 0; shrinks() && rank < size_; ++rank) {
+        const auto channel = channel_from_proto(group_.members(static_cast<int>(rank)).channel());
+        rank_ = channel.ok() && *channel == lease_->id ? rank : rank_;
+    }
     heard_ = Clock::now();
-    start_renew();
-    return {};
+    return start_renew();
 }
 
 // One that has not begun yet is waited for.
@@ -417,6 +541,8 @@ Result<v1::JoinGroupReply> Grouping::call_join() {
     *request.mutable_registered() = mark_to_proto(lease_->registered);
     request.set_wait_ms(static_cast<std::uint32_t>(kGroupHold.count()));
     request.set_payload_limit(member_.options.payload_limit);
+    request.set_shrink_of(request_.shrink_of());
+    request.set_operations(request_.operations());
     request.set_token(request_.token());
     request.set_wire_version(ASK_WIRE_VERSION);
     joined_ = true;
@@ -438,16 +564,49 @@ Result<v1::JoinGroupReply> Grouping::call_join() {
     return waiting;
 }
 
-void Grouping::start_renew() {
+Result<> Grouping::start_renew() {
     v1::RenewGroupRequest request;
+    if (running_) {
+        const auto state = ports_.workers.group_state(instance_, lease_->id);
+        ASK_PASS(state);
+        request.set_operations(state->completed);
+        request.set_begun(state->begun);
+    }
+    const milliseconds hold = settle_step_ == 0 ? kGroupRenewHold : kSettlePause;
+    request.set_settle_step(settle_step_);
     request.set_instance(instance_);
     request.set_member(me_);
-    request.set_wait_ms(static_cast<std::uint32_t>(kGroupRenewHold.count()));
+    request.set_wait_ms(static_cast<std::uint32_t>(hold.count()));
     *request.mutable_registered() = mark_to_proto(lease_->registered);
     request.set_registration(registration_);
     renew_ = std::make_unique<RenewBeside>(io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
         return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
     });
+    return {};
+}
+
+// Does what a step asks for, once. What it has come to the coordinator hears from here, others' with a
+// renewal.
+Result<> Grouping::follow_settling() {
+    const GroupRegistry::Settling step = coordinates_ ? registry_.settling(instance_) : settling_;
+    if (step.step == 0 || !running_) {
+        return {};
+    }
+    if (step.step != settle_step_) {
+        ASK_PASS(ports_.workers.settle_group(instance_, lease_->id, step.last, step.dead));
+        settle_step_ = step.step;
+        note([](v1::AgentGroup& group) { group.set_state("settling"); });
+    }
+    if (coordinates_) {
+        const auto state = ports_.workers.group_state(instance_, lease_->id);
+        ASK_PASS(state);
+        registry_.settle(instance_, rank_, settle_step_, state->completed);
+    }
+    return {};
+}
+
+Clock::time_point Grouping::next_look() const {
+    return Clock::now() + (settle_step_ == 0 ? kSessionTick : kSettlePause);
 }
 
 Result<> Grouping::take_renewed() {
@@ -471,12 +630,12 @@ Result<> Grouping::take_renewed() {
         heard_ = Clock::now();
         channel_lost_ = channel_lost_ || outcome->registration() != registration_;
         registration_ = outcome->registration();
+        settling_ = {outcome->settle_step(), outcome->settle_to(), outcome->settle_dead()};
+        note([&outcome](v1::AgentGroup& group) { group.set_switch_trouble(clean_text(outcome->trouble())); });
+        ASK_PASS(follow_settling());
         left_ = left_ || outcome->state() == v1::GroupOutcome::STATE_LEFT;
     }
-    if (!left_) {
-        start_renew();
-    }
-    return {};
+    return left_ ? Result<>() : start_renew();
 }
 
 Result<UdpAddresses> Grouping::way_to(std::uint32_t host) {
@@ -491,30 +650,31 @@ Result<> Grouping::begin() {
     GroupStart start;
     start.terms = *std::move(terms);
     start.terms.fan_out = fan_out_;
-    start.rank = request_.rank();
+    start.rank = rank_;
     start.through_switch = group_.through_switch();
     start.mailbox = io_.mailbox();
-    if (start.terms.size() != request_.size() || start.terms.seats[request_.rank()].channel != lease_->id) {
+    if (start.terms.size() != size_ || rank_ >= size_ || start.terms.seats[rank_].channel != lease_->id) {
         return named(Errc::kDenied, "root " + root_ + " has another in this rank");
     }
     // A member talks to the collector alone, and the collector to all. To itself it goes by the first hop
     // that leads to others.
     start.ways.resize(start.terms.size());
     for (std::uint32_t rank = 0; rank < start.terms.size(); ++rank) {
-        const bool own = rank == request_.rank();
+        const bool own = rank == rank_;
         if (own || (!coordinates_ && rank != start.terms.root)) {
             continue;
         }
         auto way = way_to(start.terms.seats[rank].channel.host);
         ASK_PASS(way);
         start.ways[rank] = *way;
-        start.ways[request_.rank()] = *way;
+        start.ways[rank_] = *way;
     }
     auto memory = ports_.workers.make_memory(request_.arena_bytes(), io_.user());
     ASK_TRY(memory, "group " + request_.group());
     start.memory = *memory;
     ASK_PASS(ports_.workers.begin_group(std::move(start)));
     running_ = true;
+    note_open((*memory)->arena_bytes());
     v1::LocalReply reply;
     v1::GroupReady& ready = *reply.mutable_group_ready();
     ready.set_instance(instance_);
@@ -522,6 +682,8 @@ Result<> Grouping::begin() {
     ready.set_through_switch(group_.through_switch());
     ready.set_direct(group_.direct());
     ready.set_note(clean_text(group_.note()));
+    ready.set_rank(rank_);
+    ready.set_size(size_);
     return io_.reply(reply, memory->get());
 }
 
@@ -529,7 +691,7 @@ Result<> Grouping::begin() {
 Result<> Grouping::serve() {
     Clock::time_point next = Clock::now() + kSessionTick;
     while (!finished_) {
-        auto wake = io_.wait(next);
+        auto wake = io_.wait(std::min(next, next_look()));
         ASK_PASS(wake);
         ASK_PASS(handle(*wake));
         if (Clock::now() >= next) {
@@ -550,16 +712,22 @@ Result<> Grouping::handle(const SessionIo::Wake& wake) {
         }
     }
     ASK_PASS(take_renewed());
-    if (coordinates_) {
-        if (auto error = registry_.check(instance_)) {
-            return *std::move(error);
-        }
-    }
+    ASK_PASS(check_group());
     if (!wake.request) {
         return {};
     }
     return wake.request->has_close_group() ? finish()
                                            : Error(Errc::kInput, "the application sent what no group knows");
+}
+
+// As its coordinator: whether it has failed, or settles before it does.
+Result<> Grouping::check_group() {
+    if (!coordinates_) {
+        return {};
+    }
+    ASK_PASS(follow_settling());
+    auto error = registry_.check(instance_);
+    return error ? Result<>(*std::move(error)) : Result<>();
 }
 
 Result<> Grouping::tick() {
@@ -570,22 +738,42 @@ Result<> Grouping::tick() {
 
 // An operation that nobody gets on with ends the group, which says for whom it has waited.
 Result<> Grouping::check_progress() {
+    if (complained_ || settle_step_ != 0) {
+        return {};
+    }
     const auto state = ports_.workers.group_state(instance_, lease_->id);
     ASK_PASS(state);
     if (state->idle || std::chrono::nanoseconds(state->waiting_ns) < deadline_) {
         return {};
     }
     std::string whom;
-    for (std::uint32_t rank = 0; rank < request_.size(); ++rank) {
+    for (std::uint32_t rank = 0; rank < size_; ++rank) {
         if ((state->missing >> rank & 1U) != 0) {
             whom += (whom.empty() ? "" : ", ") + name_of(rank);
         }
     }
-    return named(
+    return complain(named(
         Errc::kDeadline,
         "operation " + std::to_string(state->operation) + ", chunk " + std::to_string(state->seq) +
             ": no result within " + seconds_text(deadline_) +
-            (whom.empty() ? "" : "; missing: " + whom + ": see what holds it up, or allow more time"));
+            (whom.empty() ? "" : "; missing: " + whom + ": see what holds it up, or allow more time")));
+}
+
+// The group fails for it once it has settled; at once where nobody coordinates any more.
+Result<> Grouping::complain(const Error& error) {
+    complained_ = true;
+    if (coordinates_) {
+        registry_.complain(instance_, error);
+        return {};
+    }
+    v1::LeaveGroupRequest request;
+    request.set_instance(instance_);
+    request.set_member(me_);
+    request.set_complains(true);
+    request.set_code(static_cast<std::int32_t>(error.code()));
+    request.set_reason(error.text());
+    const auto told = peer_->leave_group(request, kGroupGoodbyeWait);
+    return told.ok() ? Result<>() : Result<>(error);
 }
 
 Result<> Grouping::finish() {
@@ -596,6 +784,7 @@ Result<> Grouping::finish() {
     }
     tell(true, nullptr);
     finished_ = true;
+    note([](v1::AgentGroup& group) { group.set_state("leaving"); });
     v1::LocalReply reply;
     reply.mutable_group_left();
     return io_.reply(reply);
@@ -609,13 +798,9 @@ bool Grouping::all_left() {
 Result<> Grouping::wait_for_others() {
     const auto until = Clock::now() + deadline_;
     while (!all_left() && Clock::now() < until) {
-        io_.wait_without_application(std::min(Clock::now() + kSessionTick, until));
+        io_.wait_without_application(std::min(next_look(), until));
         ASK_PASS(take_renewed());
-        if (coordinates_) {
-            if (auto error = registry_.check(instance_)) {
-                return *std::move(error);
-            }
-        }
+        ASK_PASS(check_group());
         renew_at_switch();
         if (io_.stopping() || io_.cancelled()) {
             return stopping_error();
@@ -630,7 +815,7 @@ void Grouping::tell(bool finished, const Error* error) {
             return;
         }
         if (finished) {
-            registry_.finish(instance_, request_.rank());
+            registry_.finish(instance_, rank_);
         } else {
             registry_.fail(instance_, named(error->code(), member_.full_name() +
                                                                ", its root, has left it: " + error->text()));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/control/group/book.h"
 #include "lib/control/group/ports.h"
 #include "lib/control/group/registry.h"
 #include "lib/control/member/beside.h"
@@ -42,6 +43,7 @@ class Grouping {
     Result<> coordinate();
     Result<> open_at_registry();
     Result<> gather();
+    Result<> take_ranks();
     [[nodiscard]] std::string why_no_switch(
         const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
     Result<> open_at_switch();
@@ -52,21 +54,30 @@ class Grouping {
     // As another's member.
     Result<> join();
     Result<v1::JoinGroupReply> call_join();
-    void start_renew();
+    Result<> start_renew();
     Result<> take_renewed();
+    Result<> follow_settling();
 
     Result<> begin();
     Result<UdpAddresses> way_to(std::uint32_t host);
     Result<> serve();
     Result<> handle(const SessionIo::Wake& wake);
     Result<> tick();
+    Result<> check_group();
     Result<> check_progress();
+    Result<> complain(const Error& error);
     [[nodiscard]] bool all_left();
     Result<> finish();
     Result<> wait_for_others();
     void give_up(const Error& error);
     void tell(bool finished, const Error* error);
     void clean_up();
+    void note(const std::function<void(v1::AgentGroup&)>& how);
+    void note_waiting(const std::string& whom);
+    void note_open(std::uint64_t arena_bytes);
+    void note_end();
+    [[nodiscard]] bool shrinks() const { return request_.shrink_of() != 0; }
+    [[nodiscard]] Clock::time_point next_look() const;
     [[nodiscard]] std::string name_of(std::uint32_t rank) const;
     [[nodiscard]] Error named(Errc code, const std::string& what) const;
 
@@ -78,6 +89,9 @@ class Grouping {
     SessionIo& io_;
     const v1::OpenGroup request_;
     const std::uint64_t me_;
+    std::uint64_t noted_ = 0;  // in the book
+    std::uint32_t rank_;       // as was asked for; of survivors, once they are known, their own
+    std::uint32_t size_;
     milliseconds deadline_{0};
     Clock::time_point give_up_at_;
     std::uint32_t root_address_ = 0;
@@ -91,7 +105,11 @@ class Grouping {
     bool joined_ = false;        // the coordinator may know of us
     bool running_ = false;       // at a worker
     bool finished_ = false;
-    bool left_ = false;  // all have, as the coordinator says
+    bool left_ = false;        // all have, as the coordinator says
+    bool complained_ = false;  // of what does not move on
+    std::optional<Error> error_;
+    GroupRegistry::Settling settling_;  // as the coordinator says
+    std::uint32_t settle_step_ = 0;     // the last that was done
     std::uint64_t instance_ = 0;
     std::optional<ChannelLease> lease_;
     v1::JoinGroupReply group_;

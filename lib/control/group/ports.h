@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,14 @@
 #include "lib/control/member/mailbox.h"
 #include "lib/control/member/patience.h"
 #include "lib/net/frame.h"
+#include "lib/values/collector.h"
+#include "lib/values/member.h"
 #include "lib/values/terms.h"
 #include "proto/agent.pb.h"
 
 namespace ask {
+
+class GroupBook;
 
 // Arena and ring that an application shares with the worker that runs its group.
 class GroupMemory : public Attachment {
@@ -38,12 +43,17 @@ struct GroupStart {
 
 // How far a member is.
 struct GroupState {
-    std::uint64_t completed = 0;  // operations
+    std::uint64_t completed = 0;  // operations, of which the application knows
+    std::uint64_t begun = 0;
     bool idle = true;             // none is under way
     std::uint64_t operation = 0;  // that is waited for, with its oldest chunk
+    std::uint32_t stream = 0;
     std::uint64_t seq = 0;
     std::uint64_t missing = 0;    // the set of members that it lacks, as far as is known
     std::int64_t waiting_ns = 0;  // for so long
+    values::MemberStats member{};
+    std::optional<values::CollectorStats> collector{};  // on the root's host
+    std::vector<values::StreamLook> streams{};
 };
 
 // Every call may be refused (kLimit, kAborted) or find its worker silent (kInternal). Thread-safe.
@@ -61,6 +71,10 @@ class GroupWorkers {
     virtual Result<GroupState> group_state(std::uint64_t instance, ChannelId channel) = 0;
     // Whether the switch copies the collector's results for all; begins as terms say.
     virtual Result<> set_fan_out(std::uint64_t instance, ChannelId channel, bool fan_out) = 0;
+    // No operation beyond `last` ends whole from now on; 0: beyond those that have. `dead`: the set of
+    // members whose part nobody waits for.
+    virtual Result<> settle_group(std::uint64_t instance, ChannelId channel, std::uint64_t last,
+                                  std::uint64_t dead) = 0;
     virtual Result<> end_group(std::uint64_t instance, ChannelId channel) = 0;
 };
 
@@ -82,6 +96,7 @@ class GroupPeer {
 
 struct GroupPorts {
     GroupWorkers& workers;
+    GroupBook& book;
     std::function<std::unique_ptr<GroupPeer>(const std::string& address, const std::string& name)> peer_at;
 };
 

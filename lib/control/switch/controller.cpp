@@ -210,6 +210,8 @@ Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
                             .back_tables_kept = back_pool_.count(),
                             .back_tables_made = back_made_,
                             .back_tables_reused = back_reused_,
+                            .value_slots = store_.value_slots(),
+                            .value_used_bytes = value_bytes_,
                             .channels_max = channel_pool_.size(),
                             .task_indices = {task_pool_.used(), task_pool_.retired()},
                             .flow_indices = {flow_pool_.used(), flow_pool_.retired()},
@@ -273,7 +275,7 @@ Result<TaskReport> Controller::report_task(std::uint64_t instance, const Task& t
         out.flows++;
         add(out.stats, *stats);
     }
-    report_group(task, out);
+    ASK_PASS(report_group(task, out));
     return out;
 }
 

@@ -135,7 +135,11 @@ struct TaskReport {
     double lease_left_seconds = 0;
     std::uint32_t members = 0;  // of a group; 0: it is none
     std::uint32_t value_slots = 0;
-    bool direct = false;  // results go to all members from here
+    std::uint32_t window = 0;  // of a group's stream
+    bool direct = false;       // results go to all members from here
+    bool fan = false;          // and so do its collector's
+    std::string no_direct_reason{};
+    std::array<std::uint64_t, ASK_VALUES_STREAMS> highest{};  // seq of each of its streams
 };
 
 // Of an array map.
@@ -157,6 +161,8 @@ struct ControllerReport {
     std::uint64_t back_tables_kept = 0;
     std::uint64_t back_tables_made = 0;  // since this daemon started
     std::uint64_t back_tables_reused = 0;
+    std::uint32_t value_slots = 0;       // of the pool that groups share
+    std::uint64_t value_used_bytes = 0;  // of the SRAM, while a group uses it
     std::uint32_t channels_max = 0;
     IndexUse task_indices;
     IndexUse flow_indices;
@@ -381,7 +387,7 @@ class Controller {
     Result<> erase_group(std::uint32_t index) const;
     Result<bool> adopt_result_flow(const ask_flow_id& key, std::uint32_t index);
     void charge_pool();
-    static void report_group(const Task& task, TaskReport& out);
+    Result<> report_group(const Task& task, TaskReport& out) const;
     Result<> pin_meta(std::uint64_t instance, const Task& task) const;
 
     // Back levels (controller_back.cpp).

@@ -376,13 +376,22 @@ Result<bool> Controller::adopt_result_flow(const ask_flow_id& key, std::uint32_t
     return fits;
 }
 
-void Controller::report_group(const Task& task, TaskReport& out) {
+Result<> Controller::report_group(const Task& task, TaskReport& out) const {
     if (task.group) {
+        const auto now = store_.groups()->find(task.index);
+        ASK_PASS(now);
+        if (*now) {
+            std::ranges::copy((*now)->highest, out.highest.begin());
+        }
+        out.window = task.group->window;
+        out.fan = task.group->has_fan != 0;
+        out.no_direct_reason = task.no_direct_reason;
         out.members = static_cast<std::uint32_t>(std::popcount(task.group->all));
         out.value_slots = task.group->pool_slots;
         out.direct = task.group->direct != 0;
         out.flows -= 1;  // that of its results
     }
+    return {};
 }
 
 }  // namespace ask

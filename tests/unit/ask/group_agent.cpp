@@ -200,9 +200,26 @@ void GroupAgent::reduce() {
     }
 }
 
+void GroupAgent::refuse() {
+    auto socket = listener_->accept();
+    REQUIRE(socket);
+    v1::LocalRequest request;
+    REQUIRE(socket->receive(request, nullptr, kPatience));
+    const v1::OpenGroup& open = request.open_group();
+    v1::LocalReply reply;
+    reply.mutable_failed()->set_code(static_cast<int>(Errc::kAborted));
+    reply.mutable_failed()->set_error(
+        "rank " + std::to_string(open.rank()) + " of " + std::to_string(open.size()) + ", shrink of " +
+        std::to_string(open.shrink_of()) + " with " + std::to_string(open.operations()) + " operations");
+    REQUIRE(socket->send(reply, {}, kPatience));
+}
+
 void GroupAgent::run() {
     admit();
     for (;;) {
+        if (*wait_fd(listener_->fd(), POLLIN, Milliseconds(0))) {
+            refuse();
+        }
         for (auto& member : members_) {
             if (member && !serve(*member)) {
                 member.reset();
@@ -219,6 +236,7 @@ void GroupAgent::run() {
         if (fds.empty()) {
             return;
         }
+        fds.push_back({listener_->fd(), POLLIN, 0});
         REQUIRE(::poll(fds.data(), fds.size(), static_cast<int>(kPatience.count())) > 0);
     }
 }

@@ -24,6 +24,7 @@ class GroupAgent {
     explicit GroupAgent(unsigned members, std::uint64_t fails_at = 0, bool holds = false);
     GroupAgent(const GroupAgent&) = delete;
     GroupAgent& operator=(const GroupAgent&) = delete;
+    // While it runs, whoever opens another group is refused by what it asked for.
     // Once all members have gone.
     ~GroupAgent();
     [[nodiscard]] const std::string& socket() const { return path_; }
@@ -32,6 +33,7 @@ class GroupAgent {
     struct Member;
     void run();
     void admit();
+    void refuse();
     bool serve(Member& member);
     void reduce();
     std::string dir_;

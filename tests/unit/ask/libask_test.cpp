@@ -233,6 +233,44 @@ TEST_CASE("why a group fails is heard by who waits for what has ended before it,
     }
 }
 
+TEST_CASE("a group shrinks once it has failed, by what it was and has; one that runs grows") {
+    const GroupAgent agent(2, 3);
+    members(agent, 2, [](ask_group* group, std::uint32_t rank) {
+        ask_group* next = nullptr;
+        CHECK(ask_barrier(group) == ASK_OK);
+        CHECK(ask_group_shrink(group, &next) == ASK_E_USAGE);
+        CHECK(std::string(ask_error()).find("has not failed") != std::string::npos);
+        CHECK(ask_group_shrink(group, nullptr) == ASK_E_USAGE);
+        CHECK(ask_group_shrink(nullptr, &next) == ASK_E_USAGE);
+        CHECK(ask_group_grow(group, 1, &next) == ASK_E_USAGE);
+        CHECK(ask_group_grow(group, ASK_GROUP_MAX_SIZE + 1, &next) == ASK_E_LIMIT);
+        // It goes on meanwhile.
+        CHECK(ask_barrier(group) == ASK_OK);
+        CHECK(ask_barrier(group) == ASK_E_ABORTED);
+        CHECK(ask_group_shrink(group, &next) == ASK_E_ABORTED);
+        CHECK(std::string(ask_error())
+                  .find("rank " + std::to_string(rank) + " of 2, shrink of 7 with 2 operations") !=
+              std::string::npos);
+        CHECK(next == nullptr);
+    });
+}
+
+TEST_CASE("a group that grows is over, and opens the larger one with its rank") {
+    const GroupAgent agent(2);
+    members(agent, 2, [](ask_group* group, std::uint32_t rank) {
+        ask_group* next = nullptr;
+        ask_request* request = nullptr;
+        REQUIRE(ask_ibarrier(group, &request) == ASK_OK);
+        CHECK(ask_group_grow(group, 3, &next) == ASK_E_USAGE);
+        CHECK(ask_wait(request) == ASK_OK);
+        CHECK(ask_group_grow(group, 3, &next) == ASK_E_ABORTED);
+        CHECK(std::string(ask_error()).find("rank " + std::to_string(rank) + " of 3, shrink of 0") !=
+              std::string::npos);
+        CHECK(ask_barrier(group) == ASK_E_USAGE);
+        CHECK(next == nullptr);
+    });
+}
+
 TEST_CASE("a descriptor ends a wait, and a second thread is refused meanwhile") {
     const GroupAgent agent(1, 0, true);
     const int cancel = ::eventfd(0, EFD_CLOEXEC);

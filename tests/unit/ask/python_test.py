@@ -93,6 +93,8 @@ def failed(rank):
         assert "h2" in fails(ask.Code.ABORTED, group.allreduce, values)
         assert (values == 1).all()
         fails(ask.Code.ABORTED, group.barrier)
+        text = fails(ask.Code.ABORTED, group.shrink)
+        assert f"rank {rank} of 2, shrink of 7 with 1 operations" in text
 
 
 def refused(rank):

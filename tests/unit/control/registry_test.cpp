@@ -75,6 +75,7 @@ struct Root {
     void all_join() {
         REQUIRE(registry.join(host(2), join_of(2, 1)).ok());
         REQUIRE(registry.join(host(3), join_of(3, 2)).ok());
+        registry.close_ranks(kInstance);
         REQUIRE(registry.publish(kInstance, ready_of_all()).ok());
     }
     [[nodiscard]] v1::JoinGroupReply ready_of_all() const {
@@ -146,7 +147,10 @@ TEST_CASE("a member that leaves fails the group for the others, by name; one tha
     REQUIRE(root.registry.leave(host(2), leave).ok());
     CHECK_FALSE(root.registry.check(kInstance));
     REQUIRE(root.registry.leave(host(3), leave).ok());
-    const auto outcome = root.registry.renew(host(2), renew_of(2));
+    root.registry.settle(kInstance, 0, 1, 0);
+    v1::RenewGroupRequest settled = renew_of(2);
+    settled.set_settle_step(1);
+    const auto outcome = root.registry.renew(host(2), settled);
     CHECK(outcome->state() == v1::GroupOutcome::STATE_FAILED);
     CHECK(outcome->error() == "group train: h3 (198.18.3.2) has left it: its application went away");
 }
@@ -198,6 +202,8 @@ TEST_CASE("a group that has failed is in nobody's way: its id is waited for, and
 TEST_CASE("a member that is silent for longer than its lease is named") {
     Root root("", Clock::duration::zero());
     root.all_join();
+    CHECK_FALSE(root.registry.check(kInstance));
+    root.registry.settle(kInstance, 0, 2, 0);
     const auto error = root.registry.check(kInstance);
     REQUIRE(error);
     // The root's own is the one that looks.
@@ -231,4 +237,215 @@ TEST_CASE("once all have left, each hears so, also after the group is closed") {
     CHECK(root.registry.renew(host(2), renew_of(2))->state() == v1::GroupOutcome::STATE_LEFT);
     CHECK(root.registry.renew(host(2), renew_of(3))->state() == v1::GroupOutcome::STATE_UNKNOWN);
     CHECK(root.registry.join(host(2), join_of(2, 1)).error().code() == Errc::kUnknown);
+}
+
+namespace {
+
+v1::GroupOutcome renewed(Root& root, std::uint32_t number, std::uint32_t step, std::uint64_t operations) {
+    v1::RenewGroupRequest request = renew_of(number);
+    request.set_settle_step(step);
+    request.set_operations(operations);
+    const auto outcome = root.registry.renew(host(number), request);
+    REQUIRE(outcome.ok());
+    return *outcome;
+}
+
+void die(Root& root, std::uint32_t number) {
+    v1::LeaveGroupRequest leave;
+    leave.set_instance(kInstance);
+    leave.set_member(100 + number);
+    leave.set_reason("its application ended early");
+    REQUIRE(root.registry.leave(host(number), leave).ok());
+}
+
+// Rank 2 dies with 4 operations at rank 0 and 5 at rank 1, which then has what rank 0 lacks.
+void settle(Root& root) {
+    die(root, 3);
+    CHECK_FALSE(root.registry.check(kInstance));
+    const auto first = root.registry.settling(kInstance);
+    CHECK(first.step == 1);
+    CHECK(first.last == 0);
+    CHECK(first.dead == 4);
+    CHECK(renewed(root, 2, 0, 3).settle_step() == 1);
+    root.registry.settle(kInstance, 0, 1, 4);
+    const auto second = renewed(root, 2, 1, 5);
+    CHECK(second.state() == v1::GroupOutcome::STATE_RUNNING);
+    CHECK(second.settle_step() == 2);
+    CHECK(second.settle_to() == 5);
+    renewed(root, 2, 2, 5);
+    root.registry.settle(kInstance, 0, 2, 4);
+    CHECK_FALSE(root.registry.check(kInstance));
+    root.registry.settle(kInstance, 0, 2, 5);
+}
+
+constexpr std::uint64_t kNext = 10;
+
+Result<> open_next(Root& root, std::uint32_t size = 3) {
+    return root.registry.open({.id = "train",
+                               .size = size,
+                               .members = {"", {}, {}, ""},
+                               .instance = kNext,
+                               .lease = std::chrono::hours(1),
+                               .shrink_of = kInstance,
+                               .mailbox = root.mailbox});
+}
+
+v1::JoinGroupRequest shrink_of(std::uint32_t number, std::uint32_t rank, std::uint64_t operations) {
+    v1::JoinGroupRequest request = join_of(number, rank);
+    request.set_member(200 + number);
+    request.set_shrink_of(kInstance);
+    request.set_operations(operations);
+    return request;
+}
+
+}  // namespace
+
+TEST_CASE("before a group fails for a death, what one survivor has ended ends at all of them") {
+    Root root;
+    root.all_join();
+    settle(root);
+    const auto error = root.registry.check(kInstance);
+    REQUIRE(error);
+    CHECK(error->text() == "group train: h3 (198.18.3.2) has left it: its application ended early");
+    CHECK(renewed(root, 2, 2, 5).state() == v1::GroupOutcome::STATE_FAILED);
+}
+
+TEST_CASE("a second death while a group settles begins anew with those that are left") {
+    Root root;
+    root.all_join();
+    die(root, 3);
+    root.registry.settle(kInstance, 0, 1, 4);
+    die(root, 2);
+    const auto again = root.registry.settling(kInstance);
+    CHECK(again.step == 2);
+    CHECK(again.last == 0);
+    CHECK(again.dead == 6);
+    root.registry.settle(kInstance, 0, 2, 4);
+    const auto error = root.registry.check(kInstance);
+    REQUIRE(error);
+    // The first is to blame.
+    CHECK(error->text().starts_with("group train: h3 (198.18.3.2) has left it"));
+}
+
+TEST_CASE("who complains does not leave: the group settles and fails for it") {
+    Root root;
+    root.all_join();
+    v1::LeaveGroupRequest complaint;
+    complaint.set_instance(kInstance);
+    complaint.set_member(102);
+    complaint.set_complains(true);
+    complaint.set_code(static_cast<std::int32_t>(Errc::kDeadline));
+    complaint.set_reason("group train: operation 3: no result within 2 s");
+    REQUIRE(root.registry.leave(host(2), complaint).ok());
+    CHECK(root.registry.settling(kInstance).dead == 0);
+    root.registry.settle(kInstance, 0, 1, 2);
+    renewed(root, 2, 1, 2);
+    CHECK_FALSE(root.registry.check(kInstance));
+    renewed(root, 3, 1, 2);
+    const auto error = root.registry.check(kInstance);
+    REQUIRE(error);
+    CHECK(error->code() == Errc::kDeadline);
+    CHECK(error->text() == "group train: operation 3: no result within 2 s");
+}
+
+TEST_CASE("survivors go on with new ranks in their former order; the dead do not hold them up") {
+    Root root;
+    root.all_join();
+    CHECK(open_next(root).error().code() == Errc::kExists);
+    die(root, 2);
+    root.registry.settle(kInstance, 0, 1, 5);
+    renewed(root, 3, 1, 5);
+    REQUIRE(root.registry.check(kInstance));
+    // Until the last group's session is over.
+    CHECK(open_next(root).error().code() == Errc::kUnavailable);
+    CHECK(root.registry.join(host(3), shrink_of(3, 2, 5)).error().code() == Errc::kUnknown);
+    root.registry.close(kInstance);
+    REQUIRE(open_next(root).ok());
+    CHECK(root.registry.missing(kNext) == "ranks 0, 2");
+    REQUIRE(root.registry.seat(kNext, 0, Root::seat_of_root()).ok());
+    CHECK(root.registry.missing(kNext) == "rank 2");
+    // Another group of that name is not this one.
+    CHECK(root.registry.join(host(3), join_of(3, 2)).error().code() == Errc::kUnknown);
+    CHECK(root.registry.join(host(3), shrink_of(3, 2, 4)).error().text() ==
+          "group train: rank 2, h3 (198.18.3.2), has 4 operations, and the others have 5");
+    CHECK(root.registry.join(host(2), shrink_of(2, 1, 5)).error().text() ==
+          "group train: rank 1, h2 (198.18.2.2), was given up, and the others go on without it");
+    CHECK(root.registry.join(host(2), shrink_of(2, 2, 5)).error().code() == Errc::kDenied);
+    REQUIRE(root.registry.join(host(3), shrink_of(3, 2, 5)).ok());
+    CHECK(root.registry.missing(kNext).empty());
+    root.registry.close_ranks(kNext);
+    const auto seats = root.registry.seats(kNext);
+    REQUIRE(seats.size() == 2);
+    CHECK(seats[0]->own);
+    CHECK(seats[1]->name == "h3 (198.18.3.2)");
+    CHECK(root.registry.generation_after(kInstance) == 1);
+    v1::JoinGroupReply ready;
+    ready.set_instance(kNext);
+    root.registry.publish(kNext, ready);
+    // A repeat, by its former rank.
+    const auto again = root.registry.join(host(3), shrink_of(3, 2, 5));
+    REQUIRE(again.ok());
+    CHECK(again->instance() == kNext);
+}
+
+TEST_CASE("one survivor that does not come in time is left out, and told so") {
+    Root root;
+    root.all_join();
+    settle(root);
+    REQUIRE(root.registry.check(kInstance));
+    root.registry.close(kInstance);
+    REQUIRE(open_next(root).ok());
+    REQUIRE(root.registry.seat(kNext, 0, Root::seat_of_root()).ok());
+    root.registry.close_ranks(kNext);
+    CHECK(root.registry.seats(kNext).size() == 1);
+    CHECK(root.registry.join(host(2), shrink_of(2, 1, 5)).error().text() ==
+          "group train: h2 (198.18.2.2) did not come in time, and the others have gone on without it");
+    v1::JoinGroupReply ready;
+    ready.set_instance(kNext);
+    root.registry.publish(kNext, ready);
+    root.registry.close(kNext);
+    CHECK(root.registry.join(host(2), shrink_of(2, 1, 5)).error().text() ==
+          "group train: its survivors have gone on already, without this one");
+}
+
+TEST_CASE("a group whose root has died does not shrink, and says why; nor does one that is forgotten") {
+    Root root;
+    root.all_join();
+    root.registry.fail(kInstance, Error(Errc::kAborted, "group train: h1, its root, has left it"));
+    root.registry.close(kInstance);
+    const auto refused = root.registry.join(host(2), shrink_of(2, 1, 0)).error();
+    CHECK(refused.code() == Errc::kAborted);
+    CHECK(refused.text() ==
+          "group train: it cannot shrink, since its members may have different operations: group train: h1, "
+          "its "
+          "root, has left it");
+    CHECK(open_next(root).error().code() == Errc::kAborted);
+    v1::JoinGroupRequest unknown = shrink_of(2, 1, 0);
+    unknown.set_shrink_of(77);
+    CHECK(root.registry.join(host(2), unknown).error().code() == Errc::kAborted);
+}
+
+TEST_CASE("who joins a larger group than runs waits until it has grown") {
+    Root root;
+    root.all_join();
+    const auto early = root.registry.join(host(4), join_of(4, 3, 4)).error();
+    CHECK(early.code() == Errc::kUnknown);
+    CHECK(early.text() == "group train: runs with 3 members and has not grown to 4 yet");
+}
+
+TEST_CASE("a member that dies while the group is being opened fails it by its name, once it is open") {
+    Root root;
+    REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+    REQUIRE(root.registry.join(host(3), join_of(3, 2)).ok());
+    root.registry.close_ranks(kInstance);
+    die(root, 3);
+    v1::JoinGroupReply ready;
+    ready.set_instance(kInstance);
+    root.registry.publish(kInstance, ready);
+    REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+    root.registry.settle(kInstance, 0, 1, 0);
+    renewed(root, 2, 1, 0);
+    const auto error = root.registry.check(kInstance);
+    REQUIRE(error);
+    CHECK(error->text() == "group train: h3 (198.18.3.2) has left it: its application ended early");
 }

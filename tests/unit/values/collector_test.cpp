@@ -287,5 +287,24 @@ TEST_CASE("values collector: short of memory, it marks its results; a full queue
     CHECK(ends.flags == ASK_F_ECE);
 }
 
+TEST_CASE(
+    "values collector: of a chunk that lacks a dead member all others are asked, since one may have its "
+    "result") {
+    Ends ends;
+    ends.give(1, 1);
+    ends.give(2, 10, ASK_F_RESEND | ASK_F_ALONE);
+    CHECK(ends.send() == std::vector<Sent>{{ASK_HELD, 1}, {ASK_NEED, 2}});
+    ends.collector.set_dead(4);
+    ends.now += 20 * kMillisecond;
+    ends.give(2, 10, ASK_F_RESEND | ASK_F_ALONE);
+    CHECK(ends.send() == std::vector<Sent>{{ASK_HELD, 1}, {ASK_NEED, 0}, {ASK_NEED, 1}});
+    Front have = ends.of();
+    have.type = ASK_HAVE;
+    have.bits = 7;
+    ends.give(have, 111);
+    CHECK(ends.send() == std::vector<Sent>{{ASK_RESULT, 1}});
+    CHECK(ends.lane == 111);
+}
+
 }  // namespace
 }  // namespace ask::values

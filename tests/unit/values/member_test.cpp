@@ -801,5 +801,36 @@ TEST_CASE("values member: a group that fails ends all that is under way, and wha
     CHECK(ends.member.submit(sum_of(ends.in, ends.out, 2)).error().text() == "h2 left");
 }
 
+TEST_CASE("values member: what is held back ends once it may, and nothing else does") {
+    Ends ends;
+    const std::vector<std::int64_t> in(8, 3);
+    std::vector<std::vector<std::int64_t>> out(3, std::vector<std::int64_t>(8));
+    for (std::uint64_t number = 1; number <= 3; ++number) {
+        REQUIRE(ends.member.submit(sum_of(in, out[number - 1], number)).ok());
+    }
+    CHECK(ends.member.submitted() == 3);
+    const auto sent = ends.send_all();
+    REQUIRE(sent.size() == 3);
+    ends.result(sent[0]);
+    CHECK(ends.member.completed() == 1);
+    ends.member.hold_beyond(1);
+    ends.result(sent[1]);
+    ends.result(sent[2]);
+    CHECK(ends.member.completed() == 1);
+    CHECK(ends.member.next_completion()->number == 1);
+    CHECK_FALSE(ends.member.next_completion());
+    ends.member.hold_beyond(2);
+    CHECK(ends.member.completed() == 2);
+    const auto second = ends.member.next_completion();
+    REQUIRE(second);
+    CHECK(second->number == 2);
+    CHECK_FALSE(second->error);
+    ends.member.fail(Error(Errc::kAborted, "rank 0 has died"));
+    const auto third = ends.member.next_completion();
+    REQUIRE(third);
+    CHECK(third->number == 3);
+    CHECK(third->error);
+}
+
 }  // namespace
 }  // namespace ask::values
