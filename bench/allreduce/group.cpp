@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <utility>
 
 #include "bench/allreduce/ways.h"
