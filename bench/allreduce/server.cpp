@@ -4,7 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/allreduce/sockets.h"
+#include "bench/allreduce/traffic.h"
 #include "bench/allreduce/ways.h"
 
 namespace ask::bench {
@@ -15,7 +18,7 @@ class Push final : public Way {
     Push(const Work& work, UniqueFd server) : work_(work), server_(std::move(server)) {}
 
     // The sum comes over what it was made of: never of a byte that has not been sent.
-    Result<> reduce(std::byte* vector, std::size_t count) override {
+    Result<const std::byte*> reduce(std::byte* vector, std::size_t count) override {
         const std::size_t bytes = count * size_of(work_.dtype);
         std::size_t sent = 0;
         std::size_t received = 0;
@@ -33,7 +36,7 @@ class Push final : public Way {
                 sent += *went;
             }
         }
-        return {};
+        return vector;
     }
 
  private:
@@ -82,20 +85,27 @@ class Server {
           sums_{make_sum(0), make_sum(1)},
           at_(members_.size()) {}
 
-    // Two sums are enough: who has begun the next one has this one's result.
-    Result<> run() {
-        const unsigned operations = 2 * (work_.runs + 1);
-        while (*std::ranges::min_element(at_) < operations) {
-            ASK_PASS(turn(operations));
+    // Two sums are enough: who has begun the next one has this one's result. What went over the link from the
+    // first timed run on to the last one's end.
+    Result<Traffic> run() {
+        Traffic link;
+        for (unsigned all = 0; all < work_.operations();) {
+            ASK_PASS(turn(work_.operations()));
+            const unsigned now = *std::ranges::min_element(at_);
+            if (all < 3 && now >= 3) {
+                link = traffic();
+            }
+            if (all < work_.long_operations() && now >= work_.long_operations()) {
+                link = traffic() - link;
+            }
+            all = now;
         }
-        return {};
+        return link;
     }
 
  private:
-    // Operations are short and long ones in turn (measure()).
     [[nodiscard]] Sum make_sum(unsigned operation) const {
-        const std::size_t count = operation % 2 == 0 ? kSpareElements : work_.count;
-        return {work_.dtype, count * size_of(work_.dtype), members_.size()};
+        return {work_.dtype, work_.count_of(operation) * size_of(work_.dtype), members_.size()};
     }
 
     Result<> turn(unsigned operations) {
@@ -145,7 +155,7 @@ class Server {
         }
         const unsigned operation = at_[member]++;
         if (*std::ranges::min_element(at_) > operation) {
-            sums_[operation % 2] = make_sum(operation);
+            sums_[operation % 2] = make_sum(operation + 2);
         }
         return {};
     }
@@ -171,7 +181,7 @@ Result<std::unique_ptr<Way>> join_server(const Work& work, const TcpPeers& peers
     return std::unique_ptr<Way>(std::make_unique<Push>(work, std::move(*server)));
 }
 
-Result<> serve(const Work& work, std::uint16_t port) {
+Result<std::string> serve(const Work& work, std::uint16_t port) {
     const auto listener = listen_on({}, port, work.size);
     ASK_PASS(listener);
     std::vector<UniqueFd> members(work.size);
@@ -184,7 +194,9 @@ Result<> serve(const Work& work, std::uint16_t port) {
         }
         members[arrival->rank] = std::move(arrival->fd);
     }
-    return Server(work, std::move(members)).run();
+    const auto link = Server(work, std::move(members)).run();
+    ASK_PASS(link);
+    return nlohmann::ordered_json{{"link", to_json(*link)}}.dump();
 }
 
 }  // namespace ask::bench

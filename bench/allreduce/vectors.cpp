@@ -2,13 +2,18 @@
 #include "bench/allreduce/vectors.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
-#include <cstdio>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "bench/allreduce/traffic.h"
 
 namespace ask::bench {
 namespace {
@@ -75,6 +80,19 @@ Cpu cpu_seconds() {
     return {seconds_of(usage.ru_utime), seconds_of(usage.ru_stime)};
 }
 
+// That all processors have been busy so far, softirqs included.
+double machine_seconds() {
+    std::ifstream file("/proc/stat");
+    std::string name;
+    std::array<double, 8> ticks{};  // user nice system idle iowait irq softirq steal
+    file >> name;
+    for (double& each : ticks) {
+        file >> each;
+    }
+    return (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) /
+           static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
 
 std::size_t size_of(Dtype dtype) {
@@ -121,33 +139,98 @@ Result<> check(const Work& work, unsigned run, const std::byte* vector) {
     return {};
 }
 
-Result<> measure(const Work& work, Way& way) {
-    std::vector<std::byte> own;
-    std::byte* vector = way.place((work.count + kSpareElements) * size_of(work.dtype));
-    if (vector == nullptr) {
-        own.resize((work.count + kSpareElements) * size_of(work.dtype));
-        vector = own.data();
-    }
-    // A sum needs everybody: one of a few elements is a barrier.
-    std::vector<std::byte> few(2 * kSpareElements * size_of(work.dtype));
-    std::vector<double> seconds;
-    Cpu spent;
-    for (unsigned run = 0; run <= work.runs; ++run) {
-        fill(work, run, vector);
-        ASK_PASS(way.reduce(few.data(), kSpareElements));
-        const Cpu cpu = cpu_seconds();
-        const double began = now();
-        ASK_PASS(way.reduce(vector, work.count));
-        if (run > 0) {
-            seconds.push_back(now() - began);
-            spent = spent + (cpu_seconds() - cpu);
+namespace {
+
+// What a member does, and what it saw.
+class Measurement {
+ public:
+    Measurement(const Work& work, Way& way) : work_(work), way_(way) {
+        vector_ = way.place(work.room());
+        if (vector_ == nullptr) {
+            own_.resize(work.room());
+            vector_ = own_.data();
         }
-        ASK_PASS(check(work, run, vector));
+        few_ = vector_ + work.short_at();
     }
-    const nlohmann::ordered_json json = {
-        {"seconds", seconds}, {"user", spent.user}, {"system", spent.system}, {"bytes", work.bytes()}};
-    std::puts(json.dump().c_str());
-    return {};
+
+    Result<std::string> run() {
+        ASK_PASS(run_long());
+        std::vector<double> shorts;
+        ASK_PASS(run_short(shorts, [this] { return sum_few(); }));
+        std::vector<double> barriers;
+        ASK_PASS(run_short(barriers, [this] { return way_.barrier(few_); }));
+        ASK_PASS(way_.leave());
+        const nlohmann::ordered_json json = {
+            {"seconds", seconds_},    {"short", shorts},         {"barrier", barriers},
+            {"user", spent_.user},    {"system", spent_.system}, {"machine", machine_},
+            {"bytes", work_.bytes()}, {"link", to_json(link_)},  {"note", way_.note()}};
+        return json.dump();
+    }
+
+ private:
+    Result<> sum_few() {
+        ASK_PASS(way_.reduce(few_, kSpareElements));
+        return {};
+    }
+
+    Result<> run_long() {
+        Traffic before;
+        for (unsigned run = 0; run <= work_.runs; ++run) {
+            fill(work_, run, vector_);
+            // A sum needs everybody: one of a few elements is a barrier.
+            ASK_PASS(way_.reduce(few_, kSpareElements));
+            if (run == 1) {
+                before = traffic();
+            }
+            ASK_PASS(run_once(run));
+        }
+        ASK_PASS(way_.reduce(few_, kSpareElements));
+        link_ = traffic() - before;
+        return {};
+    }
+
+    Result<> run_once(unsigned run) {
+        const Cpu cpu = cpu_seconds();
+        const double machine = machine_seconds();
+        const double began = now();
+        if (work_.late_ms > 0 && work_.rank == work_.late_rank) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(work_.late_ms));
+        }
+        const auto sum = way_.reduce(vector_, work_.count);
+        ASK_PASS(sum);
+        if (run > 0) {
+            seconds_.push_back(now() - began);
+            spent_ = spent_ + (cpu_seconds() - cpu);
+            machine_ += machine_seconds() - machine;
+        }
+        return check(work_, run, *sum);
+    }
+
+    template <typename Operation>
+    Result<> run_short(std::vector<double>& took, const Operation& operation) {
+        for (unsigned i = 0; i < work_.shorts; ++i) {
+            const double began = now();
+            ASK_PASS(operation());
+            took.push_back(now() - began);
+        }
+        return {};
+    }
+
+    const Work& work_;
+    Way& way_;
+    std::vector<std::byte> own_;
+    std::byte* vector_ = nullptr;
+    std::byte* few_ = nullptr;
+    std::vector<double> seconds_;
+    Cpu spent_;
+    double machine_ = 0;
+    Traffic link_;
+};
+
+}  // namespace
+
+Result<std::string> measure(const Work& work, Way& way) {
+    return Measurement(work, way).run();
 }
 
 }  // namespace ask::bench

@@ -13,6 +13,15 @@
 
 namespace ask::bench {
 
+struct AskPeers {
+    std::string group;
+    std::string root;  // host whose agent collects
+    bool no_switch = false;
+};
+
+// A member of a group, through its host's agent.
+Result<std::unique_ptr<Way>> join_group(const Work& work, const AskPeers& peers);
+
 struct TcpPeers {
     std::vector<std::string> hosts;  // IPv4: of the members by rank, or the server's alone
     std::uint16_t port = 9100;
@@ -24,7 +33,7 @@ Result<std::unique_ptr<Way>> join_ring(const Work& work, const TcpPeers& peers);
 
 // Each member sends its vector to one server, which returns the sum.
 Result<std::unique_ptr<Way>> join_server(const Work& work, const TcpPeers& peers);
-// The server, until the members leave.
-Result<> serve(const Work& work, std::uint16_t port);
+// The server, until the members leave. {"link"} as of measure().
+Result<std::string> serve(const Work& work, std::uint16_t port);
 
 }  // namespace ask::bench

@@ -39,7 +39,7 @@ members() {
 everybody() {
     local pid
     for pid in $(jobs -p); do wait "$pid" || fail "$way of $size, $dtype x $count: a member ended with $?"; done
-    [[ $(cat "$scratch"/* | jq -s 'map(select((.seconds | length) == 2 and .bytes > 0)) | length') == "$size" ]] ||
+    [[ $(cat "$scratch"/* | jq -s 'map(select((.seconds | length) == 2 and (.short | length) == 3 and (.barrier | length) == 3 and .bytes > 0)) | length') == "$size" ]] ||
         fail "$way of $size, $dtype x $count: not everybody reported: $(cat "$scratch"/*)"
     rm "$scratch"/*
 }
@@ -48,7 +48,7 @@ for way in ring push; do
     for size in 1 2 3 8; do
         for dtype in int32 float64; do
             for count in 1 5 100003; do
-                members "$way" "$size" --dtype "$dtype" --count "$count" --runs 2
+                members "$way" "$size" --dtype "$dtype" --count "$count" --runs 2 --shorts 3
                 everybody
             done
         done

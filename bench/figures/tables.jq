@@ -249,3 +249,48 @@ def job_svg:
           | "<rect class=\"\(.value.way)\" x=\"\($x)\" y=\"\(61 + .key * 30)\" width=\"\($width)\" height=\"18\"/>",
             "<text x=\"\($x + ($width | tonumber) + 5 | fixed(1))\" y=\"\(75 + .key * 30)\">\($value / $m.by | if . >= 100 then grouped else fixed($m.digits) end)</text>")),
       "</svg>";
+
+# tools/bench allreduce.
+def way_name: sub("\\+$"; ", TSO");
+def rate_name: if . == "none" then "free" else sub("M$"; " Mbit/s") end;
+def rest($times): if $times == null then "" else $times | fixed(2) end;
+def micros: if . >= 10000 then . / 1000 | "\(fixed(0)) ms" else fixed(0) end;
+def allreduce:
+    markdown(["MTU", "<links", "members", "<type", "<way", "MB/s", "CPU s/GB", "sent", "received", "root received", "at switch",
+              "64 values, us", "p99", "barrier, us", "p99"];
+        .rows[] | [.mtu, (.rate | rate_name), .members, .dtype, (.way | way_name), (.goodput_mb | fixed(1)),
+                   (.cpu_seconds_per_gb | fixed(2)), (if .way | endswith("+") then "", "" else (.sent | fixed(3)), (.received | fixed(3)) end),
+                   rest(.server_received // .root_received), (if .at_switch then .at_switch | percent(1) else "" end),
+                   (.short_us_p50 | micros), (.short_us_p99 | micros), (.barrier_us_p50 | micros), (.barrier_us_p99 | micros)]);
+
+def allreduce_of($row; $way): $row as $of
+    | first(.rows[] | select(.way == $way and .mtu == $of.mtu and .rate == $of.rate and .members == $of.members and .dtype == $of.dtype));
+# What a frame is of its values: 22 or 53 blocks of 64 bytes, and 106 of headers.
+def frame_share($mtu): ((($mtu - 92) / 64 | floor) * 64) | (. + 106) / .;
+def wanted($is; $bar): [(. | fixed(3)), "\($is) \($bar | fixed(2))", if $is == "at most" then . <= $bar else . >= $bar end];
+def allreduce_bars:
+    . as $all
+    | bars($all.rows[] | select(.way == "ask" and .dtype == "int32") as $row
+           | "\(.members) members, MTU \(.mtu), \(.rate | rate_name)" as $of
+           | ($all | allreduce_of($row; "ring")) as $ring | ($all | allreduce_of($row; "ask-off")) as $off
+           | (["bytes sent, of the vector's", $of] + (.sent | wanted("at most"; 1.03 * frame_share($row.mtu)))),
+             (["bytes received", $of] + (.received | wanted("at most"; 1.03 * frame_share($row.mtu)))),
+             (if .rate != "none" and .members == 8 then ["goodput, of the ring's", $of] + (.goodput_mb / $ring.goodput_mb | wanted("at least"; 1.6)) else empty end),
+             (if .rate != "none" and .members == 4 then ["goodput, of the ring's", $of] + (.goodput_mb / $ring.goodput_mb | wanted("at least"; 1.35)) else empty end),
+             (if .rate == "none" and .members == 8 and .mtu > 3000 then ["goodput, of the ring's", $of] + (.goodput_mb / $ring.goodput_mb | wanted("at least"; 1)) else empty end),
+             (if .rate == "none" and .members == 2 then ["goodput, of the ring's", $of] + (.goodput_mb / $ring.goodput_mb | wanted("at least"; 0.5)) else empty end),
+             (if .members >= 4 then ["collector's link, without the switch's", $of] + ($off.root_received / .root_received | wanted("at least"; $row.members / 2)) else empty end),
+             (if .rate == "none" and .members == 8 then ["barrier, us, median", $of] + (.barrier_us_p50 | wanted("at most"; 250)) else empty end));
+
+def allreduce_jobs:
+    markdown(["slots", "jobs", "MB/s, all jobs", "sent", "received", "at switch", "of all VALUEs collided"];
+        .rows[] | [(.slots | grouped), .jobs, (.goodput_mb | fixed(1)), (.sent | fixed(3)), (.received | fixed(3)), (.at_switch | percent(1)),
+                   (.switch | (.value_collided // 0) / ((.value_collided // 0) + .value_taken + .value_folded + .value_result) | percent(1))]);
+def allreduce_loss:
+    markdown(["lost, each way of each link", "<way", "MB/s", "a sum, ms", "slowest", "sent", "received", "at switch"];
+        .rows[] | ["\(.loss) %", .way, (.goodput_mb | fixed(2)), (.seconds_p50 * 1000 | fixed(0)), (.seconds_p99 * 1000 | fixed(0)), (.sent | fixed(3)),
+                   (.received | fixed(3)), (if .at_switch then .at_switch | percent(1) else "" end)]);
+def allreduce_late:
+    markdown(["late, ms", "<way", "a sum, ms", "beyond that, ms", "sent", "received", "at switch"];
+        .rows[] | [.late, .way, (.seconds_p50 * 1000 | fixed(0)), (.seconds_p50 * 1000 - .late | fixed(0)), (.sent | fixed(3)), (.received | fixed(3)),
+                   (if .at_switch then .at_switch | percent(1) else "" end)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // duckdb.mjs PEERS FILE: "key<TAB>count" a line, in no order, of a file of lines of a key each. PEERS is where
-// tools/bench-peers has installed DuckDB.
+// tools/bench-peers duckdb has installed DuckDB.
 import { createRequire } from "node:module";
 
 const [peers, file] = process.argv.slice(2);
