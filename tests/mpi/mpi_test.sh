@@ -131,13 +131,13 @@ death() {
     dies until-error
     ((code == 0)) || fail "until-error ended with $code: $(cat "$scratch"/until-error.*)"
     for rank in 0 1 2 3; do
-        grep -q "^rank $rank: .*group mpi-" "$scratch/until-error.out" ||
+        grep -Eq "^rank $rank: .*(group|task) mpi-" "$scratch/until-error.out" ||
             fail "rank $rank was not told why: $(cat "$scratch"/until-error.*)"
     done
     grep -q '^rank 0: .*h3' "$scratch/until-error.out" || fail "rank 0 was not told who: $(cat "$scratch/until-error.out")"
     dies until-abort
     ((code != 0 && code != 124 && code != 137)) || fail "until-abort ended with $code: $(cat "$scratch"/until-abort.*)"
-    grep -q 'libask_pmpi: rank .*group mpi-' "$scratch/until-abort.err" || fail "no reason: $(cat "$scratch/until-abort.err")"
+    grep -Eq "libask_pmpi: rank .*(group|task) mpi-" "$scratch/until-abort.err" || fail "no reason: $(cat "$scratch/until-abort.err")"
     pass "an agent's death"
 }
 
