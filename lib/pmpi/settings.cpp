@@ -94,6 +94,11 @@ Settings settings_of_environment() {
     settings.verbose = static_cast<std::uint32_t>(number(settings, "ASK_PMPI_VERBOSE", 0, 2));
     settings.join_seconds = static_cast<std::uint32_t>(
         number(settings, "ASK_PMPI_JOIN", kDefaultJoinSeconds, kLongestJoinSeconds));
+    if (settings.trouble[0] != '\0') {
+        // Every call then comes to a communicator, which says that it is not enabled, and why.
+        settings.threshold = 0;
+        settings.operations = kAllKinds;
+    }
     settings.report = *variable("ASK_PMPI_REPORT") == '\0' ? 0 : 1;
     return settings;
 }

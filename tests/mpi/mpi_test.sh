@@ -38,7 +38,7 @@ random_programs() {
         reported '[.allreduce, .reduce, .bcast, .barrier] | all(.through > 0 and .not_enabled == 0)'
         reported '.communicators.groups >= 3 and .communicators.without == 0 and .allreduce.one_rank > 0'
     done
-    (($(switched) > 10000)) || fail "the switch has completed $(switched) chunks only"
+    (($(switched) > 1000)) || fail "the switch has completed $(switched) chunks only"
     pass "random programs"
 }
 
@@ -55,7 +55,7 @@ several_a_host() {
 
 # Fewer bytes than the threshold are MPI's, and kinds that were not chosen, at all ranks.
 thresholds() {
-    ASK_PMPI_THRESHOLD=1000000 ASK_PMPI_OPS=allreduce,bcast mpi_run threshold 4 "$random" 9 100
+    ASK_PMPI_THRESHOLD=100000 ASK_PMPI_OPS=allreduce,bcast mpi_run threshold 4 "$random" 9 100
     reported '.allreduce.below_threshold > 0 and .allreduce.through > 0 and .bcast.through > 0'
     reported '[.reduce, .barrier] | all(.through == 0 and .not_chosen > 0)'
     pass "threshold, chosen operations"
@@ -101,11 +101,11 @@ coordinated() {
 
 not_enabled() {
     lab_do kill h4 -KILL
-    mpi_run agentless 4 "$random" 5 40
-    reported '.allreduce.through == 0 and .allreduce.not_enabled > 0 and (.why_not | contains("rank 3"))'
+    mpi_run agentless 4 "$cases" late 0
+    reported '.allreduce.not_enabled == 4 and (.why_not | contains("rank 3"))'
     lab_do restart h4
-    ASK_PMPI_THRESHOLD=many mpi_run badly_set 4 "$random" 5 40
-    reported '.allreduce.through == 0 and (.why_not | contains("ASK_PMPI_THRESHOLD"))'
+    ASK_PMPI_THRESHOLD=many mpi_run badly_set 4 "$cases" late 0
+    reported '.allreduce.not_enabled == 4 and (.why_not | contains("ASK_PMPI_THRESHOLD"))'
     grep -q 'ASK_PMPI_THRESHOLD must be a number' "$scratch/badly_set.err" || fail "nothing was said of ASK_PMPI_THRESHOLD"
     pass "what cannot go through is MPI's"
 }
@@ -131,13 +131,13 @@ death() {
     dies until-error
     ((code == 0)) || fail "until-error ended with $code: $(cat "$scratch"/until-error.*)"
     for rank in 0 1 2 3; do
-        grep -q "^rank $rank: .*group mpi-" "$scratch/until-error.out" ||
+        grep -Eq "^rank $rank: .*(group|task) mpi-" "$scratch/until-error.out" ||
             fail "rank $rank was not told why: $(cat "$scratch"/until-error.*)"
     done
     grep -q '^rank 0: .*h3' "$scratch/until-error.out" || fail "rank 0 was not told who: $(cat "$scratch/until-error.out")"
     dies until-abort
-    ((code != 0 && code < 124)) || fail "until-abort ended with $code: $(cat "$scratch"/until-abort.*)"
-    grep -q 'libask_pmpi: rank .*group mpi-' "$scratch/until-abort.err" || fail "no reason: $(cat "$scratch/until-abort.err")"
+    ((code != 0 && code != 124 && code != 137)) || fail "until-abort ended with $code: $(cat "$scratch"/until-abort.*)"
+    grep -Eq "libask_pmpi: rank .*(group|task) mpi-" "$scratch/until-abort.err" || fail "no reason: $(cat "$scratch/until-abort.err")"
     pass "an agent's death"
 }
 
