@@ -752,11 +752,11 @@ Result<> Grouping::check_progress() {
             whom += (whom.empty() ? "" : ", ") + name_of(rank);
         }
     }
-    return complain(named(
-        Errc::kDeadline,
-        "operation " + std::to_string(state->operation) + ", chunk " + std::to_string(state->seq) +
-            ": no result within " + seconds_text(deadline_) +
-            (whom.empty() ? "" : "; missing: " + whom + ": see what holds it up, or allow more time")));
+    return complain(
+        named(Errc::kDeadline,
+              "operation " + std::to_string(state->operation) + ", chunk " + std::to_string(state->seq) +
+                  ": no result within " + seconds_text(deadline_) +
+                  (whom.empty() ? "" : "; missing: " + whom + ": see what holds it up, or allow more time")));
 }
 
 // The group fails for it once it has settled; at once where nobody coordinates any more.
