@@ -70,7 +70,9 @@ int Communicator::reduce(const void* in, void* out, std::size_t count, const Red
     const bool here = rank_ == root;
     std::vector<std::byte> aside(leads() && !here ? count * reduction.lanes * reduction.bytes : 0);
     void* const sum = here ? out : aside.data();
-    if (const int code = PMPI_Reduce(leads() && in == out ? MPI_IN_PLACE : in, sum, number, reduction.type,
+    // Elsewhere `out` is not looked at, whatever it is.
+    const bool in_place = here && leads() && in == out;
+    if (const int code = PMPI_Reduce(in_place ? MPI_IN_PLACE : in, sum, number, reduction.type,
                                      reduction.operation, 0, opened_.on_host);
         code != MPI_SUCCESS) {
         return code;

@@ -203,8 +203,9 @@ int bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
             if (!good_root(group, root) || (plain && bytes != 0 && buffer == nullptr)) {
                 return by_mpi();
             }
-            return plain ? group.bcast(static_cast<std::byte*>(buffer), bytes, root)
-                         : bcast_packed(group, buffer, count, type, bytes, root, comm);
+            // MPI refuses to pack nothing into nowhere.
+            return plain || bytes == 0 ? group.bcast(static_cast<std::byte*>(buffer), bytes, root)
+                                       : bcast_packed(group, buffer, count, type, bytes, root, comm);
         },
         by_mpi);
 }
