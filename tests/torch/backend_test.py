@@ -322,7 +322,8 @@ def in_flight():
             store.set("all in", b"1")
         return future
 
-    ddp = DistributedDataParallel(new_model(), bucket_cap_mb=0.05)
+    layers = (torch.nn.Linear(200, 200) for _ in range(5))
+    ddp = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.05)
     ddp.register_comm_hook(None, noted if RANK == 0 else ask.torch.allreduce_hook)
     ddp(torch.ones(2, 200)).sum().backward()  # of one bucket; DDP makes several after it
     loss = ddp(torch.ones(2, 200)).sum()
