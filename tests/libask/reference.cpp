@@ -211,10 +211,12 @@ bool right(const Case& what, const std::vector<std::vector<T>>& inputs, std::siz
             return std::isnan(wide(got));
         }
         if (what.op == ASK_SUM) {
-            // A sum of zeros is +0, whatever their signs.
-            return wide(in_order) == 0 && wide(got) == 0 ? !std::signbit(wide(got))
-                   : what.style == Style::kReal          ? near_enough(inputs, i, in_order, got)
-                                                         : same_bits(got, in_order);
+            // A sum of zeros is +0 in the switch's way of adding; raw, those of -0 alone are -0.
+            if (wide(in_order) == 0 && wide(got) == 0) {
+                return !std::signbit(wide(got)) || same_bits(got, in_order);
+            }
+            return what.style == Style::kReal ? near_enough(inputs, i, in_order, got)
+                                              : same_bits(got, in_order);
         }
     }
     return same_bits(got, in_order);
