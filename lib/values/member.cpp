@@ -153,15 +153,15 @@ class Member::Stream {
     void answered(const Place& place, Nanos now) {
         overtaken_ = std::max(overtaken_, place.first_as);
         if (place.repeats == 0 || place.was_held) {
-            heard(now);
+            heard_at_ = now;
         } else {
             asked_ = std::min(kMostAsked, asked_ + 1);
         }
     }
-    // Nothing is lost: who has not sent yet is waited for.
-    void heard(Nanos now) {
+    // One that asked is held: who has not sent yet is waited for.
+    void held_back(Nanos now) {
         heard_at_ = now;
-        asked_ = 1;
+        asked_ = std::max(1U, asked_ / 2);
     }
     // What is to be sent again now. Those that ask need no room: nothing may be under way any more but what
     // was lost.
@@ -253,8 +253,9 @@ class Member::Stream {
     List asking_;
     std::uint32_t in_flight_ = 0;
     std::uint64_t overtaken_ = 0;  // results have come of transmissions up to this one
-    std::uint32_t asked_ = 1;      // of the oldest, how many ask at a time; one more for each that was lost
-    Nanos heard_at_ = 0;           // when the last came of what was not lost
+    std::uint32_t asked_ =
+        1;  // of the oldest, how many ask at a time; one more for each that was lost, half for each held
+    Nanos heard_at_ = 0;  // when the last came of what was not lost
 
  public:
     std::uint64_t base = 1;  // the oldest without a result
@@ -723,7 +724,7 @@ void Member::take_held(Stream& stream, const Packet& packet, Nanos now) {
     if (place.state == Place::State::kHeld) {
         return;
     }
-    stream.heard(now);
+    stream.held_back(now);
     stream.take_off(place);
     place.state = Place::State::kHeld;
     place.was_held = true;

@@ -259,6 +259,9 @@ Result<> GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply
         if (group == nullptr) {
             return Error(Errc::kUnknown, "no such group");
         }
+        if (static_cast<std::size_t>(reply.members_size()) != group->seats.size()) {
+            return named(group->terms.id, Errc::kInternal, "its reply is for another number of members");
+        }
         for (std::size_t rank = 0; rank < group->seats.size(); ++rank) {
             const v1::GroupMember& told = reply.members(static_cast<int>(rank));
             const auto channel = channel_from_proto(told.channel());

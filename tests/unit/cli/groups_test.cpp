@@ -8,7 +8,7 @@
 namespace ask::cli {
 namespace {
 
-bool has(const std::string& text, std::string_view part) {
+bool shows(const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
 }
 
@@ -83,9 +83,9 @@ v1::AgentGroup& only(v1::AgentStatus& status) {
 
 TEST_CASE("the list has a line a group, and what of the arenas is used") {
     const std::string text = groups_text(running(), false);
-    CHECK(has(text, "train  0 of 4  h1 (198.18.1.2)  open, operation 13 for 2.2 s  adds, sends to all"));
-    CHECK(has(text, "arenas: 64.0 MiB of 8.0 GiB in use, one user may have 7.0 GiB"));
-    CHECK(has(groups_text(v1::AgentStatus(), false), "no groups\n"));
+    CHECK(shows(text, "train  0 of 4  h1 (198.18.1.2)  open, operation 13 for 2.2 s  adds, sends to all"));
+    CHECK(shows(text, "arenas: 64.0 MiB of 8.0 GiB in use, one user may have 7.0 GiB"));
+    CHECK(shows(groups_text(v1::AgentStatus(), false), "no groups\n"));
 }
 
 TEST_CASE("those that have ended are shown where they are asked for") {
@@ -96,28 +96,28 @@ TEST_CASE("those that have ended are shown where they are asked for") {
     ended.set_state("failed");
     ended.set_error("group before: h3 (198.18.3.2) has left it");
     ended.set_ended_seconds_ago(5);
-    CHECK_FALSE(has(groups_text(status, false), "before"));
-    CHECK(has(groups_text(status, false), "1 ended lately: askctl groups --all"));
-    CHECK(has(groups_text(status, true), "failed 5.0 s ago"));
+    CHECK_FALSE(shows(groups_text(status, false), "before"));
+    CHECK(shows(groups_text(status, false), "1 ended lately: askctl groups --all"));
+    CHECK(shows(groups_text(status, true), "failed 5.0 s ago"));
     CHECK(groups_json(status, false)["groups"].size() == 1);
     CHECK(groups_json(status, true)["groups"].size() == 2);
     const auto one = group_text(status, "before");
     REQUIRE(one.ok());
-    CHECK(has(*one, "group before: h3 (198.18.3.2) has left it"));
+    CHECK(shows(*one, "group before: h3 (198.18.3.2) has left it"));
     CHECK(group_text(status, "none").error().code() == Errc::kUnknown);
 }
 
 TEST_CASE("one group: members, switch, operations, every counter by name") {
     const auto text = group_text(running(), "train");
     REQUIRE(text.ok());
-    CHECK(has(*text, "rank 0 of 4"));
-    CHECK(has(*text, "h1 (198.18.1.2), this host"));
-    CHECK(has(*text, "9,000 added up on the switch (90.0 %), 1,000 by the collector"));
-    CHECK(has(*text, "64 packets of a stream, 64 slots on the switch, at most 1408 B each"));
-    CHECK(has(*text, "12 ended, 2 under way, the oldest, operation 13, at chunk 1234 of stream 0"));
-    CHECK(has(*text, "rank 3, h4 (198.18.4.2)"));
-    CHECK(has(*text, "member_needs_late"));
-    CHECK(has(*text, "meaning of member_needs_late"));
+    CHECK(shows(*text, "rank 0 of 4"));
+    CHECK(shows(*text, "h1 (198.18.1.2), this host"));
+    CHECK(shows(*text, "9,000 added up on the switch (90.0 %), 1,000 by the collector"));
+    CHECK(shows(*text, "64 packets of a stream, 64 slots on the switch, at most 1408 B each"));
+    CHECK(shows(*text, "12 ended, 2 under way, the oldest, operation 13, at chunk 1234 of stream 0"));
+    CHECK(shows(*text, "rank 3, h4 (198.18.4.2)"));
+    CHECK(shows(*text, "member_needs_late"));
+    CHECK(shows(*text, "meaning of member_needs_late"));
     const auto json = group_json(running(), "train");
     REQUIRE(json.ok());
     CHECK((*json)["missing"] == Json({3}));
@@ -126,22 +126,23 @@ TEST_CASE("one group: members, switch, operations, every counter by name") {
 
 TEST_CASE("whom it waits for, and why: an application, an agent, the way") {
     v1::AgentStatus status = running();
-    CHECK(has(explained(status),
+    CHECK(
+        shows(explained(status),
               "rank 3, h4 (198.18.4.2), has not begun operation 13, for which the others wait for 2.2 s: its "
               "agent is there: its application computes, or hangs; the group fails in 27 s unless it comes"));
     only(status).mutable_members(3)->set_heard_seconds_ago(4);
-    CHECK(has(explained(status),
-              "rank 3, h4 (198.18.4.2), has not sent for 2.2 s, and its agent is silent for 4.0 s"));
+    CHECK(shows(explained(status),
+                "rank 3, h4 (198.18.4.2), has not sent for 2.2 s, and its agent is silent for 4.0 s"));
     only(status).mutable_members(3)->set_heard_seconds_ago(0.1);
     only(status).mutable_members(3)->set_operations_begun(13);
-    CHECK(has(explained(status), "has begun operation 13, and its part has not come for 2.2 s"));
+    CHECK(shows(explained(status), "has begun operation 13, and its part has not come for 2.2 s"));
     // Where only the root knows more.
     only(status).mutable_members(3)->set_known(false);
-    CHECK(has(explained(status), "askctl group explain on h1 (198.18.1.2) knows more of it"));
+    CHECK(shows(explained(status), "askctl group explain on h1 (198.18.1.2) knows more of it"));
     only(status).clear_missing();
-    CHECK(has(explained(status), "Neither switch nor collector has answered for 2.2 s"));
+    CHECK(shows(explained(status), "Neither switch nor collector has answered for 2.2 s"));
     only(status).set_waiting_seconds(0.01);
-    CHECK(has(explained(status), "Nothing is in its way."));
+    CHECK(shows(explained(status), "Nothing is in its way."));
 }
 
 TEST_CASE("who has not joined is named") {
@@ -149,7 +150,7 @@ TEST_CASE("who has not joined is named") {
     only(status).set_state("waiting");
     only(status).set_waiting_for("ranks 1, 3");
     only(status).clear_operation();
-    CHECK(has(explained(status), "It waits for ranks 1, 3 to join: start its member"));
+    CHECK(shows(explained(status), "It waits for ranks 1, 3 to join: start its member"));
 }
 
 TEST_CASE("why the switch does not help") {
@@ -158,16 +159,16 @@ TEST_CASE("why the switch does not help") {
     group.clear_operation();
     group.set_through_switch(false);
     group.set_note("the collector adds: h2 (198.18.2.2) is not registered at switch 198.18.9.1:4792");
-    CHECK(has(explained(status),
-              "The switch does not help: the collector adds: h2 (198.18.2.2) is not registered"));
+    CHECK(shows(explained(status),
+                "The switch does not help: the collector adds: h2 (198.18.2.2) is not registered"));
     group.set_switch_losses(1);
     group.set_switch_lost_seconds_ago(12);
     group.set_switch_trouble("it does not know it any more");
-    CHECK(has(explained(status),
-              "lost the group 12 s ago (it does not know it any more); the collector adds meanwhile"));
+    CHECK(shows(explained(status),
+                "lost the group 12 s ago (it does not know it any more); the collector adds meanwhile"));
     group.set_through_switch(true);
     group.set_switch_opened_seconds_ago(10);
-    CHECK(has(explained(status), "opened there again 10 s ago"));
+    CHECK(shows(explained(status), "opened there again 10 s ago"));
 }
 
 TEST_CASE("a pool that is too small is named, with who shares it") {
@@ -184,11 +185,11 @@ TEST_CASE("a pool that is too small is named, with who shares it") {
     }
     TaskSources sources;
     sources.on_switch = on_switch;
-    CHECK(
-        has(explained(status, sources),
-            "Pool full: 3 group(s) share 64 slots, and 500 partial sums met a slot that was another chunk's: "
-            "raise value_slots of the switch"));
-    CHECK(has(groups_text(on_switch, false), "shared by 3 group(s)"));
+    CHECK(shows(
+        explained(status, sources),
+        "Pool full: 3 group(s) share 64 slots, and 500 partial sums met a slot that was another chunk's: "
+        "raise value_slots of the switch"));
+    CHECK(shows(groups_text(on_switch, false), "shared by 3 group(s)"));
 }
 
 TEST_CASE("what the way does: losses, late answers, marks; and drops by name") {
@@ -196,13 +197,13 @@ TEST_CASE("what the way does: losses, late answers, marks; and drops by name") {
     v1::AgentGroup& group = only(status);
     group.clear_operation();
     group.mutable_counters(2)->set_value(600);
-    CHECK(has(explained(status), "Answers are late: 600 of 10,000 chunks were sent again"));
+    CHECK(shows(explained(status), "Answers are late: 600 of 10,000 chunks were sent again"));
     count(group, "member_losses", 400);
-    CHECK(has(explained(status), "The way loses packets: 400 of 10,000 chunks (4.0 %)"));
+    CHECK(shows(explained(status), "The way loses packets: 400 of 10,000 chunks (4.0 %)"));
     count(group, "member_marks", 700);
-    CHECK(has(explained(status), "The way is congested: 700 answers are marked"));
+    CHECK(shows(explained(status), "The way is congested: 700 answers are marked"));
     group.mutable_counters(4)->set_value(7);
-    CHECK(has(explained(status), "member_needs_late is 7: meaning of member_needs_late"));
+    CHECK(shows(explained(status), "member_needs_late is 7: meaning of member_needs_late"));
 }
 
 TEST_CASE("a group that has failed says why, and whether others may go on") {
@@ -211,10 +212,11 @@ TEST_CASE("a group that has failed says why, and whether others may go on") {
     group.clear_operation();
     group.set_state("failed");
     group.set_error("group train: h4 (198.18.4.2) has left it: its application ended early");
-    CHECK(has(explained(status), "It has failed: group train: h4 (198.18.4.2) has left it"));
-    CHECK(has(explained(status), "open it anew"));
+    CHECK(shows(explained(status), "It has failed: group train: h4 (198.18.4.2) has left it"));
+    CHECK(shows(explained(status), "open it anew"));
     group.mutable_members(3)->set_dead(true);
-    CHECK(has(explained(status), "the others may go on without rank 3, h4 (198.18.4.2): ask_group_shrink()"));
+    CHECK(
+        shows(explained(status), "the others may go on without rank 3, h4 (198.18.4.2): ask_group_shrink()"));
     TaskSources sources;
     sources.agent = status;
     const auto json = explain_group_json("train", sources);

@@ -76,12 +76,12 @@ struct Root {
         REQUIRE(registry.join(host(2), join_of(2, 1)).ok());
         REQUIRE(registry.join(host(3), join_of(3, 2)).ok());
         registry.close_ranks(kInstance);
-        REQUIRE(registry.publish(kInstance, ready_of_all()).ok());
+        REQUIRE(registry.publish(kInstance, ready_of(kInstance)).ok());
     }
-    [[nodiscard]] v1::JoinGroupReply ready_of_all() const {
+    [[nodiscard]] v1::JoinGroupReply ready_of(std::uint64_t instance) const {
         v1::JoinGroupReply ready;
-        ready.set_instance(kInstance);
-        for (const auto& seat : registry.seats(kInstance)) {
+        ready.set_instance(instance);
+        for (const auto& seat : registry.seats(instance)) {
             v1::GroupMember& one = *ready.add_members();
             one.set_name(seat->name);
             *one.mutable_channel() = channel_to_proto(seat->channel);
@@ -162,7 +162,7 @@ TEST_CASE(
         Root root;
         REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
         REQUIRE(root.registry.join(host(3), join_of(3, 2)).ok());
-        const v1::JoinGroupReply ready = root.ready_of_all();
+        const v1::JoinGroupReply ready = root.ready_of(kInstance);
         v1::LeaveGroupRequest leave;
         leave.set_member(102);
         REQUIRE(root.registry.leave(host(2), leave).ok());
@@ -379,9 +379,7 @@ TEST_CASE("survivors go on with new ranks in their former order; the dead do not
     CHECK(seats[0]->own);
     CHECK(seats[1]->name == "h3 (198.18.3.2)");
     CHECK(root.registry.generation_after(kInstance) == 1);
-    v1::JoinGroupReply ready;
-    ready.set_instance(kNext);
-    root.registry.publish(kNext, ready);
+    REQUIRE(root.registry.publish(kNext, root.ready_of(kNext)).ok());
     // A repeat, by its former rank.
     const auto again = root.registry.join(host(3), shrink_of(3, 2, 5));
     REQUIRE(again.ok());
@@ -400,9 +398,7 @@ TEST_CASE("one survivor that does not come in time is left out, and told so") {
     CHECK(root.registry.seats(kNext).size() == 1);
     CHECK(root.registry.join(host(2), shrink_of(2, 1, 5)).error().text() ==
           "group train: h2 (198.18.2.2) did not come in time, and the others have gone on without it");
-    v1::JoinGroupReply ready;
-    ready.set_instance(kNext);
-    root.registry.publish(kNext, ready);
+    REQUIRE(root.registry.publish(kNext, root.ready_of(kNext)).ok());
     root.registry.close(kNext);
     CHECK(root.registry.join(host(2), shrink_of(2, 1, 5)).error().text() ==
           "group train: its survivors have gone on already, without this one");
@@ -438,10 +434,9 @@ TEST_CASE("a member that dies while the group is being opened fails it by its na
     REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
     REQUIRE(root.registry.join(host(3), join_of(3, 2)).ok());
     root.registry.close_ranks(kInstance);
+    const v1::JoinGroupReply ready = root.ready_of(kInstance);
     die(root, 3);
-    v1::JoinGroupReply ready;
-    ready.set_instance(kInstance);
-    root.registry.publish(kInstance, ready);
+    REQUIRE(root.registry.publish(kInstance, ready).ok());
     REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
     root.registry.settle(kInstance, 0, 1, 0);
     renewed(root, 2, 1, 0);
