@@ -213,6 +213,11 @@ Result<> GroupRegistry::join_seat(Group& group, std::uint32_t rank, Seat seat) c
     return take_seat(group, rank, std::move(seat));
 }
 
+// Whether it is a member of what the group may grow to: it may come before the group of today is complete.
+bool GroupRegistry::waits_for_growth(const Group& group, const v1::JoinGroupRequest& request) {
+    return request.size() > group.terms.size && (group.ready || request.rank() >= group.terms.size);
+}
+
 // Of who looks for another generation of it than is open, or for one that is none.
 Error GroupRegistry::not_open(const Group* group, const v1::JoinGroupRequest& request) const {
     const std::string id = clean_name(request.group());
@@ -230,9 +235,9 @@ Error GroupRegistry::not_open(const Group* group, const v1::JoinGroupRequest& re
     if (next != nullptr && next->ready) {
         return named(id, Errc::kAborted, "its survivors have gone on already, without this one");
     }
-    if (former == nullptr && group != nullptr && group->ready && request.size() > group->terms.size) {
+    if (former == nullptr && group != nullptr && waits_for_growth(*group, request)) {
         return named(id, Errc::kUnknown,
-                     "runs with " + std::to_string(group->seats.size()) + " members and has not grown to " +
+                     "is one of " + std::to_string(group->seats.size()) + " members and has not grown to " +
                          std::to_string(request.size()) + " yet");
     }
     return {Errc::kUnknown, "no group " + id + " is open here"};
@@ -529,7 +534,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
         return Error(Errc::kUnknown, "no group " + clean_name(request.group()) + " is open here");
     }
     if (group == nullptr || over || request.shrink_of() != group->terms.shrink_of ||
-        (group->ready && request.size() > group->terms.size)) {
+        waits_for_growth(*group, request)) {
         return not_open(group, request);
     }
     const std::string& id = group->terms.id;

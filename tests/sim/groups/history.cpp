@@ -54,6 +54,10 @@ bool History::collector_lives(const Group& group) const {
 
 // What a slot has is the fold of its set, and it is done once that is all that comes to the switch.
 std::string History::judge_slot(const ask_value_slot& slot) {
+    // Of a run that was under way when its group was closed: as no group is 0, anybody may have the slot.
+    if (slot.instance == 0) {
+        return {};
+    }
     const auto at = std::ranges::find_if(groups_, [&slot](const auto& group) {
         return group->terms.instance == __builtin_bswap64(slot.instance);
     });

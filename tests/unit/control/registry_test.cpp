@@ -426,7 +426,14 @@ TEST_CASE("who joins a larger group than runs waits until it has grown") {
     root.all_join();
     const auto early = root.registry.join(host(4), join_of(4, 3, 4)).error();
     CHECK(early.code() == Errc::kUnknown);
-    CHECK(early.text() == "group train: runs with 3 members and has not grown to 4 yet");
+    CHECK(early.text() == "group train: is one of 3 members and has not grown to 4 yet");
+}
+
+TEST_CASE("who joins a larger group waits for it though the smaller one is not complete yet") {
+    Root root;
+    CHECK(root.registry.join(host(4), join_of(4, 3, 4)).error().code() == Errc::kUnknown);
+    // Who has a place in the smaller one is wrong about its size.
+    CHECK(root.registry.join(host(4), join_of(4, 1, 4)).error().code() == Errc::kInput);
 }
 
 TEST_CASE("a member that dies while the group is being opened fails it by its name, once it is open") {
