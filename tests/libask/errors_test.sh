@@ -25,7 +25,7 @@ ends() {
 }
 
 has_joined() {
-    [[ $(<"$scratch/$1.out") == joined ]]
+    [[ -s $scratch/$1.out && $(<"$scratch/$1.out") == joined ]]
 }
 
 # One alone, refused at once.
