@@ -30,8 +30,8 @@
  * Buffers. `in` may equal `out`; they must not overlap otherwise. From the beginning of an operation until
  * its end `in` must not change and `out` must not be used. `out` is written once the whole operation has
  * succeeded, else not at all. What lies in memory of ask_alloc() is read and written in place, the latter as
- * results come: of an operation that fails a part may be there. All else is copied, out of `in` and into `out`;
- * so is what a reduction has for both, since the input is read until the end.
+ * results come: of an operation that fails a part may be there. All else is copied, out of `in` and into
+ * `out`; so is what a reduction has for both, since the input is read until the end.
  *
  * Threads. A group and its requests belong to one thread at a time, which may change between calls. A second
  * thread that calls meanwhile gets ASK_E_USAGE and nothing happens; it is not made to wait. Groups do not
