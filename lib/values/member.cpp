@@ -133,11 +133,12 @@ class Member::Stream {
         }
     }
     // What of those under way is to be sent again. A chunk without a result is one that somebody has lost, or
-    // one that somebody has not sent yet. Members send in order: results of what was sent later tell which. Where
-    // none has come, the oldest alone asks.
+    // one that somebody has not sent yet. Members send in order: results of what was sent later tell which.
+    // Where none has come, the oldest alone asks.
     void expire(Nanos now) {
         for (List& list : sent_) {
-            while (list.head != kNowhere && overtaken(places_[list.head]) && due_at(places_[list.head]) <= now) {
+            while (list.head != kNowhere && overtaken(places_[list.head]) &&
+                   due_at(places_[list.head]) <= now) {
                 make_due(places_[list.head], Place::State::kDue);
             }
         }
@@ -537,8 +538,7 @@ std::optional<Outgoing> Member::next_packet(std::span<std::byte> out, Nanos now)
 }
 
 Nanos Member::deadline_of(const Stream& stream, Nanos now) const {
-    if (!stream.needs.empty() || !stream.haves.empty() || stream.has_due() ||
-        can_begin(stream)) {
+    if (!stream.needs.empty() || !stream.haves.empty() || stream.has_due() || can_begin(stream)) {
         return now;
     }
     const Place* held = stream.held();
@@ -596,8 +596,8 @@ void Member::judge_way(Stream& stream, const Place& place, const Packet& packet,
     }
 }
 
-// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer than
-// the timeout. Marks count as they did.
+// A chunk that was sent again for want of an answer is answered twice: nothing was lost, the way is longer
+// than the timeout. Marks count as they did.
 void Member::learn(Stream& stream, const Packet& packet, Nanos now) {
     const Place& place = stream.at(packet.front.seq);
     if (packet.front.seq != place.seq || place.repeats == 0 || place.was_held || place.was_needed) {
