@@ -48,7 +48,7 @@ builds_with_pkg_config() {
     quietly "cc" cc -std=c99 "${strict[@]}" "$examples/sum.c" "${flags[@]}" -o "$1/sum"
     quietly "cc" cc -std=c99 "${strict[@]}" "$examples/histogram.c" "${flags[@]}" -o "$1/histogram"
     quietly "c++" c++ -std=c++20 "${strict[@]}" "$examples/columns.cpp" "${flags[@]}" -o "$1/columns"
-    readelf -d "$1/sum" | grep -q 'NEEDED.*\[libask\.so\.0\]' || fail "the program does not ask for libask.so.0"
+    [[ $(readelf -d "$1/sum") == *'(NEEDED)'*'[libask.so.0]'* ]] || fail "the program does not ask for libask.so.0"
 }
 
 # builds_with_cmake DIR OPTION...
@@ -84,7 +84,7 @@ usual_prefix() {
 # The module, its documentation, and an example without an agent.
 imported() {
     [[ $(/usr/bin/python3 -c 'import ask; print(*ask.version())') == '0 1 0' ]] || fail "python3 does not import ask"
-    /usr/bin/python3 -m pydoc ask | grep -q 'Returns once all members have joined' || fail "no help(ask)"
+    [[ $(/usr/bin/python3 -m pydoc ask) == *'Returns once all members have joined'* ]] || fail "no help(ask)"
     printf '1 2\n' >"$stage/rows"
     shows /usr/bin/python3 "$examples/least_squares.py" g 0 1 h1 "$stage/rows"
     # Who has not run ldconfig is told.
@@ -116,7 +116,7 @@ other_prefix() {
 # symbols HEADER LIBRARY: what the header declares, all of it and nothing else, in the version of this ABI.
 symbols() {
     local -a declared exported
-    readelf -d "$2" | grep -q 'SONAME.*\[libask\.so\.0\]' || fail "the library's soname is not libask.so.0"
+    [[ $(readelf -d "$2") == *'(SONAME)'*'[libask.so.0]'* ]] || fail "the library's soname is not libask.so.0"
     mapfile -t declared < <(sed -n '/^ASK_API /{ s/(.*//; s/.*[ *]//; p }' "$1" | sort)
     mapfile -t exported < <(nm -D --defined-only "$2" | awk '$2 == "T" { print $3 }' | sort)
     ((${#declared[@]} > 20)) || fail "ask.h declares only ${declared[*]}"

@@ -172,7 +172,8 @@ TEST_CASE("C++: what is passed wrongly is refused, and the group goes on") {
         }
         auto again = group.array<std::uint8_t>(1U << 19U);
         again = group.array<std::uint8_t>(0);
-        const auto half = group.array<std::uint8_t>(1U << 19U);
+        // Behind it is less.
+        const auto same = group.array<std::uint8_t>(1U << 19U);
         CHECK(again.size() == 0);
         CHECK(!group.failure());
     });
