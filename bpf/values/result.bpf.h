@@ -57,7 +57,11 @@ static __always_inline __u32 check_result_body(struct xdp_md *ctx,
 /* All members have come as far as a result. */
 static __always_inline void follow_result(struct ask_group *group, const struct ask_chunk *chunk)
 {
-	(void)raise_max_seq(&group->highest[chunk->stream % ASK_VALUES_STREAMS], chunk->seq);
+	__u32 stream = chunk->stream;
+
+	/* The compiler knows that it is in range, and the verifier of 6.1 forgets it. */
+	ask_opaque(stream);
+	(void)raise_max_seq(&group->highest[stream % ASK_VALUES_STREAMS], chunk->seq);
 }
 
 /* The slot of a chunk that has its result. One that cannot be had is left: its group moves on without it. */
