@@ -65,7 +65,7 @@ rank_taken() {
     wait_for 10 has_joined t0
     wait_for 10 has_joined t1
     alone "a rank that is taken" 5 'taken: rank 1 is taken by h2.*a rank of its own' h3 taken 1 2
-    alone "a group of another size" 3 'taken: h3.*joins a group of 3, and the root has one of 2' h3 taken 2 3
+    alone "a group of another size" 3 'taken: h3.*joins a group of 3, and the root has one of 2' h3 taken 1 3
     exec 9>&-
     ends t0 "$zero" 0 ''
     ends t1 "$one" 0 ''

@@ -204,20 +204,8 @@ exec_in_node() {
     exec nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
 }
 
-# Its socket; none of the injector's.
-daemon_socket() {
-    case ${NODE_KIND[$1]} in
-        switch) printf '%s\n' "$LAB_DIR/$1/control.sock" ;;
-        host | relay) printf '%s\n' "$LAB_DIR/$1/agent.sock" ;;
-    esac
-}
-
-# A command that asks takes more of a machine than this look, and a lab may have hundreds of daemons that are about to start.
 daemon_ready() {
     local -a probe=(askctl status)
-    local socket
-    socket=$(daemon_socket "$1")
-    [[ -z $socket || -S $socket ]] || return 1
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
     (exec_in_node "$1" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
 }

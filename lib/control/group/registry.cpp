@@ -213,9 +213,18 @@ Result<> GroupRegistry::join_seat(Group& group, std::uint32_t rank, Seat seat) c
     return take_seat(group, rank, std::move(seat));
 }
 
+// Why the group has failed in which this member waited for others.
+const Error* GroupRegistry::end_of(const v1::JoinGroupRequest& request) {
+    const auto at = std::ranges::find_if(groups_, [&](auto& item) {
+        return item.second.closed && item.second.error && !item.second.ready &&
+               item.second.terms.id == request.group() && seat_of(item.second, request.member()) != nullptr;
+    });
+    return at == groups_.end() ? nullptr : &*at->second.error;
+}
+
 // Whether it is a member of what the group may grow to: it may come before the group of today is complete.
 bool GroupRegistry::waits_for_growth(const Group& group, const v1::JoinGroupRequest& request) {
-    return request.size() > group.terms.size && (group.ready || request.rank() >= group.terms.size);
+    return request.size() > group.terms.size && request.rank() >= group.terms.size;
 }
 
 // Of who looks for another generation of it than is open, or for one that is none.
@@ -527,6 +536,10 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     const auto until = Clock::now() + held_back(request.wait_ms());
     Lock lock(mutex_);
     Group* group = find_id(request.group());
+    // It may have ended between two calls of one that waits.
+    if (const Error* const why = group == nullptr ? end_of(request) : nullptr) {
+        return *why;
+    }
     // Who has no seat in one that has failed wants the next of that id.
     const bool over =
         group != nullptr && (group->ending || (group->error && seat_of(*group, request.member()) == nullptr));

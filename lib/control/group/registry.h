@@ -130,6 +130,7 @@ class GroupRegistry {
                             std::uint64_t operations);
     Result<> take_over(const Terms& terms, Group& group);
     Result<> join_seat(Group& group, std::uint32_t rank, Seat seat) const;
+    [[nodiscard]] const Error* end_of(const v1::JoinGroupRequest& request);
     [[nodiscard]] static bool waits_for_growth(const Group& group, const v1::JoinGroupRequest& request);
     [[nodiscard]] Error not_open(const Group* group, const v1::JoinGroupRequest& request) const;
     [[nodiscard]] std::uint64_t excluded(const Group& group) const;

@@ -436,6 +436,16 @@ TEST_CASE("who joins a larger group waits for it though the smaller one is not c
     CHECK(root.registry.join(host(4), join_of(4, 1, 4)).error().code() == Errc::kInput);
 }
 
+TEST_CASE("who waits for others hears why the group ended, though it did between two calls") {
+    Root root;
+    REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
+    root.registry.fail(kInstance, Error(Errc::kDeadline, "group train: rank 2 of 3 did not join"));
+    root.registry.close(kInstance);
+    CHECK(root.registry.join(host(2), join_of(2, 1)).error().text() ==
+          "group train: rank 2 of 3 did not join");
+    CHECK(root.registry.join(host(3), join_of(3, 2)).error().code() == Errc::kUnknown);
+}
+
 TEST_CASE("a member that dies while the group is being opened fails it by its name, once it is open") {
     Root root;
     REQUIRE(root.registry.join(host(2), join_of(2, 1)).ok());
