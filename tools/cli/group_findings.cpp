@@ -110,7 +110,7 @@ void add_switch(const v1::AgentGroup& group, std::vector<Finding>& all) {
     if (group.state() == "joining" || group.state() == "waiting") {
         return;
     }
-    const std::string trouble = group.switch_trouble();
+    const std::string& trouble = group.switch_trouble();
     if (group.switch_losses() > 0 && group.switch_opened_seconds_ago() > 0) {
         all.push_back({"The switch " + group.switch_() + " lost the group " +
                            duration_text(group.switch_lost_seconds_ago()) + " ago (" + trouble +
