@@ -194,6 +194,7 @@ class Measurement {
         const double machine = machine_seconds();
         const double began = now();
         if (work_.late_ms > 0 && work_.rank == work_.late_rank) {
+            // What is measured: a member that comes late.
             std::this_thread::sleep_for(std::chrono::milliseconds(work_.late_ms));
         }
         const auto sum = way_.reduce(vector_, work_.count);

@@ -215,7 +215,7 @@ void Controller::follow_routes() {
         }
     }
     for (auto& [host, ways] : hosts) {
-        // One without a route, for now or for good, is behind the ports it was.
+        // One that has lost its route stays behind the ports it was.
         if (auto found = ways_of(store_, host); found.ok()) {
             ways = *std::move(found);
         }
