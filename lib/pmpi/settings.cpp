@@ -72,8 +72,7 @@ std::uint32_t operations(Settings& settings) {
 }  // namespace
 
 const char* variable(const char* name) {
-    // Read while MPI_Init or a collective runs, when nobody may change it.
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): read while MPI_Init() runs, which is of one thread.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): read while MPI_Init or a collective runs, when nobody may change it.
     const char* const value = std::getenv(name);
     return value == nullptr ? "" : value;
 }

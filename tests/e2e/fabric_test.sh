@@ -168,7 +168,6 @@ tells() {
 lab_gone() {
     "$lab" down --name "$name"
     # grep and pgrep find nothing where all is well, and say so by their exit codes.
-    # Nothing to find is what is wanted, and an exit code of 1.
     [[ -z $(ip netns list | grep "^ask-$name-" || true) ]] || fail "namespaces left: $(ip netns list)"
     [[ -z $(findmnt --noheadings --list --output TARGET | grep -F "$ASK_LAB_DIR/" || true) ]] || fail "mounts left"
     [[ ! -e $ASK_LAB_DIR ]] || fail "files left: $(find "$ASK_LAB_DIR")"
