@@ -72,7 +72,7 @@ std::uint32_t operations(Settings& settings) {
 }  // namespace
 
 const char* variable(const char* name) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): read while MPI_Init or a collective runs, when nobody may change it.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): MPI_Init or a collective runs, and nobody may change it then.
     const char* const value = std::getenv(name);
     return value == nullptr ? "" : value;
 }
