@@ -70,6 +70,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
     table.integer("max_tasks", &config->max_tasks, 1, ASK_MAX_TASKS, "Tasks at a time");
     table.integer("value_slots", &config->value_slots, 0, 1 << 20,
                   "Chunks of value streams that are held at a time, of all groups: a power of two; 0: none");
+    table.boolean("value_flush", &config->value_flush,
+                  "For comparison: a value sent again flushes its chunk's slot, ATP's rule");
     table.integer("aggregators", &config->aggregators, 1, ASK_MAX_AGGREGATORS,
                   "Aggregators of an AA, at most, where a task does not say");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,

@@ -126,6 +126,7 @@ ControllerLimits limits_of(const SwitchConfig& config) {
                       .sram_bytes = std::uint64_t{config.quota_sram_kib} * 1024,
                       .back_bytes = std::uint64_t{config.quota_back_mib} << 20U},
             .packet_rate = config.quota_packets,
+            .flush_values = config.value_flush,
             .rcu_only = config.swap_barrier == "rcu" || bpf::is_preempt_rt()};
 }
 

@@ -52,6 +52,15 @@ std::optional<values::Kind> kind_of(GroupKind kind) {
     return std::nullopt;
 }
 
+// A sum in fewer bits is one of another width.
+void set_operator(values::Operation& operation, GroupOp op) {
+    const bool narrow = op == GroupOp::kSum32 || op == GroupOp::kSum16;
+    operation.op = narrow ? values::Operator::kSum : static_cast<values::Operator>(op);
+    operation.width = op == GroupOp::kSum32   ? values::Width::kPair
+                      : op == GroupOp::kSum16 ? values::Width::kQuarter
+                                              : values::Width::kUsual;
+}
+
 // What the application has written, checked before anything is done with it.
 Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::span<std::byte> arena,
                                        std::uint32_t rank) {
@@ -83,10 +92,10 @@ Result<values::Operation> operation_of(const GroupDescriptor& descriptor, std::s
     }
     operation.dtype = static_cast<values::Dtype>(descriptor.type);
     if (*kind != values::Kind::kBroadcast) {
-        if (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kXor) {
+        if (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kSum16) {
             return strange(descriptor, "no such operator");
         }
-        operation.op = static_cast<values::Operator>(descriptor.op);
+        set_operator(operation, descriptor.op);
     }
     operation.root = descriptor.root;
     operation.count = descriptor.count;
@@ -120,6 +129,7 @@ static_assert(static_cast<int>(GroupOp::kMin) == static_cast<int>(values::Operat
 static_assert(static_cast<int>(GroupOp::kMax) == static_cast<int>(values::Operator::kMax));
 static_assert(static_cast<int>(GroupOp::kAnd) == static_cast<int>(values::Operator::kAnd));
 static_assert(static_cast<int>(GroupOp::kOr) == static_cast<int>(values::Operator::kOr));
+static_assert(kSum16Members == values::kQuarterMembers);
 static_assert(static_cast<int>(GroupOp::kXor) == static_cast<int>(values::Operator::kXor));
 
 std::uint64_t instance_of(std::span<const std::byte> payload) {

@@ -25,15 +25,15 @@ GroupType type_of(Dtype dtype) {
 // The arena is two halves: what is summed, and behind it, at the same offsets, the sums.
 class Group final : public Way {
  public:
-    Group(const Work& work, client::GroupSession session)
-        : type_(type_of(work.dtype)), session_(std::move(session)) {}
+    Group(const Work& work, GroupOp op, client::GroupSession session)
+        : type_(type_of(work.dtype)), op_(op), session_(std::move(session)) {}
 
     Result<const std::byte*> reduce(std::byte* vector, std::size_t count) override {
         const auto in = static_cast<std::uint64_t>(vector - session_.arena().data());
         const std::uint64_t out = in + half();
         ASK_PASS(run({.kind = GroupKind::kAllreduce,
                       .type = type_,
-                      .op = GroupOp::kSum,
+                      .op = op_,
                       .in = in,
                       .out = out,
                       .count = count}));
@@ -57,6 +57,7 @@ class Group final : public Way {
     }
 
     GroupType type_;
+    GroupOp op_;
     client::GroupSession session_;
 };
 
@@ -73,7 +74,7 @@ Result<std::unique_ptr<Way>> join_group(const Work& work, const AskPeers& peers)
     options.arena_bytes = 2 * (work.room() + kGroupAlignment);
     auto session = client::GroupSession::open(options);
     ASK_PASS(session);
-    return std::unique_ptr<Way>(std::make_unique<Group>(work, std::move(*session)));
+    return std::unique_ptr<Way>(std::make_unique<Group>(work, peers.sum32 ? GroupOp::kSum32 : GroupOp::kSum, std::move(*session)));
 }
 
 }  // namespace ask::bench

@@ -50,6 +50,7 @@ struct Commands {
         group.add_option("--group", flags.group.group)->required();
         group.add_option("--root", flags.group.root, "host whose agent collects")->required();
         group.add_flag("--no-switch", flags.group.no_switch);
+        group.add_flag("--sum32", flags.group.sum32, "floats in 32 bits");
         for (CLI::App* command : {&ring, &push, &server}) {
             command->add_option("--port", flags.peers.port);
         }

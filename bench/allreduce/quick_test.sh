@@ -31,5 +31,5 @@ mkdir -p "$out"
 part links ask,ask-off,ring,server allreduce allreduce_bars
 part jobs ask allreduce_jobs
 part loss ask allreduce_loss
-part late ask,ring allreduce_late
+part late ask,ask-flush,ring allreduce_late
 echo ok

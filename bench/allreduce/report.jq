@@ -7,13 +7,13 @@ def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length 
 def quantile($share): sort | .[[(length * $share | ceil) - 1, 0] | max];
 
 # Chunks of a sum, those of its exponents too (lib/values/operation.h).
-def chunks($count; $dtype; $mtu):
+def chunks($count; $dtype; $way; $mtu):
     ((($mtu - 28 - 64) / 64 | floor) * 64) as $body
-    | ($count / ($body / (if $dtype == "int32" then 4 else 8 end)) | ceil) as $values
+    | ($count / ($body / (if $dtype == "int32" or $way == "ask-32" then 4 else 8 end)) | ceil) as $values
     | $values + (if $dtype | startswith("float") then $values / ($body / 8) | ceil else 0 end);
 
 # Of all sums and barriers of a group's.
-def all_chunks: (.runs + 1) * chunks(.count; .dtype; .mtu) + (.runs + 2 + .shorts) * chunks(64; .dtype; .mtu) + .shorts;
+def all_chunks: (.runs + 1) * chunks(.count; .dtype; .way; .mtu) + (.runs + 2 + .shorts) * chunks(64; .dtype; .way; .mtu) + .shorts;
 
 # The jobs' members' reports to one line.
 def line($how; $before; $after):
@@ -33,7 +33,7 @@ def line($how; $before; $after):
         server_sent: ($servers | if . == [] then null else map(.link.sent.bytes / $how.runs / $jobs[0].members[0].bytes) | median end),
         server_received: ($servers | if . == [] then null else map(.link.received.bytes / $how.runs / $jobs[0].members[0].bytes) | median end),
         packets_sent: ([$jobs[].members[].link.sent.packets] | add), packets_received: ([$jobs[].members[].link.received.packets] | add),
-        at_switch: (if $how.way == "ask" then $switch.value_result / $chunks else null end),
+        at_switch: (if $how.way | IN("ask", "ask-32", "ask-flush") then $switch.value_result / $chunks else null end),
         switch: (if $how.way | startswith("ask") then $switch else null end),
         note: $jobs[0].members[0].note};
 

@@ -17,6 +17,7 @@ struct AskPeers {
     std::string group;
     std::string root;  // host whose agent collects
     bool no_switch = false;
+    bool sum32 = false;  // floats, by ASK_SUM_32
 };
 
 // A member of a group, through its host's agent.

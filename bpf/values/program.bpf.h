@@ -140,8 +140,21 @@ struct ask_merged {
 	struct ask_sum sum; /* the slot's */
 	__u32 reason;
 	bool complete;	/* it is now */
+	bool flushed;	/* it is not, and has left its slot */
 	bool rewritten; /* the packet has the slot's payload */
 };
+
+/* ATP (section 5.2, steps 8 to 10): a value sent again takes what its slot has on, or goes as it is if it was in there,
+ * and the slot is free either way. What the others have sent is lost here then, and they send again. */
+static __always_inline void flush_slot(struct ask_value_slot *slot, const struct ask_part *part,
+				       struct ask_merged *merged)
+{
+	slot->phase = ASK_SLOT_EMPTY;
+	merged->flushed = true;
+	merged->rewritten = merged->reason == ASK_CNT_value_folded;
+	if (merged->reason == ASK_CNT_value_repeat)
+		merged->sum.bits = part->bits;
+}
 
 static __always_inline void offer_value(struct xdp_md *ctx, struct ask_value_slot *slot,
 					const struct ask_chunk *chunk, const struct ask_part *part,
@@ -161,6 +174,8 @@ static __always_inline void offer_value(struct xdp_md *ctx, struct ask_value_slo
 		merged->rewritten = group->last_level || part->flags & ASK_F_RESEND;
 	else
 		merged->rewritten = merged->complete && merged->reason == ASK_CNT_value_folded;
+	if (group->flush && part->flags & ASK_F_RESEND && slot->phase == ASK_SLOT_OPEN)
+		flush_slot(slot, part, merged);
 	if (merged->rewritten)
 		ask_copy_out(ctx, slot, part->blocks);
 }
@@ -208,6 +223,8 @@ static __always_inline int leave_offered(struct xdp_md *ctx, const struct ask_va
 		return leave_done(ctx, values, group, key, packet, merged);
 	if (merged->complete)
 		return leave_complete(ctx, values, group, key, packet, merged);
+	if (merged->flushed)
+		return leave_partial(ctx, values, key, packet, &merged->sum, ASK_CNT_value_flushed);
 	if (part->flags & ASK_F_RESEND)
 		return leave_held(ctx, values, key, group->want & ~merged->sum.bits);
 	return leave_absorbed(merged->reason);

@@ -334,16 +334,22 @@ int whole(const Begin& begin_it) {
 GroupDescriptor describe(GroupKind kind, int op, std::uint32_t root) {
     GroupDescriptor descriptor;
     descriptor.kind = kind;
-    descriptor.op = op >= ASK_SUM && op <= ASK_BXOR ? static_cast<ask::GroupOp>(op) : ask::GroupOp{};
+    descriptor.op = op >= ASK_SUM && op <= ASK_SUM_16 ? static_cast<ask::GroupOp>(op) : ask::GroupOp{};
     descriptor.root = root;
     return descriptor;
 }
 
 Result<> check_op(int dtype, int op) {
-    if (op < ASK_SUM || op > ASK_BXOR) {
+    if (op < ASK_SUM || op > ASK_SUM_16) {
         return usage("no operator has the number " + std::to_string(op));
     }
-    if (op >= ASK_BAND && dtype >= ASK_FLOAT32 && dtype <= ASK_FLOAT16) {
+    const bool is_float = dtype >= ASK_FLOAT32 && dtype <= ASK_FLOAT16;
+    if (op >= ASK_SUM_32) {
+        return is_float && dtype != ASK_FLOAT64
+                   ? Result<>()
+                   : Error(Errc::kUnsupported, "SUM_32 and SUM_16 are for float32, bfloat16 and float16: SUM");
+    }
+    if (op >= ASK_BAND && is_float) {
         return Error(Errc::kUnsupported,
                      "floats have no bits to combine: BAND, BOR and BXOR are for integers");
     }

@@ -118,7 +118,12 @@ typedef enum ask_op {
     ASK_MAX = 4,
     ASK_BAND = 5, /* bits: integers only */
     ASK_BOR = 6,
-    ASK_BXOR = 7
+    ASK_BXOR = 7,
+    /* Sums of float32, bfloat16 and float16 in so many bits a value on the way, of which ASK_SUM takes 64 for
+     * float32: half the bytes or a quarter, and an error that hangs on the largest value near by
+     * (docs/values.md). ASK_SUM_16 is for up to 16 members. */
+    ASK_SUM_32 = 8,
+    ASK_SUM_16 = 9
 } ask_op;
 
 typedef struct ask_group ask_group;

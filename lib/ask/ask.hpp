@@ -55,7 +55,7 @@ enum class Code : int {
     kOverflow = ASK_E_OVERFLOW,
 };
 
-// Element by element. The last three are for integers.
+// Element by element. Bits are combined of integers; ask.h has what sums in fewer bits are.
 enum class Op : int {
     kSum = ASK_SUM,
     kProduct = ASK_PROD,
@@ -64,6 +64,8 @@ enum class Op : int {
     kAnd = ASK_BAND,
     kOr = ASK_BOR,
     kXor = ASK_BXOR,
+    kSum32 = ASK_SUM_32,
+    kSum16 = ASK_SUM_16,
 };
 
 class Error : public std::runtime_error {

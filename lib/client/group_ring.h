@@ -51,7 +51,11 @@ enum class GroupOp : std::uint8_t {
     kAnd = 5,
     kOr = 6,
     kXor = 7,
+    kSum32 = 8,  // sums of floats in fewer bits
+    kSum16 = 9,
 };
+// Of a group whose sums may be of 16 bits: with more, too few are left of each value.
+inline constexpr std::uint32_t kSum16Members = 16;
 
 // Bytes of a value; 0: no such type.
 [[nodiscard]] constexpr std::uint32_t group_type_bytes(GroupType type) {

@@ -163,8 +163,13 @@ Result<> GroupSession::Impl::check(const GroupDescriptor& descriptor) const {
     if (group_type_bytes(descriptor.type) == 0) {
         return usage(options_, "no such type of values");
     }
-    if (reduces && (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kXor)) {
+    if (reduces && (descriptor.op < GroupOp::kSum || descriptor.op > GroupOp::kSum16)) {
         return usage(options_, "no such operator");
+    }
+    if (reduces && descriptor.op == GroupOp::kSum16 && options_.size > kSum16Members) {
+        return Error(Errc::kLimit, "group " + options_.group + ": sums of 16 bits are for up to " +
+                                       std::to_string(kSum16Members) + " members, here are " +
+                                       std::to_string(options_.size));
     }
     if (descriptor.kind != GroupKind::kAllreduce && descriptor.root >= options_.size) {
         return usage(options_, "root " + std::to_string(descriptor.root) + " of a size of " +

@@ -13,7 +13,6 @@ constexpr std::array<const char*, 13> kDtypes{"nothing",  "int32",   "int64", "f
                                               "bfloat16", "float16", "int8",  "uint8",   "int16",
                                               "uint16",   "uint32",  "uint64"};
 constexpr std::array<const char*, 8> kOperators{"none", "sum", "prod", "min", "max", "and", "or", "xor"};
-constexpr std::uint32_t kQuarterMembers = 16;
 
 template <typename Names, typename T>
 std::string name_of(const Names& names, T number) {

@@ -49,6 +49,9 @@ enum class Width : std::uint8_t {
     kQuarter = 3,  // 16; up to 16 members
 };
 
+// Of a group whose sums may be kQuarter: 4 bits of them are the sum's.
+inline constexpr std::uint32_t kQuarterMembers = 16;
+
 struct Operation {
     std::uint64_t number = 0;  // from 1, counted on across instances of a group
     Kind kind = Kind::kAllReduce;

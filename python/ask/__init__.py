@@ -47,7 +47,8 @@ class Code(enum.IntEnum):
 
 
 class Op(enum.IntEnum):
-    """Element by element. BAND, BOR and BXOR are for integers."""
+    """Element by element. BAND, BOR and BXOR are for integers; SUM_32 and SUM_16 are sums of floats of up to 32 bits
+    that take so many bits a value on the way, and are less exact: ask.h and docs/values.md say by how much."""
 
     SUM = 1
     PROD = 2
@@ -56,6 +57,8 @@ class Op(enum.IntEnum):
     BAND = 5
     BOR = 6
     BXOR = 7
+    SUM_32 = 8
+    SUM_16 = 9
 
 
 class Error(RuntimeError):

@@ -48,8 +48,10 @@ std::vector<Operation> plan(std::uint64_t seed, std::uint32_t members) {
             for (const Kind kind : {Kind::kAllreduce, Kind::kReduce, Kind::kAllreduce, Kind::kReduce}) {
                 add(kind, dtype, op, Style::kExact);
             }
+        }
+        for (const int op : {ASK_SUM, ASK_SUM_32, ASK_SUM_16}) {
             for (const Style style : {Style::kOdd, Style::kReal}) {
-                if (is_float && op == ASK_SUM) {
+                if (is_float && (op == ASK_SUM || dtype != ASK_FLOAT64)) {
                     add(Kind::kAllreduce, dtype, op, style);
                     add(Kind::kReduce, dtype, op, style);
                 }

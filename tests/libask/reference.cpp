@@ -82,6 +82,10 @@ T narrow(double value) {
     }
 }
 
+bool is_sum(int op) {
+    return op == ASK_SUM || op >= ASK_SUM_32;
+}
+
 template <typename T>
 T random_float(Random& random, const Case& what) {
     const std::uint64_t bits = random.next();
@@ -99,13 +103,13 @@ T random_float(Random& random, const Case& what) {
         return narrow<T>(sign * std::ldexp(1 + static_cast<double>(bits >> 12U) * 0x1p-52,
                                            static_cast<int>(bits >> 1U & 3U)));
     }
-    if (what.op != ASK_SUM) {
+    if (!is_sum(what.op)) {
         // Any finite value of the type; one in 16 is a zero.
         return narrow<T>((bits >> 4U & 15U) == 0 ? sign * 0.0
                                                  : sign * std::ldexp(static_cast<double>(bits >> 44U), -12));
     }
     // Whole multiples of 2^-4: the sum of eight is exact in eight digits, as its steps are.
-    const auto most = digits<T>() < 11 ? 16U : digits<T>() < 24 ? 128U : 65536U;
+    const auto most = what.op == ASK_SUM_16 || digits<T>() < 11 ? 16U : digits<T>() < 24 ? 128U : 65536U;
     return narrow<T>(sign * static_cast<double>(bits >> 8U & (most - 1)) / 16);
 }
 
@@ -137,11 +141,11 @@ T folded(int op, T a, T b) {
     if constexpr (kIsFloat<T>) {
         const double x = wide(a);
         const double y = wide(b);
-        if (op == ASK_SUM || op == ASK_PROD) {
+        if (is_sum(op) || op == ASK_PROD) {
             if constexpr (std::is_floating_point_v<T>) {
-                return op == ASK_SUM ? a + b : a * b;
+                return is_sum(op) ? a + b : a * b;
             } else {
-                return narrow<T>(op == ASK_SUM ? x + y : x * y);
+                return narrow<T>(is_sum(op) ? x + y : x * y);
             }
         }
         // float64 keeps the first of two zeros; others have -0 before +0.
@@ -181,18 +185,18 @@ bool same_bits(T a, T b) {
 // A sum of values of any digits. float32's is the exact one rounded once or what the ranks' order gives,
 // others' within what docs/values.md says of them.
 template <typename T>
-bool near_enough(const std::vector<std::vector<T>>& inputs, std::size_t i, T in_order, T got) {
+bool near_enough(int op, const std::vector<std::vector<T>>& inputs, std::size_t i, T in_order, T got) {
     long double exact = 0;
     for (const auto& input : inputs) {
         exact += wide(input[i]);
     }
     constexpr double kLargest = 16;  // nothing that is drawn is larger
-    if constexpr (std::is_same_v<T, float>) {
-        return same_bits(got, static_cast<float>(exact)) || same_bits(got, in_order);
+    if (std::is_same_v<T, float> && op == ASK_SUM) {
+        return same_bits(got, narrow<T>(static_cast<float>(exact))) || same_bits(got, in_order);
     }
     const auto members = static_cast<unsigned>(inputs.size());
     const auto log_members = static_cast<int>(std::bit_width(members - 1));
-    const int lane = std::is_same_v<T, double> ? 62 : 30;
+    const int lane = std::is_same_v<T, double> ? 62 : op == ASK_SUM_16 ? 14 : 30;
     const double bound = members * std::ldexp(kLargest, log_members - lane);
     const int exponent = std::max(std::ilogb(std::fabs(static_cast<double>(exact)) + bound), -14);
     const double rounding = std::ldexp(0.5, exponent - digits<T>() + 1);
@@ -210,12 +214,12 @@ bool right(const Case& what, const std::vector<std::vector<T>>& inputs, std::siz
         if (std::isnan(wide(in_order))) {
             return std::isnan(wide(got));
         }
-        if (what.op == ASK_SUM) {
+        if (is_sum(what.op)) {
             // A sum of zeros is +0 in the switch's way of adding; raw, those of -0 alone are -0.
             if (wide(in_order) == 0 && wide(got) == 0) {
                 return !std::signbit(wide(got)) || same_bits(got, in_order);
             }
-            return what.style == Style::kReal ? near_enough(inputs, i, in_order, got)
+            return what.style == Style::kReal ? near_enough(what.op, inputs, i, in_order, got)
                                               : same_bits(got, in_order);
         }
     }
@@ -299,7 +303,8 @@ const char* dtype_name(int dtype) {
     return kNames[dtype];
 }
 const char* op_name(int op) {
-    static constexpr const char* kNames[] = {"", "sum", "prod", "min", "max", "and", "or", "xor"};
+    static constexpr const char* kNames[] = {"", "sum", "prod", "min", "max", "and",
+                                             "or", "xor", "sum32", "sum16"};
     return kNames[op];
 }
 

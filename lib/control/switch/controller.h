@@ -44,6 +44,7 @@ struct ControllerLimits {
     std::uint64_t back_bytes = 0;   // of all back levels together
     SwitchUse quota{};              // of one tenant, or host without one
     std::uint64_t packet_rate = 0;  // of its tasks together, a second; 0: no limit
+    bool flush_values = false;      // groups opened from now on flush what is sent again, as ATP does
     bool rcu_only = false;  // a swap waits for an RCU grace period; needed where runs on a CPU take turns
 };
 

@@ -584,6 +584,7 @@ void Controller::change_limits(const ControllerLimits& limits) {
     limits_.allow_over_budget = limits.allow_over_budget;
     limits_.aggregators = limits.aggregators;
     limits_.lease = limits.lease;
+    limits_.flush_values = limits.flush_values;
     limits_.quota = limits.quota;
     quotas_.set_limits(limits.quota);
     const bool same_rate = limits_.packet_rate == limits.packet_rate;

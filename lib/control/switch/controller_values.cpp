@@ -241,6 +241,7 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     // So many seqs in a row have slots of their own; a wider window would collide with itself.
     group.window = group.pool_slots == 0 ? values.window : std::min(values.window, group.pool_slots);
     group.last_level = 1;
+    group.flush = limits_.flush_values ? 1 : 0;
     task.group = group;
     const auto fan = take_fan(plan, task);
     task.no_direct_reason = fan.ok() ? "" : fan.error().text();

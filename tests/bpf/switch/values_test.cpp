@@ -374,6 +374,32 @@ TEST_CASE("a repeat adds nothing, and one that asks is told who is missing") {
     expect_result(sw, "last", value(sw, 1), words_of(0) + words_of(1) + words_of(2), 1);
 }
 
+TEST_CASE("where groups flush, what is sent again takes all there is to the collector") {
+    ask_group group = one_level();
+    group.flush = 1;
+    Switch& sw = make_group(group);
+    const auto resend = [&](unsigned member) { return with_flags(value(sw, member), ASK_F_RESEND); };
+    const auto partial_of = [&](unsigned member, std::uint64_t bits, const Words& sum) {
+        return with_flags(partial(sw, member, bits, 1, sum), ASK_F_RESEND);
+    };
+    expect_absorbed(sw, "first", value(sw, 0), ASK_CNT_value_taken, 0);
+    const std::uint32_t at = slot_of(sw, 1);
+    expect_forwarded(sw, "what is in there travels alone", resend(0), ASK_CNT_value_flushed, 0,
+                     partial_of(0, 1, words_of(0)));
+    CHECK(sw.value_slot(at).phase == ASK_SLOT_EMPTY);
+    expect_absorbed(sw, "another", value(sw, 1), ASK_CNT_value_taken, 1);
+    expect_forwarded(sw, "what is not takes it along", resend(2), ASK_CNT_value_flushed, 2,
+                     partial_of(2, 6, words_of(1) + words_of(2)));
+    CHECK(sw.value_slot(at).phase == ASK_SLOT_EMPTY);
+    expect_forwarded(sw, "alone in there", resend(0), ASK_CNT_value_flushed, 0, partial_of(0, 1, words_of(0)));
+    CHECK(sw.value_slot(at).phase == ASK_SLOT_EMPTY);
+    SUBCASE("the last of all makes a result") {
+        expect_absorbed(sw, "first", value(sw, 0), ASK_CNT_value_taken, 0);
+        expect_absorbed(sw, "second", value(sw, 1), ASK_CNT_value_folded, 1);
+        expect_result(sw, "last", resend(2), words_of(0) + words_of(1) + words_of(2), 2);
+    }
+}
+
 TEST_CASE("who lost the result gets it as long as its slot is not needed") {
     Switch& sw = make_group(one_level());
     const Words sum = words_of(0) + words_of(1) + words_of(2);

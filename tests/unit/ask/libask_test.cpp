@@ -134,6 +134,15 @@ TEST_CASE("requests are waited for in any order") {
     });
 }
 
+TEST_CASE("sums of 16 bits are refused where there are too many members for them") {
+    const GroupAgent agent(17);
+    members(agent, 17, [](ask_group* group, std::uint32_t) {
+        float one = 1;
+        CHECK(ask_allreduce(group, &one, &one, 1, ASK_FLOAT32, ASK_SUM_16) == ASK_E_LIMIT);
+        CHECK(std::string(ask_error()).find("up to 16 members, here are 17") != std::string::npos);
+    });
+}
+
 TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
     const GroupAgent agent(1);
     members(agent, 1, [](ask_group* group, std::uint32_t) {
@@ -144,6 +153,9 @@ TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
         CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, 0) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT32, ASK_BXOR) == ASK_E_UNSUPPORTED);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT16, ASK_BOR) == ASK_E_UNSUPPORTED);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT64, ASK_SUM_32) == ASK_E_UNSUPPORTED);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_INT32, ASK_SUM_16) == ASK_E_UNSUPPORTED);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT32, ASK_SUM_16 + 1) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), nullptr, 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), some.data(), SIZE_MAX / 2, ASK_INT32, ASK_SUM) ==
               ASK_E_LIMIT);
