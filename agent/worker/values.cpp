@@ -13,6 +13,7 @@
 #include "agent/worker.h"
 #include "agent/worker/group.h"
 #include "agent/worker/now.h"
+#include "lib/base/bytes.h"
 #include "lib/client/shared_memory.h"
 
 namespace ask {
@@ -365,7 +366,7 @@ bool WorkerCore::send_one(Group& group, End& end) {
     // Its own values go out by the switch as everybody's do; without one the way is short.
     if (to.own || (for_itself && (!group.through_switch || alone()))) {
         const auto copy = std::span(scratch_).first(payload.size());
-        std::ranges::copy(payload, copy.begin());
+        copy_bytes(payload, copy.data());
         socket.recycle(*frame);
         count(AgentCounter::k_local_packets);
         handle_values(group, copy, to.ports, false);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 namespace ask {
 
@@ -47,6 +48,19 @@ template <std::unsigned_integral T>
 template <std::unsigned_integral T>
 inline void store_be(void* to, T value) {
     store_raw(to, swap_bytes(value));
+}
+
+// memcpy of all of `from`, which lies apart. As std::ranges::copy would, but that GCC 12 makes a loop of single bytes of
+// it where a span is not a plain pointer.
+inline void copy_bytes(std::span<const std::byte> from, std::byte* to) {
+    if (!from.empty()) {
+        std::memcpy(to, from.data(), from.size());
+    }
+}
+inline void clear_bytes(std::span<std::byte> bytes) {
+    if (!bytes.empty()) {
+        std::memset(bytes.data(), 0, bytes.size());
+    }
 }
 
 }  // namespace ask

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "lib/base/bytes.h"
+
 namespace ask::values {
 
 namespace {
@@ -129,7 +131,7 @@ void Collector::take_result(Place& place, const Packet& packet) {
         return;
     }
     drop_ahead(place);
-    std::ranges::copy(packet.body, body_of(place).begin());
+    copy_bytes(packet.body, body_of(place).data());
     place.flags = packet.front.flags & ASK_F_FOLDED;
     place.bits = packet.front.bits;
     place.done = true;
@@ -183,7 +185,7 @@ bool Collector::merge(Place& place, const Packet& packet) {
     place.flags |= packet.congested ? ASK_F_ECE : 0;
     if (both != 0 || place.bits == 0) {
         ++(place.bits == 0 ? stats_.taken : stats_.replaced);
-        std::ranges::copy(packet.body, body_of(place).begin());
+        copy_bytes(packet.body, body_of(place).data());
         place.bits = bits;
     } else {
         ++stats_.folded;
@@ -239,7 +241,7 @@ bool Collector::merge_raw(Place& place, const Packet& packet) {
 void Collector::fold_next(Place& place, std::uint32_t rank, std::span<const std::byte> body) {
     const Shape shape = place.front.shape;
     if (rank == 0) {
-        std::ranges::copy(body, body_of(place).begin());
+        copy_bytes(body, body_of(place).data());
     } else if (!fold_raw(shape.dtype(), shape.op(), body_of(place), body)) {
         ++stats_.raw_bad;
     }
@@ -320,7 +322,7 @@ std::optional<Outgoing> Collector::write(const Output& output, std::span<std::by
     if (output.type == ASK_RESULT) {
         front.flags |= place.flags;
         front.bits = wire_.terms().all();
-        std::ranges::copy(body_of(place), out.begin() + ASK_VALUES_FRONT);
+        copy_bytes(body_of(place), out.data() + ASK_VALUES_FRONT);
         return wire_.seal(out, front, output.member);
     }
     front.blocks = 0;

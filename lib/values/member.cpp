@@ -198,7 +198,7 @@ class Member::Stream {
     void keep(const Packet& packet) {
         Kept& kept = kept_[packet.front.seq % kept_.size()];
         kept = {.seq = packet.front.seq, .front = packet.front};
-        std::ranges::copy(packet.body, body_of(kept).begin());
+        copy_bytes(packet.body, body_of(kept).data());
     }
     [[nodiscard]] Kept* kept(std::uint64_t seq) {
         Kept& kept = kept_[seq % kept_.size()];
@@ -412,7 +412,7 @@ void Member::write_exponents(const Chunk& chunk, std::span<std::byte> body) cons
     const std::size_t each = dtype_bytes(run.operation.dtype);
     const std::uint64_t first = chunk.number * run.layout.chunks_an_exponent_chunk;
     const std::uint64_t last = std::min(run.layout.chunks, first + run.layout.chunks_an_exponent_chunk);
-    std::ranges::fill(body, std::byte{});
+    clear_bytes(body);
     for (std::uint64_t number = first; number < last; ++number) {
         const Exponents found =
             exponents_of(run.layout, run.operation.in.subspan(run.layout.first_value(number) * each,
@@ -425,7 +425,7 @@ void Member::write_exponents(const Chunk& chunk, std::span<std::byte> body) cons
 bool Member::write_body(const Chunk& chunk, std::span<std::byte> body) const {
     const Run& run = *chunk.run;
     if (!reads(run.operation, rank_)) {
-        std::ranges::fill(body, std::byte{});
+        clear_bytes(body);
         return true;
     }
     if (chunk.exponents) {
@@ -470,7 +470,7 @@ std::optional<Outgoing> Member::send_asked(Stream& stream, std::span<std::byte> 
         front.type = ASK_HAVE;
         front.flags &= ASK_F_STICKY;
         front.level = ASK_LEVEL_MEMBER;
-        std::ranges::copy(stream.body_of(*kept), out.begin() + ASK_VALUES_FRONT);
+        copy_bytes(stream.body_of(*kept), out.data() + ASK_VALUES_FRONT);
         ++stats_.haves;
         return wire_.seal(out, front, rank_);
     }
@@ -683,7 +683,7 @@ void Member::finish_runs() {
                 Error(Errc::kInput,
                       describe(run.operation) + ": its values changed while it ran, at one member or more");
         } else {
-            std::ranges::copy(run.staged, run.operation.out.begin());
+            copy_bytes(run.staged, run.operation.out.data());
         }
         completed_ = run.operation.number;
         completions_.push_back(std::move(completion));

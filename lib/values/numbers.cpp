@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "lib/abi/values.h"
+#include "lib/base/bytes.h"
 
 namespace ask::values {
 
@@ -553,11 +554,12 @@ Scale scale_of(const Layout& layout, Exponents agreed) {
 }
 
 bool encode(const Layout& layout, Scale scale, std::span<const std::byte> in, std::span<std::byte> out) {
-    std::ranges::fill(out, std::byte{});
     if (scale.raw || layout.way == Way::kCopy || layout.way == Way::kRaw) {
-        std::ranges::copy(in, out.begin());
+        copy_bytes(in, out.data());
+        clear_bytes(out.subspan(in.size()));
         return true;
     }
+    clear_bytes(out);
     if (is_integer(layout.dtype)) {
         encode_integers(layout, in, out);
         return true;
@@ -578,7 +580,7 @@ bool encode(const Layout& layout, Scale scale, std::span<const std::byte> in, st
 
 void decode(const Layout& layout, Scale scale, std::span<const std::byte> in, std::span<std::byte> out) {
     if (scale.raw || layout.way == Way::kCopy || layout.way == Way::kRaw) {
-        std::ranges::copy(in.first(out.size()), out.begin());
+        copy_bytes(in.first(out.size()), out.data());
         return;
     }
     if (is_integer(layout.dtype)) {
