@@ -55,7 +55,7 @@ def rows:
              barrier_us_p50: ([$turns[].barrier[]] | median | us), barrier_us_p99: ([$turns[].barrier[]] | quantile(0.99) | us)}
           + {switch: ($first.switch | if . then with_entries(select(.value > 0)) else null end)});
 
-def csv: (.[0] | del(.switch) | keys_unsorted) as $columns | $columns, (.[] | [.[$columns[]]]) | @csv;
+def csv: (.[0] | del(.switch, .curve) | keys_unsorted) as $columns | $columns, (.[] | [.[$columns[]]]) | @csv;
 
 def fixed($digits): pow(10; $digits) as $unit | if . == null then "" else . * $unit | round / $unit end;
 def table:
@@ -65,4 +65,16 @@ def table:
             (.seconds_p99 * 1000 | fixed(1)), (.cpu_seconds_per_gb | fixed(2)), (.sent | fixed(3)), (.received | fixed(3)),
             (.root_sent | fixed(3)), (.root_received | fixed(3)), (.at_switch | fixed(3)), .short_us_p50, .short_us_p99,
             .barrier_us_p50, .barrier_us_p99])
+    | @tsv;
+
+# Trainings: how long it took to 95 % of the accuracy that the best of its setting came to.
+def trainings:
+    group_by([.mtu, .rate, .members, .loss])
+    | map((map(.curve[-1][2]) | max) as $best
+          | .[] | (0.95 * $best) as $wanted | first(.curve[] | select(.[2] >= $wanted)) as $at
+          | {part, way, members, mtu, rate, loss, hidden, steps: .curve[-1][0], ms_a_step: (.curve[-1][1] * 1000 / .curve[-1][0]),
+             accuracy: .curve[-1][2], $wanted, steps_to_wanted: $at[0], seconds_to_wanted: $at[1], curve});
+def training_table:
+    ["workers", "mtu", "rate", "loss %", "way", "steps", "ms a step", "accuracy", "95 % of the best: steps", "seconds"],
+    (.[] | [.members, .mtu, .rate, .loss, .way, .steps, (.ms_a_step | fixed(1)), (.accuracy | fixed(4)), .steps_to_wanted, (.seconds_to_wanted | fixed(2))])
     | @tsv;

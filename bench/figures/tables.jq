@@ -290,6 +290,10 @@ def allreduce_loss:
     markdown(["lost, each way of each link", "<way", "MB/s", "a sum, ms", "slowest", "sent", "received", "at switch"];
         .rows[] | ["\(.loss) %", .way, (.goodput_mb | fixed(2)), (.seconds_p50 * 1000 | fixed(0)), (.seconds_p99 * 1000 | fixed(0)), (.sent | fixed(3)),
                    (.received | fixed(3)), (if .at_switch then .at_switch | percent(1) else "" end)]);
+def allreduce_training:
+    markdown(["<links", "lost", "<by", "ms a step", "accuracy in the end", "steps to 95 % of the best", "seconds"];
+        .rows[] | [(.rate | rate_name), "\(.loss) %", ({hook32: "ask, 32 bits", hook: "ask", gloo: "Gloo"}[.way] // .way), (.ms_a_step | fixed(1)), (.accuracy | percent(1)),
+                   .steps_to_wanted, (.seconds_to_wanted | fixed(1))]);
 def allreduce_late:
     markdown(["late, ms", "<way", "a sum, ms", "beyond that, ms", "sent", "received", "at switch"];
         .rows[] | [.late, .way, (.seconds_p50 * 1000 | fixed(0)), (.seconds_p50 * 1000 - .late | fixed(0)), (.sent | fixed(3)), (.received | fixed(3)),

@@ -37,7 +37,7 @@ from torch._C._distributed_c10d import (
 )
 from torch.futures import Future
 
-__all__ = ["Options", "ProcessGroup", "allreduce_hook"]
+__all__ = ["Options", "ProcessGroup", "allreduce_hook", "allreduce_hook_32"]
 
 # A tensor goes as operations of so many bytes, at all members alike: part of what they must agree on.
 _PIECE = 1 << 20
@@ -502,22 +502,33 @@ def _engine_of(group: ask.Group) -> _Engine:
     return group._torch
 
 
+def _mean_of(state: object, bucket: dist.GradBucket, op: ask.Op) -> Future[torch.Tensor]:
+    where = dist.distributed_c10d._get_default_group() if state is None else state
+    group = where.group if isinstance(where, ProcessGroup) else where
+    if not isinstance(group, ask.Group):
+        raise _usage(
+            f"the state of a hook of ask.torch is a {type(where).__name__}: "
+            "pass an ask.Group, or a process group 'ask'"
+        )
+    flat = _reducible(bucket.buffer(), dist.ReduceOp.AVG)
+    operation = _Operation("allreduce", flat, flat, op=op, divide_by=group.size, keep=True)
+    return _engine_of(group).submit(operation).future
+
+
 def allreduce_hook(state: object, bucket: dist.GradBucket) -> Future[torch.Tensor]:
     """A communication hook for DDP: the mean of all members' gradients, as torch's own allreduce_hook.
 
     `state` is an ask.Group, which is the hook's from the first backward pass on, or a process group "ask"; None: the
     default one. Each bucket goes its way while autograd computes the next.
     """
-    where = dist.distributed_c10d._get_default_group() if state is None else state
-    group = where.group if isinstance(where, ProcessGroup) else where
-    if not isinstance(group, ask.Group):
-        raise _usage(
-            f"the state of ask.torch.allreduce_hook is a {type(where).__name__}: "
-            "pass an ask.Group, or a process group 'ask'"
-        )
-    flat = _reducible(bucket.buffer(), dist.ReduceOp.AVG)
-    operation = _Operation("allreduce", flat, flat, divide_by=group.size, keep=True)
-    return _engine_of(group).submit(operation).future
+    return _mean_of(state, bucket, ask.Op.SUM)
+
+
+def allreduce_hook_32(state: object, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    """allreduce_hook with half its bytes for float32: sums of ask.Op.SUM_32, off by at most N 2^(L - 30) of the largest
+    gradient near by, for N members and L its binary logarithm, rounded up. Not for float64.
+    """
+    return _mean_of(state, bucket, ask.Op.SUM_32)
 
 
 def _own_host(options: Options, store: dist.Store) -> str:
