@@ -301,11 +301,16 @@ Result<> finish(ask_request* request) {
     return done;
 }
 
-Result<> look(ask_request* request, int* done) {
+// `has_ended`: whether the operation of a session's number has.
+template <typename Ended>
+Result<> look(ask_request* request, int* done, const Ended& has_ended) {
+    if (request == nullptr || done == nullptr) {
+        return usage(done == nullptr ? "done is NULL" : "the request is NULL");
+    }
     ask_group& group = *request->group;
     const Turn turn(group);
     ASK_PASS(turn.check());
-    const auto ended = group.session->test(request->number);
+    const Result<bool> ended = has_ended(*group.session, request->number);
     remember(group);
     *done = !ended || *ended ? 1 : 0;
     if (*done != 0) {
@@ -572,11 +577,15 @@ int ask_wait(ask_request* request) {
     return request == nullptr ? ASK_OK : guarded([&] { return finish(request); });
 }
 int ask_test(ask_request* request, int* done) {
-    return guarded([&]() -> Result<> {
-        if (request == nullptr || done == nullptr) {
-            return usage(done == nullptr ? "done is NULL" : "the request is NULL");
-        }
-        return look(request, done);
+    return guarded([&] {
+        return look(request, done, [](auto& session, auto number) { return session.test(number); });
+    });
+}
+int ask_wait_for(ask_request* request, uint64_t microseconds, int* done) {
+    const auto most = static_cast<uint64_t>(std::chrono::microseconds::max().count());
+    const std::chrono::microseconds limit(static_cast<std::int64_t>(std::min(microseconds, most)));
+    return guarded([&] {
+        return look(request, done, [limit](auto& session, auto number) { return session.wait_for(number, limit); });
     });
 }
 

@@ -220,6 +220,8 @@ ASK_API int ask_wait(ask_request* request);
 /* Without waiting: *done = 1 once the operation has ended. The request is freed then, and what it ended with
  * returned; else *done = 0 and ASK_OK. */
 ASK_API int ask_test(ask_request* request, int* done);
+/* As ask_test(), once the operation has ended or so many microseconds have passed. */
+ASK_API int ask_wait_for(ask_request* request, uint64_t microseconds, int* done);
 
 /* NOLINTEND(modernize-use-using) */
 

@@ -162,12 +162,16 @@ class [[nodiscard]] Request {
         detail::check(code);
     }
     // Whether it is whole, without waiting.
-    [[nodiscard]] bool test() {
+    [[nodiscard]] bool test() { return wait_for(std::chrono::microseconds(0)); }
+    // The same, once it is or after the limit.
+    [[nodiscard]] bool wait_for(std::chrono::microseconds limit) {
         if (request_ == nullptr) {
             return true;
         }
         int done = 0;
-        const int code = ask_test(request_, &done);
+        const int code =
+            limit.count() > 0 ? ask_wait_for(request_, static_cast<std::uint64_t>(limit.count()), &done)
+                              : ask_test(request_, &done);
         if (done != 0) {
             request_ = nullptr;
         }

@@ -170,20 +170,30 @@ Result<> AgentLink::poll() {
 }
 
 Result<> AgentLink::wait_readable(int fd) {
-    return wait_until(fd, Clock::time_point::max());
+    const auto readable = wait_until(fd, Clock::time_point::max());
+    return readable ? Result<>() : Result<>(readable.error());
 }
 
 Result<> AgentLink::wait_owed(int fd) {
-    return wait_until(fd, Clock::now() + patience());
+    const auto readable = wait_until(fd, Clock::now() + patience());
+    ASK_PASS(readable);
+    if (!*readable) {
+        return Error(Errc::kDeadline, about() + "the agent at " + options_.agent + " has taken nothing for " +
+                                          seconds(patience()));
+    }
+    return {};
 }
 
-Result<> AgentLink::wait_until(int fd, Clock::time_point deadline) {
+Result<bool> AgentLink::wait_until(int fd, Clock::time_point deadline) {
     for (;;) {
-        const auto left = std::chrono::floor<Milliseconds>(deadline - Clock::now()) + Milliseconds(1);
-        const auto limit = std::clamp(std::min(left, silence_left()), Milliseconds(0), Milliseconds(INT_MAX));
+        using Nanoseconds = std::chrono::nanoseconds;
+        const auto limit = std::clamp<Nanoseconds>(std::min<Nanoseconds>(deadline - Clock::now(), silence_left()),
+                                                   Nanoseconds(0), std::chrono::hours(1));
+        const auto whole = std::chrono::floor<std::chrono::seconds>(limit);
+        const timespec timeout{.tv_sec = whole.count(), .tv_nsec = (limit - whole).count()};
         std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},
                                     pollfd{fd, POLLIN, 0}};
-        const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(limit.count()));
+        const int ready = ::ppoll(polls.data(), polls.size(), &timeout, nullptr);
         if (ready < 0 && errno != EINTR) {
             return Error::from_errno(errno, "wait for the agent");
         }
@@ -192,18 +202,17 @@ Result<> AgentLink::wait_until(int fd, Clock::time_point deadline) {
         }
         if (ready > 0 && polls[1].revents != 0) {
             if (auto heard = poll(); !heard) {
-                return heard;
+                return std::move(heard).error();
             }
         }
         if (ready > 0 && polls[2].revents != 0) {
-            return {};
+            return true;
         }
         if (silence_left() == Milliseconds(0)) {
             return silent();
         }
         if (Clock::now() >= deadline) {
-            return Error(Errc::kDeadline, about() + "the agent at " + options_.agent +
-                                              " has taken nothing for " + seconds(patience()));
+            return false;
         }
     }
 }

@@ -40,17 +40,19 @@ class AgentLink {
     Result<v1::LocalReply> next(std::vector<UniqueFd>* fds = nullptr);
     // Takes in what has come, without waiting. Anything but Progress is an error.
     Result<> poll();
+    using Clock = std::chrono::steady_clock;
+
     // Waits until `fd` is readable, taking in what the agent says meanwhile. Fails like next().
     Result<> wait_readable(int fd);
+    // The same with a limit. False: it was not until then.
+    Result<bool> wait_until(int fd, Clock::time_point deadline);
     // The same for what the agent owes: kDeadline when it takes longer than the deadline allows.
     Result<> wait_owed(int fd);
     // The error for a reply that is not `wanted`.
     [[nodiscard]] Error unexpected(std::string_view wanted) const;
 
  private:
-    using Clock = std::chrono::steady_clock;
     AgentLink(LinkOptions options, LocalSocket socket);
-    Result<> wait_until(int fd, Clock::time_point deadline);
     // Handles Progress and Failed; true if `reply` was a Progress.
     Result<bool> handle(const v1::LocalReply& reply);
     [[nodiscard]] Milliseconds patience() const;

@@ -94,6 +94,7 @@ class GroupSession::Impl {
     Result<GroupOptions> survivor();
     Result<GroupOptions> grown(std::uint32_t size);
     Result<std::uint64_t> submit(const GroupDescriptor& descriptor);
+    Result<bool> wait_until(std::uint64_t number, AgentLink::Clock::time_point limit);
     Result<> wait(std::uint64_t number);
     Result<bool> test(std::uint64_t number);
     Result<> close();
@@ -260,12 +261,11 @@ Result<bool> GroupSession::Impl::test(std::uint64_t number) {
     return false;
 }
 
-Result<> GroupSession::Impl::wait(std::uint64_t number) {
+Result<bool> GroupSession::Impl::wait_until(std::uint64_t number, AgentLink::Clock::time_point limit) {
     for (;;) {
         auto done = take(number);
-        ASK_PASS(done);
-        if (*done) {
-            return {};
+        if (!done || *done) {
+            return done;
         }
         if (error_) {
             return *error_;
@@ -273,13 +273,22 @@ Result<> GroupSession::Impl::wait(std::uint64_t number) {
         if (ring_.arm()) {
             continue;
         }
-        if (auto woken = link_.wait_readable(ring_.event()); !woken) {
+        const auto woken = link_.wait_until(ring_.event(), limit);
+        if (!woken) {
             // What has ended before the group failed is whole; the agent says only once why it has.
-            auto failed = fail(std::move(woken).error());
+            auto failed = fail(Error(woken.error()));
             done = take(number);
-            return done && *done ? Result<>() : failed;
+            return done && *done ? done : Result<bool>(failed.error());
+        }
+        if (!*woken) {
+            return take(number);
         }
     }
+}
+
+Result<> GroupSession::Impl::wait(std::uint64_t number) {
+    const auto done = wait_until(number, AgentLink::Clock::time_point::max());
+    return done ? Result<>() : Result<>(done.error());
 }
 
 Result<> GroupSession::Impl::close() {
@@ -378,6 +387,12 @@ Result<std::uint64_t> GroupSession::submit(GroupDescriptor descriptor) {
 }
 Result<> GroupSession::wait(std::uint64_t number) {
     return impl_->wait(number);
+}
+Result<bool> GroupSession::wait_for(std::uint64_t number, std::chrono::microseconds limit) {
+    const auto now = AgentLink::Clock::now();
+    const auto most =
+        std::chrono::duration_cast<std::chrono::microseconds>(AgentLink::Clock::time_point::max() - now);
+    return impl_->wait_until(number, limit < most ? now + limit : AgentLink::Clock::time_point::max());
 }
 Result<bool> GroupSession::test(std::uint64_t number) {
     return impl_->test(number);

@@ -75,6 +75,8 @@ class GroupSession {
     Result<> wait(std::uint64_t number);
     // The same without waiting; false: it is under way.
     Result<bool> test(std::uint64_t number);
+    // As test(), once it has ended or after the limit.
+    Result<bool> wait_for(std::uint64_t number, std::chrono::microseconds limit);
     // The first failure, which is that of every later call.
     [[nodiscard]] const std::optional<Error>& error() const;
     // Every operation must have been waited for. Returns once this member may go: others can still get from

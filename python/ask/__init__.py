@@ -121,6 +121,7 @@ def _load() -> ctypes.CDLL:
         ("ask_ibarrier", number, [pointer, request]),
         ("ask_wait", number, [pointer]),
         ("ask_test", number, [pointer, ctypes.POINTER(number)]),
+        ("ask_wait_for", number, [pointer, ctypes.c_uint64, ctypes.POINTER(number)]),
     ):
         function = getattr(library, name)
         function.restype = result
@@ -184,11 +185,17 @@ class Request:
 
     def test(self) -> bool:
         """Whether it has ended, without waiting; Error if it failed."""
+        return self.wait_for(0)
+
+    def wait_for(self, seconds: float) -> bool:
+        """The same, once it has ended or after so many seconds."""
         if self._handle is None:
             return True
         self._group._open()
         done = ctypes.c_int(0)
-        code = _library.ask_test(self._handle, ctypes.byref(done))
+        limit = round(1e6 * seconds)
+        ended = ctypes.byref(done)
+        code = _library.ask_wait_for(self._handle, limit, ended) if limit > 0 else _library.ask_test(self._handle, ended)
         if done.value:
             self._end()
         _check(code)

@@ -134,6 +134,29 @@ TEST_CASE("requests are waited for in any order") {
     });
 }
 
+TEST_CASE("a wait with a limit ends by it, and the request is as it was") {
+    const GroupAgent agent(2);
+    std::atomic<bool> waited = false;
+    members(agent, 2, [&](ask_group* group, std::uint32_t rank) {
+        if (rank == 1) {
+            waited.wait(false);
+            CHECK(ask_barrier(group) == ASK_OK);
+            return;
+        }
+        ask_request* request = nullptr;
+        REQUIRE(ask_ibarrier(group, &request) == ASK_OK);
+        int done = 1;
+        CHECK(ask_wait_for(request, 2000, &done) == ASK_OK);
+        CHECK(done == 0);
+        CHECK(ask_wait_for(request, 0, &done) == ASK_OK);
+        CHECK(done == 0);
+        waited = true;
+        waited.notify_one();
+        CHECK(ask_wait_for(request, UINT64_MAX, &done) == ASK_OK);
+        CHECK(done == 1);
+    });
+}
+
 TEST_CASE("sums of 16 bits are refused where there are too many members for them") {
     const GroupAgent agent(17);
     members(agent, 17, [](ask_group* group, std::uint32_t) {
