@@ -401,8 +401,10 @@ std::string Grouping::why_no_switch() const {
 }
 
 std::vector<LevelMember> Grouping::level_members() const {
+    const auto seats = registry_.seats(instance_);
     std::vector<LevelMember> members;
-    for (const auto& seat : registry_.seats(instance_)) {
+    members.reserve(seats.size());
+    for (const auto& seat : seats) {
         members.push_back({.name = seat->name,
                            .host = seat->channel.host,
                            .first = seat->registered,

@@ -292,6 +292,7 @@ void Controller::settle_fan(FanPlan plan, const std::vector<FanPort>& ports, Tas
 
 std::vector<std::uint32_t> Controller::fan_ports_of(const Task& task) {
     std::vector<std::uint32_t> ports;
+    ports.reserve(task.fan.size());
     for (const FanTarget& target : task.fan) {
         ports.push_back(target.ways.front().port.ifindex);
     }
