@@ -198,7 +198,9 @@ class KernelStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_group>* groups() const override { return &groups_; }
     std::uint32_t value_slots() const override { return plane_.value_slots(); }
     const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const override { return &fan_members_; }
-    Result<FanPort> fan_port(std::uint32_t address) const override { return ports_.fan_port(address); }
+    Result<std::vector<FanPort>> fan_ports(std::uint32_t address) const override {
+        return ports_.fan_ports(address);
+    }
     Result<> put_fan(std::uint32_t number, std::span<const std::uint32_t> ports) const override {
         const UniqueFd fan(bpf_map_create(BPF_MAP_TYPE_DEVMAP, "ask_fan", sizeof(std::uint32_t),
                                           sizeof(bpf_devmap_val), ASK_MAX_FAN_PORTS, nullptr));

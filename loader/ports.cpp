@@ -5,6 +5,8 @@
 #include <linux/if_link.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <bpf/libbpf.h>
 #include <spdlog/spdlog.h>
@@ -144,6 +146,19 @@ Result<> detach_others(const SwitchConfig& config, const std::vector<Port>& port
     return {};
 }
 
+// Towards a neighbour behind that port.
+Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_hop,
+                         Netlink::Clock::time_point until) {
+    const auto interface = netlink.interface(port.name);
+    ASK_PASS(interface);
+    const auto mac = netlink.resolve(port.ifindex, next_hop, until);
+    ASK_PASS(mac);
+    FanPort found{.port = {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu}};
+    std::ranges::copy(*mac, found.member.mac);
+    std::ranges::copy(interface->mac, found.member.port_mac);
+    return found;
+}
+
 }  // namespace
 
 Result<PortTable> PortTable::attach(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane) {
@@ -203,22 +218,35 @@ Result<std::vector<Port>> PortTable::ways_to(std::uint32_t address) const {
     return found;
 }
 
-Result<FanPort> PortTable::fan_port(std::uint32_t address) const {
+Result<std::vector<FanPort>> PortTable::fan_ports(std::uint32_t address) const {
     constexpr std::chrono::milliseconds kPatience{300};
-    const auto port = route_to(address);
-    ASK_PASS(port);
+    const auto usual = route_to(address);
+    ASK_PASS(usual);
     auto netlink = Netlink::open();
     ASK_PASS(netlink);
-    const auto route = netlink->route(address);
-    ASK_PASS(route);
-    const auto interface = netlink->interface(port->name);
-    ASK_PASS(interface);
-    const auto mac = netlink->resolve(port->ifindex, route->next_hop, Netlink::Clock::now() + kPatience);
-    ASK_TRY(mac, "member " + format_ipv4(address));
-    FanPort found{.port = {.name = port->name, .ifindex = port->ifindex, .mtu = port->mtu}};
-    std::ranges::copy(*mac, found.member.mac);
-    std::ranges::copy(interface->mac, found.member.port_mac);
-    found.member.address = htonl(address);
+    const auto ways = netlink->ways(address);
+    ASK_TRY(ways, "member " + format_ipv4(address));
+    // One patience for all: a neighbour that is gone must not cost the others theirs.
+    const auto until = Netlink::Clock::now() + kPatience;
+    std::vector<FanPort> found;
+    std::optional<Error> trouble;
+    for (const Route& way : *ways) {
+        const Port* const port = find(way.interface_index);
+        if (port == nullptr) {
+            continue;
+        }
+        auto fan = fan_port(*netlink, *port, way.next_hop, until);
+        if (!fan.ok()) {
+            trouble = std::move(fan).error().with_context("member " + format_ipv4(address));
+            continue;
+        }
+        fan->member.address = htonl(address);
+        found.insert(port->ifindex == usual->ifindex ? found.begin() : found.end(), *std::move(fan));
+    }
+    if (found.empty()) {
+        return trouble ? *std::move(trouble)
+                       : Error(Errc::kInput, "member " + format_ipv4(address) + " is behind no port");
+    }
     return found;
 }
 

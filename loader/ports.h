@@ -39,8 +39,9 @@ class PortTable {
     [[nodiscard]] Result<Port> route_to(std::uint32_t address) const;
     // All ports that the route leads through, that one first. Next hops beyond other interfaces do not count.
     [[nodiscard]] Result<std::vector<Port>> ways_to(std::uint32_t address) const;
-    // That of route_to(), and the MACs on the way there; whoever is there is asked if need be.
-    [[nodiscard]] Result<FanPort> fan_port(std::uint32_t address) const;
+    // Those of ways_to(), and the MACs on the way there; whoever is there is asked if need be. Ports whose
+    // neighbour does not answer are left out, unless none does.
+    [[nodiscard]] Result<std::vector<FanPort>> fan_ports(std::uint32_t address) const;
     struct Now {
         std::uint32_t mtu = 0;  // bytes
         bool attached = false;  // still the interface it was, with the program on it

@@ -38,6 +38,21 @@ std::string_view phase_name(std::uint32_t phase) {
     }
 }
 
+ValuesRequest values_request(const v1::ValuesTask& values, const CheckSecret& secret) {
+    ValuesRequest request{.size = values.size(),
+                          .window = values.window(),
+                          .slots = values.slots(),
+                          .secret = secret,
+                          .direct = values.direct(),
+                          .members = {values.members().begin(), values.members().end()},
+                          .want = values.want(),
+                          .below = values.below()};
+    for (const v1::ValuesRack& rack : values.racks()) {
+        request.racks.emplace_back(rack.members().begin(), rack.members().end());
+    }
+    return request;
+}
+
 void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_id(task.id);
     message->set_instance(task.instance);
@@ -65,6 +80,7 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     message->set_fan(task.fan);
     message->set_no_direct_reason(task.no_direct_reason);
     message->set_window(task.window);
+    message->set_wanted(task.wanted);
     for (const std::uint64_t highest : task.highest) {
         message->add_highest(highest);
     }
@@ -257,20 +273,14 @@ grpc::Status SwitchService::open_group(const grpc::ServerContext& context, const
     if (!secret.ok()) {
         return to_status(secret.error());
     }
-    const auto grant = controller_.open_task(
-        caller_at(context), {.id = request.id(),
-                             .instance = request.instance(),
-                             .copies = request.copies(),
-                             .require_region = request.require_region(),
-                             .receiver = request.receiver(),
-                             .receiver_address = request.receiver_address(),
-                             .values = ValuesRequest{.size = values.size(),
-                                                     .window = values.window(),
-                                                     .slots = values.slots(),
-                                                     .secret = *secret,
-                                                     .direct = values.direct(),
-                                                     .members = std::vector<std::uint32_t>(
-                                                         values.members().begin(), values.members().end())}});
+    const auto grant =
+        controller_.open_task(caller_at(context), {.id = request.id(),
+                                                   .instance = request.instance(),
+                                                   .copies = request.copies(),
+                                                   .require_region = request.require_region(),
+                                                   .receiver = request.receiver(),
+                                                   .receiver_address = request.receiver_address(),
+                                                   .values = values_request(values, *secret)});
     if (!grant.ok()) {
         return to_status(grant.error());
     }

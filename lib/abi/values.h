@@ -126,7 +126,7 @@ struct ask_group {
 	__be64 instance;
 	__u64 all;		/* its members */
 	__u64 want;		/* those whose values make a chunk complete here */
-	__u64 local;		/* those behind ports of this switch's own: they send no partials */
+	__u64 local;		/* those of whom no switch below sends partials */
 	struct ask_ports above; /* by which RESULT|GROUP may come in: the collector's, or uplinks */
 	__be32 collector;	/* its address: task.receiver */
 	__u32 fan;		/* in `fans`, if has_fan */

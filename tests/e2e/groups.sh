@@ -88,3 +88,41 @@ still_runs() {
         kill -0 "$pid" 2>/dev/null || fail "$1: a member had ended before: the test came too late"
     done <"$1/pids"
 }
+
+# group_shows HOST GROUP JQ: of that group there.
+group_shows() {
+    on "$1" askctl groups "$2" --json 2>/dev/null | jq -e "$3" >/dev/null
+}
+
+# explains HOST GROUP TEXT: a regular expression that its words hold.
+explains() {
+    on "$1" askctl group explain "$2" 2>/dev/null | tr '\n' ' ' | grep -qE -- "$3"
+}
+
+# must_explain HOST GROUP TEXT: within the time that a look needs to show it.
+must_explain() {
+    local -r until=$((SECONDS + 10))
+    until explains "$@"; do
+        ((SECONDS < until)) || fail "explain of $2 on $1 does not say '$3': $(on "$1" askctl group explain "$2" 2>&1)"
+        sleep 0.1  # the text follows what the agent last heard of its switch and members
+    done
+}
+
+# Several switches.
+
+# map_entries SWITCH MAP
+map_entries() {
+    bpftool -j map dump pinned "$ASK_LAB_DIR/$name/bpf/$1/ask/maps/$2" | jq length
+}
+
+# has_no_group SWITCH HOST... : neither group, flow, fan nor slots, and no channel but those of these hosts (1: h1), whose
+# first switch it is.
+has_no_group() {
+    local -r at=$1
+    local host known=
+    shift
+    for host; do known+="\"198.18.$host.2\","; done
+    on "$at" askctl groups --json | jq -e '.groups == [] and .pool.bytes == 0' >/dev/null &&
+        on "$at" askctl status --json | jq -e "all(.channels[]; .channel.host | IN(${known%,}))" >/dev/null &&
+        (($(map_entries "$at" flow_ids) == 0 && $(map_entries "$at" fan_members) == 0))
+}

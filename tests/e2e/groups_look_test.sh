@@ -8,25 +8,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/groups.sh
 source "$root/tests/e2e/groups.sh"
 
-# group_shows HOST GROUP JQ: of that group there.
-group_shows() {
-    on "$1" askctl groups "$2" --json 2>/dev/null | jq -e "$3" >/dev/null
-}
-
-# explains HOST GROUP TEXT: a regular expression that its words hold.
-explains() {
-    on "$1" askctl group explain "$2" 2>/dev/null | tr '\n' ' ' | grep -qE -- "$3"
-}
-
-# must_explain HOST GROUP TEXT: within the time that a look needs to show it.
-must_explain() {
-    local -r until=$((SECONDS + 10))
-    until explains "$@"; do
-        ((SECONDS < until)) || fail "explain of $2 on $1 does not say '$3': $(on "$1" askctl group explain "$2" 2>&1)"
-        sleep 0.1  # the text follows what the agent last heard of its switch and members
-    done
-}
-
 # survivor RANK SIZE GROUP FLAG... : in the background on the rank's host; $spawned is its process.
 survivor() {
     local -r rank=$1 size=$2 group=$3

@@ -111,17 +111,19 @@ void add_switch(const v1::AgentGroup& group, std::vector<Finding>& all) {
         return;
     }
     const std::string& trouble = group.switch_trouble();
+    const std::string& lost = group.switch_lost().empty() ? group.switch_() : group.switch_lost();
     if (group.switch_losses() > 0 && group.switch_opened_seconds_ago() > 0) {
-        all.push_back({"The switch " + group.switch_() + " lost the group " +
+        all.push_back({"The switch " + lost + " lost the group " +
                            duration_text(group.switch_lost_seconds_ago()) + " ago (" + trouble +
                            "); opened there again " + duration_text(group.switch_opened_seconds_ago()) +
                            " ago",
                        "nothing to do; its log says why it lost it"});
     } else if (group.switch_losses() > 0) {
         all.push_back(
-            {"The switch " + group.switch_() + " lost the group " +
-                 duration_text(group.switch_lost_seconds_ago()) + " ago (" + trouble +
-                 "); the collector adds meanwhile",
+            {"The switch " + lost + " lost the group " + duration_text(group.switch_lost_seconds_ago()) +
+                 " ago (" + trouble + "); " +
+                 (group.through_switch() ? "the other switches and the collector add meanwhile"
+                                         : "the collector adds meanwhile"),
              "it is opened there again by itself once ask-switchd answers: askctl status --switch"});
     } else if (!group.through_switch() && !group.note().empty()) {
         all.push_back({"The switch does not help: " + group.note(),
@@ -131,6 +133,12 @@ void add_switch(const v1::AgentGroup& group, std::vector<Finding>& all) {
                        "askctl group explain on " + group.root() + " knows more of it"});
     } else if (group.through_switch() && !group.direct()) {
         all.push_back({group.note(), "each result goes to the members one by one"});
+    }
+    for (const v1::AgentGroupSwitch& one : group.switches()) {
+        if (group.through_switch() && !one.open() && one.losses() == 0) {
+            all.push_back({"The switch " + one.address() + " does not add: " + one.trouble(),
+                           "results are right, and slower; what is named decides when a group opens"});
+        }
     }
 }
 

@@ -30,7 +30,7 @@ std::string state_text(const v1::AgentGroup& group) {
 std::string switch_text(const v1::AgentGroup& group) {
     const bool lost = group.switch_losses() > 0 || !group.switch_trouble().empty();
     if (lost && group.switch_opened_seconds_ago() == 0) {
-        return "lost";
+        return group.through_switch() ? "adds in part" : "lost";
     }
     if (group.through_switch()) {
         return group.direct() ? "adds, sends to all" : "adds";
@@ -65,7 +65,8 @@ std::string missing_text(const v1::AgentGroup& group) {
 }
 
 std::string losses_text(const v1::AgentGroup& group) {
-    std::string text = "lost it " + std::to_string(group.switch_losses()) + " time(s), last " +
+    std::string text = group.switch_lost() + (group.switch_lost().empty() ? "" : " ") + "lost it " +
+                       std::to_string(group.switch_losses()) + " time(s), last " +
                        duration_text(group.switch_lost_seconds_ago()) + " ago";
     if (!group.switch_trouble().empty()) {
         text += " (" + group.switch_trouble() + ")";
@@ -73,6 +74,24 @@ std::string losses_text(const v1::AgentGroup& group) {
     return text + (group.switch_opened_seconds_ago() > 0
                        ? "; opened there again " + duration_text(group.switch_opened_seconds_ago()) + " ago"
                        : "; not open there again yet");
+}
+
+// Where there are several.
+void add_each_switch(const v1::AgentGroup& group, Table& table) {
+    for (const v1::AgentGroupSwitch& one : group.switches()) {
+        if (group.switches_size() < 2) {
+            return;
+        }
+        std::string ranks;
+        for (const std::uint32_t rank : one.members()) {
+            ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+        }
+        const std::string trouble = one.trouble().empty() ? "" : ": " + one.trouble();
+        table.add({one.last() ? "last switch" : "first switch",
+                   one.address() + ", of rank(s) " + ranks + ", " +
+                       (one.open() ? "adds, " + grouped(one.slots()) + " slots" : "does not add") + trouble +
+                       (one.losses() > 0 ? ", lost it " + std::to_string(one.losses()) + " time(s)" : "")});
+    }
 }
 
 void add_switch_facts(const v1::AgentGroup& group, Table& table) {
@@ -83,6 +102,7 @@ void add_switch_facts(const v1::AgentGroup& group, Table& table) {
     } else if (!group.switch_trouble().empty()) {
         table.add({"", group.switch_trouble()});
     }
+    add_each_switch(group, table);
     if (group.coordinates() && group.operations_begun() > 0) {
         const std::uint64_t all = group.chunks_switch() + group.chunks_collector();
         table.add({"chunks", grouped(group.chunks_switch()) + " added up on the switch (" +

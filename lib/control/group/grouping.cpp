@@ -24,8 +24,6 @@ constexpr milliseconds kGroupHold{500};
 constexpr milliseconds kGroupPause{20};   // while one of the same id ends
 constexpr milliseconds kSettlePause{20};  // between two looks whether a group has settled
 constexpr milliseconds kGroupArpWait{5000};
-constexpr std::chrono::seconds kSwitchRenewal{2};
-constexpr milliseconds kLongestReopenPause{60000};
 constexpr milliseconds kLongestRegistrationPause{4000};
 // Of an agent that is there and hears nothing for so long the group has lost its member, or its coordinator.
 constexpr std::chrono::seconds kGroupLease{10};
@@ -196,8 +194,19 @@ Result<> Grouping::get_channel() {
             ASK_PASS(io_.wait(std::min(Clock::now() + kSessionTick, give_up_at_)));
         }
     }
-    // Whatever it has sent before is another's.
-    const std::uint32_t incarnation = random_u32();
+    if (!member_.own_switch || lease_->switch_address != member_.own_switch->address()) {
+        // A task of another switch has used it, which may be on the way.
+        if (lease_->registered_as != 0) {
+            lease_->elsewhere.push_back({lease_->switch_address, lease_->registered_as});
+        }
+        lease_->forget_registration();
+    }
+    leave_elsewhere();
+    // Whatever it has sent before is another's. A switch that could not be told so drops all that comes under
+    // another incarnation than it knows.
+    renews_incarnation_ = !lease_->elsewhere.empty();
+    const std::uint32_t incarnation =
+        renews_incarnation_ ? lease_->elsewhere.front().registered_as : random_u32();
     ASK_PASS(member_.workers.abandon(lease_->id, incarnation));
     lease_->incarnation = incarnation;
     return {};
@@ -222,7 +231,8 @@ void Grouping::register_again() {
     if (!channel_lost_ || Clock::now() < next_registration_) {
         return;
     }
-    channel_lost_ = !register_channel();
+    const bool at_own = register_channel();
+    channel_lost_ = !register_at_last() || !at_own;
     registration_pause_ =
         channel_lost_ ? std::min(2 * registration_pause_, kLongestRegistrationPause) : kSessionTick;
     next_registration_ = Clock::now() + registration_pause_;
@@ -246,8 +256,50 @@ bool Grouping::register_channel() {
     return true;
 }
 
+// A member's packets pass its own switch first, and the root's later. True: nothing is to be done there any
+// more.
+bool Grouping::register_at_last() {
+    const auto last = mark_from_proto(group_.last_mark());
+    const bool is_own =
+        last.ok() && (last->switch_id == 0 || last->switch_id == lease_->registered.switch_id);
+    if (coordinates_ || group_.last_switch().empty() || !last.ok() || is_own) {
+        return true;
+    }
+    const auto at = member_.network.switch_at(group_.last_switch());
+    const auto known = std::ranges::find(lease_->elsewhere, at->address(), &ChannelLease::Elsewhere::address);
+    const std::uint32_t replaces = known == lease_->elsewhere.end() ? 0 : known->registered_as;
+    const auto registered = at->register_channel(lease_->id, lease_->incarnation, replaces, call_wait() / 2);
+    if (!registered.ok()) {
+        last_trouble_ = clean_text(registered.error().text());
+        spdlog::warn("group {}: {}; its values pass there unseen", request_.group(),
+                     registered.error().text());
+        return false;
+    }
+    if (known == lease_->elsewhere.end()) {
+        lease_->elsewhere.push_back({at->address(), lease_->incarnation});
+    } else {
+        known->registered_as = lease_->incarnation;
+    }
+    registered_last_ = *registered;
+    last_trouble_.clear();
+    return true;
+}
+
+// Switches where the channel is registered beside its own. What stays is for SwitchKeeper.
+void Grouping::leave_elsewhere() {
+    std::erase_if(lease_->elsewhere, [this](const ChannelLease::Elsewhere& at) {
+        const auto gone = member_.network.switch_at(at.address)
+                              ->unregister_channel(lease_->id, at.registered_as, kGroupGoodbyeWait);
+        if (!gone.ok()) {
+            spdlog::warn("group {}: {}", request_.group(), gone.error().text());
+        }
+        return gone.ok();
+    });
+}
+
 // Where the last group of that id is about to end, once it has.
 Result<> Grouping::open_at_registry() {
+    const bool helped = why_no_switch().empty();
     for (;;) {
         auto opened = registry_.open({.id = request_.group(),
                                       .size = request_.size(),
@@ -255,7 +307,9 @@ Result<> Grouping::open_at_registry() {
                                       .instance = instance_,
                                       .lease = kGroupLease,
                                       .shrink_of = request_.shrink_of(),
-                                      .mailbox = io_.mailbox()});
+                                      .mailbox = io_.mailbox(),
+                                      .last_mark = helped ? lease_->registered : Mark(),
+                                      .last_switch = helped ? lease_->switch_address : ""});
         if (opened.ok() || opened.error().code() != Errc::kUnavailable || Clock::now() >= give_up_at_) {
             return opened;
         }
@@ -272,6 +326,7 @@ Result<> Grouping::coordinate() {
                              .channel = lease_->id,
                              .incarnation = lease_->incarnation,
                              .registered = lease_->registered,
+                             .switch_address = lease_->switch_address,
                              .payload_limit = member_.options.payload_limit,
                              .heard = Clock::now()}));
     ASK_PASS(gather());
@@ -296,15 +351,7 @@ Result<> Grouping::coordinate() {
     if (group_.blocks() == 0) {
         return named(Errc::kUnsupported, "the smallest MTU of its members has no room for values");
     }
-    std::string why = why_no_switch(seats);
-    if (why.empty()) {
-        const auto open = open_at_switch();
-        why = open ? "" : open.error().text();
-    }
-    group_.set_through_switch(why.empty());
-    if (!why.empty()) {
-        group_.set_note("the collector adds: " + why);
-    }
+    open_at_switches();
     spdlog::info("group {}: {} members, {}", request_.group(), seats.size(), group_.note());
     return registry_.publish(instance_, group_);
 }
@@ -345,152 +392,115 @@ Result<> Grouping::gather() {
     }
 }
 
-std::string Grouping::why_no_switch(const std::vector<std::optional<GroupRegistry::Seat>>& seats) const {
+std::string Grouping::why_no_switch() const {
     if (request_.no_switch()) {
         return "--no-switch";
     }
     // Nor would its raw values pass there, by which a switch learns how far it is.
-    if (request_.size() == 1) {
-        return "a group of one has nothing to add";
-    }
-    if (!member_.own_switch) {
-        return "this host has no switch configured";
-    }
-    for (const auto& seat : seats) {
-        if (seat->registered.switch_id == 0 || seat->registered != lease_->registered) {
-            return seat->name + " is not registered at " + member_.own_switch->name();
-        }
-    }
-    return "";
+    return request_.size() == 1 ? "a group of one has nothing to add" : "";
 }
 
-Result<> Grouping::open_at_switch() {
-    SwitchPort& at = *member_.own_switch;
-    v1::OpenTaskRequest request;
-    request.set_id(request_.group());
-    request.set_instance(instance_);
-    request.set_receiver(member_.options.control_address);
-    request.set_receiver_address(member_.options.address);
-    request.set_wire_version(ASK_WIRE_VERSION);
-    v1::ValuesTask& task = *request.mutable_values();
-    task.set_size(size_);
-    task.set_window(group_.window());
-    task.set_secret(group_.secret());
-    task.set_direct(true);
-    for (const v1::GroupMember& one : group_.members()) {
-        task.add_members(one.channel().host());
+std::vector<LevelMember> Grouping::level_members() const {
+    const auto seats = registry_.seats(instance_);
+    std::vector<LevelMember> members;
+    members.reserve(seats.size());
+    for (const auto& seat : seats) {
+        members.push_back({.name = seat->name,
+                           .host = seat->channel.host,
+                           .first = seat->registered,
+                           .address = seat->switch_address,
+                           .last = seat->registered_last,
+                           .no_last = seat->last_trouble});
     }
-    const auto opened = at.open_task(request, call_wait());
-    ASK_PASS(opened);
-    at_switch_ = true;
-    if (opened->opening()) {
-        return Error(Errc::kUnavailable, at.name() + " takes too long to open it");
+    return members;
+}
+
+GroupSwitches::Ports Grouping::switch_ports() {
+    return {.at = [this](const std::string& address) -> std::shared_ptr<SwitchPort> {
+                const auto& own = member_.own_switch;
+                return own && own->address() == address ? own : member_.network.switch_at(address);
+            },
+            .members = [this] { return level_members(); },
+            .register_again = [this](const Mark& mark) { return register_all_again(mark); },
+            .patience = [this] { return call_wait(); }};
+}
+
+void Grouping::open_at_switches() {
+    if (const std::string why = why_no_switch(); !why.empty()) {
+        group_.set_note("the collector adds: " + why);
+        return;
     }
-    for (int rank = 0; rank < group_.members_size(); ++rank) {
-        v1::JoinFlowRequest join;
-        join.set_instance(instance_);
-        *join.mutable_channel() = group_.members(rank).channel();
-        join.set_incarnation(group_.members(rank).incarnation());
-        join.set_secret(group_.secret());
-        join.set_member(static_cast<std::uint32_t>(rank));
-        ASK_PASS(at.join_flow(join, call_wait()));
-    }
-    next_switch_renewal_ = Clock::now() + kSwitchRenewal;
-    fan_out_ = opened->values().fan();
-    const std::uint32_t slots = opened->values().slots();
-    note([slots](v1::AgentGroup& group) { group.set_slots(slots); });
-    if (const std::uint32_t window = opened->values().window(); window > 0 && window < group_.window()) {
-        if (running_) {
-            return Error(Errc::kLimit, at.name() + " has a smaller pool than it had");
-        }
-        group_.set_window(window);
-    }
-    group_.set_direct(opened->values().direct());
-    group_.set_note(group_.direct() ? "the switch adds and sends results to all"
-                                    : "the switch adds, the collector sends results: " +
-                                          clean_text(opened->values().no_direct_reason()));
-    return {};
+    group_.set_last_switch(lease_->switch_address);
+    *group_.mutable_last_mark() = mark_to_proto(lease_->registered);
+    switches_.emplace(switch_ports(),
+                      GroupSwitches::Terms{.id = request_.group(),
+                                           .root = rank_,
+                                           .address = member_.options.address,
+                                           .control_address = member_.options.control_address},
+                      group_);
+    switches_->open();
+    switches_->publish();
+    const GroupSwitches::Status status = switches_->status();
+    group_.set_through_switch(status.adds);
+    group_.set_direct(status.direct);
+    group_.set_note(clean_text(status.note));
+    note([&](v1::AgentGroup& group) {
+        group.set_slots(status.slots);
+        switches_->describe(group);
+    });
 }
 
 milliseconds Grouping::call_wait() const {
     return running_ ? kGroupCallWait : at_most(kGroupCallWait, give_up_at_);
 }
 
-// Its packets go through to the collector, who adds them all, until the switch has it again.
-void Grouping::lose_switch(const std::string& why) {
-    at_switch_ = false;
-    switch_lost_ = true;
-    channel_back_ = false;
-    spdlog::warn("group {}: {}; the collector adds what it did", request_.group(), why);
-    registry_.note_trouble(instance_, "the collector adds: " + why);
-    ports_.book.change(noted_, [&why](GroupBook::Entry& entry) {
+// The own channel before the others', if that is its switch.
+bool Grouping::register_all_again(const Mark& mark) {
+    if (lease_->registered.switch_id == mark.switch_id && lease_->registered != mark) {
+        if (!register_channel()) {
+            return false;
+        }
+        registry_.note_registered(instance_, rank_, lease_->registered);
+    }
+    registry_.register_again(instance_);
+    return true;
+}
+
+void Grouping::look_at_switches() {
+    if (!switches_) {
+        return;
+    }
+    const GroupSwitches::Status before = switches_->status();
+    switches_->look();
+    if (switches_->status() != before) {
+        note_switches(before);
+    }
+}
+
+// What members and people are to know of it, and what the collector may leave to the last switch.
+void Grouping::note_switches(const GroupSwitches::Status& before) {
+    const GroupSwitches::Status now = switches_->status();
+    spdlog::info("group {}: {}", request_.group(), now.note);
+    registry_.note_trouble(instance_, now.adds ? now.without : now.note);
+    ports_.book.change(noted_, [&](GroupBook::Entry& entry) {
         v1::AgentGroup& group = entry.group;
-        if (group.through_switch()) {
-            group.set_switch_losses(group.switch_losses() + 1);
+        if (now.losses != before.losses) {
             entry.switch_lost = Clock::now();
             entry.switch_opened.reset();
+            group.set_switch_trouble(now.lost_by);
         }
-        group.set_through_switch(false);
-        group.set_switch_trouble(clean_text(why));
-    });
-    if (const auto alone = ports_.workers.set_fan_out(instance_, lease_->id, false); !alone.ok()) {
-        spdlog::error("group {}: {}", request_.group(), alone.error().text());
-    }
-}
-
-// First the channels, the own one before the others', then the group.
-void Grouping::open_again() {
-    if (!channel_back_) {
-        channel_back_ = register_channel();
-        if (channel_back_) {
-            registry_.register_again(instance_, rank_, lease_->registered);
+        if (now.losses > 0 && now.is_back && !before.is_back) {
+            entry.switch_opened = Clock::now();
         }
-        return;
-    }
-    const auto seats = registry_.seats(instance_);
-    if (!why_no_switch(seats).empty()) {
-        return;
-    }
-    if (const auto open = open_at_switch(); !open.ok()) {
-        lose_switch(open.error().text());
-        reopen_pause_ = std::min(2 * reopen_pause_, kLongestReopenPause);
-        return;
-    }
-    switch_lost_ = false;
-    reopen_pause_ = kSessionTick;
-    registry_.note_trouble(instance_, "");
-    ports_.book.change(noted_, [this](GroupBook::Entry& entry) {
-        entry.switch_opened = Clock::now();
-        entry.group.set_through_switch(true);
-        entry.group.set_direct(group_.direct());
-        entry.group.set_note(clean_text(group_.note()));
+        group.set_switch_losses(now.losses);
+        group.set_switch_lost(now.lost);
+        group.set_through_switch(now.adds);
+        group.set_direct(now.direct);
+        group.set_note(clean_text(now.note));
+        group.set_slots(now.slots);
+        switches_->describe(group);
     });
-    spdlog::info("group {}: {} has it again: {}", request_.group(), member_.own_switch->name(),
-                 group_.note());
-    if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, fan_out_); !set.ok()) {
-        spdlog::error("group {}: {}", request_.group(), set.error().text());
-    }
-}
-
-void Grouping::renew_at_switch() {
-    if ((!at_switch_ && !switch_lost_) || Clock::now() < next_switch_renewal_) {
-        return;
-    }
-    if (switch_lost_) {
-        next_switch_renewal_ = Clock::now() + reopen_pause_;
-        open_again();
-        return;
-    }
-    next_switch_renewal_ = Clock::now() + kSwitchRenewal;
-    const auto renewed = member_.own_switch->renew_tasks({instance_}, kGroupGoodbyeWait);
-    if (!renewed.ok()) {
-        spdlog::warn("group {}: {}", request_.group(), renewed.error().text());
-    } else if (renewed->unknown_size() > 0) {
-        lose_switch(member_.own_switch->name() + " does not know it any more");
-    }
-    // A switch that does not answer may be one that copies nothing any more.
-    const bool fan_out = fan_out_ && renewed.ok() && at_switch_;
-    if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, fan_out); !set.ok()) {
+    if (const auto set = ports_.workers.set_fan_out(instance_, lease_->id, now.fan_out); !set.ok()) {
         spdlog::error("group {}: {}", request_.group(), set.error().text());
     }
 }
@@ -503,6 +513,11 @@ Result<> Grouping::join() {
             group_ = std::move(*reply);
             instance_ = group_.instance();
             break;
+        }
+        if (registered_last_.switch_id == 0 && last_trouble_.empty()) {
+            *group_.mutable_last_mark() = reply->last_mark();
+            group_.set_last_switch(reply->last_switch());
+            channel_lost_ = !register_at_last() || channel_lost_;
         }
         trouble = reply->missing();
         if (Clock::now() >= give_up_at_) {
@@ -539,6 +554,9 @@ Result<v1::JoinGroupReply> Grouping::call_join() {
     *request.mutable_channel() = channel_to_proto(lease_->id);
     request.set_incarnation(lease_->incarnation);
     *request.mutable_registered() = mark_to_proto(lease_->registered);
+    request.set_switch_address(member_.own_switch ? member_.own_switch->address() : "");
+    *request.mutable_registered_last() = mark_to_proto(registered_last_);
+    request.set_last_trouble(last_trouble_);
     request.set_wait_ms(static_cast<std::uint32_t>(kGroupHold.count()));
     request.set_payload_limit(member_.options.payload_limit);
     request.set_shrink_of(request_.shrink_of());
@@ -578,6 +596,7 @@ Result<> Grouping::start_renew() {
     request.set_member(me_);
     request.set_wait_ms(static_cast<std::uint32_t>(hold.count()));
     *request.mutable_registered() = mark_to_proto(lease_->registered);
+    *request.mutable_registered_last() = mark_to_proto(registered_last_);
     request.set_registration(registration_);
     renew_ = std::make_unique<RenewBeside>(io_.mailbox(), [peer = peer_.get(), request](CallCancel* cancel) {
         return peer->renew_group(request, kGroupRenewHold + kGroupGoodbyeWait, cancel);
@@ -649,9 +668,11 @@ Result<> Grouping::begin() {
     ASK_TRY(terms, "root " + root_);
     GroupStart start;
     start.terms = *std::move(terms);
-    start.terms.fan_out = fan_out_;
+    const GroupSwitches::Status at_switches = switches_ ? switches_->status() : GroupSwitches::Status();
+    start.terms.fan_out = at_switches.fan_out;
     start.rank = rank_;
-    start.through_switch = group_.through_switch();
+    // The root's own values are wanted by its own switch alone.
+    start.through_switch = coordinates_ ? at_switches.has_last : group_.through_switch();
     start.mailbox = io_.mailbox();
     if (start.terms.size() != size_ || rank_ >= size_ || start.terms.seats[rank_].channel != lease_->id) {
         return named(Errc::kDenied, "root " + root_ + " has another in this rank");
@@ -732,7 +753,7 @@ Result<> Grouping::check_group() {
 
 Result<> Grouping::tick() {
     register_again();
-    renew_at_switch();
+    look_at_switches();
     return check_progress();
 }
 
@@ -801,7 +822,7 @@ Result<> Grouping::wait_for_others() {
         io_.wait_without_application(std::min(next_look(), until));
         ASK_PASS(take_renewed());
         ASK_PASS(check_group());
-        renew_at_switch();
+        look_at_switches();
         if (io_.stopping() || io_.cancelled()) {
             return stopping_error();
         }
@@ -855,17 +876,15 @@ void Grouping::clean_up() {
             spdlog::error("group {}: {}", request_.group(), ended.error().text());
         }
     }
-    if (at_switch_) {
-        if (const auto closed = member_.own_switch->close_task(instance_, kGroupGoodbyeWait); !closed.ok()) {
-            // Its lease ends.
-            spdlog::warn("group {}: {}", request_.group(), closed.error().text());
-        }
+    if (switches_) {
+        switches_->close();
     }
     if (opened_) {
         registry_.close(instance_);
     }
     member_.channels.withdraw(io_.mailbox());
     if (lease_) {
+        leave_elsewhere();
         // What comes next must not meet the seqs that the channel has used under it.
         const std::uint32_t fresh = random_u32();
         if (renews_incarnation_ && member_.workers.abandon(lease_->id, fresh).ok()) {

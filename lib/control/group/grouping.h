@@ -15,6 +15,7 @@
 #include "lib/control/group/book.h"
 #include "lib/control/group/ports.h"
 #include "lib/control/group/registry.h"
+#include "lib/control/group/switches.h"
 #include "lib/control/member/beside.h"
 #include "lib/control/member/member.h"
 #include "lib/control/member/session_io.h"
@@ -37,6 +38,8 @@ class Grouping {
     Result<> find_root();
     Result<> get_channel();
     bool register_channel();
+    bool register_at_last();
+    void leave_elsewhere();
     Result<> go_on_unregistered();
     void register_again();
     // As its coordinator.
@@ -44,13 +47,14 @@ class Grouping {
     Result<> open_at_registry();
     Result<> gather();
     Result<> take_ranks();
-    [[nodiscard]] std::string why_no_switch(
-        const std::vector<std::optional<GroupRegistry::Seat>>& seats) const;
-    Result<> open_at_switch();
-    void renew_at_switch();
-    void open_again();
+    [[nodiscard]] std::string why_no_switch() const;
+    [[nodiscard]] GroupSwitches::Ports switch_ports();
+    [[nodiscard]] std::vector<LevelMember> level_members() const;
+    void open_at_switches();
+    void look_at_switches();
+    void note_switches(const GroupSwitches::Status& before);
+    bool register_all_again(const Mark& mark);
     [[nodiscard]] milliseconds call_wait() const;
-    void lose_switch(const std::string& why);
     // As another's member.
     Result<> join();
     Result<v1::JoinGroupReply> call_join();
@@ -97,13 +101,9 @@ class Grouping {
     std::uint32_t root_address_ = 0;
     std::string root_;  // "h1 (198.18.1.2)"
     bool coordinates_ = false;
-    bool opened_ = false;        // at the registry
-    bool at_switch_ = false;     // open there
-    bool fan_out_ = false;       // which copies the collector's results to all
-    bool switch_lost_ = false;   // it had it, and has lost it
-    bool channel_back_ = false;  // there, since then
-    bool joined_ = false;        // the coordinator may know of us
-    bool running_ = false;       // at a worker
+    bool opened_ = false;   // at the registry
+    bool joined_ = false;   // the coordinator may know of us
+    bool running_ = false;  // at a worker
     bool finished_ = false;
     bool left_ = false;        // all have, as the coordinator says
     bool complained_ = false;  // of what does not move on
@@ -112,7 +112,10 @@ class Grouping {
     std::uint32_t settle_step_ = 0;     // the last that was done
     std::uint64_t instance_ = 0;
     std::optional<ChannelLease> lease_;
+    Mark registered_last_;      // at the root's switch, if another is the own one
+    std::string last_trouble_;  // why not
     v1::JoinGroupReply group_;
+    std::optional<GroupSwitches> switches_;  // as its coordinator, where any is to help
     std::unique_ptr<GroupPeer> peer_;
     std::unique_ptr<RenewBeside> renew_;
     Clock::time_point heard_;         // of the coordinator
@@ -121,9 +124,7 @@ class Grouping {
     Clock::time_point next_registration_{};
     milliseconds registration_pause_{kSessionTick};
     bool renews_incarnation_ = false;  // the channel's, at the end: it was a former one's
-    milliseconds reopen_pause_{kSessionTick};
-    Clock::time_point next_switch_renewal_;
-    milliseconds next_look_{10};  // whether the root has begun; doubled each time
+    milliseconds next_look_{10};       // whether the root has begun; doubled each time
 };
 
 }  // namespace ask

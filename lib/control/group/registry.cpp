@@ -71,11 +71,20 @@ std::string GroupRegistry::missing_in(const Group& group) const {
     std::string text;
     std::size_t count = 0;
     for (std::size_t rank = 0; rank < group.seats.size(); ++rank) {
-        if (!group.seats[rank] && (not_waited_for & bit_of(rank)) == 0) {
+        const bool there = group.seats[rank] && is_placed(group, *group.seats[rank]);
+        if (!there && (not_waited_for & bit_of(rank)) == 0) {
             text += (count++ == 0 ? "" : ", ") + std::to_string(rank);
         }
     }
     return count == 0 ? "" : (count == 1 ? "rank " : "ranks ") + text;
+}
+
+// Whether all is known that says which switches add for it: a member that passes another switch first has
+// been told of the root's.
+bool GroupRegistry::is_placed(const Group& group, const Seat& seat) {
+    const Mark& last = group.terms.last_mark;
+    return last.switch_id == 0 || seat.own || seat.registered.switch_id == last.switch_id ||
+           seat.registered_last.switch_id != 0 || !seat.last_trouble.empty();
 }
 
 Result<> GroupRegistry::open(Terms terms) {
@@ -295,15 +304,21 @@ Result<> GroupRegistry::publish(std::uint64_t instance, const v1::JoinGroupReply
     return {};
 }
 
-void GroupRegistry::register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered) {
+void GroupRegistry::register_again(std::uint64_t instance) {
     {
         const Guard lock(mutex_);
         if (Group* const group = find(instance)) {
-            group->seats[rank]->registered = registered;
             ++group->registration;
         }
     }
     changed_.notify_all();
+}
+
+void GroupRegistry::note_registered(std::uint64_t instance, std::uint32_t rank, const Mark& registered) {
+    const Guard lock(mutex_);
+    if (Group* const group = find(instance)) {
+        group->seats[rank]->registered = registered;
+    }
 }
 
 void GroupRegistry::wake(const Group& group) {
@@ -529,6 +544,8 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     ASK_TRY(channel, "join");
     const auto mark = mark_from_proto(request.registered());
     ASK_TRY(mark, "join");
+    const auto last = mark_from_proto(request.registered_last());
+    ASK_TRY(last, "join");
     if (!acts_for(caller, channel->host)) {
         return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
                                         ", which is not for " + describe(caller) + " to join with");
@@ -559,6 +576,9 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
                     .channel = *channel,
                     .incarnation = request.incarnation(),
                     .registered = *mark,
+                    .switch_address = clean_text(request.switch_address()),
+                    .registered_last = *last,
+                    .last_trouble = clean_text(request.last_trouble()),
                     .payload_limit = request.payload_limit(),
                     .heard = Clock::now()};
     if (group->terms.shrink_of != 0) {
@@ -572,9 +592,11 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     ASK_PASS(join_seat(*group, request.rank(), seat));
     wake(*group);
     const std::uint64_t instance = group->terms.instance;
+    // Who is to register at the root's switch yet hears of it at once.
+    const bool placed = is_placed(*group, seat);
     const auto settled = [&] {
         group = find(instance);
-        return group == nullptr || group->ready || group->error || group->closed;
+        return group == nullptr || group->ready || group->error || group->closed || !placed;
     };
     changed_.wait_until(lock, until, settled);
     if (group == nullptr || group->closed || group->error) {
@@ -587,6 +609,8 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     v1::JoinGroupReply waiting;
     waiting.set_waiting(true);
     waiting.set_missing(missing_in(*group));
+    waiting.set_last_switch(group->terms.last_switch);
+    *waiting.mutable_last_mark() = mark_to_proto(group->terms.last_mark);
     waiting.set_wire_version(ASK_WIRE_VERSION);
     return waiting;
 }
@@ -607,6 +631,9 @@ Result<v1::GroupOutcome> GroupRegistry::renew(const Caller& caller, const v1::Re
     changed_.notify_all();
     if (const auto mark = mark_from_proto(request.registered()); mark.ok()) {
         seat->registered = *mark;
+    }
+    if (const auto mark = mark_from_proto(request.registered_last()); mark.ok()) {
+        seat->registered_last = *mark;
     }
     const auto over = [&] {
         group = find(request.instance());

@@ -38,13 +38,20 @@ class GroupRegistry {
         Clock::duration lease{};           // how long a member may be silent
         std::uint64_t shrink_of = 0;       // the instance whose survivors these are; size is its own
         std::shared_ptr<Mailbox> mailbox;  // of the session: gets kChanged
+        // The root's own switch, where members behind others register their channels, too; of id 0: they do
+        // not.
+        Mark last_mark{};
+        std::string last_switch{};  // its address
     };
     struct Seat {
         std::uint64_t member = 0;
         std::string name;  // proved: "h2 (198.18.2.2)"
         ChannelId channel;
         std::uint32_t incarnation = 0;
-        Mark registered;
+        Mark registered;               // at the switch that its packets pass first
+        std::string switch_address{};  // of that one
+        Mark registered_last{};        // at the root's, if that is another
+        std::string last_trouble{};    // why not
         std::uint32_t payload_limit = 0;
         Clock::time_point heard;
         std::uint64_t operations = 0;  // that have ended there, when it was heard
@@ -74,9 +81,10 @@ class GroupRegistry {
     [[nodiscard]] std::uint32_t generation_after(std::uint64_t instance) const;
     // All are there, and this is what they are told. kAborted: one of those that it names has left meanwhile.
     Result<> publish(std::uint64_t instance, const v1::JoinGroupReply& reply);
-    // The switch has lost all, and knows the own member's channel again, by this mark: so shall it the
-    // others'.
-    void register_again(std::uint64_t instance, std::uint32_t rank, const Mark& registered);
+    // A switch has lost all, and is back: members' channels are to be registered again.
+    void register_again(std::uint64_t instance);
+    // By this mark the root's switch knows the own member's channel.
+    void note_registered(std::uint64_t instance, std::uint32_t rank, const Mark& registered);
     // Those that have been silent for too long fail the group. The error, if it has failed.
     std::optional<Error> check(std::uint64_t instance);
     void fail(std::uint64_t instance, const Error& error);
@@ -135,6 +143,7 @@ class GroupRegistry {
     [[nodiscard]] Error not_open(const Group* group, const v1::JoinGroupRequest& request) const;
     [[nodiscard]] std::uint64_t excluded(const Group& group) const;
     [[nodiscard]] std::string missing_in(const Group& group) const;
+    [[nodiscard]] static bool is_placed(const Group& group, const Seat& seat);
     Result<> take_seat(Group& group, std::uint32_t rank, Seat seat) const;
     static Seat* seat_of(Group& group, std::uint64_t member);
     static void wake(const Group& group);  // the session, as long as there is one

@@ -34,14 +34,14 @@ void Channels::remember(Entry& entry, std::uint64_t instance) {
 }
 
 // A switch drops packets that a registered channel sends for a task that is not open there, so such a channel
-// is the last choice for a task without a switch.
+// is the last choice for a task without a switch, as for any one that is still registered elsewhere.
 Channels::Entry* Channels::find_idle_locked(const ChannelWish& wish) {
     Entry* any = nullptr;
     for (Entry& entry : channels_) {
         if (entry.in_use || entry.has_served(wish.instance)) {
             continue;
         }
-        if ((entry.lease.registered.switch_id != 0) == wish.at_switch) {
+        if ((entry.lease.registered.switch_id != 0) == wish.at_switch && entry.lease.elsewhere.empty()) {
             return &entry;
         }
         any = &entry;
@@ -166,6 +166,16 @@ void Channels::forget_registration(ChannelId channel, std::uint32_t registered_a
         if (entry.lease.id == channel && !entry.in_use && entry.lease.is_left_over() &&
             entry.lease.registered_as == registered_as) {
             entry.lease.forget_registration();
+        }
+    }
+}
+
+void Channels::forget_elsewhere(ChannelId channel, const std::string& address) {
+    const Guard lock(mutex_);
+    for (Entry& entry : channels_) {
+        if (entry.lease.id == channel && !entry.in_use) {
+            std::erase_if(entry.lease.elsewhere,
+                          [&](const ChannelLease::Elsewhere& at) { return at.address == address; });
         }
     }
 }

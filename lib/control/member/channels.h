@@ -24,6 +24,12 @@ struct ChannelLease {
     Mark registered;
     std::string switch_address;
     std::uint32_t registered_as = 0;  // the incarnation that is registered there; 0: perhaps none
+    // Where it is registered besides, of a group that more switches help than one.
+    struct Elsewhere {
+        std::string address;
+        std::uint32_t registered_as = 0;
+    };
+    std::vector<Elsewhere> elsewhere{};
     // It has sent under that incarnation what did not pass the switch. The paper's dedupe, which is exact
     // only for a channel of which all passes (docs/protocol.md), must not meet the seqs that follow.
     bool bypassed = false;
@@ -74,6 +80,8 @@ class Channels {
     [[nodiscard]] std::vector<Entry> list() const;
     // The switch has no longer what an idle channel left there under a former incarnation.
     void forget_registration(ChannelId channel, std::uint32_t registered_as);
+    // Nor has that one.
+    void forget_elsewhere(ChannelId channel, const std::string& address);
 
  private:
     // A task that is older than so many others on a channel is over, or its receiver refuses the channel.

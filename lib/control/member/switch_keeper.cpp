@@ -94,6 +94,15 @@ void SwitchKeeper::close_left_open() {
 // switch that has the channel under another incarnation, or not at all, changes nothing.
 void SwitchKeeper::take_back_one() {
     const auto own = member_.channels.list();
+    const auto elsewhere = std::ranges::find_if(
+        own, [](const Channels::Entry& entry) { return !entry.in_use && !entry.lease.elsewhere.empty(); });
+    if (elsewhere != own.end()) {
+        const ChannelLease::Elsewhere& at = elsewhere->lease.elsewhere.front();
+        const auto client = member_.network.switch_at(at.address);
+        if (client->unregister_channel(elsewhere->lease.id, at.registered_as, kWait).ok()) {
+            member_.channels.forget_elsewhere(elsewhere->lease.id, at.address);
+        }
+    }
     const auto left = std::ranges::find_if(
         own, [](const Channels::Entry& entry) { return !entry.in_use && entry.lease.is_left_over(); });
     if (left == own.end()) {

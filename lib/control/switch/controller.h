@@ -50,12 +50,17 @@ struct ControllerLimits {
 
 // What a group's collector wants of the switch for it. Not yet checked.
 struct ValuesRequest {
-    std::uint32_t size = 0;                // members
-    std::uint32_t window = 0;              // seqs of a stream in flight
-    std::uint32_t slots = 0;               // 0: the whole pool
-    CheckSecret secret{};                  // of every flow of the group
-    bool direct = false;                   // complete chunks go to all members from here
-    std::vector<std::uint32_t> members{};  // where they are: IPv4, host order; empty: no fan is wanted
+    std::uint32_t size = 0;    // members
+    std::uint32_t window = 0;  // seqs of a stream in flight
+    std::uint32_t slots = 0;   // 0: the whole pool
+    CheckSecret secret{};      // of every flow of the group
+    bool direct = false;       // complete chunks go to all members from here
+    // Where copies for all go, to each of these and one to each rack, which has a switch of its own that
+    // copies on: IPv4, host order. Nothing: no fan is wanted.
+    std::vector<std::uint32_t> members{};
+    std::vector<std::vector<std::uint32_t>> racks{};
+    std::uint64_t want = 0;   // members whose values make a chunk complete here; 0: all
+    std::uint64_t below = 0;  // of these, those of whom a switch on the way sends partials
 };
 
 // What a receiver's agent wants of the switch for a task. Not yet checked.
@@ -135,6 +140,7 @@ struct TaskReport {
     ask_flow_stats stats{};
     double lease_left_seconds = 0;
     std::uint32_t members = 0;  // of a group; 0: it is none
+    std::uint32_t wanted = 0;   // of them, whose values make a chunk complete here
     std::uint32_t value_slots = 0;
     std::uint32_t window = 0;  // of a group's stream
     bool direct = false;       // results go to all members from here
@@ -195,8 +201,8 @@ class Controller {
     // already.
     Result<Registration> register_channel(const Caller& caller, const ChannelId& channel,
                                           std::uint32_t incarnation, std::uint32_t replaces);
-    // Channels may come in by the ports that routes to their hosts lead through: to be called when routes
-    // have changed.
+    // Channels may come in by the ports that routes to their hosts lead through, results of groups by those
+    // of their collectors: to be called when routes have changed.
     void follow_routes();
     Result<> unregister_channel(const Caller& caller, const ChannelId& channel, std::uint32_t incarnation);
 
@@ -262,6 +268,11 @@ class Controller {
         std::uint64_t nonce = 0;
         bool cut = false;  // its channel is gone: what it counted stays until its task closes
     };
+    // One copy's, and by which ports it could leave; of a fan that there is, does.
+    struct FanTarget {
+        std::vector<std::uint32_t> members;  // one, or a rack's
+        std::vector<FanPort> ways;
+    };
     struct Task {
         enum class State { kOpening, kOpen, kClosing };
         State state = State::kOpening;
@@ -284,8 +295,8 @@ class Controller {
         std::shared_ptr<const RegionView> view;  // mapped at the first fetch
         bool swapping = false;  // a thread without the lock is in the middle of a step of its swap
         std::string no_region_reason;
-        std::optional<ask_group> group;        // as it was written; programs count in the map's
-        std::vector<std::uint32_t> fan_ports;  // while it is opened
+        std::optional<ask_group> group;  // as it was written; programs count in the map's
+        std::vector<FanTarget> fan;      // unknown of one that a predecessor has opened
         std::string no_direct_reason;
         LeaseClock::Time expires;
     };
@@ -315,7 +326,15 @@ class Controller {
     // Channels and flows (controller_flows.cpp).
     Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
                            const ask_ports& ports) const;
+    void follow_channels();
     Result<> move_channel(const ChannelId& id, Channel& channel, const ask_ports& ports) const;
+    // By which ports a host's packets may come in.
+    struct Ways {
+        std::string usual;
+        ask_ports ports{};
+    };
+    [[nodiscard]] static Result<Ways> ways_of(const SwitchStore& store, std::uint32_t host);
+    [[nodiscard]] static std::string port_names(std::span<const AttachedPort> ports);
     [[nodiscard]] std::vector<AttachedPort> attached(const ask_ports& ports) const;
     Result<> drop_channel(const ChannelId& channel);
     void add_channel(const ChannelId& id, Channel channel);
@@ -368,18 +387,27 @@ class Controller {
     // Groups (controller_values.cpp).
     // Who a fan would reach, or why there is none.
     struct FanPlan {
-        std::vector<FanPort> ports;
+        std::vector<FanTarget> targets;
         std::string why_not;
     };
     [[nodiscard]] FanPlan plan_fan(const ValuesRequest& request) const;
     [[nodiscard]] Result<> take_fan(const FanPlan& plan, Task& task);
-    [[nodiscard]] Result<> write_fan_members(const FanPlan& plan, const Task& task) const;
+    [[nodiscard]] Result<> keep_to_others(FanTarget& target) const;
+    [[nodiscard]] Result<std::vector<FanPort>> choose_fan_ports(const FanPlan& plan) const;
+    [[nodiscard]] Result<> write_fan_members(const std::vector<FanPort>& ports, const Task& task) const;
+    Result<> move_group(Task& task, const ask_ports& above) const;
+    void follow_fans();
+    [[nodiscard]] bool leads_elsewhere(const FanTarget& target) const;
+    Result<> move_fan(std::uint64_t instance, FanPlan plan);
+    static void settle_fan(FanPlan plan, const std::vector<FanPort>& ports, Task& task);
+    [[nodiscard]] static std::vector<std::uint32_t> fan_ports_of(const Task& task);
     [[nodiscard]] Result<> check_fan_quota(const Task& task) const;
     [[nodiscard]] bool has_fans() const;
     void give_back_fan(Task& task);
     Result<> clear_fan_members() const;
     Result<TaskGrant> open_group(Lock& lock, const TaskRequest& request, const FanPlan& plan, Task& task);
     Result<> check_group(const TaskRequest& request) const;
+    [[nodiscard]] static bool same_levels(const std::optional<ask_group>& group, const TaskRequest& request);
     [[nodiscard]] std::uint32_t choose_slots(const ValuesRequest& request) const;
     Result<> build_group(const Task& task, const Flow& results, const CheckSecret& secret) const;
     Result<> check_member(const Task& task, const ask_flow& wanted) const;

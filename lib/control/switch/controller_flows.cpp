@@ -68,18 +68,18 @@ std::string hex(std::uint32_t value) {
     return fmt::format("{:08x}", value);
 }
 
-// By which ports a host's packets may come in.
-struct Ways {
-    std::string usual;
-    ask_ports ports{};
-};
+bool has_port(const ask_ports& ports, std::uint32_t ifindex) {
+    return std::ranges::find(ports.ifindex, ifindex) != std::end(ports.ifindex);
+}
 
-Result<Ways> ways_of(const SwitchStore& store, std::uint32_t host) {
+}  // namespace
+
+Result<Controller::Ways> Controller::ways_of(const SwitchStore& store, std::uint32_t host) {
     const auto found = store.ways_to(host);
     ASK_PASS(found);
     if (found->size() > ASK_CHANNEL_PORTS) {
         return Error(Errc::kLimit, "the route to " + format_ipv4(host) + " leads through " +
-                                       std::to_string(found->size()) + " ports, and a channel has at most " +
+                                       std::to_string(found->size()) + " ports, and there may be at most " +
                                        std::to_string(ASK_CHANNEL_PORTS) + ": give it fewer next hops here");
     }
     Ways ways{.usual = found->front().name};
@@ -87,19 +87,13 @@ Result<Ways> ways_of(const SwitchStore& store, std::uint32_t host) {
     return ways;
 }
 
-std::string port_names(std::span<const AttachedPort> ports) {
+std::string Controller::port_names(std::span<const AttachedPort> ports) {
     std::string names;
     for (const AttachedPort& port : ports) {
         names += (names.empty() ? "" : ", ") + port.name;
     }
     return names;
 }
-
-bool has_port(const ask_ports& ports, std::uint32_t ifindex) {
-    return std::ranges::find(ports.ifindex, ifindex) != std::end(ports.ifindex);
-}
-
-}  // namespace
 
 // Those of the set that are there.
 std::vector<AttachedPort> Controller::attached(const ask_ports& ports) const {
@@ -207,11 +201,22 @@ Result<> Controller::unregister_channel(const Caller& caller, const ChannelId& c
 }
 
 void Controller::follow_routes() {
+    follow_channels();
+    follow_fans();
+}
+
+// And groups' collectors.
+void Controller::follow_channels() {
     std::map<std::uint32_t, std::optional<Ways>> hosts;
     {
         const Guard lock(mutex_);
         for (const auto& [id, channel] : channels_) {
             hosts.emplace(id.host, std::nullopt);
+        }
+        for (const auto& [instance, task] : tasks_) {
+            if (task.group) {
+                hosts.emplace(ntohl(task.group->collector), std::nullopt);
+            }
         }
     }
     for (auto& [host, ways] : hosts) {
@@ -227,6 +232,15 @@ void Controller::follow_routes() {
             continue;
         }
         if (const auto moved = move_channel(id, channel, host->second->ports); !moved.ok()) {
+            spdlog::error("{}", moved.error().text());
+        }
+    }
+    for (auto& [instance, task] : tasks_) {
+        const auto host = task.group ? hosts.find(ntohl(task.group->collector)) : hosts.end();
+        if (host == hosts.end() || !host->second || task.state != Task::State::kOpen) {
+            continue;
+        }
+        if (const auto moved = move_group(task, host->second->ports); !moved.ok()) {
             spdlog::error("{}", moved.error().text());
         }
     }

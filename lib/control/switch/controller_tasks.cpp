@@ -262,7 +262,7 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller&
                                         task.receiver + " (instance " + std::to_string(instance) +
                                         "): choose another id, or wait until that task ends");
     }
-    if (task.id != request.id || !same_request(task.entry, request)) {
+    if (task.id != request.id || !same_request(task.entry, request) || !same_levels(task.group, request)) {
         return Error(Errc::kExists, "instance " + std::to_string(instance) +
                                         " is open on this switch as task " + task.id +
                                         " with other properties");

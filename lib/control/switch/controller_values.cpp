@@ -9,7 +9,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -42,6 +46,76 @@ std::uint64_t slot_bytes(std::uint64_t slots) {
     return slots * sizeof(ask_value_slot);
 }
 
+std::uint64_t wanted_of(const ValuesRequest& values) {
+    return values.want == 0 ? members_mask(values.size) : values.want;
+}
+
+// Who is wanted here, and who gets copies.
+Result<> check_levels(const ValuesRequest& values) {
+    const std::uint64_t all = members_mask(values.size);
+    if ((values.want & ~all) != 0 || (values.below & ~wanted_of(values)) != 0) {
+        return Error(Errc::kInput, "it wants members that a group of " + std::to_string(values.size) +
+                                       " has not, or partials of some that it does not want");
+    }
+    if (std::ranges::any_of(values.racks, &std::vector<std::uint32_t>::empty)) {
+        return Error(Errc::kInput, "a rack that copies go to has no members");
+    }
+    return {};
+}
+
+// A port of its own for each target. Who comes late may have what another can do without: by augmenting
+// paths, since racks behind the same uplinks would take each other's last one.
+class PortChoice {
+ public:
+    explicit PortChoice(std::size_t targets) : ways_(targets) {}
+
+    void allow(std::size_t target, std::uint32_t ifindex) { ways_[target].push_back(ifindex); }
+    // False: there is none for it.
+    bool give(std::size_t target) {
+        std::vector<std::uint32_t> tried;
+        return give(target, tried);
+    }
+    // By ifindex, the target.
+    [[nodiscard]] const std::map<std::uint32_t, std::size_t>& holders() const { return holders_; }
+
+ private:
+    // As deep as there are targets, 64 at most. NOLINTNEXTLINE(misc-no-recursion)
+    bool give(std::size_t target, std::vector<std::uint32_t>& tried) {
+        for (const std::uint32_t port : ways_[target]) {
+            if (std::ranges::find(tried, port) != tried.end()) {
+                continue;
+            }
+            tried.push_back(port);
+            const auto holder = holders_.find(port);
+            if (holder == holders_.end() || give(holder->second, tried)) {
+                holders_[port] = target;
+                return true;
+            }
+        }
+        return false;
+    }
+
+    std::vector<std::vector<std::uint32_t>> ways_;
+    std::map<std::uint32_t, std::size_t> holders_;
+};
+
+// As programs are to find it, but for its fan.
+ask_group group_entry(const ask_task& task, const ValuesRequest& values, const ask_ports& above,
+                      std::uint32_t slots) {
+    ask_group group{};
+    group.instance = task.instance;
+    group.all = members_mask(values.size);
+    group.want = wanted_of(values);
+    group.local = group.all & ~values.below;
+    group.above = above;
+    group.collector = task.receiver;
+    group.pool_slots = slots;
+    // So many seqs in a row have slots of their own; a wider window would collide with itself.
+    group.window = slots == 0 ? values.window : std::min(values.window, slots);
+    group.last_level = group.want == group.all ? 1 : 0;
+    return group;
+}
+
 }  // namespace
 
 Result<> Controller::check_group(const TaskRequest& request) const {
@@ -60,7 +134,18 @@ Result<> Controller::check_group(const TaskRequest& request) const {
     if (request.copies != 0 || request.require_region) {
         return Error(Errc::kInput, "a group has no region");
     }
-    return {};
+    return check_levels(values);
+}
+
+// Whether a group that is open is what is asked for: it waits for the same members, and sends results to all
+// only if it is to.
+bool Controller::same_levels(const std::optional<ask_group>& group, const TaskRequest& request) {
+    if (!request.values || !group) {
+        return true;
+    }
+    const ValuesRequest& values = *request.values;
+    return group->want == wanted_of(values) && group->local == (group->all & ~values.below) &&
+           (group->direct == 0 || values.direct);
 }
 
 // A power of two: what is wanted, or what of the pool the budget has room for. What other groups use already
@@ -88,32 +173,34 @@ void Controller::charge_pool() {
     sram_.take(bytes);
 }
 
-// A copy knows the port that it leaves by and nothing else, so each member has one of its own.
+// A copy knows the port that it leaves by and nothing else, so each member has one of its own, and so has
+// each rack whose switch copies on.
 Controller::FanPlan Controller::plan_fan(const ValuesRequest& request) const {
     FanPlan plan;
-    if (request.members.empty()) {
+    if (request.members.empty() && request.racks.empty()) {
         plan.why_not = request.direct ? "it was not said where its members are" : "";
         return plan;
     }
-    if (request.members.size() != request.size) {
-        plan.why_not = "it has " + std::to_string(request.size) + " members, and it was said where " +
-                       std::to_string(request.members.size()) + " are";
+    std::size_t named = request.members.size();
+    for (const std::uint32_t member : request.members) {
+        plan.targets.push_back({.members = {member}, .ways = {}});
+    }
+    for (const auto& rack : request.racks) {
+        named += rack.size();
+        plan.targets.push_back({.members = rack, .ways = {}});
+    }
+    if (const auto wanted = static_cast<std::size_t>(std::popcount(wanted_of(request))); named != wanted) {
+        plan.why_not = "it has " + std::to_string(wanted) + " members, and it was said where " +
+                       std::to_string(named) + " are";
         return plan;
     }
-    for (const std::uint32_t address : request.members) {
-        auto port = store_.fan_port(address);
-        if (!port.ok()) {
-            plan.why_not = port.error().text();
+    for (FanTarget& target : plan.targets) {
+        auto ways = store_.fan_ports(target.members.front());
+        if (!ways.ok()) {
+            plan.why_not = ways.error().text();
             return plan;
         }
-        const auto same = std::ranges::find(plan.ports, port->port.ifindex,
-                                            [](const FanPort& other) { return other.port.ifindex; });
-        if (same != plan.ports.end()) {
-            plan.why_not = "members " + format_ipv4(ntohl(same->member.address)) + " and " +
-                           format_ipv4(address) + " are both behind port " + port->port.name;
-            return plan;
-        }
-        plan.ports.push_back(*std::move(port));
+        target.ways = *std::move(ways);
     }
     return plan;
 }
@@ -140,40 +227,144 @@ bool Controller::has_fans() const {
         tasks_, [](const auto& entry) { return entry.second.group && entry.second.group->has_fan != 0; });
 }
 
-// All fans share what is behind a port. An error says why there is to be no fan.
-Result<> Controller::write_fan_members(const FanPlan& plan, const Task& task) const {
-    const bool shared = has_fans();
-    for (const FanPort& to : plan.ports) {
-        const auto there = store_.fan_members()->find(to.port.ifindex);
+// All fans share what is behind a port: leaves the target those where copies are for nobody yet, or for one
+// of its members. An error says that there is none.
+Result<> Controller::keep_to_others(FanTarget& target) const {
+    std::optional<Error> taken;
+    std::vector<FanPort> left;
+    for (FanPort& way : target.ways) {
+        const auto there = store_.fan_members()->find(way.port.ifindex);
         ASK_PASS(there);
-        if (shared && *there && (*there)->address != to.member.address) {
-            return Error(Errc::kUnsupported, "copies that leave by port " + to.port.name + " are for " +
-                                                 format_ipv4(ntohl((*there)->address)) +
-                                                 " of another group, not " +
-                                                 format_ipv4(ntohl(to.member.address)));
+        const std::uint32_t whose = *there ? ntohl((*there)->address) : target.members.front();
+        if (std::ranges::find(target.members, whose) == target.members.end()) {
+            taken = Error(Errc::kUnsupported, "copies that leave by port " + way.port.name + " are for " +
+                                                  format_ipv4(whose) + " of another group, not " +
+                                                  format_ipv4(target.members.front()));
+            continue;
+        }
+        way.member.address = htonl(whose);
+        left.push_back(way);
+    }
+    target.ways = std::move(left);
+    return target.ways.empty() && taken ? Result<>(*std::move(taken)) : Result<>();
+}
+
+// An error says why there is to be no fan.
+Result<std::vector<FanPort>> Controller::choose_fan_ports(const FanPlan& plan) const {
+    const bool shared = has_fans();
+    std::vector<FanTarget> targets = plan.targets;
+    PortChoice choice(targets.size());
+    for (std::size_t at = 0; at < targets.size(); ++at) {
+        ASK_PASS(shared ? keep_to_others(targets[at]) : Result<>());
+        for (const FanPort& way : targets[at].ways) {
+            choice.allow(at, way.port.ifindex);
+        }
+        if (!choice.give(at)) {
+            const AttachedPort& port = targets[at].ways.front().port;
+            const FanTarget& holder = targets[choice.holders().at(port.ifindex)];
+            return Error(Errc::kUnsupported, "members " + format_ipv4(holder.members.front()) + " and " +
+                                                 format_ipv4(targets[at].members.front()) +
+                                                 " are both behind port " + port.name);
         }
     }
-    for (const FanPort& to : plan.ports) {
+    std::vector<FanPort> ports(targets.size());
+    for (const auto& [ifindex, target] : choice.holders()) {
+        const auto& ways = targets[target].ways;
+        ports[target] =
+            *std::ranges::find(ways, ifindex, [](const FanPort& way) { return way.port.ifindex; });
+    }
+    return ports;
+}
+
+Result<> Controller::write_fan_members(const std::vector<FanPort>& ports, const Task& task) const {
+    for (const FanPort& to : ports) {
         ASK_TRY(store_.fan_members()->set(to.port.ifindex, to.member), "task " + task.id);
     }
     return {};
 }
 
+void Controller::settle_fan(FanPlan plan, const std::vector<FanPort>& ports, Task& task) {
+    task.fan = std::move(plan.targets);
+    for (std::size_t at = 0; at < task.fan.size(); ++at) {
+        task.fan[at].ways = {ports[at]};
+    }
+}
+
+std::vector<std::uint32_t> Controller::fan_ports_of(const Task& task) {
+    std::vector<std::uint32_t> ports;
+    ports.reserve(task.fan.size());
+    for (const FanTarget& target : task.fan) {
+        ports.push_back(target.ways.front().port.ifindex);
+    }
+    return ports;
+}
+
+// Whether no route to it leads through the port that its copies leave by.
+bool Controller::leads_elsewhere(const FanTarget& target) const {
+    const auto ways = store_.ways_to(target.members.front());
+    const std::uint32_t now = target.ways.front().port.ifindex;
+    return ways.ok() && std::ranges::find(*ways, now, &AttachedPort::ifindex) == ways->end();
+}
+
+// Copies leave by ports that routes lead through. A fan of which another stands in the way stays as it is,
+// and so does one that a predecessor has made: who gets no copy asks, and is answered.
+void Controller::follow_fans() {
+    std::map<std::uint64_t, FanPlan> fans;
+    {
+        const Guard lock(mutex_);
+        for (const auto& [instance, task] : tasks_) {
+            if (task.state == Task::State::kOpen && task.group && task.group->has_fan != 0) {
+                fans[instance].targets = task.fan;
+            }
+        }
+    }
+    for (auto& [instance, plan] : fans) {
+        if (std::ranges::none_of(plan.targets,
+                                 [this](const FanTarget& one) { return leads_elsewhere(one); })) {
+            continue;
+        }
+        for (FanTarget& target : plan.targets) {
+            auto ways = store_.fan_ports(target.members.front());
+            target.ways = ways.ok() ? *std::move(ways) : std::move(target.ways);
+        }
+        if (const auto moved = move_fan(instance, std::move(plan)); !moved.ok()) {
+            spdlog::warn("its fan stays as it was: {}", moved.error().text());
+        }
+    }
+}
+
+// With the lock all along: of a task that is open nobody else touches the fan.
+Result<> Controller::move_fan(std::uint64_t instance, FanPlan plan) {
+    const Guard lock(mutex_);
+    const auto found = tasks_.find(instance);
+    if (found == tasks_.end() || found->second.state != Task::State::kOpen) {
+        return {};
+    }
+    Task& task = found->second;
+    const auto ports = choose_fan_ports(plan);
+    ASK_TRY(ports, "task " + task.id);
+    ASK_PASS(write_fan_members(*ports, task));
+    settle_fan(std::move(plan), *ports, task);
+    ASK_TRY(store_.put_fan(task.group->fan, fan_ports_of(task)), "task " + task.id);
+    spdlog::info("task {}: routes have changed, and its copies leave by other ports", task.id);
+    return {};
+}
+
 // Which number its fan has, and who is behind its ports. An error says why there is none.
 Result<> Controller::take_fan(const FanPlan& plan, Task& task) {
-    if (!plan.why_not.empty() || plan.ports.empty()) {
+    if (!plan.why_not.empty() || plan.targets.empty()) {
         return Error(Errc::kUnsupported, plan.why_not);
     }
     ASK_PASS(check_fan_quota(task));
-    ASK_PASS(write_fan_members(plan, task));
+    const auto ports = choose_fan_ports(plan);
+    ASK_PASS(ports);
+    ASK_PASS(write_fan_members(*ports, task));
     const auto number = fan_pool_.take();
     if (!number) {
         return Error(Errc::kLimit,
                      "all " + std::to_string(fan_pool_.size()) + " fans of the switch are in use");
     }
-    for (const FanPort& to : plan.ports) {
-        task.fan_ports.push_back(to.port.ifindex);
-    }
+    settle_fan(plan, *ports, task);
     task.group->fan = *number;
     task.group->has_fan = 1;
     return {};
@@ -214,7 +405,7 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
         settled_.notify_all();
         return std::move(error).with_context("task " + request.id);
     };
-    const auto collector = store_.route_to(request.receiver_address);
+    const auto collector = ways_of(store_, request.receiver_address);
     if (!collector.ok()) {
         return undo(collector.error());
     }
@@ -232,20 +423,11 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     task.entry.receiver = htonl(request.receiver_address);
     task.entry.service = ASK_SERVICE_VALUES;
     task.entry.sets = 1;
-    ask_group group{};
-    group.instance = task.entry.instance;
-    group.all = group.want = group.local = members_mask(values.size);
-    group.above.ifindex[0] = collector->ifindex;
-    group.collector = task.entry.receiver;
-    group.pool_slots = choose_slots(values);
-    // So many seqs in a row have slots of their own; a wider window would collide with itself.
-    group.window = group.pool_slots == 0 ? values.window : std::min(values.window, group.pool_slots);
-    group.last_level = 1;
-    group.flush = limits_.flush_values ? 1 : 0;
-    task.group = group;
+    task.group = group_entry(task.entry, values, collector->ports, choose_slots(values));
+    task.group->flush = limits_.flush_values ? 1 : 0;
     const auto fan = take_fan(plan, task);
     task.no_direct_reason = fan.ok() ? "" : fan.error().text();
-    task.group->direct = values.direct && fan.ok() ? 1 : 0;
+    task.group->direct = values.direct && fan.ok() && task.group->last_level != 0 ? 1 : 0;
     charge_pool();
 
     lock.unlock();
@@ -262,11 +444,11 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     task.state = Task::State::kOpen;
     limit_rate(task);
     settled_.notify_all();
-    spdlog::info("task {} opened for {}: a group of {}, {} slots, {}", request.id, request.receiver,
-                 values.size, group.pool_slots,
+    spdlog::info("task {} opened for {}: {} members of a group of {}, {} slots, {}", request.id,
+                 request.receiver, std::popcount(task.group->want), values.size, task.group->pool_slots,
                  task.group->direct != 0
                      ? "results go to all from here"
-                     : "results come from its collector" +
+                     : "results come from its collector or a switch on the way there" +
                            (task.no_direct_reason.empty() ? "" : ": " + task.no_direct_reason));
     return grant_of(task);
 }
@@ -292,7 +474,7 @@ Result<> Controller::build_group(const Task& task, const Flow& results, const Ch
     // Before its fan: erase_group() finds the one by the other.
     ASK_PASS(store_.groups()->set(task.index, unnamed));
     if (task.group->has_fan != 0) {
-        ASK_PASS(store_.put_fan(task.group->fan, task.fan_ports));
+        ASK_PASS(store_.put_fan(task.group->fan, fan_ports_of(task)));
     }
     ASK_PASS(store_.groups()->set(task.index, *task.group));
     return pin_meta(instance, task);
@@ -329,6 +511,26 @@ Result<> Controller::end_group(const Task& task) const {
     ask_group unnamed = *task.group;
     unnamed.instance = 0;
     return store_.groups()->set(task.index, unnamed);
+}
+
+// The whole entry is written, since that is what the map's interface has. A program may raise `highest`
+// meanwhile and find it where it was: the next packet raises it again, and until then some are taken for less
+// late than they are, which costs a slot at most.
+Result<> Controller::move_group(Task& task, const ask_ports& above) const {
+    if (std::ranges::equal(task.group->above.ifindex, above.ifindex)) {
+        return {};
+    }
+    auto entry = store_.groups()->find(task.index);
+    ASK_TRY(entry, "task " + task.id);
+    if (!*entry || (*entry)->instance != task.entry.instance) {
+        return Error(Errc::kInternal, "task " + task.id + ": its entry as a group is gone");
+    }
+    (*entry)->above = above;
+    ASK_TRY(store_.groups()->set(task.index, **entry), "task " + task.id);
+    task.group->above = above;
+    spdlog::info("task {}: the route to its collector has changed; results may come by {}", task.id,
+                 port_names(attached(above)));
+    return {};
 }
 
 // What end_group() or somebody who died has left.
@@ -388,6 +590,7 @@ Result<> Controller::report_group(const Task& task, TaskReport& out) const {
         out.fan = task.group->has_fan != 0;
         out.no_direct_reason = task.no_direct_reason;
         out.members = static_cast<std::uint32_t>(std::popcount(task.group->all));
+        out.wanted = static_cast<std::uint32_t>(std::popcount(task.group->want));
         out.value_slots = task.group->pool_slots;
         out.direct = task.group->direct != 0;
         out.flows -= 1;  // that of its results

@@ -172,8 +172,9 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const {
         return nullptr;
     }
-    // The port behind which an IPv4 address (host byte order) is, and the MACs on the way there.
-    [[nodiscard]] virtual Result<FanPort> fan_port(std::uint32_t /*address*/) const {
+    // The ports by which copies to an IPv4 address (host byte order) could leave, the usual one first, and
+    // the MACs on the way there.
+    [[nodiscard]] virtual Result<std::vector<FanPort>> fan_ports(std::uint32_t /*address*/) const {
         return Error(Errc::kUnsupported, "this switch makes no copies");
     }
     // A fan of these ports; both wait for a grace period.

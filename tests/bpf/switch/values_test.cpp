@@ -372,6 +372,9 @@ TEST_CASE("a repeat adds nothing, and one that asks is told who is missing") {
     expect_held(sw, "a resend whose first copy was lost", with_flags(value(sw, 2), ASK_F_RESEND), 2, 2);
     expect_held(sw, "a resend that takes a slot", with_flags(value(sw, 2, 2), ASK_F_RESEND), 3, 2);
     expect_result(sw, "last", value(sw, 1), words_of(0) + words_of(1) + words_of(2), 1);
+    // Whoever is the last.
+    expect_absorbed(sw, "second of the next", value(sw, 1, 3), ASK_CNT_value_taken, 1);
+    expect_absorbed(sw, "third of it", value(sw, 2, 3), ASK_CNT_value_folded, 2);
 }
 
 TEST_CASE("where groups flush, what is sent again takes all there is to the collector") {

@@ -88,6 +88,37 @@ TEST_CASE("the list has a line a group, and what of the arenas is used") {
     CHECK(shows(groups_text(v1::AgentStatus(), false), "no groups\n"));
 }
 
+TEST_CASE("of several switches each is shown, and one that does not add is named with its reason") {
+    v1::AgentStatus status = running();
+    v1::AgentGroup& group = only(status);
+    v1::AgentGroupSwitch& last = *group.add_switches();
+    last.set_address("198.18.9.1:4792");
+    last.set_last(true);
+    last.set_open(true);
+    last.set_slots(64);
+    last.add_members(0);
+    last.add_members(1);
+    v1::AgentGroupSwitch& first = *group.add_switches();
+    first.set_address("198.18.9.2:4792");
+    first.add_members(2);
+    first.add_members(3);
+    first.set_trouble("its task table is full");
+    const auto text = group_text(status, "train");
+    REQUIRE(text.ok());
+    CHECK(shows(*text, "198.18.9.1:4792, of rank(s) 0, 1, adds, 64 slots"));
+    CHECK(shows(*text, "198.18.9.2:4792, of rank(s) 2, 3, does not add: its task table is full"));
+    CHECK(shows(explained(status), "The switch 198.18.9.2:4792 does not add: its task table is full"));
+    first.set_losses(1);
+    group.set_switch_losses(1);
+    group.set_switch_lost("switch 198.18.9.2:4792");
+    group.set_switch_trouble("it does not know it any more");
+    group.set_switch_lost_seconds_ago(12);
+    CHECK(shows(groups_text(status, false), "adds in part"));
+    CHECK(shows(explained(status),
+                "The switch switch 198.18.9.2:4792 lost the group 12 s ago (it does not know it any "
+                "more); the other switches and the collector add meanwhile"));
+}
+
 TEST_CASE("those that have ended are shown where they are asked for") {
     v1::AgentStatus status = running();
     v1::AgentGroup& ended = *status.add_ended_groups();

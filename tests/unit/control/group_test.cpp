@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -347,4 +348,140 @@ TEST_CASE("nobody but its owner closes, joins or renews a group, and one that is
     CHECK(on.controller->join_flow(stranger, kOpened, {0xc6120202, ASK_CHANNEL_PORT_BASE}, 3, kSecret, 1)
               .error()
               .code() == Errc::kUnknown);
+}
+
+namespace {
+
+// Of four members those of hosts 1.2 and 2.2 are here, those of 100.2 and 101.2 beyond two uplinks.
+TaskRequest last_level(std::uint64_t instance = kOpened) {
+    TaskRequest request = group_of(4);
+    request.id = "level" + std::to_string(instance);
+    request.instance = instance;
+    request.values->direct = true;
+    request.values->members = {0xc6120102, 0xc6120202};
+    request.values->racks = {{0xc6126402, 0xc6126502}};
+    request.values->below = 12;
+    return request;
+}
+
+}  // namespace
+
+TEST_CASE("the last of two levels waits for all, takes partials of racks, and copies once to each") {
+    const Switch on;
+    const auto grant = on.controller->open_task(root_host(), last_level());
+    REQUIRE_MESSAGE(grant.ok(), grant.error().text());
+    CHECK(grant->direct);
+    const ask_group group = on.group(on.index());
+    CHECK(group.want == 15);
+    CHECK(group.local == 3);
+    CHECK(group.last_level == 1);
+    CHECK(on.store.fans.at(group.fan) == std::vector<std::uint32_t>{1, 2, 11});
+    // Repeated, it is the same; asked for otherwise, it is another's.
+    CHECK(on.controller->open_task(root_host(), last_level())->direct);
+    TaskRequest other = last_level();
+    other.values->below = 8;
+    CHECK(on.controller->open_task(root_host(), other).error().code() == Errc::kExists);
+}
+
+TEST_CASE(
+    "a first level waits for its own, sends on what it has, and hears results by all ways to the collector") {
+    Switch on;
+    on.store.uplinks = {11, 12, 13};
+    TaskRequest request = group_of(4);
+    request.receiver = "198.18.100.2:4791";
+    request.receiver_address = 0xc6126402;
+    request.values->want = 12;
+    request.values->members = {0xc6120102, 0xc6120202};
+    Caller root = root_host();
+    root.address = "198.18.100.2";
+    root.ipv4 = request.receiver_address;
+    root.own_ipv4 = {request.receiver_address};
+    const auto grant = on.controller->open_task(root, request);
+    REQUIRE_MESSAGE(grant.ok(), grant.error().text());
+    CHECK(grant->fan);
+    CHECK_FALSE(grant->direct);
+    const std::uint32_t index = on.index();
+    ask_group group = on.group(index);
+    CHECK(group.all == 15);
+    CHECK(group.want == 12);
+    CHECK(group.local == 15);
+    CHECK(group.last_level == 0);
+    CHECK(group.above.ifindex[0] == 11);
+    CHECK(group.above.ifindex[2] == 13);
+    CHECK(on.controller->report()->tasks.at(0).wanted == 2);
+    // Routes change while programs count.
+    group.highest[0] = 99;
+    REQUIRE(on.store.groups()->set(index, group).ok());
+    on.store.uplinks = {12};
+    on.controller->follow_routes();
+    CHECK(on.group(index).above.ifindex[0] == 12);
+    CHECK(on.group(index).above.ifindex[1] == 0);
+    CHECK(on.group(index).highest[0] == 99);
+    CHECK(on.group(index).instance == htobe64(kOpened));
+    // A successor finds all of it.
+    on.start();
+    CHECK(on.controller->report()->tasks.at(0).wanted == 2);
+    REQUIRE(on.controller->close_task(root, kOpened).ok());
+    CHECK(on.store.fans.empty());
+    CHECK(on.controller->report()->flow_indices.used == 0);
+}
+
+TEST_CASE("racks behind the same uplinks have one each; where there are more, there is no fan") {
+    Switch on;
+    TaskRequest request = last_level();
+    request.values->size = 6;
+    request.values->below = 0b111100;
+    request.values->racks = {{0xc6126402, 0xc6126502}, {0xc6126602, 0xc6126702}};
+    CHECK(on.controller->open_task(root_host(), request)->direct);
+    CHECK(on.store.fans.at(on.group(on.index()).fan) == std::vector<std::uint32_t>{1, 2, 12, 11});
+    // Another group goes to the same racks by other members of theirs, or by the same; and not to others.
+    TaskRequest same = request;
+    same.id = "same";
+    same.instance = 8;
+    std::ranges::reverse(same.values->racks[0]);
+    CHECK(on.controller->open_task(root_host(), same)->direct);
+    same.id = "others";
+    same.instance = 9;
+    same.values->racks[0] = {0xc6126802, 0xc6126902};
+    CHECK(on.controller->open_task(root_host(), same)->no_direct_reason ==
+          "copies that leave by port p12 are for 198.18.100.2 of another group, not 198.18.104.2");
+
+    const Switch alone;
+    TaskRequest three = last_level();
+    three.values->size = 5;
+    three.values->below = 0b11100;
+    three.values->racks = {{0xc6126402}, {0xc6126502}, {0xc6126602}};
+    CHECK(alone.controller->open_task(root_host(), three)->no_direct_reason ==
+          "members 198.18.101.2 and 198.18.102.2 are both behind port p11");
+}
+
+TEST_CASE("copies leave by another port once the route leads there; where none is free they stay") {
+    Switch on;
+    REQUIRE(on.controller->open_task(root_host(), last_level())->direct);
+    const std::uint32_t fan = on.group(on.index()).fan;
+    on.store.uplinks = {12};
+    on.controller->follow_routes();
+    CHECK(on.store.fans.at(fan) == std::vector<std::uint32_t>{1, 2, 12});
+    CHECK((*on.store.fan_members()->find(12))->address == htonl(0xc6126402));
+    on.store.uplinks = {2};
+    on.controller->follow_routes();
+    CHECK(on.store.fans.at(fan) == std::vector<std::uint32_t>{1, 2, 12});
+    REQUIRE(on.controller->close_task(root_host(), kOpened).ok());
+    CHECK(on.store.fans.empty());
+    CHECK(on.store.fan_members()->keys()->empty());
+}
+
+TEST_CASE("levels that cannot be are refused") {
+    const Switch on;
+    const auto refused = [&](auto change) {
+        TaskRequest request = last_level();
+        change(*request.values);
+        const auto grant = on.controller->open_task(root_host(), request);
+        return !grant.ok() && grant.error().code() == Errc::kInput;
+    };
+    CHECK(refused([](ValuesRequest& values) { values.want = 16; }));
+    CHECK(refused([](ValuesRequest& values) { values.want = 3; }));
+    CHECK(refused([](ValuesRequest& values) { values.below = 1ULL << 63U; }));
+    CHECK(refused([](ValuesRequest& values) { values.racks.emplace_back(); }));
+    CHECK(on.controller->report()->tasks.empty());
 }

@@ -142,14 +142,30 @@ class MemorySwitch : public SwitchStore {
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const override {
         return &fan_members_;
     }
-    [[nodiscard]] Result<FanPort> fan_port(std::uint32_t address) const override {
+    [[nodiscard]] Result<std::vector<FanPort>> fan_ports(std::uint32_t address) const override {
         const std::uint32_t number = address >> 8U & 255U;
         if (number == 0) {
             return Error(Errc::kInput, "address " + std::to_string(address) + " is behind no port");
         }
-        FanPort found{.port = {.name = "p" + std::to_string(number), .ifindex = number, .mtu = 1500}};
-        found.member.address = __builtin_bswap32(address);
+        std::vector<FanPort> found;
+        for (const std::uint32_t way : number < kFirstBeyond ? std::vector{number} : uplinks) {
+            found.push_back({.port = {.name = "p" + std::to_string(way), .ifindex = way, .mtu = 1500}});
+            found.back().member.address = __builtin_bswap32(address);
+        }
         return found;
+    }
+    // Addresses whose number is as large are beyond other switches, by any of these ports.
+    static constexpr std::uint32_t kFirstBeyond = 100;
+    std::vector<std::uint32_t> uplinks{11, 12};
+    [[nodiscard]] Result<std::vector<AttachedPort>> ways_to(std::uint32_t address) const override {
+        if ((address >> 8U & 255U) < kFirstBeyond) {
+            return std::vector{*port(1)};
+        }
+        const auto ports = fan_ports(address);
+        ASK_PASS(ports);
+        std::vector<AttachedPort> ways;
+        std::ranges::transform(*ports, std::back_inserter(ways), &FanPort::port);
+        return ways;
     }
     Result<> put_fan(std::uint32_t number, std::span<const std::uint32_t> ports) const override {
         fans[number].assign(ports.begin(), ports.end());

@@ -461,3 +461,48 @@ TEST_CASE("a member that dies while the group is being opened fails it by its na
     REQUIRE(error);
     CHECK(error->text() == "group train: h3 (198.18.3.2) has left it: its application ended early");
 }
+
+TEST_CASE(
+    "a member behind another switch hears of the root's at once, and is waited for until it says what came "
+    "of it") {
+    constexpr Mark kTop{.switch_id = 1, .incarnation = 10};
+    GroupRegistry registry;
+    REQUIRE(registry
+                .open({.id = "train",
+                       .size = 3,
+                       .members = {"", {}, {}, ""},
+                       .instance = kInstance,
+                       .lease = std::chrono::hours(1),
+                       .mailbox = std::make_shared<Mailbox>(),
+                       .last_mark = kTop,
+                       .last_switch = "198.19.128.1:4792"})
+                .ok());
+    GroupRegistry::Seat root = Root::seat_of_root();
+    root.registered = kTop;
+    REQUIRE(registry.seat(kInstance, 0, root).ok());
+    v1::JoinGroupRequest beside = join_of(3, 2);
+    *beside.mutable_registered() = mark_to_proto(kTop);
+    REQUIRE(registry.join(host(3), beside).ok());
+    v1::JoinGroupRequest beyond = join_of(2, 1);
+    *beyond.mutable_registered() = mark_to_proto({.switch_id = 2, .incarnation = 20});
+    beyond.set_switch_address("198.19.128.2:4792");
+    beyond.set_wait_ms(2000);
+    const auto begun = Clock::now();
+    const auto waiting = registry.join(host(2), beyond);
+    REQUIRE_MESSAGE(waiting.ok(), waiting.error().text());
+    CHECK(Clock::now() - begun < std::chrono::seconds(1));
+    CHECK(waiting->last_switch() == "198.19.128.1:4792");
+    CHECK(waiting->last_mark().incarnation() == 10);
+    CHECK(registry.missing(kInstance) == "rank 1");
+    beyond.set_wait_ms(0);
+    v1::JoinGroupRequest in_vain = beyond;
+    in_vain.set_last_trouble("it is none of mine");
+    REQUIRE(registry.join(host(2), in_vain).ok());
+    CHECK(registry.missing(kInstance).empty());
+    CHECK(registry.seats(kInstance)[1]->last_trouble == "it is none of mine");
+    *beyond.mutable_registered_last() = mark_to_proto(kTop);
+    REQUIRE(registry.join(host(2), beyond).ok());
+    CHECK(registry.missing(kInstance).empty());
+    CHECK(registry.seats(kInstance)[1]->registered_last == kTop);
+    CHECK(registry.seats(kInstance)[1]->switch_address == "198.19.128.2:4792");
+}

@@ -490,6 +490,25 @@ TEST_CASE("values member: who needs a chunk gets the result, or the value past t
     CHECK(ends.member.stats().misdirected == 1);
 }
 
+TEST_CASE("values member: who needs a chunk gets its value, not the result that lies in its place") {
+    GroupTerms terms = some_terms();
+    terms.window = 2;
+    Running ends(9, terms, {.initial_window = 2});
+    const auto sent = ends.send_all();
+    REQUIRE(sent.size() == 2);
+    ends.result(sent[0].front, std::vector<std::byte>(kBlock, std::byte{9}), 0);
+    const auto next = ends.send_all();
+    REQUIRE(next.size() == 1);
+    REQUIRE(next[0].front.seq == sent[0].front.seq + terms.window);
+
+    ends.ask(ASK_NEED, next[0].front, 2);
+    const auto value = ends.send();
+    REQUIRE(value);
+    CHECK(value->front.type == ASK_VALUE);
+    CHECK(value->front.seq == next[0].front.seq);
+    CHECK(value->body == next[0].body);
+}
+
 TEST_CASE("values member: what is needed goes out though the window is full, and is no sign of loss") {
     Running ends(4, some_terms(), {.initial_window = 1});
     const auto first = ends.send();
