@@ -49,7 +49,7 @@ case $1 in
     finds)
         # The checks of the checker: what is reported must replay, and must be smaller.
         sim=$ASK_BUILD_DIR/bin/ask-sim-8
-        "$sim" --seed 1 --runs 3000 --set broken=1 >"$work/out" && die "a receiver that merges a copy twice goes unnoticed"
+        "$sim" --seed 1 --runs 3000 --failures 1 --set broken=1 >"$work/out" && die "a receiver that merges a copy twice goes unnoticed"
         grep -q 'replay: tools/sim' "$work/out" || die "it does not say how to replay"
         read -ra replay < <(sed -n 's/.*tools\/sim --window 8 //p' "$work/out" | head -n 1)
         "$sim" "${replay[@]}" >"$work/history" && die "what it found does not replay: ${replay[*]}"
