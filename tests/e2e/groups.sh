@@ -66,9 +66,9 @@ reduce_vectors() {
     rm -r "$dir"
 }
 
-# carried HOST: bytes that it has sent.
+# carried HOST [rx]: bytes that it has sent, or received.
 carried() {
-    on "$1" ip -stats -json link show dev eth0 | jq '.[0].stats64.tx.bytes'
+    on "$1" ip -stats -json link show dev eth0 | jq ".[0].stats64.${2:-tx}.bytes"
 }
 
 # has_sent HOST BYTES

@@ -96,11 +96,16 @@ metrics() {
     pass "metrics of agents and switch"
 }
 
-# All of its maps: the root says when, and that it is open there again.
-switch_forgets() {
+# As a reboot does: daemon, programs, links and maps are gone.
+forget_maps() {
     lab_do kill sw -KILL
     on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
     lab_do restart sw
+}
+
+# The root says when, and that it is open there again.
+switch_forgets() {
+    forget_maps
     must_explain h1 stuck 'lost the group .*; opened there again .* ago'
     pass "a switch that has lost its maps"
 }
@@ -133,12 +138,39 @@ no_switch() {
 pool_full() {
     local group
     for group in a b c d; do
-        make_vectors "$scratch/$group" --seed 5 --members 4 --count 400000
+        make_vectors "$scratch/$group" --seed 5 --members 4 --count 250000
         start_group "$scratch/$group" "$group"
     done
     wait_for 20 explains h1 a 'Pool full: 4 group\(s\) share 64 slots, and [0-9,]+ partial sums met'
     for group in a b c d; do finish_group "$scratch/$group"; done
     pass "a pool that is too small"
+}
+
+# folded: how many values the switch has added to others since its maps are there.
+folded() {
+    on sw askctl counters --json | jq '[.[] | select(.name == "value_folded") | .value | tonumber] | add'
+}
+
+folded_more_than() {
+    (($(folded) > $1))
+}
+
+# A pool no larger than a group's window, and a switch that has lost its maps: what is opened there again fits as before.
+small_pool_lost() {
+    start_survivors again --until 3 --operations 12 --count 20000 --deadline 60
+    wait_for 20 group_shows h1 again '.state == "open" and .through_switch and .chunks_switch > 0'
+    forget_maps
+    must_explain h1 again 'lost the group .*; opened there again .* ago'
+    # Its counters began anew with its maps.
+    wait_for 20 folded_more_than 500
+    on sw askctl groups --json | jq -e '.pool.slots == 64 and any(.groups[]; .id == "again" and .window > 0 and .window <= 64)' >/dev/null ||
+        fail "opened again: $(on sw askctl groups --json)"
+    kill -KILL "${pids[3]}"
+    for rank in 0 1 2; do
+        exit_of "${pids[rank]}"
+        ((code == 0)) || fail "rank $rank of again ended with $code: $(cat "$scratch/again-$rank.err")"
+    done
+    pass "a small pool that was lost, and is used again"
 }
 
 printf 'metrics = "127.0.0.1:9792"\nmetrics_tasks = true\n' >"$scratch/metrics.toml"
@@ -158,3 +190,4 @@ lab_do down
 printf 'value_slots = 64\n' >"$scratch/tiny.toml"
 lab_up --hosts 4 --rate 60M --config-switch "$scratch/tiny.toml"
 pool_full
+small_pool_lost

@@ -34,6 +34,27 @@ sizes_and_lengths() {
     pass "one to eight members, no value to many"
 }
 
+# root_link GROUP "FLAGS": of eight members with 4 MB each, in hundredths of a vector: what the root's own link carried
+# meanwhile, $out of its host and $in to it.
+root_link() {
+    local -r vector=$((500000 * 8))
+    out=$(carried h1) in=$(carried h1 rx)
+    reduce_vectors "$1" "$2" --seed 12 --members 8 --count 500000
+    out=$((($(carried h1) - out) * 100 / vector)) in=$((($(carried h1 rx) - in) * 100 / vector))
+}
+
+# What a switch on the way is for: the collector's link carries its own member's vector and the result, and not all of
+# the members'.
+one_vector_each_way() {
+    root_link added ""
+    ((out >= 100 && out < 200 && in >= 100 && in < 200)) ||
+        fail "with a switch that adds, the root's link carried $out out and $in in, in hundredths of a vector: more than about one each way"
+    root_link collected "--no-switch"
+    ((out >= 700 && in >= 700)) ||
+        fail "without the switch's help, the root's link carried only $out out and $in in, in hundredths of a vector: it cannot have been measured"
+    pass "the root's link carries about one vector each way"
+}
+
 lab_up --hosts 8
 types_and_operators
 sizes_and_lengths
@@ -41,6 +62,7 @@ reduce_vectors big "" --seed 9 --members 4 --count 1250000
 pass "10 MB"
 reduce_vectors alone "--no-switch --dtype int32 --op xor" --seed 10 --members 4 --count 100000 --dtype int32 --op xor
 pass "without the switch"
+one_vector_each_way
 
 # Over standard input, the result in a file.
 dir=$scratch/pipes

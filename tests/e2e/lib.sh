@@ -106,6 +106,21 @@ exit_of() {
     wait "$1" || code=$?
 }
 
+# at_once CASE... : functions that mostly wait, each in a shell of its own. What one starts and does not end, ends with
+# the lab.
+at_once() {
+    local -a shells=()
+    local each
+    for each; do
+        "$each" &
+        shells+=($!)
+    done
+    for each in "${shells[@]}"; do
+        exit_of "$each"
+        ((code == 0)) || fail "one of $* failed, as it says above"
+    done
+}
+
 # make_input DIR OPTION... : as ask-e2e-gen.
 make_input() {
     local -r dir=$1

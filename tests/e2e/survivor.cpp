@@ -5,6 +5,9 @@
 // begins again what has failed. A member that had one operation more or less than the others would show in
 // the first sum.
 //
+// It does --operations; with --until, so many once no more than that many members are left, so that a test
+// whose members die need not guess how long the others must have to go on.
+//
 // Prints "op NUMBER MEMBERS" as it goes and "done NUMBER MEMBERS" at the end: MEMBERS are the ranks at the
 // beginning of those that are left. Ends with the error's code, or with 99 after a wrong result.
 #include <charconv>
@@ -24,6 +27,7 @@ namespace {
 
 constexpr int kWrong = 99;
 constexpr unsigned kMostAtOnce = 3;
+constexpr std::uint64_t kNoLast = ~std::uint64_t{0};
 
 [[noreturn]] void end(int code, const std::string& text) {
     std::fprintf(stderr, "ask-e2e-survivor: %s\n", text.c_str());
@@ -242,9 +246,9 @@ unsigned run(const Self& self, std::uint64_t seed, std::uint64_t first, std::uin
 }
 
 std::map<std::string_view, std::string> flags_of(int argc, char** argv) {
-    std::map<std::string_view, std::string> flags{{"--seed", "1"},      {"--operations", "50"},
-                                                  {"--count", "10000"}, {"--deadline", "20"},
-                                                  {"--arena", "256"},   {"--grow", "0"}};
+    std::map<std::string_view, std::string> flags{
+        {"--seed", "1"},    {"--operations", "50"}, {"--count", "10000"}, {"--deadline", "20"},
+        {"--arena", "256"}, {"--grow", "0"},        {"--until", "64"}};
     for (int i = 1; i + 1 < argc; i += 2) {
         flags[argv[i]] = argv[i + 1];
     }
@@ -307,15 +311,21 @@ int main(int argc, char** argv) {
         self.group = larger;
     }
     const std::uint64_t seed = number_of(flags["--seed"]);
-    const std::uint64_t last = number_of(flags["--operations"]);
+    const std::uint64_t operations = number_of(flags["--operations"]);
+    const std::uint64_t until = number_of(flags["--until"]);
     if (learn_members(self) != ASK_OK) {
         shrink(self);
     }
+    // All that are left have ended the same ones, and so come to the same last one.
+    std::uint64_t last = self.members.size() <= until ? operations : kNoLast;
     for (std::uint64_t next = 1; next <= last;) {
         int code = ASK_OK;
         next += run(self, seed, next, last, number_of(flags["--count"]), code);
         if (code != ASK_OK) {
             shrink(self);
+        }
+        if (last == kNoLast && self.members.size() <= until) {
+            last = next - 1 + operations;
         }
         std::printf("op %llu %s\n", static_cast<unsigned long long>(next - 1), self.list().c_str());
         std::fflush(stdout);

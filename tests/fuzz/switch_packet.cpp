@@ -16,6 +16,7 @@
 #include "lib/abi/var.h"
 #include "lib/base/bytes.h"
 #include "lib/engine/packet.h"
+#include "loader/counter_names.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/pisa/native_harness.h"
 
@@ -31,17 +32,6 @@ constexpr test::Ports kPorts{.in = 11, .out = 12, .side = 13};
 constexpr std::size_t kMaxFrames = 12;
 constexpr std::size_t kPayloadOffset = 42;
 constexpr std::uint32_t kFlows = 2;
-
-constexpr auto kCounterNames = std::to_array<std::string_view>({
-#define ASK_COUNTER(name, class_, text) #name,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-});
-constexpr auto kCounterClasses = std::to_array<std::string_view>({
-#define ASK_COUNTER(name, class_, text) #class_,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-});
 
 TaskSpec task_spec(std::uint32_t number, bool replace) {
     TaskSpec spec;
@@ -227,7 +217,7 @@ class World {
         }
         if ((kind & 6U) == 0) {
             const Run run = run_twice(frame);
-            require(kCounterNames[run.counter].substr(0, 4) != "bad_", "a sender's packet is let in");
+            require(kSwitchCounters[run.counter].name.substr(0, 4) != "bad_", "a sender's packet is let in");
         } else {
             run_twice(frame);
         }
@@ -500,7 +490,7 @@ class World {
     }
 
     static bool is_let_in(const Run& run) {
-        const std::string_view name = kCounterNames[run.counter];
+        const std::string_view name = kSwitchCounters[run.counter].name;
         return name.starts_with("ack_") || name.starts_with("fwd_") || name.starts_with("long_") ||
                name.starts_with("fin_") || name == "drop_in_flight" || name == "drop_stale";
     }
@@ -521,7 +511,7 @@ class World {
             }
         }
         require(run.counter != ASK_CNT_COUNT, "a counter grows");
-        require(kCounterClasses[run.counter] != "never", "nothing happens that cannot");
+        require(kSwitchCounters[run.counter].kind != "never", "nothing happens that cannot");
         require(run.out.size() <= frame.size(), "no packet grows");
         check_left_alone(frame, run);
         check_action(run);
@@ -541,7 +531,7 @@ class World {
     }
 
     void check_left_alone(const Bytes& frame, const Run& run) const {
-        const std::string_view name = kCounterNames[run.counter];
+        const std::string_view name = kSwitchCounters[run.counter].name;
         if (name.starts_with("bad_") || name.starts_with("transit_") || name.starts_with("pass_") ||
             name == "drop_stale") {
             require(!run.aggregated && tables_.as_seen(),
@@ -556,7 +546,7 @@ class World {
     }
 
     static void check_action(const Run& run) {
-        const std::string_view name = kCounterNames[run.counter];
+        const std::string_view name = kSwitchCounters[run.counter].name;
         std::uint32_t action = XDP_REDIRECT;
         if (name.starts_with("bad_") || name.starts_with("drop_")) {
             action = XDP_DROP;

@@ -11,11 +11,13 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lib/values/collector.h"
 #include "lib/values/member.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/made_values.h"
 
 namespace ask::fuzz {
 namespace {
@@ -34,57 +36,13 @@ constexpr std::size_t kMostRounds = 4000;
 constexpr std::size_t kBurst = 1000;  // packets of one end without a packet or a moment in between
 constexpr std::uint64_t kMostOperations = 8;
 
-std::uint64_t value_of(std::uint64_t seq, unsigned member, std::size_t word) {
-    std::uint64_t mix = seq * 0x9e3779b97f4a7c15;
-    for (const std::uint64_t part : {std::uint64_t{member}, std::uint64_t{word}}) {
-        mix = (mix ^ part) * 0xd6e8feb86659fd93;
-        mix ^= mix >> 32;
-    }
-    return mix;
-}
-
-std::uint64_t fold_lanes(std::uint64_t a, std::uint64_t b, auto fold) {
-    const auto lane = [&](unsigned shift) {
-        return std::uint64_t{static_cast<std::uint32_t>(
-                   fold(static_cast<std::int32_t>(a >> shift), static_cast<std::int32_t>(b >> shift)))}
-               << shift;
-    };
-    return lane(0) | lane(32);
-}
-
-std::uint64_t fold_words(std::uint8_t op, std::uint64_t a, std::uint64_t b) {
-    switch (op) {
-        case ASK_VALUES_ADD64:
-            return a + b;
-        case ASK_VALUES_ADD32:
-            return fold_lanes(a, b, [](std::int64_t x, std::int64_t y) { return x + y; });
-        case ASK_VALUES_MIN32:
-            return fold_lanes(a, b, [](std::int32_t x, std::int32_t y) { return std::min(x, y); });
-        case ASK_VALUES_MAX32:
-            return fold_lanes(a, b, [](std::int32_t x, std::int32_t y) { return std::max(x, y); });
-        case ASK_VALUES_AND64:
-            return a & b;
-        case ASK_VALUES_OR64:
-            return a | b;
-        default:
-            return a ^ b;
-    }
-}
-
 Bytes fold_of(const Front& front) {
-    Bytes body(front.blocks * kBlock);
-    for (std::size_t i = 0; i < body.size() / 8; ++i) {
-        std::optional<std::uint64_t> word;
-        for (unsigned member = 0; member < kMembers; ++member) {
-            if ((front.bits >> member & 1U) != 0) {
-                const std::uint64_t value = value_of(front.seq, member, i);
-                word = word ? fold_words(front.op, *word, value) : value;
-            }
-        }
-        const std::uint64_t written = word.value_or(0);
-        std::memcpy(&body[i * 8], &written, 8);
-    }
-    return body;
+    const auto words = test::fold_of_members(
+        front.op, front.blocks, front.bits & kAll, [&front](unsigned member, std::size_t word) {
+            return test::made_word(front.seq * 0x9e3779b97f4a7c15, {std::uint64_t{member}, word});
+        });
+    const auto bytes = std::as_bytes(std::span(words));
+    return {bytes.begin(), bytes.end()};
 }
 
 GroupTerms terms_of(Input& input) {

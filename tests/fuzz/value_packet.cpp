@@ -14,8 +14,10 @@
 #include "lib/abi/check.h"
 #include "lib/abi/values.h"
 #include "lib/base/bytes.h"
+#include "loader/counter_names.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/pisa/native_harness.h"
+#include "tests/support/made_values.h"
 
 namespace ask::fuzz {
 namespace {
@@ -33,17 +35,6 @@ constexpr std::uint64_t kAll = (1U << kMembers) - 1;
 constexpr std::uint32_t kGroups = 2;
 constexpr std::uint32_t kPool = 4;
 
-constexpr auto kCounterNames = std::to_array<std::string_view>({
-#define ASK_COUNTER(name, class_, text) #name,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-});
-constexpr auto kCounterClasses = std::to_array<std::string_view>({
-#define ASK_COUNTER(name, class_, text) #class_,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-});
-
 // What tells values apart, beside the member.
 struct Chunk {
     std::uint64_t instance = 0;
@@ -54,57 +45,12 @@ struct Chunk {
     std::uint8_t op = 0;
 };
 
-std::uint64_t value_of(const Chunk& chunk, unsigned member, std::size_t word) {
-    std::uint64_t mix = chunk.instance ^ chunk.seq * 0x9e3779b97f4a7c15;
-    for (const std::uint64_t part : {std::uint64_t{chunk.shape}, std::uint64_t{chunk.stream} << 16 | chunk.op,
-                                     std::uint64_t{member}, std::uint64_t{word}}) {
-        mix = (mix ^ part) * 0xd6e8feb86659fd93;
-        mix ^= mix >> 32;
-    }
-    return mix;
-}
-
-std::uint64_t fold_lanes(std::uint64_t a, std::uint64_t b, auto fold) {
-    const auto lane = [&](unsigned shift) {
-        return std::uint64_t{static_cast<std::uint32_t>(
-                   fold(static_cast<std::int32_t>(a >> shift), static_cast<std::int32_t>(b >> shift)))}
-               << shift;
-    };
-    return lane(0) | lane(32);
-}
-
-std::uint64_t fold(std::uint8_t op, std::uint64_t a, std::uint64_t b) {
-    switch (op) {
-        case ASK_VALUES_ADD64:
-            return a + b;
-        case ASK_VALUES_ADD32:
-            return fold_lanes(a, b, [](std::int64_t x, std::int64_t y) { return x + y; });
-        case ASK_VALUES_MIN32:
-            return fold_lanes(a, b, [](std::int32_t x, std::int32_t y) { return std::min(x, y); });
-        case ASK_VALUES_MAX32:
-            return fold_lanes(a, b, [](std::int32_t x, std::int32_t y) { return std::max(x, y); });
-        case ASK_VALUES_AND64:
-            return a & b;
-        case ASK_VALUES_OR64:
-            return a | b;
-        default:
-            return a ^ b;
-    }
-}
-
 std::vector<std::uint64_t> fold_of(const Chunk& chunk, std::uint64_t bits) {
-    std::vector<std::uint64_t> words(std::size_t{chunk.blocks} * ASK_VALUES_BLOCK_WORDS);
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        bool first = true;
-        for (unsigned member = 0; member < 64; ++member) {
-            if ((bits >> member & 1U) != 0) {
-                const std::uint64_t value = value_of(chunk, member, i);
-                words[i] = first ? value : fold(chunk.op, words[i], value);
-                first = false;
-            }
-        }
-    }
-    return words;
+    return test::fold_of_members(chunk.op, chunk.blocks, bits, [&chunk](unsigned member, std::size_t word) {
+        return test::made_word(
+            chunk.instance ^ chunk.seq * 0x9e3779b97f4a7c15,
+            {chunk.shape, std::uint64_t{chunk.stream} << 16 | chunk.op, std::uint64_t{member}, word});
+    });
 }
 
 class World {
@@ -347,20 +293,20 @@ class World {
             }
         }
         require(counter != ASK_CNT_COUNT, "a counter grows");
-        require(kCounterClasses[counter] != "never", "nothing happens that cannot");
+        require(kSwitchCounters[counter].kind != "never", "nothing happens that cannot");
         require(outcome.frame.size() <= frame.size(), "no packet grows");
-        check_action(kCounterNames[counter], outcome.action);
-        if (changes_nothing(kCounterNames[counter])) {
+        check_action(kSwitchCounters[counter].name, outcome.action);
+        if (changes_nothing(kSwitchCounters[counter].name)) {
             require(NativeSwitch::memory("value_slots", kPool * sizeof(ask_value_slot)) == slots_,
                     "what is not proved or not for a slot changes none");
         }
-        if (kCounterNames[counter].starts_with("bad_")) {
+        if (kSwitchCounters[counter].name.starts_with("bad_")) {
             require(NativeSwitch::memory("groups", kGroups * sizeof(ask_group)) == group_memory_,
                     "what is not proved moves no stream on");
         }
         check_slots();
         if (outcome.action == XDP_TX || outcome.action == XDP_REDIRECT) {
-            check_leaving(outcome.frame, kCounterNames[counter]);
+            check_leaving(outcome.frame, kSwitchCounters[counter].name);
         }
         see();
     }

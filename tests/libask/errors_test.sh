@@ -88,6 +88,12 @@ one_a_host() {
     pass "two members of a host"
 }
 
+no_root() {
+    start root h2 rootless 1 2
+    ends root "$spawned" 10 'rootless: .*h1.*start its member there'
+    pass "a root whose member does not come"
+}
+
 deadline_to_join() {
     DEADLINE_MS=6000 start d0 h1 late 0 4
     local -r zero=$spawned
@@ -142,13 +148,10 @@ alone "65 members" 9 'wide: 65 members; the limit is 64' h1 wide 0 65
 alone "a rank past the size" 2 'past: rank 3 of a size of 3' h1 past 3 3
 ROOT=nowhere alone "an unknown root" 4 'nowhere.*\[hosts\]' h1 lost 0 2
 alone "a root of an operation past the size" 2 'root 5 of a size of 1' h1 far 0 1 bcast:10:5
-alone "a root whose member does not come" 10 'rootless: .*h1.*start its member there' h2 rootless 1 2
 alone "more than the arena" 9 'arena.*arena_bytes' h1 arena 0 1 allreduce:9000000
 wrong_count
 wrong_root
 rank_taken
-one_a_host
-deadline_to_join
-deadline_of_an_operation
 cancelled
+at_once no_root one_a_host deadline_to_join deadline_of_an_operation
 agent_gone

@@ -22,6 +22,7 @@
 
 #include "lib/abi/hash.h"
 #include "lib/tuples/fetch_codec.h"
+#include "loader/counter_names.h"
 #include "loader/data_program.h"
 #include "tests/bpf/switch/opened.h"
 #include "tests/support/netns.h"
@@ -29,12 +30,6 @@
 namespace ask::test {
 
 namespace {
-
-constexpr std::array<const char*, ASK_CNT_COUNT> kCounterNames = {
-#define ASK_COUNTER(name, class, text) #name,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-};
 
 template <typename T>
 T swap_be(T value) {
@@ -157,7 +152,7 @@ const Ports& network() {
 }
 
 std::string counter_name(std::uint32_t counter) {
-    return counter < kCounterNames.size() ? kCounterNames[counter] : "none";
+    return std::string(counter < kSwitchCounters.size() ? kSwitchCounters[counter].name : "none");
 }
 
 std::vector<unsigned> allowed_cpus() {

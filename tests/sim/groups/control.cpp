@@ -71,7 +71,7 @@ std::vector<std::uint32_t> Control::fan_of(const Group& group, std::uint32_t num
     }
     for (const std::uint32_t other : switches_of(group)) {
         if (number == last_switch(group) && other != number) {
-            ports.push_back(port_of_switch(other));
+            ports.push_back(port_to_switch(other));
         }
     }
     return ports;
@@ -125,7 +125,7 @@ void Control::write_group(const Group& group, std::uint32_t number) {
         at.set_fan_member(port_to_host(host), host);
     }
     for (std::uint32_t other = 0; other < std::min(world_.plan.switches, world_.plan.hosts); ++other) {
-        at.set_fan_member(port_of_switch(other), other);  // any host behind it
+        at.set_fan_member(port_to_switch(other), other);  // any host behind it
     }
     ask_task entry_of_task{};
     entry_of_task.instance = entry.instance;

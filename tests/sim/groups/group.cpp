@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "lib/abi/consts.h"
-#include "tests/sim/frame.h"
+#include "tests/sim/frame/frames.h"
 
 namespace ask::sim::groups {
 

@@ -40,7 +40,8 @@ case $1 in
         (($(frames 100 1) + $(frames 60 40) == $(frames 60 41))) || die "a history depends on those before it"
         ;;
     finds)
-        ! "$sim" --seed 1 --runs 300 --failures 1 --set broken=1 >"$work/out" || die "a value that changes goes unnoticed"
+        # From a seed on whose first history is soon made smaller.
+        ! "$sim" --seed 200 --runs 300 --failures 1 --set broken=1 >"$work/out" || die "a value that changes goes unnoticed"
         grep -q 'the value of member [0-9]* changes' "$work/out" || die "it is called something else: $(cat "$work/out")"
         replays "$work/out"
         ;;

@@ -93,8 +93,8 @@ void History::disturb() {
     for (std::uint32_t i = 0; i < plan.reroutes; ++i) {
         const auto host = static_cast<std::uint32_t>(world_.control.below(plan.hosts));
         const Nanos from = some_time();
-        world_.later(from, [this, host] { network_.go_round(host, true); });
-        world_.later(from + some_time(), [this, host] { network_.go_round(host, false); });
+        world_.later(from, [this, host] { network_.reroute(host, true); });
+        world_.later(from + some_time(), [this, host] { network_.reroute(host, false); });
     }
     for (std::uint32_t i = 0; i < plan.stops; ++i) {
         const auto host = static_cast<std::uint32_t>(world_.control.below(plan.hosts));

@@ -23,6 +23,15 @@ struct Verdict {
     std::uint64_t failed = 0;   // by name
     std::uint64_t results = 0;  // that a switch made
     std::uint64_t folds = 0;    // of a switch
+
+    // What was done, for a sum of many.
+    void add(const Verdict& other) {
+        frames += other.frames;
+        whole += other.whole;
+        failed += other.failed;
+        results += other.results;
+        folds += other.folds;
+    }
 };
 
 class History {

@@ -284,8 +284,8 @@ void Host::lie(Seat& seat, const values::Front& front) {
 
 void Host::transmit(Seat& seat, FramePtr frame, const values::Outgoing& outgoing) {
     UdpAddresses addresses;
-    addresses.source_mac = mac_of(number_ + 1);
-    addresses.dest_mac = mac_of(1'000'000 + network_.switch_of(number_));
+    addresses.source_mac = mac_of_host(number_);
+    addresses.dest_mac = mac_of_switch(network_.switch_of(number_));
     addresses.source = outgoing.to.from;
     addresses.dest = outgoing.to.host;
     addresses.source_port = outgoing.to.ports.source;

@@ -7,40 +7,14 @@
 #include <cstring>
 #include <type_traits>
 
+#include "tests/support/made_values.h"
+
 namespace ask::sim::groups {
 
 namespace {
 
 using values::Dtype;
 using values::Operator;
-
-std::uint64_t fold_lanes(std::uint64_t a, std::uint64_t b, auto fold) {
-    const auto lane = [&](unsigned shift) {
-        return std::uint64_t{static_cast<std::uint32_t>(
-                   fold(static_cast<std::int32_t>(a >> shift), static_cast<std::int32_t>(b >> shift)))}
-               << shift;
-    };
-    return lane(0) | lane(32);
-}
-
-std::uint64_t fold_word(std::uint8_t op, std::uint64_t a, std::uint64_t b) {
-    switch (op) {
-        case ASK_VALUES_ADD64:
-            return a + b;
-        case ASK_VALUES_ADD32:
-            return fold_lanes(a, b, [](std::int64_t x, std::int64_t y) { return x + y; });
-        case ASK_VALUES_MIN32:
-            return fold_lanes(a, b, [](std::int32_t x, std::int32_t y) { return std::min(x, y); });
-        case ASK_VALUES_MAX32:
-            return fold_lanes(a, b, [](std::int32_t x, std::int32_t y) { return std::max(x, y); });
-        case ASK_VALUES_AND64:
-            return a & b;
-        case ASK_VALUES_OR64:
-            return a | b;
-        default:
-            return a ^ b;
-    }
-}
 
 template <typename T, typename Fold>
 void fold_each(std::span<std::byte> sum, std::span<const std::byte> part, Fold fold) {
@@ -56,7 +30,7 @@ void fold_each(std::span<std::byte> sum, std::span<const std::byte> part, Fold f
 
 void fold_lanes_of(std::uint8_t op, std::span<std::byte> sum, std::span<const std::byte> part) {
     fold_each<std::uint64_t>(sum, part,
-                             [op](std::uint64_t a, std::uint64_t b) { return fold_word(op, a, b); });
+                             [op](std::uint64_t a, std::uint64_t b) { return test::fold_words(op, a, b); });
 }
 
 // Of integers the low bits, which are the same whatever the sign is.

@@ -3,41 +3,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
-#include <initializer_list>
 
 #include "lib/abi/values.h"
 #include "lib/values/terms.h"
-#include "tests/sim/random.h"
 
 namespace ask::sim::groups {
 
 namespace {
-
-struct Field {
-    const char* name;
-    const char* what;
-    std::uint32_t Plan::* number;
-};
-
-constexpr Field kFields[] = {
-#define ASK_X(name, what) {#name, what, &Plan::name},
-    ASK_GROUPS_PLAN(ASK_X)
-#undef ASK_X
-};
-
-std::uint32_t pick(Random& random, std::initializer_list<std::uint32_t> values) {
-    return *(values.begin() + static_cast<std::ptrdiff_t>(random.below(values.size())));
-}
-
-std::uint32_t range(Random& random, std::uint32_t low, std::uint32_t high) {
-    return static_cast<std::uint32_t>(random.between(low, high));
-}
-
-// One in `n`.
-bool rare(Random& random, std::uint32_t n) {
-    return random.below(n) == 0;
-}
 
 void draw_groups(Plan& plan, Random& random) {
     plan.jobs = rare(random, 2) ? 1 : range(random, 2, 4);
@@ -102,6 +74,15 @@ void draw_hosts(Plan& plan, Random& random) {
 
 }  // namespace
 
+std::span<const Field<Plan>> Plan::fields() {
+    static constexpr Field<Plan> kFields[] = {
+#define ASK_X(name, what) {#name, what, &Plan::name},
+        ASK_GROUPS_PLAN(ASK_X)
+#undef ASK_X
+    };
+    return kFields;
+}
+
 Plan draw_plan(std::uint64_t seed) {
     Random random(seed, 1);
     Plan plan;
@@ -113,9 +94,6 @@ Plan draw_plan(std::uint64_t seed) {
 }
 
 Result<> check_plan(const Plan& plan) {
-    const auto must = [](bool holds, const char* what) -> Result<> {
-        return holds ? Result<>() : Result<>(Error(Errc::kUsage, std::string("the plan needs ") + what));
-    };
     ASK_PASS(must(plan.jobs >= 1 && plan.jobs <= 64, "1 to 64 groups"));
     ASK_PASS(must(plan.hosts >= 1 && plan.hosts <= 1000, "1 to 1000 hosts"));
     ASK_PASS(must(plan.members >= 1 && plan.members <= std::min(plan.hosts, ASK_MAX_MEMBERS),
@@ -134,51 +112,6 @@ Result<> check_plan(const Plan& plan) {
     ASK_PASS(must(plan.deaths == 0 || plan.deadline > 0, "a deadline where hosts die"));
     return must(plan.rogue == 0 || may_lie(plan),
                 "all packets through switches that have their groups, where a member lies");
-}
-
-std::string difference(const Plan& plan, const Plan& base) {
-    std::string text;
-    for (const Field& field : kFields) {
-        if (plan.*field.number != base.*field.number) {
-            text += (text.empty() ? "" : ",") + std::string(field.name) + "=" +
-                    std::to_string(plan.*field.number);
-        }
-    }
-    return text;
-}
-
-Result<> override_plan(Plan& plan, std::string_view text) {
-    while (!text.empty()) {
-        const std::string_view item = text.substr(0, text.find(','));
-        text.remove_prefix(std::min(text.size(), item.size() + 1));
-        const std::size_t equals = item.find('=');
-        const auto* const field =
-            std::ranges::find_if(kFields, [&](const Field& f) { return item.substr(0, equals) == f.name; });
-        std::uint32_t value = 0;
-        const char* const end = item.data() + item.size();
-        if (equals == std::string_view::npos || field == std::end(kFields) ||
-            std::from_chars(item.data() + equals + 1, end, value).ptr != end) {
-            return Error(Errc::kUsage, "no plan has '" + std::string(item) + "': give name=number,...");
-        }
-        plan.*(field->number) = value;
-    }
-    return {};
-}
-
-std::string describe(const Plan& plan) {
-    std::string text;
-    for (const Field& field : kFields) {
-        std::string line = "  " + std::string(field.name);
-        line.resize(std::max<std::size_t>(line.size() + 1, 18), ' ');
-        line += std::to_string(plan.*field.number);
-        line.resize(std::max<std::size_t>(line.size() + 1, 28), ' ');
-        text += line + field.what + "\n";
-    }
-    return text;
-}
-
-std::uint32_t* number_of(Plan& plan, std::size_t n) {
-    return n < std::size(kFields) ? &(plan.*kFields[n].number) : nullptr;
 }
 
 }  // namespace ask::sim::groups

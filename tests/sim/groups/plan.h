@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
+#include <span>
 
 #include "lib/base/result.h"
+#include "tests/sim/frame/numbers.h"
 
 namespace ask::sim::groups {
 
@@ -59,19 +59,13 @@ struct Plan {
 #define ASK_X(name, what) std::uint32_t name = 0;
     ASK_GROUPS_PLAN(ASK_X)
 #undef ASK_X
+
+    static std::span<const Field<Plan>> fields();
 };
 
 // The history of a seed.
 Plan draw_plan(std::uint64_t seed);
 // Whether a history can be made of it: kUsage says what it needs.
 Result<> check_plan(const Plan& plan);
-// All that differ from `base`, as "name=value,...".
-std::string difference(const Plan& plan, const Plan& base);
-// Takes such a text. kUsage names what is wrong.
-Result<> override_plan(Plan& plan, std::string_view text);
-// A line for each number.
-std::string describe(const Plan& plan);
-// The n-th number, for the shrinker; nullptr past the last.
-std::uint32_t* number_of(Plan& plan, std::size_t n);
 
 }  // namespace ask::sim::groups

@@ -6,96 +6,26 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <string_view>
 
 namespace ask::sim::groups {
 
 namespace {
 
-constexpr Nanos kRun = 1 * kMicrosecond;
-constexpr std::size_t kRing = 256;  // as a veth's
-
-// The program calls back with nothing but its CPU.
-struct Running {
-    Fiber* fiber = nullptr;
-    World* world = nullptr;
-    const Network* network = nullptr;
-    std::uint32_t number = 0;
-};
-Running running;
-
-constexpr std::string_view kCounterNames[] = {
-#define ASK_COUNTER(name, class, text) #name,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-};
-constexpr std::string_view kCounterClasses[] = {
-#define ASK_COUNTER(name, class_, text) #class_,
-#include "lib/abi/counters.def"
-#undef ASK_COUNTER
-};
-
-const char* action_name(int action) {
-    constexpr const char* kNames[] = {"abort", "drop", "pass", "reflect", "redirect"};
-    return action >= 0 && action < 5 ? kNames[action] : "?";
-}
-
-int find_route(const Network& network, std::uint32_t number, std::uint32_t daddr_be, sim_hop& hop) {
-    const std::uint32_t host = host_of(__builtin_bswap32(daddr_be));
-    if (host >= network.hosts()) {
-        return 0;
-    }
-    hop.ifindex = network.port_to(number, host);
-    const auto dmac = mac_of(host + 1);
-    const auto smac = mac_of(1'000'000 + number);
-    std::ranges::copy(dmac, std::begin(hop.dmac));
-    std::ranges::copy(smac, std::begin(hop.smac));
-    return 1;
-}
+constexpr std::uint32_t kMostAccesses = 200;  // of a run
 
 }  // namespace
 
-}  // namespace ask::sim::groups
-
-extern "C" void sim_suspend(sim_cpu* cpu, const char* what) {
-    using ask::sim::groups::running;
-    running.world->note("switch %u cpu %u: suspended before %s", running.number, cpu->number, what);
-    running.fiber->suspend();
-}
-
-extern "C" __u64 sim_clock() {
-    return static_cast<__u64>(ask::sim::groups::running.world->clock.now());
-}
-
-extern "C" int sim_route(const sim_plane* plane, __u32 daddr_be, sim_hop* hop) {
-    using ask::sim::groups::running;
-    (void)plane;
-    return ask::sim::groups::find_route(*running.network, running.number, daddr_be, *hop);
-}
-
-namespace ask::sim::groups {
-
 Switch::Switch(World& world, Network& network, std::uint32_t number)
-    : world_(world),
-      network_(network),
-      number_(number),
-      cpus_(world.plan.cpus),
+    : Processors(world, network, number, CpuPlan::of(world.plan, kMostAccesses)),
+      world_(world),
       maps_(make_maps()),
       fans_(world.plan.tasks) {
-    use_maps();
+    use(maps_->plane);
 }
 
 Switch::~Switch() {
-    for (Cpu& cpu : cpus_) {
-        if (cpu.fiber) {
-            if (!cpu.fiber->done()) {
-                cpu.state.countdown = 0;
-                sim_switch_to(&cpu.state);
-                running = {cpu.fiber.get(), &world_, &network_, number_};
-                cpu.fiber->resume();
-            }
-            Fiber::give_back(std::move(cpu.fiber));
-        }
+    for (Cpu& cpu : cpus()) {
+        run_out(cpu);
     }
 }
 
@@ -144,24 +74,10 @@ std::unique_ptr<Switch::Maps> Switch::make_maps() const {
     return maps;
 }
 
-void Switch::use_maps() {
-    for (std::uint32_t i = 0; i < cpus_.size(); ++i) {
-        cpus_[i].state.plane = &maps_->plane;
-        cpus_[i].state.number = i;
-        cpus_[i].back_vector.resize(sim_back_vector_bytes() / sizeof(__u64));
-        cpus_[i].state.back_vector = cpus_[i].back_vector.data();
-    }
-    ++lives_;
-}
-
 void Switch::replace_maps() {
     world_.note("switch %u: its maps are replaced", number_);
-    for (Cpu& cpu : cpus_) {
-        if (cpu.frame && cpu.fiber && !cpu.fiber->done()) {
-            cpu.state.countdown = 0;
-            sim_switch_to(&cpu.state);
-            running = {cpu.fiber.get(), &world_, &network_, number_};
-            cpu.fiber->resume();
+    for (Cpu& cpu : cpus()) {
+        if (run_out(cpu)) {
             finish(cpu);
         }
     }
@@ -169,7 +85,7 @@ void Switch::replace_maps() {
         counted_[which] = counter(which);
     }
     maps_ = make_maps();
-    use_maps();
+    use(maps_->plane);
 }
 
 void Switch::set_channel(std::uint32_t at, const ask_channel& channel) {
@@ -189,55 +105,16 @@ void Switch::erase_flow(const ask_flow_id& id) {
 
 void Switch::set_fan_member(std::uint32_t port, std::uint32_t host) {
     ask_fan_member& member = maps_->fan_members[port];
-    const auto mac = mac_of(host + 1);
-    const auto port_mac = mac_of(1'000'000 + number_);
-    std::ranges::copy(mac, std::begin(member.mac));
-    std::ranges::copy(port_mac, std::begin(member.port_mac));
+    std::ranges::copy(mac_of_host(host), std::begin(member.mac));
+    std::ranges::copy(mac_of_switch(number_), std::begin(member.port_mac));
     member.address = __builtin_bswap32(address_of(host));
 }
 
-std::uint32_t Switch::pick_cpu(const Frame& frame) {
-    if (world_.plan.steering != 0) {
-        return static_cast<std::uint32_t>(world_.chance.below(cpus_.size()));
-    }
-    // By source address and port, which name the channel.
-    std::uint32_t host = 0;
-    std::uint16_t port = 0;
-    if (frame.size >= kFrameHeaderBytes) {
-        std::memcpy(&host, &frame.bytes[kEthernetBytes + 12], sizeof(host));
-        std::memcpy(&port, &frame.bytes[kEthernetBytes + kIpv4Bytes], sizeof(port));
-    }
-    return static_cast<std::uint32_t>(mix(std::uint64_t{host} << 16U | port) % cpus_.size());
-}
-
-void Switch::receive(FramePtr frame, std::uint32_t port) {
-    Cpu& cpu = cpus_[pick_cpu(*frame)];
-    if (cpu.queue.size() >= kRing) {
-        network_.recycle(std::move(frame));
-        return;
-    }
-    cpu.queue.emplace_back(std::move(frame), port);
-    if (!cpu.busy) {
-        cpu.busy = true;
-        world_.clock.in(kRun, this, lives_ << 32U | cpu.state.number);
-    }
-}
-
-// How many accesses a run makes until it is suspended: geometric, drawn at once.
-std::uint32_t Switch::draw_countdown() {
-    const std::uint32_t rate = world_.plan.pause;
-    std::uint32_t n = 1;
-    while (n < 200 && !world_.chance.ppm(rate)) {
-        ++n;
-    }
-    return rate == 0 || n == 200 ? 0 : n;
-}
-
-void Switch::fire(std::uint64_t argument) {
-    Cpu& cpu = cpus_[argument & 0xffffffffU];
+void Switch::fire(std::uint64_t event) {
+    Cpu& cpu = cpu_of(event);
     if (cpu.frame) {
         // Of a run that ended with its maps, and before the next one's turn: nothing is to be done.
-        if (argument >> 32U == lives_) {
+        if (is_current(event)) {
             go_on(cpu);
         }
     } else if (!cpu.queue.empty()) {
@@ -245,97 +122,21 @@ void Switch::fire(std::uint64_t argument) {
     }
 }
 
-void Switch::start(Cpu& cpu) {
-    cpu.frame = std::move(cpu.queue.front().first);
-    cpu.port = cpu.queue.front().second;
-    cpu.queue.pop_front();
-    cpu.size = cpu.frame->size;
-    cpu.state.redirected = 0;
-    cpu.state.countdown = draw_countdown();
-    ++cpu.runs;
-    if (world_.tracing) {
-        std::copy_n(&maps_->counters[cpu.state.number * ASK_CNT_COUNT], ASK_CNT_COUNT, cpu.counted.begin());
-    }
-    if (cpu.state.countdown == 0) {
-        // Nothing will suspend it: no stack of its own. It asks for the time all the same.
-        running = {nullptr, &world_, &network_, number_};
-        cpu.action = sim_run(&cpu.state, cpu.frame->bytes.data(), &cpu.size, cpu.port);
-        finish(cpu);
-        return;
-    }
-    if (!cpu.fiber) {
-        cpu.fiber = Fiber::take_idle();
-    }
-    running = {cpu.fiber.get(), &world_, &network_, number_};
-    cpu.fiber->start(
-        [&cpu] { cpu.action = sim_run(&cpu.state, cpu.frame->bytes.data(), &cpu.size, cpu.port); });
-    suspended(cpu);
+std::string Switch::text_of(const Frame& frame) const {
+    return groups::text_of(frame);
 }
 
-void Switch::go_on(Cpu& cpu) {
-    cpu.state.countdown = draw_countdown();
-    sim_switch_to(&cpu.state);
-    running = {cpu.fiber.get(), &world_, &network_, number_};
-    cpu.fiber->resume();
-    suspended(cpu);
-}
-
-void Switch::suspended(Cpu& cpu) {
-    if (cpu.fiber->done()) {
-        finish(cpu);
-        return;
-    }
-    const std::uint64_t most = world_.chance.below(8) == 0 ? world_.plan.stall : 2;
-    world_.clock.in(static_cast<Nanos>(1 + world_.chance.below(most * kMicrosecond)), this,
-                    lives_ << 32U | cpu.state.number);
-}
-
-void Switch::finish(Cpu& cpu) {
-    FramePtr frame = std::move(cpu.frame);
-    frame->size = cpu.size;
-    if (world_.tracing) {
-        world_.note("switch %u cpu %u: %s as %s: %s", number_, cpu.state.number, action_name(cpu.action),
-                    reason_of(cpu).c_str(), text_of(*frame).c_str());
-    }
-    look_at_slot(*frame);
-    leave(cpu, std::move(frame));
+void Switch::ended() {
     if (world_.chance.ppm(world_.plan.wipe)) {
         disturb();
     }
-    cpu.busy = !cpu.queue.empty();
-    if (cpu.busy) {
-        world_.clock.in(kRun, this, lives_ << 32U | cpu.state.number);
-    }
-}
-
-std::string Switch::reason_of(const Cpu& cpu) const {
-    std::string names;
-    for (unsigned which = 0; which < ASK_CNT_COUNT; ++which) {
-        if (maps_->counters[cpu.state.number * ASK_CNT_COUNT + which] != cpu.counted[which]) {
-            names += (names.empty() ? "" : " and ") + std::string(kCounterNames[which]);
-        }
-    }
-    return names;
 }
 
 void Switch::leave(Cpu& cpu, FramePtr frame) {
-    switch (cpu.action) {
-        case XDP_TX:
-            network_.send_from_switch(number_, cpu.port, std::move(frame));
-            break;
-        case XDP_REDIRECT:
-            if (cpu.state.redirected == SIM_FAN_OUT) {
-                fan_out(cpu, std::move(frame));
-            } else {
-                network_.send_from_switch(number_, cpu.state.redirected, std::move(frame));
-            }
-            break;
-        case XDP_PASS:
-            route_up(std::move(frame));
-            break;
-        default:
-            network_.recycle(std::move(frame));
-            break;
+    if (cpu.action == XDP_REDIRECT && cpu.state.redirected == SIM_FAN_OUT) {
+        fan_out(cpu, std::move(frame));
+    } else {
+        Processors::leave(cpu, std::move(frame));
     }
 }
 
@@ -345,32 +146,18 @@ void Switch::fan_out(Cpu& cpu, FramePtr frame) {
         if (cpu.state.but_ingress != 0 && port == cpu.port) {
             continue;
         }
-        FramePtr copy = network_.copy(*frame);
+        FramePtr copy = links_.copy(*frame);
         if (sim_run_copy(&cpu.state, copy->bytes.data(), &copy->size, port) == XDP_PASS) {
-            network_.send_from_switch(number_, port, std::move(copy));
+            links_.send_from_switch(number_, port, std::move(copy));
         } else {
-            network_.recycle(std::move(copy));
+            links_.recycle(std::move(copy));
         }
     }
-    network_.recycle(std::move(frame));
-}
-
-// The stack of a box that routes and filters nothing.
-void Switch::route_up(FramePtr frame) {
-    std::uint32_t dest = 0;
-    sim_hop hop{};
-    if (frame->size >= kFrameHeaderBytes) {
-        std::memcpy(&dest, &frame->bytes[kEthernetBytes + 16], sizeof(dest));
-    }
-    if (dest == 0 || find_route(network_, number_, dest, hop) == 0) {
-        network_.recycle(std::move(frame));
-        return;
-    }
-    network_.send_from_switch(number_, hop.ifindex, std::move(frame));
+    links_.recycle(std::move(frame));
 }
 
 // That of the frame's chunk, as far as its header says: another's is as good.
-void Switch::look_at_slot(const Frame& frame) {
+void Switch::left(const Frame& frame) {
     ask_hdr hdr;
     if (world_.plan.pool == 0 || frame.size < kFrameHeaderBytes + sizeof(hdr)) {
         return;
@@ -410,8 +197,8 @@ void Switch::disturb() {
 void Switch::hold(ask_value_slot& slot) {
     slot.own = ASK_SLOT_DAEMON;
     world_.later(static_cast<Nanos>(1 + world_.chance.below(500)) * kMicrosecond,
-                 [this, life = lives_, at = &slot] {
-                     if (life == lives_) {
+                 [this, life = this->life(), at = &slot] {
+                     if (life == this->life()) {
                          at->phase = ASK_SLOT_EMPTY;
                          at->own = ASK_SLOT_FREE;
                      }
@@ -419,14 +206,9 @@ void Switch::hold(ask_value_slot& slot) {
 }
 
 void Switch::when_quiet(std::function<void()> then) {
-    std::vector<std::uint64_t> runs;
-    runs.reserve(cpus_.size());
-    for (const Cpu& cpu : cpus_) {
-        runs.push_back(cpu.frame ? cpu.runs : 0);
-    }
-    const auto look = [this, runs, then = std::move(then)](const auto& again) -> void {
-        for (std::size_t i = 0; i < cpus_.size(); ++i) {
-            if (runs[i] != 0 && cpus_[i].frame && cpus_[i].runs == runs[i]) {
+    const auto look = [this, runs = under_way(), then = std::move(then)](const auto& again) -> void {
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            if (still_runs(runs, i)) {
                 world_.later(50 * kMicrosecond, [again] { again(again); });
                 return;
             }
@@ -438,30 +220,19 @@ void Switch::when_quiet(std::function<void()> then) {
 
 std::uint64_t Switch::counter(unsigned which) const {
     std::uint64_t sum = counted_[which];
-    for (std::size_t cpu = 0; cpu < cpus_.size(); ++cpu) {
+    for (std::size_t cpu = 0; cpu < world_.plan.cpus; ++cpu) {
         sum += maps_->counters[cpu * ASK_CNT_COUNT + which];
     }
     return sum;
 }
 
 void Switch::check_counters() {
-    std::uint64_t runs = 0;
-    std::uint64_t counted = 0;
-    for (const Cpu& cpu : cpus_) {
-        runs += cpu.runs - (cpu.frame ? 1 : 0);
-    }
+    std::array<std::uint64_t, ASK_CNT_COUNT> counted{};
     for (unsigned which = 0; which < ASK_CNT_COUNT; ++which) {
-        const std::uint64_t value = counter(which);
-        counted += value;
-        if (value > 0 && kCounterClasses[which] == "never") {
-            world_.fail(Promise::kCount, "switch " + std::to_string(number_) + ": counter " +
-                                             std::string(kCounterNames[which]) + " must be zero");
-        }
+        counted[which] = counter(which);
     }
-    // A run that is suspended may have been counted already.
-    if (counted < runs || counted > runs + cpus_.size()) {
-        world_.fail(Promise::kCount, "switch " + std::to_string(number_) + ": " + std::to_string(runs) +
-                                         " packets, " + std::to_string(counted) + " counted");
+    if (std::string what = judge_counters(counted); !what.empty()) {
+        world_.fail(Promise::kCount, std::move(what));
     }
 }
 

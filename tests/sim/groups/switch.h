@@ -7,21 +7,21 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/abi/map_types.h"
 #include "lib/abi/values.h"
-#include "tests/sim/fiber.h"
+#include "tests/sim/frame/processors.h"
+#include "tests/sim/frame/switch_program.h"
 #include "tests/sim/groups/network.h"
-#include "tests/sim/switch_program.h"
 
 namespace ask::sim::groups {
 
-class Switch final : public Handler {
+class Switch final : public Processors {
  public:
     Switch(World& world, Network& network, std::uint32_t number);
     ~Switch() override;
@@ -30,8 +30,7 @@ class Switch final : public Handler {
     Switch(Switch&&) = delete;
     Switch& operator=(Switch&&) = delete;
 
-    void receive(FramePtr frame, std::uint32_t port);
-    void fire(std::uint64_t cpu) override;
+    void fire(std::uint64_t event) override;
 
     // Maps, as lib/control/switch writes them.
     void set_channel(std::uint32_t at, const ask_channel& channel);
@@ -54,19 +53,6 @@ class Switch final : public Handler {
     std::function<std::string(const ask_value_slot&)> judge;
 
  private:
-    struct Cpu {
-        sim_cpu state{};
-        std::vector<__u64> back_vector;
-        std::unique_ptr<Fiber> fiber;
-        std::deque<std::pair<FramePtr, std::uint32_t>> queue;
-        FramePtr frame;  // of the run under way
-        std::size_t size = 0;
-        std::uint32_t port = 0;
-        int action = 0;
-        std::array<std::uint64_t, ASK_CNT_COUNT> counted{};  // as the run began, if it is traced
-        std::uint64_t runs = 0;
-        bool busy = false;
-    };
     struct Maps {
         sim_plane plane{};
         std::vector<sim_id> channel_ids;
@@ -85,28 +71,18 @@ class Switch final : public Handler {
     };
 
     [[nodiscard]] std::unique_ptr<Maps> make_maps() const;
-    void use_maps();
-    [[nodiscard]] std::uint32_t pick_cpu(const Frame& frame);
-    [[nodiscard]] std::uint32_t draw_countdown();
-    void start(Cpu& cpu);
-    void go_on(Cpu& cpu);
-    void suspended(Cpu& cpu);
-    void finish(Cpu& cpu);
-    [[nodiscard]] std::string reason_of(const Cpu& cpu) const;
-    void leave(Cpu& cpu, FramePtr frame);
+    // The frame's slot is looked at.
+    void left(const Frame& frame) override;
+    void ended() override;
+    void leave(Cpu& cpu, FramePtr frame) override;
+    [[nodiscard]] std::string text_of(const Frame& frame) const override;
     void fan_out(Cpu& cpu, FramePtr frame);
-    void route_up(FramePtr frame);
-    void look_at_slot(const Frame& frame);
     void disturb();
     void hold(ask_value_slot& slot);
 
     World& world_;
-    Network& network_;
-    std::uint32_t number_;
-    std::vector<Cpu> cpus_;
     std::unique_ptr<Maps> maps_;
     std::vector<std::vector<std::uint32_t>> fans_;
-    std::uint64_t lives_ = 0;                             // of maps
     std::array<std::uint64_t, ASK_CNT_COUNT> counted_{};  // by maps that are no more
 };
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lib/values/operation.h"
+#include "tests/sim/frame/random.h"
 #include "tests/sim/groups/plan.h"
-#include "tests/sim/random.h"
 
 namespace ask::sim::groups {
 
