@@ -177,8 +177,8 @@ bool find_rows(std::span<const std::byte> payload, CheckedParts& parts) {
 
 #ifdef __x86_64__
 bool has_avx2() {
-    static const bool has = __builtin_cpu_supports("avx2") != 0;
-    return has;
+    static const bool kHas = __builtin_cpu_supports("avx2") != 0;
+    return kHas;
 }
 
 // The sum of ask_check_nh() of `count` words, a multiple of four: four at a time.

@@ -230,9 +230,13 @@ void Communicator::close() {
 
 // Waits, with MPI going on. An ask_code.
 int Communicator::finish(ask_request* request) {
-    for (Pause pause;; pause.once()) {
+    for (Pause pause;;) {
         int done = 0;
-        if (const int code = ask_test(request, &done); code != ASK_OK || done != 0) {
+        int code = ask_test(request, &done);
+        if (code == ASK_OK && done == 0 && !pause.yields()) {
+            code = ask_wait_for(request, Pause::kMicroseconds, &done);
+        }
+        if (code != ASK_OK || done != 0) {
             return code;
         }
         int there = 0;

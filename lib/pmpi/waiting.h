@@ -12,12 +12,20 @@ namespace ask::pmpi {
 // Between two looks: others' turn at first, then 50 us of sleep.
 class Pause {
  public:
+    static constexpr long kMicroseconds = 50;
+
+    // False: it is time to sleep.
+    bool yields() {
+        if (looks_ == kQuick) {
+            return false;
+        }
+        ++looks_;
+        ::sched_yield();
+        return true;
+    }
     void once() {
-        if (looks_ < kQuick) {
-            ++looks_;
-            ::sched_yield();
-        } else {
-            const timespec some{.tv_sec = 0, .tv_nsec = 50'000};
+        if (!yields()) {
+            const timespec some{.tv_sec = 0, .tv_nsec = kMicroseconds * 1000};
             ::nanosleep(&some, nullptr);
         }
     }
