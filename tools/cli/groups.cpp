@@ -86,11 +86,13 @@ void add_each_switch(const v1::AgentGroup& group, Table& table) {
         for (const std::uint32_t rank : one.members()) {
             ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
         }
-        const std::string trouble = one.trouble().empty() ? "" : ": " + one.trouble();
-        table.add({one.last() ? "last switch" : "first switch",
-                   one.address() + ", of rank(s) " + ranks + ", " +
-                       (one.open() ? "adds, " + grouped(one.slots()) + " slots" : "does not add") + trouble +
-                       (one.losses() > 0 ? ", lost it " + std::to_string(one.losses()) + " time(s)" : "")});
+        std::string text = one.address();
+        text += ", of rank(s) ";
+        text += ranks;
+        text += one.open() ? ", adds, " + grouped(one.slots()) + " slots" : ", does not add";
+        text += one.trouble().empty() ? "" : ": " + one.trouble();
+        text += one.losses() > 0 ? ", lost it " + std::to_string(one.losses()) + " time(s)" : "";
+        table.add({one.last() ? "last switch" : "first switch", text});
     }
 }
 
