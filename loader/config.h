@@ -31,7 +31,7 @@ struct SwitchConfig {
     std::uint32_t max_channels = 1024;
     std::uint32_t max_flows = 1024;
     std::uint32_t max_tasks = 64;
-    std::uint32_t value_slots = 4096;   // that groups share; a power of two
+    std::uint32_t value_slots = 4096;  // that groups share; a power of two
     bool value_flush = false;
     std::uint32_t aggregators = 32768;  // per AA, at most, where a task does not say
     std::uint32_t lease_seconds = 30;

@@ -31,12 +31,8 @@ class Group final : public Way {
     Result<const std::byte*> reduce(std::byte* vector, std::size_t count) override {
         const auto in = static_cast<std::uint64_t>(vector - session_.arena().data());
         const std::uint64_t out = in + half();
-        ASK_PASS(run({.kind = GroupKind::kAllreduce,
-                      .type = type_,
-                      .op = op_,
-                      .in = in,
-                      .out = out,
-                      .count = count}));
+        ASK_PASS(run(
+            {.kind = GroupKind::kAllreduce, .type = type_, .op = op_, .in = in, .out = out, .count = count}));
         return session_.arena().data() + out;
     }
     Result<> barrier(std::byte* /*few*/) override { return run({.kind = GroupKind::kBarrier}); }
@@ -74,7 +70,8 @@ Result<std::unique_ptr<Way>> join_group(const Work& work, const AskPeers& peers)
     options.arena_bytes = 2 * (work.room() + kGroupAlignment);
     auto session = client::GroupSession::open(options);
     ASK_PASS(session);
-    return std::unique_ptr<Way>(std::make_unique<Group>(work, peers.sum32 ? GroupOp::kSum32 : GroupOp::kSum, std::move(*session)));
+    return std::unique_ptr<Way>(
+        std::make_unique<Group>(work, peers.sum32 ? GroupOp::kSum32 : GroupOp::kSum, std::move(*session)));
 }
 
 }  // namespace ask::bench

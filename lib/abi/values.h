@@ -136,7 +136,7 @@ struct ask_group {
 	__u8 has_fan;
 	__u8 last_level; /* no switch is above: a complete chunk is a result */
 	__u8 direct; /* which goes to all members from here, not by the collector; asks for a fan */
-	__u8 flush;  /* ATP's rule in place of HELD: what is asked for goes up as far as it has come, and its slot is free */
+	__u8 flush; /* ATP's rule in place of HELD: what is asked for goes up as far as it has come, and its slot is free */
 	__u8 pad[40];
 } __attribute__((aligned(64)));
 

@@ -352,7 +352,8 @@ Result<> check_op(int dtype, int op) {
     if (op >= ASK_SUM_32) {
         return is_float && dtype != ASK_FLOAT64
                    ? Result<>()
-                   : Error(Errc::kUnsupported, "SUM_32 and SUM_16 are for float32, bfloat16 and float16: SUM");
+                   : Error(Errc::kUnsupported,
+                           "SUM_32 and SUM_16 are for float32, bfloat16 and float16: SUM");
     }
     if (op >= ASK_BAND && is_float) {
         return Error(Errc::kUnsupported,
@@ -577,15 +578,15 @@ int ask_wait(ask_request* request) {
     return request == nullptr ? ASK_OK : guarded([&] { return finish(request); });
 }
 int ask_test(ask_request* request, int* done) {
-    return guarded([&] {
-        return look(request, done, [](auto& session, auto number) { return session.test(number); });
-    });
+    return guarded(
+        [&] { return look(request, done, [](auto& session, auto number) { return session.test(number); }); });
 }
 int ask_wait_for(ask_request* request, uint64_t microseconds, int* done) {
     const auto most = static_cast<uint64_t>(std::chrono::microseconds::max().count());
     const std::chrono::microseconds limit(static_cast<std::int64_t>(std::min(microseconds, most)));
     return guarded([&] {
-        return look(request, done, [limit](auto& session, auto number) { return session.wait_for(number, limit); });
+        return look(request, done,
+                    [limit](auto& session, auto number) { return session.wait_for(number, limit); });
     });
 }
 

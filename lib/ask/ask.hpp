@@ -169,9 +169,9 @@ class [[nodiscard]] Request {
             return true;
         }
         int done = 0;
-        const int code =
-            limit.count() > 0 ? ask_wait_for(request_, static_cast<std::uint64_t>(limit.count()), &done)
-                              : ask_test(request_, &done);
+        const int code = limit.count() > 0
+                             ? ask_wait_for(request_, static_cast<std::uint64_t>(limit.count()), &done)
+                             : ask_test(request_, &done);
         if (done != 0) {
             request_ = nullptr;
         }

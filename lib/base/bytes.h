@@ -50,8 +50,8 @@ inline void store_be(void* to, T value) {
     store_raw(to, swap_bytes(value));
 }
 
-// memcpy of all of `from`, which lies apart. As std::ranges::copy would, but that GCC 12 makes a loop of single bytes of
-// it where a span is not a plain pointer.
+// memcpy of all of `from`, which lies apart. As std::ranges::copy would, but that GCC 12 makes a loop of
+// single bytes of it where a span is not a plain pointer.
 inline void copy_bytes(std::span<const std::byte> from, std::byte* to) {
     if (!from.empty()) {
         std::memcpy(to, from.data(), from.size());

@@ -187,8 +187,9 @@ Result<> AgentLink::wait_owed(int fd) {
 Result<bool> AgentLink::wait_until(int fd, Clock::time_point deadline) {
     for (;;) {
         using Nanoseconds = std::chrono::nanoseconds;
-        const auto limit = std::clamp<Nanoseconds>(std::min<Nanoseconds>(deadline - Clock::now(), silence_left()),
-                                                   Nanoseconds(0), std::chrono::hours(1));
+        const auto limit =
+            std::clamp<Nanoseconds>(std::min<Nanoseconds>(deadline - Clock::now(), silence_left()),
+                                    Nanoseconds(0), std::chrono::hours(1));
         const auto whole = std::chrono::floor<std::chrono::seconds>(limit);
         const timespec timeout{.tv_sec = whole.count(), .tv_nsec = (limit - whole).count()};
         std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},

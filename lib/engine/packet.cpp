@@ -182,7 +182,8 @@ bool has_avx2() {
 }
 
 // The sum of ask_check_nh() of `count` words, a multiple of four: four at a time.
-[[gnu::target("avx2")]] std::uint64_t sum_fours(const std::uint32_t* nh, const std::byte* words, std::size_t count) {
+[[gnu::target("avx2")]] std::uint64_t sum_fours(const std::uint32_t* nh, const std::byte* words,
+                                                std::size_t count) {
     __m256i sum = _mm256_setzero_si256();
     for (std::size_t i = 0; i < count; i += 4) {
         const __m256i key = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(nh + 2 * i));

@@ -136,8 +136,9 @@ int lane_bits(Way way) {
 }
 
 // Bits that the smallest value of a chunk keeps, or the chunk travels raw. Wide, float32 keeps all of them,
-// so that its sums are exact up to the last rounding, and float64 half of them. Of the 16-bit floats, which have
-// pairs unasked, none vanishes. Who asks for less width has asked for bounds that hang on the largest value.
+// so that its sums are exact up to the last rounding, and float64 half of them. Of the 16-bit floats, which
+// have pairs unasked, none vanishes. Who asks for less width has asked for bounds that hang on the largest
+// value.
 int kept_bits(Way way, Dtype dtype) {
     constexpr int kNone = -(1 << 16);
     switch (way) {

@@ -229,7 +229,8 @@ std::size_t XskSocket::Impl::receive(std::span<XskFrame> out) {
         const xdp_desc* const descriptor = xsk_ring_cons__rx_desc(&rings_.rx, index + i);
         out[i].address = descriptor->addr;
         out[i].bytes = {static_cast<std::byte*>(memory_.get()) + descriptor->addr, descriptor->len};
-        // Headers, which another CPU may have written: by the time that the first frame is parsed the others' are here.
+        // Headers, which another CPU may have written: by the time that the first frame is parsed the others'
+        // are here.
         __builtin_prefetch(out[i].bytes.data());
         __builtin_prefetch(out[i].bytes.data() + kPrefetchLine);
     }

@@ -303,8 +303,8 @@ const char* dtype_name(int dtype) {
     return kNames[dtype];
 }
 const char* op_name(int op) {
-    static constexpr const char* kNames[] = {"", "sum", "prod", "min", "max", "and",
-                                             "or", "xor", "sum32", "sum16"};
+    static constexpr const char* kNames[] = {"",    "sum", "prod", "min",   "max",
+                                             "and", "or",  "xor",  "sum32", "sum16"};
     return kNames[op];
 }
 

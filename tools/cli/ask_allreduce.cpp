@@ -50,9 +50,9 @@ void add_flags(CLI::App& app, Flags& flags) {
         {"int64", GroupType::kInt64},   {"uint64", GroupType::kUint64},   {"fp16", GroupType::kFloat16},
         {"bf16", GroupType::kBfloat16}, {"float32", GroupType::kFloat32}, {"float64", GroupType::kFloat64}};
     const std::map<std::string, GroupOp> ops = {
-        {"sum", GroupOp::kSum}, {"prod", GroupOp::kProduct}, {"min", GroupOp::kMin}, {"max", GroupOp::kMax},
-        {"and", GroupOp::kAnd}, {"or", GroupOp::kOr},        {"xor", GroupOp::kXor}, {"sum32", GroupOp::kSum32},
-        {"sum16", GroupOp::kSum16}};
+        {"sum", GroupOp::kSum}, {"prod", GroupOp::kProduct}, {"min", GroupOp::kMin},
+        {"max", GroupOp::kMax}, {"and", GroupOp::kAnd},      {"or", GroupOp::kOr},
+        {"xor", GroupOp::kXor}, {"sum32", GroupOp::kSum32},  {"sum16", GroupOp::kSum16}};
     app.add_option("--group", flags.group.group, "id of the group: 1 to 63 of A-Z a-z 0-9 _ -")
         ->required()
         ->type_name("ID");
@@ -70,7 +70,8 @@ void add_flags(CLI::App& app, Flags& flags) {
            "of the values: int8 to int64, uint8 to uint64, fp16, bf16, float32, float64 (default int64)")
         ->transform(CLI::CheckedTransformer(dtypes).description(""))
         ->type_name("T");
-    app.add_option("--op", flags.op, "sum, prod, min, max, and, or, xor; sum32, sum16: of floats, in fewer bits (default sum)")
+    app.add_option("--op", flags.op,
+                   "sum, prod, min, max, and, or, xor; sum32, sum16: of floats, in fewer bits (default sum)")
         ->transform(CLI::CheckedTransformer(ops).description(""))
         ->type_name("OP");
     app.add_option("--deadline", flags.deadline_seconds,

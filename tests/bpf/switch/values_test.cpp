@@ -394,7 +394,8 @@ TEST_CASE("where groups flush, what is sent again takes all there is to the coll
     expect_forwarded(sw, "what is not takes it along", resend(2), ASK_CNT_value_flushed, 2,
                      partial_of(2, 6, words_of(1) + words_of(2)));
     CHECK(sw.value_slot(at).phase == ASK_SLOT_EMPTY);
-    expect_forwarded(sw, "alone in there", resend(0), ASK_CNT_value_flushed, 0, partial_of(0, 1, words_of(0)));
+    expect_forwarded(sw, "alone in there", resend(0), ASK_CNT_value_flushed, 0,
+                     partial_of(0, 1, words_of(0)));
     CHECK(sw.value_slot(at).phase == ASK_SLOT_EMPTY);
     SUBCASE("the last of all makes a result") {
         expect_absorbed(sw, "first", value(sw, 0), ASK_CNT_value_taken, 0);

@@ -176,7 +176,8 @@ TEST_CASE("what a caller passes wrongly is refused, and the group goes on") {
         CHECK(ask_allreduce(group, some.data(), some.data(), 64, ASK_INT32, 0) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT32, ASK_BXOR) == ASK_E_UNSUPPORTED);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT16, ASK_BOR) == ASK_E_UNSUPPORTED);
-        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT64, ASK_SUM_32) == ASK_E_UNSUPPORTED);
+        CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT64, ASK_SUM_32) ==
+              ASK_E_UNSUPPORTED);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_INT32, ASK_SUM_16) == ASK_E_UNSUPPORTED);
         CHECK(ask_allreduce(group, some.data(), some.data(), 16, ASK_FLOAT32, ASK_SUM_16 + 1) == ASK_E_USAGE);
         CHECK(ask_allreduce(group, some.data(), nullptr, 64, ASK_INT32, ASK_SUM) == ASK_E_USAGE);
