@@ -2,6 +2,7 @@
 #include "tests/sim/groups/network.h"
 
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstring>
 #include <utility>
 
 #include "lib/abi/wire.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/tuples/network.h"
 
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
