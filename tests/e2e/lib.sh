@@ -106,9 +106,9 @@ exit_of() {
     wait "$1" || code=$?
 }
 
-# at_once CASE... : functions that mostly wait, each in a shell of its own. What one starts and does not end, ends with
+# beside_each_other CASE... : functions that mostly wait, each in a shell of its own. What one starts and does not end, ends with
 # the lab.
-at_once() {
+beside_each_other() {
     local -a shells=()
     local each
     for each; do

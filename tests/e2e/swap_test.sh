@@ -38,7 +38,7 @@ operators() {
     pass "every operator"
 }
 
-many_at_once() {
+at_once() {
     local -r FEED=until_swapped
     local i
     for i in 1 2 3 4 5 6; do
@@ -109,7 +109,7 @@ printf '%s\n' "$@" >"$scratch/switch.toml"
 lab_up --hosts 4 --config-switch "$scratch/switch.toml"
 whenever
 operators
-many_at_once
+at_once
 killed
 interrupted
 wait_for 20 no_tasks h1 h2 h3 h4 sw

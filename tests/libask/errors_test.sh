@@ -153,5 +153,5 @@ wrong_count
 wrong_root
 rank_taken
 cancelled
-at_once no_root one_a_host deadline_to_join deadline_of_an_operation
+beside_each_other no_root one_a_host deadline_to_join deadline_of_an_operation
 agent_gone

@@ -84,6 +84,7 @@ const Layout kLayouts[] = {
       FIELD(ask_group, local), FIELD(ask_group, above), FIELD(ask_group, collector), FIELD(ask_group, fan),
       FIELD(ask_group, window), FIELD(ask_group, pool_first), FIELD(ask_group, pool_slots),
       FIELD(ask_group, has_fan), FIELD(ask_group, last_level), FIELD(ask_group, direct),
+      FIELD(ask_group, flush),
       FIELD(ask_group, pad)}},
     {"ask_value_slot",
      sizeof(ask_value_slot),
