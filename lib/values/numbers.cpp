@@ -55,15 +55,6 @@ double as_double(T value) {
     }
 }
 
-template <typename T>
-T round_to(double value) {
-    if constexpr (std::is_arithmetic_v<T>) {
-        return static_cast<T>(value);
-    } else {
-        return T::from(static_cast<float>(value));
-    }
-}
-
 // Calls `f` with a value of the dtype's type.
 template <typename F>
 void with_float(Dtype dtype, F&& f) {
@@ -306,13 +297,29 @@ std::int64_t take_lowest(std::uint64_t& word) {
     }
 }
 
-template <typename T>
+// Cut to the bits that a float has; what was cut off leaves its trace in the last one, so that who rounds
+// this to fewer bits finds no tie where there was none.
+double cut_to_float(std::int64_t value) {
+    const std::uint64_t magnitude =
+        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    const int cut =
+        std::max(static_cast<int>(std::bit_width(magnitude)) - std::numeric_limits<float>::digits, 0);
+    const std::uint64_t kept = magnitude >> cut;
+    const std::uint64_t trace = (kept << cut) == magnitude ? 0 : 1;
+    const auto all = static_cast<double>((kept | trace) << cut);
+    return value < 0 ? -all : all;
+}
+
+// Rounded once. The power of two rounds nothing: what is subnormal as a float has no more bits than that.
+template <typename T, unsigned Bits>
 T unscaled(std::int64_t value, double inverse) {
-    if constexpr (std::is_same_v<T, float>) {
-        // Rounded once: a double in between would round sums of more than 53 bits a first time.
+    if constexpr (std::is_same_v<T, float> && Bits == 64) {
+        // Not by a double, which would round sums of more than 53 bits a first time.
         return static_cast<float>(static_cast<double>(static_cast<float>(value)) * inverse);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+        return static_cast<T>(static_cast<double>(value) * inverse);
     } else {
-        return round_to<T>(static_cast<double>(value) * inverse);
+        return T::from(static_cast<float>(cut_to_float(value) * inverse));
     }
 }
 
@@ -323,7 +330,7 @@ void decode_lanes(double inverse, std::span<const std::byte> in, std::span<std::
     for (std::size_t first = 0, at = 0; first < count; first += kLanes, ++at) {
         auto word = load<std::uint64_t>(in.data() + at * 8);
         for (std::size_t lane = kLanes; lane-- > 0;) {
-            const T value = unscaled<T>(take_lowest<Bits>(word), inverse);
+            const T value = unscaled<T, Bits>(take_lowest<Bits>(word), inverse);
             if (first + lane < count) {
                 store(out.data() + (first + lane) * sizeof(T), value);
             }

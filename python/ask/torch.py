@@ -45,8 +45,8 @@ _PIECE = 1 << 20
 _MOST_PIECES, _LEAST_PIECES = 16, 2
 # Of libask's 256: pieces bound what has memory, this what has none.
 _MOST_UNDER_WAY = 64
-# How long the thread sleeps between two looks at operations under way: at first and at most.
-_SHORT_LOOK, _LONG_LOOK = 50e-6, 1e-3
+# How long the thread waits for the oldest operation at once; what is handed in meanwhile is begun so much later at most.
+_LONGEST_WAIT = 500e-6
 # Of a group, in seconds.
 _LONGEST = 86400.0
 # C++ waits for what it has just begun, through the Python object: these stay alive.
@@ -207,17 +207,21 @@ class _Engine:
                 self._thread.join()
 
     def _run(self) -> None:
-        look = _SHORT_LOOK
         with torch.no_grad():
-            while not self._closing and self._error is None:
+            while True:
                 self._wake.clear()
+                # Only now, or a stop() that came before clear() would not wake the wait below.
+                if self._closing or self._error is not None:
+                    break
                 try:
-                    moved = self._begin() | self._end()
+                    self._begin()
+                    # What can begin has: from here on only an end, or something new, moves anything.
+                    if self._under_way:
+                        self._end()
+                    else:
+                        self._wake.wait()
                 except BaseException as error:  # whatever it is, members would not agree any more on what comes next
                     self._error = error if isinstance(error, ask.Error) else ask.Error(ask.Code.INTERNAL, repr(error))
-                look = _SHORT_LOOK if moved else min(2 * look, _LONG_LOOK)
-                if not moved:
-                    self._wake.wait(look if self._under_way else None)
         self._fail()
 
     def _fail(self) -> None:
@@ -232,14 +236,11 @@ class _Engine:
             operation.error = operation.error or self._error
             operation.end()
 
-    def _begin(self) -> bool:
-        """Begins what there is memory for. False: nothing."""
-        moved = False
+    def _begin(self) -> None:
+        """Begins what there is memory for."""
         while self._queue and len(self._under_way) < _MOST_UNDER_WAY and self._begin_piece(self._queue[0]):
-            moved = True
             if self._queue[0].all_begun:
                 self._queue.popleft()
-        return moved
 
     def _begin_piece(self, operation: _Operation) -> bool:
         if operation.kind == "barrier":
@@ -298,17 +299,16 @@ class _Engine:
         operation.all_begun = operation.begun == operation.count
         self._under_way.append(piece)
 
-    def _end(self) -> bool:
-        """Ends what has ended, in order. False: nothing."""
-        moved = False
-        while self._under_way and self._ended(self._under_way[0]):
+    def _end(self) -> None:
+        """Waits for the oldest for a while, and ends what has ended, in order."""
+        limit = _LONGEST_WAIT
+        while self._under_way and self._ended(self._under_way[0], limit):
             self._take_back(self._under_way.popleft())
-            moved = True
-        return moved
+            limit = 0.0
 
-    def _ended(self, piece: _Piece) -> bool:
+    def _ended(self, piece: _Piece, limit: float) -> bool:
         try:
-            return piece.request.test()
+            return piece.request.wait_for(limit)
         except ask.Error as error:
             # The agent refuses it, at all members alike; the group goes on.
             if error.code != ask.Code.UNSUPPORTED:

@@ -4,7 +4,9 @@
 import copy
 import datetime
 import os
+import re
 import sys
+import threading
 import time
 
 import ask
@@ -27,7 +29,7 @@ def fails(code, text, call, *arguments, **named):
         call(*arguments, **named)
     except ask.Error as error:
         assert error.code == code, (error.code, error.text)
-        assert text in error.text, error.text
+        assert re.search(text, error.text), error.text
         return
     raise AssertionError(f"{call} should have failed with {code}")
 
@@ -368,14 +370,38 @@ def disagree():
     assert time.monotonic() - begun < DEADLINE.total_seconds()
 
 
+def closing():
+    """The thread of a group hears that it is to end, whenever that is said: here between two of its waits."""
+    join()
+    group, engine = dist.group.WORLD.group, dist.group.WORLD._engine
+    clear = engine._wake.clear
+
+    def clear_late():
+        # Idle, it comes here before it sleeps: held until it has been told.
+        while not (engine._queue or engine._under_way or (engine._closing and engine._wake.is_set())):
+            time.sleep(0.001)
+        clear()
+
+    dist.barrier()
+    engine._wake.clear = clear_late
+    dist.all_reduce(torch.ones(1))
+    closer = threading.Thread(target=group.close, daemon=True)
+    closer.start()
+    closer.join(DEADLINE.total_seconds())
+    assert not closer.is_alive(), "the group's thread sleeps on"
+    fails(ask.Code.USAGE, "is closed", dist.barrier)
+
+
 def missing():
     """Rank 3 never comes: all others fail within the deadline, and rank 0 names it."""
     if RANK == 3:
         return
     store = dist.TCPStore(HOST, int(os.environ["MASTER_PORT"]), None, RANK == 0, wait_for_workers=False)
     begun = time.monotonic()
-    # The others may only hear that the root is not there any more.
-    fails(ask.Code.DEADLINE, "rank 3" if RANK == 0 else "the root", join, store=store, rank=RANK, world_size=SIZE)
+    # All wait as long, so any of them may be the first to give up: it is missing, too, where others still wait. Who is
+    # later than the root may only hear that this is not there any more.
+    named = "3 of 4 did not join" if RANK == 0 else "3 of 4 did not join|the root"
+    fails(ask.Code.DEADLINE, named, join, store=store, rank=RANK, world_size=SIZE)
     assert time.monotonic() - begun < DEADLINE.total_seconds() + 5
     store.add("done", 1)
     while RANK == 0 and store.add("done", 0) < SIZE - 1:
@@ -385,6 +411,6 @@ def missing():
 
 torch.set_num_threads(1)
 dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 15
-{each.__name__: each for each in (collectives, groups, refused, nowhere, hook, in_flight, memory, disagree, missing)}[
+{each.__name__: each for each in (collectives, groups, refused, nowhere, hook, in_flight, memory, disagree, closing, missing)}[
     sys.argv[1]
 ]()

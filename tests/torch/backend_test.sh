@@ -10,7 +10,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 export SCRATCH=$scratch/stores
 mkdir "$SCRATCH"
 lab_up --hosts "$workers"
-for case in ${1:-collectives groups refused nowhere hook in_flight memory disagree missing}; do
+for case in ${1:-collectives groups refused nowhere hook in_flight memory disagree closing missing}; do
     run_workers "$scratch/$case" "$root/tests/torch/backend_test.py" "$case"
     pass "$case"
 done

@@ -70,3 +70,16 @@ begin() {
     wait_for 60 steps_done "$dir" ask 5
     still_work
 }
+
+# all_alike DIR: all ranks have come to the same.
+all_alike() {
+    local rank
+    for ((rank = 1; rank < workers; rank++)); do
+        cmp "$1/result0" "$1/result$rank" || fail "$1: ranks 0 and $rank differ"
+    done
+}
+
+# column FILE WAY
+column() {
+    sed -n "s/^$2 //p" "$1"
+}

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <type_traits>
@@ -157,6 +158,24 @@ TEST_CASE("extreme values have normal scales") {
 TEST_CASE("a wide sum of float32 is rounded once") {
     // 1 + 2^-24 + 2^-58: a double would drop the last and leave a tie.
     CHECK(sum_of({1.0F, 0x1p-24F, 0x1p-35F + 0x1p-58F, -0x1p-35F}) == 1.0F + 0x1p-23F);
+}
+
+TEST_CASE("sums of 16-bit floats are rounded once") {
+    const auto sum = [](Dtype dtype, const std::vector<std::uint16_t>& bits) {
+        return reduced(dtype, Operator::kSum, Width::kUsual, bits, false);
+    };
+    // 1 + 2^-8 + 2^-27: a float32 would drop the last and leave a tie; then below it, and of the other sign.
+    CHECK(sum(Dtype::kBfloat16, {0x3f80, 0x3b80, 0x3200}) == 0x3f81);
+    CHECK(sum(Dtype::kBfloat16, {0x3f81, 0x3b80, 0xb200}) == 0x3f81);
+    CHECK(sum(Dtype::kBfloat16, {0xbf80, 0xbb80, 0xb200}) == 0xbf81);
+    CHECK(sum(Dtype::kBfloat16, {0x3f80, 0x3b80, 0}) == 0x3f80);  // a tie
+    // 1 + 2^-11 + 2^-24, and 1 + 2^-10 + 2^-11 - 2^-24.
+    CHECK(sum(Dtype::kFloat16, {0x3c00, 0x1000, 0x0001}) == 0x3c01);
+    CHECK(sum(Dtype::kFloat16, {0x3c01, 0x1000, 0x8001}) == 0x3c01);
+    CHECK(sum(Dtype::kFloat16, {0x3c01, 0x1000, 0}) == 0x3c02);
+    // Subnormal: 2^-133, 2^-126 and 3 x 2^-132; 2^-24 and 2^-14.
+    CHECK(sum(Dtype::kBfloat16, {0x0001, 0x0080, 0x0006}) == 0x0087);
+    CHECK(sum(Dtype::kFloat16, {0x0001, 0x0400, 0x8003}) == 0x03fe);
 }
 
 TEST_CASE("zeros need no exponent, and have no sign") {
