@@ -186,9 +186,9 @@ bool has_avx2() {
                                                 std::size_t count) {
     __m256i sum = _mm256_setzero_si256();
     for (std::size_t i = 0; i < count; i += 4) {
-        const __m256i key = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(nh + 2 * i));
+        const __m256i secret = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(nh + 2 * i));
         const __m256i word = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + 8 * i));
-        const __m256i keyed = _mm256_add_epi32(key, word);
+        const __m256i keyed = _mm256_add_epi32(secret, word);
         sum = _mm256_add_epi64(sum, _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32)));
     }
     alignas(32) std::uint64_t lanes[4];
