@@ -131,7 +131,11 @@ void find_host(Rank& mine, const Settings& settings) {
         return;
     }
     const std::string root = resolve(settings.root.data());
-    bool is_root = std::strcmp(mine.host.data(), settings.root.data()) == 0;
+    // A name may be one that agents know and no resolver does: the host's own is asked, too.
+    std::array<char, kHostLength> name{};
+    static_cast<void>(::gethostname(name.data(), name.size() - 1));
+    bool is_root = std::strcmp(mine.host.data(), settings.root.data()) == 0 ||
+                   std::strcmp(name.data(), settings.root.data()) == 0;
     for (const auto& address : addresses) {
         is_root = is_root || address == root;
     }
