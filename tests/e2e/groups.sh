@@ -104,7 +104,7 @@ must_explain() {
     local -r until=$((SECONDS + 10))
     until explains "$@"; do
         ((SECONDS < until)) || fail "explain of $2 on $1 does not say '$3': $(on "$1" askctl group explain "$2" 2>&1)"
-        sleep 0.1  # the text follows what the agent last heard of its switch and members
+        sleep 0.1  # between two looks: nothing tells that the text has changed, which follows what the agent last heard
     done
 }
 

@@ -79,7 +79,7 @@ class PortChoice {
     [[nodiscard]] const std::map<std::uint32_t, std::size_t>& holders() const { return holders_; }
 
  private:
-    // As deep as there are targets, 64 at most. NOLINTNEXTLINE(misc-no-recursion)
+    // NOLINTNEXTLINE(misc-no-recursion): as deep as there are targets, 64 at most
     bool give(std::size_t target, std::vector<std::uint32_t>& tried) {
         for (const std::uint32_t port : ways_[target]) {
             if (std::ranges::find(tried, port) != tried.end()) {

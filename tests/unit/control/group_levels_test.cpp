@@ -287,6 +287,7 @@ struct Coordinated {
         const auto until = Clock::now() + std::chrono::seconds(10);
         while (!is_so() && Clock::now() < until) {
             at->look();
+            // look() tries again by the clock, after a pause of its own that must really pass.
             std::this_thread::sleep_for(milliseconds(5));
         }
         return is_so();
