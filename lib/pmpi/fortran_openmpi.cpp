@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Open MPI's Fortran functions call PMPI_..., so they have stand-ins of their own. MPICH's call MPI_..., and
-// need none.
+// Open MPI's Fortran functions call PMPI_..., so they have stand-ins of their own.
 #include <mpi.h>
 
 #include "lib/pmpi/shim.h"
