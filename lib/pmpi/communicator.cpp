@@ -248,6 +248,28 @@ int Communicator::finish(ask_request* request) {
 
 // The group is closed, which fails it at all other ranks, too; the communicator's error handler is told why.
 // Every later operation ends the same way: some ranks may have finished what failed here.
+namespace {
+
+// An error code of MPI's whose text is `text`. Of a class of the shim's own: MPICH takes codes that were added
+// to one of its own classes for its own, and says something else.
+int error_code(const std::string& text) {
+    static const int kClass = [] {
+        int added = MPI_ERR_OTHER;
+        if (PMPI_Add_error_class(&added) != MPI_SUCCESS) {
+            return MPI_ERR_OTHER;
+        }
+        PMPI_Add_error_string(added, "ask: in-network aggregation failed");
+        return added;
+    }();
+    int code = MPI_ERR_OTHER;
+    if (PMPI_Add_error_code(kClass, &code) == MPI_SUCCESS) {
+        PMPI_Add_error_string(code, text.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
+    }
+    return code;
+}
+
+}  // namespace
+
 int Communicator::fail() {
     if (failed_.empty()) {
         const char* text = "";
@@ -257,9 +279,7 @@ int Communicator::fail() {
         failed_ = text;
         close();
         say("rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": " + failed_);
-        if (PMPI_Add_error_code(MPI_ERR_OTHER, &error_code_) == MPI_SUCCESS) {
-            PMPI_Add_error_string(error_code_, failed_.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
-        }
+        error_code_ = error_code(failed_);
     }
     PMPI_Comm_call_errhandler(comm_, error_code_);
     return error_code_;
