@@ -72,6 +72,11 @@ on() {
     "$lab" exec --name "$name" "$node" -- "$@"
 }
 
+# Chunks that the switch has completed itself so far: it sent their results to all.
+switched() {
+    on sw askctl counters --json | jq '[.[] | select(.name == "value_result") | .value | tonumber] | add // 0'
+}
+
 # spawn LOG NODE COMMAND... : in the background; $spawned is the command's own process. It gets Ctrl-C as from a
 # terminal: a script's background would ignore it. Standard input is kept; descriptor 9, which tests hold pipes
 # open with, is not.

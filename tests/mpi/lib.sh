@@ -40,8 +40,3 @@ mpirun_lab() {
     # MPI_Reduce.
     on sw timeout --kill-after=5 "${MPI_PATIENCE:-60}" env -u ASK_AGENT UCX_TLS=posix,self "${launch[@]}" "${preload[@]}" "$@" 9>&-
 }
-
-# Chunks that the switch has completed itself so far: it sent their results to all.
-switched() {
-    on sw askctl counters --json | jq '[.[] | select(.name == "value_result") | .value | tonumber] | add // 0'
-}

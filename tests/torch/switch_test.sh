@@ -27,22 +27,34 @@ ends_alike() {
     pass "$1: bit for bit the same"
 }
 
+# adds BEFORE: the switch has completed chunks since it had so many.
+adds() {
+    (($(switched) > $1))
+}
+
 unload() {
     lab_do kill sw -KILL
     on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    [[ ! -e $ASK_LAB_DIR/$name/bpf/sw/ask ]] || fail "maps are still pinned: $(ls "$ASK_LAB_DIR/$name/bpf/sw/ask")"
 }
 
 switch_dies() {
+    local before
+    before=$(switched)
     begin daemon
+    adds "$before" || fail "the switch adds nothing"
     lab_do kill sw -KILL
     wait_for 60 steps_done "$dir" ask 10
     lab_do restart sw
     ends_alike "ask-switchd killed and restarted"
+    before=$(switched)
     begin maps
+    adds "$before" || fail "the switch adds nothing"
     unload
     wait_for 60 steps_done "$dir" ask 10
     lab_do restart sw
-    wait_for 60 steps_done "$dir" ask 20
+    # A new program counts from nought, and adds for those whose maps went.
+    wait_for 60 adds 0
     unload
     lab_do restart sw
     ends_alike "the switch's maps gone, for a while and for good"
