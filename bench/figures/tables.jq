@@ -298,3 +298,11 @@ def allreduce_late:
     markdown(["late, ms", "<way", "a sum, ms", "beyond that, ms", "sent", "received", "at switch"];
         .rows[] | [.late, .way, (.seconds_p50 * 1000 | fixed(0)), (.seconds_p50 * 1000 - .late | fixed(0)), (.sent | fixed(3)), (.received | fixed(3)),
                    (if .at_switch then .at_switch | percent(1) else "" end)]);
+def bytes_name: if . == 0 then "barrier" elif . >= 1048576 then "\(. / 1048576) MiB" elif . >= 1024 then "\(. / 1024) KiB" else "\(.) B" end;
+def mpi:
+    (.rows | map(.rate) | unique_by({none: 0, "1G": 1, "300M": 2, "100M": 3}[.])) as $rates
+    | .rows as $rows
+    | markdown(["<", ($rates[] | sub("none"; "free") | sub("G$"; " Gbit/s") | sub("M$"; " Mbit/s"))];
+        ($rows | map(.bytes) | unique)[] as $bytes
+        | [($bytes | bytes_name),
+           ($rates[] as $rate | first($rows[] | select(.bytes == $bytes and .rate == $rate)) | "\(.mpi_us_p50 | micros) / \(.ask_us_p50 | micros) = \(.mpi_us_p50 / .ask_us_p50 | fixed(2))")]);

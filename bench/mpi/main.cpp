@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-bench-mpi RUNS COUNT...: allreduces of so many doubles (0: a barrier) by MPI_..., before which
-// libask_pmpi.so stands, and by PMPI_..., MPI's own, in turns. Each is checked. Rank 0 prints seconds of each,
-// of the rank that took longest, as JSON.
+// libask_pmpi.so stands, and by PMPI_..., MPI's own, in turns. Each is checked. Rank 0 prints seconds of
+// each, of the rank that took longest, as JSON.
 #include <mpi.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace {
 

@@ -10,11 +10,13 @@
 namespace ask::pmpi {
 namespace {
 
-constexpr std::uint64_t kDefaultThreshold = 16384;
+constexpr std::uint64_t kDefaultThreshold = 65536;  // where the network pays on slow links (docs/mpi.md)
 constexpr std::uint32_t kDefaultJoinSeconds = 30;
 constexpr std::uint64_t kLongestJoinSeconds = 3600;
 constexpr std::size_t kLongestPrefix = 40;  // a group's name has 63, of which a number takes 17
 constexpr std::uint32_t kAllKinds = (1U << kKinds) - 1;
+// Not barriers: MPI's own are faster (docs/mpi.md).
+constexpr std::uint32_t kDefaultKinds = kAllKinds & ~(1U << static_cast<unsigned>(Kind::kBarrier));
 
 void complain(Settings& settings, const std::string& text) {
     if (settings.trouble[0] == '\0') {
@@ -47,7 +49,7 @@ bool is_name(std::string_view text) {
 std::uint32_t operations(Settings& settings) {
     std::string_view rest = variable("ASK_PMPI_OPS");
     if (rest.empty()) {
-        return kAllKinds;
+        return kDefaultKinds;
     }
     std::uint32_t chosen = 0;
     for (bool more = true; more;) {

@@ -12,7 +12,7 @@ source "$root/tests/mpi/lib.sh"
 
 readonly mpi=$1
 readonly random=$build/tests/ask-mpi-random-$mpi cases=$build/tests/ask-mpi-cases-$mpi
-export ASK_PMPI_THRESHOLD=0 ASK_PMPI_REPORT=$scratch/report.json
+export ASK_PMPI_THRESHOLD=0 ASK_PMPI_OPS=allreduce,reduce,bcast,barrier ASK_PMPI_REPORT=$scratch/report.json
 
 # mpi_run LOG RANKS COMMAND...: it succeeds.
 mpi_run() {
@@ -58,6 +58,9 @@ thresholds() {
     ASK_PMPI_THRESHOLD=100000 ASK_PMPI_OPS=allreduce,bcast mpi_run threshold 4 "$random" 9 100
     reported '.allreduce.below_threshold > 0 and .allreduce.through > 0 and .bcast.through > 0'
     reported '[.reduce, .barrier] | all(.through == 0 and .not_chosen > 0)'
+    ASK_PMPI_THRESHOLD='' ASK_PMPI_OPS='' mpi_run defaults 4 "$random" 10 60
+    reported '[.allreduce, .bcast] | all(.through > 0 and .below_threshold > 0)'
+    reported '.barrier.through == 0 and .barrier.not_chosen > 0'
     pass "threshold, chosen operations"
 }
 
