@@ -48,6 +48,7 @@ static_assert(std::has_unique_object_representations_v<Rank>);
 
 // How it ended at a rank.
 struct Outcome {
+    std::int32_t code;                      // libask's
     std::array<char, kTextLength> trouble;  // "": opened
 };
 
@@ -228,11 +229,14 @@ class Opener {
     }
     [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
     void cancel() const { static_cast<void>(::eventfd_write(cancel_, 1)); }
-    // Once it is done. "": opened.
-    std::string take(ask_group** group) {
+    // Once it is done.
+    Outcome take(ask_group** group) {
         thread_.join();
         *group = group_;
-        return code_ == ASK_OK ? "" : text_.empty() ? "unknown error" : text_;
+        Outcome outcome{};
+        outcome.code = code_;
+        put_text(outcome.trouble, code_ == ASK_OK ? "" : text_.empty() ? "unknown error" : text_.c_str());
+        return outcome;
     }
 
  private:
@@ -244,8 +248,9 @@ class Opener {
     std::string text_;
 };
 
-// Until it is done. A rank that has given up says so to all others, who would wait for it in vain.
-int wait_for(Opener& opener, MPI_Comm aside, std::chrono::seconds longest, std::string* why) {
+// Until it is done. A rank that has given up says so to all others, who would wait for it in vain. `why`:
+// what made this one give up, if anything did.
+int wait_for(Opener& opener, MPI_Comm aside, std::chrono::seconds longest, Outcome* why) {
     const auto until = std::chrono::steady_clock::now() + longest;
     bool cancelled = false;
     for (Pause pause; !opener.done(); pause.once()) {
@@ -257,9 +262,11 @@ int wait_for(Opener& opener, MPI_Comm aside, std::chrono::seconds longest, std::
         }
         const bool late = std::chrono::steady_clock::now() > until;
         if (!cancelled && (given_up != 0 || late)) {
-            *why = given_up != 0
-                       ? "rank " + std::to_string(status.MPI_SOURCE) + " has given up"
-                       : "not open within " + std::to_string(longest.count()) + " s (ASK_PMPI_JOIN)";
+            const std::string text =
+                given_up != 0 ? "rank " + std::to_string(status.MPI_SOURCE) + " has given up"
+                              : "not open within " + std::to_string(longest.count()) + " s (ASK_PMPI_JOIN)";
+            why->code = given_up != 0 ? ASK_E_ABORTED : ASK_E_DEADLINE;
+            put_text(why->trouble, text.c_str());
             opener.cancel();
             cancelled = true;
         }
@@ -296,12 +303,12 @@ int compare(MPI_Comm aside, int rank, const Outcome& mine, std::vector<Outcome>*
     return PMPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
 }
 
-// The first reason that is a rank's own, not another's that it heard of.
+// The first reason that is a rank's own, not another's that it heard of: from that rank, or from its agent.
 std::string reason_of(const std::vector<Outcome>& all) {
     std::string heard;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         const std::string text = all[rank].trouble.data();
-        if (text.find("has given up") == std::string::npos && !text.empty()) {
+        if (all[rank].code != ASK_E_ABORTED && !text.empty()) {
             return "rank " + std::to_string(rank) + ": " + text;
         }
         heard = heard.empty() ? text : heard;
@@ -316,13 +323,15 @@ int open_together(MPI_Comm aside, int rank, bool leads, const ask_group_options&
     ask_group* group = nullptr;
     if (leads) {
         Opener opener(options, opened->cancel.get());
-        std::string why;
+        Outcome why{};
         if (const int code = wait_for(opener, aside, std::chrono::seconds(settings.join_seconds), &why);
             code != MPI_SUCCESS) {
             return code;
         }
-        const std::string trouble = opener.take(&group);
-        put_text(mine.trouble, (trouble.empty() || why.empty() ? trouble : why).c_str());
+        mine = opener.take(&group);
+        if (mine.code != ASK_OK && why.code != ASK_OK) {
+            mine = why;
+        }
     }
     std::vector<Outcome> all(opened->host_of.size());
     const int code = compare(aside, rank, mine, &all);
