@@ -174,6 +174,7 @@ group_round && printed 1.member0.1 0 "done 9 1,2" && finds "not itself"
 group_round && printed 1.member0.1 0 "op 9 0,2" && finds "not itself"
 group_round && soak_end[1.member1.2]=11 && finds "names nobody"
 group_round && soak_end[1.member1.2]=11 && echo "cannot shrink: the root h1 is silent" >"$dir/1.member1.2.err" && passes
+group_round && soak_end[1.member1.2]=11 && echo "made-up: ranks 0, 2 of 3 did not join within 6 s" >"$dir/1.member1.2.err" && passes
 group_round && hurt=() && soak_end[1.member1.2]=11 && echo "h1 is silent" >"$dir/1.member1.2.err" && passes
 counted unaimed
 group_round && end_ms[1]=999999 && finds "ended 999999 ms after"

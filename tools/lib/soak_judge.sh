@@ -8,11 +8,11 @@
 # What a busy machine may take more.
 readonly BUSY_MS=15000
 
-# A message that names somebody: a host, an address, or the switch; or how many senders never joined: a receiver does
-# not know who they would have been. That a result was not taken, or is not kept, a predecessor whose agent is stopped not
+# A message that names somebody: a host, an address, or the switch; or how many senders, which ranks never joined: a receiver, a
+# root does not know who they would have been. That a result was not taken, or is not kept, a predecessor whose agent is stopped not
 # gone, or a task cancelled, is about nobody else, and of agents one's own is known.
 names_who() {
-    grep -qE '\bh[1-9]\b|198\.18\.[0-9]+|switch|interrupted|[0-9]+ of [0-9]+ senders joined|not taken|is kept here|in use on this host|cancelled|its agent is stopping' "$1"
+    grep -qE '\bh[1-9]\b|198\.18\.[0-9]+|switch|interrupted|[0-9]+ of [0-9]+ senders joined|ranks? [0-9, ]+ of [0-9]+ did not join|not taken|is kept here|in use on this host|cancelled|its agent is stopping' "$1"
 }
 
 # The words for a process that ended with an error.
