@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Debian packages, one a component (tools/package runs cpack). What each depends on is what its programs link, found by
+# dpkg-shlibdeps; the rest is said here.
+find_program(ASK_HELP2MAN help2man REQUIRED)
+set(ASK_PACKAGE_VERSION "" CACHE STRING "Of the packages, in place of the tree's own")
+set(version ${PROJECT_VERSION})
+if(ASK_PACKAGE_VERSION)
+    set(version ${ASK_PACKAGE_VERSION})
+endif()
+set(doc ${CMAKE_CURRENT_BINARY_DIR}/doc)
+
+# All that is in them, and nothing else of the tree.
+add_custom_target(packaged DEPENDS ask_shared)
+add_custom_target(debs COMMAND ${CMAKE_CPACK_COMMAND} -B ${PROJECT_BINARY_DIR}/debs WORKING_DIRECTORY ${PROJECT_BINARY_DIR} USES_TERMINAL VERBATIM)
+
+# man pages are what --help says.
+function(ask_man_page program section component name)
+    set(page ${CMAKE_CURRENT_BINARY_DIR}/man/${program}.${section}.gz)
+    add_custom_command(
+        OUTPUT ${page}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man_page $<TARGET_FILE:${program}> ${section} ${name} ${page}
+        DEPENDS ${program} ${CMAKE_CURRENT_SOURCE_DIR}/man_page
+        VERBATIM)
+    add_custom_target(man-${program} DEPENDS ${page})
+    add_dependencies(packaged man-${program})
+    install(FILES ${page} DESTINATION share/man/man${section} COMPONENT ${component})
+endfunction()
+ask_man_page(ask-send 1 ask-tools "sends key-value tuples into a task")
+ask_man_page(ask-recv 1 ask-tools "opens a task and prints its result")
+ask_man_page(ask-allreduce 1 ask-tools "combines vectors of a group's members")
+ask_man_page(ask-plan 1 ask-tools "chooses which switches of a tree aggregate")
+ask_man_page(askctl 1 ask-tools "asks agents and switches what there is")
+ask_man_page(ask-switchd 8 ask-switch "a switch that aggregates key-value streams")
+ask_man_page(ask-agentd 8 ask-agent "a host's agent for key-value streams")
+
+# What every package has to have: whose it is, and since when.
+execute_process(
+    COMMAND git -C ${PROJECT_SOURCE_DIR} log -1 --format=%aD
+    OUTPUT_VARIABLE date OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+set(maintainer "ASK maintainers <maintainers@ask.invalid>")
+set(packages ask-switch ask-agent ask-tools libask0 libask-dev python3-ask)
+set(components ask-switch ask-agent ask-tools libask libask-dev python3-ask)
+foreach(package component IN ZIP_LISTS packages components)
+    file(CONFIGURE OUTPUT ${doc}/${package}/changelog @ONLY CONTENT "@package@ (@version@) unstable; urgency=medium
+
+  * Built from the source tree; its history is in git.
+
+ -- @maintainer@  @date@
+")
+    # No time in it: the same tree makes the same package.
+    execute_process(COMMAND gzip -9nf ${doc}/${package}/changelog COMMAND_ERROR_IS_FATAL ANY)
+    install(FILES ${doc}/${package}/changelog.gz debian/copyright DESTINATION share/doc/${package} COMPONENT ${component})
+    string(TOUPPER ${component} upper)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${package})
+    set(CPACK_DEBIAN_${upper}_FILE_NAME DEB-DEFAULT)
+endforeach()
+
+install(FILES debian/libask0.lintian-overrides DESTINATION share/lintian/overrides RENAME libask0 COMPONENT libask)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT ${maintainer})
+set(CPACK_PACKAGE_VERSION ${version})
+set(CPACK_DEBIAN_PACKAGE_HOMEPAGE https://ask.invalid)
+set(CPACK_COMPONENTS_ALL ${components})
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_SET_DESTDIR ON)
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+
+# ask_describe(<component> <what it is, in a line> <more>)
+macro(ask_describe component line more)
+    string(TOUPPER ${component} upper)
+    set(CPACK_COMPONENT_${upper}_DESCRIPTION "${line}\n${more}")
+    set(CPACK_DEBIAN_${upper}_DESCRIPTION "${line}\n${more}")
+endmacro()
+ask_describe(ask-switch "in-network aggregation: the switch" "Aggregates key-value streams and vectors in XDP programs on a host that\nforwards packets, as its daemon's tasks and groups want it.")
+ask_describe(ask-agent "in-network aggregation: a host's agent" "Sends and receives key-value streams and vectors for the programs of a\nhost, through switches that aggregate them, over AF_XDP sockets.")
+ask_describe(ask-tools "in-network aggregation: commands" "Send into and receive from tasks, combine vectors, look at agents and\nswitches, plan trees of switches; and the documentation.")
+ask_describe(libask "in-network aggregation: shared library" "What programs link that use an agent: groups and collectives.")
+ask_describe(libask-dev "in-network aggregation: headers" "What programs are built with that link libask: headers for C and C++,\nfiles for pkg-config and CMake.")
+ask_describe(python3-ask "in-network aggregation: Python" "Groups and collectives for NumPy's arrays and PyTorch, over libask.")
+
+foreach(part SWITCH AGENT)
+    string(TOLOWER ${part} lower)
+    set(CPACK_DEBIAN_ASK-${part}_PACKAGE_DEPENDS "init-system-helpers (>= 1.50)")
+    set(CPACK_DEBIAN_ASK-${part}_PACKAGE_RECOMMENDS ask-tools)
+    # Scripts that differ in a name: the daemon's.
+    set(daemon ask-${lower}d)
+    set(extra)
+    foreach(script postinst prerm postrm)
+        set(made ${CMAKE_CURRENT_BINARY_DIR}/debian/ask-${lower}/${script})
+        configure_file(debian/${script}.in ${made} @ONLY FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+        list(APPEND extra ${made})
+    endforeach()
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/debian/ask-${lower}/conffiles "/etc/ask/${lower}d.toml.example\n")
+    list(APPEND extra ${CMAKE_CURRENT_BINARY_DIR}/debian/ask-${lower}/conffiles)
+    set(CPACK_DEBIAN_ASK-${part}_PACKAGE_CONTROL_EXTRA ${extra})
+endforeach()
+string(APPEND CPACK_DEBIAN_ASK-AGENT_PACKAGE_DEPENDS ", systemd")
+set(CPACK_DEBIAN_LIBASK_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBASK_PACKAGE_RECOMMENDS ask-agent)
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/debian/libask0/triggers "activate-noawait ldconfig\n")
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/debian/libask0/shlibs "libask 0 libask0 (>= ${version})\n")
+set(CPACK_DEBIAN_LIBASK_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/debian/libask0/triggers ${CMAKE_CURRENT_BINARY_DIR}/debian/libask0/shlibs)
+set(CPACK_DEBIAN_LIBASK-DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_LIBASK-DEV_PACKAGE_DEPENDS "libask0 (= ${version})")
+set(CPACK_DEBIAN_LIBASK-DEV_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_DEPENDS "libask0 (>= ${version}), python3, python3-numpy")
+set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_SHLIBDEPS OFF)
+include(CPack)

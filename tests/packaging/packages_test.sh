@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Debian packages of this tree: lintian accepts them, and in a clean Debian root they install with all that they need, run,
+# are replaced by a newer version, and leave nothing when they are purged.
+
+set -euo pipefail
+
+[[ $(id -u) == 0 ]] || { echo "packages_test.sh needs root, to make a root and to work in it" >&2 && exit 1; }
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+scratch=$(mktemp -d /tmp/ask-packages-test.XXXXXX)
+readonly root scratch debian=$scratch/debian
+cleanup() {
+    local at
+    for at in dev proc; do ! mountpoint -q "$debian/$at" || umount -R "$debian/$at"; done
+    rm -rf --one-file-system "$scratch"
+}
+trap cleanup EXIT
+
+fail() {
+    printf 'FAIL: %s\n' "$*" >&2
+    exit 1
+}
+
+pass() {
+    printf 'ok %s (%ss)\n' "$*" "$SECONDS"
+}
+
+inside() {
+    chroot "$debian" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
+}
+
+# packages VERSION: into $scratch/VERSION.
+packages() {
+    "$root/tools/package" --version "$1" --out "$scratch/$1" >"$scratch/log" 2>&1 || fail "tools/package: $(cat "$scratch/log")"
+}
+
+# What is in the root, but for what packages do not bring.
+files() {
+    (cd "$debian" && find . -xdev -not -path './var/*' -not -path './[0-9]*' -not -path './proc/*' -not -path './dev/*' \
+        -not -path './tmp/*' -not -name ld.so.cache -not -name '*.pyc' -not -name __pycache__ | sort)
+}
+
+# Names of what the packages want of Debian's, by comma.
+wanted() {
+    local deb
+    for deb in "$scratch"/0.1.0/*.deb; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed -E 's/\(.*//; s/ //g' |
+        grep -vxE '|libask0' | sort -u | paste -sd ,
+}
+
+# With all that is wanted of Debian's, and nothing else, so that what remains afterwards is theirs.
+make_root() {
+    mmdebstrap --quiet --variant=minbase --include="$(wanted)" bookworm "$debian" >"$scratch/log" 2>&1 ||
+        fail "mmdebstrap: $(tail -n 20 "$scratch/log")"
+    mount -t proc proc "$debian/proc"
+    mv "$scratch/0.1.0" "$scratch/0.1.1" "$debian/"
+    pass "a root of Debian's"
+}
+
+accepted() {
+    lintian --fail-on error,warning --allow-root "$debian"/0.1.0/*.deb >"$scratch/log" 2>&1 || fail "lintian: $(cat "$scratch/log")"
+    pass "lintian"
+}
+
+# install VERSION
+install() {
+    local -a debs
+    mapfile -t debs < <(cd "$debian" && printf '/%s\n' "$1"/*.deb)
+    ((${#debs[@]} == 6)) || fail "not six packages: ${debs[*]}"
+    inside dpkg --install "${debs[@]}" >"$scratch/log" 2>&1 || fail "dpkg --install: $(tail -n 30 "$scratch/log")"
+}
+
+installs() {
+    install 0.1.0
+    local program
+    for program in ask-send ask-recv ask-allreduce ask-plan askctl ask-switchd ask-agentd; do
+        inside "$program" --version >"$scratch/log" 2>&1 || fail "$program: $(cat "$scratch/log")"
+        [[ -n $(find "$debian/usr/share/man" -name "$program.*.gz" -size +200c) ]] || fail "no man page of $program"
+    done
+    inside python3 -c 'import ask' || fail "python3 does not find ask"
+    grep -q '^ask:' "$debian/etc/group" || fail "no group ask"
+    pass "installed, and runs"
+}
+
+# Configuration stays, whatever comes.
+upgraded() {
+    echo '# mine' >"$debian/etc/ask/agentd.toml"
+    install 0.1.1
+    # shellcheck disable=SC2016 # dpkg-query's
+    [[ $(inside dpkg-query -W -f '${Version}\n' ask-switch ask-agent ask-tools libask0 libask-dev python3-ask | sort -u) == 0.1.1 ]] ||
+        fail "not all are of 0.1.1"
+    [[ $(<"$debian/etc/ask/agentd.toml") == '# mine' ]] || fail "the configuration was changed"
+    rm "$debian/etc/ask/agentd.toml"
+    pass "upgraded"
+}
+
+leaves_nothing() {
+    inside dpkg --purge ask-switch ask-agent ask-tools libask0 libask-dev python3-ask >"$scratch/log" 2>&1 ||
+        fail "dpkg --purge: $(tail -n 30 "$scratch/log")"
+    ! files | grep -E '/(lib)?ask[^/]*(/|$)' | grep -vE '/(passwd|askpass|ask-password)|systemd-(ask|tty-ask)|/systemd/ask-password' ||
+        fail "left behind (above)"
+    pass "purged: nothing is left"
+}
+
+packages 0.1.1
+packages 0.1.0
+make_root
+accepted
+installs
+upgraded
+leaves_nothing
