@@ -31,7 +31,7 @@ thirds() {
     local -r all=$(wc -l <"$1")
     head -n $((all / 3)) "$1"
     wait_for 60 test -e "$scratch/$2.second"
-    tail -n +$((all / 3 + 1)) "$1" | head -n $((all / 3))
+    sed -n "$((all / 3 + 1)),$((2 * (all / 3)))p" "$1"
     wait_for 60 test -e "$scratch/$2.third"
     tail -n +$((2 * (all / 3) + 1)) "$1"
 }
@@ -48,10 +48,10 @@ all_under_way() {
 }
 
 words() {
-    make_input "$scratch/$1" --seed "$2" --senders 7 --tuples 6000 --keys 900 --op count --count-lines
+    make_input "$scratch/$1" --seed "$2" --senders 7 --tuples 24000 --keys 4000 --op count --count-lines
 }
 
-readonly RECV="--op count --aggregators 1024 --no-back" SEND="--count --merge-window 0"
+readonly RECV="--op count --aggregators 1024" SEND="--count --merge-window 0"
 
 # The same input by either: packets up are counted without loss.
 fewer_packets() {
@@ -69,7 +69,7 @@ fewer_packets() {
         and all(.switches[]; .tuples > 0 and .aggregators == 1024) and ([.switches[].senders[]] | length) == 7
         and .aggregators == 4096 and ([.switches[].tuples] | add) == .tuples_switch' "$scratch/own/recv.json" >/dev/null ||
         fail "not on four switches: $(cat "$scratch/own/recv.json")"
-    ((own * 4 < one)) || fail "packets up: $own by senders' own switches, $one by the receiver's"
+    ((own * 2 < one)) || fail "packets up: $own by senders' own switches, $one by the receiver's"
     printf 'packets up from the leaves: %s by the receiver'\''s switch, %s by senders'\'' own\n' "$one" "$own"
     pass "fewer packets between switches"
 }
@@ -83,7 +83,7 @@ under_loss() {
     lab_do link s2 s5 down
     : >"$scratch/loss.second"
     on h1 askctl task explain loss >"$dir/explain"
-    grep -qE '^Switch .* aggregates for h5 .*h6 .*: 1,024 aggregators per array' "$dir/explain" ||
+    grep -qE '^Switch .* aggregates for h[56] .*h[56] .*: 1,024 aggregators per array' "$dir/explain" ||
         fail "not explained: $(cat "$dir/explain")"
     lab_do link s2 s5 up
     lab_do link s3 s6 down
@@ -103,7 +103,8 @@ refused() {
     local code=0
     shift
     on h1 ask-recv --task no --senders 1 "$@" >"$scratch/no.out" 2>"$scratch/no.err" </dev/null || code=$?
-    ((code != 0)) && grep -q -- "$text" "$scratch/no.err" || fail "$* ended with $code: $(cat "$scratch/no.err")"
+    ((code != 0)) || fail "$* is taken"
+    grep -q -- "$text" "$scratch/no.err" || fail "$* ended with $code: $(cat "$scratch/no.err")"
 }
 
 counts() {

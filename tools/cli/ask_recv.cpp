@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -190,9 +191,18 @@ void tell_opened(const client::ReceiveInfo& info, ProgressLine& progress) {
     }
 }
 
-TaskSetup setup_of(const client::ReceiveInfo& info) {
-    return {info.geometry.max_slot_key(), info.aggregators, info.note, info.back_bytes > 0,
-            !info.geometry_reason.empty()};
+TaskSetup setup_of(const client::ReceiveInfo& info, const Flags& flags, const client::ReceiveReport& report) {
+    // Each switch has as many.
+    std::uint32_t most = report.switches.empty() ? info.aggregators : 0;
+    for (const client::TaskSwitchReport& at : report.switches) {
+        most = std::max(most, at.aggregators);
+    }
+    return {.longest_key = info.geometry.max_slot_key(),
+            .aggregators = most,
+            .note = info.note,
+            .whole_keys = info.back_bytes > 0,
+            .own_switches = flags.switches == "own",
+            .planned = !info.geometry_reason.empty()};
 }
 
 struct Received {
@@ -274,7 +284,8 @@ void tell_without(const client::ReceiveReport& report, ProgressLine& progress) {
     }
     for (const client::TaskSwitchReport& at : report.switches) {
         if (at.aggregators == 0 && !at.note.empty()) {
-            progress.say("switch " + at.address + " has aggregated nothing for " + joined(at.senders) + ": " + at.note);
+            progress.say("switch " + at.address + " has aggregated nothing for " + joined(at.senders) + ": " +
+                         at.note);
         }
     }
     for (const client::SenderWithoutSwitch& sender : report.without) {
@@ -322,8 +333,8 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
     }
     tell_without(result.report, progress);
     if (!flags.again) {
-        progress.say(
-            receive_summary(flags.common.task, result.report.stats, setup_of(received.session.info())));
+        progress.say(receive_summary(flags.common.task, result.report.stats,
+                                     setup_of(received.session.info(), flags, result.report)));
     }
     return code;
 }

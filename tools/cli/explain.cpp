@@ -81,7 +81,8 @@ std::string switch_line(const v1::SwitchOfTask& at) {
 // Of a task on its senders' own ones.
 std::string own_switches_part(const v1::AgentTask& task) {
     std::string text = "Each sender's own switch is to aggregate for it: it is open on " +
-                       std::to_string(task.switches_size()) + (task.note().empty() ? "" : ", " + task.note()) + ".\n";
+                       std::to_string(task.switches_size()) +
+                       (task.note().empty() ? "" : ", " + task.note()) + ".\n";
     for (const v1::SwitchOfTask& at : task.switches()) {
         text += switch_line(at);
     }
@@ -177,12 +178,24 @@ std::uint32_t longest_key(const v1::Geometry& geometry) {
 }
 
 TaskSetup setup_of(const v1::AgentTask& task) {
-    return {longest_key(task.geometry()), task.aggregators(), task.note(), task.whole_keys(),
-            !task.geometry_reason().empty()};
+    // Each switch has as many.
+    std::uint32_t most = task.own_switches() ? 0 : task.aggregators();
+    for (const v1::SwitchOfTask& at : task.switches()) {
+        most = std::max(most, at.aggregators());
+    }
+    return {.longest_key = longest_key(task.geometry()),
+            .aggregators = most,
+            .note = task.note(),
+            .whole_keys = task.whole_keys(),
+            .own_switches = task.own_switches(),
+            .planned = !task.geometry_reason().empty()};
 }
 
 TaskSetup setup_of(const v1::SwitchTask& task) {
-    return {longest_key(task.geometry()), task.aggregators(), "", task.back_bytes() > 0, false};
+    return {.longest_key = longest_key(task.geometry()),
+            .aggregators = task.aggregators(),
+            .note = "",
+            .whole_keys = task.back_bytes() > 0};
 }
 
 std::string tuples_part(const v1::FlowStats& stats, const TaskSetup& setup) {
@@ -246,8 +259,10 @@ Result<Found> find(const std::string& id, const TaskSources& sources) {
     return found;
 }
 
+// Of several switches one is not the switch.
 v1::FlowStats stats_of(const v1::AgentTask& task, const v1::SwitchTask* on_switch) {
-    return task.role() == "sender" ? task.stats() : with_switch_part(task.stats(), on_switch);
+    return task.role() == "sender" || task.own_switches() ? task.stats()
+                                                          : with_switch_part(task.stats(), on_switch);
 }
 
 Json tuples_json(const v1::FlowStats& stats, const TaskSetup& setup) {

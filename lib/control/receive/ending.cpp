@@ -193,8 +193,9 @@ void Receiving::close_on_switches() {
 void Receiving::leave_open(const std::string& address) {
     forget_open(address);
     if (!member_.left_open.add(task_->instance, address, Clock::now())) {
-        spdlog::warn("more than {} tasks are to be closed at switches: of the oldest the lease runs out there",
-                     LeftOpen::kMost);
+        spdlog::warn(
+            "more than {} tasks are to be closed at switches: of the oldest the lease runs out there",
+            LeftOpen::kMost);
     }
 }
 

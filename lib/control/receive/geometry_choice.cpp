@@ -123,8 +123,8 @@ bool wants_two_copies(const v1::OpenReceive& request) {
 }
 
 bool wants_samples(const Member& member, const v1::OpenReceive& request) {
-    return request.auto_geometry() ||
-           ((member.own_switch || request.own_switches()) && !request.no_switch() && request.aggregators() == 0);
+    return request.auto_geometry() || ((member.own_switch || request.own_switches()) &&
+                                       !request.no_switch() && request.aggregators() == 0);
 }
 
 Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceive& request) {

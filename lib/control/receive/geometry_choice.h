@@ -40,9 +40,9 @@ Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceiv
 Result<GeometryChoice> asked_geometry(const Member& member, SwitchPort* at, const v1::OpenReceive& request,
                                       const std::optional<KeySample>& sample);
 
-// The planner's choice for these samples, with what memory that switch (null: none) has left. Without samples, or
-// with too few tuples in them to speak for the rest, the default. `payload_limit`: the longest that all
-// senders can send.
+// The planner's choice for these samples, with what memory that switch (null: none) has left. Without
+// samples, or with too few tuples in them to speak for the rest, the default. `payload_limit`: the longest
+// that all senders can send.
 Result<GeometryChoice> planned_geometry(const Member& member, SwitchPort* at, const v1::OpenReceive& request,
                                         const std::optional<KeySample>& sample, std::uint32_t payload_limit);
 

@@ -121,10 +121,9 @@ Result<> Receiving::check_switch() {
     if (!member_.own_switch || request_.no_switch()) {
         return member_.own_switch || !request_.require_region() ? Result<>() : no_switch_error();
     }
-    const auto info =
-        ask_until_reached(*member_.own_switch, asking(), [&](milliseconds wait, CallCancel* cancel) {
-            return member_.own_switch->info(wait, cancel);
-        });
+    const auto info = ask_until_reached(
+        *member_.own_switch, asking(),
+        [&](milliseconds wait, CallCancel* cancel) { return member_.own_switch->info(wait, cancel); });
     ASK_PASS(info);
     return *info ? Result<>() : Result<>(info->error());
 }
@@ -154,9 +153,8 @@ Result<GeometryChoice> Receiving::plan_geometry() {
     });
     const auto at = switch_of_plan();
     const auto plan = [&](CallCancel* /*cancel*/) {
-        return request_.auto_geometry()
-                   ? planned_geometry(member_, at.get(), request_, sample, payload_limit)
-                   : asked_geometry(member_, at.get(), request_, sample);
+        return request_.auto_geometry() ? planned_geometry(member_, at.get(), request_, sample, payload_limit)
+                                        : asked_geometry(member_, at.get(), request_, sample);
     };
     if (!at) {
         return plan(nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a receive is opened on its senders' own switches, each on first need. One that is away or refuses is done
-// without: its senders' tuples come here as they are, and that is said by name.
+// How a receive is opened on its senders' own switches, each on first need. One that is away or refuses is
+// done without: its senders' tuples come here as they are, and that is said by name.
 #include <algorithm>
 #include <utility>
 
@@ -28,7 +28,8 @@ std::shared_ptr<SwitchPort> Receiving::switch_called(const std::string& address)
 
 Result<> Receiving::open_wanted() {
     while (task_->own) {
-        const auto wanted = member_.registry.with(*task_, [](const ReceiveTask& task) { return task.own->next(); });
+        const auto wanted =
+            member_.registry.with(*task_, [](const ReceiveTask& task) { return task.own->next(); });
         if (!wanted) {
             return {};
         }
@@ -43,9 +44,10 @@ Result<> Receiving::open_own(const OwnSwitches::Wanted& wanted) {
     const auto now = Clock::now();
     const auto until = wanted.since + std::min(kOwnRetryFor, task_->deadline / 4);
     const auto left = std::chrono::ceil<milliseconds>(until - now);
-    auto reply = ask_switch_to_open(*client, {.patience = std::max(left, std::min(kOwnLeast, task_->deadline / 4)),
-                                              .until = now + task_->deadline,
-                                              .optional = true});
+    auto reply =
+        ask_switch_to_open(*client, {.patience = std::max(left, std::min(kOwnLeast, task_->deadline / 4)),
+                                     .until = now + task_->deadline,
+                                     .optional = true});
     ASK_PASS(reply);
     tell_going_on();
     return *reply ? take_own(wanted.address, client, **reply) : refuse_own(wanted.address, reply->error());
@@ -62,24 +64,26 @@ Result<> Receiving::take_own(const std::string& address, const std::shared_ptr<S
         // The same one by another of its addresses: nobody else knows that number.
         if (known->nonce != reply.nonce()) {
             leave_open(address);
-            return refuse_own(address, {Errc::kInput, client->name() + " says that it is " + known->client->name() +
-                                                          ", and has another region"});
+            return refuse_own(address,
+                              {Errc::kInput, client->name() + " says that it is " + known->client->name() +
+                                                 ", and has another region"});
         }
         member_.registry.settle_own(*task_, address, *mark, "");
         return {};
     }
     if (task_->switches.size() >= ASK_MAX_TASK_SWITCHES) {
         leave_open(address);
-        return refuse_own(address, {Errc::kLimit, "the task is open on " + std::to_string(ASK_MAX_TASK_SWITCHES) +
-                                                      " switches already, and " + client->name() +
-                                                      " would be one more"});
+        return refuse_own(
+            address, {Errc::kLimit, "the task is open on " + std::to_string(ASK_MAX_TASK_SWITCHES) +
+                                        " switches already, and " + client->name() + " would be one more"});
     }
     const auto added = add_switch(client, reply);
     ASK_PASS(added);
     if ((*added)->arrivals) {
         ASK_PASS(start_swapper(**added));
     }
-    spdlog::info("task {}: open on {}, {} aggregators an AA", task_->id, client->name(), (*added)->aggregators);
+    spdlog::info("task {}: open on {}, {} aggregators an AA", task_->id, client->name(),
+                 (*added)->aggregators);
     member_.registry.settle_own(*task_, address, *mark, "");
     return {};
 }

@@ -64,8 +64,8 @@ std::optional<OwnSwitches::Wanted> OwnSwitches::next() const {
 }
 
 std::optional<std::string> OwnSwitches::any() const {
-    const auto found = std::ranges::find_if(
-        entries_, [](const auto& entry) { return entry.second.state != State::kNone; });
+    const auto found =
+        std::ranges::find_if(entries_, [](const auto& entry) { return entry.second.state != State::kNone; });
     return found == entries_.end() ? std::nullopt : std::optional(found->first);
 }
 

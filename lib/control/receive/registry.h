@@ -46,7 +46,7 @@ struct TaskSender {
     std::optional<std::string> left;     // it gave up, and why
     std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
     std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
-    std::string without;  // why its own switch does not aggregate for it, though it was to
+    std::string without;                 // why its own switch does not aggregate for it, though it was to
     bool knows_outcome = false;
 };
 
@@ -63,8 +63,8 @@ enum class TaskPhase : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(TaskPhase phase);
 
-// Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts, and of a task on
-// senders' own switches its memory there, which is guarded likewise.
+// Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts, and of
+// a task on senders' own switches its memory there, which is guarded likewise.
 struct ReceiveTask {
     std::string id;
     std::uint64_t instance = 0;
@@ -89,10 +89,10 @@ struct ReceiveTask {
     SampleBox samples;
     std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
     std::vector<TaskSender> senders;
-    TaskSwitches switches;  // it is open on; none: everything is added up here
+    TaskSwitches switches;           // it is open on; none: everything is added up here
     std::optional<OwnSwitches> own;  // those that senders name, each its own; nothing: all have one
-    bool too_late = false;  // to join: the task goes on without those that have not
-    v1::Outcome outcome;    // RUNNING until it ends
+    bool too_late = false;           // to join: the task goes on without those that have not
+    v1::Outcome outcome;             // RUNNING until it ends
     Clock::time_point forget_at;
     CondVar over;  // its outcome is there: for its own senders, who are many
 };

@@ -220,9 +220,9 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     }
     const auto flow = flow_of(*task, request);
     ASK_TRY(flow, "task " + task->id);
-    const bool without =
-        task->own && flow->mark.switch_id == 0 && flow->channel.host != options_.own_address;
-    if (auto admitted = admit_locked(*task, caller, request, *flow, without ? why_without(*task, request) : "");
+    const bool without = task->own && flow->mark.switch_id == 0 && flow->channel.host != options_.own_address;
+    if (auto admitted =
+            admit_locked(*task, caller, request, *flow, without ? why_without(*task, request) : "");
         !admitted) {
         return std::move(admitted).error();
     }
@@ -248,7 +248,8 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
                  task->senders_expected);
     if (without) {
         counters_->add(AgentCounter::k_senders_without_switch);
-        spdlog::warn("task {}: no switch aggregates for sender {}: {}", task->id, entry->name, entry->without);
+        spdlog::warn("task {}: no switch aggregates for sender {}: {}", task->id, entry->name,
+                     entry->without);
     }
     changed_.notify_all();
     task->mailbox->post(SessionEvent::Kind::kChanged);

@@ -181,11 +181,11 @@ Result<> Sending::get_channel() {
     return {};
 }
 
-// Its own switch is always on the way, and drops what a channel that is registered there sends for a task that
-// is not open there; if it is away, the channel cannot leave it. Where there is no other one, it has to.
+// Its own switch is always on the way, and drops what a channel that is registered there sends for a task
+// that is not open there; if it is away, the channel cannot leave it. Where there is no other one, it has to.
 void Sending::take_other_channel() {
-    auto other = member_.channels.acquire(io_.mailbox(),
-                                          {.instance = offer_.instance(), .at_switch = false, .user = io_.user()});
+    auto other = member_.channels.acquire(
+        io_.mailbox(), {.instance = offer_.instance(), .at_switch = false, .user = io_.user()});
     if (!other || !*other) {
         member_.channels.withdraw(io_.mailbox());
     } else if ((*other)->registered.switch_id != 0) {

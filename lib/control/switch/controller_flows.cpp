@@ -92,9 +92,10 @@ Result<> Controller::check_ports(const ask_ports& ports) const {
     if (store_.meta().dedupe != ASK_DEDUPE_COMPACT || ports.ifindex[1] == 0) {
         return {};
     }
-    return Error(Errc::kUnsupported, "its packets may come in by any of the ports " + port_names(attached(ports)) +
-                                         ", and dedupe = \"compact\" wants one: set it to \"tagged\" here, or give "
-                                         "the route to its host one next hop");
+    return Error(Errc::kUnsupported,
+                 "its packets may come in by any of the ports " + port_names(attached(ports)) +
+                     ", and dedupe = \"compact\" wants one: set it to \"tagged\" here, or give "
+                     "the route to its host one next hop");
 }
 
 std::string Controller::port_names(std::span<const AttachedPort> ports) {
