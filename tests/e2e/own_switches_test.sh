@@ -151,6 +151,21 @@ maps_lost() {
     pass "a switch's maps lost: the task begins again"
 }
 
+# What comes past it has no mark, which is believed once it has lasted for the deadline.
+stays_away() {
+    local -r dir=$scratch/gone
+    words gone 27
+    FEED=thirds start_task "$dir" gone h1 "$RECV --deadline 6 --switches own" "$SEND --deadline 6"
+    wait_for 20 all_under_way gone
+    loses_all s2
+    : >"$scratch/gone.second"
+    : >"$scratch/gone.third"
+    finish_task "$dir"
+    jq -e '.runs == 2 and .complete and .tuples_switch == 0' "$dir/recv.json" >/dev/null || fail "gone: $(cat "$dir/recv.json")"
+    lab_do restart s2
+    pass "a switch that stays away"
+}
+
 # s4 is away, though its programs run and know its hosts' channels.
 one_away() {
     local -r dir=$scratch/away
@@ -181,6 +196,7 @@ deaths() {
     lab_up --topology leaf-spine:4,2,4
     daemon_and_maps
     maps_lost
+    stays_away
     one_away
 }
 

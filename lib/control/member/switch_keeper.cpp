@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,17 @@ namespace {
 // Several tries within the shortest lease that makes sense at a switch.
 constexpr milliseconds kEvery{2000};
 constexpr milliseconds kWait{1500};
+
+// False: there are no threads left.
+template <typename Body>
+bool start_beside(std::vector<Thread>& beside, Body body) {
+    try {
+        beside.emplace_back(std::move(body));
+        return true;
+    } catch (const std::system_error&) {
+        return false;
+    }
+}
 
 }  // namespace
 
@@ -161,10 +173,8 @@ void SwitchKeeper::renew() {
             return open.client->address() == client->address();
         });
         const std::span<const TaskAtSwitch> its(first, next);
-        if (next == tasks.end()) {
+        if (next == tasks.end() || !start_beside(beside, [this, client, its] { renew_at(*client, its); })) {
             renew_at(*client, its);
-        } else {
-            beside.emplace_back([this, client, its] { renew_at(*client, its); });
         }
         first = next;
     }

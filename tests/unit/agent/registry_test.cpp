@@ -83,6 +83,9 @@ struct Fixture {
         join.set_first_seq(1);
         return join;
     }
+    // A switch that nobody answers at.
+    RpcChannels channels{plain_text()};
+    std::shared_ptr<SwitchPort> away() { return std::make_shared<SwitchClient>(channels, "127.0.0.1:1"); }
     // Calls as they come, from the host that they are about.
     Result<v1::JoinReply> join(const v1::JoinRequest& request) {
         return registry.join(caller_at(request.channel().host()), request);
@@ -435,7 +438,7 @@ TEST_CASE("a Join that makes no sense changes nothing") {
 TEST_CASE("a sender that is not registered at the task's switch cannot join, unless it is on this host") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11);
-    put_on(*task, nullptr, {1, 5});
+    put_on(*task, fixture.away(), {1, 5});
     CHECK(fixture.refused(Fixture::request(11, 1)) == Errc::kUnsupported);
     auto elsewhere = Fixture::request(11, 1);
     elsewhere.mutable_registered()->set_switch_id(1);
@@ -672,7 +675,7 @@ TEST_CASE("what a switch has counted is in a task's figures once, while it runs 
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
     REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
-    put_on(*task, nullptr, {1, 5});
+    put_on(*task, fixture.away(), {1, 5});
     // It had no memory for the task, so nothing was added up.
     v1::FlowStats counted;
     counted.set_tuples_no_region(7);
