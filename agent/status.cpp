@@ -250,6 +250,9 @@ class StatusCollector : public prometheus::Collectable {
                                 .type = prometheus::MetricType::Counter,
                                 .metric = {std::move(metric)}});
         }
+        families.push_back(gauge("ask_agent_task_switches",
+                                 "Switches that tasks received here are open on, for each task",
+                                 static_cast<double>(agent_.member.registry.on_switch().size())));
         add_groups(agent_, families);
         return families;
     }

@@ -113,9 +113,8 @@ class WorkerCore {
     [[nodiscard]] AckTimes ack_times(std::uint16_t port) const;
 
     // Commands: receiving tasks.
-    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
-                       std::shared_ptr<TaskArrivals> arrivals = nullptr);
-    Result<> join(const FlowParams& flow);
+    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox);
+    Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals);
     // Stops taking packets of the task in; its table if it is whole, nothing if it failed or is unknown.
     std::unique_ptr<ResultTable> close_task(std::uint64_t instance, bool failed);
     [[nodiscard]] FlowRxStats flow_stats(std::uint64_t instance, ChannelId channel) const;
@@ -151,7 +150,8 @@ class WorkerCore {
         std::unique_ptr<ResultTable> table;
         std::optional<TableSink> sink;  // once a flow has joined
         std::shared_ptr<Mailbox> mailbox;
-        std::shared_ptr<TaskArrivals> arrivals;  // null: nobody watches them
+        // Of its flows, those that somebody watches.
+        std::unordered_map<ChannelId, std::shared_ptr<TaskArrivals>, ChannelIdHash> arrivals;
     };
 
     void handle_frame(XskSocket& socket, const XskFrame& frame);

@@ -95,16 +95,17 @@ Result<StreamState> Workers::stream_state(ChannelId channel) {
 }
 
 Result<> Workers::open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                            std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) {
+                            std::shared_ptr<Mailbox> mailbox) {
     const auto shared = std::make_shared<ResultTable>(std::move(table));
-    return flat(at(worker).call(
-        [instance, shared, mailbox = std::move(mailbox), arrivals = std::move(arrivals)](WorkerCore& core) {
-            return core.open_task(instance, std::move(*shared), mailbox, arrivals);
-        }));
+    return flat(at(worker).call([instance, shared, mailbox = std::move(mailbox)](WorkerCore& core) {
+        return core.open_task(instance, std::move(*shared), mailbox);
+    }));
 }
 
-Result<> Workers::join(const FlowParams& flow) {
-    return flat(owner(flow.channel).call([flow](WorkerCore& core) { return core.join(flow); }));
+Result<> Workers::join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) {
+    return flat(owner(flow.channel).call([flow, arrivals = std::move(arrivals)](WorkerCore& core) {
+        return core.join(flow, arrivals);
+    }));
 }
 
 Result<std::unique_ptr<ResultTable>> Workers::close_task(unsigned worker, std::uint64_t instance,

@@ -42,8 +42,8 @@ class Workers final : public WorkersPort, public GroupWorkers {
     Result<SenderStats> abandon(ChannelId channel, std::uint32_t new_incarnation) override;
     Result<StreamState> stream_state(ChannelId channel) override;
     Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                       std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) override;
-    Result<> join(const FlowParams& flow) override;
+                       std::shared_ptr<Mailbox> mailbox) override;
+    Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) override;
     Result<std::unique_ptr<ResultTable>> close_task(unsigned worker, std::uint64_t instance,
                                                     bool failed) override;
     Result<FlowRxStats> flow_stats(std::uint64_t instance, ChannelId channel) override;

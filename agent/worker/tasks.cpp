@@ -12,18 +12,16 @@
 
 namespace ask {
 
-Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
-                               std::shared_ptr<TaskArrivals> arrivals) {
+Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox) {
     auto [at, fresh] = tasks_.try_emplace(instance);
     if (!fresh) {
         return Error(Errc::kExists, "task instance is open on this worker");
     }
-    at->second =
-        Task{std::make_unique<ResultTable>(std::move(table)), {}, std::move(mailbox), std::move(arrivals)};
+    at->second = Task{std::make_unique<ResultTable>(std::move(table)), {}, std::move(mailbox), {}};
     return {};
 }
 
-Result<> WorkerCore::join(const FlowParams& flow) {
+Result<> WorkerCore::join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) {
     const auto task = tasks_.find(flow.instance);
     if (task == tasks_.end()) {
         return Error(Errc::kUnknown, "the task has ended");
@@ -33,7 +31,11 @@ Result<> WorkerCore::join(const FlowParams& flow) {
     if (!sink) {
         sink.emplace(flow.geometry, flow.op, *task->second.table);
     }
-    return receiver_.join(flow, &*sink);
+    ASK_PASS(receiver_.join(flow, &*sink));
+    if (arrivals) {
+        task->second.arrivals[flow.channel] = std::move(arrivals);
+    }
+    return {};
 }
 
 std::unique_ptr<ResultTable> WorkerCore::close_task(std::uint64_t instance, bool failed) {
@@ -69,8 +71,12 @@ std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, 
 
 void WorkerCore::note_arrival(const RxVerdict& verdict) {
     const auto task = tasks_.find(verdict.instance);
-    if (task != tasks_.end() && task->second.arrivals) {
-        task->second.arrivals->note(verdict);
+    if (task == tasks_.end() || task->second.arrivals.empty()) {
+        return;
+    }
+    const auto flow = task->second.arrivals.find(verdict.channel);
+    if (flow != task->second.arrivals.end()) {
+        flow->second->note(verdict);
     }
 }
 

@@ -9,6 +9,8 @@
 #define ASK_MAX_TASK_ID 63u
 /* That a task may wait for: agents keep an entry and a secret for each. */
 #define ASK_MAX_SENDERS 4096u
+/* Switches that a task may be open on (--switches own). */
+#define ASK_MAX_TASK_SWITCHES 64u
 /* Of a task, seconds: from one, in which agents hear of each other several times, to a day. */
 #define ASK_MIN_DEADLINE 1u
 #define ASK_MAX_DEADLINE 86400u

@@ -79,6 +79,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
         swap.set_interval_ms(static_cast<std::uint32_t>(options.swap->interval / kMillisecond));
     }
     open.set_no_switch(options.no_switch);
+    open.set_own_switches(options.own_switches);
     open.set_no_back(options.no_back);
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
@@ -121,8 +122,22 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
                          .fetched = done.fetched(),
                          .swaps = done.swaps(),
                          .runs = runs,
-                         .missing = {}};
+                         .missing = {},
+                         .switches = {},
+                         .without = {}};
     report.stats.seconds = done.seconds();
+    for (const v1::SwitchOfTask& at : done.switches()) {
+        report.switches.push_back({.address = at.address(),
+                                   .aggregators = at.aggregators(),
+                                   .back_bytes = at.back_bytes(),
+                                   .note = at.note(),
+                                   .senders = {at.senders().begin(), at.senders().end()},
+                                   .swaps = at.swaps(),
+                                   .tuples = at.tuples()});
+    }
+    for (const v1::SenderWithout& without : done.without()) {
+        report.without.push_back({without.sender(), without.reason()});
+    }
     for (const v1::Missing& missing : done.missing()) {
         report.missing.push_back({missing.name(), missing.senders(), missing.reason()});
     }
@@ -227,7 +242,12 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
     }
     auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
     ASK_TRY(table, "task " + options_.task);
-    return ReceiveResult{*std::move(table), report_from_proto(reply->done(), run_)};
+    auto report = report_from_proto(reply->done(), run_);
+    for (const TaskSwitchReport& at : report.switches) {
+        info_.aggregators += at.aggregators;
+        info_.back_bytes += at.back_bytes;
+    }
+    return ReceiveResult{*std::move(table), std::move(report)};
 }
 
 void ReceiveSession::Impl::taking() {

@@ -28,7 +28,7 @@
 
 namespace ask::client {
 
-// What the task got when it was opened.
+// What the task got when it was opened; with own_switches, at its end.
 struct ReceiveInfo {
     std::uint64_t instance = 0;  // of the task, as the wire carries it; 0: not open yet
     Geometry geometry;
@@ -53,6 +53,7 @@ struct ReceiveOptions {
     std::uint32_t aggregators = 0;     // per AA on the switch; 0: by the samples, or the switch's choice
     std::optional<SwapSettings> swap;  // shadow copies, and when they are swapped; unset: none
     bool no_switch = false;            // aggregate at the receiver only
+    bool own_switches = false;         // each sender's own switch aggregates, not this host's
     bool no_back = false;              // the switch keeps tuples in aggregators alone, without a back level
     bool require_region = false;       // fail rather than go without memory on the switch
     TaskPolicy policy = TaskPolicy::kAuto;
@@ -80,6 +81,22 @@ struct MissingSenders {
 // "an unknown subset of NAME's tuples: REASON", or for those that never joined "nothing of N senders ...".
 [[nodiscard]] std::string describe(const MissingSenders& missing);
 
+// With own_switches: one of them.
+struct TaskSwitchReport {
+    std::string address;  // control address
+    std::uint32_t aggregators = 0;
+    std::uint64_t back_bytes = 0;
+    std::string note;                  // why there is no region
+    std::vector<std::string> senders;  // that it aggregated for
+    std::uint64_t swaps = 0;
+    std::uint64_t tuples = 0;  // that it aggregated
+};
+// And a sender that no switch aggregated for.
+struct SenderWithoutSwitch {
+    std::string name;
+    std::string reason;
+};
+
 struct ReceiveReport {
     TaskStats stats;  // of all senders; seconds: from the first join to the commit
     std::vector<NamedStats> senders;
@@ -89,6 +106,8 @@ struct ReceiveReport {
     std::uint64_t swaps = 0;              // of shadow copies
     std::uint32_t runs = 1;               // more: a switch lost what it had
     std::vector<MissingSenders> missing;  // none: the result is whole
+    std::vector<TaskSwitchReport> switches;
+    std::vector<SenderWithoutSwitch> without;
 };
 
 struct ReceiveResult {

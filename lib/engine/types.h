@@ -39,8 +39,8 @@ struct Mark {
     auto operator<=>(const Mark&) const = default;
 };
 
-// Switches that a task may be open on.
-inline constexpr std::size_t kMaxTaskSwitches = 8;
+// Of a task's other switches, those that a flow knows.
+inline constexpr std::size_t kMaxOtherMarks = 8;
 
 // A few marks, each once.
 class MarkList {
@@ -50,7 +50,7 @@ class MarkList {
         if (mark.switch_id == 0 || has(mark)) {
             return true;
         }
-        if (count_ == kMaxTaskSwitches) {
+        if (count_ == kMaxOtherMarks) {
             return false;
         }
         marks_[count_++] = mark;
@@ -66,7 +66,7 @@ class MarkList {
     }
 
  private:
-    std::array<Mark, kMaxTaskSwitches> marks_{};
+    std::array<Mark, kMaxOtherMarks> marks_{};
     std::size_t count_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -41,6 +42,7 @@ struct Flags {
     std::uint32_t aggregators = 0;
     std::string swap = "off";
     bool no_switch = false;
+    std::string switches = "one";
     bool no_back = false;
     bool require_region = false;
     std::string policy = "auto";
@@ -87,6 +89,12 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("WHEN")
         ->capture_default_str();
     app.add_flag("--no-switch", flags.no_switch, "aggregate on this host only");
+    app.add_option("--switches", flags.switches,
+                   "who aggregates: one, this host's own switch; own, each sender's own, from all of which "
+                   "this host fetches")
+        ->check(CLI::IsMember({"one", "own"}))
+        ->type_name("WHICH")
+        ->capture_default_str();
     app.add_flag("--no-back", flags.no_back,
                  "no back level: tuples that find no aggregator on the switch are added up here");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
@@ -145,6 +153,10 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     ASK_TRY(swap, "--swap");
     options.swap = *swap;
     options.no_switch = flags.no_switch;
+    options.own_switches = flags.switches == "own";
+    if (options.no_switch && options.own_switches) {
+        return Error(Errc::kUsage, "--switches own: and --no-switch leaves switches out: choose one");
+    }
     options.no_back = flags.no_back;
     options.require_region = flags.require_region;
     options.policy = client::parse_task_policy(flags.policy).value_or(client::TaskPolicy::kAuto);
@@ -179,9 +191,18 @@ void tell_opened(const client::ReceiveInfo& info, ProgressLine& progress) {
     }
 }
 
-TaskSetup setup_of(const client::ReceiveInfo& info) {
-    return {info.geometry.max_slot_key(), info.aggregators, info.note, info.back_bytes > 0,
-            !info.geometry_reason.empty()};
+TaskSetup setup_of(const client::ReceiveInfo& info, const Flags& flags, const client::ReceiveReport& report) {
+    // Each switch has as many.
+    std::uint32_t most = report.switches.empty() ? info.aggregators : 0;
+    for (const client::TaskSwitchReport& at : report.switches) {
+        most = std::max(most, at.aggregators);
+    }
+    return {.longest_key = info.geometry.max_slot_key(),
+            .aggregators = most,
+            .note = info.note,
+            .whole_keys = info.back_bytes > 0,
+            .own_switches = flags.switches == "own",
+            .planned = !info.geometry_reason.empty()};
 }
 
 struct Received {
@@ -248,6 +269,30 @@ Result<> put(Received& received, const Destination& to, unsigned scale) {
     return to.file != nullptr ? to.file->finish(true) : close_copy(to.fd);
 }
 
+std::string joined(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+        text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+}
+
+// Said even into a pipe: it is slower then, for no other visible reason.
+void tell_without(const client::ReceiveReport& report, ProgressLine& progress) {
+    if (report.runs > 1) {
+        return;  // without any, which has been said
+    }
+    for (const client::TaskSwitchReport& at : report.switches) {
+        if (at.aggregators == 0 && !at.note.empty()) {
+            progress.say("switch " + at.address + " has aggregated nothing for " + joined(at.senders) + ": " +
+                         at.note);
+        }
+    }
+    for (const client::SenderWithoutSwitch& sender : report.without) {
+        progress.say("no switch has aggregated for " + sender.name + ": " + sender.reason);
+    }
+}
+
 // The senders wait for somebody who takes it.
 int not_taken(const Flags& flags, const Received& received, const Error& error) {
     const auto kept_for = received.result.report.kept_for.count();
@@ -286,9 +331,10 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
             code = fail(kName, written.error());
         }
     }
+    tell_without(result.report, progress);
     if (!flags.again) {
-        progress.say(
-            receive_summary(flags.common.task, result.report.stats, setup_of(received.session.info())));
+        progress.say(receive_summary(flags.common.task, result.report.stats,
+                                     setup_of(received.session.info(), flags, result.report)));
     }
     return code;
 }

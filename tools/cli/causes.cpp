@@ -41,6 +41,10 @@ void advise(Cause& cause, const TaskSetup& setup) {
     } else if (cause.name == "no_region") {
         const bool off_path = setup.aggregators > 0;
         cause.name = "no region";
+        if (setup.own_switches) {
+            cause.why = "their senders have no switch of their own, or none with memory for this task";
+            return;
+        }
         cause.why =
             off_path ? "the switch was off their path" : "no switch, or no memory on it for this task";
         cause.advice = off_path ? "make the senders' routes to the receiver lead through it" : setup.note;

@@ -19,6 +19,7 @@ struct TaskSetup {
     std::uint32_t aggregators = 0;  // 0: no region
     std::string note;               // why there is none
     bool whole_keys = false;        // a back level takes keys and values that fit no slot
+    bool own_switches = false;      // each sender's own switch aggregates
     bool planned = false;           // the geometry was the agent's choice by the senders' samples
 };
 

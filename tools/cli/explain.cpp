@@ -66,6 +66,32 @@ std::string waits_for(const v1::AgentTask& task) {
     return text.empty() ? "the last aggregators from the switch" : text;
 }
 
+std::string switch_line(const v1::SwitchOfTask& at) {
+    const std::string whom = at.senders().empty() ? "no sender yet" : joined(at.senders());
+    if (at.aggregators() == 0) {
+        return "Switch " + at.address() + " aggregates nothing for " + whom +
+               (at.note().empty() ? "" : ": " + at.note()) + ".\n";
+    }
+    return "Switch " + at.address() + " aggregates for " + whom + ": " + grouped(at.aggregators()) +
+           " aggregators per array" +
+           (at.back_bytes() == 0 ? "" : ", a back level of " + bytes_text(at.back_bytes())) + ", " +
+           grouped(at.tuples()) + " tuples.\n";
+}
+
+// Of a task on its senders' own ones.
+std::string own_switches_part(const v1::AgentTask& task) {
+    std::string text = "Each sender's own switch is to aggregate for it: it is open on " +
+                       std::to_string(task.switches_size()) +
+                       (task.note().empty() ? "" : ", " + task.note()) + ".\n";
+    for (const v1::SwitchOfTask& at : task.switches()) {
+        text += switch_line(at);
+    }
+    for (const v1::SenderWithout& without : task.without()) {
+        text += "No switch aggregates for " + without.sender() + ": " + without.reason() + ".\n";
+    }
+    return text;
+}
+
 std::string agent_part(const v1::AgentTask& task) {
     std::string text = "Here it is a " + task.role() + ", operator " + op_text(task.op()) + ", " +
                        task.state() + ", open for " + duration_text(task.age_seconds()) + ", instance " +
@@ -84,10 +110,12 @@ std::string agent_part(const v1::AgentTask& task) {
     if (!task.geometry_reason().empty()) {
         text += "Its geometry, " + geometry_text(task.geometry()) + ", was " + task.geometry_reason() + ".\n";
     }
-    if (task.aggregators() == 0) {
+    if (task.own_switches()) {
+        text += own_switches_part(task);
+    } else if (task.aggregators() == 0) {
         text += "No switch aggregates for it" + (task.note().empty() ? "" : ": " + task.note()) + ".\n";
     }
-    if (task.back_bytes() != 0) {
+    if (task.back_bytes() != 0 && !task.own_switches()) {
         text +=
             "Tuples that find no aggregator go to a back level of " + bytes_text(task.back_bytes()) + ".\n";
     } else if (!task.no_back_reason().empty()) {
@@ -150,12 +178,24 @@ std::uint32_t longest_key(const v1::Geometry& geometry) {
 }
 
 TaskSetup setup_of(const v1::AgentTask& task) {
-    return {longest_key(task.geometry()), task.aggregators(), task.note(), task.whole_keys(),
-            !task.geometry_reason().empty()};
+    // Each switch has as many.
+    std::uint32_t most = task.own_switches() ? 0 : task.aggregators();
+    for (const v1::SwitchOfTask& at : task.switches()) {
+        most = std::max(most, at.aggregators());
+    }
+    return {.longest_key = longest_key(task.geometry()),
+            .aggregators = most,
+            .note = task.note(),
+            .whole_keys = task.whole_keys(),
+            .own_switches = task.own_switches(),
+            .planned = !task.geometry_reason().empty()};
 }
 
 TaskSetup setup_of(const v1::SwitchTask& task) {
-    return {longest_key(task.geometry()), task.aggregators(), "", task.back_bytes() > 0, false};
+    return {.longest_key = longest_key(task.geometry()),
+            .aggregators = task.aggregators(),
+            .note = "",
+            .whole_keys = task.back_bytes() > 0};
 }
 
 std::string tuples_part(const v1::FlowStats& stats, const TaskSetup& setup) {
@@ -219,8 +259,10 @@ Result<Found> find(const std::string& id, const TaskSources& sources) {
     return found;
 }
 
+// Of several switches one is not the switch.
 v1::FlowStats stats_of(const v1::AgentTask& task, const v1::SwitchTask* on_switch) {
-    return task.role() == "sender" ? task.stats() : with_switch_part(task.stats(), on_switch);
+    return task.role() == "sender" || task.own_switches() ? task.stats()
+                                                          : with_switch_part(task.stats(), on_switch);
 }
 
 Json tuples_json(const v1::FlowStats& stats, const TaskSetup& setup) {

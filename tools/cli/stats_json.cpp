@@ -35,6 +35,24 @@ void put_stats(Json& json, const client::TaskStats& stats) {
     json["seconds"] = stats.seconds;
 }
 
+// Of a task on its senders' own.
+void put_switches(Json& json, const client::ReceiveReport& report) {
+    json["switches"] = Json::array();
+    for (const client::TaskSwitchReport& at : report.switches) {
+        json["switches"].push_back({{"address", at.address},
+                                    {"aggregators", at.aggregators},
+                                    {"back_bytes", at.back_bytes},
+                                    {"note", at.note},
+                                    {"senders", at.senders},
+                                    {"swaps", at.swaps},
+                                    {"tuples", at.tuples}});
+    }
+    json["without_switch"] = Json::array();
+    for (const client::SenderWithoutSwitch& sender : report.without) {
+        json["without_switch"].push_back({{"sender", sender.name}, {"reason", sender.reason}});
+    }
+}
+
 }  // namespace
 
 std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs, std::uint64_t lines_skipped) {
@@ -61,6 +79,7 @@ std::string receive_stats_json(const client::ReceiveInfo& info, const client::Re
     json["geometry_reason"] = info.geometry_reason;
     json["aggregators"] = info.aggregators;
     json["back_bytes"] = info.back_bytes;
+    put_switches(json, report);
     json["senders"] = Json::array();
     for (const client::NamedStats& sender : report.senders) {
         Json entry;

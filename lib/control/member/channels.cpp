@@ -36,18 +36,27 @@ void Channels::remember(Entry& entry, std::uint64_t instance) {
 // A switch drops packets that a registered channel sends for a task that is not open there, so such a channel
 // is the last choice for a task without a switch, as for any one that is still registered elsewhere.
 Channels::Entry* Channels::find_idle_locked(const ChannelWish& wish) {
-    Entry* any = nullptr;
+    constexpr unsigned kWorst = 3;
+    const auto rank = [&](const ChannelLease& lease) {
+        const bool registered = lease.registered.switch_id != 0;
+        if (!lease.elsewhere.empty()) {
+            return kWorst;
+        }
+        const bool foreign = registered && !wish.only_at.empty() && lease.switch_address != wish.only_at;
+        return foreign ? 2U : registered == wish.at_switch ? 0U : 1U;
+    };
+    Entry* best = nullptr;
     for (Entry& entry : channels_) {
-        if (entry.in_use || entry.has_served(wish.instance)) {
-            continue;
+        if (!entry.in_use && !entry.has_served(wish.instance) &&
+            (best == nullptr || rank(entry.lease) < rank(best->lease))) {
+            best = &entry;
         }
-        if ((entry.lease.registered.switch_id != 0) == wish.at_switch && entry.lease.elsewhere.empty()) {
-            return &entry;
-        }
-        any = &entry;
     }
-    const bool may_create = channels_.size() < limit_;
-    return wish.at_switch || !may_create ? any : nullptr;
+    if (best == nullptr || channels_.size() >= limit_) {
+        return best;
+    }
+    const unsigned fine = !wish.at_switch ? 0 : wish.only_at.empty() ? kWorst : 1;
+    return rank(best->lease) <= fine ? best : nullptr;
 }
 
 // One that waits for others takes no packet's time, only a channel: nobody may keep all of them so.

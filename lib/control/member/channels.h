@@ -49,6 +49,7 @@ struct ChannelWish {
     std::uint64_t instance = 0;  // of its task
     bool at_switch = false;      // registered at a switch already, if possible; else at none, if possible
     std::uint32_t user = 0;      // whose application it is; all but root have a part of the channels
+    std::string only_at{};       // not registered at a switch but this one, if possible; empty: wherever
 };
 
 class Channels {

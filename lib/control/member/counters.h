@@ -32,6 +32,7 @@ namespace ask {
     X(refused_connections, drop, "connections turned away at the control port and socket, or cut off") \
     X(refused_waits, drop, "calls answered at once because too many were held back")                   \
     X(tasks_without_region, drop, "tasks received here that their switch had no memory for")           \
+    X(senders_without_switch, drop, "senders that joined here without their own switch")               \
     X(progress_skipped, drop, "progress messages that an application did not read in time")            \
     X(results_refused, drop, "results that were not made of exactly what was sent")                    \
     X(kept_results, traffic, "results that were not taken, and kept for ask-recv --again")             \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that may be open at the switch although nobody here knows them any more: it did not answer when they
+// Tasks that may be open at a switch although nobody here knows them any more: it did not answer when they
 // were to be opened or closed. SwitchKeeper closes them, so that their ids are not in use until a lease runs
 // out. Thread-safe.
 #pragma once
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "lib/base/runtime.h"
@@ -24,32 +25,38 @@ class LeftOpen {
     static constexpr std::size_t kMost = 1024;
     static constexpr std::chrono::minutes kFor{10};
 
+    struct Task {
+        std::uint64_t instance = 0;
+        std::string address;  // of the switch
+        bool operator==(const Task&) const = default;
+    };
+
     // false: another one, the oldest, had to make room.
-    bool add(std::uint64_t instance, Time now) {
+    bool add(std::uint64_t instance, const std::string& address, Time now) {
         const Guard lock(mutex_);
         const bool room = entries_.size() < kMost;
         if (!room) {
             entries_.pop_front();
         }
-        entries_.push_back({instance, now + kFor});
+        entries_.push_back({{instance, address}, now + kFor});
         return room;
     }
-    void remove(std::uint64_t instance) {
+    void remove(const Task& task) {
         const Guard lock(mutex_);
-        std::erase_if(entries_, [&](const Entry& entry) { return entry.instance == instance; });
+        std::erase_if(entries_, [&](const Entry& entry) { return entry.task == task; });
     }
-    [[nodiscard]] std::vector<std::uint64_t> list(Time now) {
+    [[nodiscard]] std::vector<Task> list(Time now) {
         const Guard lock(mutex_);
         std::erase_if(entries_, [&](const Entry& entry) { return entry.forget_at <= now; });
-        std::vector<std::uint64_t> all;
+        std::vector<Task> all;
         all.reserve(entries_.size());
-        std::ranges::transform(entries_, std::back_inserter(all), &Entry::instance);
+        std::ranges::transform(entries_, std::back_inserter(all), &Entry::task);
         return all;
     }
 
  private:
     struct Entry {
-        std::uint64_t instance = 0;
+        Task task;
         Time forget_at;
     };
     Mutex mutex_;

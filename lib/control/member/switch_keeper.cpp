@@ -2,7 +2,9 @@
 #include "lib/control/member/switch_keeper.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,17 @@ namespace {
 // Several tries within the shortest lease that makes sense at a switch.
 constexpr milliseconds kEvery{2000};
 constexpr milliseconds kWait{1500};
+
+// False: there are no threads left.
+template <typename Body>
+bool start_beside(std::vector<Thread>& beside, Body body) {
+    try {
+        beside.emplace_back(std::move(body));
+        return true;
+    } catch (const std::system_error&) {
+        return false;
+    }
+}
 
 }  // namespace
 
@@ -50,11 +63,7 @@ LeftOver left_over(const std::vector<Channels::Entry>& own, ChannelId id, std::u
     return entry->in_use ? LeftOver::kPerhaps : LeftOver::kYes;
 }
 
-SwitchKeeper::SwitchKeeper(Member& member) : member_(member) {
-    if (member_.own_switch) {
-        thread_ = Thread([this] { loop(); });
-    }
-}
+SwitchKeeper::SwitchKeeper(Member& member) : member_(member), thread_([this] { loop(); }) {}
 
 SwitchKeeper::~SwitchKeeper() {
     {
@@ -62,13 +71,11 @@ SwitchKeeper::~SwitchKeeper() {
         stop_ = true;
     }
     stopping_.notify_all();
-    if (thread_.joinable()) {
-        thread_.join();
-    }
+    thread_.join();
 }
 
 void SwitchKeeper::loop() {
-    bool clear = clear_left_over();
+    bool clear = !member_.own_switch || clear_left_over();
     Lock lock(mutex_);
     while (!stopping_.wait_for(lock, kEvery, [this] { return stop_; })) {
         lock.unlock();
@@ -80,13 +87,23 @@ void SwitchKeeper::loop() {
     }
 }
 
-// The first that fails is the last that is tried: the others would not fare better.
+std::shared_ptr<SwitchPort> SwitchKeeper::switch_at(const std::string& address) const {
+    const bool own = member_.own_switch && member_.own_switch->address() == address;
+    return own ? member_.own_switch : std::shared_ptr<SwitchPort>(member_.network.switch_at(address));
+}
+
+// Of a switch where one fails no more are tried: the others would not fare better.
 void SwitchKeeper::close_left_open() {
-    for (const std::uint64_t instance : member_.left_open.list(Clock::now())) {
-        if (!member_.own_switch->close_task(instance, kWait).ok()) {
-            return;
+    std::set<std::string> silent;
+    for (const LeftOpen::Task& task : member_.left_open.list(Clock::now())) {
+        if (silent.contains(task.address)) {
+            continue;
         }
-        member_.left_open.remove(instance);
+        if (switch_at(task.address)->close_task(task.instance, kWait).ok()) {
+            member_.left_open.remove(task);
+        } else {
+            silent.insert(task.address);
+        }
     }
 }
 
@@ -148,14 +165,20 @@ bool SwitchKeeper::clear_left_over() {
 
 void SwitchKeeper::renew() {
     auto tasks = member_.registry.on_switch();
-    // One switch after the other, in the order in which their tasks name them.
+    // Side by side, since leases of those that answer do not wait for those that do not.
+    std::vector<Thread> beside;
     for (auto first = tasks.begin(); first != tasks.end();) {
         const auto client = first->client;
-        const auto next = std::stable_partition(
-            first, tasks.end(), [&](const TaskAtSwitch& open) { return open.client == client; });
-        renew_at(*client, {first, next});
+        const auto next = std::stable_partition(first, tasks.end(), [&](const TaskAtSwitch& open) {
+            return open.client->address() == client->address();
+        });
+        const std::span<const TaskAtSwitch> its(first, next);
+        if (next == tasks.end() || !start_beside(beside, [this, client, its] { renew_at(*client, its); })) {
+            renew_at(*client, its);
+        }
         first = next;
     }
+    std::ranges::for_each(beside, &Thread::join);
 }
 
 // A result that cannot be had is refused while the task runs, not when all of it has been sent.

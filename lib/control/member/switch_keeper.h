@@ -28,7 +28,6 @@ enum class LeftOver : std::uint8_t { kNo, kPerhaps, kYes };
 
 class SwitchKeeper {
  public:
-    // Does nothing if the agent has no switch.
     explicit SwitchKeeper(Member& member);
     ~SwitchKeeper();
     SwitchKeeper(const SwitchKeeper&) = delete;
@@ -39,6 +38,7 @@ class SwitchKeeper {
     void renew();
     void check_room(const ReceiveTask& task, const v1::TaskPart& part, const std::string& at);
     void renew_at(SwitchPort& client, std::span<const TaskAtSwitch> tasks);
+    [[nodiscard]] std::shared_ptr<SwitchPort> switch_at(const std::string& address) const;
     // Closes tasks there that their sessions could not.
     void close_left_open();
     // Unregisters an idle channel that has stayed registered under an incarnation that it no longer has: its

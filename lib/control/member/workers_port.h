@@ -70,8 +70,9 @@ class WorkersPort {
     // Receiving tasks, of which each worker has a part.
     [[nodiscard]] virtual unsigned size() const = 0;
     virtual Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                               std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) = 0;
-    virtual Result<> join(const FlowParams& flow) = 0;
+                               std::shared_ptr<Mailbox> mailbox) = 0;
+    // `arrivals`: where what comes of the flow counts; null: nobody watches it.
+    virtual Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) = 0;
     // Stops taking packets of the task in; its table if it is whole, nothing if it failed or is unknown.
     virtual Result<std::unique_ptr<ResultTable>> close_task(unsigned worker, std::uint64_t instance,
                                                             bool failed) = 0;

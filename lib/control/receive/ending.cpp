@@ -17,6 +17,21 @@ constexpr milliseconds kCloseWait{2000};
 
 }  // namespace
 
+// Of a task on senders' own switches, which its application could not be told of when it was opened.
+void Receiving::describe_switches(const ReceiveTask& task, v1::Done& done) {
+    if (!task.own) {
+        return;
+    }
+    for (const TaskSwitch& at : task.switches) {
+        v1::SwitchOfTask& entry = *done.add_switches();
+        entry = TaskRegistry::describe_locked(task, at);
+        entry.set_swaps(at.epoch);
+    }
+    for (v1::SenderWithout& without : TaskRegistry::without_locked(task)) {
+        *done.add_without() = std::move(without);
+    }
+}
+
 v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
     v1::Done done;
     Clock::time_point first_join = Clock::now();
@@ -33,6 +48,7 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
                 missing.set_reason(*sender.missing);
             }
         }
+        describe_switches(task, done);
         if (task.senders.size() < task.senders_expected) {
             v1::Missing& missing = *done.add_missing();
             missing.set_senders(task.senders_expected - static_cast<std::uint32_t>(task.senders.size()));
@@ -159,8 +175,8 @@ void Receiving::stop_swappers() {
 }
 
 void Receiving::close_on_switches() {
-    if (perhaps_open_) {
-        leave_open();
+    for (const std::string& address : std::exchange(perhaps_open_, {})) {
+        leave_open(address);
     }
     for (TaskSwitch& at : task_->switches) {
         if (std::exchange(at.closed, true)) {
@@ -169,17 +185,22 @@ void Receiving::close_on_switches() {
         const milliseconds wait = std::min(kCloseWait, task_->deadline);
         if (auto closed = at.client->close_task(task_->instance, wait); !closed) {
             spdlog::warn("task {}: {}", task_->id, closed.error().text());
-            leave_open();
+            leave_open(at.client->address());
         }
     }
 }
 
-void Receiving::leave_open() {
-    perhaps_open_ = false;
-    if (!member_.left_open.add(task_->instance, Clock::now())) {
-        spdlog::warn("more than {} tasks are to be closed at {}: of the oldest the lease runs out there",
-                     LeftOpen::kMost, member_.own_switch->name());
+void Receiving::leave_open(const std::string& address) {
+    forget_open(address);
+    if (!member_.left_open.add(task_->instance, address, Clock::now())) {
+        spdlog::warn(
+            "more than {} tasks are to be closed at switches: of the oldest the lease runs out there",
+            LeftOpen::kMost);
     }
+}
+
+void Receiving::forget_open(const std::string& address) {
+    std::erase(perhaps_open_, address);
 }
 
 // What a switch lost can be had again if everybody concerned can begin again.
@@ -197,7 +218,8 @@ Error Receiving::explain_loss(const Error& loss) const {
         });
     }
     return unable.empty()
-               ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without the switch")
+               ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without " +
+                                            (task_->own ? "switches" : "the switch"))
                : Error(Errc::kSwitchLost, loss.text() + ", and " + unable + ": run the task again");
 }
 

@@ -43,8 +43,8 @@ Result<ResultTable> Receiving::take_table() {
     return std::move(*all);
 }
 
-Result<> Receiving::pause_fetching(Clock::time_point until) {
-    tell_waiting(true);
+Result<> Receiving::pause_fetching(const TaskSwitch& at, Clock::time_point until) {
+    tell_waiting(*at.client);
     return wait_and_handle(until);
 }
 
@@ -61,7 +61,7 @@ Result<CopyEnd> Receiving::merge_stream(const TaskSwitch& at, bool settled, Merg
                                                  " entries of the back level of " + at.client->name());
         return {};
     };
-    auto asked = ask_switch([&](CallCancel* cancel) -> Result<CopyEnd> {
+    auto asked = ask_switch(*at.client, [&](CallCancel* cancel) -> Result<CopyEnd> {
         auto end = at.client->stream_copy({.region = {task_->instance, at.nonce},
                                            .mark = at.mark,
                                            .epoch = at.epoch,
@@ -97,7 +97,7 @@ Result<CopyEnd> Receiving::merge_until_deadline(const TaskSwitch& at, bool settl
                                               " has aggregated could not be fetched within " +
                                               seconds_text(task_->deadline) + ": start ask-switchd there");
         }
-        ASK_PASS(pause_fetching(std::min(Clock::now() + kSessionTick, give_up_at)));
+        ASK_PASS(pause_fetching(at, std::min(Clock::now() + kSessionTick, give_up_at)));
     }
 }
 
@@ -140,16 +140,16 @@ Error Receiving::refuse_result(const Mismatch& mismatch) {
 }
 
 // Until the swap under way, if any, is over.
-Result<> Receiving::await_swapper(const Swapper& swapper) {
+Result<> Receiving::await_swapper(const TaskSwitch& at) {
     Clock::time_point next_tick = Clock::now() + kSessionTick;
-    while (!swapper.ended()) {
+    while (!at.swapper->ended()) {
         if (Clock::now() >= next_tick) {
             next_tick = Clock::now() + kSessionTick;
-            tell_waiting(true);
+            tell_waiting(*at.client);
         }
         ASK_PASS(wait_and_handle(next_tick));
     }
-    tell_waiting(false);
+    tell_going_on();
     return {};
 }
 
@@ -169,7 +169,7 @@ Result<> Receiving::merge_swapped(ResultTable& table) {
 }
 
 Result<> Receiving::merge_swapped(ResultTable& table, TaskSwitch& at) {
-    ASK_PASS(await_swapper(*at.swapper));
+    ASK_PASS(await_swapper(at));
     auto outcome = at.swapper->take();
     ASK_PASS(outcome);
     at.epoch = outcome->epoch;
@@ -180,7 +180,11 @@ Result<> Receiving::merge_swapped(ResultTable& table, TaskSwitch& at) {
 
 Result<> Receiving::merge_switch_copies(ResultTable& table) {
     for (const TaskSwitch& at : task_->switches) {
-        ASK_PASS(merge_switch_copy(table, at));
+        const bool used = std::ranges::find(accounts_, at.mark, &FlowAccount::via) != accounts_.end();
+        // One that was opened for a sender who then joined without it has nothing.
+        if (used || at.epoch > 0 || !task_->own) {
+            ASK_PASS(merge_switch_copy(table, at));
+        }
     }
     return {};
 }

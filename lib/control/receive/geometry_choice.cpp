@@ -45,9 +45,8 @@ std::uint64_t without_heats(std::uint64_t bytes) {
     return bytes / (kEight + sizeof(ask_heats)) * kEight;
 }
 
-// What the switch has for the task. Without a switch, or if it does not answer, memory is left out of the
-// plan.
-PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint32_t payload_limit) {
+// What the switch has for the task. Without one, or if it does not answer, memory is left out of the plan.
+PlanLimits plan_limits(SwitchPort* at, const v1::OpenReceive& request, std::uint32_t payload_limit) {
     PlanLimits limits{.payload_limit = payload_limit,
                       .sram_total = 0,
                       .sram_left = 0,
@@ -56,8 +55,8 @@ PlanLimits plan_limits(Member& member, const v1::OpenReceive& request, std::uint
                       .back = false,
                       .senders = request.senders(),
                       .geometry = std::nullopt};
-    if (member.own_switch && !request.no_switch()) {
-        if (const auto info = member.own_switch->info(kInfoWait); info.ok()) {
+    if (at != nullptr) {
+        if (const auto info = at->info(kInfoWait); info.ok()) {
             limits.sram_total = info->sram_total_bytes();
             limits.back = wants_back(request) && info->back_left_bytes() > 0;
             const std::uint64_t left =
@@ -124,8 +123,8 @@ bool wants_two_copies(const v1::OpenReceive& request) {
 }
 
 bool wants_samples(const Member& member, const v1::OpenReceive& request) {
-    return request.auto_geometry() ||
-           (member.own_switch && !request.no_switch() && request.aggregators() == 0);
+    return request.auto_geometry() || ((member.own_switch || request.own_switches()) &&
+                                       !request.no_switch() && request.aggregators() == 0);
 }
 
 Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceive& request) {
@@ -158,14 +157,14 @@ Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceiv
                           .reason = ""};
 }
 
-Result<GeometryChoice> asked_geometry(Member& member, const v1::OpenReceive& request,
+Result<GeometryChoice> asked_geometry(const Member& member, SwitchPort* at, const v1::OpenReceive& request,
                                       const std::optional<KeySample>& sample) {
     auto choice = asked_geometry(member, request);
     ASK_PASS(choice);
     if (!sample || !says_enough(*sample)) {
         return choice;
     }
-    PlanLimits limits = plan_limits(member, request, member.options.payload_limit);
+    PlanLimits limits = plan_limits(at, request, member.options.payload_limit);
     limits.geometry = choice->geometry;
     choice->back = back_need(*sample, request.senders());
     // Without a plan the switch chooses.
@@ -176,7 +175,7 @@ Result<GeometryChoice> asked_geometry(Member& member, const v1::OpenReceive& req
     return choice;
 }
 
-Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& request,
+Result<GeometryChoice> planned_geometry(const Member& member, SwitchPort* at, const v1::OpenReceive& request,
                                         const std::optional<KeySample>& sample, std::uint32_t payload_limit) {
     payload_limit = std::min(payload_limit, member.options.payload_limit);
     if (!sample) {
@@ -187,7 +186,7 @@ Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& r
             payload_limit, request,
             "the default: a sample of " + std::to_string(sample->tuples()) + " tuples says too little");
     }
-    const PlanLimits limits = plan_limits(member, request, payload_limit);
+    const PlanLimits limits = plan_limits(at, request, payload_limit);
     auto plan = plan_task(*sample, limits);
     if (!plan) {
         // Whatever senders say, it is no reason to fail. If the switch lacks memory, it says so itself.

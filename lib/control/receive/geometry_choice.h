@@ -37,13 +37,13 @@ struct GeometryChoice {
 // As asked for, or the default; as many rows as the MTU allows unless their number is given.
 Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceive& request);
 // The same, with memory for the keys in these samples.
-Result<GeometryChoice> asked_geometry(Member& member, const v1::OpenReceive& request,
+Result<GeometryChoice> asked_geometry(const Member& member, SwitchPort* at, const v1::OpenReceive& request,
                                       const std::optional<KeySample>& sample);
 
-// The planner's choice for these samples, with what memory the task's switch has left. Without samples, or
-// with too few tuples in them to speak for the rest, the default. `payload_limit`: the longest that all
-// senders can send.
-Result<GeometryChoice> planned_geometry(Member& member, const v1::OpenReceive& request,
+// The planner's choice for these samples, with what memory that switch (null: none) has left. Without
+// samples, or with too few tuples in them to speak for the rest, the default. `payload_limit`: the longest
+// that all senders can send.
+Result<GeometryChoice> planned_geometry(const Member& member, SwitchPort* at, const v1::OpenReceive& request,
                                         const std::optional<KeySample>& sample, std::uint32_t payload_limit);
 
 }  // namespace ask

@@ -16,7 +16,6 @@
 namespace ask {
 namespace {
 
-constexpr milliseconds kSwitchWait{5000};
 // A switch's daemon that was killed is back within seconds; one that was never started should be named soon.
 constexpr milliseconds kSwitchRetryFor{10000};
 constexpr milliseconds kOptionalSwitchRetryFor{1000};
@@ -53,6 +52,9 @@ Result<> Receiving::choose_parameters() {
     ASK_TRY(deadline, "task " + request_.task_id());
     task_->deadline = *deadline;
     task_->mailbox = io_.mailbox();
+    if (request_.own_switches()) {
+        task_->own.emplace();
+    }
     task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
 }
@@ -80,27 +82,11 @@ Result<> Receiving::choose_members() {
     return {};
 }
 
-// A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
-template <typename Call>
-auto Receiving::ask_until_reached(Clock::time_point until, Call call)
-    -> std::invoke_result_t<Call&, milliseconds, CallCancel*> {
-    const auto retry_until = std::min(
-        until, Clock::now() + (request_.no_switch() ? kOptionalSwitchRetryFor
-                                                    : std::min(kSwitchRetryFor, task_->deadline / 2)));
-    const auto give_up_at = request_.no_switch() ? retry_until : until;
-    for (;;) {
-        // An agent that was itself stopped in the middle asks once more: the time was not the switch's.
-        const auto asked_at = Clock::now();
-        auto asked =
-            ask_switch([&](CallCancel* cancel) { return call(at_most(kSwitchWait, give_up_at), cancel); });
-        ASK_PASS(asked);
-        if (asked->ok() || !is_transient(asked->error()) || asked_at >= retry_until ||
-            Clock::now() >= give_up_at) {
-            return *std::move(asked);
-        }
-        tell_waiting(true);
-        ASK_PASS(wait_and_handle(Clock::now() + kSwitchRetryEvery));
-    }
+Receiving::Asking Receiving::asking() const {
+    return {.patience = request_.no_switch() ? kOptionalSwitchRetryFor
+                                             : std::min(kSwitchRetryFor, task_->deadline / 2),
+            .until = Clock::now() + task_->deadline,
+            .optional = request_.no_switch()};
 }
 
 // Until the senders have told enough of their keys, or nobody will.
@@ -127,14 +113,31 @@ Result<> Receiving::await_samples() {
 }
 
 // A switch that is away, or none where one is required, is said at once, not when the first sender comes.
+// Senders' own switches are not known before that.
 Result<> Receiving::check_switch() {
+    if (request_.own_switches()) {
+        return {};
+    }
     if (!member_.own_switch || request_.no_switch()) {
         return member_.own_switch || !request_.require_region() ? Result<>() : no_switch_error();
     }
-    auto info = ask_until_reached(Clock::now() + task_->deadline, [&](milliseconds wait, CallCancel* cancel) {
-        return member_.own_switch->info(wait, cancel);
-    });
-    return info ? Result<>() : std::move(info).error();
+    const auto info = ask_until_reached(
+        *member_.own_switch, asking(),
+        [&](milliseconds wait, CallCancel* cancel) { return member_.own_switch->info(wait, cancel); });
+    ASK_PASS(info);
+    return *info ? Result<>() : Result<>(info->error());
+}
+
+std::shared_ptr<SwitchPort> Receiving::switch_of_plan() {
+    if (request_.no_switch()) {
+        return nullptr;
+    }
+    if (!request_.own_switches()) {
+        return member_.own_switch;
+    }
+    // They may differ: one that has less grants less.
+    const auto any = member_.registry.with(*task_, [](const ReceiveTask& task) { return task.own->any(); });
+    return any ? switch_called(*any) : nullptr;
 }
 
 Result<GeometryChoice> Receiving::plan_geometry() {
@@ -148,10 +151,15 @@ Result<GeometryChoice> Receiving::plan_geometry() {
     const auto [sample, payload_limit] = member_.registry.with(*task_, [](const ReceiveTask& task) {
         return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
     });
-    auto planned = ask_switch([&](CallCancel* /*cancel*/) {
-        return request_.auto_geometry() ? planned_geometry(member_, request_, sample, payload_limit)
-                                        : asked_geometry(member_, request_, sample);
-    });
+    const auto at = switch_of_plan();
+    const auto plan = [&](CallCancel* /*cancel*/) {
+        return request_.auto_geometry() ? planned_geometry(member_, at.get(), request_, sample, payload_limit)
+                                        : asked_geometry(member_, at.get(), request_, sample);
+    };
+    if (!at) {
+        return plan(nullptr);
+    }
+    auto planned = ask_switch(*at, plan);
     ASK_PASS(planned);
     return *std::move(planned);
 }
@@ -205,41 +213,38 @@ Result<> Receiving::open() {
 }
 
 // A switch that says that it is still making the task's memory is alive.
-Result<v1::OpenTaskReply> Receiving::ask_until_open(const v1::OpenTaskRequest& open) {
+Result<Receiving::Opened> Receiving::ask_until_open(SwitchPort& at, const Asking& asking) {
     const auto give_up_at = Clock::now() + task_->deadline;
+    const v1::OpenTaskRequest open = open_request();
     for (;;) {
-        auto reply = ask_until_reached(give_up_at, [&](milliseconds wait, CallCancel* cancel) {
-            return member_.own_switch->open_task(open, wait, cancel);
+        auto reply = ask_until_reached(at, asking, [&](milliseconds wait, CallCancel* cancel) {
+            return at.open_task(open, wait, cancel);
         });
-        if (!reply || !reply->opening()) {
+        ASK_PASS(reply);
+        if (!*reply || !(*reply)->opening()) {
             return reply;
         }
         if (Clock::now() >= give_up_at) {
-            return Error(Errc::kDeadline,
-                         member_.own_switch->name() + " has not made the task's memory within " +
-                             seconds_text(task_->deadline) + ": allow it more time (--deadline)");
+            return Opened(Error(Errc::kDeadline, at.name() + " has not made the task's memory within " +
+                                                     seconds_text(task_->deadline) +
+                                                     ": allow it more time (--deadline)"));
         }
-        tell_waiting(true);
+        tell_waiting(at);
         ASK_PASS(wait_and_handle(Clock::now() + kSwitchRetryEvery));
     }
 }
 
-Result<v1::OpenTaskReply> Receiving::ask_switch_to_open(const v1::OpenTaskRequest& open) {
-    perhaps_open_ = true;
-    auto reply = ask_until_open(open);
+Result<Receiving::Opened> Receiving::ask_switch_to_open(SwitchPort& at, const Asking& asking) {
+    perhaps_open_.push_back(at.address());
+    auto reply = ask_until_open(at, asking);
     // It has answered, and says whether it is; else nobody knows.
-    perhaps_open_ = !reply && (is_transient(reply.error()) || reply.error().code() == Errc::kAborted);
+    if (reply && (*reply || !(is_transient(reply->error()) || reply->error().code() == Errc::kAborted))) {
+        forget_open(at.address());
+    }
     return reply;
 }
 
-Result<> Receiving::open_on_switch() {
-    if (!member_.own_switch) {
-        if (request_.require_region()) {
-            return no_switch_error();
-        }
-        task_->note = "no switch is configured";
-        return {};
-    }
+v1::OpenTaskRequest Receiving::open_request() const {
     v1::OpenTaskRequest open;
     open.set_id(task_->id);
     open.set_instance(task_->instance);
@@ -258,21 +263,39 @@ Result<> Receiving::open_on_switch() {
     open.set_receiver(member_.options.control_address);
     open.set_receiver_address(member_.options.address);
     open.set_wire_version(ASK_WIRE_VERSION);
-    auto reply = ask_switch_to_open(open);
-    if (!reply) {
-        if (request_.no_switch() && is_transient(reply.error())) {
-            tell_waiting(false);
-            leave_open();
+    return open;
+}
+
+Result<> Receiving::open_on_switch() {
+    if (request_.own_switches()) {
+        task_->note = request_.no_switch() ? "opened with --no-switch" : "";
+        return {};
+    }
+    if (!member_.own_switch) {
+        if (request_.require_region()) {
+            return no_switch_error();
+        }
+        task_->note = "no switch is configured";
+        return {};
+    }
+    auto reply = ask_switch_to_open(*member_.own_switch, asking());
+    ASK_PASS(reply);
+    if (!*reply) {
+        if (request_.no_switch() && is_transient(reply->error())) {
+            tell_going_on();
+            leave_open(member_.own_switch->address());
             task_->note = "opened without a switch: " + member_.own_switch->name() + " is unreachable";
             return {};
         }
-        return std::move(reply).error();
+        return Error(reply->error());
     }
-    return add_switch(member_.own_switch, *reply);
+    auto added = add_switch(member_.own_switch, **reply);
+    return added ? Result<>() : std::move(added).error();
 }
 
 // It has the task open: the task goes through it from now on.
-Result<> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client, const v1::OpenTaskReply& reply) {
+Result<TaskSwitch*> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client,
+                                          const v1::OpenTaskReply& reply) {
     const auto mark = mark_from_proto(reply.mark());
     ASK_TRY(mark, client->name());
     TaskSwitch at;
@@ -281,33 +304,38 @@ Result<> Receiving::add_switch(const std::shared_ptr<SwitchPort>& client, const 
     at.nonce = reply.nonce();
     at.aggregators = reply.aggregators();
     at.back_bytes = reply.back_bytes();
-    const bool region = at.aggregators > 0;
-    if (wants_swaps(request_) && reply.copies() == 2 && region) {
+    at.note = request_.no_switch() ? "opened with --no-switch" : clean_text(reply.no_region_reason());
+    if (wants_swaps(request_) && reply.copies() == 2 && at.aggregators > 0) {
         at.arrivals = std::make_shared<TaskArrivals>();
     }
-    member_.registry.with(*task_, [&](ReceiveTask& task) { task.switches.push_back(std::move(at)); });
-    task_->note = clean_text(reply.no_region_reason());
-    task_->back_bytes = reply.back_bytes();
-    task_->no_back_reason = clean_text(reply.no_back_reason());
-    if (request_.no_switch()) {
-        task_->note = "opened with --no-switch";
-    } else if (!region) {
+    note_grant(at, reply);
+    return member_.registry.with(*task_, [&](ReceiveTask& task) {
+        task.switches.push_back(std::move(at));
+        return &task.switches.back();
+    });
+}
+
+void Receiving::note_grant(const TaskSwitch& at, const v1::OpenTaskReply& reply) {
+    member_.registry.with(*task_, [&](ReceiveTask& task) {
+        task.back_bytes += reply.back_bytes();
+        task.no_back_reason = clean_text(reply.no_back_reason());
+        if (!task.own) {
+            task.note = at.note;
+        }
+    });
+    if (at.aggregators == 0 && !request_.no_switch()) {
         member_.counters.add(AgentCounter::k_tasks_without_region);
-        spdlog::warn("task {}: no memory on {}, everything is added up here: {}", task_->id, client->name(),
-                     task_->note);
+        spdlog::warn("task {}: no memory on {}, {} is added up here: {}", task_->id, at.client->name(),
+                     task_->own ? "what comes through it" : "everything", at.note);
     }
-    return {};
 }
 
 Result<> Receiving::open_on_workers() {
     on_workers_ = true;
-    // Workers count a task's arrivals, not a switch's: those of the one that it is offered on.
-    const TaskSwitch* const at = offered_switch(task_->switches);
-    const auto arrivals = at == nullptr ? nullptr : at->arrivals;
     for (unsigned i = 0; i < member_.workers.size(); ++i) {
         auto table = ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
         ASK_PASS(table);
-        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox, arrivals));
+        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox));
     }
     return {};
 }

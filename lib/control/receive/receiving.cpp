@@ -67,21 +67,22 @@ Result<> Receiving::commit() {
     return {};
 }
 
-void Receiving::tell_waiting(bool waiting) {
-    if (waiting && member_.own_switch) {
-        const std::string text = "waiting for " + member_.own_switch->name();
-        member_.registry.set_trouble(*task_, text);
-        show_progress(text);
-    }
-    if (!waiting && told_waiting_) {
+void Receiving::tell_waiting(const SwitchPort& at) {
+    const std::string text = "waiting for " + at.name();
+    member_.registry.set_trouble(*task_, text);
+    show_progress(text);
+    told_waiting_ = true;
+}
+
+void Receiving::tell_going_on() {
+    if (std::exchange(told_waiting_, false)) {
         member_.registry.set_trouble(*task_, "");
     }
-    told_waiting_ = waiting;
 }
 
 Result<std::optional<Error>> Receiving::probe_switch(const TaskSwitch& at) {
     const milliseconds wait = std::min(kProbeWait, task_->deadline / 2);
-    auto info = ask_switch([&](CallCancel* cancel) { return at.client->info(wait, cancel); });
+    auto info = ask_switch(*at.client, [&](CallCancel* cancel) { return at.client->info(wait, cancel); });
     ASK_PASS(info);
     const bool away = !info->ok() && is_transient(info->error());
     return away ? std::optional<Error>(info->error()) : std::nullopt;

@@ -5,6 +5,7 @@
 // commits when that was taken. Sequential code in a thread of its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,12 +17,14 @@
 
 #include "lib/control/member/beside.h"
 #include "lib/control/member/member.h"
+#include "lib/control/member/patience.h"
 #include "lib/control/member/session_io.h"
 #include "lib/control/receive/copy_merger.h"
 #include "lib/control/receive/geometry_choice.h"
 #include "lib/control/receive/hand_over.h"
 #include "lib/control/receive/identity.h"
 #include "lib/control/receive/mark_watch.h"
+#include "lib/control/receive/own_switches.h"
 #include "lib/control/receive/task_switch.h"
 
 namespace ask {
@@ -39,24 +42,45 @@ class Receiving {
     Result<> choose_members();
     Result<> choose_geometry();
     Result<GeometryChoice> plan_geometry();
+    // Whose memory the plan is for; null: nobody's.
+    [[nodiscard]] std::shared_ptr<SwitchPort> switch_of_plan();
     Result<> await_samples();
-    // Runs `call(CallCancel*)`, which waits for the switch, while the session serves its application; whoever
-    // asks is told that it waits. Fails if the session is to end; else the call's own result is inside.
+    // Runs `call(CallCancel*)`, which waits for that switch, while the session serves its application;
+    // whoever asks is told that it waits. Fails if the session is to end; else the call's own result is
+    // inside.
     template <typename Call>
-    auto ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
-    // That the task waits for the switch, to whoever asks after it.
-    void tell_waiting(bool waiting);
+    auto ask_switch(const SwitchPort& at, Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>>;
+    // That the task waits for that switch, to whoever asks after it, and that it no longer does.
+    void tell_waiting(const SwitchPort& at);
+    void tell_going_on();
     // Whether that switch of the task answers; what it says if not.
     Result<std::optional<Error>> probe_switch(const TaskSwitch& at);
-    // Asks again while the switch cannot be reached, for some time: `call(wait, CallCancel*)`.
+    // How long a switch is asked again that cannot be reached, and until when it may answer.
+    struct Asking {
+        milliseconds patience;
+        Clock::time_point until;
+        bool optional = false;  // no longer than the patience
+    };
+    [[nodiscard]] Asking asking() const;
+    // `call(wait, CallCancel*)`.
     template <typename Call>
-    auto ask_until_reached(Clock::time_point until, Call call)
-        -> std::invoke_result_t<Call&, milliseconds, CallCancel*>;
-    Result<v1::OpenTaskReply> ask_until_open(const v1::OpenTaskRequest& open);
-    Result<v1::OpenTaskReply> ask_switch_to_open(const v1::OpenTaskRequest& open);
+    auto ask_until_reached(const SwitchPort& at, const Asking& asking, Call call)
+        -> Result<std::invoke_result_t<Call&, milliseconds, CallCancel*>>;
+    using Opened = Result<v1::OpenTaskReply>;
+    [[nodiscard]] v1::OpenTaskRequest open_request() const;
+    Result<Opened> ask_until_open(SwitchPort& at, const Asking& asking);
+    Result<Opened> ask_switch_to_open(SwitchPort& at, const Asking& asking);
     Result<> check_switch();
     Result<> open_on_switch();
-    Result<> add_switch(const std::shared_ptr<SwitchPort>& client, const v1::OpenTaskReply& reply);
+    Result<TaskSwitch*> add_switch(const std::shared_ptr<SwitchPort>& client, const v1::OpenTaskReply& reply);
+    void note_grant(const TaskSwitch& at, const v1::OpenTaskReply& reply);
+    // Senders' own switches.
+    [[nodiscard]] std::shared_ptr<SwitchPort> switch_called(const std::string& address);
+    Result<> open_wanted();
+    Result<> open_own(const OwnSwitches::Wanted& wanted);
+    Result<> take_own(const std::string& address, const std::shared_ptr<SwitchPort>& client,
+                      const v1::OpenTaskReply& reply);
+    Result<> refuse_own(const std::string& address, const Error& why);
     Result<> open_on_workers();
     Result<> start_swappers();
     Result<> start_swapper(TaskSwitch& at);
@@ -85,8 +109,8 @@ class Receiving {
     Result<> merge_swapped(ResultTable& table, TaskSwitch& at);
     Result<> merge_switch_copies(ResultTable& table);
     Result<> merge_switch_copy(ResultTable& table, const TaskSwitch& at);
-    Result<> pause_fetching(Clock::time_point until);
-    Result<> await_swapper(const Swapper& swapper);
+    Result<> pause_fetching(const TaskSwitch& at, Clock::time_point until);
+    Result<> await_swapper(const TaskSwitch& at);
     // A switch's last copy, on its way into the task's table by one stream after another.
     struct Merging {
         CopyMerger merger;
@@ -100,6 +124,7 @@ class Receiving {
     void note_switch_counts(const CopyEnd& copy);
     Result<> note_receiver_counts();
     void wait_for_final_stats();
+    static void describe_switches(const ReceiveTask& task, v1::Done& done);
     [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
 
     Result<std::shared_ptr<KeptResult>> seal(ResultTable table);
@@ -114,7 +139,8 @@ class Receiving {
     void stop_swappers();
     void close_on_switches();
     // The switch may have it open: it is closed in the background.
-    void leave_open();
+    void leave_open(const std::string& address);
+    void forget_open(const std::string& address);
     FlowRxStats flow_stats(ChannelId channel) const;
 
     Member& member_;
@@ -125,7 +151,7 @@ class Receiving {
     bool on_workers_ = false;
     v1::ReceiveReady ready_;  // as the application was told
     bool told_waiting_ = false;
-    bool perhaps_open_ = false;  // at the switch, which has not said so
+    std::vector<std::string> perhaps_open_;  // at these switches, which have not said so
     std::uint32_t aggregators_wanted_ = 0;
     bool may_shrink_ = false;  // fewer will do
     BackWish back_;
@@ -137,14 +163,38 @@ class Receiving {
 };
 
 template <typename Call>
-auto Receiving::ask_switch(Call call) -> Result<std::invoke_result_t<Call&, CallCancel*>> {
+auto Receiving::ask_switch(const SwitchPort& at, Call call)
+    -> Result<std::invoke_result_t<Call&, CallCancel*>> {
     auto answer = run_beside(
         io_.mailbox(), std::move(call), [this](Clock::time_point until) { return wait_and_handle(until); },
-        [this] { tell_waiting(true); });
+        [this, &at] { tell_waiting(at); });
     if (answer.ok() && answer->ok()) {
-        tell_waiting(false);
+        tell_going_on();
     }
     return answer;
+}
+
+// A daemon that is away may be on its way up again, and one that hangs may go on: asking twice is harmless.
+template <typename Call>
+auto Receiving::ask_until_reached(const SwitchPort& at, const Asking& asking, Call call)
+    -> Result<std::invoke_result_t<Call&, milliseconds, CallCancel*>> {
+    constexpr milliseconds kWait{5000};
+    constexpr milliseconds kRetryEvery{200};
+    const auto retry_until = std::min(asking.until, Clock::now() + asking.patience);
+    const auto give_up_at = asking.optional ? retry_until : asking.until;
+    for (;;) {
+        // An agent that was itself stopped in the middle asks once more: the time was not the switch's.
+        const auto asked_at = Clock::now();
+        auto asked =
+            ask_switch(at, [&](CallCancel* cancel) { return call(at_most(kWait, give_up_at), cancel); });
+        ASK_PASS(asked);
+        if (asked->ok() || !is_transient(asked->error()) || asked_at >= retry_until ||
+            Clock::now() >= give_up_at) {
+            return asked;
+        }
+        tell_waiting(at);
+        ASK_PASS(wait_and_handle(Clock::now() + kRetryEvery));
+    }
 }
 
 }  // namespace ask

@@ -99,6 +99,18 @@ void TaskRegistry::set_trouble(ReceiveTask& task, std::string trouble) {
     task.trouble = std::move(trouble);
 }
 
+void TaskRegistry::settle_own(ReceiveTask& task, const std::string& address, Mark mark, std::string why) {
+    {
+        const Guard lock(mutex_);
+        if (mark.switch_id != 0) {
+            task.own->opened(address, mark);
+        } else {
+            task.own->refused(address, std::move(why));
+        }
+    }
+    changed_.notify_all();
+}
+
 void TaskRegistry::forget_old_locked() {
     const auto now = Clock::now();
     std::size_t ended = 0;

@@ -21,6 +21,7 @@
 #include "lib/control/member/workers_port.h"
 #include "lib/control/receive/kept_results.h"
 #include "lib/control/receive/membership.h"
+#include "lib/control/receive/own_switches.h"
 #include "lib/control/receive/sample_box.h"
 #include "lib/control/receive/task_switch.h"
 #include "lib/rpc/owner.h"
@@ -45,6 +46,7 @@ struct TaskSender {
     std::optional<std::string> left;     // it gave up, and why
     std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
     std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
+    std::string without;                 // why its own switch does not aggregate for it, though it was to
     bool knows_outcome = false;
 };
 
@@ -61,7 +63,8 @@ enum class TaskPhase : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(TaskPhase phase);
 
-// Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts.
+// Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts, and of
+// a task on senders' own switches its memory there, which is guarded likewise.
 struct ReceiveTask {
     std::string id;
     std::uint64_t instance = 0;
@@ -86,9 +89,10 @@ struct ReceiveTask {
     SampleBox samples;
     std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
     std::vector<TaskSender> senders;
-    TaskSwitches switches;  // it is open on; none: everything is added up here
-    bool too_late = false;  // to join: the task goes on without those that have not
-    v1::Outcome outcome;    // RUNNING until it ends
+    TaskSwitches switches;           // it is open on; none: everything is added up here
+    std::optional<OwnSwitches> own;  // those that senders name, each its own; nothing: all have one
+    bool too_late = false;           // to join: the task goes on without those that have not
+    v1::Outcome outcome;             // RUNNING until it ends
     Clock::time_point forget_at;
     CondVar over;  // its outcome is there: for its own senders, who are many
 };
@@ -132,6 +136,8 @@ class TaskRegistry {
     void free_id(const std::shared_ptr<ReceiveTask>& task);
     // The same for everybody, also for those that are still looking for the task.
     void set_trouble(ReceiveTask& task, std::string trouble);
+    // A switch that senders have named has the task open under that mark; switch_id 0: it has not, and why.
+    void settle_own(ReceiveTask& task, const std::string& address, Mark mark, std::string why);
     // The task's outcome: its id is free again, its senders are told.
     void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
     // Until every sender knows the outcome of every task that has ended, or the deadline.
@@ -157,6 +163,9 @@ class TaskRegistry {
     std::vector<v1::AgentTask> describe();
     // One of them, as status shows it.
     v1::AgentTask describe(const ReceiveTask& task);
+    // Its switches, and who goes without; under the mutex.
+    static v1::SwitchOfTask describe_locked(const ReceiveTask& task, const TaskSwitch& at);
+    static std::vector<v1::SenderWithout> without_locked(const ReceiveTask& task);
 
  private:
     static v1::AgentTask describe_locked(const ReceiveTask& task);
@@ -166,17 +175,24 @@ class TaskRegistry {
     template <typename Done>
     void hold_back(Lock& lock, CondVar& event, Clock::time_point until, Done done);
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
+    // What a sender who is at that switch is told, of a task that is open for it.
+    static v1::TaskOffer offer_locked(const ReceiveTask& task, const std::string& own_switch);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     static TaskSender* sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
     void forget_old_locked();
     void free_id_locked(const ReceiveTask& task);
     // A place for a new sender, or why there is none.
     static Result<> admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
-                                 const FlowParams& flow);
+                                 const FlowParams& flow, const std::string& without);
     Result<FlowParams> flow_of(const ReceiveTask& task, const v1::JoinRequest& request) const;
+    // Where a flow's packets are aggregated, and what of them comes here is counted; null: nowhere.
+    struct FlowSwitch {
+        std::shared_ptr<SwitchPort> client;
+        std::shared_ptr<TaskArrivals> arrivals;
+    };
+    static FlowSwitch switch_of(const ReceiveTask& task, const FlowParams& flow);
     // Returns the flow's nonce at its switch.
-    Result<std::uint64_t> set_up_flow(const ReceiveTask& task, const FlowParams& flow,
-                                      Clock::time_point until);
+    Result<std::uint64_t> set_up_flow(const FlowSwitch& at, const FlowParams& flow, Clock::time_point until);
     [[nodiscard]] v1::JoinReply reply_locked(const ReceiveTask& task, const TaskSender& sender) const;
     [[nodiscard]] Error failed_locked(const ReceiveTask& task) const;
     [[nodiscard]] Error not_for(const ReceiveTask& task, const Caller& caller, Error unknown) const;

@@ -57,6 +57,10 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     const auto until = held_until(request.wait_ms());
     hold_back(lock, changed_, until, [&] { return find() != nullptr; });
     const Error unknown(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
+    const auto settled = [&](const auto& task) {
+        return !task || !task->own || task->phase >= TaskPhase::kFetching ||
+               task->own->is_settled(request.switch_address());
+    };
     const auto early = find();
     if (early && !may_join(early->members, caller, request.token())) {
         return not_for(*early, caller, unknown);
@@ -66,7 +70,13 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                            early->senders_expected, Clock::now());
         early->mailbox->post(SessionEvent::Kind::kChanged);
     }
-    hold_back(lock, changed_, until, [&] { return !opening(find()); });
+    if (early && early->own && early->own->want(request.switch_address(), Clock::now())) {
+        early->mailbox->post(SessionEvent::Kind::kChanged);
+    }
+    hold_back(lock, changed_, until, [&] {
+        const auto task = find();
+        return !opening(task) && settled(task);
+    });
     const auto found = find();
     if (found && !may_join(found->members, caller, request.token())) {
         return not_for(*found, caller, unknown);
@@ -81,16 +91,27 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     if (!found || opening(found)) {
         return unknown;
     }
-    const ReceiveTask& task = *found;
+    if (!settled(found)) {
+        return Error(Errc::kAborted, "task " + id + " is not open for you yet on " + options_.host_name +
+                                         ": waiting for switch " + clean_name(request.switch_address()));
+    }
+    return offer_locked(*found, request.switch_address());
+}
+
+v1::TaskOffer TaskRegistry::offer_locked(const ReceiveTask& task, const std::string& own_switch) {
     v1::TaskOffer offer;
     offer.set_instance(task.instance);
     offer.set_wire_version(ASK_WIRE_VERSION);
     offer.set_op(task.op);
     *offer.mutable_geometry() = geometry_to_proto(task.geometry);
-    const TaskSwitch* const at = offered_switch(task.switches);
-    *offer.mutable_mark() = mark_to_proto(at == nullptr ? Mark{} : at->mark);
+    offer.set_own_switch(task.own.has_value());
+    const TaskSwitch* const at = task.own ? nullptr : offered_switch(task.switches);
+    const OwnSwitches::Entry* const own = task.own ? task.own->find(own_switch) : nullptr;
+    *offer.mutable_mark() = mark_to_proto(at != nullptr ? at->mark : own != nullptr ? own->mark : Mark{});
     if (at != nullptr) {
         offer.set_switch_address(at->client->address());
+    } else if (own != nullptr && own->mark.switch_id != 0) {
+        offer.set_switch_address(own_switch);
     }
     return offer;
 }

@@ -51,6 +51,12 @@ bool is_name_char(char c) {
            c == '-' || c == '.';
 }
 
+// Why no switch aggregates for a sender that was to come through its own.
+std::string why_without(const ReceiveTask& task, const v1::JoinRequest& request) {
+    return request.switch_trouble().empty() ? task.own->why_none(request.switch_address())
+                                            : clean_text(request.switch_trouble());
+}
+
 // What a sender calls itself proves nothing: beside it stands what its connection or certificate does.
 std::string proved_name(const Caller& caller, std::string_view claimed) {
     constexpr std::size_t kLongest = 64;
@@ -81,9 +87,10 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     flow.op = task.wire;
     flow.geometry = task.geometry;
     flow.secret = secret_of(task.root, flow);
-    // Between two tasks of one host no switch is on the path.
+    // Between two tasks of one host no switch is on the path, and past its own one a sender may go.
     const bool local = channel->host == options_.own_address;
-    if (!local && !task.switches.empty()) {
+    const bool through = task.own ? registered->switch_id != 0 : !task.switches.empty();
+    if (!local && through) {
         const TaskSwitch* const at = find_switch(task.switches, *registered);
         if (at == nullptr) {
             return Error(Errc::kUnsupported, "join: the channel is not registered at the task's switch");
@@ -92,15 +99,16 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
         flow.whole_keys = takes_whole_keys(*at);
     }
     for (const TaskSwitch& other : task.switches) {
+        // Of a task with many, packets by some count as if they had gone round all.
         if (other.mark != flow.mark && !flow.other_marks.add(other.mark)) {
-            return Error(Errc::kInternal, "the task is open on too many switches");
+            break;
         }
     }
     return flow;
 }
 
 Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
-                                    const FlowParams& flow) {
+                                    const FlowParams& flow, const std::string& without) {
     if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
     }
@@ -119,6 +127,7 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     entry.owner = {caller.tenant, flow.channel.host};
     entry.flow = flow;
     entry.can_repeat = request.can_repeat();
+    entry.without = without;
     entry.last_heard = Clock::now();
     task.senders.push_back(std::move(entry));
     return {};
@@ -150,24 +159,29 @@ v1::JoinReply TaskRegistry::reply_locked(const ReceiveTask& task, const TaskSend
     return reply;
 }
 
+TaskRegistry::FlowSwitch TaskRegistry::switch_of(const ReceiveTask& task, const FlowParams& flow) {
+    const TaskSwitch* const at = find_switch(task.switches, flow.mark);
+    return at == nullptr ? FlowSwitch() : FlowSwitch{at->client, at->arrivals};
+}
+
 // Switch first: a packet must not reach the receiver before the switch knows the flow.
-Result<std::uint64_t> TaskRegistry::set_up_flow(const ReceiveTask& task, const FlowParams& flow,
+Result<std::uint64_t> TaskRegistry::set_up_flow(const FlowSwitch& at, const FlowParams& flow,
                                                 Clock::time_point until) {
     std::uint64_t nonce = 0;
-    if (const TaskSwitch* const at = find_switch(task.switches, flow.mark); at != nullptr) {
+    if (at.client != nullptr) {
         v1::JoinFlowRequest request;
         request.set_instance(flow.instance);
         *request.mutable_channel() = channel_to_proto(flow.channel);
         request.set_incarnation(flow.incarnation);
         request.set_secret(secret_to_bytes(flow.secret));
-        const auto joined = at->client->join_flow(request, at_most(kJoinFlowWait, until));
+        const auto joined = at.client->join_flow(request, at_most(kJoinFlowWait, until));
         ASK_PASS(joined);
         if (joined->mark != flow.mark) {
-            return Error(Errc::kAborted, at->client->name() + " was restarted");
+            return Error(Errc::kAborted, at.client->name() + " was restarted");
         }
         nonce = joined->nonce;
     }
-    ASK_PASS(workers_->join(flow));
+    ASK_PASS(workers_->join(flow, at.arrivals));
     return nonce;
 }
 
@@ -206,11 +220,15 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     }
     const auto flow = flow_of(*task, request);
     ASK_TRY(flow, "task " + task->id);
-    if (auto admitted = admit_locked(*task, caller, request, *flow); !admitted) {
+    const bool without = task->own && flow->mark.switch_id == 0 && flow->channel.host != options_.own_address;
+    if (auto admitted =
+            admit_locked(*task, caller, request, *flow, without ? why_without(*task, request) : "");
+        !admitted) {
         return std::move(admitted).error();
     }
+    const FlowSwitch at = switch_of(*task, *flow);
     lock.unlock();
-    auto set_up = set_up_flow(*task, *flow, until);
+    auto set_up = set_up_flow(at, *flow, until);
     lock.lock();
     TaskSender* const entry = sender_of(*task, request.sender());
     if (!set_up || entry == nullptr) {
@@ -228,6 +246,11 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     }
     spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, joined,
                  task->senders_expected);
+    if (without) {
+        counters_->add(AgentCounter::k_senders_without_switch);
+        spdlog::warn("task {}: no switch aggregates for sender {}: {}", task->id, entry->name,
+                     entry->without);
+    }
     changed_.notify_all();
     task->mailbox->post(SessionEvent::Kind::kChanged);
     return reply_locked(*task, *entry);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lib/control/member/convert.h"
@@ -34,6 +35,36 @@ const char* to_string(TaskPhase phase) {
     return "?";
 }
 
+v1::SwitchOfTask TaskRegistry::describe_locked(const ReceiveTask& task, const TaskSwitch& at) {
+    v1::SwitchOfTask entry;
+    entry.set_address(at.client->address());
+    entry.set_aggregators(at.aggregators);
+    entry.set_back_bytes(at.back_bytes);
+    entry.set_note(at.note);
+    std::uint64_t tuples = 0;
+    for (const TaskSender& sender : task.senders) {
+        if (sender.joined && sender.flow.mark == at.mark) {
+            entry.add_senders(sender.name);
+            tuples += sender.stats.tuples_switch();
+        }
+    }
+    // At its end each sender has its own part.
+    entry.set_tuples(tuples != 0 ? tuples : at.part.tuples_switch());
+    return entry;
+}
+
+std::vector<v1::SenderWithout> TaskRegistry::without_locked(const ReceiveTask& task) {
+    std::vector<v1::SenderWithout> all;
+    for (const TaskSender& sender : task.senders) {
+        if (!sender.without.empty()) {
+            v1::SenderWithout& entry = all.emplace_back();
+            entry.set_sender(sender.name);
+            entry.set_reason(sender.without);
+        }
+    }
+    return all;
+}
+
 v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     v1::AgentTask entry;
     entry.set_id(task.id);
@@ -61,6 +92,13 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         entry.set_whole_keys(std::ranges::any_of(task.switches, takes_whole_keys));
         entry.set_no_back_reason(task.no_back_reason);
         entry.set_geometry_reason(task.geometry_reason);
+        entry.set_own_switches(task.own.has_value());
+        for (const TaskSwitch& at : task.switches) {
+            *entry.add_switches() = describe_locked(task, at);
+        }
+        for (v1::SenderWithout& without : without_locked(task)) {
+            *entry.add_without() = std::move(without);
+        }
     }
     return entry;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lib/control/member/switch_port.h"
@@ -24,6 +25,7 @@ struct TaskSwitch {
     std::uint64_t nonce = 0;                 // of the region
     std::uint32_t aggregators = 0;           // granted, of an AA; 0: no region
     std::uint64_t back_bytes = 0;            // granted; 0: no back level
+    std::string note;                        // why there is no region, or no back level
     std::shared_ptr<TaskArrivals> arrivals;  // null: its copies are not swapped
 
     // The session's own.
@@ -35,7 +37,7 @@ struct TaskSwitch {
     v1::FlowStats part;  // of all senders, while the task runs; at its end each sender has its own
 };
 
-// At most kMaxTaskSwitches.
+// At most ASK_MAX_TASK_SWITCHES.
 using TaskSwitches = std::vector<TaskSwitch>;
 
 // Null: none of them has the mark.
@@ -44,7 +46,7 @@ using TaskSwitches = std::vector<TaskSwitch>;
     return at == switches.end() ? nullptr : &*at;
 }
 
-// The one that senders are sent through; null: none.
+// The one that senders are sent through if all go through one; null: none.
 [[nodiscard]] inline const TaskSwitch* offered_switch(const TaskSwitches& switches) {
     return switches.empty() ? nullptr : &switches.front();
 }

@@ -21,6 +21,9 @@ constexpr milliseconds kWatchEvery{1000};
 Result<> Receiving::collect() {
     Clock::time_point next_tick = Clock::now();
     while (!all_finished()) {
+        if (auto fine = open_wanted(); !fine) {
+            return fine;
+        }
         if (auto fine = check_senders(); !fine) {
             return fine;
         }

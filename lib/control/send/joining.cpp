@@ -85,6 +85,7 @@ Result<v1::TaskOffer> Sending::look_up() {
                                                                          : member_.options.merge_window);
     }
     request.set_payload_limit(member_.options.payload_limit);
+    request.set_switch_address(own_switch());
     const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());
     request.set_wait_ms(static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), kLookupHold).count()));
     auto asked = ask([&](CallCancel* cancel) {
@@ -134,18 +135,30 @@ Result<> Sending::check_offer(const v1::TaskOffer& offer) const {
     return {};
 }
 
+std::string Sending::own_switch() const {
+    return local_ || !member_.own_switch ? "" : member_.own_switch->address();
+}
+
+Mark Sending::wanted_mark() const {
+    return without_.empty() ? *mark_from_proto(offer_.mark()) : Mark{};
+}
+
 // One that has not served this instance of the task. That of the last try may serve another one.
 Result<> Sending::get_channel() {
     const std::uint64_t instance = offer_.instance();
     if (lease_ && lease_instance_ != instance && !member_.channels.serve(lease_->id, instance)) {
         put_channel_back(true);
     }
+    if (lease_ && offer_.own_switch() && wanted_mark().switch_id == 0 && lease_->registered.switch_id != 0) {
+        take_other_channel();
+    }
     lease_instance_ = instance;
     while (!lease_) {
         auto lease =
             member_.channels.acquire(io_.mailbox(), {.instance = instance,
-                                                     .at_switch = offer_.mark().switch_id() != 0 && !local_,
-                                                     .user = io_.user()});
+                                                     .at_switch = wanted_mark().switch_id != 0 && !local_,
+                                                     .user = io_.user(),
+                                                     .only_at = offer_.own_switch() ? own_switch() : ""});
         if (!lease) {
             return std::move(lease).error().with_context("task " + request_.task_id());
         }
@@ -168,8 +181,23 @@ Result<> Sending::get_channel() {
     return {};
 }
 
+// Its own switch is always on the way, and drops what a channel that is registered there sends for a task
+// that is not open there; if it is away, the channel cannot leave it. Where there is no other one, it has to.
+void Sending::take_other_channel() {
+    auto other = member_.channels.acquire(
+        io_.mailbox(), {.instance = offer_.instance(), .at_switch = false, .user = io_.user()});
+    if (!other || !*other) {
+        member_.channels.withdraw(io_.mailbox());
+    } else if ((*other)->registered.switch_id != 0) {
+        member_.channels.release(**std::move(other));
+    } else {
+        put_channel_back(true);
+        lease_ = *std::move(other);
+    }
+}
+
 Result<> Sending::register_channel(const v1::TaskOffer& offer) {
-    const Mark mark = *mark_from_proto(offer.mark());
+    const Mark mark = wanted_mark();
     if (local_) {
         return {};
     }
@@ -201,7 +229,7 @@ Result<> Sending::register_channel(const v1::TaskOffer& offer) {
     if (!registered) {
         retry_ = is_transient(registered.error());
         trouble_ = registered.error().text();
-        return registered.error();
+        return offer.own_switch() ? note_unregistered(registered.error()) : registered.error();
     }
     lease_->registered = *registered;
     lease_->switch_address = offer.switch_address();
@@ -215,13 +243,31 @@ Result<> Sending::register_channel(const v1::TaskOffer& offer) {
     return {};
 }
 
+// Its own switch refuses the channel, or has not answered for long: it goes on without. If the channel may be
+// registered all the same, by another one.
+Error Sending::note_unregistered(const Error& why) {
+    const bool refused = !retry_;
+    if (!refused && Clock::now() < give_up_at_ - deadline_ / 2) {
+        return why;
+    }
+    if (!refused) {
+        lease_->registered = *mark_from_proto(offer_.mark());
+        lease_->switch_address = offer_.switch_address();
+        lease_->registered_as = lease_->incarnation;
+    }
+    without_ = why.text();
+    retry_ = true;
+    return why;
+}
+
 // Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
 // on the way: worth some patience. One that stays away drops nothing but what is sent its way.
 Result<> Sending::leave_switch() {
     auto asked = ask([&](CallCancel* cancel) { return unregister(cancel); });
     ASK_PASS(asked);
     const auto& gone = *asked;
-    if (!gone.ok() && Clock::now() < give_up_at_ - deadline_ / 2) {
+    const bool on_the_way = offer_.own_switch() && lease_->switch_address == own_switch();
+    if (!gone.ok() && (on_the_way || Clock::now() < give_up_at_ - deadline_ / 2)) {
         retry_ = true;
         return gone;
     }
@@ -255,6 +301,8 @@ Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
     request.set_incarnation(lease_->incarnation);
     request.set_first_seq(state.next_seq);
     request.set_can_repeat(can_repeat_);
+    request.set_switch_address(own_switch());
+    request.set_switch_trouble(without_);
     if (!local_) {
         *request.mutable_registered() = mark_to_proto(lease_->registered);
     }

@@ -36,7 +36,13 @@ class Sending {
     Result<v1::TaskOffer> look_up();
     Result<> check_offer(const v1::TaskOffer& offer) const;
     Result<> get_channel();
+    void take_other_channel();
     Result<> leave_switch();
+    // The switch that it is to register at; switch_id 0: none.
+    [[nodiscard]] Mark wanted_mark() const;
+    // Address of this host's, which packets to others pass first; empty: none is configured.
+    [[nodiscard]] std::string own_switch() const;
+    Error note_unregistered(const Error& why);
     Result<> start_afresh();
     Result<> register_channel(const v1::TaskOffer& offer);
     Result<v1::JoinReply> call_join(const v1::TaskOffer& offer);
@@ -91,6 +97,7 @@ class Sending {
     std::uint64_t lease_instance_ = 0;  // that the channel was taken for
     bool can_repeat_;                   // the application could send everything once more
     bool retry_ = false;
+    std::string without_;  // why it goes past its own switch, which the task is open on; empty: it does not
     bool joined_ = false;
     bool streaming_ = false;
     bool finished_ = false;  // the application has handed in everything

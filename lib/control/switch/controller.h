@@ -334,6 +334,8 @@ class Controller {
         ask_ports ports{};
     };
     [[nodiscard]] static Result<Ways> ways_of(const SwitchStore& store, std::uint32_t host);
+    // Whether a channel may come in by all of them.
+    [[nodiscard]] Result<> check_ports(const ask_ports& ports) const;
     [[nodiscard]] static std::string port_names(std::span<const AttachedPort> ports);
     [[nodiscard]] std::vector<AttachedPort> attached(const ask_ports& ports) const;
     Result<> drop_channel(const ChannelId& channel);

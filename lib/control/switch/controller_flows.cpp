@@ -87,6 +87,17 @@ Result<Controller::Ways> Controller::ways_of(const SwitchStore& store, std::uint
     return ways;
 }
 
+// The paper's dedupe is exact only while a channel stays on one CPU, which several ports do not promise.
+Result<> Controller::check_ports(const ask_ports& ports) const {
+    if (store_.meta().dedupe != ASK_DEDUPE_COMPACT || ports.ifindex[1] == 0) {
+        return {};
+    }
+    return Error(Errc::kUnsupported,
+                 "its packets may come in by any of the ports " + port_names(attached(ports)) +
+                     ", and dedupe = \"compact\" wants one: set it to \"tagged\" here, or give "
+                     "the route to its host one next hop");
+}
+
 std::string Controller::port_names(std::span<const AttachedPort> ports) {
     std::string names;
     for (const AttachedPort& port : ports) {
@@ -128,6 +139,7 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
     ASK_PASS(check_own_channel(caller, channel));
     const auto ways = ways_of(store_, channel.host);
     ASK_TRY(ways, "register " + channel_name(channel));
+    ASK_TRY(check_ports(ways->ports), "register " + channel_name(channel));
 
     Lock lock(mutex_);
     // Nothing: it may be done.
@@ -228,7 +240,7 @@ void Controller::follow_channels() {
     const Guard lock(mutex_);
     for (auto& [id, channel] : channels_) {
         const auto host = hosts.find(id.host);
-        if (host == hosts.end() || !host->second) {
+        if (host == hosts.end() || !host->second || !check_ports(host->second->ports).ok()) {
             continue;
         }
         if (const auto moved = move_channel(id, channel, host->second->ports); !moved.ok()) {

@@ -158,6 +158,7 @@ v1::LocalRequest Apps::receive_request(const Task& task, bool no_switch) const {
     open.set_aggregators(plan.aggregators * (plan.incomplete > 0 ? 2 : plan.copies));
     open.set_no_switch(no_switch || plan.aggregators == 0);
     open.set_policy(policy_to_proto(static_cast<ask_policy>(plan.policy)));
+    open.set_own_switches(plan.own > 0);
     open.set_can_repeat(true);
     open.set_allow_incomplete(plan.incomplete > 0);
     if (plan.copies == 2) {

@@ -155,6 +155,7 @@ Plan draw_plan(std::uint64_t seed, Size size) {
         plan.value_kind = range(random, 2, 3);
     }
     plan.packet_rate = rare(random, 24) ? pick(random, {200, 1000, 5000}) : 0;
+    plan.own = plan.switches > 1 && rare(random, 2) ? 1 : 0;
     return plan;
 }
 

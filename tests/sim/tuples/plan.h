@@ -48,6 +48,7 @@ namespace ask::sim {
     X(dawdle, "time that an application takes to take its result, ms")                                \
     X(quits, "applications of a hundred that go away in the middle")                                  \
     X(incomplete, "1: tasks go on without senders that die")                                          \
+    X(own, "1: each sender's own switch aggregates, 0: the receiver's")                               \
     X(fit, "1: the geometry is chosen from samples of the senders' keys")                             \
     X(swap_packets, "a swap every so many packets; 0: adaptive")                                      \
     X(pause, "chance of a run to be suspended before an access")                                      \

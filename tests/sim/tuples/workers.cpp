@@ -149,18 +149,17 @@ Result<StreamState> SimWorkers::stream_state(ChannelId channel) {
 }
 
 Result<> SimWorkers::open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                               std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) {
+                               std::shared_ptr<Mailbox> mailbox) {
     if (!get_through()) {
         return stopped_error();
     }
     Task& task = parts_[worker]->tasks[instance];
     task.table = std::make_unique<ResultTable>(std::move(table));
     task.mailbox = std::move(mailbox);
-    task.arrivals = std::move(arrivals);
     return {};
 }
 
-Result<> SimWorkers::join(const FlowParams& flow) {
+Result<> SimWorkers::join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) {
     if (!get_through()) {
         return stopped_error();
     }
@@ -172,7 +171,11 @@ Result<> SimWorkers::join(const FlowParams& flow) {
     if (!task->second.sink) {
         task->second.sink.emplace(flow.geometry, flow.op, *task->second.table);
     }
-    return part.receiver.join(flow, &*task->second.sink);
+    ASK_PASS(part.receiver.join(flow, &*task->second.sink));
+    if (arrivals) {
+        task->second.arrivals[flow.channel] = std::move(arrivals);
+    }
+    return {};
 }
 
 Result<std::unique_ptr<ResultTable>> SimWorkers::close_task(unsigned worker, std::uint64_t instance,
@@ -274,8 +277,9 @@ void SimWorkers::note(Part& part, const RxVerdict& verdict, const Plan& plan) {
     if (task == part.tasks.end()) {
         return;
     }
-    if (verdict.counter == ReceiverCounter::k_accepted_data && task->second.arrivals) {
-        task->second.arrivals->note(verdict);
+    const auto arrivals = task->second.arrivals.find(verdict.channel);
+    if (verdict.counter == ReceiverCounter::k_accepted_data && arrivals != task->second.arrivals.end()) {
+        arrivals->second->note(verdict);
     }
     if (verdict.fin && !plan.waits_for_ever()) {
         task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kFin, verdict.channel, {}});

@@ -49,8 +49,8 @@ class SimWorkers final : public WorkersPort, public Handler {
     Result<StreamState> stream_state(ChannelId channel) override;
     [[nodiscard]] unsigned size() const override { return static_cast<unsigned>(parts_.size()); }
     Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                       std::shared_ptr<Mailbox> mailbox, std::shared_ptr<TaskArrivals> arrivals) override;
-    Result<> join(const FlowParams& flow) override;
+                       std::shared_ptr<Mailbox> mailbox) override;
+    Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) override;
     Result<std::unique_ptr<ResultTable>> close_task(unsigned worker, std::uint64_t instance,
                                                     bool failed) override;
     Result<FlowRxStats> flow_stats(std::uint64_t instance, ChannelId channel) override;
@@ -74,7 +74,7 @@ class SimWorkers final : public WorkersPort, public Handler {
         std::unique_ptr<ResultTable> table;
         std::optional<TableSink> sink;  // once a flow has joined
         std::shared_ptr<Mailbox> mailbox;
-        std::shared_ptr<TaskArrivals> arrivals;
+        std::map<ChannelId, std::shared_ptr<TaskArrivals>> arrivals;  // of flows that somebody watches
     };
     struct Part {
         Receiver receiver;

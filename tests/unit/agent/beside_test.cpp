@@ -125,16 +125,20 @@ TEST_CASE("a deadline that cannot be kept is refused by name") {
 TEST_CASE("what is left open is bounded in number and time") {
     LeftOpen left;
     const LeftOpen::Time start{};
-    CHECK(left.add(1, start));
-    CHECK(left.add(2, start + LeftOpen::kFor / 2));
-    CHECK(left.list(start) == std::vector<std::uint64_t>{1, 2});
-    CHECK(left.list(start + LeftOpen::kFor) == std::vector<std::uint64_t>{2});
-    left.remove(2);
+    const std::string at = "198.18.1.1:4792";
+    const std::string other = "198.18.2.1:4792";
+    CHECK(left.add(1, at, start));
+    CHECK(left.add(2, at, start + LeftOpen::kFor / 2));
+    CHECK(left.add(2, other, start));
+    CHECK(left.list(start) == std::vector<LeftOpen::Task>{{1, at}, {2, at}, {2, other}});
+    left.remove({2, other});
+    CHECK(left.list(start + LeftOpen::kFor) == std::vector<LeftOpen::Task>{{2, at}});
+    left.remove({2, at});
     CHECK(left.list(start).empty());
     for (std::uint64_t instance = 1; instance <= LeftOpen::kMost; ++instance) {
-        CHECK(left.add(instance, start));
+        CHECK(left.add(instance, at, start));
     }
-    CHECK_FALSE(left.add(LeftOpen::kMost + 1, start));
+    CHECK_FALSE(left.add(LeftOpen::kMost + 1, at, start));
     CHECK(left.list(start).size() == LeftOpen::kMost);
-    CHECK(left.list(start).front() == 2);
+    CHECK(left.list(start).front().instance == 2);
 }

@@ -83,6 +83,9 @@ struct Fixture {
         join.set_first_seq(1);
         return join;
     }
+    // A switch that nobody answers at.
+    RpcChannels channels{plain_text()};
+    std::shared_ptr<SwitchPort> away() { return std::make_shared<SwitchClient>(channels, "127.0.0.1:1"); }
     // Calls as they come, from the host that they are about.
     Result<v1::JoinReply> join(const v1::JoinRequest& request) {
         return registry.join(caller_at(request.channel().host()), request);
@@ -435,7 +438,7 @@ TEST_CASE("a Join that makes no sense changes nothing") {
 TEST_CASE("a sender that is not registered at the task's switch cannot join, unless it is on this host") {
     Fixture fixture;
     const auto task = fixture.open("wc", 11);
-    put_on(*task, nullptr, {1, 5});
+    put_on(*task, fixture.away(), {1, 5});
     CHECK(fixture.refused(Fixture::request(11, 1)) == Errc::kUnsupported);
     auto elsewhere = Fixture::request(11, 1);
     elsewhere.mutable_registered()->set_switch_id(1);
@@ -482,6 +485,85 @@ TEST_CASE("a task on several switches: each flow by its own, and each switch's p
     counted.set_tuples_no_region(2);
     fixture.registry.note_switch_part(*task, DyingSwitch::kMark, counted);
     CHECK(fixture.registry.describe(*task).stats().tuples_no_region() == 9);
+}
+
+TEST_CASE("a task on senders' own switches: each is told of its own, or joins without and is named") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11);
+    fixture.registry.with(*task, [](ReceiveTask& now) { now.own.emplace(); });
+    auto request = lookup("wc");
+    request.set_switch_address("198.18.2.1:4792");
+    // Nothing is said before the session has tried, which is told once.
+    const auto early = fixture.look_up(request);
+    CHECK(early.error().code() == Errc::kAborted);
+    CHECK(early.error().text().find("waiting for switch 198.18.2.1:4792") != std::string::npos);
+    CHECK(task->mailbox->take().size() == 1);
+    CHECK_FALSE(fixture.look_up(request).ok());
+    CHECK(task->mailbox->take().empty());
+
+    RpcChannels channels(plain_text());
+    put_on(*task, std::make_shared<SwitchClient>(channels, "127.0.0.1:1"), {1, 5});
+    fixture.registry.settle_own(*task, "198.18.2.1:4792", {1, 5}, "");
+    const auto offer = fixture.look_up(request);
+    REQUIRE(offer.ok());
+    CHECK(offer->own_switch());
+    CHECK(offer->mark().switch_id() == 1);
+    CHECK(offer->switch_address() == "198.18.2.1:4792");
+    // One without a switch need not wait, and one whose switch refuses is told of none.
+    CHECK(fixture.look_up(lookup("wc"))->mark().switch_id() == 0);
+    request.set_switch_address("198.18.3.1:4792");
+    CHECK_FALSE(fixture.look_up(request).ok());
+    fixture.registry.settle_own(*task, "198.18.3.1:4792", {}, "switch 198.18.3.1:4792: no answer");
+    const auto none = fixture.look_up(request);
+    REQUIRE(none.ok());
+    CHECK(none->own_switch());
+    CHECK(none->mark().switch_id() == 0);
+
+    // Past it, yes; by another switch that does not have the task, no.
+    auto join = Fixture::request(11, 1);
+    join.set_switch_address("198.18.3.1:4792");
+    join.mutable_registered()->set_switch_id(2);
+    join.mutable_registered()->set_incarnation(6);
+    CHECK(fixture.refused(join) == Errc::kUnsupported);
+    join.clear_registered();
+    const auto joined = fixture.join(join);
+    REQUIRE(joined.ok());
+    CHECK(joined->mark().switch_id() == 0);
+    auto second = Fixture::request(11, 2);
+    second.set_switch_address("198.18.2.1:4792");
+    second.set_switch_trouble("it has no channel\x1b left");
+    REQUIRE(fixture.join(second).ok());
+    const auto shown = fixture.registry.describe(*task);
+    CHECK(shown.own_switches());
+    REQUIRE(shown.switches_size() == 1);
+    REQUIRE(shown.without_size() == 2);
+    CHECK(shown.without(0).reason() == "switch 198.18.3.1:4792: no answer");
+    CHECK(shown.without(1).reason() == "it has no channel\\x1b left");
+    CHECK(fixture.counters.get(AgentCounter::k_senders_without_switch) == 2);
+}
+
+TEST_CASE("switches that senders name: bad addresses, and how many") {
+    OwnSwitches own;
+    const auto now = Clock::now();
+    CHECK(own.is_settled(""));
+    CHECK_FALSE(own.want("", now));
+    CHECK_FALSE(own.want("no port", now));
+    CHECK(own.is_settled("no port"));
+    CHECK(own.why_none("no port").find("no valid address") != std::string::npos);
+    CHECK(own.why_none("") == "it has no switch configured");
+    CHECK(own.want("198.18.1.1:4792", now));
+    CHECK_FALSE(own.want("198.18.1.1:4792", now));
+    CHECK_FALSE(own.is_settled("198.18.1.1:4792"));
+    CHECK(own.next()->address == "198.18.1.1:4792");
+    own.opened("198.18.1.1:4792", {3, 4});
+    CHECK_FALSE(own.next());
+    CHECK(own.any() == "198.18.1.1:4792");
+    CHECK(own.find("198.18.1.1:4792")->mark == Mark{3, 4});
+    for (std::uint32_t i = 2; i < ASK_MAX_SENDERS; ++i) {
+        CHECK(own.want("h" + std::to_string(i) + ":1", now));
+    }
+    CHECK_FALSE(own.want("198.18.9.1:4792", now));
+    CHECK(own.is_settled("198.18.9.1:4792"));
 }
 
 TEST_CASE("a Renew is held back until the task ends, and tells why") {
@@ -593,7 +675,7 @@ TEST_CASE("what a switch has counted is in a task's figures once, while it runs 
     Fixture fixture;
     const auto task = fixture.open("wc", 11, 1);
     REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
-    put_on(*task, nullptr, {1, 5});
+    put_on(*task, fixture.away(), {1, 5});
     // It had no memory for the task, so nothing was added up.
     v1::FlowStats counted;
     counted.set_tuples_no_region(7);

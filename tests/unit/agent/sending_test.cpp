@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "agent/memfd_table.h"
+#include "agent/switch_client.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/session_io.h"
 #include "tests/unit/agent/local_agent.h"
@@ -49,22 +50,36 @@ class LastRenewal final : public Renewal {
     bool running_ = false;
 };
 
+// What a receiver has heard.
+struct Told {
+    bool own = false;  // each sender's own switch is to aggregate
+    std::vector<v1::LookupRequest> lookups;
+    std::vector<v1::JoinRequest> joins;
+};
+
 // Has every task, and sends its packets to `address`.
 class FakePeer final : public PeerPort {
  public:
-    FakePeer(std::uint32_t address, std::vector<v1::RenewRequest>& renewed)
-        : address_(address), renewed_(renewed) {}
-    Result<v1::TaskOffer> look_up(const v1::LookupRequest& /*request*/, milliseconds /*wait*/,
+    FakePeer(std::uint32_t address, std::vector<v1::RenewRequest>& renewed, Told& told)
+        : address_(address), renewed_(renewed), told_(told) {}
+    Result<v1::TaskOffer> look_up(const v1::LookupRequest& request, milliseconds /*wait*/,
                                   CallCancel* /*cancel*/) override {
         v1::TaskOffer offer;
         offer.set_instance(11);
         offer.set_op(v1::OPERATOR_SUM);
         *offer.mutable_geometry() = geometry_to_proto(kGeometry);
+        told_.lookups.push_back(request);
+        if (told_.own) {
+            offer.set_own_switch(true);
+            *offer.mutable_mark() = mark_to_proto({.switch_id = 1, .incarnation = 5});
+            offer.set_switch_address(request.switch_address());
+        }
         return offer;
     }
     Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds /*wait*/,
                                CallCancel* /*cancel*/) override {
         CHECK(request.channel().host() == kHost);
+        told_.joins.push_back(request);
         v1::JoinReply reply;
         reply.set_secret(std::string(16, 's'));
         reply.set_op(v1::OPERATOR_SUM);
@@ -82,6 +97,7 @@ class FakePeer final : public PeerPort {
     static constexpr Geometry kGeometry{.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
     const std::uint32_t address_;
     std::vector<v1::RenewRequest>& renewed_;
+    Told& told_;
 };
 
 struct FakeNetwork final : public NetworkPort {
@@ -90,6 +106,8 @@ struct FakeNetwork final : public NetworkPort {
     std::string dialled;
     bool own = false;  // every address is the sender's own
     std::vector<v1::RenewRequest> renewed;
+    Told told;
+    RpcChannels channels{plain_text()};
 
     [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/) override {
         return HostAddress{.address = kReceiver};
@@ -102,13 +120,14 @@ struct FakeNetwork final : public NetworkPort {
         }
         return Error(Errc::kUnknown, "no way there");
     }
-    [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& /*address*/) override {
-        return nullptr;
+    // Refuses whatever it is asked.
+    [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override {
+        return std::make_unique<SwitchClient>(channels, address, Error(Errc::kLimit, "no channel is left"));
     }
     [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& address,
                                                     const std::string& /*name*/) override {
         dialled = address;
-        return std::make_unique<FakePeer>(named, renewed);
+        return std::make_unique<FakePeer>(named, renewed, told);
     }
 };
 
@@ -166,7 +185,7 @@ v1::Failed send_to(FakeNetwork& network) {
                    .network = network,
                    .tables = tables,
                    .counters = counters,
-                   .own_switch = nullptr});
+                   .own_switch = network.switch_at("198.18.1.1:4792")});
     FakeApplication application;
     SessionIo io(application, &counters);
     v1::OpenSend open;
@@ -194,6 +213,25 @@ TEST_CASE("a receiver cannot have a sender's packets sent to another host") {
     CHECK(send_to(network).error().find("no way there") != std::string::npos);
     CHECK(network.way_to == kReceiver);
     CHECK(network.dialled == "198.18.2.2:4791");
+}
+
+TEST_CASE("a sender whose own switch refuses it goes without, and says why") {
+    FakeNetwork network;
+    network.told.own = true;
+    CHECK(send_to(network).error().find("no way there") != std::string::npos);
+    REQUIRE(network.told.joins.size() == 1);
+    const v1::JoinRequest& join = network.told.joins.front();
+    CHECK(join.registered().switch_id() == 0);
+    CHECK(join.switch_address() == "198.18.1.1:4792");
+    CHECK(join.switch_trouble().find("no channel is left") != std::string::npos);
+    // On this host there is no switch on the way.
+    FakeNetwork local;
+    local.own = true;
+    local.named = kHost;
+    CHECK(send_to(local).error().find("over") != std::string::npos);
+    REQUIRE_FALSE(local.told.lookups.empty());
+    CHECK(local.told.lookups.front().switch_address().empty());
+    CHECK(local.told.joins.front().switch_address().empty());
 }
 
 TEST_CASE("a sender that has joined has nothing to tell until something has changed") {

@@ -33,7 +33,7 @@ void open_task(Workers& workers, const std::shared_ptr<Mailbox>& mailbox) {
     for (unsigned i = 0; i < workers.size(); ++i) {
         auto table = ResultTable::create(make_heap_memory(), Op::kSum);
         REQUIRE(table.ok());
-        REQUIRE(workers.open_task(i, kInstance, std::move(*table), mailbox, nullptr).ok());
+        REQUIRE(workers.open_task(i, kInstance, std::move(*table), mailbox).ok());
     }
 }
 
@@ -53,7 +53,7 @@ class Stream {
         start.intake = intake_;
         start.mailbox = mailbox_;
         REQUIRE(workers_.add_channel(channel_, flow.incarnation).ok());
-        REQUIRE(workers_.join(flow).ok());
+        REQUIRE(workers_.join(flow, nullptr).ok());
         const auto begun = workers_.begin(std::move(start));
         REQUIRE_MESSAGE(begun.ok(), begun.error().text());
     }
@@ -275,7 +275,7 @@ TEST_CASE("a command to a stopped worker is refused, not forgotten") {
 TEST_CASE("joining a task that is not open is an error") {
     LocalAgent agent(1);
     const auto joined = agent.workers.at(0).call(
-        [](WorkerCore& core) { return core.join(flow_of({kHost, ASK_CHANNEL_PORT_BASE})); });
+        [](WorkerCore& core) { return core.join(flow_of({kHost, ASK_CHANNEL_PORT_BASE}), nullptr); });
     REQUIRE(joined.ok());
     REQUIRE_FALSE(joined->ok());
     CHECK(joined->error().code() == Errc::kUnknown);

@@ -75,6 +75,41 @@ TEST_CASE("what a back level left is told, and why") {
         has(*text, "  back_contention            30   3.8 %  several CPUs of the switch were at one entry"));
 }
 
+TEST_CASE("of a task on senders' own switches each is told, and who goes without") {
+    auto status = receiving("streaming");
+    v1::AgentTask& task = *status.mutable_tasks(0);
+    task.set_own_switches(true);
+    task.set_aggregators(2048);
+    task.mutable_stats()->set_tuples_switch(300);
+    task.mutable_stats()->set_tuples_collision(100);
+    for (const char* const name : {"h1", "h2"}) {
+        v1::SwitchOfTask& at = *task.add_switches();
+        at.set_address("s-" + std::string(name) + ":4792");
+        at.add_senders(name);
+        at.set_aggregators(1024);
+        at.set_tuples(150);
+    }
+    v1::SwitchOfTask& full = *task.add_switches();
+    full.set_address("s-h3:4792");
+    full.set_note("4 KiB are left");
+    v1::SenderWithout& without = *task.add_without();
+    without.set_sender("h4");
+    without.set_reason("it has no switch configured");
+    const auto text = explain_task("wordcount", {status, switching(), ""});
+    REQUIRE(text.ok());
+    CHECK(has(*text, "Each sender's own switch is to aggregate for it: it is open on 3."));
+    CHECK(has(*text, "Switch s-h2:4792 aggregates for h2: 1,024 aggregators per array, 150 tuples."));
+    CHECK(has(*text, "Switch s-h3:4792 aggregates nothing for no sender yet: 4 KiB are left."));
+    CHECK(has(*text, "No switch aggregates for h4: it has no switch configured."));
+    // This host's own switch is one of them, and its counts are not the task's.
+    CHECK(has(*text, "aggregated on the switch    300"));
+    CHECK(has(*text, "more --aggregators than 1024"));
+    const auto json = explain_task_json("wordcount", {status, switching(), ""});
+    REQUIRE(json.ok());
+    CHECK((*json)["here"][0]["switches"][0]["senders"][0] == "h1");
+    CHECK((*json)["here"][0]["without"][0]["reason"] == "it has no switch configured");
+}
+
 TEST_CASE("without a switch everything is no_region, and the task says why") {
     auto status = receiving("committed");
     status.mutable_tasks(0)->set_aggregators(0);

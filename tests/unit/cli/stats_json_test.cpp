@@ -80,7 +80,9 @@ TEST_CASE("a receiver's statistics list the senders") {
                                  .fetched = 77,
                                  .swaps = 3,
                                  .runs = 2,
-                                 .missing = {}};
+                                 .missing = {},
+                                 .switches = {},
+                                 .without = {}};
     CHECK(nlohmann::json::parse(receive_stats_json(info, report))["complete"] == true);
     report.missing.push_back({"h3", 1, "gave up"});
     const auto json = nlohmann::json::parse(receive_stats_json(info, report));

@@ -133,6 +133,7 @@ class MemorySwitch : public SwitchStore {
         meta_.possible_cpus = 1;
     }
     [[nodiscard]] const ask_meta& meta() const override { return meta_; }
+    void set_compact() { meta_.dedupe = ASK_DEDUPE_COMPACT; }
     [[nodiscard]] bool adopted() const override { return true; }
     [[nodiscard]] std::optional<AttachedPort> port(std::uint32_t /*ifindex*/) const override {
         return AttachedPort{.name = "p1", .ifindex = 1, .mtu = 1500};

@@ -2,6 +2,8 @@
 //
 // What a receiver relies on at a switch before it commits: that the region is the one that it opened, and
 // that its flows' counts are there, whoever calls, and whatever became of channels and daemon.
+#include <arpa/inet.h>
+
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -75,6 +77,31 @@ void refused(const Result<T>& result, Errc code, const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("a channel may come in by all ports of its route, but not where the dedupe wants one CPU") {
+    constexpr ChannelId kBeyond{0xc6126502, 49152};
+    OneTask on;
+    CHECK(on.controller->register_channel(caller_on(kBeyond.host), kBeyond, 1, 0).ok());
+    on.store.set_compact();
+    CHECK(on.controller->register_channel(caller_on(kChannel.host), kChannel, 1, 0).ok());
+    refused(on.controller->register_channel(caller_on(kBeyond.host), kBeyond, 2, 1), Errc::kUnsupported,
+            "dedupe = \"compact\" wants one");
+    // One whose route gets another next hop stays behind the port that it was.
+    constexpr ChannelId kSecond{0xc6126602, 49152};
+    on.store.uplinks = {11};
+    REQUIRE(on.controller->register_channel(caller_on(kSecond.host), kSecond, 1, 0).ok());
+    const auto ports = [&] {
+        const auto index = on.store.channel_ids().find({htonl(kSecond.host), htons(kSecond.port), 0});
+        REQUIRE(index->has_value());
+        return on.store.channels().find(**index)->value().ports;
+    };
+    on.store.uplinks = {11, 12};
+    on.controller->follow_routes();
+    CHECK(ports().ifindex[1] == 0);
+    on.store.uplinks = {12};
+    on.controller->follow_routes();
+    CHECK(ports().ifindex[0] == 12);
+}
 
 TEST_CASE("a region that was made anew is another: what was meant for the first is refused by name") {
     const OneTask on;

@@ -323,13 +323,13 @@ TEST_CASE("a list of marks takes each once, none that is none, and as many as a 
     CHECK_FALSE(marks.has({}));
     CHECK(marks.add({}));
     CHECK_FALSE(marks.has({}));
-    for (std::uint16_t id = 1; id <= kMaxTaskSwitches; ++id) {
+    for (std::uint16_t id = 1; id <= kMaxOtherMarks; ++id) {
         CHECK(marks.add({.switch_id = id, .incarnation = 1}));
         CHECK(marks.add({.switch_id = id, .incarnation = 1}));
         CHECK(marks.has({.switch_id = id, .incarnation = 1}));
         CHECK_FALSE(marks.has({.switch_id = id, .incarnation = 2}));
     }
-    CHECK_FALSE(marks.add({.switch_id = kMaxTaskSwitches + 1, .incarnation = 1}));
+    CHECK_FALSE(marks.add({.switch_id = kMaxOtherMarks + 1, .incarnation = 1}));
     CHECK(marks.has({.switch_id = 1, .incarnation = 1}));
 }
 
