@@ -121,7 +121,7 @@ struct ask_task {
 	__u8 groups;
 	__u8 m;
 	__u8 rows;	 /* most rows a packet may have */
-	__u8 op;	 /* enum ask_op */
+	__u8 op;	 /* enum ask_wire_op */
 	__u8 policy;	 /* enum ask_policy */
 	__u8 program;	 /* which of its service's in `data_programs` takes its packets */
 	__u8 service;	 /* ASK_SERVICE_* */

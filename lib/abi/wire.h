@@ -40,7 +40,7 @@ static inline int ask_type_aggregates(__u8 type)
 /* ask_hdr.flags */
 #define ASK_F_ECE 0x01u /* in an ACK: the packet it answers had ECN CE set */
 
-enum ask_op {
+enum ask_wire_op {
 #define ASK_OPERATOR(NAME, Name, number, text) ASK_OP_##NAME = (number),
 #include "lib/abi/operators.def"
 };
@@ -53,7 +53,7 @@ struct ask_hdr {
 	__u8 short_slots;	 /*  4: geometry: short slots a row */
 	__u8 groups;		 /*  5: geometry: medium groups a row */
 	__u8 m;			 /*  6: geometry: AAs of a medium group */
-	__u8 op;		 /*  7: enum ask_op */
+	__u8 op;		 /*  7: enum ask_wire_op */
 	__be64 task;		 /*  8: task instance, never used twice */
 	__be32 host;		 /* 16: channel: IPv4 address of the sending host */
 	__be16 port;		 /* 20: channel: its UDP port there */

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask.h over lib/client: nothing is thrown across it, and whatever a caller passes is checked here.
+// ask.h's groups over lib/client: nothing is thrown across it, and whatever a caller passes is checked here.
 #include "lib/ask/ask.h"
-
-#include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "lib/ask/arena.h"
+#include "lib/ask/handle.h"
 #include "lib/client/group_session.h"
 
 namespace {
@@ -26,28 +21,9 @@ using ask::Error;
 using ask::GroupDescriptor;
 using ask::GroupKind;
 using ask::Result;
-
-thread_local std::string last_error;
-
-int report(const Error& error) {
-    last_error = error.text();
-    return static_cast<int>(error.code());
-}
-
-// Runs a body that returns Result<>; what it throws (no memory) is an error like others.
-template <typename Body>
-int guarded(const Body& body) noexcept {
-    try {
-        const Result<> done = body();
-        return done ? ASK_OK : report(done.error());
-    } catch (const std::exception& thrown) {
-        return report(Error(Errc::kInternal, thrown.what()));
-    }
-}
-
-Error usage(std::string text) {
-    return {Errc::kUsage, std::move(text)};
-}
+using ask::Turn;
+using ask::guarded;
+using ask::usage;
 
 // What a copy of an operation lies in; null: where the caller has it.
 struct Copies {
@@ -66,75 +42,24 @@ struct ask_request {
     std::size_t bytes;
 };
 
-struct ask_group {
+struct ask_group : ask::Handle {
     explicit ask_group(ask::client::GroupSession opened)
-        : session(std::make_unique<ask::client::GroupSession>(std::move(opened))),
+        : Handle("group"),
+          session(std::make_unique<ask::client::GroupSession>(std::move(opened))),
           arena(session->arena()),
           rank(session->rank()),
-          size(session->size()),
-          fds(session->fds()) {}
+          size(session->size()) {}
 
     std::unique_ptr<ask::client::GroupSession> session;
     ask::Arena arena;
     std::uint32_t rank;
     std::uint32_t size;
-    std::vector<int> fds;  // known in advance: a fork's child may not allocate
     std::set<std::unique_ptr<ask_request>> requests;
-    std::atomic_flag busy;                // a thread is in
-    std::atomic<bool> of_parent = false;  // this is a fork's child
     std::atomic<int> code = ASK_OK;
     std::string text;  // of the code; set once, before it
 };
 
 namespace {
-
-// All open groups, for a fork's child. Never destroyed: threads may outlive main().
-struct Registry {
-    std::mutex mutex;
-    std::set<ask_group*> groups;
-};
-Registry& registry() {
-    static Registry* const kAll = [] {
-        auto* made = new Registry;
-        ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
-                         [] {
-                             for (ask_group* group : registry().groups) {
-                                 for (const int fd : group->fds) {
-                                     ::close(fd);
-                                 }
-                                 group->fds.clear();
-                                 group->of_parent = true;
-                             }
-                             registry().mutex.unlock();
-                         });
-        return made;
-    }();
-    return *kAll;
-}
-
-// The calling thread's turn at a group.
-class Turn {
- public:
-    explicit Turn(ask_group& group)
-        : group_(group), mine_(!group.busy.test_and_set(std::memory_order_acquire)) {}
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() {
-        if (mine_) {
-            group_.busy.clear(std::memory_order_release);
-        }
-    }
-    [[nodiscard]] Result<> check() const {
-        if (group_.of_parent) {
-            return usage("the group belongs to the process that opened it, not to a fork's child");
-        }
-        return mine_ ? Result<>() : usage("another thread is in a call with this group");
-    }
-
- private:
-    ask_group& group_;
-    bool mine_;
-};
 
 // Keeps why the group has failed, if it has.
 void remember(ask_group& group) {
@@ -364,8 +289,7 @@ Result<> check_op(int dtype, int op) {
 
 ask_group* add_group(ask::client::GroupSession session) {
     auto made = std::make_unique<ask_group>(std::move(session));
-    const std::scoped_lock lock(registry().mutex);
-    registry().groups.insert(made.get());
+    made->enlist(made->session->fds());
     return made.release();
 }
 
@@ -393,14 +317,14 @@ Result<ask::client::GroupOptions> options_of(const ask_group_options& from) {
         return usage(from.group == nullptr ? "the group has no name" : "the group has no root");
     }
     ask::client::GroupOptions to;
-    to.agent = from.agent == nullptr ? "" : from.agent;
+    to.agent = ask::text_or_empty(from.agent);
     to.group = from.group;
     to.root = from.root;
     to.rank = from.rank;
     to.size = from.size;
     to.deadline =
         std::chrono::milliseconds(from.deadline_ms == 0 ? ASK_DEFAULT_DEADLINE_MS : from.deadline_ms);
-    to.token = from.token == nullptr ? "" : from.token;
+    to.token = ask::text_or_empty(from.token);
     to.cancel_fd = from.cancel_fd;
     if (from.arena_bytes != 0) {
         to.arena_bytes = from.arena_bytes;
@@ -416,13 +340,13 @@ uint32_t ask_version(void) {
     return ASK_API_VERSION;
 }
 const char* ask_error(void) {
-    return last_error.c_str();
+    return ask::last_error_text();
 }
 const char* ask_code_name(int code) {
-    static constexpr const char* kNames[] = {"ok",       "internal",    "usage",   "input",       "unknown",
-                                             "exists",   "unavailable", "denied",  "unsupported", "limit",
-                                             "deadline", "aborted",     "overflow"};
-    return code >= 0 && code <= ASK_E_OVERFLOW ? kNames[code] : "unknown code";
+    static constexpr const char* kNames[] = {
+        "ok",          "internal", "usage",    "input",   "unknown",  "exists",      "unavailable", "denied",
+        "unsupported", "limit",    "deadline", "aborted", "overflow", "switch lost", "not taken",   "run again"};
+    return code >= 0 && code <= ASK_E_RUN_AGAIN ? kNames[code] : "unknown code";
 }
 size_t ask_dtype_size(int dtype) {
     return dtype >= ASK_INT32 && dtype <= ASK_UINT64
@@ -457,11 +381,8 @@ void ask_group_close(ask_group* group) {
     if (group == nullptr) {
         return;
     }
-    {
-        const std::scoped_lock lock(registry().mutex);
-        registry().groups.erase(group);
-    }
-    if (group->of_parent) {
+    group->dismiss();
+    if (group->of_parent()) {
         // Its descriptors are closed, and their numbers may be others' by now.
         [[maybe_unused]] const auto* const left = group->session.release();
     } else if (group->requests.empty()) {

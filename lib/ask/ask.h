@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask.h: collectives through the network, in C.
+ * ask.h: collectives and key-value tasks through the network, in C.
  *
- * The members of a group, one process each on hosts that run ask-agentd, reduce vectors together: every
+ * Groups. The members of a group, one process each on hosts that run ask-agentd, reduce vectors together: every
  * member passes a vector of the same length, and every member gets the element-wise sum (or minimum, ...) of
  * all, the same bits everywhere. Switches on the way add what passes them; without them, or when one dies,
  * the answer is the same. docs/values.md is the long form.
@@ -21,11 +21,26 @@
  * Members must begin the same operations in the same order, with the same count, type, operator and root: who
  * does not fails the group at all of them, by name.
  *
+ * Tasks. Senders stream tuples, a key of bytes and an int64_t each, to a receiver, which gets every key once,
+ * with the sum (or count, minimum, maximum) of its values: what ask-send and ask-recv do, and beside them, for
+ * a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
+ *
+ *     ask_receiver_options options = ASK_RECEIVER_OPTIONS_INIT;    ask_sender_options options = ...INIT;
+ *     options.task = "words";                                      options.task = "words";
+ *     options.senders = 3;                                         options.to = "h4";
+ *     ask_result* result;
+ *     if (ask_receive(&options, &result) != ASK_OK)                if (ask_send(&options, &columns, NULL))
+ *         errx(1, "%s", ask_error());                                  errx(1, "%s", ask_error());
+ *
+ * A result is whole, with each tuple exactly once, or an error at everybody.
+ *
  * Errors. Functions that can fail return an ask_code; ask_error() is the text of the calling thread's last
  * one. An operation that fails for what the caller passed (ASK_E_USAGE, ASK_E_LIMIT, ASK_E_UNSUPPORTED) has
  * not begun, and the group goes on. Whatever else an operation fails with, it fails the group: what it waits
- * for and every later operation fails with the same code, which ask_group_error() keeps. No call prints
- * anything, ends the process or raises a signal.
+ * for and every later operation fails with the same code, which ask_group_error() keeps. So it is with a
+ * sender: tuples that are refused (ASK_E_USAGE, ASK_E_INPUT, ASK_E_LIMIT) have not been sent, not one of their
+ * columns, and it goes on; whatever else a call fails with, so does every later one. No call prints anything,
+ * ends the process or raises a signal.
  *
  * Buffers. `in` may equal `out`; they must not overlap otherwise. From the beginning of an operation until
  * its end `in` must not change and `out` must not be used. `out` is written once the whole operation has
@@ -33,17 +48,18 @@
  * results come: of an operation that fails a part may be there. All else is copied, out of `in` and into
  * `out`; so is what a reduction has for both, since the input is read until the end.
  *
- * Threads. A group and its requests belong to one thread at a time, which may change between calls. A second
- * thread that calls meanwhile gets ASK_E_USAGE and nothing happens; it is not made to wait. Groups do not
- * know each other: any number of threads may have groups of their own. ask_group_error() and functions
- * without a group may be called from any thread at any time.
+ * Threads. A group and its requests, a sender and a receiver belong to one thread at a time, which may change
+ * between calls. A second thread that calls meanwhile gets ASK_E_USAGE and nothing happens; it is not made to
+ * wait. They do not know each other: any number of threads may have some of their own. ask_group_error(),
+ * functions of an ask_result, which nobody changes, and functions without any of these may be called from any
+ * thread at any time.
  *
- * Forks. A group belongs to the process that opened it. In a child every call with it fails with ASK_E_USAGE,
- * but for ask_group_close(), which frees the child's memory and tells nobody anything. Memory of ask_alloc()
- * is not mapped in the child. The child holds nothing of the group open: the parent's end is seen at once
- * whatever its children do.
+ * Forks. A group, sender or receiver belongs to the process that opened it. In a child every call with it
+ * fails with ASK_E_USAGE, but for ask_..._close(), which tells nobody anything. Memory of ask_alloc() is not
+ * mapped in the child. The child holds nothing of them open: the parent's end is seen at once whatever its
+ * children do. An ask_result is memory like other memory.
  *
- * Signals. A wait goes on when a signal handler returns. To end waits give the group a descriptor: see
+ * Signals. A wait goes on when a signal handler returns. To end waits give a descriptor: see
  * ask_group_options.cancel_fd.
  */
 #ifndef ASK_ASK_H
@@ -84,7 +100,11 @@ typedef enum ask_code {
     ASK_E_LIMIT = 9,       /* a budget is used up, a size too large */
     ASK_E_DEADLINE = 10,   /* something did not happen in time; the text says who did not come */
     ASK_E_ABORTED = 11,    /* cancelled, or a member has died; the text names it */
-    ASK_E_OVERFLOW = 12    /* a result cannot be represented */
+    ASK_E_OVERFLOW = 12,   /* a result cannot be represented */
+    /* Of tasks alone. */
+    ASK_E_SWITCH_LOST = 13, /* a switch lost what it had added up, and not everybody can send again */
+    ASK_E_NOT_TAKEN = 14,   /* the result was there, and the receiver did not confirm it */
+    ASK_E_RUN_AGAIN = 15    /* a switch did, and the task begins again: open it again, send all again */
 } ask_code;
 
 /* Text of the calling thread's last call that failed, "" before any has. Valid until its next call that
@@ -123,7 +143,9 @@ typedef enum ask_op {
      * float32: half the bytes or a quarter, and an error that hangs on the largest value near by
      * (docs/values.md). ASK_SUM_16 is for up to 16 members. */
     ASK_SUM_32 = 8,
-    ASK_SUM_16 = 9
+    ASK_SUM_16 = 9,
+    /* Of tuples, which else have SUM, MIN and MAX: each is 1, whatever its value. */
+    ASK_COUNT = 10
 } ask_op;
 
 typedef struct ask_group ask_group;
@@ -222,6 +244,144 @@ ASK_API int ask_wait(ask_request* request);
 ASK_API int ask_test(ask_request* request, int* done);
 /* As ask_test(), once the operation has ended or so many microseconds have passed. */
 ASK_API int ask_wait_for(ask_request* request, uint64_t microseconds, int* done);
+
+/* Most bytes of a key; none is a key, too. */
+#define ASK_MAX_KEY_BYTES 65535u
+/* Most senders of a task. */
+#define ASK_MAX_TASK_SENDERS 4096u
+
+typedef struct ask_sender ask_sender;
+typedef struct ask_receiver ask_receiver;
+typedef struct ask_result ask_result;
+
+/* Tuples by columns, as Arrow has them: row i's key is keys[offsets[i]] up to keys[offsets[i + 1]]. Offsets
+ * are of type ASK_INT32 (Arrow's utf8, binary) or ASK_INT64 (large_utf8, large_binary), need not begin at 0,
+ * and never decrease. Without rows all pointers may be NULL. */
+typedef struct ask_columns {
+    size_t rows;
+    int offset_type;
+    const void* offsets; /* rows + 1 of them */
+    const void* keys;
+    size_t key_bytes;      /* from `keys` on: no offset is past it */
+    const int64_t* values; /* NULL: only of a task whose operator is ASK_COUNT, which looks at none */
+} ask_columns;
+
+#define ASK_COLUMNS_INIT {0, ASK_INT64, NULL, NULL, 0, NULL}
+
+/* What became of a task's tuples; docs/commands.md has what each number counts. After success tuples_in is
+ * tuples_merged + tuples_sent, and tuples_sent is tuples_switch + tuples_receiver. Set struct_size, as
+ * ASK_TASK_STATS_INIT does, before it is filled. */
+typedef struct ask_task_stats {
+    size_t struct_size;
+    uint64_t tuples_in, tuples_merged, tuples_sent, tuples_whole;
+    uint64_t tuples_switch, tuples_evicted, tuples_back;
+    uint64_t tuples_receiver; /* of all the switch left, for these reasons: */
+    uint64_t left_collision, left_overflow, left_contention, left_back_full, left_back_contention;
+    uint64_t left_no_region, left_long;
+    uint64_t packets_sent, packets_acked_by_switch, slots_filled, slots_offered, retransmissions;
+    double seconds;
+    uint32_t runs;    /* more than 1: a switch lost what it had, and all was sent again */
+    uint32_t senders; /* whose tuples these are */
+} ask_task_stats;
+
+/* clang-format off */
+#define ASK_TASK_STATS_INIT \
+    {sizeof(ask_task_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0}
+/* clang-format on */
+
+/* As ask_group_options; fields of the same name mean the same. */
+typedef struct ask_sender_options {
+    size_t struct_size;
+    const char* task;     /* as the receiver opened it: 1 to 63 of A-Z a-z 0-9 _ - */
+    const char* to;       /* the receiver's host, as this host's agent knows it (name, or IPv4 address) */
+    uint32_t deadline_ms; /* for finding the task, and without progress afterwards */
+    int cancel_fd;
+    const char* agent;
+    const char* token;
+    /* Some of the tuples to come, which are looked at and not sent: a receiver that has none of its senders'
+     * cannot fit its task to their keys. ask_send() looks at its own. */
+    const ask_columns* sample;
+    uint64_t expected;    /* tuples in all; 0: not known */
+    int64_t merge_window; /* tuples held back to merge equal keys; 0: none; -1: the agent's */
+    /* Not 0: should a switch lose what it has added up, calls fail with ASK_E_RUN_AGAIN, and the caller opens
+     * another sender and sends all again. ask_send() does so itself. */
+    int can_repeat;
+} ask_sender_options;
+
+#define ASK_SENDER_OPTIONS_INIT {sizeof(ask_sender_options), NULL, NULL, 0, -1, NULL, NULL, NULL, 0, -1, 0}
+
+/* Joins the task as one of its senders, and returns once it is found. */
+ASK_API int ask_sender_open(const ask_sender_options* options, ask_sender** sender);
+/* Hands a tuple in; waits while the agent has no room. The key is copied. */
+ASK_API int ask_sender_push(ask_sender* sender, const void* key, size_t key_bytes, int64_t value);
+/* The same for all rows, at less cost. */
+ASK_API int ask_sender_push_columns(ask_sender* sender, const ask_columns* columns);
+/* Lets the agent have what it has not been told of yet, but for what is held back to be merged, and fails if
+ * the task has failed. For senders that have nothing to push for a while. */
+ASK_API int ask_sender_flush(ask_sender* sender);
+/* No more tuples: returns once the receiver has confirmed the result, which has each of them exactly once.
+ * `stats` are of this sender's; NULL: not wanted. */
+ASK_API int ask_sender_finish(ask_sender* sender, ask_task_stats* stats);
+/* The task cannot succeed: everybody is told why. Only closing is left. */
+ASK_API int ask_sender_abandon(ask_sender* sender, const char* reason);
+/* Frees it. Before ask_sender_finish() has succeeded this ends the task for everybody. NULL does nothing. */
+ASK_API void ask_sender_close(ask_sender* sender);
+/* All of it, from opening to closing, for columns that are the whole of what there is to send. Should a switch
+ * lose what it has added up, it sends all again, as often as the receiver begins again. */
+ASK_API int ask_send(const ask_sender_options* options, const ask_columns* columns, ask_task_stats* stats);
+
+/* Flags of ask_receiver_options. */
+#define ASK_RECEIVE_SORTED 1u           /* rows in the order of the keys' bytes, which takes time; else in none */
+#define ASK_RECEIVE_NO_SWITCH 2u        /* add up on this host alone */
+#define ASK_RECEIVE_NO_BACK 4u          /* no back level on the switch */
+#define ASK_RECEIVE_REQUIRE_REGION 8u   /* fail if the switch has no memory for the task */
+#define ASK_RECEIVE_ALLOW_INCOMPLETE 16u /* go on without senders that die: ask_result_missing() */
+/* Take a result of this task that the agent keeps because it was not confirmed. Of the other options only the
+ * deadline counts, and ASK_RECEIVE_SORTED. */
+#define ASK_RECEIVE_AGAIN 32u
+
+typedef struct ask_receiver_options {
+    size_t struct_size;
+    const char* task;     /* not in use on this host: 1 to 63 of A-Z a-z 0-9 _ - */
+    uint32_t senders;     /* how many make the task whole: 1 to ASK_MAX_TASK_SENDERS */
+    int op;               /* ASK_SUM, ASK_MIN, ASK_MAX or ASK_COUNT */
+    uint32_t deadline_ms; /* for senders to join, and without progress afterwards */
+    int cancel_fd;
+    const char* agent;
+    const char* token; /* that senders must show; NULL: none */
+    const char* from;  /* hosts that may send, separated by commas; NULL: all */
+    uint32_t aggregators; /* per array of the switch; 0: by the samples, or the switch's choice */
+    uint32_t flags;
+} ask_receiver_options;
+
+#define ASK_RECEIVER_OPTIONS_INIT \
+    {sizeof(ask_receiver_options), NULL, 0, ASK_SUM, 0, -1, NULL, NULL, NULL, 0, 0}
+
+/* Opens the task, and returns once senders may join. */
+ASK_API int ask_receiver_open(const ask_receiver_options* options, ask_receiver** receiver);
+/* Waits until every sender has finished. *result is set only by ASK_OK; the senders wait for
+ * ask_receiver_confirm() still. ASK_E_DEADLINE names who is missing, ASK_E_ABORTED who gave up or died,
+ * ASK_E_OVERFLOW the key whose value leaves int64_t. */
+ASK_API int ask_receiver_wait(ask_receiver* receiver, ask_result** result);
+/* The result is where it should be: only now the senders succeed. An error does not change the result, but
+ * they may report that they failed. Due within the task's deadline; until then, and if it does not come, the
+ * agent keeps the result for a while. */
+ASK_API int ask_receiver_confirm(ask_receiver* receiver);
+/* Frees it. Before ask_receiver_wait() has succeeded this ends the task for everybody. NULL does nothing. */
+ASK_API void ask_receiver_close(ask_receiver* receiver);
+/* All of it, from opening to closing. *result is set by ASK_OK, else to NULL; but if all has come and only
+ * ask_receiver_confirm() failed, the error is its, and *result is set, too. */
+ASK_API int ask_receive(const ask_receiver_options* options, ask_result** result);
+
+/* Every key once; offsets are ASK_INT64 and begin at 0. Valid until the result is freed. NULL of NULL. */
+ASK_API const ask_columns* ask_result_columns(const ask_result* result);
+/* Of all senders together. */
+ASK_API int ask_result_stats(const ask_result* result, ask_task_stats* stats);
+/* With ASK_RECEIVE_ALLOW_INCOMPLETE: the i-th of those that lack in the result, or whose tuples do in an
+ * unknown part, and why; NULL: there are no more. */
+ASK_API const char* ask_result_missing(const ask_result* result, size_t i);
+/* NULL does nothing. */
+ASK_API void ask_result_free(ask_result* result);
 
 /* NOLINTEND(modernize-use-using) */
 

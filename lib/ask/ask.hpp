@@ -13,6 +13,12 @@
 // and kUnsupported of an operation leave the group as it was; whatever else one fails with is the group's
 // end.
 //
+//     ask::Sender sender({.task = "words", .to = "h4"});  // on some hosts
+//     sender.push("apple", 2);
+//     sender.finish();
+//     const ask::Result result = ask::receive({.task = "words", .senders = 1});  // on h4
+//     for (const auto& [key, value] : result.rows()) ...
+//
 // Vectors are contiguous ranges with a size (std::vector, std::array, std::span, ask::Array) of integers of 8
 // to 64 bits, float, double, ask::Float16 or ask::Bfloat16. Rules of buffers, threads and forks are ask.h's.
 #pragma once
@@ -29,10 +35,13 @@
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "ask.h"
 
@@ -53,6 +62,9 @@ enum class Code : int {
     kDeadline = ASK_E_DEADLINE,
     kAborted = ASK_E_ABORTED,
     kOverflow = ASK_E_OVERFLOW,
+    kSwitchLost = ASK_E_SWITCH_LOST,
+    kNotTaken = ASK_E_NOT_TAKEN,
+    kRunAgain = ASK_E_RUN_AGAIN,
 };
 
 // Element by element. Bits are combined of integers; ask.h has what sums in fewer bits are.
@@ -66,6 +78,7 @@ enum class Op : int {
     kXor = ASK_BXOR,
     kSum32 = ASK_SUM_32,
     kSum16 = ASK_SUM_16,
+    kCount = ASK_COUNT,  // of tuples
 };
 
 class Error : public std::runtime_error {
@@ -434,6 +447,225 @@ class Group {
 
     std::shared_ptr<ask_group> group_;
 };
+
+// Tuples by columns, as ask_columns; borrowed. `values` may be empty where the task's operator is kCount.
+template <typename Offset>
+    requires std::same_as<Offset, std::int32_t> || std::same_as<Offset, std::int64_t>
+[[nodiscard]] ask_columns columns(std::span<const Offset> offsets, std::string_view keys,
+                                  std::span<const std::int64_t> values) {
+    const std::size_t rows = offsets.empty() ? 0 : offsets.size() - 1;
+    if (values.size() != rows && !values.empty()) {
+        throw Error(Code::kUsage, "columns: " + std::to_string(rows) + " rows have " +
+                                      std::to_string(values.size()) + " values");
+    }
+    return {rows,        detail::dtype_of<Offset>(),
+            offsets.data(), keys.data(),
+            keys.size(), values.empty() ? nullptr : values.data()};
+}
+template <typename Offset>
+[[nodiscard]] ask_columns columns(const std::vector<Offset>& offsets, std::string_view keys,
+                                  std::span<const std::int64_t> values) {
+    return columns(std::span<const Offset>(offsets), keys, values);
+}
+
+// As ask_sender_options, which says what each is.
+struct SenderOptions {
+    std::string task{};
+    std::string to{};
+    std::chrono::milliseconds deadline{ASK_DEFAULT_DEADLINE_MS};
+    int cancel_fd = -1;
+    std::string agent{};  // empty: as NULL
+    std::string token{};  // empty: none
+    const ask_columns* sample = nullptr;
+    std::uint64_t expected = 0;
+    std::optional<std::uint32_t> merge_window{};  // unset: the agent's
+    bool can_repeat = false;
+};
+
+// As ask_receiver_options.
+struct ReceiverOptions {
+    std::string task{};
+    std::uint32_t senders = 1;
+    Op op = Op::kSum;
+    std::chrono::milliseconds deadline{ASK_DEFAULT_DEADLINE_MS};
+    int cancel_fd = -1;
+    std::string agent{};  // empty: as NULL
+    std::string token{};  // empty: none
+    std::string from{};   // empty: all
+    std::uint32_t aggregators = 0;
+    std::uint32_t flags = 0;
+};
+
+namespace detail {
+
+inline std::uint32_t deadline_of(const std::string& task, std::chrono::milliseconds deadline) {
+    if (deadline.count() <= 0 || deadline.count() > std::numeric_limits<std::uint32_t>::max()) {
+        throw Error(Code::kUsage, "task " + task + ": the deadline must be from 1 ms to 49 days");
+    }
+    return static_cast<std::uint32_t>(deadline.count());
+}
+inline const char* text_or_null(const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+}
+
+// Borrows from `from`.
+inline ask_sender_options to_c(const SenderOptions& from) {
+    ask_sender_options to = ASK_SENDER_OPTIONS_INIT;
+    to.task = from.task.c_str();
+    to.to = from.to.c_str();
+    to.deadline_ms = deadline_of(from.task, from.deadline);
+    to.cancel_fd = from.cancel_fd;
+    to.agent = text_or_null(from.agent);
+    to.token = text_or_null(from.token);
+    to.sample = from.sample;
+    to.expected = from.expected;
+    to.merge_window = from.merge_window ? std::int64_t{*from.merge_window} : -1;
+    to.can_repeat = from.can_repeat ? 1 : 0;
+    return to;
+}
+inline ask_receiver_options to_c(const ReceiverOptions& from) {
+    ask_receiver_options to = ASK_RECEIVER_OPTIONS_INIT;
+    to.task = from.task.c_str();
+    to.senders = from.senders;
+    to.op = static_cast<int>(from.op);
+    to.deadline_ms = deadline_of(from.task, from.deadline);
+    to.cancel_fd = from.cancel_fd;
+    to.agent = text_or_null(from.agent);
+    to.token = text_or_null(from.token);
+    to.from = text_or_null(from.from);
+    to.aggregators = from.aggregators;
+    to.flags = from.flags;
+    return to;
+}
+
+}  // namespace detail
+
+// One of a task's senders. Destroyed before finish() has returned, it ends the task for everybody. What is
+// refused (kUsage, kInput, kLimit) has not been sent and it goes on; after any other error it is over. One
+// thread at a time may use it.
+class Sender {
+ public:
+    // Returns once the task is found and joined.
+    explicit Sender(const SenderOptions& options) : sender_(open(options), &ask_sender_close) {}
+
+    void push(std::string_view key, std::int64_t value) {
+        detail::check(ask_sender_push(sender_.get(), key.data(), key.size(), value));
+    }
+    // All rows or, refused, none.
+    void push(const ask_columns& rows) { detail::check(ask_sender_push_columns(sender_.get(), &rows)); }
+    // Call it before a long time without a push.
+    void flush() { detail::check(ask_sender_flush(sender_.get())); }
+    // Returns once the result, with each tuple exactly once, is where the receiver wants it.
+    ask_task_stats finish() {
+        ask_task_stats stats = ASK_TASK_STATS_INIT;
+        detail::check(ask_sender_finish(sender_.get(), &stats));
+        return stats;
+    }
+    // Tells everybody why the task cannot succeed.
+    void abandon(const std::string& reason) {
+        detail::check(ask_sender_abandon(sender_.get(), reason.c_str()));
+    }
+    // For ask.h's functions; closed with the sender.
+    [[nodiscard]] ask_sender* handle() const noexcept { return sender_.get(); }
+
+ private:
+    static ask_sender* open(const SenderOptions& options) {
+        const ask_sender_options to = detail::to_c(options);
+        ask_sender* sender = nullptr;
+        detail::check(ask_sender_open(&to, &sender));
+        return sender;
+    }
+
+    std::unique_ptr<ask_sender, void (*)(ask_sender*)> sender_;
+};
+
+// All there is to send, at once; again should a switch lose it. `sample`, `expected` and `can_repeat` are its
+// own affair.
+inline ask_task_stats send(const SenderOptions& options, const ask_columns& rows) {
+    const ask_sender_options to = detail::to_c(options);
+    ask_task_stats stats = ASK_TASK_STATS_INIT;
+    detail::check(ask_send(&to, &rows, &stats));
+    return stats;
+}
+
+// Every key once, with its value.
+class Result {
+ public:
+    [[nodiscard]] std::size_t size() const noexcept { return columns().rows; }
+    [[nodiscard]] std::string_view key(std::size_t row) const noexcept {
+        const auto from = static_cast<std::size_t>(offsets()[row]);
+        const auto to = static_cast<std::size_t>(offsets()[row + 1]);
+        return {static_cast<const char*>(columns().keys) + from, to - from};
+    }
+    [[nodiscard]] std::int64_t value(std::size_t row) const noexcept { return columns().values[row]; }
+    // A range of pairs of key and value; borrowed, as the spans are.
+    [[nodiscard]] auto rows() const& {
+        return std::views::iota(std::size_t{0}, size()) |
+               std::views::transform([this](std::size_t row) { return std::pair(key(row), value(row)); });
+    }
+    [[nodiscard]] std::span<const std::int64_t> offsets() const noexcept {
+        return {static_cast<const std::int64_t*>(columns().offsets), columns().rows + 1};
+    }
+    [[nodiscard]] std::span<const std::int64_t> values() const noexcept {
+        return {columns().values, columns().rows};
+    }
+    [[nodiscard]] const ask_columns& columns() const noexcept { return *ask_result_columns(result_.get()); }
+    [[nodiscard]] ask_task_stats stats() const {
+        ask_task_stats stats = ASK_TASK_STATS_INIT;
+        detail::check(ask_result_stats(result_.get(), &stats));
+        return stats;
+    }
+    // With ASK_RECEIVE_ALLOW_INCOMPLETE: whose tuples lack, and why.
+    [[nodiscard]] std::vector<std::string> missing() const {
+        std::vector<std::string> all;
+        while (const char* each = ask_result_missing(result_.get(), all.size())) {
+            all.emplace_back(each);
+        }
+        return all;
+    }
+
+ private:
+    friend class Receiver;
+    explicit Result(ask_result* result) : result_(result, &ask_result_free) {}
+
+    std::unique_ptr<ask_result, void (*)(ask_result*)> result_;
+};
+
+// A task on this host. Destroyed before wait() has returned, it ends the task for everybody.
+class Receiver {
+ public:
+    // Returns once senders may join.
+    explicit Receiver(const ReceiverOptions& options) : receiver_(open(options), &ask_receiver_close) {}
+
+    // Returns once every sender has finished; they wait for confirm() still.
+    [[nodiscard]] Result wait() {
+        ask_result* result = nullptr;
+        detail::check(ask_receiver_wait(receiver_.get(), &result));
+        return Result(result);
+    }
+    // The result is where it should be: now the senders succeed.
+    void confirm() { detail::check(ask_receiver_confirm(receiver_.get())); }
+    // For ask.h's functions; closed with the receiver.
+    [[nodiscard]] ask_receiver* handle() const noexcept { return receiver_.get(); }
+
+ private:
+    static ask_receiver* open(const ReceiverOptions& options) {
+        const ask_receiver_options to = detail::to_c(options);
+        ask_receiver* receiver = nullptr;
+        detail::check(ask_receiver_open(&to, &receiver));
+        return receiver;
+    }
+
+    std::unique_ptr<ask_receiver, void (*)(ask_receiver*)> receiver_;
+};
+
+// The whole of a task, confirmed.
+[[nodiscard]] inline Result receive(const ReceiverOptions& options) {
+    Receiver receiver(options);
+    Result result = receiver.wait();
+    receiver.confirm();
+    return result;
+}
 
 }  // namespace v0
 }  // namespace ask

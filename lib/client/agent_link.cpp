@@ -69,8 +69,7 @@ Error AgentLink::gone() const {
 }
 
 Error AgentLink::cancelled() const {
-    return options_.is_group ? Error(Errc::kAborted, about() + "cancelled: its cancel_fd is readable")
-                             : Error(Errc::kAborted, "interrupted");
+    return {Errc::kAborted, about() + "cancelled: its cancel_fd is readable"};
 }
 
 Error AgentLink::silent() const {

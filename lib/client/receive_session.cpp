@@ -167,6 +167,11 @@ class ReceiveSession::Impl {
     Result<ReceiveResult> wait_for_run();
     Result<> run_again(const Error& why);
     Result<> note_ready(const v1::LocalReply& reply);
+    void tell_socket(int fd) {
+        if (options_.on_socket) {
+            options_.on_socket(fd);
+        }
+    }
 
     ReceiveOptions options_;
     std::uint32_t run_ = 1;
@@ -178,6 +183,7 @@ class ReceiveSession::Impl {
 
 Result<> ReceiveSession::Impl::open() {
     // The agent's side of an earlier run is over once it has said so; its end of the socket goes first.
+    tell_socket(-1);
     link_.reset();
     auto link = AgentLink::open({.agent = options_.agent,
                                  .task = options_.task,
@@ -186,9 +192,10 @@ Result<> ReceiveSession::Impl::open() {
                                  .on_progress = options_.on_progress},
                                 options_.again ? again_request(options_) : open_request(options_, run_));
     ASK_PASS(link);
-    auto reply = link->next();
-    ASK_PASS(reply);
     link_ = *std::move(link);
+    tell_socket(link_->fd());
+    auto reply = link_->next();
+    ASK_PASS(reply);
     ready_ = false;
     return reply->kind_case() == v1::LocalReply::kReceiveAccepted ? Result<>() : note_ready(*reply);
 }

@@ -67,6 +67,8 @@ struct ReceiveOptions {
     int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
     std::function<void(const ReceiveInfo&)> on_open;       // what each run got; within open() or wait()
+    // What the session holds open is now this descriptor, or -1: nothing. Within open() or wait().
+    std::function<void(int fd)> on_socket;
     // The switch has lost what it had aggregated, and the task begins again on this host only, as another
     // instance; within wait().
     std::function<void(const Error& why)> on_run_again;

@@ -77,6 +77,7 @@ class SendSession::Impl {
 
     static Result<std::unique_ptr<Impl>> open(SendOptions options);
     [[nodiscard]] TaskOp op() const { return op_; }
+    [[nodiscard]] std::vector<int> fds() const;
     Result<> send(std::span<const Tuple> tuples);
     Result<> flush();
     Result<> wait_for_input(int fd);
@@ -136,6 +137,14 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
     return std::make_unique<Impl>(options.as_count,
                                   Combiner::useful(window, options.sample ? options.sample->expected : 0),
                                   *op, *std::move(link), *std::move(ring));
+}
+
+std::vector<int> SendSession::Impl::fds() const {
+    std::vector<int> all{link_.fd()};
+    for (const int fd : ring_.fds()) {
+        all.push_back(fd);
+    }
+    return all;
 }
 
 Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
@@ -259,6 +268,9 @@ Result<SendSession> SendSession::open(SendOptions options) {
 
 TaskOp SendSession::op() const {
     return impl_->op();
+}
+std::vector<int> SendSession::fds() const {
+    return impl_->fds();
 }
 Result<> SendSession::send(std::string_view key, std::int64_t value) {
     const Tuple tuple(key, value);

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "lib/client/task.h"
@@ -60,6 +61,8 @@ class SendSession {
 
     // How the receiver combines values.
     [[nodiscard]] TaskOp op() const;
+    // All that it holds open; the same until its end.
+    [[nodiscard]] std::vector<int> fds() const;
     // Hands a tuple in; waits while the agent has no room. kLimit: key longer than 65535 bytes. kRunAgain:
     // see SendOptions::can_repeat. Else the reason why the task has failed.
     Result<> send(std::string_view key, std::int64_t value);

@@ -247,6 +247,10 @@ Result<TupleRingProducer> TupleRingProducer::open(UniqueFd memory, UniqueFd data
     ring.memory_ = std::move(memory);
     ring.data_event_ = std::move(data_event);
     ring.space_event_ = std::move(space_event);
+    // A child that wrote to it would spoil what its parent sends.
+    if (::madvise(mapping->header, mapped_bytes(bytes), MADV_DONTFORK) != 0) {
+        return Error::from_errno(errno, "keep a tuple ring from children");
+    }
     if (ring.header_->magic != RingHeader::kMagic || ring.header_->bytes != bytes) {
         return Error(Errc::kInput, "tuple ring: not the header of one");
     }

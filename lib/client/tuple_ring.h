@@ -113,6 +113,10 @@ class TupleRingProducer {
     // if they are already (do not sleep). Publishes first.
     bool arm(std::size_t need);
     [[nodiscard]] int space_event() const { return space_event_.get(); }
+    // All that it holds open.
+    [[nodiscard]] std::array<int, 3> fds() const {
+        return {memory_.get(), data_event_.get(), space_event_.get()};
+    }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
     [[nodiscard]] bool drained() const;  // the agent has taken everything
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives through the network: libask for numpy.
+"""Collectives and key-value tasks through the network: libask for numpy.
 
     import ask, numpy
     with ask.Group("train", rank=0, size=4, root="h1") as group:
@@ -10,6 +10,11 @@
 Members begin the same operations in the same order, with the same count, type, operator and root; who does not
 fails the group at all of them, by name. ask.h has the rules of threads, forks and buffers; docs/values.md is the
 long form. ask.torch is for PyTorch (docs/torch.md).
+
+    ask.send("words", ["fig", "plum"], [1, 2], to="h4")     # on hosts with tuples
+    ask.receive("words", senders=2).to_dict()               # on h4: every key once, with the sum of its values
+
+Those are tasks, of keys instead of places in a vector: docs/tuples.md, help(ask.send), help(ask.receive).
 
 Needs numpy, and no compiler. The library is what the environment's ASK_LIBRARY names, else libask.so.0 where the
 dynamic linker looks (LD_LIBRARY_PATH, ldconfig).
@@ -26,7 +31,10 @@ from typing import Optional, Sequence, Union
 
 import numpy
 
-__all__ = ["BFLOAT16", "Code", "Error", "Group", "Op", "Request", "version"]
+__all__ = [
+    "BFLOAT16", "Code", "Error", "Group", "Keys", "Op", "Receiver", "Request", "Result", "Sender", "Stats", "receive",
+    "receive_async", "send", "send_async", "version",
+]  # fmt: skip
 
 
 class Code(enum.IntEnum):
@@ -44,11 +52,15 @@ class Code(enum.IntEnum):
     DEADLINE = 10
     ABORTED = 11
     OVERFLOW = 12
+    SWITCH_LOST = 13
+    NOT_TAKEN = 14
+    RUN_AGAIN = 15
 
 
 class Op(enum.IntEnum):
     """Element by element. BAND, BOR and BXOR are for integers; SUM_32 and SUM_16 are sums of floats of up to 32 bits
-    that take so many bits a value on the way, and are less exact: ask.h and docs/values.md say by how much."""
+    that take so many bits a value on the way, and are less exact: ask.h and docs/values.md say by how much. COUNT is of
+    tuples, which else have SUM, MIN and MAX."""
 
     SUM = 1
     PROD = 2
@@ -59,6 +71,7 @@ class Op(enum.IntEnum):
     BXOR = 7
     SUM_32 = 8
     SUM_16 = 9
+    COUNT = 10
 
 
 class Error(RuntimeError):
@@ -409,3 +422,9 @@ class Group:
     def barrier(self) -> None:
         """Returns once every member has begun it."""
         self.ibarrier().wait()
+
+
+# At the end, because they use what is above.
+from .tuples import (  # noqa: E402
+    Keys, Receiver, Result, Sender, Stats, receive, receive_async, send, send_async,
+)  # fmt: skip

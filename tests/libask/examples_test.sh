@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # examples_test.sh EXAMPLE... : those of examples/libask, built outside the tree against what is installed, in a lab whose
-# switch adds and in one whose switch only routes. Every member's output is compared with what awk, or numpy on its own,
+# switch adds and in one whose switch only routes. Every member's, or the receiver's, output is compared with what awk, or numpy on its own,
 # makes of all inputs together.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -28,6 +28,7 @@ make_data() {
         awk -v seed=$((rank + 1)) 'BEGIN { srand(seed); for (i = 0; i < 3001; i++) print int(rand() * 2000001) - 1000000 }' >"$data/numbers$rank"
         awk -v seed=$((rank + 9)) 'BEGIN { srand(seed); for (i = 0; i < 500 + 37 * seed; i++) {
             a = int(rand() * 100); b = int(rand() * 100); c = int(rand() * 100); print 3 * a - 2 * b + c + int(rand() * 5), a, b, c } }' >"$data/rows$rank"
+        awk -v seed=$((rank + 5)) 'BEGIN { srand(seed); for (i = 0; i < 900 + 31 * seed; i++) print int(rand() * 2000) - 1000, "key" int(rand() * 200) }' >"$data/pairs$rank"
     done
 }
 
@@ -98,9 +99,59 @@ assert numpy.allclose(got, want, rtol=1e-12, atol=0), (got, want)
 assert abs(want - [3, -2, 1]).max() < 0.1, want' "$scratch/squares$1.0.out" || fail "least_squares: not what numpy makes of all rows"
 }
 
-# folded: how many packets the switch has added to others.
+# task EXAMPLE TASK COMMAND... : received on h4, sent by h1 to h3; what is in $arguments follows the command of sender HOST.
+task() {
+    local -r id=$2
+    local -a pids=()
+    local host
+    spawn "$scratch/$id.4" h4 "${@:3}" receive "$id" 3 </dev/null
+    pids+=("$spawned")
+    for host in 1 2 3; do
+        spawn "$scratch/$id.$host" "h$host" "${@:3}" send "$id" h4 "${arguments[@]//HOST/$host}" <"$data/pairs$host"
+        pids+=("$spawned")
+    done
+    for host in "${pids[@]}"; do
+        exit_of "$host"
+        ((code == 0)) || fail "$1: one ended with $code: $(cat "$scratch/$id".*.err)"
+    done
+    LC_ALL=C sort "$scratch/expected" | diff - "$scratch/$id.4.out" >"$scratch/differs" ||
+        fail "$1: another result: $(head -n 9 "$scratch/differs")"
+}
+
+example_wordcount() {
+    local -a arguments=()
+    cat "$data"/pairs[123] | awk '{ for (i = 1; i <= NF; i++) ++count[$i] } END { for (word in count) print word, count[word] }' >"$scratch/expected"
+    task wordcount "words$1" "$scratch/examples/wordcount"
+}
+
+example_totals() {
+    local -a arguments=()
+    cat "$data"/pairs[123] | awk '{ sum[$2] += $1 } END { for (key in sum) print key, sum[key] }' >"$scratch/expected"
+    task totals "totals$1" "$scratch/examples/totals"
+    [[ $(<"$scratch/totals$1.2.out") == "$(wc -l <"$data/pairs2") lines" ]] || fail "totals: h2 says: $(<"$scratch/totals$1.2.out")"
+    given_up "$1"
+}
+
+# Everybody is told of a wrong line.
+given_up() {
+    spawn "$scratch/up.4" h4 "$scratch/examples/totals" receive "up$1" 1 </dev/null
+    local -r receives=$spawned
+    spawn "$scratch/up.1" h1 "$scratch/examples/totals" send "up$1" h4 <<<'three apples'
+    expect "$scratch/up.1" 3 'not NUMBER KEY: three apples' "$spawned"
+    expect "$scratch/up.4" 11 'h1.*a line is not NUMBER KEY: three apples' "$receives"
+}
+
+example_spread() {
+    local -a arguments=("$data/pairsHOST")
+    cat "$data"/pairs[123] | awk '!($2 in n) || $1 < least[$2] { least[$2] = $1 } !($2 in n) || $1 > largest[$2] { largest[$2] = $1 } { ++n[$2] }
+        END { for (key in n) print key, n[key], least[key], largest[key] }' >"$scratch/expected"
+    PYTHONPATH=$prefix/lib/python3/dist-packages LD_LIBRARY_PATH=$prefix/lib \
+        task spread "spread$1" /usr/bin/python3 "$root/examples/libask/spread.py"
+}
+
+# folded: how many packets the switch has added to others, or has all tuples of.
 folded() {
-    on sw askctl counters --json | jq '[.[] | select(.name == "value_folded") | .value | tonumber] | add'
+    on sw askctl counters --json | jq '[.[] | select(.name == "value_folded" or .name == "ack_new") | .value | tonumber] | add'
 }
 
 install_and_build

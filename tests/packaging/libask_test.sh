@@ -45,9 +45,13 @@ builds_with_pkg_config() {
     read -ra flags <<<"$(pkg-config --cflags --libs ask) ${CFLAGS-}"
     local -ra strict=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
     mkdir "$1"
-    quietly "cc" cc -std=c99 "${strict[@]}" "$examples/sum.c" "${flags[@]}" -o "$1/sum"
-    quietly "cc" cc -std=c99 "${strict[@]}" "$examples/histogram.c" "${flags[@]}" -o "$1/histogram"
-    quietly "c++" c++ -std=c++20 "${strict[@]}" "$examples/columns.cpp" "${flags[@]}" -o "$1/columns"
+    local program
+    for program in sum histogram wordcount; do
+        quietly "cc" cc -std=c99 "${strict[@]}" "$examples/$program.c" "${flags[@]}" -o "$1/$program"
+    done
+    for program in columns totals; do
+        quietly "c++" c++ -std=c++20 "${strict[@]}" "$examples/$program.cpp" "${flags[@]}" -o "$1/$program"
+    done
     [[ $(readelf -d "$1/sum") == *'(NEEDED)'*'[libask.so.0]'* ]] || fail "the program does not ask for libask.so.0"
 }
 
@@ -61,6 +65,8 @@ runs() {
     shows "$1/sum" g 0 1 h1
     shows "$1/histogram" g 0 1 h1 10
     shows "$1/columns" g 0 1 h1
+    shows "$1/wordcount" send t h1
+    shows "$1/totals" receive t 1
 }
 
 # As after `cmake --install build` and `ldconfig`, in a mount namespace: nothing is set, all is found.
@@ -87,6 +93,7 @@ imported() {
     [[ $(/usr/bin/python3 -m pydoc ask) == *'Returns once all members have joined'* ]] || fail "no help(ask)"
     printf '1 2\n' >"$stage/rows"
     shows /usr/bin/python3 "$examples/least_squares.py" g 0 1 h1 "$stage/rows"
+    shows /usr/bin/python3 "$examples/spread.py" receive t 1
     # Who has not run ldconfig is told.
     mount --bind /dev/null /etc/ld.so.cache
     ! said=$(/usr/bin/python3 -c 'import ask' 2>&1) || fail "the module needs no library"

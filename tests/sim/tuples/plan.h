@@ -29,7 +29,7 @@ namespace ask::sim {
       "0 short, 1 short and medium, 2 all forms, 3 also longer than a packet, 4 of any length to 70") \
     X(value_kind,                                                                                     \
       "0 small, 1 around the limits of int32, 2 also far beyond, 3 up to those of 63 bits and more")  \
-    X(op, "enum ask_op")                                                                              \
+    X(op, "enum ask_wire_op")                                                                         \
     X(short_slots, "geometry")                                                                        \
     X(groups, "geometry")                                                                             \
     X(m, "geometry")                                                                                  \

@@ -13,7 +13,7 @@
 namespace ask::test {
 namespace {
 
-constexpr Milliseconds kPatience{20'000};
+constexpr Milliseconds kAgentPatience{20'000};
 
 // Heap memory that remembers what it handed out.
 class RecordedMemory : public TableMemory {
@@ -59,13 +59,13 @@ FakeAgent::FakeAgent(Script script) {
     auto made = LocalListener::listen(path_, ::getgid());
     REQUIRE(made.ok());
     thread_ = std::thread([script = std::move(script), listener = *std::move(made)]() mutable {
-        auto waiting = wait_fd(listener.fd(), 1 /* POLLIN */, kPatience);
+        auto waiting = wait_fd(listener.fd(), 1 /* POLLIN */, kAgentPatience);
         auto client = listener.accept();
         if (!waiting.ok() || !*waiting || !client.ok() || !*client) {
             return;
         }
         v1::LocalRequest opening;
-        if (client->receive(opening, nullptr, kPatience).ok()) {
+        if (client->receive(opening, nullptr, kAgentPatience).ok()) {
             script(*client, opening);
         }
     });
@@ -77,7 +77,7 @@ FakeAgent::~FakeAgent() {
 }
 
 void say(LocalSocket& client, const v1::LocalReply& reply, std::span<const int> fds) {
-    const auto sent = client.send(reply, fds, kPatience);
+    const auto sent = client.send(reply, fds, kAgentPatience);
     CHECK(sent.ok());
 }
 
@@ -97,14 +97,14 @@ void say_progress(LocalSocket& client, std::uint64_t tuples_in) {
 
 v1::LocalRequest hear(LocalSocket& client) {
     v1::LocalRequest request;
-    const auto got = client.receive(request, nullptr, kPatience);
+    const auto got = client.receive(request, nullptr, kAgentPatience);
     CHECK(got.ok());
     return request;
 }
 
 bool hears_the_end(LocalSocket& client) {
     v1::LocalRequest request;
-    const auto got = client.receive(request, nullptr, kPatience);
+    const auto got = client.receive(request, nullptr, kAgentPatience);
     return !got.ok() && got.error().code() == Errc::kUnavailable;
 }
 

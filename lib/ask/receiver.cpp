@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ask.h's receivers over lib/client, and results as columns.
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/abi/limits.h"
+#include "lib/ask/ask.h"
+#include "lib/ask/handle.h"
+#include "lib/ask/task.h"
+#include "lib/client/receive_session.h"
+
+struct ask_receiver : ask::Handle {
+    explicit ask_receiver(std::string id) : Handle("receiver"), task(std::move(id)) {}
+
+    // Told of the session's descriptor, so it stands where it is.
+    std::unique_ptr<ask::client::ReceiveSession> session;
+    std::string task;
+    bool sorted = false;
+    enum class State : std::uint8_t { kOpen, kTaken, kOver } state = State::kOpen;
+};
+
+struct ask_result {
+    std::vector<std::int64_t> offsets{0};
+    std::string keys;
+    std::vector<std::int64_t> values;
+    ask_columns columns = ASK_COLUMNS_INIT;
+    ask::client::TaskStats stats;
+    std::uint32_t runs = 1;
+    std::uint32_t senders = 0;
+    std::vector<std::string> missing;
+};
+
+namespace {
+
+using ask::Errc;
+using ask::Error;
+using ask::Result;
+using ask::Turn;
+using ask::guarded;
+using ask::usage;
+using ask::client::TaskOp;
+
+constexpr std::uint32_t kReceiveFlags = ASK_RECEIVE_SORTED | ASK_RECEIVE_NO_SWITCH | ASK_RECEIVE_NO_BACK |
+                                        ASK_RECEIVE_REQUIRE_REGION | ASK_RECEIVE_ALLOW_INCOMPLETE |
+                                        ASK_RECEIVE_AGAIN;
+static_assert(ASK_MAX_TASK_SENDERS == ASK_MAX_SENDERS);
+
+Result<TaskOp> task_op_of(int op) {
+    switch (op) {
+        case ASK_SUM:
+            return TaskOp::kSum;
+        case ASK_COUNT:
+            return TaskOp::kCount;
+        case ASK_MIN:
+            return TaskOp::kMin;
+        case ASK_MAX:
+            return TaskOp::kMax;
+        default:
+            return usage("operator " + std::to_string(op) + " is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
+    }
+}
+
+// "h1,h2".
+std::vector<std::string> hosts_of(const char* list) {
+    std::vector<std::string> hosts;
+    std::string_view rest = list == nullptr ? std::string_view() : list;
+    while (!rest.empty()) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        hosts.emplace_back(rest.substr(0, comma));
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    return hosts;
+}
+
+Result<> check_receiver_options(const ask_receiver_options* from) {
+    if (from == nullptr) {
+        return usage("the options are NULL");
+    }
+    ASK_PASS(ask::check_struct_size(from->struct_size, sizeof(*from), "ASK_RECEIVER_OPTIONS_INIT"));
+    if (from->task == nullptr) {
+        return usage("the task has no name");
+    }
+    const std::string task = "task " + std::string(from->task) + ": ";
+    if ((from->flags & ~kReceiveFlags) != 0) {
+        return usage(task + "no flag of a receiver is " + std::to_string(from->flags & ~kReceiveFlags));
+    }
+    if (from->senders > ASK_MAX_SENDERS) {
+        return Error(Errc::kLimit, task + std::to_string(from->senders) + " senders; the limit is " +
+                                       std::to_string(ASK_MAX_SENDERS));
+    }
+    return {};
+}
+
+Result<ask::client::ReceiveOptions> receive_options_of(const ask_receiver_options* from) {
+    ASK_PASS(check_receiver_options(from));
+    const auto op = task_op_of(from->op);
+    ASK_TRY(op, "task " + std::string(from->task));
+    const auto has = [from](std::uint32_t flag) { return (from->flags & flag) != 0; };
+    ask::client::ReceiveOptions to;
+    to.agent = ask::text_or_empty(from->agent);
+    to.task = from->task;
+    to.again = has(ASK_RECEIVE_AGAIN);
+    to.senders = to.again ? 1 : from->senders;
+    to.op = *op;
+    to.deadline = ask::deadline_or_default(from->deadline_ms);
+    to.aggregators = from->aggregators;
+    to.no_switch = has(ASK_RECEIVE_NO_SWITCH);
+    to.no_back = has(ASK_RECEIVE_NO_BACK);
+    to.require_region = has(ASK_RECEIVE_REQUIRE_REGION);
+    to.allow_incomplete = has(ASK_RECEIVE_ALLOW_INCOMPLETE);
+    to.from = hosts_of(from->from);
+    to.token = ask::text_or_empty(from->token);
+    to.cancel_fd = from->cancel_fd;
+    return to;
+}
+
+Result<std::unique_ptr<ask_receiver>> open_receiver(const ask_receiver_options* from) {
+    auto options = receive_options_of(from);
+    ASK_PASS(options);
+    auto made = std::make_unique<ask_receiver>(from->task);
+    made->sorted = (from->flags & ASK_RECEIVE_SORTED) != 0;
+    // Another run has another.
+    options->on_socket = [receiver = made.get()](int fd) {
+        receiver->enlist(fd < 0 ? std::vector<int>() : std::vector<int>{fd});
+    };
+    auto session = ask::client::ReceiveSession::open(*std::move(options));
+    if (!session) {
+        made->dismiss();
+        return std::move(session).error();
+    }
+    made->session = std::make_unique<ask::client::ReceiveSession>(*std::move(session));
+    return made;
+}
+
+// Copies the table, which takes its time: the agent hears meanwhile that somebody is at it.
+Result<> fill(ask_result& result, const ask::client::ResultMap& table, bool sorted,
+              ask::client::ReceiveSession& session) {
+    constexpr std::size_t kSignEvery = 1U << 16U;
+    result.offsets.reserve(table.size() + 1);
+    result.values.reserve(table.size());
+    const auto add = [&](std::string_view key, std::int64_t value) -> Result<> {
+        result.keys += key;
+        result.offsets.push_back(static_cast<std::int64_t>(result.keys.size()));
+        result.values.push_back(value);
+        if (result.values.size() % kSignEvery == 0) {
+            session.taking();
+        }
+        return {};
+    };
+    if (sorted) {
+        ASK_PASS(table.each_sorted(add, [&session] { session.taking(); }));
+    } else {
+        ASK_PASS(table.each([&add](std::string_view key, std::int64_t value) {
+            static_cast<void>(add(key, value));
+        }));
+    }
+    result.columns = {result.values.size(), ASK_INT64,          result.offsets.data(),
+                      result.keys.data(),   result.keys.size(), result.values.data()};
+    return {};
+}
+
+Result<std::unique_ptr<ask_result>> take_result(ask_receiver& receiver) {
+    const std::string task = "task " + receiver.task + ": ";
+    if (receiver.state != ask_receiver::State::kOpen) {
+        return usage(task + (receiver.state == ask_receiver::State::kOver ? "it is over"
+                                                                          : "its result has been taken"));
+    }
+    receiver.state = ask_receiver::State::kOver;
+    auto received = receiver.session->wait();
+    ASK_PASS(received);
+    auto result = std::make_unique<ask_result>();
+    ASK_PASS(fill(*result, received->table, receiver.sorted, *receiver.session));
+    const ask::client::ReceiveReport& report = received->report;
+    result->stats = report.stats;
+    result->runs = report.runs;
+    result->senders = static_cast<std::uint32_t>(report.senders.size());
+    for (const auto& missing : report.missing) {
+        result->missing.push_back(describe(missing));
+    }
+    receiver.state = ask_receiver::State::kTaken;
+    return result;
+}
+
+Result<> confirm_result(ask_receiver& receiver) {
+    if (receiver.state != ask_receiver::State::kTaken) {
+        return usage("task " + receiver.task + ": there is no result to confirm");
+    }
+    receiver.state = ask_receiver::State::kOver;
+    return receiver.session->confirm();
+}
+
+void close_receiver(ask_receiver* receiver) {
+    receiver->dismiss();
+    if (receiver->of_parent()) {
+        // Its descriptor is closed.
+        [[maybe_unused]] const auto* const left = receiver->session.release();
+    }
+    delete receiver;
+}
+
+Result<> receive_all(const ask_receiver_options* options, ask_result** result) {
+    if (result == nullptr) {
+        return usage("the result is NULL");
+    }
+    *result = nullptr;
+    auto opened = open_receiver(options);
+    ASK_PASS(opened);
+    const std::unique_ptr<ask_receiver, void (*)(ask_receiver*)> receiver(opened->release(), &close_receiver);
+    auto taken = take_result(*receiver);
+    ASK_PASS(taken);
+    *result = taken->release();
+    return confirm_result(*receiver);
+}
+
+// The turn of a call with a receiver.
+template <typename Body>
+int receiver_call(ask_receiver* receiver, const Body& body) {
+    return guarded([&]() -> Result<> {
+        if (receiver == nullptr) {
+            return usage("the receiver is NULL");
+        }
+        const Turn turn(*receiver);
+        ASK_PASS(turn.check());
+        return body(*receiver);
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+int ask_receiver_open(const ask_receiver_options* options, ask_receiver** receiver) {
+    return guarded([&]() -> Result<> {
+        if (receiver == nullptr) {
+            return usage("the receiver is NULL");
+        }
+        auto opened = open_receiver(options);
+        ASK_PASS(opened);
+        *receiver = opened->release();
+        return {};
+    });
+}
+
+int ask_receiver_wait(ask_receiver* receiver, ask_result** result) {
+    return receiver_call(receiver, [result](ask_receiver& open) -> Result<> {
+        if (result == nullptr) {
+            return usage("the result is NULL");
+        }
+        auto taken = take_result(open);
+        ASK_PASS(taken);
+        *result = taken->release();
+        return {};
+    });
+}
+
+int ask_receiver_confirm(ask_receiver* receiver) {
+    return receiver_call(receiver, [](ask_receiver& open) { return confirm_result(open); });
+}
+
+void ask_receiver_close(ask_receiver* receiver) {
+    if (receiver != nullptr) {
+        close_receiver(receiver);
+    }
+}
+
+int ask_receive(const ask_receiver_options* options, ask_result** result) {
+    return guarded([&] { return receive_all(options, result); });
+}
+
+const ask_columns* ask_result_columns(const ask_result* result) {
+    return result == nullptr ? nullptr : &result->columns;
+}
+
+int ask_result_stats(const ask_result* result, ask_task_stats* stats) {
+    return guarded([&]() -> Result<> {
+        if (result == nullptr || stats == nullptr) {
+            return usage(result == nullptr ? "the result is NULL" : "the statistics are NULL");
+        }
+        ASK_PASS(ask::check_stats(stats));
+        ask::put_stats(stats, result->stats, result->runs, result->senders);
+        return {};
+    });
+}
+
+const char* ask_result_missing(const ask_result* result, size_t i) {
+    return result == nullptr || i >= result->missing.size() ? nullptr : result->missing[i].c_str();
+}
+
+void ask_result_free(ask_result* result) {
+    delete result;
+}
+
+}  // extern "C"
