@@ -250,8 +250,8 @@ int Communicator::finish(ask_request* request) {
 // Every later operation ends the same way: some ranks may have finished what failed here.
 namespace {
 
-// An error code of MPI's whose text is `text`. Of a class of the shim's own: MPICH takes codes that were added
-// to one of its own classes for its own, and says something else.
+// An error code of MPI's whose text is `text`. Of a class of the shim's own: MPICH takes codes that were
+// added to one of its own classes for its own, and says something else.
 int error_code(const std::string& text) {
     static const int kClass = [] {
         int added = MPI_ERR_OTHER;
