@@ -20,9 +20,9 @@ using ask::Errc;
 using ask::Error;
 using ask::GroupDescriptor;
 using ask::GroupKind;
+using ask::guarded;
 using ask::Result;
 using ask::Turn;
-using ask::guarded;
 using ask::usage;
 
 // What a copy of an operation lies in; null: where the caller has it.
@@ -343,9 +343,10 @@ const char* ask_error(void) {
     return ask::last_error_text();
 }
 const char* ask_code_name(int code) {
-    static constexpr const char* kNames[] = {
-        "ok",          "internal", "usage",    "input",   "unknown",  "exists",      "unavailable", "denied",
-        "unsupported", "limit",    "deadline", "aborted", "overflow", "switch lost", "not taken",   "run again"};
+    static constexpr const char* kNames[] = {"ok",          "internal",    "usage",       "input",
+                                             "unknown",     "exists",      "unavailable", "denied",
+                                             "unsupported", "limit",       "deadline",    "aborted",
+                                             "overflow",    "switch lost", "not taken",   "run again"};
     return code >= 0 && code <= ASK_E_RUN_AGAIN ? kNames[code] : "unknown code";
 }
 size_t ask_dtype_size(int dtype) {

@@ -2,10 +2,10 @@
 /*
  * ask.h: collectives and key-value tasks through the network, in C.
  *
- * Groups. The members of a group, one process each on hosts that run ask-agentd, reduce vectors together: every
- * member passes a vector of the same length, and every member gets the element-wise sum (or minimum, ...) of
- * all, the same bits everywhere. Switches on the way add what passes them; without them, or when one dies,
- * the answer is the same. docs/values.md is the long form.
+ * Groups. The members of a group, one process each on hosts that run ask-agentd, reduce vectors together:
+ * every member passes a vector of the same length, and every member gets the element-wise sum (or minimum,
+ * ...) of all, the same bits everywhere. Switches on the way add what passes them; without them, or when one
+ * dies, the answer is the same. docs/values.md is the long form.
  *
  *     ask_group_options options = ASK_GROUP_OPTIONS_INIT;
  *     options.group = "train";
@@ -22,8 +22,8 @@
  * does not fails the group at all of them, by name.
  *
  * Tasks. Senders stream tuples, a key of bytes and an int64_t each, to a receiver, which gets every key once,
- * with the sum (or count, minimum, maximum) of its values: what ask-send and ask-recv do, and beside them, for
- * a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
+ * with the sum (or count, minimum, maximum) of its values: what ask-send and ask-recv do, and beside them,
+ * for a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
  *
  *     ask_receiver_options options = ASK_RECEIVER_OPTIONS_INIT;    ask_sender_options options = ...INIT;
  *     options.task = "words";                                      options.task = "words";
@@ -38,9 +38,9 @@
  * one. An operation that fails for what the caller passed (ASK_E_USAGE, ASK_E_LIMIT, ASK_E_UNSUPPORTED) has
  * not begun, and the group goes on. Whatever else an operation fails with, it fails the group: what it waits
  * for and every later operation fails with the same code, which ask_group_error() keeps. So it is with a
- * sender: tuples that are refused (ASK_E_USAGE, ASK_E_INPUT, ASK_E_LIMIT) have not been sent, not one of their
- * columns, and it goes on; whatever else a call fails with, so does every later one. No call prints anything,
- * ends the process or raises a signal.
+ * sender: tuples that are refused (ASK_E_USAGE, ASK_E_INPUT, ASK_E_LIMIT) have not been sent, not one of
+ * their columns, and it goes on; whatever else a call fails with, so does every later one. No call prints
+ * anything, ends the process or raises a signal.
  *
  * Buffers. `in` may equal `out`; they must not overlap otherwise. From the beginning of an operation until
  * its end `in` must not change and `out` must not be used. `out` is written once the whole operation has
@@ -326,15 +326,15 @@ ASK_API int ask_sender_finish(ask_sender* sender, ask_task_stats* stats);
 ASK_API int ask_sender_abandon(ask_sender* sender, const char* reason);
 /* Frees it. Before ask_sender_finish() has succeeded this ends the task for everybody. NULL does nothing. */
 ASK_API void ask_sender_close(ask_sender* sender);
-/* All of it, from opening to closing, for columns that are the whole of what there is to send. Should a switch
- * lose what it has added up, it sends all again, as often as the receiver begins again. */
+/* All of it, from opening to closing, for columns that are the whole of what there is to send. Should a
+ * switch lose what it has added up, it sends all again, as often as the receiver begins again. */
 ASK_API int ask_send(const ask_sender_options* options, const ask_columns* columns, ask_task_stats* stats);
 
 /* Flags of ask_receiver_options. */
-#define ASK_RECEIVE_SORTED 1u           /* rows in the order of the keys' bytes, which takes time; else in none */
-#define ASK_RECEIVE_NO_SWITCH 2u        /* add up on this host alone */
-#define ASK_RECEIVE_NO_BACK 4u          /* no back level on the switch */
-#define ASK_RECEIVE_REQUIRE_REGION 8u   /* fail if the switch has no memory for the task */
+#define ASK_RECEIVE_SORTED 1u    /* rows in the order of the keys' bytes, which takes time; else in none */
+#define ASK_RECEIVE_NO_SWITCH 2u /* add up on this host alone */
+#define ASK_RECEIVE_NO_BACK 4u   /* no back level on the switch */
+#define ASK_RECEIVE_REQUIRE_REGION 8u    /* fail if the switch has no memory for the task */
 #define ASK_RECEIVE_ALLOW_INCOMPLETE 16u /* go on without senders that die: ask_result_missing() */
 /* Take a result of this task that the agent keeps because it was not confirmed. Of the other options only the
  * deadline counts, and ASK_RECEIVE_SORTED. */
@@ -348,8 +348,8 @@ typedef struct ask_receiver_options {
     uint32_t deadline_ms; /* for senders to join, and without progress afterwards */
     int cancel_fd;
     const char* agent;
-    const char* token; /* that senders must show; NULL: none */
-    const char* from;  /* hosts that may send, separated by commas; NULL: all */
+    const char* token;    /* that senders must show; NULL: none */
+    const char* from;     /* hosts that may send, separated by commas; NULL: all */
     uint32_t aggregators; /* per array of the switch; 0: by the samples, or the switch's choice */
     uint32_t flags;
 } ask_receiver_options;

@@ -458,9 +458,9 @@ template <typename Offset>
         throw Error(Code::kUsage, "columns: " + std::to_string(rows) + " rows have " +
                                       std::to_string(values.size()) + " values");
     }
-    return {rows,        detail::dtype_of<Offset>(),
+    return {rows,           detail::dtype_of<Offset>(),
             offsets.data(), keys.data(),
-            keys.size(), values.empty() ? nullptr : values.data()};
+            keys.size(),    values.empty() ? nullptr : values.data()};
 }
 template <typename Offset>
 [[nodiscard]] ask_columns columns(const std::vector<Offset>& offsets, std::string_view keys,

@@ -38,9 +38,9 @@ namespace {
 
 using ask::Errc;
 using ask::Error;
+using ask::guarded;
 using ask::Result;
 using ask::Turn;
-using ask::guarded;
 using ask::usage;
 using ask::client::TaskOp;
 
@@ -60,7 +60,8 @@ Result<TaskOp> task_op_of(int op) {
         case ASK_MAX:
             return TaskOp::kMax;
         default:
-            return usage("operator " + std::to_string(op) + " is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
+            return usage("operator " + std::to_string(op) +
+                         " is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
     }
 }
 
@@ -154,9 +155,8 @@ Result<> fill(ask_result& result, const ask::client::ResultMap& table, bool sort
     if (sorted) {
         ASK_PASS(table.each_sorted(add, [&session] { session.taking(); }));
     } else {
-        ASK_PASS(table.each([&add](std::string_view key, std::int64_t value) {
-            static_cast<void>(add(key, value));
-        }));
+        ASK_PASS(table.each(
+            [&add](std::string_view key, std::int64_t value) { static_cast<void>(add(key, value)); }));
     }
     result.columns = {result.values.size(), ASK_INT64,          result.offsets.data(),
                       result.keys.data(),   result.keys.size(), result.values.data()};

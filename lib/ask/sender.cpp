@@ -29,9 +29,9 @@ namespace {
 
 using ask::Errc;
 using ask::Error;
+using ask::guarded;
 using ask::Result;
 using ask::Turn;
-using ask::guarded;
 using ask::usage;
 
 // More than a receiver asks for.
@@ -47,8 +47,7 @@ Result<ask::client::SendOptions> send_options_of(const ask_sender_options* from)
     }
     if (from->merge_window < -1 || from->merge_window > std::int64_t{ask::Combiner::kMaxWindow}) {
         return Error(Errc::kLimit, "a merge_window of " + std::to_string(from->merge_window) +
-                                       " tuples; the limit is " +
-                                       std::to_string(ask::Combiner::kMaxWindow));
+                                       " tuples; the limit is " + std::to_string(ask::Combiner::kMaxWindow));
     }
     ask::client::SendOptions to;
     to.agent = ask::text_or_empty(from->agent);
@@ -93,7 +92,8 @@ bool takes_values(const ask::client::SendSession& session) {
 }
 
 // The whole of one run.
-Result<ask::client::TaskStats> send_once(const ask::client::SendOptions& options, const ask_columns& columns) {
+Result<ask::client::TaskStats> send_once(const ask::client::SendOptions& options,
+                                         const ask_columns& columns) {
     auto session = ask::client::SendSession::open(options);
     ASK_PASS(session);
     if (auto checked = ask::check_columns(&columns, takes_values(*session)); !checked) {

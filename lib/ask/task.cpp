@@ -16,9 +16,9 @@ std::chrono::milliseconds deadline_or_default(std::uint32_t deadline_ms) {
 }
 
 Result<> check_stats(const ask_task_stats* stats) {
-    return stats == nullptr ? Result<>()
-                            : check_struct_size(stats->struct_size, sizeof(ask_task_stats),
-                                                "ASK_TASK_STATS_INIT");
+    return stats == nullptr
+               ? Result<>()
+               : check_struct_size(stats->struct_size, sizeof(ask_task_stats), "ASK_TASK_STATS_INIT");
 }
 
 // Of a number that lib/abi/stats.def has and ask.h has not, this does not compile.

@@ -152,13 +152,14 @@ double cpu_time() {
 }
 
 void print_stats(const ask_task_stats& stats, double cpu) {
-    std::printf("{\"tuples_in\": %llu, \"tuples_merged\": %llu, \"tuples_sent\": %llu, \"tuples_switch\": %llu, "
-                "\"tuples_receiver\": %llu, \"runs\": %u, \"cpu\": %.4f}\n",
-                static_cast<unsigned long long>(stats.tuples_in),
-                static_cast<unsigned long long>(stats.tuples_merged),
-                static_cast<unsigned long long>(stats.tuples_sent),
-                static_cast<unsigned long long>(stats.tuples_switch),
-                static_cast<unsigned long long>(stats.tuples_receiver), stats.runs, cpu);
+    std::printf(
+        "{\"tuples_in\": %llu, \"tuples_merged\": %llu, \"tuples_sent\": %llu, \"tuples_switch\": %llu, "
+        "\"tuples_receiver\": %llu, \"runs\": %u, \"cpu\": %.4f}\n",
+        static_cast<unsigned long long>(stats.tuples_in),
+        static_cast<unsigned long long>(stats.tuples_merged),
+        static_cast<unsigned long long>(stats.tuples_sent),
+        static_cast<unsigned long long>(stats.tuples_switch),
+        static_cast<unsigned long long>(stats.tuples_receiver), stats.runs, cpu);
 }
 
 // Without reading what is in it: that is for others.

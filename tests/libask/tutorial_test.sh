@@ -22,8 +22,11 @@ split_steps() {
 
 # run_block FILE: on each of its hosts; their processes go to $pids.
 run_block() {
-    local host
-    for host in $(sed -n '1 { s/^# on //; s/,//g; p }' "$1"); do
+    local host line
+    local -a hosts
+    read -r line <"$1"
+    IFS=', ' read -ra hosts <<<"${line#\# on }"
+    for host in "${hosts[@]}"; do
         [[ $host == h[1-4] ]] || fail "$1 begins with no '# on HOST'"
         spawn "$1.$host" "$host" env PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1 ASK_LIBRARY="$build/lib/ask/libask.so.0" \
             /usr/bin/python3 "$1" </dev/null

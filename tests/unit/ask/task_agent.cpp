@@ -98,7 +98,8 @@ void TaskAgent::Impl::serve_receiver(LocalSocket& client) {
         say_late(client);
     }
     if (act == TaskAct::kGives || act == TaskAct::kGivesUp) {
-        const auto table = share_table({gives.begin(), gives.end()}, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+        const auto table =
+            share_table({gives.begin(), gives.end()}, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
         v1::LocalReply done;
         done.mutable_done()->mutable_stats()->set_tuples_in(11);
         done.mutable_done()->add_sender_names("h1");

@@ -14,14 +14,14 @@ namespace ask::test {
 using TaskTuples = std::map<std::string, std::int64_t>;
 
 enum class TaskAct : std::uint8_t {
-    kTakes,     // a sender's tuples, whose sums are in taken() at the end
-    kDies,      // once there is something of a sender, or a receiver has opened its task
-    kFails,     // says then that a deadline has passed
-    kStays,     // does nothing more until the application goes
-    kGives,     // a receiver's result, and the senders are told once it is confirmed
-    kGivesUp,   // the same, but it is too late for that
-    kRefuses,   // there is no such task
-    kSilent,    // never answers
+    kTakes,    // a sender's tuples, whose sums are in taken() at the end
+    kDies,     // once there is something of a sender, or a receiver has opened its task
+    kFails,    // says then that a deadline has passed
+    kStays,    // does nothing more until the application goes
+    kGives,    // a receiver's result, and the senders are told once it is confirmed
+    kGivesUp,  // the same, but it is too late for that
+    kRefuses,  // there is no such task
+    kSilent,   // never answers
 };
 
 class TaskAgent {

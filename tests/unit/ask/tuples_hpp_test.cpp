@@ -44,24 +44,27 @@ TEST_CASE("C++: a sender of rows and of columns") {
         sender.push("", -1);
         sender.push(columns(kOffsets, kKeys, kValues));
         sender.flush();
-        CHECK(task_fails(Code::kUsage, [&] { sender.push(columns(kOffsets, kKeys, {})); })
-                  .starts_with("task t: columns: the values are NULL"));
+        CHECK(task_fails(Code::kUsage, [&] {
+                  sender.push(columns(kOffsets, kKeys, {}));
+              }).starts_with("task t: columns: the values are NULL"));
         CHECK(sender.finish().tuples_in == 7);
     }
     CHECK(agent.taken() == TaskTuples{{"fig", 7}, {"", -1}, {"plum", 3}});
-    CHECK(task_fails(Code::kUsage, [] { static_cast<void>(columns(kOffsets, kKeys, std::vector<std::int64_t>{1})); }) ==
-          "columns: 3 rows have 1 values");
+    CHECK(task_fails(Code::kUsage, [] {
+              static_cast<void>(columns(kOffsets, kKeys, std::vector<std::int64_t>{1}));
+          }) == "columns: 3 rows have 1 values");
 }
 
 TEST_CASE("C++: all at once") {
     TaskAgent takes(TaskAct::kTakes);
-    CHECK(send({.task = "t", .to = "h3", .agent = takes.socket()}, columns(kOffsets, kKeys, kValues)).runs == 1);
+    CHECK(send({.task = "t", .to = "h3", .agent = takes.socket()}, columns(kOffsets, kKeys, kValues)).runs ==
+          1);
     CHECK(takes.taken() == TaskTuples{{"fig", 3}, {"plum", 3}});
 
     const TaskTuples given = {{"a", 1}, {"bc", -2}};
     const TaskAgent gives(TaskAct::kGives, given);
-    const Result result =
-        receive({.task = "t", .agent = gives.socket(), .flags = ASK_RECEIVE_SORTED | ASK_RECEIVE_ALLOW_INCOMPLETE});
+    const Result result = receive(
+        {.task = "t", .agent = gives.socket(), .flags = ASK_RECEIVE_SORTED | ASK_RECEIVE_ALLOW_INCOMPLETE});
     CHECK(result.size() == 2);
     CHECK(result.key(1) == "bc");
     CHECK(result.values()[1] == -2);
@@ -77,12 +80,14 @@ TEST_CASE("C++: all at once") {
 
 TEST_CASE("C++: what fails throws, with code and text") {
     const TaskAgent agent(TaskAct::kRefuses);
-    CHECK(task_fails(Code::kUnknown, [&] { Sender sender({.task = "t", .to = "h3", .agent = agent.socket()}); }) ==
-          "no task t at h3 within 1 s");
+    CHECK(task_fails(Code::kUnknown, [&] {
+              Sender sender({.task = "t", .to = "h3", .agent = agent.socket()});
+          }) == "no task t at h3 within 1 s");
     CHECK(task_fails(Code::kUsage, [] { Receiver receiver({.task = "t", .op = Op::kXor}); }) ==
           "task t: operator 7 is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
-    CHECK(task_fails(Code::kUsage, [] { Receiver receiver({.task = "t", .deadline = std::chrono::seconds(-1)}); }) ==
-          "task t: the deadline must be from 1 ms to 49 days");
+    CHECK(task_fails(Code::kUsage, [] {
+              Receiver receiver({.task = "t", .deadline = std::chrono::seconds(-1)});
+          }) == "task t: the deadline must be from 1 ms to 49 days");
     const TaskAgent late(TaskAct::kGivesUp);
     CHECK(task_fails(Code::kNotTaken, [&] {
               static_cast<void>(receive({.task = "t", .agent = late.socket()}));

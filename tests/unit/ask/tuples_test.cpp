@@ -62,7 +62,7 @@ struct Columns {
     std::vector<std::int64_t> values{1, 2, 4, -5};
 
     [[nodiscard]] ask_columns all() const {
-        return {values.size(), sizeof(Offset) == 4 ? ASK_INT32 : ASK_INT64,
+        return {values.size(),  sizeof(Offset) == 4 ? ASK_INT32 : ASK_INT64,
                 offsets.data(), keys.data(),
                 keys.size(),    values.data()};
     }
