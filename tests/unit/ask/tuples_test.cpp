@@ -6,10 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -234,6 +237,63 @@ TEST_CASE("wrong columns never reach an agent") {
     all.values = nullptr;
     check_error(ask_send(&there, &all, nullptr), ASK_E_USAGE, "the values are NULL");
     CHECK(agent.taken().empty());
+}
+
+// What ask.h says of offsets, one rule after the other.
+template <typename Offset>
+bool is_valid(const std::vector<Offset>& offsets, std::int64_t key_bytes) {
+    for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
+        const std::int64_t from = offsets[row];
+        const std::int64_t to = offsets[row + 1];
+        if (to < from || to - from > ASK_MAX_KEY_BYTES) {
+            return false;
+        }
+    }
+    return offsets.front() >= 0 && offsets.back() <= key_bytes;
+}
+
+TEST_CASE_TEMPLATE("any offsets are either right or refused", Offset, std::int32_t, std::int64_t) {
+    constexpr std::int64_t kKeyBytes = 200'000;
+    const std::vector<char> keys(kKeyBytes);
+    const std::vector<std::int64_t> values(8, 1);
+    std::mt19937_64 random(7);
+    const std::vector<std::int64_t> odd = {-1,
+                                           0,
+                                           1,
+                                           65535,
+                                           65536,
+                                           131071,
+                                           kKeyBytes,
+                                           kKeyBytes + 1,
+                                           std::numeric_limits<Offset>::max(),
+                                           std::numeric_limits<Offset>::min()};
+    ask_sender_options options = ASK_SENDER_OPTIONS_INIT;
+    options.agent = "/nonexistent/agent.sock";
+    options.task = "t";
+    options.to = "h3";
+    std::size_t valid = 0;
+    for (int i = 0; i < 5000; ++i) {
+        std::vector<Offset> offsets(1 + random() % 8);
+        for (Offset& each : offsets) {
+            each = static_cast<Offset>(random() % kKeyBytes);
+        }
+        if (random() % 4 != 0) {
+            std::ranges::sort(offsets);
+        }
+        if (random() % 4 == 0) {
+            offsets[random() % offsets.size()] = static_cast<Offset>(odd[random() % odd.size()]);
+        }
+        const ask_columns all = {offsets.size() - 1, sizeof(Offset) == 4 ? ASK_INT32 : ASK_INT64,
+                                 offsets.data(),     keys.data(),
+                                 keys.size(),        values.data()};
+        const bool right = all.rows == 0 || is_valid(offsets, kKeyBytes);
+        valid += right ? 1 : 0;
+        const int code = ask_send(&options, &all, nullptr);
+        CHECK((code == ASK_E_UNAVAILABLE) == right);
+        CHECK((code == ASK_E_INPUT || code == ASK_E_LIMIT) == !right);
+    }
+    CHECK(valid > 500);
+    CHECK(valid < 4500);
 }
 
 TEST_CASE("options that cannot be") {
