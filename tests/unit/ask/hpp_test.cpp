@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <thread>
@@ -139,8 +140,8 @@ TEST_CASE("C++: requests move, and are waited for in any order") {
         CHECK(!requests.back());
         CHECK(requests.back().test());
         requests.back().wait();
-        for (auto at = requests.rbegin(); at != requests.rend(); ++at) {
-            at->wait();
+        for (Request& request : std::ranges::reverse_view(requests)) {
+            request.wait();
         }
         CHECK(vectors == std::vector(20, std::vector<std::int64_t>(64, 1)));
         CHECK(said[0] == 1);
