@@ -91,4 +91,17 @@ class Turn {
     bool mine_;
 };
 
+// A call with a handle of that kind, in its turn; `if_null` is what a NULL one is told.
+template <typename Open, typename Body>
+int call_with(Open* handle, const char* if_null, const Body& body) noexcept {
+    return guarded([&]() -> Result<> {
+        if (handle == nullptr) {
+            return usage(if_null);
+        }
+        const Turn turn(*handle);
+        ASK_PASS(turn.check());
+        return body(*handle);
+    });
+}
+
 }  // namespace ask

@@ -216,19 +216,6 @@ Result<> receive_all(const ask_receiver_options* options, ask_result** result) {
     return confirm_result(*receiver);
 }
 
-// The turn of a call with a receiver.
-template <typename Body>
-int receiver_call(ask_receiver* receiver, const Body& body) {
-    return guarded([&]() -> Result<> {
-        if (receiver == nullptr) {
-            return usage("the receiver is NULL");
-        }
-        const Turn turn(*receiver);
-        ASK_PASS(turn.check());
-        return body(*receiver);
-    });
-}
-
 }  // namespace
 
 extern "C" {
@@ -246,7 +233,7 @@ int ask_receiver_open(const ask_receiver_options* options, ask_receiver** receiv
 }
 
 int ask_receiver_wait(ask_receiver* receiver, ask_result** result) {
-    return receiver_call(receiver, [result](ask_receiver& open) -> Result<> {
+    return call_with(receiver, "the receiver is NULL", [result](ask_receiver& open) -> Result<> {
         if (result == nullptr) {
             return usage("the result is NULL");
         }
@@ -258,7 +245,8 @@ int ask_receiver_wait(ask_receiver* receiver, ask_result** result) {
 }
 
 int ask_receiver_confirm(ask_receiver* receiver) {
-    return receiver_call(receiver, [](ask_receiver& open) { return confirm_result(open); });
+    return call_with(receiver, "the receiver is NULL",
+                     [](ask_receiver& open) { return confirm_result(open); });
 }
 
 void ask_receiver_close(ask_receiver* receiver) {

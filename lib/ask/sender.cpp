@@ -129,19 +129,6 @@ Result<> send_all(const ask_sender_options* from, const ask_columns* columns, as
     }
 }
 
-// The turn of a call with a sender.
-template <typename Body>
-int sender_call(ask_sender* sender, const Body& body) {
-    return guarded([&]() -> Result<> {
-        if (sender == nullptr) {
-            return usage("the sender is NULL");
-        }
-        const Turn turn(*sender);
-        ASK_PASS(turn.check());
-        return body(*sender);
-    });
-}
-
 }  // namespace
 
 extern "C" {
@@ -163,7 +150,7 @@ int ask_sender_open(const ask_sender_options* options, ask_sender** sender) {
 }
 
 int ask_sender_push(ask_sender* sender, const void* key, size_t key_bytes, int64_t value) {
-    return sender_call(sender, [&](ask_sender& open) -> Result<> {
+    return call_with(sender, "the sender is NULL", [&](ask_sender& open) -> Result<> {
         if (key == nullptr && key_bytes != 0) {
             return usage("task " + open.task + ": the key is NULL");
         }
@@ -177,20 +164,20 @@ int ask_sender_push(ask_sender* sender, const void* key, size_t key_bytes, int64
 }
 
 int ask_sender_push_columns(ask_sender* sender, const ask_columns* columns) {
-    return sender_call(sender, [&](ask_sender& open) -> Result<> {
+    return call_with(sender, "the sender is NULL", [&](ask_sender& open) -> Result<> {
         ASK_TRY(ask::check_columns(columns, takes_values(*open.session)), "task " + open.task);
         return with_session(open, [&](auto& session) { return push_checked(session, *columns); });
     });
 }
 
 int ask_sender_flush(ask_sender* sender) {
-    return sender_call(sender, [](ask_sender& open) {
+    return call_with(sender, "the sender is NULL", [](ask_sender& open) {
         return with_session(open, [](auto& session) { return session.flush(); });
     });
 }
 
 int ask_sender_finish(ask_sender* sender, ask_task_stats* stats) {
-    return sender_call(sender, [stats](ask_sender& open) -> Result<> {
+    return call_with(sender, "the sender is NULL", [stats](ask_sender& open) -> Result<> {
         ASK_PASS(ask::check_stats(stats));
         if (open.over) {
             return *open.over;
@@ -207,7 +194,7 @@ int ask_sender_finish(ask_sender* sender, ask_task_stats* stats) {
 }
 
 int ask_sender_abandon(ask_sender* sender, const char* reason) {
-    return sender_call(sender, [reason](ask_sender& open) -> Result<> {
+    return call_with(sender, "the sender is NULL", [reason](ask_sender& open) -> Result<> {
         if (reason == nullptr) {
             return usage("task " + open.task + ": the reason is NULL");
         }

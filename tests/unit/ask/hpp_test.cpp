@@ -19,6 +19,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/ask/ask.hpp"
+#include "tests/unit/ask/fails.h"
 #include "tests/unit/ask/group_agent.h"
 
 namespace ask::test {
@@ -56,6 +57,7 @@ Options options_for(const GroupAgent& agent, std::uint32_t rank, std::uint32_t s
 template <typename Body>
 void members(const GroupAgent& agent, std::uint32_t size, const Body& body) {
     std::vector<std::thread> threads;
+    threads.reserve(size);
     for (std::uint32_t rank = 0; rank < size; ++rank) {
         threads.emplace_back([&agent, &body, rank, size] {
             Group group(options_for(agent, rank, size));
@@ -67,19 +69,6 @@ void members(const GroupAgent& agent, std::uint32_t size, const Body& body) {
     for (std::thread& thread : threads) {
         thread.join();
     }
-}
-
-// The text, if it fails with this code.
-template <typename Body>
-std::string fails(Code code, const Body& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        CHECK(error.code() == code);
-        return error.what();
-    }
-    FAIL("should have failed");
-    return "";
 }
 
 TEST_CASE("C++: collectives of every kind") {
@@ -128,6 +117,7 @@ TEST_CASE("C++: requests move, and are waited for in any order") {
         std::vector<std::vector<std::int64_t>> vectors(20, std::vector<std::int64_t>(64, rank));
         std::vector<Request> requests;
         for (auto& vector : vectors) {
+            // NOLINTNEXTLINE(performance-inefficient-vector-operation): growing moves them
             requests.push_back(group.iallreduce(vector));
         }
         std::array<std::int32_t, 3> said{static_cast<std::int32_t>(rank), 5, 5};

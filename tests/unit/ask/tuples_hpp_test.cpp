@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/ask/ask.hpp"
+#include "tests/unit/ask/fails.h"
 #include "tests/unit/ask/task_agent.h"
 
 namespace ask::test {
@@ -18,19 +19,6 @@ namespace {
 static_assert(!std::is_copy_constructible_v<Sender> && std::is_nothrow_move_constructible_v<Sender>);
 static_assert(!std::is_copy_constructible_v<Result> && std::is_nothrow_move_assignable_v<Result>);
 static_assert(std::is_nothrow_move_constructible_v<Receiver>);
-
-// The text, if it fails with this code.
-template <typename Body>
-std::string task_fails(Code code, const Body& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        CHECK(error.code() == code);
-        return error.what();
-    }
-    FAIL("should have failed");
-    return "";
-}
 
 const std::vector<std::int32_t> kOffsets = {0, 3, 6, 10};
 constexpr std::string_view kKeys = "figfigplum";
@@ -44,13 +32,13 @@ TEST_CASE("C++: a sender of rows and of columns") {
         sender.push("", -1);
         sender.push(columns(kOffsets, kKeys, kValues));
         sender.flush();
-        CHECK(task_fails(Code::kUsage, [&] {
+        CHECK(fails(Code::kUsage, [&] {
                   sender.push(columns(kOffsets, kKeys, {}));
               }).starts_with("task t: columns: the values are NULL"));
         CHECK(sender.finish().tuples_in == 7);
     }
     CHECK(agent.taken() == TaskTuples{{"fig", 7}, {"", -1}, {"plum", 3}});
-    CHECK(task_fails(Code::kUsage, [] {
+    CHECK(fails(Code::kUsage, [] {
               static_cast<void>(columns(kOffsets, kKeys, std::vector<std::int64_t>{1}));
           }) == "columns: 3 rows have 1 values");
 }
@@ -80,16 +68,15 @@ TEST_CASE("C++: all at once") {
 
 TEST_CASE("C++: what fails throws, with code and text") {
     const TaskAgent agent(TaskAct::kRefuses);
-    CHECK(task_fails(Code::kUnknown, [&] {
-              Sender sender({.task = "t", .to = "h3", .agent = agent.socket()});
-          }) == "no task t at h3 within 1 s");
-    CHECK(task_fails(Code::kUsage, [] { Receiver receiver({.task = "t", .op = Op::kXor}); }) ==
+    CHECK(fails(Code::kUnknown, [&] { Sender sender({.task = "t", .to = "h3", .agent = agent.socket()}); }) ==
+          "no task t at h3 within 1 s");
+    CHECK(fails(Code::kUsage, [] { Receiver receiver({.task = "t", .op = Op::kXor}); }) ==
           "task t: operator 7 is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
-    CHECK(task_fails(Code::kUsage, [] {
+    CHECK(fails(Code::kUsage, [] {
               Receiver receiver({.task = "t", .deadline = std::chrono::seconds(-1)});
           }) == "task t: the deadline must be from 1 ms to 49 days");
     const TaskAgent late(TaskAct::kGivesUp);
-    CHECK(task_fails(Code::kNotTaken, [&] {
+    CHECK(fails(Code::kNotTaken, [&] {
               static_cast<void>(receive({.task = "t", .agent = late.socket()}));
           }) == "task t: its result was not taken in time");
 }

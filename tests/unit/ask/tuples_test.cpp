@@ -451,6 +451,7 @@ TEST_CASE("cancel_fd ends every wait") {
         ask_sender* sender = nullptr;
         REQUIRE(ask_sender_open(&options, &sender) == ASK_OK);
         std::thread later([cancel] {
+            // Into the wait for room: nothing tells that it has begun. Who comes before it hears the same.
             ::usleep(20'000);
             REQUIRE(::eventfd_write(cancel, 1) == 0);
         });
