@@ -6,6 +6,7 @@
 
 #include "agent/peer_client.h"
 #include "agent/switch_client.h"
+#include "proto/relay.grpc.pb.h"
 
 namespace ask {
 
@@ -40,6 +41,20 @@ std::unique_ptr<SwitchPort> HostNetwork::switch_at(const std::string& address) {
                                          " is neither this host's `switch`, by any address in its "
                                          "certificate, nor one of its `switches`: add it there, "
                                          "if it is one of yours, or open the task with --no-switch"));
+}
+
+Result<v1::OpenRelayReply> HostNetwork::open_relay(const std::string& address, const std::string& name,
+                                                   const v1::OpenRelayRequest& request, milliseconds wait,
+                                                   CallCancel* cancel) {
+    ASK_TRY(rpc_.credentials().check_address(address), name);
+    const auto stub = v1::Relay::NewStub(rpc_.get(address));
+    auto reply = call_rpc(rpc_, *stub, &v1::Relay::Stub::OpenRelay, request, wait, name, cancel);
+    if (!reply.ok() && reply.error().code() == Errc::kUnavailable) {
+        if (auto wrong = rpc_.credentials().diagnose(address, reply.error().text())) {
+            return std::move(*wrong).with_context(name);
+        }
+    }
+    return reply;
 }
 
 std::unique_ptr<PeerPort> HostNetwork::peer_at(const std::string& address, const std::string& name) {

@@ -102,9 +102,17 @@ void AgentLink::hint(const v1::LocalRequest& request) {
     [[maybe_unused]] const auto sent = socket_.try_send(request);
 }
 
+void AgentLink::give_up(const Error& reason) {
+    v1::LocalRequest request;
+    request.mutable_give_up()->set_reason(reason.text());
+    request.mutable_give_up()->set_code(static_cast<std::int32_t>(reason.code()));
+    hint(request);
+}
+
 Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     last_heard_ = Clock::now();
     if (reply.kind_case() == v1::LocalReply::kFailed) {
+        lost_relays_.assign(reply.failed().lost_relays().begin(), reply.failed().lost_relays().end());
         return Error(errc_from_number(reply.failed().code(), Errc::kInternal), reply.failed().error());
     }
     if (reply.kind_case() != v1::LocalReply::kProgress) {
@@ -112,8 +120,8 @@ Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     }
     if (options_.on_progress) {
         const v1::Progress& from = reply.progress();
-        options_.on_progress(
-            {stats_from_proto(from.stats()), from.state(), from.senders_joined(), from.senders_finished()});
+        options_.on_progress({stats_from_proto(from.stats()), from.state(), from.senders_joined(),
+                              from.senders_finished(), from.cannot_repeat()});
     }
     return true;
 }

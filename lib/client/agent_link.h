@@ -34,6 +34,10 @@ class AgentLink {
     Result<> request(const v1::LocalRequest& request);
     // The same without waiting, for an agent that may have gone or have no room for what it can do without.
     void hint(const v1::LocalRequest& request);
+    // Tells the agent why nothing comes of it, as far as there is room.
+    void give_up(const Error& reason);
+    // Those that a task that begins again is to do without, as the agent's Failed said.
+    [[nodiscard]] const std::vector<std::string>& lost_relays() const { return lost_relays_; }
     // The agent had nothing to say so far: its silence counts from now.
     void listen_anew() { last_heard_ = Clock::now(); }
     // Waits for the next reply that is no Progress. What the agent reports as Failed becomes the error.
@@ -69,6 +73,7 @@ class AgentLink {
     LinkOptions options_;
     LocalSocket socket_;
     Clock::time_point last_heard_;
+    std::vector<std::string> lost_relays_;
 };
 
 }  // namespace ask::client

@@ -61,6 +61,24 @@ v1::LocalRequest again_request(const ReceiveOptions& options) {
     return request;
 }
 
+v1::Placement placement_to_proto(const Placement& placement) {
+    v1::Placement plan;
+    for (const PlacedRelay& relay : placement.relays) {
+        v1::PlacedRelay& entry = *plan.add_relays();
+        entry.set_name(relay.name);
+        entry.set_address(relay.address);
+        entry.set_parent(relay.parent);
+    }
+    for (const PlacedHost& host : placement.hosts) {
+        v1::PlacedHost& entry = *plan.add_hosts();
+        entry.set_name(host.name);
+        entry.set_address(host.address);
+        entry.set_sends(host.sends);
+        entry.set_entry(host.entry);
+    }
+    return plan;
+}
+
 v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) {
     v1::LocalRequest request;
     v1::OpenReceive& open = *request.mutable_open_receive();
@@ -84,10 +102,14 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
     open.set_auto_geometry(!options.geometry && !options.default_geometry);
-    open.set_can_repeat(run < kMostRuns && !options.require_region);
+    open.set_can_repeat(run < kMostRuns && !options.require_region && !options.partial);
     open.set_allow_incomplete(options.allow_incomplete);
     open.mutable_from()->Add(options.from.begin(), options.from.end());
     open.set_token(options.token);
+    open.set_partial(options.partial);
+    if (options.placement) {
+        *open.mutable_placement() = placement_to_proto(*options.placement);
+    }
     return request;
 }
 
@@ -102,6 +124,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.no_memory = ready.no_memory();
     info.back_bytes = ready.back_bytes();
     info.geometry_reason = ready.geometry_reason();
+    info.agent = ready.agent();
     return info;
 }
 
@@ -162,10 +185,12 @@ class ReceiveSession::Impl {
     Result<ReceiveResult> wait();
     void taking();
     Result<> confirm();
+    void abandon(const Error& reason) { link_->give_up(reason); }
 
  private:
     Result<ReceiveResult> wait_for_run();
     Result<> run_again(const Error& why);
+    void plan_again();
     Result<> note_ready(const v1::LocalReply& reply);
     void tell_socket(int fd) {
         if (options_.on_socket) {
@@ -227,12 +252,24 @@ Result<> ReceiveSession::Impl::run_again(const Error& why) {
         options_.on_run_again(why);
     }
     ++run_;
-    options_.no_switch = true;
+    plan_again();
     options_.swap.reset();
     if (!options_.default_geometry && ready_) {
         options_.geometry = info_.geometry;
     }
     return open();
+}
+
+// Without the relays that were lost, or, on the last run, without anything that could be.
+void ReceiveSession::Impl::plan_again() {
+    if (options_.placement && run_ < kMostRuns && !link_->lost_relays().empty()) {
+        for (const std::string& relay : link_->lost_relays()) {
+            options_.placement = options_.placement->without(relay);
+        }
+        return;
+    }
+    options_.placement.reset();
+    options_.no_switch = true;
 }
 
 Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
@@ -295,6 +332,9 @@ const ReceiveInfo& ReceiveSession::info() const {
 }
 Result<ReceiveResult> ReceiveSession::wait() {
     return impl_->wait();
+}
+void ReceiveSession::abandon(const Error& reason) {
+    impl_->abandon(reason);
 }
 void ReceiveSession::taking() {
     impl_->taking();

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/client/placement.h"
 #include "lib/client/result_map.h"
 #include "lib/client/task.h"
 #include "lib/tuples/swap_policy.h"
@@ -37,6 +38,7 @@ struct ReceiveInfo {
     std::uint64_t back_bytes = 0;   // of the switch's back level; 0: none
     bool no_memory = false;         // there is none because the switch had no memory for one
     std::string geometry_reason;    // why this geometry, if it was the agent's choice
+    std::string agent;              // control address of this host's agent
 };
 
 struct ReceiveOptions {
@@ -60,6 +62,11 @@ struct ReceiveOptions {
     // Senders that die do not end the task: its result then lacks an unknown part of what they sent, and says
     // so. Takes the paper's policy, and a second copy of the region for closing it with senders still at it.
     bool allow_incomplete = false;
+    // Which switches aggregate, by the relays beside them; of `senders` sends in all.
+    std::optional<Placement> placement;
+    // The result is to be sent on as a part of another: values may leave int64 (ResultMap::each_wide), and
+    // the agent waits for confirm() for as long as taking() is called.
+    bool partial = false;
     // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
     // one's tenant.
     std::vector<std::string> from;
@@ -138,6 +145,8 @@ class ReceiveSession {
     // there. Else the agent takes a session that needs longer than the deadline for one that hangs. Never
     // waits.
     void taking();
+    // It cannot be sent on: senders hear why. No call is allowed after it.
+    void abandon(const Error& reason);
     // The result is where it should be: the senders succeed now, and not before. An error does not change
     // what is there, but the senders may report that they failed: kUnavailable: the agent has gone.
     // kNotTaken: it has given up waiting for this call.

@@ -44,6 +44,11 @@ class ResultMap {
     Result<> each(Visit&& visit) const {
         return view_.each(std::forward<Visit>(visit));
     }
+    // The same with values of 128 bits, of a result that is a part of another.
+    template <typename Visit>
+    Result<> each_wide(Visit&& visit) const {
+        return view_.each_wide(std::forward<Visit>(visit));
+    }
     // The same in the order of the keys' bytes. `visit` returns Result<>, and an error ends the walk. Needs
     // 16 bytes a key on top, and time before the first visit, in which it calls `pulse` now and then.
     template <typename Visit>

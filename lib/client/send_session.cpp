@@ -55,6 +55,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_as_count(options.as_count);
     open.set_can_repeat(options.can_repeat);
     open.set_token(options.token);
+    open.set_partial(options.partial);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }
@@ -68,8 +69,8 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
 
 class SendSession::Impl {
  public:
-    Impl(bool as_count, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
-        : ones_(as_count || op == TaskOp::kCount), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
+    Impl(bool ones, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
+        : ones_(ones), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
         if (merge_window > 0) {
             combiner_.emplace(combined_by(op), merge_window, make_seed(random_u64));
         }
@@ -82,7 +83,7 @@ class SendSession::Impl {
     Result<> flush();
     Result<> wait_for_input(int fd);
     Result<> cannot_repeat();
-    void abandon(std::string_view reason);
+    void abandon(const Error& reason) { link_.give_up(reason); }
     Result<TaskStats> finish();
 
  private:
@@ -134,7 +135,7 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
         return std::move(ring).error().with_context("task " + options.task);
     }
     const std::uint32_t window = options.merge_window.value_or(reply->send_ready().merge_window());
-    return std::make_unique<Impl>(options.as_count,
+    return std::make_unique<Impl>(options.as_count || (*op == TaskOp::kCount && !options.partial),
                                   Combiner::useful(window, options.sample ? options.sample->expected : 0),
                                   *op, *std::move(link), *std::move(ring));
 }
@@ -225,12 +226,6 @@ Result<> SendSession::Impl::cannot_repeat() {
     return link_.request(request);
 }
 
-void SendSession::Impl::abandon(std::string_view reason) {
-    v1::LocalRequest request;
-    request.mutable_give_up()->set_reason(std::string(reason));
-    link_.hint(request);
-}
-
 Result<TaskStats> SendSession::Impl::finish() {
     if (combiner_) {
         ASK_PASS(combiner_->drain(push_one()));
@@ -288,7 +283,7 @@ Result<> SendSession::wait_for_input(int fd) {
 Result<> SendSession::cannot_repeat() {
     return impl_->cannot_repeat();
 }
-void SendSession::abandon(std::string_view reason) {
+void SendSession::abandon(const Error& reason) {
     impl_->abandon(reason);
 }
 Result<TaskStats> SendSession::finish() {

@@ -42,6 +42,9 @@ struct SendOptions {
     // Should the switch lose what it has aggregated, the application can open another session and send
     // everything once more: calls then fail with kRunAgain. Until cannot_repeat() says that it no longer can.
     bool can_repeat = false;
+    // Tuples are sums of others', which came here: each keeps its value, also where the task counts, and they
+    // are lost if this process goes.
+    bool partial = false;
     std::string token{};  // that the receiver wants to see; empty: none
     int cancel_fd = -1;   // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls
@@ -76,7 +79,8 @@ class SendSession {
     Result<> wait_for_input(int fd);
     // Nothing more will come, and the task cannot succeed: tells everybody concerned why, instead of leaving
     // them to the closed connection. Does not wait; no call is allowed after it.
-    void abandon(std::string_view reason);
+    void abandon(std::string_view reason) { abandon(Error(Errc::kAborted, std::string(reason))); }
+    void abandon(const Error& reason);
     // From now on a switch that loses what it has ends the task for everybody (kSwitchLost).
     Result<> cannot_repeat();
     // No more tuples: returns once the receiver has committed the result.

@@ -82,6 +82,7 @@ struct TaskProgress {
     std::string state;  // for people, e.g. "waiting for senders"
     std::uint32_t senders_joined = 0;
     std::uint32_t senders_finished = 0;
+    bool cannot_repeat = false;  // of a receive: a sender cannot send everything once more
 };
 
 }  // namespace ask::client

@@ -5,6 +5,10 @@
 
 namespace ask {
 
+std::string holder_of(const Owner& owner) {
+    return owner.tenant.empty() ? "host " + format_ipv4(owner.host) : "tenant " + owner.tenant;
+}
+
 Result<Owner> owner_for(const Caller& caller, const std::string& receiver) {
     if (receiver.empty()) {
         if (!caller.ipv4 || !acts_for(caller, *caller.ipv4)) {
@@ -13,10 +17,9 @@ Result<Owner> owner_for(const Caller& caller, const std::string& receiver) {
         }
         return Owner{caller.tenant, *caller.ipv4};
     }
-    const auto parts = split_host_port(receiver);
-    const auto host = parts.ok() ? parse_ipv4(parts->host) : std::nullopt;
+    const auto host = ipv4_of_control(receiver);
     if (!host) {
-        return Error(Errc::kInput, "the receiver's address must be IPv4:PORT, not " + receiver);
+        return Error(Errc::kInput, "the receiver's address " + host.error().text());
     }
     if (!acts_for(caller, *host)) {
         return Error(Errc::kDenied, "the receiver's address is " + receiver + ", but " + describe(caller) +

@@ -18,6 +18,9 @@ struct Owner {
     bool operator==(const Owner&) const = default;
 };
 
+// Whose quota something is of, in words: a tenant's, or, where there is none, a host's.
+[[nodiscard]] std::string holder_of(const Owner& owner);
+
 // Whether the caller has what the owner has: its tenant, and its host. That of another tenant may come from
 // an address that is this owner's next.
 [[nodiscard]] inline bool owns(const Caller& caller, const Owner& owner) {

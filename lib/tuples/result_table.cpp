@@ -94,6 +94,7 @@ class ResultTable::Impl {
     void add(std::uint64_t hash, std::string_view key, Wide value);
     Result<> merge(const Impl& other);
     Result<> finish();
+    void finish_wide();
 
     [[nodiscard]] std::uint64_t size() const { return count_; }
     [[nodiscard]] std::size_t key_bytes() const { return key_used_; }
@@ -115,7 +116,7 @@ class ResultTable::Impl {
     void relieve();
     void rebuild();
     void move(TableEntry entry);
-    void write_header(bool finished);
+    void write_header(std::uint64_t finished);
 
     std::unique_ptr<TableMemory> memory_;
     Op op_;
@@ -142,17 +143,17 @@ Result<> ResultTable::Impl::allocate(std::uint64_t slots) {
     header_ = reinterpret_cast<TableHeader*>(block->data());
     entries_ = reinterpret_cast<TableEntry*>(block->data() + sizeof(TableHeader));
     mask_ = slots - 1;
-    write_header(false);
+    write_header(0);
     return {};
 }
 
-void ResultTable::Impl::write_header(bool finished) {
-    finished_ = finished;
+void ResultTable::Impl::write_header(std::uint64_t finished) {
+    finished_ = finished != 0;
     *header_ = TableHeader{.magic = TableHeader::kMagic,
                            .slots = slots(),
                            .keys = count_,
                            .key_bytes = key_used_,
-                           .finished = finished ? 1U : 0U,
+                           .finished = finished,
                            .reserved = {}};
 }
 
@@ -264,7 +265,7 @@ Result<> ResultTable::Impl::reserve(std::uint64_t keys, std::size_t key_bytes) {
 
 void ResultTable::Impl::add(std::uint64_t hash, std::string_view key, Wide value) {
     if (finished_) {
-        write_header(false);
+        write_header(0);
     }
     const std::uint32_t tag = tag_of(hash);
     TableEntry* const entry = probe(tag, key);
@@ -316,6 +317,11 @@ Result<> ResultTable::Impl::merge(const Impl& other) {
     return {};
 }
 
+void ResultTable::Impl::finish_wide() {
+    constexpr std::uint64_t kWide = 2;
+    write_header(kWide);
+}
+
 Result<> ResultTable::Impl::finish() {
     // Of several keys that overflow the smallest is named, so that the error does not depend
     // on the order of arrival.
@@ -331,7 +337,7 @@ Result<> ResultTable::Impl::finish() {
                                           ": its sum does not fit a signed 64-bit integer; "
                                           "sum smaller values or split the task");
     }
-    write_header(true);
+    write_header(1);
     return {};
 }
 
@@ -399,6 +405,9 @@ void ResultTable::add_reserved(std::uint64_t hash, std::string_view key, Wide va
 
 Result<> ResultTable::merge(const ResultTable& other) {
     return impl_->merge(*other.impl_);
+}
+void ResultTable::finish_wide() {
+    impl_->finish_wide();
 }
 Result<> ResultTable::finish() {
     return impl_->finish();

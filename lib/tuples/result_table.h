@@ -46,7 +46,7 @@ struct TableHeader {
     std::uint64_t slots;      // a power of two
     std::uint64_t keys;       // entries in use
     std::uint64_t key_bytes;  // used part of the key heap
-    std::uint64_t finished;   // 1 once every value fits int64
+    std::uint64_t finished;   // 1 once every value fits int64; 2: they need not
     std::uint64_t reserved[3];
 };
 struct TableEntry {
@@ -101,6 +101,8 @@ class ResultTable {
     // Checks every value against int64 and marks the table finished (a later add unmarks it).
     // kOverflow names the key (escaped, at most 64 bytes of it), the smallest if several.
     Result<> finish();
+    // The same for a table that is a part of another, and whose values are to be read wide.
+    void finish_wide();
     [[nodiscard]] std::uint64_t size() const;
     // Entries that were looked at so far, to find keys and to move them.
     [[nodiscard]] std::uint64_t probes() const;
@@ -118,9 +120,13 @@ class TableView {
  public:
     static Result<TableView> open(std::span<const std::byte> slots, std::span<const std::byte> keys);
     [[nodiscard]] std::uint64_t size() const;
-    // Calls visit(key, value) for each entry in table order; kInput if an entry is damaged.
+    // Calls visit(key, value) for each entry in table order; kInput if an entry is damaged, or its value does
+    // not fit int64.
     template <typename Visit>
     Result<> each(Visit&& visit) const;
+    // The same with a Wide value.
+    template <typename Visit>
+    Result<> each_wide(Visit&& visit) const;
     [[nodiscard]] std::uint64_t slots() const { return slot_count_; }
     // Entry `i` of slots(), if in use. Damaged: error.
     struct Item {
@@ -129,6 +135,12 @@ class TableView {
         std::int64_t value = 0;
     };
     [[nodiscard]] Result<Item> at(std::uint64_t i) const;
+    struct WideItem {
+        bool used = false;
+        std::string_view key;
+        Wide value = 0;
+    };
+    [[nodiscard]] Result<WideItem> wide_at(std::uint64_t i) const;
 
  private:
     std::span<const std::byte> entries_;
@@ -136,6 +148,20 @@ class TableView {
     std::uint64_t slot_count_ = 0;
     std::uint64_t used_ = 0;
 };
+
+template <typename Visit>
+Result<> TableView::each_wide(Visit&& visit) const {
+    for (std::uint64_t i = 0; i < slot_count_; ++i) {
+        auto item = wide_at(i);
+        if (!item) {
+            return std::move(item).error();
+        }
+        if (item->used) {
+            visit(item->key, item->value);
+        }
+    }
+    return {};
+}
 
 template <typename Visit>
 Result<> TableView::each(Visit&& visit) const {

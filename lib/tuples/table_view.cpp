@@ -30,7 +30,7 @@ Result<TableView> TableView::open(std::span<const std::byte> slots, std::span<co
     if (header.keys > header.slots || header.key_bytes > keys.size()) {
         return damaged("counts more keys than fit");
     }
-    if (header.finished != 1) {
+    if (header.finished != 1 && header.finished != 2) {
         return Error(Errc::kInput, "result table: not finished; wait until its task is done");
     }
     TableView view;
@@ -46,6 +46,18 @@ std::uint64_t TableView::size() const {
 }
 
 Result<TableView::Item> TableView::at(std::uint64_t i) const {
+    const auto item = wide_at(i);
+    if (!item) {
+        return item.error();
+    }
+    const auto value = static_cast<std::int64_t>(item->value);
+    if (value != item->value) {
+        return damaged("value of entry " + std::to_string(i) + " does not fit 64 bits");
+    }
+    return Item{.used = item->used, .key = item->key, .value = value};
+}
+
+Result<TableView::WideItem> TableView::wide_at(std::uint64_t i) const {
     if (i >= slot_count_) {
         return Error(Errc::kInternal, "result table: entry " + std::to_string(i) + " of " +
                                           std::to_string(slot_count_) + " asked for");
@@ -54,20 +66,19 @@ Result<TableView::Item> TableView::at(std::uint64_t i) const {
     TableEntry entry;
     std::memcpy(&entry, entries_.data() + i * sizeof(TableEntry), sizeof(entry));
     if ((entry.hash_used & TableEntry::kUsedBit) == 0) {
-        return Item{};
+        return WideItem{};
     }
     if (entry.key_len > ASK_MAX_KEY || entry.key_offset > keys_.size() ||
         entry.key_len > keys_.size() - entry.key_offset) {
         return damaged("key of entry " + std::to_string(i) + " lies outside the key heap");
     }
-    const auto value = static_cast<std::int64_t>(entry.value_lo);
-    if (entry.value_hi != static_cast<std::uint64_t>(value >> 63)) {
-        return damaged("value of entry " + std::to_string(i) + " does not fit 64 bits");
-    }
     const std::span<const std::byte> key = keys_.subspan(entry.key_offset, entry.key_len);
-    return Item{.used = true,
-                .key = std::string_view(reinterpret_cast<const char*>(key.data()), key.size()),
-                .value = value};
+    // Arithmetic on the high half, as two's complement has it.
+    const Wide high = static_cast<std::int64_t>(entry.value_hi);
+    const Wide value = high * (Wide{1} << 64) + static_cast<Wide>(entry.value_lo);
+    return WideItem{.used = true,
+                    .key = std::string_view(reinterpret_cast<const char*>(key.data()), key.size()),
+                    .value = value};
 }
 
 }  // namespace ask

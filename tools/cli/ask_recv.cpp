@@ -19,6 +19,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
+#include "tools/cli/placement_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
 #include "tools/cli/stats_json.h"
@@ -43,6 +44,7 @@ struct Flags {
     std::string swap = "off";
     bool no_switch = false;
     std::string switches = "one";
+    std::string placement;
     bool no_back = false;
     bool require_region = false;
     std::string policy = "auto";
@@ -97,6 +99,10 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->capture_default_str();
     app.add_flag("--no-back", flags.no_back,
                  "no back level: tuples that find no aggregator on the switch are added up here");
+    app.add_option("--placement", flags.placement,
+                   "which switches aggregate, by the relays beside them: what ask-plan --json printed (- is "
+                   "standard input)")
+        ->type_name("FILE");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
     app.add_option("--policy", flags.policy,
                    "who keeps an aggregator that two keys want: first-come, replace (a hotter key takes a "
@@ -156,6 +162,11 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     options.own_switches = flags.switches == "own";
     if (options.no_switch && options.own_switches) {
         return Error(Errc::kUsage, "--switches own: and --no-switch leaves switches out: choose one");
+    }
+    if (!flags.placement.empty()) {
+        auto placement = read_placement(flags.placement);
+        ASK_TRY(placement, "--placement");
+        options.placement = *std::move(placement);
     }
     options.no_back = flags.no_back;
     options.require_region = flags.require_region;

@@ -6,7 +6,19 @@
 readonly LAB_READY_MS=${ASK_LAB_READY_MS:-30000}
 readonly LAB_STOP_MS=8000
 
+# Beside its agent a relay's node has an ask-relayd, NODE.relayd to whoever means that.
+readonly LAB_RELAY_PORT=4793
+
+node_of() {
+    echo "${1%.relayd}"
+}
+
+relays() {
+    nodes_of relay | sed 's/$/.relayd/'
+}
+
 daemon_of() {
+    [[ $1 != *.relayd ]] || { echo ask-relayd && return; }
     case ${NODE_KIND[$1]} in
         switch) echo ask-switchd ;;
         chaos) echo ask-chaosd ;;
@@ -21,6 +33,7 @@ probe_of() {
 
 node_has_daemon() {
     [[ $1 != chaos ]] || return 0
+    [[ $1 != *.relayd ]] || { ((LAB_DAEMONS)) && return; }
     ((LAB_DAEMONS)) && [[ ${NODE_KIND[$1]} != switch || ${NODE_COLOR[$1]} == blue ]]
 }
 
@@ -104,6 +117,16 @@ TOML
     [[ -z $2 ]] || printf '%s\n' "$2"
 }
 
+write_relay_config() {
+    cat <<TOML
+name = "$1"
+listen = "0.0.0.0:$LAB_RELAY_PORT"
+socket = "$TOML_DIR/$1/relay.sock"
+agent = "$TOML_DIR/$1/agent.sock"
+$(tls_keys "$1")
+TOML
+}
+
 hosts_table() {
     local node
     printf '[hosts]\n'
@@ -144,6 +167,7 @@ write_configs() {
             mkdir "$LAB_DIR/$node"
             { write_agent_config "$node" "$all_blue" | overlay "${AGENT_CONFIGS[@]}" && printf '\n%s\n' "$hosts"; } \
                 >"$LAB_DIR/conf/$node.toml"
+            [[ ${NODE_KIND[$node]} != relay ]] || write_relay_config "$node" >"$LAB_DIR/conf/$node.relayd.toml"
         fi
     done < <(lab_nodes)
 }
@@ -178,7 +202,7 @@ daemon_start() {
             ((fd <= 2)) || exec {fd}>&-
         done
         unset NOTIFY_SOCKET
-        exec setsid nsenter --net="/run/netns/$(lab_netns "$node")" -- \
+        exec setsid nsenter --net="/run/netns/$(lab_netns "$(node_of "$node")")" -- \
             "$program" --config "$LAB_DIR/conf/$node.toml" "${args[@]}"
     ) </dev/null >>"$LAB_DIR/logs/$node.log" 2>&1 &
     local -r pid=$!
@@ -206,8 +230,10 @@ exec_in_node() {
 
 daemon_ready() {
     local -a probe=(askctl status)
+    # shellcheck disable=SC2016 # for the shell in the namespace
+    [[ $1 != *.relayd ]] || probe=(bash -c ': </dev/tcp/127.0.0.1/'"$LAB_RELAY_PORT")
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
-    (exec_in_node "$1" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
+    (exec_in_node "$(node_of "$1")" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
 }
 
 daemon_ready_or_dead() {
@@ -247,11 +273,13 @@ daemons_start() {
 
 # Switches first: agents register their channels with them.
 daemons_start_all() {
-    local -a switches hosts
+    local -a switches hosts relays
     mapfile -t switches < <(nodes_of switch)
     mapfile -t hosts < <(lab_hosts)
+    mapfile -t relays < <(relays)
     daemons_start "${switches[@]}"
     daemons_start "${hosts[@]}"
+    daemons_start "${relays[@]}"
 }
 
 # Agents first, so that they can still tell the switch.

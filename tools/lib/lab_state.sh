@@ -175,6 +175,12 @@ lab_require_node() {
     [[ " $nodes " == *" $1 "* ]] || die "lab '$LAB_NAME' has no node '$1': it has $nodes"
 }
 
+# The same, or NODE.relayd of a relay.
+lab_require_daemon() {
+    lab_require_node "${1%.relayd}"
+    [[ $1 != *.relayd || ${NODE_KIND[${1%.relayd}]} == relay ]] || die "${1%.relayd} of lab '$LAB_NAME' is no relay"
+}
+
 lab_netns() {
     printf 'ask-%s-%s\n' "$LAB_NAME" "$1"
 }

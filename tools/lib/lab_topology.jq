@@ -57,7 +57,7 @@ def is_load($what):
 
 # Each checks the object at hand and hands it on.
 def check_switch($at):
-    is_object("switch \($at)") | has_keys("switch \($at)"; ["name", "parent", "rate", "load", "available"]) |
+    is_object("switch \($at)") | has_keys("switch \($at)"; ["name", "parent", "rate", "load", "available", "relay", "capacity", "memory_mib"]) |
     . as {$name, $parent, $rate, $load, $available} |
     ($name | is_name("switch \($at): name")) | "switch '\($name)'" as $what |
     (if $parent != null then ($parent | is_name("\($what): parent")) else . end) |
@@ -66,7 +66,7 @@ def check_switch($at):
     else bad("\($what): available must be true or false") end;
 
 def check_host($at):
-    is_object("host \($at)") | has_keys("host \($at)"; ["name", "switch", "rate", "load"]) |
+    is_object("host \($at)") | has_keys("host \($at)"; ["name", "switch", "rate", "load", "address"]) |
     . as {$name, $switch, $rate, $load} |
     ($name | is_name("host \($at): name")) | "host '\($name)'" as $what |
     ($switch | is_name("\($what): switch")) | ($rate | is_rate($what)) | ($load | is_load($what)) |
@@ -207,6 +207,11 @@ def with_own_switch:
     (if $blue == [] then {} else [$blue[] | {name: ., far: distances($next; [.])}] end) as $from |
     .nodes |= map(.switch as $at | . + {asks: (if $blue == [] then "" else $from | min_by(.far[$at]) | $control[.name] end)});
 
+# Where each switch's ask-relayd is reached, and where hosts are: what a placement is made of.
+def with_relays:
+    .switch |= [range(length) as $at | .[$at] | if .available then . + {relay: "198.18.\(129 + $at).2:4793"} else . end] |
+    .host |= [range(length) as $at | .[$at] + {address: "198.18.\($at + 1).2"}];
+
 def laid_out($blue; $relays):
     color($blue) |
     [range(.switch | length) as $at | .switch[$at] | {name, number: ($at + 1), control: "198.19.128.\($at + 1)", blue: .available}] as $switches |
@@ -218,7 +223,8 @@ def laid_out($blue; $relays):
     {$switches, $nodes,
      links: [($nodes | range(length) as $at | .[$at] | host_link($at)),
         ($between | range(length) as $at | .[$at] | switch_link($at; $at + $ends + 1))],
-     topology: (del(.between) | .switch |= map(with_entries(select(.value != null))) | .host |= map(with_entries(select(.value != null))))} |
+     topology: (del(.between) | (if $relays then with_relays else . end) |
+        .switch |= map(with_entries(select(.value != null))) | .host |= map(with_entries(select(.value != null))))} |
     with_own_switch;
 
 # One line a switch and destination: hosts' networks, and the switches' own addresses.

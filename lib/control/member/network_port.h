@@ -13,6 +13,7 @@
 #include "lib/control/member/switch_port.h"
 #include "lib/net/frame.h"
 #include "lib/rpc/ports.h"
+#include "proto/relay.pb.h"
 
 namespace ask {
 
@@ -44,6 +45,10 @@ class NetworkPort {
     virtual Result<Path> find_path(std::uint32_t dest, Clock::time_point deadline) = 0;
     // One that a task names, for one use.
     [[nodiscard]] virtual std::unique_ptr<SwitchPort> switch_at(const std::string& address) = 0;
+    // Answered by the ask-relayd there, which errors name as `name`.
+    virtual Result<v1::OpenRelayReply> open_relay(const std::string& address, const std::string& name,
+                                                  const v1::OpenRelayRequest& request, milliseconds wait,
+                                                  CallCancel* cancel) = 0;
     // The agent there, which errors name as `name`.
     [[nodiscard]] virtual std::unique_ptr<PeerPort> peer_at(const std::string& address,
                                                             const std::string& name) = 0;

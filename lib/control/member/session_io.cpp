@@ -11,8 +11,9 @@ namespace {
 constexpr milliseconds kReplyWait{5000};
 constexpr std::size_t kLongestReason = 512;
 
-v1::LocalReply failed_reply(const Error& error) {
+v1::LocalReply failed_reply(const Error& error, const std::vector<std::string>& lost_relays = {}) {
     v1::LocalReply reply;
+    reply.mutable_failed()->mutable_lost_relays()->Add(lost_relays.begin(), lost_relays.end());
     reply.mutable_failed()->set_code(static_cast<std::int32_t>(error.code()));
     reply.mutable_failed()->set_error(error.text());
     return reply;
@@ -55,7 +56,9 @@ Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until, bool for_room) 
             return Error(Errc::kAborted, "its application ended early");
         }
         if (*received == AppIo::kDone && request.has_give_up()) {
-            return Error(Errc::kAborted, clean_text(request.give_up().reason().substr(0, kLongestReason)));
+            given_up_.emplace(errc_from_number(request.give_up().code(), Errc::kAborted),
+                              clean_text(request.give_up().reason().substr(0, kLongestReason)));
+            return *given_up_;
         }
         if (*received == AppIo::kDone) {
             wake.request = std::move(request);
@@ -96,10 +99,11 @@ void SessionIo::progress(const v1::Progress& progress) {
     }
 }
 
-void SessionIo::fail(const Error& error) {
+void SessionIo::fail(const Error& error, const std::vector<std::string>& lost_relays) {
     if (!application_gone_) {
         // If the application has gone meanwhile, nobody is left to tell.
-        [[maybe_unused]] const auto sent = application_.send(failed_reply(error), nullptr, kReplyWait);
+        [[maybe_unused]] const auto sent =
+            application_.send(failed_reply(error, lost_relays), nullptr, kReplyWait);
     }
 }
 

@@ -43,7 +43,8 @@ class SessionIo {
     Result<bool> try_reply(const v1::LocalReply& message, const Attachment* attachment = nullptr);
     // Skipped if the application does not read.
     void progress(const v1::Progress& progress);
-    void fail(const Error& error);
+    // `lost_relays`: what a task that begins again is to do without.
+    void fail(const Error& error, const std::vector<std::string>& lost_relays = {});
     // The same for an application that may never read again: not waiting.
     void fail_at_once(const Error& error);
 
@@ -51,6 +52,8 @@ class SessionIo {
     // Whose application it is.
     [[nodiscard]] std::uint32_t user() const { return application_.user(); }
     [[nodiscard]] bool application_gone() const { return application_gone_; }
+    // Why it gives up, if a wait has ended because of that.
+    [[nodiscard]] const std::optional<Error>& given_up() const { return given_up_; }
     // A wait has ended because the daemon does.
     [[nodiscard]] bool stopping() const { return stopping_; }
     // ... or because an operator wants it.
@@ -63,6 +66,7 @@ class SessionIo {
     const std::shared_ptr<Mailbox> mailbox_;
     AgentCounters* counters_;
     bool application_gone_ = false;
+    std::optional<Error> given_up_;
     bool stopping_ = false;
     bool cancelled_ = false;
 };

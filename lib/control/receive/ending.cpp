@@ -89,7 +89,9 @@ void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
     if (handed == HandedOver::kTaken) {
         end_taken();
         confirm_taken(io_);
-    } else if (handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
+    } else if (io_.given_up()) {
+        end_given_up();
+    } else if (request_.partial() || handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
                member_.kept.time().count() == 0) {
         end_lost();
     } else {
@@ -158,6 +160,12 @@ void Receiving::end_lost() {
     io_.fail_at_once(error);
 }
 
+void Receiving::end_given_up() {
+    const Error error = Error(*io_.given_up()).with_context("task " + task_->id);
+    end_failed(error);
+    io_.fail_at_once(error);
+}
+
 void Receiving::end_failed(const Error& error) {
     spdlog::warn("{}", error.text());
     v1::Outcome outcome;
@@ -219,7 +227,9 @@ Error Receiving::explain_loss(const Error& loss) const {
     }
     return unable.empty()
                ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without " +
-                                            (task_->own ? "switches" : "the switch"))
+                                            (task_->own              ? "switches"
+                                             : !lost_relays_.empty() ? "relay " + lost_relays_.front()
+                                                                     : "the switch"))
                : Error(Errc::kSwitchLost, loss.text() + ", and " + unable + ": run the task again");
 }
 
@@ -244,7 +254,7 @@ void Receiving::give_up(const Error& reason) {
     if (added_ && error.code() == Errc::kRunAgain) {
         close_on_switches();
     }
-    io_.fail(error);
+    io_.fail(error, lost_relays_);
     if (added_ && error.code() != Errc::kRunAgain) {
         close_on_switches();
     }

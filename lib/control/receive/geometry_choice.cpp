@@ -123,8 +123,9 @@ bool wants_two_copies(const v1::OpenReceive& request) {
 }
 
 bool wants_samples(const Member& member, const v1::OpenReceive& request) {
-    return request.auto_geometry() || ((member.own_switch || request.own_switches()) &&
-                                       !request.no_switch() && request.aggregators() == 0);
+    const bool through_switch = member.own_switch || request.own_switches() || request.has_placement();
+    return !request.partial() && (request.auto_geometry() ||
+                                  (through_switch && !request.no_switch() && request.aggregators() == 0));
 }
 
 Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceive& request) {
@@ -152,7 +153,7 @@ Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceiv
     return GeometryChoice{.geometry = *geometry,
                           .slot_map = nullptr,
                           .aggregators = request.aggregators(),
-                          .may_shrink = false,
+                          .may_shrink = request.partial(),
                           .back = {.wanted = true, .keys = {}, .guess = true},
                           .reason = ""};
 }

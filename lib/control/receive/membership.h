@@ -20,6 +20,9 @@ struct Membership {
     std::string token;                 // empty: none
 };
 
+// How long it takes says nothing of where they differ.
+[[nodiscard]] bool is_same_secret(std::string_view secret, std::string_view shown);
+
 [[nodiscard]] bool may_join(const Membership& members, const Caller& caller, std::string_view token);
 // Who may hear that there is such a task: the others are told what they would be without it, and as late.
 [[nodiscard]] bool may_know(const Membership& members, const Caller& caller, std::string_view token);

@@ -55,6 +55,7 @@ Result<> Receiving::choose_parameters() {
     if (request_.own_switches()) {
         task_->own.emplace();
     }
+    ASK_PASS(choose_placement());
     task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
 }
@@ -94,7 +95,7 @@ Result<> Receiving::await_samples() {
     Clock::time_point next_tick = Clock::now();
     for (;;) {
         const auto due = member_.registry.with(
-            *task_, [](const ReceiveTask& task) { return task.samples.due(task.senders_expected); });
+            *task_, [](const ReceiveTask& task) { return task.samples.due(task.sends()); });
         const auto now = Clock::now();
         if (now >= due) {
             return {};
@@ -115,7 +116,7 @@ Result<> Receiving::await_samples() {
 // A switch that is away, or none where one is required, is said at once, not when the first sender comes.
 // Senders' own switches are not known before that.
 Result<> Receiving::check_switch() {
-    if (request_.own_switches()) {
+    if (request_.own_switches() || is_placed()) {
         return {};
     }
     if (!member_.own_switch || request_.no_switch()) {
@@ -149,7 +150,7 @@ Result<GeometryChoice> Receiving::plan_geometry() {
         return std::move(told).error();
     }
     const auto [sample, payload_limit] = member_.registry.with(*task_, [](const ReceiveTask& task) {
-        return std::pair(task.samples.sum(task.senders_expected), task.samples.payload_limit());
+        return std::pair(task.samples.sum(task.sends()), task.samples.payload_limit());
     });
     const auto at = switch_of_plan();
     const auto plan = [&](CallCancel* /*cancel*/) {
@@ -205,9 +206,12 @@ Result<> Receiving::open() {
         return started;
     }
     member_.registry.opened(*task_);
+    if (auto opened = open_relays(); !opened) {
+        return opened;
+    }
     const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
     spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
-                 task_->senders_expected, to_string(task_->geometry), brackets(task_->geometry_reason),
+                 task_->sends(), to_string(task_->geometry), brackets(task_->geometry_reason),
                  granted(task_->switches), brackets(task_->note));
     return tell_ready();
 }
@@ -267,7 +271,7 @@ v1::OpenTaskRequest Receiving::open_request() const {
 }
 
 Result<> Receiving::open_on_switch() {
-    if (request_.own_switches()) {
+    if (request_.own_switches() || is_placed()) {
         task_->note = request_.no_switch() ? "opened with --no-switch" : "";
         return {};
     }
@@ -377,6 +381,7 @@ Result<> Receiving::tell_ready() {
     ready_.set_note(task_->note);
     ready_.set_back_bytes(task_->back_bytes);
     ready_.set_geometry_reason(task_->geometry_reason);
+    ready_.set_agent(member_.options.control_address);
     v1::LocalReply reply;
     ready_.set_no_memory(!task_->switches.empty() && granted(task_->switches) == 0 && !request_.no_switch());
     *reply.mutable_receive_ready() = ready_;

@@ -55,7 +55,9 @@ Result<> Receiving::commit() {
     if (auto merged = merge_switch_copies(*table); !merged) {
         return merged;
     }
-    if (auto fits = table->finish(); !fits) {
+    if (request_.partial()) {
+        table->finish_wide();
+    } else if (auto fits = table->finish(); !fits) {
         return std::move(fits).error().with_context("task " + task_->id);
     }
     wait_for_final_stats();
@@ -102,6 +104,7 @@ void Receiving::show_progress(const std::string& state) {
         for (const TaskSender& sender : task.senders) {
             joined += sender.joined ? 1 : 0;
             finished += sender.fin ? 1 : 0;
+            progress.set_cannot_repeat(progress.cannot_repeat() || (sender.joined && !sender.can_repeat));
             add_stats(*progress.mutable_stats(), sender.stats);
         }
         add_running_parts(*progress.mutable_stats(), task.switches);

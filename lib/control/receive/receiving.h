@@ -81,6 +81,15 @@ class Receiving {
     Result<> take_own(const std::string& address, const std::shared_ptr<SwitchPort>& client,
                       const v1::OpenTaskReply& reply);
     Result<> refuse_own(const std::string& address, const Error& why);
+    // Relays.
+    [[nodiscard]] bool is_placed() const { return request_.has_placement(); }
+    Result<> choose_placement();
+    Result<> open_relays();
+    Result<> open_level(unsigned depth);
+    [[nodiscard]] v1::OpenRelayRequest relay_request(const Placed::Relay& relay) const;
+    Result<v1::OpenRelayReply> ask_relay(const Placed::Relay& relay, CallCancel* cancel) const;
+    [[nodiscard]] milliseconds relay_deadline(const Placed::Relay& relay) const;
+    Error without_relay(const std::string& relay, const Error& why);
     Result<> open_on_workers();
     Result<> start_swappers();
     Result<> start_swapper(TaskSwitch& at);
@@ -94,6 +103,7 @@ class Receiving {
     Error explain_missing(const Error& missing);
     // As far as a task's locked members are concerned: under the registry's mutex.
     static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
+    Error blame(const TaskSender& sender, const Error& why);
     Result<> check_joined(ReceiveTask& task) const;
     // Now and then: what has come of each sender, for whoever looks, and whether it came the right way.
     Result<> watch_flows();
@@ -134,6 +144,7 @@ class Receiving {
     void end_kept(KeptResult& result);
     void end_lost();
     void end_failed(const Error& error);
+    void end_given_up();
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
     void stop_swappers();
@@ -155,6 +166,7 @@ class Receiving {
     std::uint32_t aggregators_wanted_ = 0;
     bool may_shrink_ = false;  // fewer will do
     BackWish back_;
+    std::vector<std::string> lost_relays_;               // to do without, should the task begin again
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken

@@ -56,7 +56,7 @@ void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome out
         task->outcome = std::move(outcome);
         task->forget_at = Clock::now() + options_.lease;
         free_id_locked(*task);
-        if (task->senders.empty()) {
+        if (task->senders.empty() && !task->placed) {
             by_instance_.erase(task->instance);
         }
     }
@@ -117,7 +117,8 @@ void TaskRegistry::forget_old_locked() {
     for (auto at = by_instance_.begin(); at != by_instance_.end();) {
         const ReceiveTask& task = *at->second;
         const bool over = task.outcome.state() != v1::Outcome::STATE_RUNNING;
-        const bool told = std::ranges::all_of(task.senders, &TaskSender::knows_outcome);
+        // Who sends to a relay that has gone asks here.
+        const bool told = !task.placed && std::ranges::all_of(task.senders, &TaskSender::knows_outcome);
         ended += over ? 1 : 0;
         at = over && (told || now >= task.forget_at || ended > kMaxEnded) ? by_instance_.erase(at)
                                                                           : std::next(at);
@@ -150,6 +151,14 @@ void TaskRegistry::opened(ReceiveTask& task) {
     {
         const Guard lock(mutex_);
         task.phase = TaskPhase::kWaiting;
+    }
+    changed_.notify_all();
+}
+
+void TaskRegistry::placed(ReceiveTask& task) {
+    {
+        const Guard lock(mutex_);
+        task.placed->set_ready();
     }
     changed_.notify_all();
 }

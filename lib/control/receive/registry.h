@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/random.h"
@@ -22,6 +23,7 @@
 #include "lib/control/receive/kept_results.h"
 #include "lib/control/receive/membership.h"
 #include "lib/control/receive/own_switches.h"
+#include "lib/control/receive/placed.h"
 #include "lib/control/receive/sample_box.h"
 #include "lib/control/receive/task_switch.h"
 #include "lib/rpc/owner.h"
@@ -43,7 +45,8 @@ struct TaskSender {
     v1::FlowStats stats;  // its part; once committed, all parts
     bool fin = false;
     bool can_repeat = false;             // it could send everything once more
-    std::optional<std::string> left;     // it gave up, and why
+    std::optional<Error> left;           // it gave up, and why
+    std::string relay;                   // name of the switch that it is the relay of; empty: it is none
     std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
     std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
     std::string without;                 // why its own switch does not aggregate for it, though it was to
@@ -91,10 +94,14 @@ struct ReceiveTask {
     std::vector<TaskSender> senders;
     TaskSwitches switches;           // it is open on; none: everything is added up here
     std::optional<OwnSwitches> own;  // those that senders name, each its own; nothing: all have one
+    std::optional<Placed> placed;    // its tree of relays; nothing: all senders come here
     bool too_late = false;           // to join: the task goes on without those that have not
     v1::Outcome outcome;             // RUNNING until it ends
     Clock::time_point forget_at;
     CondVar over;  // its outcome is there: for its own senders, who are many
+
+    // Sends of hosts, wherever they go to.
+    [[nodiscard]] std::uint32_t sends() const { return placed ? placed->sends() : senders_expected; }
 };
 
 // A task at one of its switches, to be kept alive there.
@@ -121,6 +128,8 @@ class TaskRegistry {
     Result<> add(const std::shared_ptr<ReceiveTask>& task);
     // Senders may join.
     void opened(ReceiveTask& task);
+    // Its relays are open: hosts may be told where to send.
+    void placed(ReceiveTask& task);
     // Runs `change` on the task under the registry's mutex.
     template <typename Change>
     auto with(ReceiveTask& task, Change change) {
@@ -177,6 +186,14 @@ class TaskRegistry {
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     // What a sender who is at that switch is told, of a task that is open for it.
     static v1::TaskOffer offer_locked(const ReceiveTask& task, const std::string& own_switch);
+    // Of a task with a placement.
+    static Result<v1::TaskOffer> offer_placed_locked(const ReceiveTask& task, const Caller& caller);
+    static Result<> admit_placed_locked(const ReceiveTask& task, const Caller& caller,
+                                        const v1::JoinRequest& request);
+    v1::Outcome renew_placed(Lock& lock, ReceiveTask& task, const Caller& caller,
+                             const v1::RenewRequest& request);
+    // Its members, and its relays.
+    static bool may_send(const ReceiveTask& task, const Caller& caller, std::string_view token);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     static TaskSender* sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
     void forget_old_locked();

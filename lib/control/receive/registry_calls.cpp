@@ -50,7 +50,8 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     Lock lock(mutex_);
     const auto find = [&] {
         const auto at = live_.find(id);
-        const bool known = at != live_.end() && may_know(at->second->members, caller, request.token());
+        const bool known = at != live_.end() && (may_know(at->second->members, caller, request.token()) ||
+                                                 may_send(*at->second, caller, request.token()));
         return known ? at->second : nullptr;
     };
     const auto opening = [](const auto& task) { return task && task->phase <= TaskPhase::kOpening; };
@@ -58,16 +59,21 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     hold_back(lock, changed_, until, [&] { return find() != nullptr; });
     const Error unknown(Errc::kUnknown, "no task " + id + " on " + options_.host_name);
     const auto settled = [&](const auto& task) {
-        return !task || !task->own || task->phase >= TaskPhase::kFetching ||
-               task->own->is_settled(request.switch_address());
+        if (!task || task->phase >= TaskPhase::kFetching) {
+            return true;
+        }
+        if (task->placed) {
+            return task->placed->ready() || task->placed->relay_of(caller, request.token()) != nullptr;
+        }
+        return !task->own || task->own->is_settled(request.switch_address());
     };
     const auto early = find();
-    if (early && !may_join(early->members, caller, request.token())) {
+    if (early && !may_send(*early, caller, request.token())) {
         return not_for(*early, caller, unknown);
     }
     if (early && early->phase == TaskPhase::kPlanning) {
         early->samples.add(request.sender(), sample ? &*sample : nullptr, request.payload_limit(),
-                           early->senders_expected, Clock::now());
+                           early->sends(), Clock::now());
         early->mailbox->post(SessionEvent::Kind::kChanged);
     }
     if (early && early->own && early->own->want(request.switch_address(), Clock::now())) {
@@ -78,7 +84,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
         return !opening(task) && settled(task);
     });
     const auto found = find();
-    if (found && !may_join(found->members, caller, request.token())) {
+    if (found && !may_send(*found, caller, request.token())) {
         return not_for(*found, caller, unknown);
     }
     if (!found && early && early->outcome.state() == v1::Outcome::STATE_FAILED) {
@@ -91,11 +97,39 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
     if (!found || opening(found)) {
         return unknown;
     }
+    if (!settled(found) && found->placed) {
+        return Error(Errc::kAborted, "task " + id + " is not open yet on " + options_.host_name +
+                                         ": its relays are being opened");
+    }
+    if (found->placed && found->placed->relay_of(caller, request.token()) == nullptr) {
+        return offer_placed_locked(*found, caller);
+    }
     if (!settled(found)) {
         return Error(Errc::kAborted, "task " + id + " is not open for you yet on " + options_.host_name +
                                          ": waiting for switch " + clean_name(request.switch_address()));
     }
     return offer_locked(*found, request.switch_address());
+}
+
+// The plan says where it sends to.
+Result<v1::TaskOffer> TaskRegistry::offer_placed_locked(const ReceiveTask& task, const Caller& caller) {
+    const Placed::Host* const host = task.placed->host_of(caller);
+    if (host == nullptr) {
+        return Error(Errc::kDenied, "task " + task.id + " has a placement, and " + ask::describe(caller) +
+                                        " is no host of it: plan again with all that send");
+    }
+    if (!host->entry) {
+        return offer_locked(task, "");
+    }
+    const Placed::Relay& relay = task.placed->relays()[*host->entry];
+    v1::TaskOffer offer;
+    offer.set_instance(task.instance);
+    offer.set_wire_version(ASK_WIRE_VERSION);
+    offer.mutable_relay()->set_name(relay.name);
+    offer.mutable_relay()->set_agent(relay.agent);
+    offer.mutable_relay()->set_task_id(relay.task_id);
+    offer.mutable_relay()->set_token(relay.token);
+    return offer;
 }
 
 v1::TaskOffer TaskRegistry::offer_locked(const ReceiveTask& task, const std::string& own_switch) {
@@ -116,6 +150,22 @@ v1::TaskOffer TaskRegistry::offer_locked(const ReceiveTask& task, const std::str
     return offer;
 }
 
+// Of a host that sends to a relay, about the whole task.
+v1::Outcome TaskRegistry::renew_placed(Lock& lock, ReceiveTask& task, const Caller& caller,
+                                       const v1::RenewRequest& request) {
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_UNKNOWN);
+    const Placed::Host* const host = task.placed->host_of(caller);
+    if (host == nullptr || !host->entry) {
+        return outcome;
+    }
+    hold_back(lock, task.over, held_until(request.wait_ms()),
+              [&] { return task.outcome.state() != v1::Outcome::STATE_RUNNING; });
+    outcome = task.outcome;
+    outcome.set_trouble(task.trouble);
+    return outcome;
+}
+
 Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
@@ -123,7 +173,7 @@ Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewReq
     unknown.set_state(v1::Outcome::STATE_UNKNOWN);
     TaskSender* entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     if (entry == nullptr) {
-        return unknown;
+        return task && task->placed ? renew_placed(lock, *task, caller, request) : unknown;
     }
     entry->last_heard = Clock::now();
     if (task->outcome.state() == v1::Outcome::STATE_RUNNING) {
@@ -164,7 +214,7 @@ Result<> TaskRegistry::leave(const Caller& caller, const v1::LeaveRequest& reque
     TaskSender* const entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     // Whoever is not here has left.
     if (entry != nullptr) {
-        entry->left = clean_text(request.reason());
+        entry->left.emplace(errc_from_number(request.code(), Errc::kAborted), clean_text(request.reason()));
         entry->knows_outcome = true;
         task->mailbox->post(SessionEvent::Kind::kChanged);
         changed_.notify_all();

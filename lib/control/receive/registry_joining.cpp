@@ -107,8 +107,27 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     return flow;
 }
 
+// Whoever is to send to a relay may not come here: its place is another's.
+Result<> TaskRegistry::admit_placed_locked(const ReceiveTask& task, const Caller& caller,
+                                           const v1::JoinRequest& request) {
+    const Placed::Host* const host = task.placed->host_of(caller);
+    if (task.placed->relay_of(caller, request.token()) != nullptr || (host != nullptr && !host->entry)) {
+        return {};
+    }
+    return Error(Errc::kDenied, "task " + task.id + " has a placement, by which " + ask::describe(caller) +
+                                    " does not send to its receiver: look the task up again");
+}
+
+bool TaskRegistry::may_send(const ReceiveTask& task, const Caller& caller, std::string_view token) {
+    return may_join(task.members, caller, token) ||
+           (task.placed && task.placed->relay_of(caller, token) != nullptr);
+}
+
 Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
                                     const FlowParams& flow, const std::string& without) {
+    if (task.placed) {
+        ASK_PASS(admit_placed_locked(task, caller, request));
+    }
     if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
     }
@@ -128,6 +147,10 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     entry.flow = flow;
     entry.can_repeat = request.can_repeat();
     entry.without = without;
+    if (task.placed) {
+        const Placed::Relay* const relay = task.placed->relay_of(caller, request.token());
+        entry.relay = relay != nullptr ? relay->name : "";
+    }
     entry.last_heard = Clock::now();
     task.senders.push_back(std::move(entry));
     return {};
@@ -192,7 +215,7 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     if (!task || task->phase <= TaskPhase::kOpening) {
         return unknown;
     }
-    if (!may_join(task->members, caller, request.token())) {
+    if (!may_send(*task, caller, request.token())) {
         return not_for(*task, caller, unknown);
     }
     if (task->outcome.state() != v1::Outcome::STATE_RUNNING) {

@@ -95,7 +95,7 @@ Result<> Receiving::check_senders() {
         for (TaskSender& sender : task.senders) {
             auto alive = check_sender(task, sender);
             if (!alive && !request_.allow_incomplete()) {
-                return Error(alive.error().code(), "sender " + sender.name + " " + alive.error().text());
+                return blame(sender, alive.error());
             }
             if (!alive && !sender.fin && !sender.missing) {
                 sender.missing = alive.error().text();
@@ -108,6 +108,20 @@ Result<> Receiving::check_senders() {
     ASK_PASS(fine);
     auto joined = member_.registry.with(*task_, [&](ReceiveTask& task) { return check_joined(task); });
     return joined ? joined : explain_missing(joined.error());
+}
+
+// A relay that has gone had others' tuples, as a switch that has lost what it had.
+Error Receiving::blame(const TaskSender& sender, const Error& why) {
+    const std::string text = (sender.relay.empty() ? "sender " + sender.name
+                                                   : "relay " + sender.relay + ", " + sender.name + ",") +
+                             " " + why.text();
+    const bool gone =
+        !sender.left || sender.left->code() == Errc::kSwitchLost || sender.left->code() == Errc::kRunAgain;
+    if (sender.relay.empty() || !gone) {
+        return {why.code(), text};
+    }
+    lost_relays_.push_back(sender.relay);
+    return {Errc::kSwitchLost, text};
 }
 
 // Whoever could not join because a switch took nobody in is not to blame.
@@ -126,10 +140,13 @@ Error Receiving::explain_missing(const Error& missing) {
 
 Result<> Receiving::check_sender(const ReceiveTask& task, const TaskSender& sender) {
     if (sender.left) {
-        return Error(Errc::kAborted, "gave up: " + *sender.left);
+        return Error(sender.left->code(), "gave up: " + sender.left->text());
     }
-    if (sender.joined && !sender.fin && Clock::now() - sender.last_heard > task.deadline) {
-        return Error(Errc::kDeadline, "has not been heard of for " + seconds_text(task.deadline));
+    // Those that send to a relay turn here when it is silent for a deadline: the task is to be about to begin
+    // again.
+    const milliseconds patience = sender.relay.empty() ? task.deadline : task.deadline / 2;
+    if (sender.joined && !sender.fin && Clock::now() - sender.last_heard > patience) {
+        return Error(Errc::kDeadline, "has not been heard of for " + seconds_text(patience));
     }
     return {};
 }

@@ -9,6 +9,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/send/sending.h"
+#include "lib/net/address.h"
 #include "lib/rpc/unreachable.h"
 #include "lib/tuples/slot_map.h"
 
@@ -52,7 +53,7 @@ Result<> Sending::join_task() {
 }
 
 Result<> Sending::try_join() {
-    auto offer = look_up();
+    auto offer = find_task();
     if (!offer) {
         return std::move(offer).error();
     }
@@ -73,10 +74,38 @@ Result<> Sending::try_join() {
     return begin_stream(*reply);
 }
 
-Result<v1::TaskOffer> Sending::look_up() {
+Result<v1::TaskOffer> Sending::find_task() {
+    if (by_relay_) {
+        by_relay_.reset();
+        turn_to(root_);
+    }
+    auto offer = look_up(request_.task_id());
+    if (!offer || !offer->has_relay()) {
+        return offer;
+    }
+    ASK_PASS(turn_to_relay(*offer));
+    return look_up(offer->relay().task_id());
+}
+
+// The receiver names it, and could have this host connect anywhere: to an agent of our own CA, as it is.
+Result<> Sending::turn_to_relay(const v1::TaskOffer& offer) {
+    const std::string of = "receiver " + root_.name + ": relay";
+    const v1::RelayOffer& relay = offer.relay();
+    const auto address = ipv4_of_control(relay.agent());
+    ASK_TRY(address, of + ": its agent's address");
+    ASK_TRY(check_task_id(relay.task_id()), of);
+    by_relay_ = offer.instance();
+    turn_to({.address = *address,
+             .name = "relay " + clean_name(relay.name()) + " (" + format_ipv4(*address) + ")",
+             .control = relay.agent(),
+             .token = relay.token()});
+    return {};
+}
+
+Result<v1::TaskOffer> Sending::look_up(const std::string& task_id) {
     v1::LookupRequest request;
-    request.set_task_id(request_.task_id());
-    request.set_token(request_.token());
+    request.set_task_id(task_id);
+    request.set_token(token_);
     request.set_sender(sender_);
     request.set_wire_version(ASK_WIRE_VERSION);
     if (request_.has_sample()) {
@@ -96,25 +125,31 @@ Result<v1::TaskOffer> Sending::look_up() {
     if (offer.ok()) {
         return std::move(offer);
     }
+    return explain_look_up(offer.error());
+}
+
+Error Sending::explain_look_up(const Error& error) {
     retry_ = true;
-    if (offer.error().code() == Errc::kAborted) {
-        trouble_ = clean_text(offer.error().text());
-        return Error(Errc::kDeadline, trouble_);
+    if (error.code() == Errc::kAborted) {
+        trouble_ = clean_text(error.text());
+        return {Errc::kDeadline, trouble_};
     }
-    if (offer.error().code() == Errc::kUnknown) {
-        return Error(Errc::kUnknown, "task " + request_.task_id() + " is not open on " + peer_ +
-                                         ": start ask-recv --task " + request_.task_id() + " there" +
-                                         (trouble_.empty() ? "" : " (last heard: " + trouble_ + ")"));
+    const std::string heard = trouble_.empty() ? "" : " (last heard: " + trouble_ + ")";
+    if (by_relay_ && (error.code() == Errc::kUnknown || is_transient(error))) {
+        return {error.code(), "task " + request_.task_id() + ": " + peer_ + ": " + error.text() + heard};
     }
-    if (is_transient(offer.error())) {
-        return Error(Errc::kUnavailable,
-                     "agent on " + peer_ +
-                         " unreachable: " + why_unreachable(peer_control_, offer.error().text()) +
-                         ": start ask-agentd there, check the network, or, if its `listen` has another port, "
-                         "send --to HOST:PORT");
+    if (error.code() == Errc::kUnknown) {
+        return {Errc::kUnknown, "task " + request_.task_id() + " is not open on " + peer_ +
+                                    ": start ask-recv --task " + request_.task_id() + " there" + heard};
+    }
+    if (is_transient(error)) {
+        return {Errc::kUnavailable,
+                "agent on " + peer_ + " unreachable: " + why_unreachable(peer_control_, error.text()) +
+                    ": start ask-agentd there, check the network, or, if its `listen` has another port, "
+                    "send --to HOST:PORT"};
     }
     retry_ = false;
-    return std::move(offer).error();
+    return error;
 }
 
 // What the receiver wants must be something that this host can send.
@@ -296,7 +331,7 @@ Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
     request.set_instance(offer.instance());
     request.set_sender(sender_);
     request.set_sender_name(member_.options.name);
-    request.set_token(request_.token());
+    request.set_token(token_);
     *request.mutable_channel() = channel_to_proto(lease_->id);
     request.set_incarnation(lease_->incarnation);
     request.set_first_seq(state.next_seq);

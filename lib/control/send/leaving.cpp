@@ -53,17 +53,22 @@ void Sending::give_up(const Error& error) {
         renew_->cancel();
     }
     if (joined_ && !outcome_) {
-        leave(error.text());
+        leave(error);
     }
     member_.channels.withdraw(io_.mailbox());
     put_channel_back(!streaming_);
 }
 
-void Sending::leave(const std::string& reason) {
+void Sending::leave(const Error& reason) {
     v1::LeaveRequest request;
     request.set_instance(offer_.instance());
     request.set_sender(sender_);
-    request.set_reason(reason);
+    request.set_reason(reason.text());
+    if (request_.partial()) {
+        // What an application that has gone had of others is lost, as in a switch.
+        request.set_code(static_cast<std::int32_t>(
+            io_.application_gone() || io_.stopping() ? Errc::kSwitchLost : reason.code()));
+    }
     const auto left = receiver_->leave(request, kGoodbyeWait);
     if (!left.ok()) {
         // It finds out by our silence.

@@ -61,16 +61,26 @@ Result<> Sending::find_receiver() {
     ASK_PASS(resolved);
     auto& host = *resolved;
     ASK_PASS(host);
-    peer_address_ = host->address;
-    local_ = peer_address_ == member_.options.address || member_.network.is_own(peer_address_);
-    const std::string dotted = format_ipv4(peer_address_);
-    peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
+    root_.address = host->address;
+    const std::string dotted = format_ipv4(root_.address);
+    root_.name = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
     // By loopback it would not be this host that asks.
-    peer_control_ =
-        (local_ ? format_ipv4(member_.options.address) : dotted) + ":" + std::to_string(host->port);
+    const bool own = root_.address == member_.options.address || member_.network.is_own(root_.address);
+    root_.control = (own ? format_ipv4(member_.options.address) : dotted) + ":" + std::to_string(host->port);
+    root_.token = request_.token();
+    turn_to(root_);
+    return {};
+}
+
+void Sending::turn_to(const Peer& peer) {
+    peer_address_ = peer.address;
+    peer_ = peer.name;
+    peer_control_ = peer.control;
+    token_ = peer.token;
+    local_ = peer_address_ == member_.options.address || member_.network.is_own(peer_address_);
+    renew_.reset();
     receiver_ = member_.network.peer_at(peer_control_, peer_);
     renew_ = receiver_->renewal(io_.mailbox());
-    return {};
 }
 
 Result<> Sending::listen(Clock::time_point until) {

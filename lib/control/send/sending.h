@@ -5,6 +5,7 @@
 // Sequential code in a thread of its own.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +31,25 @@ class Sending {
     Result<> find_receiver();
     Result<> join_task();
     Result<> stream_to_commit();
+    // Of what goes by a relay: that has failed or gone, and the receiver's word decides.
+    Result<> ask_receiver(const Error& trouble);
+    Result<> await_outcome();
 
     // One try of joining; once it has failed, `retry_` says whether another one may do better.
     Result<> try_join();
-    Result<v1::TaskOffer> look_up();
+    // As the receiver has it, or, where that says so, as a relay has its part of it.
+    Result<v1::TaskOffer> find_task();
+    Result<v1::TaskOffer> look_up(const std::string& task_id);
+    Error explain_look_up(const Error& error);
+    // Whom calls go to.
+    struct Peer {
+        std::uint32_t address = 0;
+        std::string name;     // "h4 (198.18.4.2)"
+        std::string control;  // "198.18.4.2:4791"
+        std::string token;    // that it wants to see
+    };
+    void turn_to(const Peer& peer);
+    Result<> turn_to_relay(const v1::TaskOffer& offer);
     Result<> check_offer(const v1::TaskOffer& offer) const;
     Result<> get_channel();
     void take_other_channel();
@@ -73,7 +89,7 @@ class Sending {
     Result<> report_done();
     void give_up(const Error& error);
     void put_channel_back(bool clean);
-    void leave(const std::string& reason);
+    void leave(const Error& reason);
     Result<> unregister(CallCancel* cancel = nullptr);
 
     Member& member_;
@@ -85,12 +101,16 @@ class Sending {
     Clock::time_point give_up_at_;
     const Clock::time_point started_ = Clock::now();
 
+    Peer root_;  // the receiver
+    // It, or a relay on the way to it, which then is all that it is for whoever sends.
     std::uint32_t peer_address_ = 0;
-    std::string peer_;          // "h4 (198.18.4.2)"
-    std::string peer_control_;  // "198.18.4.2:4791"
+    std::string peer_;
+    std::string peer_control_;
+    std::string token_;
     bool local_ = false;
     std::unique_ptr<PeerPort> receiver_;
-    std::unique_ptr<Renewal> renew_;  // of receiver_
+    std::unique_ptr<Renewal> renew_;         // of receiver_
+    std::optional<std::uint64_t> by_relay_;  // the task's instance at the receiver
 
     v1::TaskOffer offer_;
     std::optional<ChannelLease> lease_;

@@ -46,8 +46,21 @@ Result<> Sending::stream_to_commit() {
     next_renew_ = last_answer_ + renew_every_;
     trouble_.clear();
     next_path_ = Clock::now() + kPathEvery;
+    ASK_PASS(await_outcome());
+    if (outcome_->state() == v1::Outcome::STATE_FAILED) {
+        const Error failed(errc_from_number(outcome_->code(), Errc::kAborted), clean_text(outcome_->error()));
+        return by_relay_ ? ask_receiver(failed) : failed;
+    }
+    return {};
+}
+
+Result<> Sending::await_outcome() {
     Clock::time_point next_tick = Clock::now();
     while (!outcome_) {
+        if (by_relay_ && Clock::now() - last_answer_ > deadline_) {
+            return ask_receiver(
+                {Errc::kDeadline, peer_ + " has not answered for " + seconds_text(deadline_)});
+        }
         if (Clock::now() >= next_tick) {
             if (auto fine = tick(); !fine) {
                 return fine;
@@ -66,10 +79,45 @@ Result<> Sending::stream_to_commit() {
             return fine;
         }
     }
-    if (outcome_->state() == v1::Outcome::STATE_FAILED) {
-        return Error(errc_from_number(outcome_->code(), Errc::kAborted), clean_text(outcome_->error()));
-    }
     return {};
+}
+
+// It knows whether everybody begins again. A relay hands on what it has before it says that it is done, so
+// what the receiver has committed has this sender's tuples in it.
+Result<> Sending::ask_receiver(const Error& trouble) {
+    spdlog::warn("task {}: {}: asking receiver {}", request_.task_id(), trouble.text(), root_.name);
+    const auto peer = member_.network.peer_at(root_.control, root_.name);
+    const auto renew = peer->renewal(io_.mailbox());
+    const auto give_up_at = Clock::now() + deadline_;
+    v1::RenewRequest request;
+    request.set_instance(*by_relay_);
+    request.set_sender(sender_);
+    request.set_wait_ms(static_cast<std::uint32_t>(renew_every_.count()));
+    outcome_.reset();
+    while (Clock::now() < give_up_at) {
+        if (!renew->running()) {
+            renew->start(request, renew_every_ + std::min(kRenewGrace, deadline_ / 4));
+        }
+        auto wake = io_.wait(std::min(Clock::now() + kSessionTick, give_up_at));
+        ASK_PASS(wake);
+        const auto answer = renew->take();
+        if (answer && answer->ok() && (*answer)->state() == v1::Outcome::STATE_COMMITTED) {
+            outcome_ = **answer;
+            set_sender_part(*outcome_->mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+            return {};
+        }
+        if (answer && answer->ok() && (*answer)->state() == v1::Outcome::STATE_FAILED) {
+            outcome_ = **answer;
+            return Error(errc_from_number(outcome_->code(), Errc::kAborted), clean_text(outcome_->error()));
+        }
+        if (answer && answer->ok() && (*answer)->state() == v1::Outcome::STATE_UNKNOWN) {
+            break;
+        }
+        v1::Progress progress;
+        progress.set_state(trouble.text() + ": asking " + root_.name);
+        io_.progress(progress);
+    }
+    return trouble;
 }
 
 Result<> Sending::handle(const SessionIo::Wake& wake) {
@@ -137,6 +185,12 @@ Result<> Sending::handle_renewed() {
     }
     const v1::Outcome& outcome = **answer;
     last_answer_ = Clock::now();
+    if (outcome.state() == v1::Outcome::STATE_UNKNOWN && by_relay_) {
+        outcome_.emplace().set_state(v1::Outcome::STATE_FAILED);
+        outcome_->set_code(static_cast<std::int32_t>(Errc::kAborted));
+        outcome_->set_error(peer_ + " no longer knows task " + request_.task_id());
+        return {};
+    }
     if (outcome.state() == v1::Outcome::STATE_UNKNOWN) {
         return Error(Errc::kAborted, "receiver " + peer_ + " no longer knows task " + request_.task_id() +
                                          ": its agent was restarted; run the task again");

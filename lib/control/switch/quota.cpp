@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "lib/net/address.h"
-
 namespace ask {
 namespace {
 
@@ -14,10 +12,6 @@ std::uint64_t limit_or_part(std::uint64_t limit, std::uint64_t all) {
 }
 
 }  // namespace
-
-std::string holder_of(const Owner& owner) {
-    return owner.tenant.empty() ? "host " + format_ipv4(owner.host) : "tenant " + owner.tenant;
-}
 
 ask_bucket Buckets::bucket_of(std::uint64_t packets_a_second) {
     constexpr std::uint64_t kNsOfASecond = 1'000'000'000;

@@ -24,9 +24,6 @@ struct SwitchUse {
     std::uint64_t back_bytes = 0;  // of back levels
 };
 
-// Whose quota something is of, in words.
-[[nodiscard]] std::string holder_of(const Owner& owner);
-
 // Buckets of packets, from 1: one for whoever has tasks. There are as many as there may be tasks.
 class Buckets {
  public:

@@ -76,6 +76,12 @@ class SimNetwork final : public NetworkPort {
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override;
     [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& address,
                                                     const std::string& name) override;
+    // There are none.
+    Result<v1::OpenRelayReply> open_relay(const std::string& /*address*/, const std::string& name,
+                                          const v1::OpenRelayRequest& /*request*/, milliseconds /*wait*/,
+                                          CallCancel* /*cancel*/) override {
+        return Error(Errc::kUnavailable, name + ": no such thing here");
+    }
 
  private:
     Cast cast_;

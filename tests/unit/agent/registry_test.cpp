@@ -706,13 +706,13 @@ TEST_CASE("a sender's figures and its farewell reach the task") {
     leave.set_reason("its\napplication ended");
     REQUIRE(fixture.registry.leave(caller_at(7), leave).ok());
     REQUIRE(task->senders[0].left.has_value());
-    CHECK(*task->senders[0].left == "its\\x0aapplication ended");
+    CHECK(task->senders[0].left->text() == "its\\x0aapplication ended");
     await(*task->mailbox, SessionEvent::Kind::kChanged);
     // What went wrong stands behind the path of the file.
     const std::string long_reason = std::string(200, 'x') + ".tsv:2:4: no TAB";
     leave.set_reason(long_reason);
     REQUIRE(fixture.registry.leave(caller_at(7), leave).ok());
-    CHECK(*task->senders[0].left == long_reason);
+    CHECK(task->senders[0].left->text() == long_reason);
     leave.set_sender(5);
     CHECK(fixture.registry.leave(caller_at(7), leave).ok());
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which switches aggregate for a task, as proto/placement.proto has it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ask::client {
+
+struct PlacedRelay {
+    std::string name;     // of the switch that it is beside
+    std::string address;  // control address of its ask-relayd, IPv4:PORT
+    std::string parent;   // name of the next such switch on the way; empty: the receiver
+};
+
+struct PlacedHost {
+    std::string name;
+    std::string address;  // IPv4
+    std::uint32_t sends = 1;
+    std::string entry;  // name of the switch whose relay it sends to; empty: the receiver
+};
+
+struct Placement {
+    std::vector<PlacedRelay> relays;  // parents before their children
+    std::vector<PlacedHost> hosts;    // all that send
+
+    // The same without that relay and those whose way leads through it: who sends to one of them sends to the
+    // next one on the way that is left.
+    [[nodiscard]] Placement without(const std::string& relay) const;
+};
+
+}  // namespace ask::client

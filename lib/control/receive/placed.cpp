@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/receive/placed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/abi/limits.h"
+#include "lib/base/bytes.h"
+#include "lib/base/random.h"
+#include "lib/control/receive/membership.h"
+#include "lib/net/address.h"
+#include "lib/text/clean.h"
+
+namespace ask {
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+
+// 16 bytes by chance.
+std::string draw_token() {
+    std::string token;
+    for (int i = 0; i < 2; ++i) {
+        const std::uint64_t word = random_u64();
+        token.append(reinterpret_cast<const char*>(&word), sizeof(word));
+    }
+    return token;
+}
+
+// Under which nobody else opens a task at that relay.
+std::string draw_task_id() {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string id = "relayed-";
+    for (const char byte : draw_token()) {
+        id += kDigits[static_cast<unsigned char>(byte) >> 4U];
+        id += kDigits[static_cast<unsigned char>(byte) & 15U];
+    }
+    return id;
+}
+
+Error wrong(const std::string& what) {
+    return {Errc::kUsage, "placement: " + what};
+}
+
+Result<> check_name(const std::string& name, std::string_view what) {
+    return name.empty() || name.size() > kLongestName
+               ? wrong("the name of a " + std::string(what) + " must have 1 to " +
+                       std::to_string(kLongestName) + " bytes, not " + std::to_string(name.size()))
+               : Result<>();
+}
+
+}  // namespace
+
+Result<std::optional<std::size_t>> Placed::find(const std::string& name, std::string_view whose) const {
+    if (name.empty()) {
+        return std::optional<std::size_t>();
+    }
+    const auto at = std::ranges::find(relays_, name, &Relay::name);
+    if (at == relays_.end()) {
+        return wrong(std::string(whose) + " sends to '" + clean_name(name) +
+                     "', which is no relay of the plan, or comes after it: parents come first");
+    }
+    return std::optional<std::size_t>(static_cast<std::size_t>(at - relays_.begin()));
+}
+
+Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
+    ASK_PASS(check_name(relay.name(), "relay"));
+    const std::string whose = "relay " + clean_name(relay.name());
+    if (std::ranges::find(relays_, relay.name(), &Relay::name) != relays_.end()) {
+        return wrong(whose + " is there twice");
+    }
+    const auto parent = find(relay.parent(), whose);
+    ASK_PASS(parent);
+    const auto host = ipv4_of_control(relay.address());
+    ASK_TRY(host, "placement: " + whose + ": its address");
+    relays_.push_back({.name = relay.name(),
+                       .address = relay.address(),
+                       .host = *host,
+                       .parent = *parent,
+                       .depth = *parent ? relays_[**parent].depth + 1 : 0,
+                       .task_id = draw_task_id(),
+                       .token = draw_token(),
+                       .agent = {}});
+    ++(*parent ? relays_[**parent].senders : direct_);
+    return {};
+}
+
+Result<> Placed::add_host(const v1::PlacedHost& host) {
+    ASK_PASS(check_name(host.name(), "host"));
+    const std::string whose = "host " + clean_name(host.name());
+    const auto address = parse_ipv4(host.address());
+    if (!address) {
+        return wrong(whose + ": its address must be IPv4, not " + host.address());
+    }
+    if (std::ranges::find(hosts_, *address, &Host::address) != hosts_.end()) {
+        return wrong(whose + ": " + host.address() + " is there twice");
+    }
+    if (host.sends() == 0 || host.sends() > ASK_MAX_SENDERS - sends_) {
+        return wrong(whose + ": sends must be from 1 to " + std::to_string(ASK_MAX_SENDERS) + " in all");
+    }
+    const auto entry = find(host.entry(), whose);
+    ASK_PASS(entry);
+    hosts_.push_back({.name = host.name(), .address = *address, .entry = *entry});
+    sends_ += host.sends();
+    (*entry ? relays_[**entry].senders : direct_) += host.sends();
+    return {};
+}
+
+Result<Placed> Placed::create(const v1::Placement& plan, std::uint32_t sends) {
+    if (plan.relays_size() > static_cast<int>(kMostRelays) ||
+        plan.hosts_size() > static_cast<int>(kMostHosts)) {
+        return wrong(std::to_string(plan.relays_size()) + " relays and " + std::to_string(plan.hosts_size()) +
+                     " hosts; the limits are " + std::to_string(kMostRelays) + " and " +
+                     std::to_string(kMostHosts));
+    }
+    Placed placed;
+    placed.token_ = draw_token();
+    for (const v1::PlacedRelay& relay : plan.relays()) {
+        ASK_PASS(placed.add_relay(relay));
+    }
+    for (const v1::PlacedHost& host : plan.hosts()) {
+        ASK_PASS(placed.add_host(host));
+    }
+    if (placed.sends_ != sends) {
+        return wrong("its hosts send " + std::to_string(placed.sends_) + " times, and the task has " +
+                     std::to_string(sends) + " senders: they must be as many");
+    }
+    const auto idle = std::ranges::find(placed.relays_, 0U, &Relay::senders);
+    if (idle != placed.relays_.end()) {
+        return wrong("nobody sends to relay " + clean_name(idle->name));
+    }
+    return placed;
+}
+
+unsigned Placed::depth() const {
+    unsigned levels = 0;
+    for (const Relay& relay : relays_) {
+        levels = std::max(levels, relay.depth + 1);
+    }
+    return levels;
+}
+
+const Placed::Host* Placed::host_of(const Caller& caller) const {
+    const auto at =
+        std::ranges::find_if(hosts_, [&](const Host& host) { return acts_for(caller, host.address); });
+    return at == hosts_.end() ? nullptr : &*at;
+}
+
+const Placed::Relay* Placed::relay_of(const Caller& caller, std::string_view token) const {
+    if (!is_same_secret(token_, token)) {
+        return nullptr;
+    }
+    const auto at = std::ranges::find_if(
+        relays_, [&](const Relay& relay) { return !relay.parent && acts_for(caller, relay.host); });
+    return at == relays_.end() ? nullptr : &*at;
+}
+
+const Placed::Relay* Placed::last_relay(const Host& host) const {
+    std::optional<std::size_t> at = host.entry;
+    while (at && relays_[*at].parent) {
+        at = relays_[*at].parent;
+    }
+    return at ? &relays_[*at] : nullptr;
+}
+
+}  // namespace ask

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The relays of a task with a placement: opened parents first, all of a level at once, before any host is
+// told where to send. One that refuses is done without: the task begins again, which nobody has sent anything
+// for.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/control/member/convert.h"
+#include "lib/control/member/patience.h"
+#include "lib/control/receive/receiving.h"
+
+namespace ask {
+namespace {
+
+constexpr milliseconds kRelayWait{5000};
+
+}  // namespace
+
+Result<> Receiving::choose_placement() {
+    if (!is_placed()) {
+        return {};
+    }
+    if (request_.no_switch() || request_.own_switches() || request_.require_region() ||
+        request_.allow_incomplete() || request_.partial()) {
+        return Error(Errc::kUsage,
+                     "task " + request_.task_id() +
+                         ": a placement says which switches aggregate, and needs all senders: it goes "
+                         "with neither no_switch, own_switches, require_region nor allow_incomplete");
+    }
+    auto placed = Placed::create(request_.placement(), request_.senders());
+    ASK_TRY(placed, "task " + request_.task_id());
+    task_->senders_expected = placed->direct();
+    task_->placed = *std::move(placed);
+    return {};
+}
+
+// The deeper, the shorter: who waits for the one that is missing says so first.
+milliseconds Receiving::relay_deadline(const Placed::Relay& relay) const {
+    constexpr unsigned kParts = 16;
+    constexpr milliseconds kShortest{ASK_MIN_DEADLINE * 1000};
+    const unsigned parts = std::max(kParts - relay.depth - 1, kParts / 2);
+    return std::max(task_->deadline * parts / kParts, kShortest);
+}
+
+v1::OpenRelayRequest Receiving::relay_request(const Placed::Relay& relay) const {
+    const Placed& placed = *task_->placed;
+    v1::OpenRelayRequest open;
+    open.set_task_id(task_->id);
+    open.set_instance(task_->instance);
+    open.set_receiver(member_.options.control_address);
+    open.set_op(task_->op);
+    open.set_deadline_ms(static_cast<std::uint32_t>(relay_deadline(relay).count()));
+    open.set_own_task_id(relay.task_id);
+    open.set_own_token(relay.token);
+    open.set_senders(relay.senders);
+    *open.mutable_geometry() = geometry_to_proto(task_->geometry);
+    open.set_aggregators(aggregators_wanted_);
+    if (relay.parent) {
+        const Placed::Relay& parent = placed.relays()[*relay.parent];
+        open.set_parent(parent.agent);
+        open.set_parent_task_id(parent.task_id);
+        open.set_parent_token(parent.token);
+    } else {
+        open.set_parent(member_.options.control_address);
+        open.set_parent_task_id(task_->id);
+        open.set_parent_token(placed.token());
+    }
+    return open;
+}
+
+// Until it is there, which takes memory at its switch.
+Result<v1::OpenRelayReply> Receiving::ask_relay(const Placed::Relay& relay, CallCancel* cancel) const {
+    const auto give_up_at = Clock::now() + task_->deadline;
+    v1::OpenRelayRequest request = relay_request(relay);
+    for (;;) {
+        const milliseconds wait = at_most(kRelayWait, give_up_at);
+        request.set_wait_ms(static_cast<std::uint32_t>(wait.count() / 2));
+        auto reply = member_.network.open_relay(
+            relay.address, "relay " + relay.name + " (" + relay.address + ")", request, wait, cancel);
+        if (!reply || !reply->opening()) {
+            return reply;
+        }
+        if (Clock::now() >= give_up_at) {
+            return Error(Errc::kDeadline, "relay " + relay.name + " has not opened the task within " +
+                                              seconds_text(task_->deadline));
+        }
+    }
+}
+
+Result<> Receiving::open_level(unsigned depth) {
+    std::vector<Placed::Relay>& relays = task_->placed->relays();
+    const auto ask = [this](const Placed::Relay* relay) {
+        return [this, relay](CallCancel* cancel) { return ask_relay(*relay, cancel); };
+    };
+    using Call = CallBeside<decltype(ask(nullptr))>;
+    std::vector<std::pair<Placed::Relay*, std::unique_ptr<Call>>> calls;
+    for (Placed::Relay& relay : relays) {
+        if (relay.depth == depth) {
+            calls.emplace_back(&relay, std::make_unique<Call>(io_.mailbox(), ask(&relay)));
+        }
+    }
+    Clock::time_point next_tick = Clock::now() + kSessionTick;
+    const auto answered = [](const auto& call) { return call.second->answered(); };
+    while (!std::ranges::all_of(calls, answered)) {
+        if (Clock::now() >= next_tick) {
+            next_tick = Clock::now() + kSessionTick;
+            const auto late = std::ranges::find_if_not(calls, answered);
+            show_progress("waiting for relay " + (late == calls.end() ? "" : late->first->name));
+        }
+        ASK_PASS(wait_and_handle(next_tick));
+    }
+    std::optional<Error> refused;
+    for (auto& [relay, call] : calls) {
+        auto reply = call->take();
+        if (!reply) {
+            refused = without_relay(relay->name, reply.error());
+            continue;
+        }
+        relay->agent = reply->agent();
+        if (!reply->note().empty()) {
+            spdlog::warn("task {}: relay {}: no memory on its switch, everything is added up there: {}",
+                         task_->id, relay->name, reply->note());
+        }
+    }
+    return refused ? Result<>(*std::move(refused)) : Result<>();
+}
+
+Result<> Receiving::open_relays() {
+    if (!is_placed()) {
+        return {};
+    }
+    const auto begun = Clock::now();
+    for (unsigned depth = 0; depth < task_->placed->depth(); ++depth) {
+        ASK_PASS(open_level(depth));
+    }
+    member_.registry.placed(*task_);
+    spdlog::info("task {}: {} relays in {} levels opened in {:.3f} s", task_->id,
+                 task_->placed->relays().size(), task_->placed->depth(), seconds_since(begun));
+    return {};
+}
+
+// Nobody has sent anything yet.
+Error Receiving::without_relay(const std::string& relay, const Error& why) {
+    lost_relays_.push_back(relay);
+    return request_.can_repeat()
+               ? Error(Errc::kRunAgain, why.text() + ": the task begins again without relay " + relay)
+               : Error(why.code(), why.text() + ": plan again without switch " + relay);
+}
+
+}  // namespace ask

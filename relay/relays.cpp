@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relay/relays.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "lib/abi/limits.h"
+#include "lib/base/task_id.h"
+#include "lib/daemon/version.h"
+#include "lib/net/address.h"
+#include "lib/rpc/types.h"
+
+namespace ask {
+namespace {
+
+constexpr std::uint32_t kLongestWaitMs = 10'000;
+
+// Of a limit that is 0: whoever takes all that he may leaves others some.
+std::uint64_t share(std::uint64_t limit, std::uint64_t all) {
+    return limit != 0 ? limit : std::max<std::uint64_t>(all - all / 8, 1);
+}
+
+std::string mib(std::uint64_t bytes) {
+    return std::to_string(bytes >> 20U) + " MiB";
+}
+
+bool has_owner(const Relayed& relayed, const Owner& owner) {
+    return holder_of(relayed.order().owner) == holder_of(owner);
+}
+
+}  // namespace
+
+Relays::Relays(const RelayConfig& config) : config_(config) {}
+
+// Their sessions' ends tell those above and below.
+Relays::~Relays() = default;
+
+Result<> Relays::check(const v1::OpenRelayRequest& request) {
+    ASK_PASS(check_task_id(request.task_id()));
+    ASK_PASS(check_task_id(request.own_task_id()));
+    ASK_PASS(check_task_id(request.parent_task_id()));
+    ASK_TRY(check_host_port(request.parent()), "parent");
+    ASK_TRY(check_host_port(request.receiver()), "receiver");
+    ASK_TRY(geometry_from_proto(request.geometry()), "task " + request.task_id());
+    ASK_TRY(wire_op(request.op()), "task " + request.task_id());
+    if (request.instance() == 0 || request.senders() == 0 || request.senders() > ASK_MAX_SENDERS) {
+        return Error(Errc::kInput, "task " + request.task_id() + ": an instance that is not 0, and from 1 to " +
+                                       std::to_string(ASK_MAX_SENDERS) + " senders, not " +
+                                       std::to_string(request.senders()));
+    }
+    if (request.own_token().empty() || request.own_token().size() > ASK_MAX_TOKEN ||
+        request.parent_token().size() > ASK_MAX_TOKEN) {
+        return Error(Errc::kInput, "task " + request.task_id() + ": a token must have 1 to " +
+                                       std::to_string(ASK_MAX_TOKEN) + " bytes");
+    }
+    if (request.deadline_ms() < ASK_MIN_DEADLINE * 1000U || request.deadline_ms() > ASK_MAX_DEADLINE * 1000U) {
+        return Error(Errc::kInput, "task " + request.task_id() + ": a deadline must be from 1 s to 86400 s, not " +
+                                       std::to_string(request.deadline_ms()) + " ms");
+    }
+    return {};
+}
+
+Relays::Use Relays::use_locked(const Owner* owner) const {
+    Use use;
+    const auto add = [&](const Relayed& relayed) {
+        if (!relayed.ended() && (owner == nullptr || has_owner(relayed, *owner))) {
+            ++use.relays;
+            use.bytes += relayed.order().reserve_bytes;
+        }
+    };
+    for (const auto& [key, relayed] : live_) {
+        add(*relayed);
+    }
+    for (const auto& relayed : ending_) {
+        add(*relayed);
+    }
+    return use;
+}
+
+Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
+    const Use all = use_locked(nullptr);
+    if (all.relays >= config_.max_relays || all.bytes + bytes > config_.memory_bytes()) {
+        ++counts_.refused_room;
+        return Error(Errc::kLimit, "no room for " + mib(bytes) + " more: " + std::to_string(all.relays) + " of " +
+                                       std::to_string(config_.max_relays) + " tasks and " + mib(all.bytes) + " of " +
+                                       mib(config_.memory_bytes()) +
+                                       " are reserved (max_relays, memory_mib of ask-relayd)");
+    }
+    const Use own = use_locked(&owner);
+    const std::uint64_t relays = share(config_.quota_relays, config_.max_relays);
+    const std::uint64_t memory = share(std::uint64_t{config_.quota_memory_mib} << 20U, config_.memory_bytes());
+    if (own.relays >= relays || own.bytes + bytes > memory) {
+        ++counts_.refused_quota;
+        return Error(Errc::kLimit, holder_of(owner) + " has " + std::to_string(own.relays) + " of " +
+                                       std::to_string(relays) + " tasks and " + mib(own.bytes) + " of " + mib(memory) +
+                                       " that it may reserve, and wants " + mib(bytes) +
+                                       " more (quota_relays, quota_memory_mib of ask-relayd)");
+    }
+    return {};
+}
+
+Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner, const v1::OpenRelayRequest& request) {
+    settle_locked();
+    const Key key(request.receiver(), request.task_id());
+    const auto known = live_.find(key);
+    if (known != live_.end() && known->second->order().request.instance() == request.instance()) {
+        if (!(known->second->order().owner == owner)) {
+            return Error(Errc::kExists, "task " + request.task_id() + ": the instance is another's");
+        }
+        return known->second;
+    }
+    if (over_.contains(request.instance())) {
+        return Error(Errc::kAborted, "task " + request.task_id() + ": that instance has ended here");
+    }
+    if (known != live_.end() && has_owner(*known->second, owner)) {
+        ++counts_.replaced;
+        known->second->end(Error(Errc::kAborted, "the task was opened again by its receiver"));
+        ending_.push_back(std::move(known->second));
+        live_.erase(known);
+    } else if (known != live_.end()) {
+        return Error(Errc::kExists, "task " + request.task_id() + " of " + request.receiver() + " is another's");
+    }
+    const std::uint64_t bytes =
+        request.reserve_bytes() != 0 ? request.reserve_bytes() : std::uint64_t{config_.reserve_mib} << 20U;
+    ASK_TRY(check_room_locked(owner, bytes), "task " + request.task_id());
+    auto relayed = std::make_shared<Relayed>(
+        Relayed::Order{.request = request, .owner = owner, .reserve_bytes = bytes, .agent = config_.agent});
+    live_.emplace(key, relayed);
+    ++counts_.opened;
+    return relayed;
+}
+
+Result<v1::OpenRelayReply> Relays::open(const Caller& caller, const v1::OpenRelayRequest& request) {
+    ASK_PASS(check(request));
+    const auto owner = owner_for(caller, request.receiver());
+    ASK_PASS(owner);
+    std::shared_ptr<Relayed> relayed;
+    {
+        const std::lock_guard lock(mutex_);
+        auto admitted = admit_locked(*owner, request);
+        ASK_PASS(admitted);
+        relayed = *std::move(admitted);
+    }
+    const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kLongestWaitMs));
+    auto opened = relayed->await_open(Relayed::Clock::now() + wait);
+    if (!opened) {
+        v1::OpenRelayReply reply;
+        reply.set_opening(true);
+        return reply;
+    }
+    return *std::move(opened);
+}
+
+void Relays::settle_locked() {
+    const auto settle = [this](const std::shared_ptr<Relayed>& relayed) {
+        const v1::RelayedTask task = relayed->describe();
+        ++(task.state() == "committed" ? counts_.committed : counts_.failed);
+        counts_.tuples_out += task.tuples_out();
+        history_.emplace_front(relayed->order().owner, task);
+        over_.insert(task.instance());
+        if (history_.size() > kHistory) {
+            over_.erase(history_.back().second.instance());
+            history_.pop_back();
+        }
+    };
+    for (auto at = live_.begin(); at != live_.end();) {
+        const bool ended = at->second->ended();
+        if (ended) {
+            settle(at->second);
+        }
+        at = ended ? live_.erase(at) : std::next(at);
+    }
+    std::erase_if(ending_, [&](const std::shared_ptr<Relayed>& relayed) {
+        if (!relayed->ended()) {
+            return false;
+        }
+        settle(relayed);
+        return true;
+    });
+}
+
+void Relays::tick() {
+    const std::lock_guard lock(mutex_);
+    settle_locked();
+}
+
+void Relays::set_limits(const RelayConfig& config) {
+    const std::lock_guard lock(mutex_);
+    config_.reserve_mib = config.reserve_mib;
+    config_.quota_relays = config.quota_relays;
+    config_.quota_memory_mib = config.quota_memory_mib;
+}
+
+RelayCounts Relays::counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+}
+
+std::uint64_t Relays::reserved_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return use_locked(nullptr).bytes;
+}
+
+std::size_t Relays::size() const {
+    const std::lock_guard lock(mutex_);
+    return use_locked(nullptr).relays;
+}
+
+v1::RelayStatus Relays::status(const Caller& caller) const {
+    v1::RelayStatus status;
+    const std::lock_guard lock(mutex_);
+    const auto may_see = [&](const Owner& owner) {
+        return caller.is_local() || may_operate(caller) || owns(caller, owner);
+    };
+    for (const auto& [key, relayed] : live_) {
+        if (may_see(relayed->order().owner)) {
+            *status.add_relays() = relayed->describe();
+        }
+    }
+    for (const auto& [owner, task] : history_) {
+        if (may_see(owner)) {
+            *status.add_relays() = task;
+        }
+    }
+    status.set_name(config_.name);
+    status.set_version(std::string(kVersion));
+    status.set_memory_bytes(config_.memory_bytes());
+    status.set_reserved_bytes(use_locked(nullptr).bytes);
+    status.set_relays_most(config_.max_relays);
+    status.set_uptime_seconds(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
+    return status;
+}
+
+}  // namespace ask

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relay/service.h"
+
+#include "lib/daemon/grpc_status.h"
+#include "lib/rpc/call_origin.h"
+
+namespace ask {
+
+grpc::Status RelayService::OpenRelay(grpc::ServerContext* context, const v1::OpenRelayRequest* request,
+                                     v1::OpenRelayReply* reply) {
+    auto opened = relays_.open(caller_of(*context), *request);
+    if (!opened) {
+        return to_status(opened.error());
+    }
+    *reply = *std::move(opened);
+    return grpc::Status::OK;
+}
+
+grpc::Status RelayService::GetStatus(grpc::ServerContext* context, const v1::GetRelayStatusRequest* /*request*/,
+                                     v1::RelayStatus* reply) {
+    *reply = relays_.status(caller_of(*context));
+    return grpc::Status::OK;
+}
+
+}  // namespace ask
