@@ -124,6 +124,11 @@ struct FakeNetwork final : public NetworkPort {
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override {
         return std::make_unique<SwitchClient>(channels, address, Error(Errc::kLimit, "no channel is left"));
     }
+    Result<v1::OpenRelayReply> open_relay(const std::string& /*address*/, const std::string& /*name*/,
+                                          const v1::OpenRelayRequest& /*request*/, milliseconds /*wait*/,
+                                          CallCancel* /*cancel*/) override {
+        return Error(Errc::kUnavailable, "no relay there");
+    }
     [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& address,
                                                     const std::string& /*name*/) override {
         dialled = address;
