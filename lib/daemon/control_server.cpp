@@ -102,8 +102,7 @@ void set_bounds(grpc::ServerBuilder& builder, const ControlServerOptions& option
         .SetMaxReceiveMessageSize(options.request_bytes)
         .AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams)
         .AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes)
-        .AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
-                            options.request_bytes + kCallWindowSpare)
+        .AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, options.request_bytes + kCallWindowSpare)
         .AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes)
         // It would widen the window again.
         .AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0)

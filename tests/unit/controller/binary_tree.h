@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A complete binary tree of switches s0, s1, ... with relays, a host at each of its leaves and a receiver at its root.
+// A complete binary tree of switches s0, s1, ... with relays, a host at each of its leaves and a receiver at
+// its root.
 #pragma once
 
 #include <cstdint>

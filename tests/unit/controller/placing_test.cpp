@@ -27,7 +27,8 @@ const Owner kSearch{.tenant = "search", .host = kReceiver};
 
 // A controller and its time, in seconds since it started.
 struct Desk {
-    explicit Desk(topology::Topology topology, Settings settings = {}) : placing(make(std::move(topology), settings)) {}
+    explicit Desk(topology::Topology topology, Settings settings = {})
+        : placing(make(std::move(topology), settings)) {}
 
     [[nodiscard]] Placing make(topology::Topology topology, Settings settings) {
         settings.lease = kLease;
@@ -171,8 +172,9 @@ TEST_CASE("a lease that nobody renews ends, and its places are free again") {
     const Wish first = wish_of(1, {3, 4, 5, 6}, 1);
     const auto answer = desk.placing.admit(kOwner, first, Desk::grown()).value();
     CHECK(relays_of(answer.placement) == Names{"s0"});
-    CHECK(relays_of(desk.placing.admit(kOwner, wish_of(2, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) !=
-          Names{"s0"});
+    CHECK(
+        relays_of(desk.placing.admit(kOwner, wish_of(2, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) !=
+        Names{"s0"});
     desk.placing.release(kOwner, 2, Desk::grown());
     REQUIRE(desk.placing.renew(kOwner, claim_of(first, answer), Desk::grown(20)).ok());
     desk.placing.expire(Desk::grown(49));
@@ -256,8 +258,9 @@ TEST_CASE("a switch that refuses is not proposed to that task again, and to othe
     CHECK(desk.placing.places().states()[0].refusals == 1);
     CHECK(desk.placing.places().states()[0].last_refusal == "host 198.18.0.1: no memory");
     const auto other = [&desk](std::uint64_t instance, int seconds) {
-        return relays_of(
-            desk.placing.admit(kSearch, wish_of(instance, {3, 4, 5, 6}, 1), Desk::grown(seconds)).value().placement);
+        return relays_of(desk.placing.admit(kSearch, wish_of(instance, {3, 4, 5, 6}, 1), Desk::grown(seconds))
+                             .value()
+                             .placement);
     };
     CHECK(other(2, 9) != Names{"s0"});
     CHECK(other(3, 10) == Names{"s0"});
@@ -270,11 +273,13 @@ TEST_CASE("a switch that refuses is not proposed to that task again, and to othe
     CHECK(other(5, 12) == Names{"s0"});
     // What is not in a plan cannot refuse, and nobody reports for another.
     CHECK(desk.placing
-              .report_refused(kOwner, {.instance = 4, .plan = third.plan, .name = "s6", .reason = ""}, Desk::grown(12))
+              .report_refused(kOwner, {.instance = 4, .plan = third.plan, .name = "s6", .reason = ""},
+                              Desk::grown(12))
               .error()
               .code() == Errc::kAborted);
     CHECK(desk.placing
-              .report_refused(kSearch, {.instance = 4, .plan = third.plan, .name = "s0", .reason = ""}, Desk::grown(12))
+              .report_refused(kSearch, {.instance = 4, .plan = third.plan, .name = "s0", .reason = ""},
+                              Desk::grown(12))
               .error()
               .code() == Errc::kUnknown);
 }
@@ -287,10 +292,11 @@ TEST_CASE("a task that is refused more than three times goes without switches") 
         REQUIRE(answer.placement.relays_size() > 0);
         const std::string name = answer.placement.relays(0).name();
         CHECK(refused.insert(name).second);
-        answer = desk.placing
-                     .report_refused(kOwner, {.instance = 1, .plan = answer.plan, .name = name, .reason = "x"},
-                                     Desk::grown(turn))
-                     .value();
+        answer =
+            desk.placing
+                .report_refused(kOwner, {.instance = 1, .plan = answer.plan, .name = name, .reason = "x"},
+                                Desk::grown(turn))
+                .value();
     }
     REQUIRE(answer.placement.relays_size() > 0);
     answer = desk.placing
@@ -305,7 +311,8 @@ TEST_CASE("a task that is refused more than three times goes without switches") 
     CHECK_MESSAGE(contains(answer.note, "4 switches have refused this task"), answer.note);
 }
 
-TEST_CASE("switches without a relay, without memory, switched off or excluded are not chosen, and a task is told") {
+TEST_CASE(
+    "switches without a relay, without memory, switched off or excluded are not chosen, and a task is told") {
     topology::Topology topology = binary_tree(3, 1);
     topology.switches[0].relay.clear();
     topology.switches[1].memory_mib = 100;
@@ -322,7 +329,8 @@ TEST_CASE("switches without a relay, without memory, switched off or excluded ar
     wish.instance = 2;
     auto none = desk.placing.admit(kSearch, wish, Desk::grown()).value();
     CHECK(none.placement.relays_size() == 0);
-    CHECK_MESSAGE(contains(none.note, "of 2 switches that could aggregate, 1 without a relay, 1 full"), none.note);
+    CHECK_MESSAGE(contains(none.note, "of 2 switches that could aggregate, 1 without a relay, 1 full"),
+                  none.note);
     desk.placing.release(kOwner, 1, Desk::grown());
     CHECK(desk.placing.set_available("s1", false).value());
     CHECK_FALSE(desk.placing.set_available("s1", false).value());
@@ -378,14 +386,16 @@ TEST_CASE("a tenant, or a host without one, has its part of plans and places") {
     REQUIRE_FALSE(eighth.ok());
     CHECK(eighth.error().code() == Errc::kLimit);
     CHECK_MESSAGE(contains(eighth.error().text(), "quota_plans"), eighth.error().text());
-    CHECK(desk.placing.renew(kOwner, {.wish = wish_of(8, {3, 4}, 1), .plan = 5, .placement = {}}, Desk::grown())
-              .error()
-              .code() == Errc::kLimit);
+    CHECK(
+        desk.placing.renew(kOwner, {.wish = wish_of(8, {3, 4}, 1), .plan = 5, .placement = {}}, Desk::grown())
+            .error()
+            .code() == Errc::kLimit);
     // Of the root's eight places seven are one holder's, and the last is another's.
     const auto other = desk.placing.admit(kSearch, wish_of(8, {3, 4, 5, 6}, 1), Desk::grown()).value();
     CHECK(relays_of(other.placement) == Names{"s0"});
     const Owner third{.tenant = "mail", .host = kReceiver};
-    CHECK(contains(desk.placing.admit(third, wish_of(8, {3, 4}, 1), Desk::grown()).error().text(), "max_plans"));
+    CHECK(contains(desk.placing.admit(third, wish_of(8, {3, 4}, 1), Desk::grown()).error().text(),
+                   "max_plans"));
     // What a holder gives back is his again.
     desk.placing.release(kOwner, 3, Desk::grown());
     CHECK(desk.placing.admit(kOwner, wish_of(8, {3, 4}, 1), Desk::grown()).ok());
@@ -395,11 +405,14 @@ TEST_CASE("a holder that has his part of a switch gets others") {
     Settings settings;
     settings.quota_places = 1;
     Desk desk(binary_tree(7, 4), settings);
-    CHECK(relays_of(desk.placing.admit(kOwner, wish_of(1, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) ==
-          Names{"s0"});
-    CHECK(relays_of(desk.placing.admit(kOwner, wish_of(2, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) !=
-          Names{"s0"});
-    CHECK(relays_of(desk.placing.admit(kSearch, wish_of(2, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) ==
+    CHECK(
+        relays_of(desk.placing.admit(kOwner, wish_of(1, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) ==
+        Names{"s0"});
+    CHECK(
+        relays_of(desk.placing.admit(kOwner, wish_of(2, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) !=
+        Names{"s0"});
+    CHECK(relays_of(
+              desk.placing.admit(kSearch, wish_of(2, {3, 4, 5, 6}, 1), Desk::grown()).value().placement) ==
           Names{"s0"});
 }
 
@@ -407,7 +420,8 @@ TEST_CASE("a task that does not say how many switches it wants gets its part of 
     const std::vector<std::size_t> all = {15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30};
     // Where there is no limit, whatever saves anything.
     Desk plenty(binary_tree(31, 0));
-    CHECK(plenty.placing.admit(kOwner, wish_of(1, all, 0), Desk::grown()).value().placement.relays_size() == 15);
+    CHECK(plenty.placing.admit(kOwner, wish_of(1, all, 0), Desk::grown()).value().placement.relays_size() ==
+          15);
     // Fifteen switches that can save anything, for fifteen tasks.
     Settings settings;
     settings.paced_tasks = 31;
@@ -417,7 +431,8 @@ TEST_CASE("a task that does not say how many switches it wants gets its part of 
     settings.lease = kLease;
     settings.k = 3;
     scarce.placing.change(settings);
-    CHECK(scarce.placing.admit(kOwner, wish_of(2, all, 0), Desk::grown()).value().placement.relays_size() == 3);
+    CHECK(scarce.placing.admit(kOwner, wish_of(2, all, 0), Desk::grown()).value().placement.relays_size() ==
+          3);
     Wish busiest = wish_of(3, all, 0);
     busiest.objective = placement::Objective::kBottleneck;
     CHECK(scarce.placing.admit(kOwner, busiest, Desk::grown()).value().placement.relays_size() <= 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random rounds of admissions, renewals, releases, refusals and time against a reference that counts everything anew
-// each time, from a list of what runs.
+// Random rounds of admissions, renewals, releases, refusals and time against a reference that counts
+// everything anew each time, from a list of what runs.
 #include <algorithm>
 #include <list>
 #include <map>
@@ -27,7 +27,7 @@ constexpr std::uint64_t kMemory = 100;
 constexpr std::uint32_t kQuotaPlaces = 2;
 constexpr std::uint32_t kQuotaPlans = 6;
 constexpr std::uint32_t kMaxPlans = 12;
-constexpr std::chrono::seconds kLease{20};
+constexpr std::chrono::seconds kRoundLease{20};
 constexpr std::chrono::seconds kPause{7};
 
 struct Run {
@@ -73,14 +73,15 @@ class Reference {
     // What the task should get, with the places of `self` free for it.
     [[nodiscard]] std::set<std::string> plan(const Owner& owner, const Wish& wish,
                                              const std::set<std::string>& never, Time now) {
-        if (now < Time{} + kLease || never.size() > Placing::kMostRefusals) {
+        if (now < Time{} + kRoundLease || never.size() > Placing::kMostRefusals) {
             return {};
         }
         const auto topology = binary_tree(kSwitches, kCapacity);
         placement::TreeSpec spec;
         for (std::size_t id = 0; id < kSwitches; ++id) {
             const std::string name = "s" + std::to_string(id);
-            spec.parent.push_back(id == 0 ? placement::kNoSwitch : static_cast<placement::SwitchId>((id - 1) / 2));
+            spec.parent.push_back(id == 0 ? placement::kNoSwitch
+                                          : static_cast<placement::SwitchId>((id - 1) / 2));
             spec.rate.push_back(1);
             std::uint64_t load = 0;
             for (const Sender& sender : wish.senders) {
@@ -92,7 +93,7 @@ class Reference {
             for (const Run& run : runs) {
                 const bool there = run.places.contains(name);
                 memory += there ? run.wish.memory_mib : 0;
-                own += there && holder_of(run.owner) == holder_of(owner) ? 1 : 0;
+                own += there && holder_of(run.owner) == holder_of(owner) ? 1U : 0U;
             }
             const bool fits = places_at(name) < kCapacity && (wish.memory_mib == 0 || memory <= kMemory) &&
                               own < kQuotaPlaces && paused_[name] <= now && !wish.excluded.contains(name) &&
@@ -101,8 +102,9 @@ class Reference {
         }
         const auto tree = placement::Tree::build(std::move(spec)).value();
         std::set<std::string> names;
-        for (const auto id :
-             placement::solve(tree, wish.objective, placement::SizeModel::constant(1).value(), wish.k).value().blue) {
+        const auto model = placement::SizeModel::constant(1).value();
+        const auto best = placement::solve(tree, wish.objective, model, wish.k).value();
+        for (const auto id : best.blue) {
             // What nothing reaches is no relay.
             if (tree.subtree_load(id) > 0) {
                 names.insert("s" + std::to_string(id));
@@ -119,8 +121,7 @@ class Reference {
 class Rounds {
  public:
     explicit Rounds(std::uint64_t seed)
-        : random_(seed),
-          placing_(ground(), settings(), [this] { return ++drawn_; }, Time{}) {}
+        : random_(seed), placing_(ground(), settings(), [this] { return ++drawn_; }, Time{}) {}
 
     void run(int rounds) {
         for (int round = 0; round < rounds; ++round) {
@@ -154,7 +155,7 @@ class Rounds {
         return ground_of(std::move(topology));
     }
     static Settings settings() {
-        return {.lease = kLease,
+        return {.lease = kRoundLease,
                 .pause = kPause,
                 .max_plans = kMaxPlans,
                 .quota_plans = kQuotaPlans,
@@ -165,16 +166,19 @@ class Rounds {
         if (reference_.runs.empty()) {
             return nullptr;
         }
-        return &*std::next(reference_.runs.begin(), static_cast<std::ptrdiff_t>(random_() % reference_.runs.size()));
+        return &*std::next(reference_.runs.begin(),
+                           static_cast<std::ptrdiff_t>(random_() % reference_.runs.size()));
     }
 
     void admit() {
         Run run;
-        run.owner = {.tenant = random_() % 2 == 0 ? "" : "t" + std::to_string(random_() % 2), .host = kReceiver};
+        run.owner = {.tenant = random_() % 2 == 0 ? "" : "t" + std::to_string(random_() % 2),
+                     .host = kReceiver};
         run.wish.task = "t";
         run.wish.instance = ++instances_;
         run.wish.k = static_cast<std::uint32_t>(1 + random_() % 4);
-        run.wish.objective = random_() % 4 == 0 ? placement::Objective::kBytes : placement::Objective::kUtilisation;
+        run.wish.objective =
+            random_() % 4 == 0 ? placement::Objective::kBytes : placement::Objective::kUtilisation;
         run.wish.memory_mib = random_() % 2 == 0 ? 0 : static_cast<std::uint32_t>(1 + random_() % 60);
         for (std::size_t leaf = kSwitches / 2; leaf < kSwitches; ++leaf) {
             if (random_() % 3 != 0) {
@@ -194,17 +198,18 @@ class Rounds {
         run.places = reference_.plan(run.owner, run.wish, {}, now_);
         CHECK(names_of(answer->placement) == run.places);
         run.answer = *std::move(answer);
-        run.ends = now_ + kLease;
+        run.ends = now_ + kRoundLease;
         reference_.runs.push_back(std::move(run));
     }
 
     void renew() {
         if (Run* const run = any(); run != nullptr) {
             const auto rebuilt = placing_.renew(
-                run->owner, {.wish = run->wish, .plan = run->answer.plan, .placement = run->answer.placement}, now_);
+                run->owner, {.wish = run->wish, .plan = run->answer.plan, .placement = run->answer.placement},
+                now_);
             REQUIRE(rebuilt.ok());
             CHECK_FALSE(*rebuilt);
-            run->ends = now_ + kLease;
+            run->ends = now_ + kRoundLease;
         }
     }
 
@@ -231,7 +236,7 @@ class Rounds {
         run->places = reference_.plan(run->owner, run->wish, run->refused, now_);
         CHECK(names_of(answer->placement) == run->places);
         run->answer = *answer;
-        run->ends = now_ + kLease;
+        run->ends = now_ + kRoundLease;
     }
 
     void check() {
