@@ -25,13 +25,11 @@
 namespace ask {
 namespace {
 
-// The longest request is a sample of keys, or a list of the tasks of an agent.
-constexpr int kMaxRequestBytes = 64 << 10;
 // What gRPC's own memory may be, and of it what has come of requests that are on their way in.
 constexpr std::size_t kMemoryBytes = std::size_t{64} << 20U;
 constexpr std::size_t kInflowBytes = std::size_t{16} << 20U;
-// What a call may have in flight that nobody has read: a request, and no more.
-constexpr int kCallWindowBytes = kMaxRequestBytes + 1024;
+// What a call may have in flight that nobody has read: a request, and no more than its frames' heads besides.
+constexpr int kCallWindowSpare = 1024;
 // Whatever comes is taken in such pieces, so that there is time in between to see that it is too much.
 constexpr int kReadBytes = 16 << 10;
 // Names, task ids and deadlines; certificates travel elsewhere.
@@ -101,10 +99,10 @@ void set_bounds(grpc::ServerBuilder& builder, const ControlServerOptions& option
     quota.SetMaxThreads(options.threads).Resize(kMemoryBytes);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, options.idle_threads)
         .SetResourceQuota(quota)
-        .SetMaxReceiveMessageSize(kMaxRequestBytes)
+        .SetMaxReceiveMessageSize(options.request_bytes)
         .AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams)
         .AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes)
-        .AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kCallWindowBytes)
+        .AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, options.request_bytes + kCallWindowSpare)
         .AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes)
         // It would widen the window again.
         .AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0)

@@ -28,13 +28,14 @@
 namespace ask {
 
 struct ControlServerOptions {
-    std::string name = {};    // of the daemon
-    std::string listen = {};  // HOST:PORT
-    std::string socket = {};  // for people on this machine; empty: none
-    gid_t group = 0;          // whose members may use it
-    int threads = 0;          // calls that may be handled at a time
-    int streams = 0;          // calls of a connection that may be under way
-    int idle_threads = 8;     // that stay when no call needs them: more come and go with the calls
+    std::string name = {};         // of the daemon
+    std::string listen = {};       // HOST:PORT
+    std::string socket = {};       // for people on this machine; empty: none
+    gid_t group = 0;               // whose members may use it
+    int threads = 0;               // calls that may be handled at a time
+    int streams = 0;               // calls of a connection that may be under way
+    int request_bytes = 64 << 10;  // the longest request: a sample of keys, or a list of an agent's tasks
+    int idle_threads = 8;          // that stay when no call needs them: more come and go with the calls
     // How long a connection lasts on which nobody shakes hands, on which no call is under way, and any: it
     // then proves again whose it is.
     std::chrono::milliseconds handshake{5000};

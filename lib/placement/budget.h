@@ -29,6 +29,13 @@ class PacedBudget {
     // number of workloads, each further one is treated as the last.
     std::uint32_t choose(std::span<const double> curve);
 
+    // Where workloads end, too, and give back what they had: what is left now, and how many are to come. The
+    // last few stay known.
+    void resume(std::uint32_t left, std::uint32_t workloads) {
+        left_ = left;
+        expected_ = workloads;
+    }
+
     [[nodiscard]] std::uint32_t left() const { return left_; }
 
  private:

@@ -3,10 +3,7 @@
 // ask-plan: which switches of a tree should aggregate. Reads a topology, prints a plan (docs/placement.md).
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,10 +12,10 @@
 
 #include "lib/base/standard_fds.h"
 #include "lib/flags/flags.h"
-#include "tools/plan/network.h"
+#include "lib/topology/load.h"
+#include "lib/topology/network.h"
 #include "tools/plan/picture.h"
 #include "tools/plan/report.h"
-#include "tools/plan/topology.h"
 
 namespace {
 
@@ -27,6 +24,7 @@ using ask::Error;
 using ask::Result;
 namespace placement = ask::placement;
 namespace plan = ask::plan;
+namespace topology = ask::topology;
 
 struct Options {
     std::string topology;
@@ -42,37 +40,6 @@ struct Options {
     std::uint64_t memory_mib = 8192;
 };
 
-Result<std::string> read_all(const std::string& path, std::size_t limit) {
-    std::ifstream file;
-    std::error_code ignored;
-    if (path != "-" && std::filesystem::is_directory(path, ignored)) {
-        return Error(Errc::kInput, path + ": is a directory");
-    }
-    if (path != "-") {
-        file.open(path, std::ios::binary);
-        if (!file && (errno == ENOENT || errno == ENOTDIR)) {
-            return Error(Errc::kInput, path + ": no such file");
-        }
-        if (!file) {
-            return Error::from_errno(errno, "read " + path);
-        }
-    }
-    std::istream& in = path == "-" ? std::cin : file;
-    std::string text;
-    std::vector<char> chunk(std::size_t{64} << 10);
-    while (text.size() <= limit &&
-           in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())).gcount() > 0) {
-        text.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
-    }
-    if (in.bad()) {
-        return Error(Errc::kInternal, "read " + path + ": the stream broke");
-    }
-    if (text.size() > limit) {
-        return Error(Errc::kLimit, path + " is longer than " + std::to_string(limit) + " bytes");
-    }
-    return text;
-}
-
 Result<> write_all(const std::string& path, const std::string& text) {
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file << text;
@@ -83,25 +50,8 @@ Result<> write_all(const std::string& path, const std::string& text) {
     return {};
 }
 
-Result<plan::Topology> load_topology(const Options& options) {
-    auto text = read_all(options.topology, plan::kMaxDocumentBytes);
-    if (!text.ok()) {
-        return std::move(text).error();
-    }
-    const std::string name = options.topology == "-" ? "stdin" : options.topology;
-    const plan::Format format = options.format == "json"   ? plan::Format::kJson
-                                : options.format == "toml" ? plan::Format::kToml
-                                                           : plan::guess_format(*text, name);
-    auto document =
-        format == plan::Format::kJson ? plan::read_json(*text, name) : plan::read_toml(*text, name);
-    if (!document.ok()) {
-        return std::move(document).error();
-    }
-    return plan::read_topology(*document, name);
-}
-
 // The command line wins over the file's [task].
-Result<> apply_task(const Options& options, plan::Task& task) {
+Result<> apply_task(const Options& options, topology::Task& task) {
     if (options.k) {
         if (*options.k < 0 || *options.k > std::numeric_limits<std::uint32_t>::max()) {
             return Error(Errc::kUsage, "--k " + std::to_string(*options.k) +
@@ -125,29 +75,6 @@ Result<> apply_task(const Options& options, plan::Task& task) {
     return {};
 }
 
-// `text` of a word-count model is a path relative to the topology file's directory.
-Result<placement::SizeModel> load_model(const plan::Topology& topology) {
-    if (topology.message.model) {
-        return *topology.message.model;
-    }
-    constexpr std::size_t kMostText = std::size_t{1} << 30;
-    constexpr std::uint32_t kRounds = 5;
-    std::string path = topology.message.text_file;
-    const auto slash = topology.source.find_last_of('/');
-    if (path.front() != '/' && slash != std::string::npos) {
-        path = topology.source.substr(0, slash + 1) + path;
-    }
-    const auto text = read_all(path, kMostText);
-    if (!text.ok()) {
-        return text.error();
-    }
-    auto points = placement::measure_word_count(*text, topology.message.shards, kRounds, 1);
-    if (!points.ok()) {
-        return std::move(points).error().with_context(path);
-    }
-    return placement::SizeModel::measured(std::move(*points));
-}
-
 Result<> write_pictures(const Options& options, const plan::Report& report) {
     if (!options.dot_file.empty()) {
         ASK_TRY(write_all(options.dot_file, plan::picture_dot(report)), "--dot");
@@ -163,26 +90,31 @@ Result<> write_pictures(const Options& options, const plan::Report& report) {
 }
 
 Result<> run(const Options& options) {
-    auto topology = load_topology(options);
+    auto topology = topology::load_topology(options.topology, options.format);
     if (!topology.ok()) {
         return std::move(topology).error();
     }
     if (auto applied = apply_task(options, topology->task); !applied.ok()) {
         return applied;
     }
-    const auto network = plan::build_network(*topology);
+    const auto fabric = topology::Fabric::build(*std::move(topology));
+    if (!fabric.ok()) {
+        return fabric.error();
+    }
+    const auto network = topology::build_network(*fabric);
     if (!network.ok()) {
         return network.error();
     }
-    const auto model = load_model(*topology);
+    const topology::Task& task = fabric->topology().task;
+    const auto model = topology::load_model(fabric->topology());
     if (!model.ok()) {
         return model.error();
     }
     const plan::PlanRequest request{
-        .objective = topology->task.objective,
-        .k = topology->task.k,
+        .objective = task.objective,
+        .k = task.k,
         .options = {.threads = options.threads, .memory_limit = options.memory_mib << 20}};
-    const auto report = plan::make_report(*network, *model, request);
+    const auto report = plan::make_report(*fabric, *network, *model, request);
     if (!report.ok()) {
         return report.error();
     }

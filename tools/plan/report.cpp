@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/placement/solve.h"
+#include "lib/topology/placed.h"
 
 namespace ask::plan {
 namespace {
@@ -58,7 +59,7 @@ Measures measure(const Problems& problems, const std::vector<SwitchId>& blue) {
             .bytes = evaluate(problems.bytes, blue).total};
 }
 
-std::vector<Link> make_links(const Network& network, const Problems& problems,
+std::vector<Link> make_links(const topology::Network& network, const Problems& problems,
                              const std::vector<SwitchId>& blue) {
     const placement::Cost messages = evaluate(problems.messages, blue);
     const placement::Cost bytes = evaluate(problems.bytes, blue);
@@ -76,7 +77,7 @@ std::vector<Link> make_links(const Network& network, const Problems& problems,
     return links;
 }
 
-Result<std::vector<SwitchId>> choose(const Network& network, const placement::SizeModel& model,
+Result<std::vector<SwitchId>> choose(const topology::Network& network, const placement::SizeModel& model,
                                      const PlanRequest& request, std::vector<double>& curve) {
     if (request.objective == Objective::kBottleneck) {
         auto placed = placement::solve(network.tree, request.objective, model, request.k, request.options);
@@ -92,6 +93,21 @@ Result<std::vector<SwitchId>> choose(const Network& network, const placement::Si
     }
     curve.assign(soar->curve().begin(), soar->curve().end());
     return soar->colour(request.k);
+}
+
+// Whoever names relays or addresses means to have plans carried out, and is told why this one cannot be.
+bool names_addresses(const topology::Topology& topology) {
+    return std::ranges::any_of(topology.switches, [](const auto& each) { return !each.relay.empty(); }) ||
+           std::ranges::any_of(topology.hosts, [](const auto& each) { return each.address.has_value(); });
+}
+
+void add_placement(const topology::Planned& planned, const topology::Network& network, Report& report) {
+    const auto placed = topology::placed_message(planned, network);
+    if (placed.ok()) {
+        report.placement = topology::placed_json(*placed);
+    } else if (names_addresses(planned.fabric->topology())) {
+        report.no_placement = placed.error().text();
+    }
 }
 
 double of_objective(const Measures& cost, std::string_view objective) {
@@ -123,8 +139,8 @@ std::string number_text(double value) {
     return text.data();
 }
 
-Result<Report> make_report(const Network& network, const placement::SizeModel& model,
-                           const PlanRequest& request) {
+Result<Report> make_report(const topology::Fabric& fabric, const topology::Network& network,
+                           const placement::SizeModel& model, const PlanRequest& request) {
     const Problems problems{.messages = make_problem(network.tree, Objective::kUtilisation),
                             .bytes = make_problem(network.tree, Objective::kBytes, model)};
     Report report{.objective = std::string(objective_name(request.objective)),
@@ -134,7 +150,9 @@ Result<Report> make_report(const Network& network, const placement::SizeModel& m
                   .chosen = {},
                   .contenders = {},
                   .links = {},
-                  .curve = {}};
+                  .curve = {},
+                  .placement = {},
+                  .no_placement = {}};
     const auto chosen = choose(network, model, request, report.curve);
     if (!chosen.ok()) {
         return chosen.error();
@@ -156,6 +174,13 @@ Result<Report> make_report(const Network& network, const placement::SizeModel& m
     report.contenders.push_back(
         {.name = "chosen", .switches = chosen->size(), .cost = measure(problems, *chosen)});
     report.links = make_links(network, problems, *chosen);
+    add_placement({.fabric = &fabric,
+                   .tree = &network.tree,
+                   .destination = network.destination,
+                   .blue = *chosen,
+                   .objective = request.objective,
+                   .model = fabric.topology().message.line == 0 ? nullptr : &model},
+                  network, report);
     return report;
 }
 
@@ -205,6 +230,11 @@ std::string report_json(const Report& report) {
                                 {"aggregates", link.aggregates}});
     }
     out["curve"] = report.curve;
+    if (!report.placement.empty()) {
+        out["placement"] = nlohmann::ordered_json::parse(report.placement);
+    } else if (!report.no_placement.empty()) {
+        out["no_placement"] = report.no_placement;
+    }
     // Names come from a file: bytes that are no UTF-8 are replaced, never thrown about.
     return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

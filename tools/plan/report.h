@@ -11,7 +11,7 @@
 #include "lib/base/result.h"
 #include "lib/placement/contenders.h"
 #include "lib/placement/soar.h"
-#include "tools/plan/network.h"
+#include "lib/topology/network.h"
 
 namespace ask::plan {
 
@@ -49,6 +49,8 @@ struct Report {
     std::vector<Contender> contenders;  // the chosen placement last
     std::vector<Link> links;            // towards the destination, the root's first
     std::vector<double> curve;          // cost for 0 .. k; empty for the bottleneck objective
+    std::string placement;              // the plan to be carried out, as JSON; empty: it cannot be
+    std::string no_placement;           // then, if the file names relays or addresses: why
 };
 
 struct PlanRequest {
@@ -58,8 +60,8 @@ struct PlanRequest {
 };
 
 // kLimit as Soar::gather.
-Result<Report> make_report(const Network& network, const placement::SizeModel& model,
-                           const PlanRequest& request);
+Result<Report> make_report(const topology::Fabric& fabric, const topology::Network& network,
+                           const placement::SizeModel& model, const PlanRequest& request);
 
 [[nodiscard]] std::string report_text(const Report& report);
 // Schema in docs/placement.md.

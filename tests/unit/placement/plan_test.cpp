@@ -7,12 +7,13 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "tools/plan/network.h"
+#include "lib/topology/network.h"
+#include "lib/topology/topology.h"
 #include "tools/plan/picture.h"
 #include "tools/plan/report.h"
-#include "tools/plan/topology.h"
 
 using namespace ask::plan;
+using namespace ask::topology;
 using ask::Errc;
 
 namespace {
@@ -61,7 +62,11 @@ ask::Result<Network> network_of(const std::string& text) {
     if (!topology.ok()) {
         return std::move(topology).error();
     }
-    return build_network(*topology);
+    const auto fabric = Fabric::build(*std::move(topology));
+    if (!fabric.ok()) {
+        return fabric.error();
+    }
+    return build_network(*fabric);
 }
 
 void check_error(const std::string& text, Errc code, const std::string& says) {
@@ -73,9 +78,10 @@ void check_error(const std::string& text, Errc code, const std::string& says) {
 }
 
 Report report_of(const std::string& text) {
-    const Topology topology = read(text).value();
+    const Fabric fabric = Fabric::build(read(text).value()).value();
+    const Topology& topology = fabric.topology();
     const PlanRequest request{.objective = topology.task.objective, .k = topology.task.k, .options = {}};
-    return make_report(build_network(topology).value(), *topology.message.model, request).value();
+    return make_report(fabric, build_network(fabric).value(), *topology.message.model, request).value();
 }
 
 std::string two_switches(const std::string& second) {

@@ -12,7 +12,7 @@
 
 #include "lib/base/result.h"
 
-namespace ask::plan {
+namespace ask::topology {
 
 struct Value {
     enum class Kind : std::uint8_t { kNull, kBool, kInteger, kReal, kString, kArray, kTable };
@@ -57,4 +57,4 @@ Result<Value> read_json(std::string_view text, const std::string& name);
 // "NAME:LINE: TEXT" as an error of class kInput; without a line if that is 0.
 [[nodiscard]] Error at_line(const std::string& name, std::uint32_t line, const std::string& text);
 
-}  // namespace ask::plan
+}  // namespace ask::topology

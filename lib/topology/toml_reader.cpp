@@ -3,9 +3,9 @@
 
 #include <toml++/toml.h>
 
-#include "tools/plan/document.h"
+#include "lib/topology/document.h"
 
-namespace ask::plan {
+namespace ask::topology {
 namespace {
 
 // Depth is bounded by the parser, which refuses more than 256 levels.
@@ -57,4 +57,4 @@ Result<Value> read_toml(std::string_view text, const std::string& name) {
     }
 }
 
-}  // namespace ask::plan
+}  // namespace ask::topology

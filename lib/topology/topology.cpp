@@ -1,17 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan/topology.h"
+#include "lib/topology/topology.h"
 
 #include <limits>
 #include <map>
 #include <utility>
 
-#include "tools/plan/schema.h"
+#include "lib/net/address.h"
+#include "lib/topology/schema.h"
 
-namespace ask::plan {
+namespace ask::topology {
 namespace {
 
 constexpr std::uint64_t kMaxK = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kDefaultShards = 640;
+constexpr std::uint64_t kMaxMemoryMib = std::uint64_t{1} << 32;
+
+// Where an ask-relayd is called: IPv4:PORT, as it is written everywhere.
+void read_relay(TableReader& reader, const Value& table, std::string& out) {
+    std::string text;
+    reader.text("relay", text);
+    const Value* const value = table.find("relay");
+    if (text.empty() || value == nullptr) {
+        return;
+    }
+    const auto parts = split_host_port(text);
+    const auto address = parts.ok() ? parse_ipv4(parts->host) : std::nullopt;
+    if (!address) {
+        return reader.fail(value->line, "relay '" + text + "' is not IPv4:PORT");
+    }
+    out = format_ipv4(*address) + ":" + std::to_string(parts->port);
+}
+
+void read_address(TableReader& reader, const Value& table, std::optional<std::uint32_t>& out) {
+    std::string text;
+    reader.text("address", text);
+    const Value* const value = table.find("address");
+    if (text.empty() || value == nullptr) {
+        return;
+    }
+    const auto address = parse_ipv4(text);
+    if (!address || !is_host_address(*address)) {
+        return reader.fail(value->line, "address '" + text + "' is not the IPv4 address of a host");
+    }
+    out = *address;
+}
 
 Result<Switch> read_switch(const Value& table, const std::string& source) {
     Switch made;
@@ -24,6 +56,11 @@ Result<Switch> read_switch(const Value& table, const std::string& source) {
     reader.real("rate", made.rate, placement::kMinRate, placement::kMaxRate, "messages per second");
     reader.count("load", made.load, placement::kMaxTotalLoad);
     reader.flag("available", made.available);
+    read_relay(reader, table, made.relay);
+    std::uint64_t capacity = made.capacity;
+    reader.count("capacity", capacity, std::numeric_limits<std::uint32_t>::max());
+    made.capacity = static_cast<std::uint32_t>(capacity);
+    reader.count("memory_mib", made.memory_mib, kMaxMemoryMib);
     if (auto done = reader.finish(); !done.ok()) {
         return std::move(done).error();
     }
@@ -41,6 +78,7 @@ Result<Host> read_host(const Value& table, const std::string& source) {
     reader.text("switch", made.attached_to);
     reader.real("rate", made.rate, placement::kMinRate, placement::kMaxRate, "messages per second");
     reader.count("load", made.load, placement::kMaxTotalLoad);
+    read_address(reader, table, made.address);
     if (auto done = reader.finish(); !done.ok()) {
         return std::move(done).error();
     }
@@ -154,23 +192,44 @@ Result<MessageSpec> read_message(const Value& table, const std::string& source) 
     return spec;
 }
 
-// Switches and hosts share one space of names: a task, a table of links and a picture name both.
+// What may be there once. Switches and hosts share one space of names: a task, a table of links and a picture
+// name both. An address is one relay's, or one host's.
 class Names {
  public:
     explicit Names(const std::string& source) : source_(source) {}
 
-    Result<> add(const std::string& what, const std::string& name, std::uint32_t line) {
-        const auto [entry, fresh] = seen_.try_emplace(name, line);
-        if (fresh) {
+    Result<> add(const Switch& made) {
+        const std::string what = "switch '" + made.name + "'";
+        ASK_PASS(add(what + ": the name", made.name, made.line, names_));
+        return made.relay.empty()
+                   ? Result<>()
+                   : add(what + ": relay '" + made.relay + "'", made.relay, made.line, relays_);
+    }
+    Result<> add(const Host& made) {
+        const std::string what = "host '" + made.name + "'";
+        ASK_PASS(add(what + ": the name", made.name, made.line, names_));
+        if (!made.address) {
             return {};
         }
-        return at_line(source_, line,
-                       what + " '" + name + "': the name is taken by line " + std::to_string(entry->second));
+        const std::string address = format_ipv4(*made.address);
+        return add(what + ": address '" + address + "'", address, made.line, hosts_);
     }
 
  private:
+    using Seen = std::map<std::string, std::uint32_t>;
+
+    Result<> add(const std::string& what, const std::string& name, std::uint32_t line, Seen& seen) const {
+        const auto [entry, fresh] = seen.try_emplace(name, line);
+        if (fresh) {
+            return {};
+        }
+        return at_line(source_, line, what + " is taken by line " + std::to_string(entry->second));
+    }
+
     const std::string& source_;
-    std::map<std::string, std::uint32_t> seen_;
+    Seen names_;
+    Seen relays_;
+    Seen hosts_;
 };
 
 Result<> read_nodes(TableReader& reader, Topology& topology) {
@@ -184,7 +243,7 @@ Result<> read_nodes(TableReader& reader, Topology& topology) {
         if (!made.ok()) {
             return std::move(made).error();
         }
-        if (auto added = names.add("switch", made->name, made->line); !added.ok()) {
+        if (auto added = names.add(*made); !added.ok()) {
             return added;
         }
         topology.switches.push_back(std::move(*made));
@@ -198,7 +257,7 @@ Result<> read_nodes(TableReader& reader, Topology& topology) {
         if (!made.ok()) {
             return std::move(made).error();
         }
-        if (auto added = names.add("host", made->name, made->line); !added.ok()) {
+        if (auto added = names.add(*made); !added.ok()) {
             return added;
         }
         topology.hosts.push_back(std::move(*made));
@@ -230,7 +289,8 @@ Result<Topology> read_star(const Value& document, const std::string& name) {
             return at_line(name, node->line, "a node of a lab needs its name in 'node'");
         }
         if (called->text == "sw") {
-            topology.switches.push_back({.name = called->text, .parent = {}, .line = node->line});
+            topology.switches.push_back(
+                {.name = called->text, .parent = {}, .relay = {}, .line = node->line});
         } else if (called->text != "chaos") {  // what is in the middle of links sends nothing
             topology.hosts.push_back({.name = called->text, .attached_to = "sw", .line = node->line});
         }
@@ -298,4 +358,4 @@ Result<Topology> read_topology(const Value& document, const std::string& name) {
     return lab ? read_star(document, name) : read_file(document, name);
 }
 
-}  // namespace ask::plan
+}  // namespace ask::topology

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/plan/document.h"
+#include "lib/topology/document.h"
 
-namespace ask::plan {
+namespace ask::topology {
 
 class TableReader {
  public:
@@ -51,4 +51,4 @@ class TableReader {
 Result<std::vector<const Value*>> tables_of(const Value* array, const std::string& source,
                                             std::string_view key);
 
-}  // namespace ask::plan
+}  // namespace ask::topology

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/plan/document.h"
+#include "lib/topology/document.h"
 
-namespace ask::plan {
+namespace ask::topology {
 namespace {
 
 // How far the parser has read. It reads one character beyond a number to see its end, and none beyond
@@ -168,4 +168,4 @@ Result<Value> read_json(std::string_view text, const std::string& name) {
     return builder.take();
 }
 
-}  // namespace ask::plan
+}  // namespace ask::topology

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan/schema.h"
+#include "lib/topology/schema.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "lib/text/suggest.h"
 
-namespace ask::plan {
+namespace ask::topology {
 namespace {
 
 std::string number_text(const Value& value) {
@@ -210,4 +210,4 @@ Result<std::vector<const Value*>> tables_of(const Value* array, const std::strin
     return out;
 }
 
-}  // namespace ask::plan
+}  // namespace ask::topology

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a topology file says (docs/placement.md has the schema), checked name by name: every switch and host
-// is known once, every reference leads somewhere, every number is in range. Whether the links form a tree is
-// network.h's question.
+// is known once, every number is in range, every address is one. Whether the links form a tree is fabric.h's
+// question.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 #include "lib/base/result.h"
 #include "lib/placement/problem.h"
-#include "tools/plan/document.h"
+#include "lib/topology/document.h"
 
-namespace ask::plan {
+namespace ask::topology {
 
 struct Switch {
     std::string name;
@@ -22,14 +22,18 @@ struct Switch {
     double rate = 1;     // of the link towards the parent, messages per second
     std::uint64_t load = 0;
     bool available = true;
+    std::string relay;             // control address of its ask-relayd, IPv4:PORT; empty: it has none
+    std::uint32_t capacity = 0;    // tasks that it may aggregate for at a time; 0: no limit
+    std::uint64_t memory_mib = 0;  // that tasks may ask for there in all; 0: nobody counts
     std::uint32_t line = 0;
 };
 
 struct Host {
     std::string name;
-    std::string attached_to;  // a switch
-    double rate = 1;          // of its link; matters for the receiver only
-    std::uint64_t load = 1;   // messages it sends
+    std::string attached_to;                    // a switch
+    double rate = 1;                            // of its link; matters for the receiver only
+    std::uint64_t load = 1;                     // messages it sends
+    std::optional<std::uint32_t> address = {};  // its packets' source: IPv4, host byte order
     std::uint32_t line = 0;
 };
 
@@ -47,7 +51,7 @@ struct MessageSpec {
     std::optional<placement::SizeModel> model;
     std::string text_file;  // for model = "word-count"
     std::uint32_t shards = 0;
-    std::uint32_t line = 0;
+    std::uint32_t line = 0;  // 0: nothing is said of messages
 };
 
 struct Topology {
@@ -62,4 +66,4 @@ struct Topology {
 // schema of docs/placement.md and what `tools/lab status --json` prints.
 Result<Topology> read_topology(const Value& document, const std::string& name);
 
-}  // namespace ask::plan
+}  // namespace ask::topology
