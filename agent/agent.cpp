@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/controller_client.h"
 #include "agent/peer_client.h"
 #include "agent/switch_client.h"
 #include "lib/rpc/caller.h"
@@ -34,6 +35,10 @@ MemberOptions member_options(const AgentConfig& config, const RpcCredentials& cr
 std::shared_ptr<SwitchPort> own_switch(const AgentConfig& config, RpcChannels& rpc) {
     return config.switch_address.empty() ? nullptr
                                          : std::make_shared<SwitchClient>(rpc, config.switch_address);
+}
+
+std::shared_ptr<ControllerPort> own_controller(const AgentConfig& config, RpcChannels& rpc) {
+    return config.controller.empty() ? nullptr : std::make_shared<ControllerClient>(rpc, config.controller);
 }
 
 // Those that are named in the configuration.
@@ -66,7 +71,8 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
                                                           .network = network,
                                                           .tables = tables,
                                                           .counters = counters,
-                                                          .own_switch = own_switch(config, rpc)}),
+                                                          .own_switch = own_switch(config, rpc),
+                                                          .controller = own_controller(config, rpc)}),
       group_book(config.history_tasks),
       group_ports{.workers = workers,
                   .book = group_book,

@@ -24,6 +24,7 @@ struct AgentConfig {
     std::string address;         // empty: first IPv4 address of the interface
     std::string switch_address;  // key `switch`; empty: none
     std::vector<std::string> switches;
+    std::string controller;  // of ask-controld; empty: none
     unsigned workers = 1;
     unsigned max_channels = 256;
     unsigned max_sessions = 512;

@@ -31,4 +31,11 @@ struct Placement {
     [[nodiscard]] Placement without(const std::string& relay) const;
 };
 
+// What to ask a controller for.
+struct PlaceWish {
+    std::string objective;  // utilisation, bottleneck or bytes; empty: the controller's
+    std::uint32_t k = 0;    // at most so many switches; 0: the controller's choice
+    std::vector<std::string> excluded;
+};
+
 }  // namespace ask::client

@@ -107,6 +107,12 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.mutable_from()->Add(options.from.begin(), options.from.end());
     open.set_token(options.token);
     open.set_partial(options.partial);
+    if (options.place) {
+        v1::PlaceWish& wish = *open.mutable_place();
+        wish.set_objective(options.place->objective);
+        wish.set_k(options.place->k);
+        wish.mutable_excluded()->Add(options.place->excluded.begin(), options.place->excluded.end());
+    }
     if (options.placement) {
         *open.mutable_placement() = placement_to_proto(*options.placement);
     }
@@ -268,6 +274,12 @@ void ReceiveSession::Impl::plan_again() {
         }
         return;
     }
+    if (options_.place && run_ < kMostRuns && !link_->lost_relays().empty()) {
+        std::vector<std::string>& excluded = options_.place->excluded;
+        excluded.insert(excluded.end(), link_->lost_relays().begin(), link_->lost_relays().end());
+        return;
+    }
+    options_.place.reset();
     options_.placement.reset();
     options_.no_switch = true;
 }

@@ -64,6 +64,8 @@ struct ReceiveOptions {
     bool allow_incomplete = false;
     // Which switches aggregate, by the relays beside them; of `senders` sends in all.
     std::optional<Placement> placement;
+    // Or the agent's controller is asked for one.
+    std::optional<PlaceWish> place;
     // The result is to be sent on as a part of another: values may leave int64 (ResultMap::each_wide), and
     // the agent waits for confirm() for as long as taking() is called.
     bool partial = false;

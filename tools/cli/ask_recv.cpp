@@ -45,6 +45,8 @@ struct Flags {
     bool no_switch = false;
     std::string switches = "one";
     std::string placement;
+    std::uint32_t k = 0;
+    std::string objective;
     bool no_back = false;
     bool require_region = false;
     std::string policy = "auto";
@@ -101,8 +103,16 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "no back level: tuples that find no aggregator on the switch are added up here");
     app.add_option("--placement", flags.placement,
                    "which switches aggregate, by the relays beside them: what ask-plan --json printed (- is "
-                   "standard input)")
+                   "standard input), or auto: what the agent's controller says")
         ->type_name("FILE");
+    app.add_option("--k", flags.k, "with --placement auto: at most so many switches; 0: the controller's choice")
+        ->type_name("K")
+        ->capture_default_str();
+    app.add_option("--objective", flags.objective,
+                   "with --placement auto: what is to be least: utilisation, bottleneck or bytes (default: the "
+                   "controller's)")
+        ->check(CLI::IsMember({"utilisation", "bottleneck", "bytes"}))
+        ->type_name("O");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");
     app.add_option("--policy", flags.policy,
                    "who keeps an aggregator that two keys want: first-come, replace (a hotter key takes a "
@@ -163,7 +173,12 @@ Result<client::ReceiveOptions> options_from(const Flags& flags) {
     if (options.no_switch && options.own_switches) {
         return Error(Errc::kUsage, "--switches own: and --no-switch leaves switches out: choose one");
     }
-    if (!flags.placement.empty()) {
+    if (flags.placement != "auto" && (flags.k != 0 || !flags.objective.empty())) {
+        return Error(Errc::kUsage, "--k and --objective are for --placement auto: a file has its own");
+    }
+    if (flags.placement == "auto") {
+        options.place = client::PlaceWish{.objective = flags.objective, .k = flags.k, .excluded = {}};
+    } else if (!flags.placement.empty()) {
         auto placement = read_placement(flags.placement);
         ASK_TRY(placement, "--placement");
         options.placement = *std::move(placement);

@@ -13,7 +13,9 @@
 #include "lib/control/member/counters.h"
 #include "lib/control/member/history.h"
 #include "lib/control/member/left_open.h"
+#include "lib/control/member/controller_port.h"
 #include "lib/control/member/network_port.h"
+#include "lib/control/member/plan_keeper.h"
 #include "lib/control/member/send_list.h"
 #include "lib/control/member/table_store.h"
 #include "lib/control/member/workers_port.h"
@@ -46,7 +48,8 @@ struct MemberPorts {
     NetworkPort& network;
     TableStore& tables;
     AgentCounters& counters;
-    std::shared_ptr<SwitchPort> own_switch;  // null: none configured
+    std::shared_ptr<SwitchPort> own_switch;          // null: none configured
+    std::shared_ptr<ControllerPort> controller = {};  // likewise
 };
 
 struct Member {
@@ -57,6 +60,8 @@ struct Member {
           tables(ports.tables),
           counters(ports.counters),
           own_switch(ports.own_switch),
+          controller(ports.controller),
+          plans(ports.controller),
           kept(options.keep_results, &counters),
           channels(&workers, options.address, options.max_channels),
           registry({.host_name = options.name,
@@ -73,6 +78,8 @@ struct Member {
     TableStore& tables;
     AgentCounters& counters;
     const std::shared_ptr<SwitchPort> own_switch;
+    const std::shared_ptr<ControllerPort> controller;
+    PlanKeeper plans;
     KeptResults kept;
     Channels channels;
     TaskRegistry registry;

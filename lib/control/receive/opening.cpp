@@ -116,7 +116,7 @@ Result<> Receiving::await_samples() {
 // A switch that is away, or none where one is required, is said at once, not when the first sender comes.
 // Senders' own switches are not known before that.
 Result<> Receiving::check_switch() {
-    if (request_.own_switches() || is_placed()) {
+    if (request_.own_switches() || is_to_be_placed()) {
         return {};
     }
     if (!member_.own_switch || request_.no_switch()) {
@@ -195,6 +195,9 @@ Result<> Receiving::open() {
     added_ = true;
     if (auto chosen = choose_geometry(); !chosen) {
         return chosen;
+    }
+    if (auto placed = ask_for_placement(); !placed) {
+        return placed;
     }
     if (auto opened = open_on_switch(); !opened) {
         return opened;
@@ -378,7 +381,9 @@ Result<> Receiving::tell_ready() {
     ready_.set_instance(task_->instance);
     *ready_.mutable_geometry() = geometry_to_proto(task_->geometry);
     ready_.set_aggregators(granted(task_->switches));
-    ready_.set_note(task_->note);
+    ready_.set_note(placement_note_.empty() ? task_->note
+                    : task_->note.empty()   ? placement_note_
+                                            : placement_note_ + "; " + task_->note);
     ready_.set_back_bytes(task_->back_bytes);
     ready_.set_geometry_reason(task_->geometry_reason);
     ready_.set_agent(member_.options.control_address);

@@ -4,7 +4,11 @@
 // told where to send. One that refuses is done without: the task begins again, which nobody has sent anything
 // for.
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +17,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/receiving.h"
+#include "lib/net/address.h"
 
 namespace ask {
 namespace {
@@ -22,7 +27,7 @@ constexpr milliseconds kRelayWait{5000};
 }  // namespace
 
 Result<> Receiving::choose_placement() {
-    if (!is_placed()) {
+    if (!is_to_be_placed()) {
         return {};
     }
     if (request_.no_switch() || request_.own_switches() || request_.require_region() ||
@@ -32,11 +37,113 @@ Result<> Receiving::choose_placement() {
                          ": a placement says which switches aggregate, and needs all senders: it goes "
                          "with neither no_switch, own_switches, require_region nor allow_incomplete");
     }
-    auto placed = Placed::create(request_.placement(), request_.senders());
-    ASK_TRY(placed, "task " + request_.task_id());
-    task_->senders_expected = placed->direct();
-    task_->placed = *std::move(placed);
+    if (request_.has_placement()) {
+        return place(request_.placement());
+    }
+    if (!member_.controller) {
+        return Error(Errc::kUnavailable, "task " + request_.task_id() +
+                                             " is to be placed, but no controller is configured: set `controller` of "
+                                             "this agent, or give a placement from ask-plan");
+    }
+    task_->asking.emplace();
     return {};
+}
+
+Result<> Receiving::place(const v1::Placement& plan) {
+    auto placed = Placed::create(plan, request_.senders());
+    ASK_TRY(placed, "task " + request_.task_id());
+    member_.registry.with(*task_, [&](ReceiveTask& task) {
+        task.senders_expected = placed->direct();
+        task.placed = *std::move(placed);
+    });
+    return {};
+}
+
+// All of them: a plan is for those that send.
+Result<> Receiving::await_askers() {
+    Clock::time_point next_tick = Clock::now();
+    for (;;) {
+        const auto asking =
+            member_.registry.with(*task_, [](const ReceiveTask& task) { return task.asking->size(); });
+        if (asking >= task_->senders_expected) {
+            return {};
+        }
+        const auto now = Clock::now();
+        if (now - task_->opened > task_->deadline) {
+            return Error(Errc::kDeadline, "task " + task_->id + ": " + std::to_string(asking) + " of " +
+                                              std::to_string(task_->senders_expected) +
+                                              " senders have looked it up within " + seconds_text(task_->deadline) +
+                                              ", and it is placed once all have");
+        }
+        if (now >= next_tick) {
+            next_tick = now + kSessionTick;
+            show_progress(std::to_string(asking) + " of " + std::to_string(task_->senders_expected) +
+                          " senders are there, to be placed");
+        }
+        ASK_PASS(wait_and_handle(next_tick));
+    }
+}
+
+v1::AdmitRequest Receiving::admit_request() const {
+    const auto asking = member_.registry.with(*task_, [](const ReceiveTask& task) { return *task.asking; });
+    std::map<std::uint32_t, std::uint32_t> sends;
+    for (const auto& [sender, host] : asking) {
+        ++sends[host];
+    }
+    v1::AdmitRequest admit;
+    admit.set_task(task_->id);
+    admit.set_instance(task_->instance);
+    admit.set_receiver(format_ipv4(member_.options.address));
+    for (const auto& [host, number] : sends) {
+        v1::AdmittedSender& sender = *admit.add_senders();
+        sender.set_address(format_ipv4(host));
+        sender.set_sends(number);
+    }
+    admit.set_objective(request_.place().objective());
+    admit.set_k(request_.place().k());
+    *admit.mutable_excluded() = request_.place().excluded();
+    return admit;
+}
+
+void Receiving::note_plan(const v1::AdmitReply& reply) {
+    v1::RenewPlanRequest plan;
+    plan.set_task(task_->id);
+    plan.set_instance(task_->instance);
+    plan.set_receiver(format_ipv4(member_.options.address));
+    plan.set_plan(reply.plan());
+    *plan.mutable_placement() = reply.placement();
+    plan.mutable_placement()->clear_links();
+    member_.plans.keep(std::move(plan), std::chrono::duration<double>(reply.lease_seconds()));
+}
+
+// A controller that is away is no reason to fail: without relays everything comes here, as it does without one.
+Result<> Receiving::ask_for_placement() {
+    if (!task_->asking) {
+        return {};
+    }
+    constexpr milliseconds kAdmitWait{3000};
+    ASK_PASS(await_askers());
+    const v1::AdmitRequest request = admit_request();
+    auto asked = run_beside(
+        io_.mailbox(),
+        [&](CallCancel* cancel) {
+            return member_.controller->admit(request, std::min(kAdmitWait, task_->deadline / 2), cancel);
+        },
+        [this](Clock::time_point until) { return wait_and_handle(until); },
+        [this] { show_progress("waiting for controller " + member_.controller->address()); });
+    ASK_PASS(asked);
+    if (!*asked) {
+        spdlog::warn("task {}: goes on without relays: {}", task_->id, asked->error().text());
+        placement_note_ = "no relays: " + asked->error().text();
+        return {};
+    }
+    const v1::AdmitReply& reply = **asked;
+    note_plan(reply);
+    if (reply.placement().relays().empty()) {
+        placement_note_ = "no relays: " + (reply.note().empty() ? "none would save anything" : clean_text(reply.note()));
+        return {};
+    }
+    return place(reply.placement());
 }
 
 // The deeper, the shorter: who waits for the one that is missing says so first.

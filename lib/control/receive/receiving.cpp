@@ -23,8 +23,13 @@ Receiving::Receiving(Member& member, SessionIo& io, v1::OpenReceive request)
     : member_(member), io_(io), request_(std::move(request)), task_(std::make_shared<ReceiveTask>()) {}
 
 void Receiving::run() {
-    if (auto result = run_within_limits([this] { return run_steps(); }); !result) {
+    auto result = run_within_limits([this] { return run_steps(); });
+    if (!result) {
         give_up(result.error());
+    }
+    if (task_->asking) {
+        member_.plans.end(task_->instance, lost_relays_.empty() ? "" : lost_relays_.front(),
+                          result ? "" : result.error().text());
     }
 }
 

@@ -82,8 +82,15 @@ class Receiving {
                       const v1::OpenTaskReply& reply);
     Result<> refuse_own(const std::string& address, const Error& why);
     // Relays.
-    [[nodiscard]] bool is_placed() const { return request_.has_placement(); }
+    [[nodiscard]] bool is_placed() const { return task_->placed.has_value(); }
+    [[nodiscard]] bool is_to_be_placed() const { return request_.has_placement() || request_.has_place(); }
     Result<> choose_placement();
+    Result<> place(const v1::Placement& plan);
+    // By the controller, once it is known who sends.
+    Result<> ask_for_placement();
+    Result<> await_askers();
+    [[nodiscard]] v1::AdmitRequest admit_request() const;
+    void note_plan(const v1::AdmitReply& reply);
     Result<> open_relays();
     Result<> open_level(unsigned depth);
     [[nodiscard]] v1::OpenRelayRequest relay_request(const Placed::Relay& relay) const;
@@ -166,6 +173,7 @@ class Receiving {
     std::uint32_t aggregators_wanted_ = 0;
     bool may_shrink_ = false;  // fewer will do
     BackWish back_;
+    std::string placement_note_;            // why there are no relays, though there were to be
     std::vector<std::string> lost_relays_;               // to do without, should the task begin again
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender

@@ -95,6 +95,8 @@ struct ReceiveTask {
     TaskSwitches switches;           // it is open on; none: everything is added up here
     std::optional<OwnSwitches> own;  // those that senders name, each its own; nothing: all have one
     std::optional<Placed> placed;    // its tree of relays; nothing: all senders come here
+    // Of one that the controller is to place: hosts that have looked it up, by sender.
+    std::optional<std::map<std::uint64_t, std::uint32_t>> asking;
     bool too_late = false;           // to join: the task goes on without those that have not
     v1::Outcome outcome;             // RUNNING until it ends
     Clock::time_point forget_at;
@@ -186,6 +188,7 @@ class TaskRegistry {
     std::shared_ptr<ReceiveTask> find_locked(std::uint64_t instance);
     // What a sender who is at that switch is told, of a task that is open for it.
     static v1::TaskOffer offer_locked(const ReceiveTask& task, const std::string& own_switch);
+    static void note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request);
     // Of a task with a placement.
     static Result<v1::TaskOffer> offer_placed_locked(const ReceiveTask& task, const Caller& caller);
     static Result<> admit_placed_locked(const ReceiveTask& task, const Caller& caller,

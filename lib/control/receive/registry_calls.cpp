@@ -76,6 +76,9 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                            early->sends(), Clock::now());
         early->mailbox->post(SessionEvent::Kind::kChanged);
     }
+    if (early && early->asking && early->phase <= TaskPhase::kOpening) {
+        note_asking_locked(*early, caller, request);
+    }
     if (early && early->own && early->own->want(request.switch_address(), Clock::now())) {
         early->mailbox->post(SessionEvent::Kind::kChanged);
     }
@@ -109,6 +112,16 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                                          ": waiting for switch " + clean_name(request.switch_address()));
     }
     return offer_locked(*found, request.switch_address());
+}
+
+// What it says of itself counts if it may act for that host.
+void TaskRegistry::note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request) {
+    const bool said = request.host() != 0 && acts_for(caller, request.host());
+    const std::optional<std::uint32_t> host = said ? std::optional<std::uint32_t>(request.host()) : caller.ipv4;
+    if (host && request.sender() != 0 && task.asking->size() < task.senders_expected) {
+        task.asking->insert_or_assign(request.sender(), *host);
+        task.mailbox->post(SessionEvent::Kind::kChanged);
+    }
 }
 
 // The plan says where it sends to.

@@ -115,6 +115,7 @@ Result<v1::TaskOffer> Sending::look_up(const std::string& task_id) {
     }
     request.set_payload_limit(member_.options.payload_limit);
     request.set_switch_address(own_switch());
+    request.set_host(member_.options.address);
     const auto left = std::chrono::ceil<milliseconds>(give_up_at_ - Clock::now());
     request.set_wait_ms(static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), kLookupHold).count()));
     auto asked = ask([&](CallCancel* cancel) {

@@ -1,0 +1,288 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# relays_test.sh plans|deaths: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
+# plan says, to the packet; exact under loss, with relays, their agents and switches killed, and links cut; who is missing is
+# named by host.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+# s1 is the root, where h5 receives; s2 and s3 are below it; s4 to s7 are the leaves of h1 to h4. SOAR's loads, Fig. 2.
+readonly LOADS=(2 6 5 4)
+sender_host() {
+    local at=$1 leaf
+    for leaf in 0 1 2 3; do
+        ((at > LOADS[leaf])) || break
+        at=$((at - LOADS[leaf]))
+    done
+    printf 'h%d' $((leaf + 1))
+}
+
+# A retransmission of a FIN would count as another: slow machines are no loss.
+tree_up() {
+    lab_up --topology tree:2,3 --relays --agent-args "--rto-floor-us 300000" "$@"
+    "$lab" status --name "$name" --json | jq '.topology
+        | .host |= map(if .name == "h1" then .load = 2 elif .name == "h2" then .load = 6 elif .name == "h3" then .load = 5 else . end)
+        | .host |= map(if .name == "h4" then .load = 4 else . end)' >"$scratch/tree.json"
+}
+
+# plan FILE K [SWITCH,...]: at most K switches, of these.
+plan() {
+    jq --arg only "${3-}" '($only | split(",")) as $only
+        | .switch |= map(.available = ($only == [] or (.name | IN($only[]))))' "$scratch/tree.json" |
+        ask_plan - --receiver h5 --k "$2" --json >"$1"
+}
+
+ask_plan() {
+    "$build/bin/ask-plan" "$@"
+}
+
+# fins: [{link, fins}] of the links between switches and of the receiver's, towards it.
+fins() {
+    "$lab" link --name "$name" --json | jq -c '[.[]
+        | select((.from | test("^s")) and (.to | test("^s")) or .from == "h5")
+        | if .from == "h5" then {link: "s1 -> h5", fins: (.down.fin.packets // 0)}
+          else {link: "\(.from) -> \(.to)", fins: (.up.fin.packets // 0)} end]'
+}
+
+# finish_placed DIR: everybody succeeded, and the answer is the reference's.
+finish_placed() {
+    local -r dir=$1
+    local pid who
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 0)) || fail "$dir: $who ended with $code: $(tail -n 20 "$dir"/*.err)"
+    done <"$dir/pids"
+    cmp -s "$dir/recv.out" "$dir/expected.tsv" ||
+        fail "$dir: wrong answer: $(diff "$dir/recv.out" "$dir/expected.tsv" | head -n 8 | cut -c 1-120)"
+}
+
+numbers() {
+    make_input "$scratch/$1" --seed "$2" --senders 17 --tuples 400 --keys 300 "${@:3}"
+}
+
+# counted NAME COST K [SWITCH,...]: what is planned, and what each link then carries, one FIN a flow.
+counted() {
+    local -r dir=$scratch/$1 cost=$2
+    local before sum
+    mkdir -p "$dir"
+    plan "$dir/plan.json" "$3" "${4-}"
+    jq -e --argjson cost "$cost" '[.links[].messages] | add == $cost' "$dir/plan.json" >/dev/null ||
+        fail "$1: planned $(jq -c '.links' "$dir/plan.json")"
+    numbers "$1" "$3"
+    before=$(fins)
+    start_task "$dir" "$1" h5 "--placement $dir/plan.json"
+    finish_placed "$dir"
+    jq -n --argjson before "$before" --argjson after "$(fins)" \
+        '[range($before | length) as $i | {link: $after[$i].link, fins: ($after[$i].fins - $before[$i].fins)}]' >"$dir/fins.json"
+    jq -e --slurpfile counted "$dir/fins.json" '[.links[] | {link: "\(.from) -> \(.to)", fins: .messages}]
+        | sort == ($counted[0] | sort)' "$dir/plan.json" >/dev/null ||
+        fail "$1: planned $(jq -c '[.links[] | {from, to, messages}]' "$dir/plan.json"), counted $(jq -c . "$dir/fins.json")"
+    sum=$(jq '[.[].fins] | add' "$dir/fins.json")
+    ((sum == cost)) || fail "$1: $sum FINs on links, and SOAR has $cost"
+    jq -e '.runs == 1 and .complete' "$dir/recv.json" >/dev/null || fail "$1: $(cat "$dir/recv.json")"
+    printf '%s: %s FINs, at %s\n' "$1" "$sum" "$(jq -r '.aggregate | join(" ")' "$dir/plan.json")"
+}
+
+# SOAR, Fig. 2 and 3.
+figures() {
+    counted top 27 2 s1,s3
+    counted max 24 2 s5,s6
+    counted level 21 2 s2,s3
+    counted none 51 0
+    counted one 35 1
+    counted two 20 2
+    counted three 15 3
+    counted four 11 4
+    pass "as many FINs on each link as planned: SOAR's Fig. 2 and 3"
+}
+
+# The answer is the same wherever it was added up, and whatever the operator.
+operators() {
+    local op
+    plan "$scratch/deep.json" 7
+    for op in min max sum count; do
+        numbers "$op" 9 --op "$op"
+        start_task "$scratch/$op" "$op" h5 "--op $op --placement $scratch/deep.json" "$([[ $op != count ]] || echo --count)"
+        finish_placed "$scratch/$op"
+    done
+    pass "every operator on seven relays"
+}
+
+# A partial sum that leaves int64 is none of its relay's business.
+wide_sums() {
+    local -r dir=$scratch/wide most=9223372036854775807
+    local i
+    mkdir -p "$dir"
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do printf 'k\t0\n' >"$dir/in$i.tsv"; done
+    printf 'k\t%s\nj\t-%s\n' "$most" "$most" >"$dir/in1.tsv"
+    cp "$dir/in1.tsv" "$dir/in2.tsv"
+    printf 'k\t-%s\nj\t%s\n' "$most" "$most" >"$dir/in16.tsv"
+    printf 'k\t-%s\nj\t%s\n' "$most" "$most" >"$dir/in17.tsv"
+    printf 'j\t0\nk\t0\n' >"$dir/expected.tsv"
+    start_task "$dir" wide h5 "--placement $scratch/deep.json"
+    finish_placed "$dir"
+    pass "sums that leave int64 on the way"
+}
+
+# refused TEXT FLAG... : by name, before anything happens.
+refused() {
+    local -r text=$1
+    local code=0
+    shift
+    on h5 ask-recv --task no --senders 17 --deadline 5 "$@" >"$scratch/no.out" 2>"$scratch/no.err" </dev/null || code=$?
+    ((code != 0)) || fail "$* is taken"
+    grep -q -- "$text" "$scratch/no.err" || fail "$* ended with $code: $(cat "$scratch/no.err")"
+}
+
+odd_plans() {
+    local -r odd=$scratch/odd.json
+    jq '.placement.hosts[0].sends = 3' "$scratch/deep.json" >"$odd"
+    refused 'its hosts send 18 times, and the task has 17 senders' --placement "$odd"
+    jq '.placement.relays |= reverse' "$scratch/deep.json" >"$odd"
+    refused 'parents come first' --placement "$odd"
+    jq '.placement.relays[1].name = .placement.relays[0].name' "$scratch/deep.json" >"$odd"
+    refused 'is there twice' --placement "$odd"
+    jq '.placement.hosts[0].entry = "s99"' "$scratch/deep.json" >"$odd"
+    refused "sends to 's99', which is no relay of the plan" --placement "$odd"
+    jq '.placement.relays[0].address = "somewhere:1"' "$scratch/deep.json" >"$odd"
+    refused 'must be IPv4:PORT, not somewhere:1' --placement "$odd"
+    printf 'nonsense' >"$odd"
+    refused 'is no JSON object' --placement "$odd"
+    refused 'cannot be\|No such file' --placement "$scratch/none.json"
+    refused 'choose one\|it goes with' --placement "$scratch/deep.json" --no-switch
+    refused 'choose one\|it goes with' --placement "$scratch/deep.json" --switches own
+    refused 'choose one\|it goes with' --placement "$scratch/deep.json" --allow-incomplete
+    pass "plans that make no sense"
+}
+
+plans() {
+    tree_up
+    figures
+    operators
+    wide_sums
+    odd_plans
+    wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
+}
+
+# A half of each input at once, the rest on request: $scratch/TASK.rest.
+halves() {
+    local -r all=$(wc -l <"$1")
+    head -n $((all / 2)) "$1"
+    wait_for 60 test -e "$scratch/$2.rest"
+    tail -n +$((all / 2 + 1)) "$1"
+}
+
+relayed_under_way() {
+    on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "receiver" and .state == "streaming")' >/dev/null
+}
+
+# dies ID RUNS COMMAND... : in the middle of a task, whose answer is exact all the same.
+dies() {
+    local -r id=$1 runs=$2 dir=$scratch/$1
+    shift 2
+    numbers "$id" 3
+    FEED=halves start_task "$dir" "$id" h5 "--deadline 8 --placement $scratch/deep.json" "--deadline 8"
+    wait_for 20 relayed_under_way r4
+    "$@"
+    : >"$scratch/$id.rest"
+    finish_placed "$dir"
+    jq -e --argjson runs "$runs" '.runs == $runs and .complete' "$dir/recv.json" >/dev/null || fail "$id: $(cat "$dir/recv.json")"
+    pass "$id"
+}
+
+restart_all() {
+    local node
+    for node; do lab_do restart "$node"; done
+}
+
+relay_killed() {
+    lab_do kill "$1" -KILL
+}
+
+switch_loses_all() {
+    lab_do kill "$1" -KILL
+    on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload
+    lab_do restart "$1"
+}
+
+cut_for_a_while() {
+    lab_do link s4 s2 down
+    sleep 2
+    lab_do link s4 s2 up
+}
+
+under_loss() {
+    lab_do chaos set --loss 3 --dup 3 --reorder 3 --seed 5
+    dies loss 1 cut_for_a_while
+    lab_do chaos clear
+}
+
+# Who never comes is named, and everybody else ends with that.
+one_missing() {
+    local -r dir=$scratch/missing
+    local pid who
+    numbers missing 4
+    rm "$dir/in17.tsv"
+    jq '.placement' "$scratch/deep.json" >"$scratch/placement.json"
+    start_task "$dir" missing h5 "--deadline 4 --placement $scratch/placement.json --senders 17" "--deadline 8"
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 10)) || fail "missing: $who ended with $code: $(cat "$dir/$who.err")"
+        grep -qE 'relay s1.*: 3 of 4 senders joined within' "$dir/$who.err" || fail "missing: $who said $(cat "$dir/$who.err")"
+    done <"$dir/pids"
+    pass "one that never comes"
+}
+
+# What has come through a pipe cannot be sent again: everybody hears who it is.
+cannot_repeat() {
+    local -r dir=$scratch/pipe
+    local pid who
+    numbers pipe 6
+    FEED=halves start_task "$dir" pipe h5 "--deadline 8 --placement $scratch/deep.json" "--deadline 8 --spool 0"
+    wait_for 20 relayed_under_way r4
+    # Long enough for the word that one of them cannot to have gone up.
+    sleep 3
+    relay_killed r2.relayd
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 13)) || fail "pipe: $who ended with $code: $(cat "$dir/$who.err")"
+        grep -q 'cannot send again' "$dir/$who.err" || fail "pipe: $who said $(cat "$dir/$who.err")"
+    done <"$dir/pids"
+    : >"$scratch/pipe.rest"
+    restart_all r2.relayd
+    pass "a relay lost, and a sender that cannot repeat"
+}
+
+# Before any has sent.
+relay_away() {
+    relay_killed "$1.relayd"
+    numbers away 7
+    start_task "$scratch/away" away h5 "--placement $scratch/deep.json"
+    finish_placed "$scratch/away"
+    jq -e '.runs == 2 and .complete' "$scratch/away/recv.json" >/dev/null || fail "away: $(cat "$scratch/away/recv.json")"
+    restart_all "$1.relayd"
+    pass "a relay that is away"
+}
+
+deaths() {
+    tree_up
+    plan "$scratch/deep.json" 7
+    under_loss
+    dies relay-killed 2 relay_killed r2.relayd
+    restart_all r2.relayd
+    dies leaf-killed 2 relay_killed r4.relayd
+    restart_all r4.relayd
+    dies agent-killed 2 relay_killed r2
+    restart_all r2 r2.relayd
+    dies switchd-killed 1 restart_all s2
+    dies maps-lost 2 switch_loses_all s4
+    relay_away r3
+    cannot_repeat
+    one_missing
+    wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
+}
+
+[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths)$ ]] || fail "usage: $0 plans|deaths"
+"$1"
