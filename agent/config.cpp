@@ -52,9 +52,10 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.list("switches", &config.switches,
                "control addresses of other switches that this host's sends may be registered at",
                check_host_port);
-    table.text("controller", &config.controller,
-               "control address of ask-controld, which places tasks (ask-recv --placement auto); empty for none",
-               check_optional_host_port);
+    table.text(
+        "controller", &config.controller,
+        "control address of ask-controld, which places tasks (ask-recv --placement auto); empty for none",
+        check_optional_host_port);
     table.choice("xdp_mode", &config.xdp_mode, {"native", "generic"},
                  "where the steering program runs; never falls back");
     table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},

@@ -8,8 +8,8 @@ namespace {
 
 template <typename Request, typename Reply>
 Result<Reply> call_controller(RpcChannels& channels, const std::string& address,
-                              grpc::Status (v1::Controller::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                                           Reply*),
+                              grpc::Status (v1::Controller::Stub::*method)(grpc::ClientContext*,
+                                                                           const Request&, Reply*),
                               const Request& request, milliseconds wait, CallCancel* cancel = nullptr) {
     const std::string name = "controller " + address;
     ASK_TRY(channels.credentials().check_address(address), name);
@@ -40,7 +40,8 @@ Result<> ControllerClient::release(const v1::ReleasePlanRequest& request, millis
 }
 
 Result<> ControllerClient::report_refused(const v1::ReportRefusedRequest& request, milliseconds wait) {
-    const auto told = call_controller(channels_, address_, &v1::Controller::Stub::ReportRefused, request, wait);
+    const auto told =
+        call_controller(channels_, address_, &v1::Controller::Stub::ReportRefused, request, wait);
     return told ? Result<>() : told.error();
 }
 

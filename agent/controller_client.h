@@ -18,7 +18,8 @@ class ControllerClient final : public ControllerPort {
         : channels_(channels), address_(std::move(address)) {}
 
     [[nodiscard]] const std::string& address() const override { return address_; }
-    Result<v1::AdmitReply> admit(const v1::AdmitRequest& request, milliseconds wait, CallCancel* cancel) override;
+    Result<v1::AdmitReply> admit(const v1::AdmitRequest& request, milliseconds wait,
+                                 CallCancel* cancel) override;
     Result<v1::RenewPlanReply> renew(const v1::RenewPlanRequest& request, milliseconds wait) override;
     Result<> release(const v1::ReleasePlanRequest& request, milliseconds wait) override;
     Result<> report_refused(const v1::ReportRefusedRequest& request, milliseconds wait) override;

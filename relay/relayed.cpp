@@ -125,7 +125,7 @@ void Relayed::fail(const Error& error) {
         below_->abandon(why);
     }
     if (above_) {
-        above_->abandon(why);
+        above_->abandon(why, below_ ? below_->lost_relays() : std::vector<std::string>());
     }
     set(State::kFailed);
 }
@@ -178,6 +178,7 @@ client::SendOptions Relayed::send_options() {
     options.deadline = std::chrono::milliseconds(request.deadline_ms());
     options.can_repeat = true;  // as long as all those below can
     options.partial = true;
+    options.relay = request.name();
     options.token = request.parent_token();
     options.cancel_fd = cancel_.fd();
     options.on_progress = [this](const client::TaskProgress& /*now*/) { note_above(); };

@@ -102,8 +102,9 @@ void AgentLink::hint(const v1::LocalRequest& request) {
     [[maybe_unused]] const auto sent = socket_.try_send(request);
 }
 
-void AgentLink::give_up(const Error& reason) {
+void AgentLink::give_up(const Error& reason, const std::vector<std::string>& lost_relays) {
     v1::LocalRequest request;
+    request.mutable_give_up()->mutable_lost_relays()->Add(lost_relays.begin(), lost_relays.end());
     request.mutable_give_up()->set_reason(reason.text());
     request.mutable_give_up()->set_code(static_cast<std::int32_t>(reason.code()));
     hint(request);

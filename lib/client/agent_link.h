@@ -35,7 +35,7 @@ class AgentLink {
     // The same without waiting, for an agent that may have gone or have no room for what it can do without.
     void hint(const v1::LocalRequest& request);
     // Tells the agent why nothing comes of it, as far as there is room.
-    void give_up(const Error& reason);
+    void give_up(const Error& reason, const std::vector<std::string>& lost_relays = {});
     // Those that a task that begins again is to do without, as the agent's Failed said.
     [[nodiscard]] const std::vector<std::string>& lost_relays() const { return lost_relays_; }
     // The agent had nothing to say so far: its silence counts from now.

@@ -26,8 +26,7 @@ struct Placement {
     std::vector<PlacedRelay> relays;  // parents before their children
     std::vector<PlacedHost> hosts;    // all that send
 
-    // The same without that relay and those whose way leads through it: who sends to one of them sends to the
-    // next one on the way that is left.
+    // The same without that relay: who sends to it sends to its parent.
     [[nodiscard]] Placement without(const std::string& relay) const;
 };
 

@@ -192,6 +192,7 @@ class ReceiveSession::Impl {
     void taking();
     Result<> confirm();
     void abandon(const Error& reason) { link_->give_up(reason); }
+    [[nodiscard]] const std::vector<std::string>& lost_relays() const { return link_->lost_relays(); }
 
  private:
     Result<ReceiveResult> wait_for_run();
@@ -344,6 +345,9 @@ const ReceiveInfo& ReceiveSession::info() const {
 }
 Result<ReceiveResult> ReceiveSession::wait() {
     return impl_->wait();
+}
+const std::vector<std::string>& ReceiveSession::lost_relays() const {
+    return impl_->lost_relays();
 }
 void ReceiveSession::abandon(const Error& reason) {
     impl_->abandon(reason);

@@ -147,6 +147,8 @@ class ReceiveSession {
     // there. Else the agent takes a session that needs longer than the deadline for one that hangs. Never
     // waits.
     void taking();
+    // After an error: relays that were lost, by the names of their switches.
+    [[nodiscard]] const std::vector<std::string>& lost_relays() const;
     // It cannot be sent on: senders hear why. No call is allowed after it.
     void abandon(const Error& reason);
     // The result is where it should be: the senders succeed now, and not before. An error does not change

@@ -56,6 +56,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_can_repeat(options.can_repeat);
     open.set_token(options.token);
     open.set_partial(options.partial);
+    open.set_relay(options.relay);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }
@@ -83,7 +84,9 @@ class SendSession::Impl {
     Result<> flush();
     Result<> wait_for_input(int fd);
     Result<> cannot_repeat();
-    void abandon(const Error& reason) { link_.give_up(reason); }
+    void abandon(const Error& reason, const std::vector<std::string>& lost_relays) {
+        link_.give_up(reason, lost_relays);
+    }
     Result<TaskStats> finish();
 
  private:
@@ -283,8 +286,8 @@ Result<> SendSession::wait_for_input(int fd) {
 Result<> SendSession::cannot_repeat() {
     return impl_->cannot_repeat();
 }
-void SendSession::abandon(const Error& reason) {
-    impl_->abandon(reason);
+void SendSession::abandon(const Error& reason, const std::vector<std::string>& lost_relays) {
+    impl_->abandon(reason, lost_relays);
 }
 Result<TaskStats> SendSession::finish() {
     return impl_->finish();

@@ -45,6 +45,7 @@ struct SendOptions {
     // Tuples are sums of others', which came here: each keeps its value, also where the task counts, and they
     // are lost if this process goes.
     bool partial = false;
+    std::string relay{};  // of a partial one: the switch that it is the relay of
     std::string token{};  // that the receiver wants to see; empty: none
     int cancel_fd = -1;   // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls
@@ -80,7 +81,7 @@ class SendSession {
     // Nothing more will come, and the task cannot succeed: tells everybody concerned why, instead of leaving
     // them to the closed connection. Does not wait; no call is allowed after it.
     void abandon(std::string_view reason) { abandon(Error(Errc::kAborted, std::string(reason))); }
-    void abandon(const Error& reason);
+    void abandon(const Error& reason, const std::vector<std::string>& lost_relays = {});
     // From now on a switch that loses what it has ends the task for everybody (kSwitchLost).
     Result<> cannot_repeat();
     // No more tuples: returns once the receiver has committed the result.

@@ -103,7 +103,7 @@ operators() {
     local op
     plan "$scratch/deep.json" 7
     for op in min max sum count; do
-        numbers "$op" 9 --op "$op"
+        numbers "$op" 9 --op "$op" $([[ $op != count ]] || echo --count-lines)
         start_task "$scratch/$op" "$op" h5 "--op $op --placement $scratch/deep.json" "$([[ $op != count ]] || echo --count)"
         finish_placed "$scratch/$op"
     done
@@ -222,15 +222,19 @@ under_loss() {
 # Who never comes is named, and everybody else ends with that.
 one_missing() {
     local -r dir=$scratch/missing
-    local pid who
+    local i pid who
     numbers missing 4
-    rm "$dir/in17.tsv"
-    jq '.placement' "$scratch/deep.json" >"$scratch/placement.json"
-    start_task "$dir" missing h5 "--deadline 4 --placement $scratch/placement.json --senders 17" "--deadline 8"
+    : >"$dir/pids"
+    spawn "$dir/recv" h5 ask-recv --task missing --senders 17 --deadline 4 --placement "$scratch/deep.json" </dev/null
+    printf '%s recv\n' "$spawned" >>"$dir/pids"
+    for ((i = 1; i <= 16; i++)); do
+        spawn "$dir/send$i" "$(sender_host "$i")" ask-send --task missing --to h5 --deadline 8 "$dir/in$i.tsv" </dev/null
+        printf '%s send%s\n' "$spawned" "$i" >>"$dir/pids"
+    done
     while read -r pid who; do
         exit_of "$pid"
         ((code == 10)) || fail "missing: $who ended with $code: $(cat "$dir/$who.err")"
-        grep -qE 'relay s1.*: 3 of 4 senders joined within' "$dir/$who.err" || fail "missing: $who said $(cat "$dir/$who.err")"
+        grep -qE 'relay s1.*relay s3.*relay s7.*3 of 4 senders joined within.*h4' "$dir/$who.err" || fail "missing: $who said $(cat "$dir/$who.err")"
     done <"$dir/pids"
     pass "one that never comes"
 }

@@ -105,12 +105,14 @@ void add_flags(CLI::App& app, Flags& flags) {
                    "which switches aggregate, by the relays beside them: what ask-plan --json printed (- is "
                    "standard input), or auto: what the agent's controller says")
         ->type_name("FILE");
-    app.add_option("--k", flags.k, "with --placement auto: at most so many switches; 0: the controller's choice")
+    app.add_option("--k", flags.k,
+                   "with --placement auto: at most so many switches; 0: the controller's choice")
         ->type_name("K")
         ->capture_default_str();
-    app.add_option("--objective", flags.objective,
-                   "with --placement auto: what is to be least: utilisation, bottleneck or bytes (default: the "
-                   "controller's)")
+    app.add_option(
+           "--objective", flags.objective,
+           "with --placement auto: what is to be least: utilisation, bottleneck or bytes (default: the "
+           "controller's)")
         ->check(CLI::IsMember({"utilisation", "bottleneck", "bytes"}))
         ->type_name("O");
     app.add_flag("--require-region", flags.require_region, "fail if the switch has no memory for the task");

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "lib/control/member/channels.h"
+#include "lib/control/member/controller_port.h"
 #include "lib/control/member/counters.h"
 #include "lib/control/member/history.h"
 #include "lib/control/member/left_open.h"
-#include "lib/control/member/controller_port.h"
 #include "lib/control/member/network_port.h"
 #include "lib/control/member/plan_keeper.h"
 #include "lib/control/member/send_list.h"
@@ -48,7 +48,7 @@ struct MemberPorts {
     NetworkPort& network;
     TableStore& tables;
     AgentCounters& counters;
-    std::shared_ptr<SwitchPort> own_switch;          // null: none configured
+    std::shared_ptr<SwitchPort> own_switch;           // null: none configured
     std::shared_ptr<ControllerPort> controller = {};  // likewise
 };
 

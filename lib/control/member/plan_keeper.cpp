@@ -17,8 +17,7 @@ constexpr milliseconds kSoonest{200};
 
 }  // namespace
 
-PlanKeeper::PlanKeeper(std::shared_ptr<ControllerPort> controller)
-    : controller_(std::move(controller)) {
+PlanKeeper::PlanKeeper(std::shared_ptr<ControllerPort> controller) : controller_(std::move(controller)) {
     if (controller_) {
         thread_ = Thread([this] { loop(); });
     }
@@ -99,7 +98,8 @@ void PlanKeeper::tell_ended(Lock& lock) {
 void PlanKeeper::renew_due(Lock& lock) {
     for (;;) {
         const auto now = Clock::now();
-        const auto due = std::ranges::find_if(kept_, [&](const auto& entry) { return entry.second.due <= now; });
+        const auto due =
+            std::ranges::find_if(kept_, [&](const auto& entry) { return entry.second.due <= now; });
         if (stop_ || due == kept_.end()) {
             return;
         }
@@ -107,7 +107,8 @@ void PlanKeeper::renew_due(Lock& lock) {
         const v1::RenewPlanRequest plan = due->second.plan;
         lock.unlock();
         if (auto renewed = controller_->renew(plan, kPlanWait); !renewed) {
-            spdlog::warn("task {}: its plan is not renewed, and it goes on: {}", plan.task(), renewed.error().text());
+            spdlog::warn("task {}: its plan is not renewed, and it goes on: {}", plan.task(),
+                         renewed.error().text());
         }
         lock.lock();
     }

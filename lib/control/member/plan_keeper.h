@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans of running tasks, renewed at the controller that made them, and given back. A thread of its own; no task waits for
-// it, and one runs on if the controller is away.
+// Plans of running tasks, renewed at the controller that made them, and given back. A thread of its own; no
+// task waits for it, and one runs on if the controller is away.
 #pragma once
 
 #include <chrono>

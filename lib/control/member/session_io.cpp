@@ -10,6 +10,7 @@ namespace {
 
 constexpr milliseconds kReplyWait{5000};
 constexpr std::size_t kLongestReason = 512;
+constexpr int kMostLostRelays = 16;
 
 v1::LocalReply failed_reply(const Error& error, const std::vector<std::string>& lost_relays = {}) {
     v1::LocalReply reply;
@@ -58,6 +59,9 @@ Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until, bool for_room) 
         if (*received == AppIo::kDone && request.has_give_up()) {
             given_up_.emplace(errc_from_number(request.give_up().code(), Errc::kAborted),
                               clean_text(request.give_up().reason().substr(0, kLongestReason)));
+            for (int i = 0; i < std::min(request.give_up().lost_relays_size(), kMostLostRelays); ++i) {
+                lost_relays_.push_back(clean_name(request.give_up().lost_relays(i)));
+            }
             return *given_up_;
         }
         if (*received == AppIo::kDone) {

@@ -54,6 +54,8 @@ class SessionIo {
     [[nodiscard]] bool application_gone() const { return application_gone_; }
     // Why it gives up, if a wait has ended because of that.
     [[nodiscard]] const std::optional<Error>& given_up() const { return given_up_; }
+    // And which relays it says are lost by that.
+    [[nodiscard]] const std::vector<std::string>& lost_relays() const { return lost_relays_; }
     // A wait has ended because the daemon does.
     [[nodiscard]] bool stopping() const { return stopping_; }
     // ... or because an operator wants it.
@@ -67,6 +69,7 @@ class SessionIo {
     AgentCounters* counters_;
     bool application_gone_ = false;
     std::optional<Error> given_up_;
+    std::vector<std::string> lost_relays_;
     bool stopping_ = false;
     bool cancelled_ = false;
 };

@@ -213,6 +213,9 @@ void Receiving::forget_open(const std::string& address) {
 
 // What a switch lost can be had again if everybody concerned can begin again.
 Error Receiving::explain_loss(const Error& loss) const {
+    if (request_.partial()) {
+        return loss;  // the receiver's word decides
+    }
     std::string unable;
     if (!request_.can_repeat()) {
         unable = "this receive does not run again without the switch";

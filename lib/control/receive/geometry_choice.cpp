@@ -123,7 +123,8 @@ bool wants_two_copies(const v1::OpenReceive& request) {
 }
 
 bool wants_samples(const Member& member, const v1::OpenReceive& request) {
-    const bool through_switch = member.own_switch || request.own_switches() || request.has_placement() || request.has_place();
+    const bool through_switch =
+        member.own_switch || request.own_switches() || request.has_placement() || request.has_place();
     return !request.partial() && (request.auto_geometry() ||
                                   (through_switch && !request.no_switch() && request.aggregators() == 0));
 }

@@ -14,8 +14,6 @@
 namespace ask {
 namespace {
 
-constexpr std::size_t kLongestName = 64;
-
 // 16 bytes by chance.
 std::string draw_token() {
     std::string token;
@@ -42,6 +40,7 @@ Error wrong(const std::string& what) {
 }
 
 Result<> check_name(const std::string& name, std::string_view what) {
+    constexpr std::size_t kLongestName = Placed::kLongestName;
     return name.empty() || name.size() > kLongestName
                ? wrong("the name of a " + std::string(what) + " must have 1 to " +
                        std::to_string(kLongestName) + " bytes, not " + std::to_string(name.size()))

@@ -22,6 +22,7 @@ class Placed {
  public:
     static constexpr std::size_t kMostRelays = 256;
     static constexpr std::size_t kMostHosts = 4096;
+    static constexpr std::size_t kLongestName = 64;
 
     struct Relay {
         std::string name;                   // of the switch that it is beside

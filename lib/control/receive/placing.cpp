@@ -41,9 +41,10 @@ Result<> Receiving::choose_placement() {
         return place(request_.placement());
     }
     if (!member_.controller) {
-        return Error(Errc::kUnavailable, "task " + request_.task_id() +
-                                             " is to be placed, but no controller is configured: set `controller` of "
-                                             "this agent, or give a placement from ask-plan");
+        return Error(Errc::kUnavailable,
+                     "task " + request_.task_id() +
+                         " is to be placed, but no controller is configured: set `controller` of "
+                         "this agent, or give a placement from ask-plan");
     }
     task_->asking.emplace();
     return {};
@@ -70,10 +71,10 @@ Result<> Receiving::await_askers() {
         }
         const auto now = Clock::now();
         if (now - task_->opened > task_->deadline) {
-            return Error(Errc::kDeadline, "task " + task_->id + ": " + std::to_string(asking) + " of " +
-                                              std::to_string(task_->senders_expected) +
-                                              " senders have looked it up within " + seconds_text(task_->deadline) +
-                                              ", and it is placed once all have");
+            return Error(Errc::kDeadline,
+                         "task " + task_->id + ": " + std::to_string(asking) + " of " +
+                             std::to_string(task_->senders_expected) + " senders have looked it up within " +
+                             seconds_text(task_->deadline) + ", and it is placed once all have");
         }
         if (now >= next_tick) {
             next_tick = now + kSessionTick;
@@ -116,7 +117,8 @@ void Receiving::note_plan(const v1::AdmitReply& reply) {
     member_.plans.keep(std::move(plan), std::chrono::duration<double>(reply.lease_seconds()));
 }
 
-// A controller that is away is no reason to fail: without relays everything comes here, as it does without one.
+// A controller that is away is no reason to fail: without relays everything comes here, as it does without
+// one.
 Result<> Receiving::ask_for_placement() {
     if (!task_->asking) {
         return {};
@@ -140,7 +142,8 @@ Result<> Receiving::ask_for_placement() {
     const v1::AdmitReply& reply = **asked;
     note_plan(reply);
     if (reply.placement().relays().empty()) {
-        placement_note_ = "no relays: " + (reply.note().empty() ? "none would save anything" : clean_text(reply.note()));
+        placement_note_ =
+            "no relays: " + (reply.note().empty() ? "none would save anything" : clean_text(reply.note()));
         return {};
     }
     return place(reply.placement());
@@ -167,6 +170,7 @@ v1::OpenRelayRequest Receiving::relay_request(const Placed::Relay& relay) const 
     open.set_senders(relay.senders);
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
     open.set_aggregators(aggregators_wanted_);
+    open.set_name(relay.name);
     if (relay.parent) {
         const Placed::Relay& parent = placed.relays()[*relay.parent];
         open.set_parent(parent.agent);

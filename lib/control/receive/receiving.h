@@ -173,7 +173,7 @@ class Receiving {
     std::uint32_t aggregators_wanted_ = 0;
     bool may_shrink_ = false;  // fewer will do
     BackWish back_;
-    std::string placement_note_;            // why there are no relays, though there were to be
+    std::string placement_note_;                         // why there are no relays, though there were to be
     std::vector<std::string> lost_relays_;               // to do without, should the task begin again
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender

@@ -44,9 +44,10 @@ struct TaskSender {
     Clock::time_point last_heard;
     v1::FlowStats stats;  // its part; once committed, all parts
     bool fin = false;
-    bool can_repeat = false;             // it could send everything once more
-    std::optional<Error> left;           // it gave up, and why
-    std::string relay;                   // name of the switch that it is the relay of; empty: it is none
+    bool can_repeat = false;               // it could send everything once more
+    std::optional<Error> left;             // it gave up, and why
+    std::string relay;                     // name of the switch that it is the relay of; empty: it is none
+    std::vector<std::string> lost_relays;  // below it, with `left`
     std::optional<std::string> missing;  // the task goes on without it, and why; for it, the task has failed
     std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
     std::string without;                 // why its own switch does not aggregate for it, though it was to
@@ -97,8 +98,8 @@ struct ReceiveTask {
     std::optional<Placed> placed;    // its tree of relays; nothing: all senders come here
     // Of one that the controller is to place: hosts that have looked it up, by sender.
     std::optional<std::map<std::uint64_t, std::uint32_t>> asking;
-    bool too_late = false;           // to join: the task goes on without those that have not
-    v1::Outcome outcome;             // RUNNING until it ends
+    bool too_late = false;  // to join: the task goes on without those that have not
+    v1::Outcome outcome;    // RUNNING until it ends
     Clock::time_point forget_at;
     CondVar over;  // its outcome is there: for its own senders, who are many
 

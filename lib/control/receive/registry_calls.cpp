@@ -14,6 +14,7 @@ namespace ask {
 namespace {
 
 constexpr milliseconds kLongestWait{2000};
+constexpr int kMostLostRelays = 16;
 
 }  // namespace
 
@@ -115,9 +116,11 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
 }
 
 // What it says of itself counts if it may act for that host.
-void TaskRegistry::note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request) {
+void TaskRegistry::note_asking_locked(ReceiveTask& task, const Caller& caller,
+                                      const v1::LookupRequest& request) {
     const bool said = request.host() != 0 && acts_for(caller, request.host());
-    const std::optional<std::uint32_t> host = said ? std::optional<std::uint32_t>(request.host()) : caller.ipv4;
+    const std::optional<std::uint32_t> host =
+        said ? std::optional<std::uint32_t>(request.host()) : caller.ipv4;
     if (host && request.sender() != 0 && task.asking->size() < task.senders_expected) {
         task.asking->insert_or_assign(request.sender(), *host);
         task.mailbox->post(SessionEvent::Kind::kChanged);
@@ -227,6 +230,9 @@ Result<> TaskRegistry::leave(const Caller& caller, const v1::LeaveRequest& reque
     TaskSender* const entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
     // Whoever is not here has left.
     if (entry != nullptr) {
+        for (int i = 0; i < std::min(request.lost_relays_size(), kMostLostRelays); ++i) {
+            entry->lost_relays.push_back(clean_name(request.lost_relays(i)));
+        }
         entry->left.emplace(errc_from_number(request.code(), Errc::kAborted), clean_text(request.reason()));
         entry->knows_outcome = true;
         task->mailbox->post(SessionEvent::Kind::kChanged);

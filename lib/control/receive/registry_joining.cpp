@@ -147,10 +147,7 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     entry.flow = flow;
     entry.can_repeat = request.can_repeat();
     entry.without = without;
-    if (task.placed) {
-        const Placed::Relay* const relay = task.placed->relay_of(caller, request.token());
-        entry.relay = relay != nullptr ? relay->name : "";
-    }
+    entry.relay = clean_name(request.relay().substr(0, Placed::kLongestName));
     entry.last_heard = Clock::now();
     task.senders.push_back(std::move(entry));
     return {};

@@ -120,7 +120,7 @@ Error Receiving::blame(const TaskSender& sender, const Error& why) {
     if (sender.relay.empty() || !gone) {
         return {why.code(), text};
     }
-    lost_relays_.push_back(sender.relay);
+    lost_relays_ = sender.lost_relays.empty() ? std::vector{sender.relay} : sender.lost_relays;
     return {Errc::kSwitchLost, text};
 }
 

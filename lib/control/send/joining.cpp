@@ -337,6 +337,7 @@ Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
     request.set_incarnation(lease_->incarnation);
     request.set_first_seq(state.next_seq);
     request.set_can_repeat(can_repeat_);
+    request.set_relay(request_.relay());
     request.set_switch_address(own_switch());
     request.set_switch_trouble(without_);
     if (!local_) {

@@ -68,6 +68,7 @@ void Sending::leave(const Error& reason) {
         // What an application that has gone had of others is lost, as in a switch.
         request.set_code(static_cast<std::int32_t>(
             io_.application_gone() || io_.stopping() ? Errc::kSwitchLost : reason.code()));
+        request.mutable_lost_relays()->Add(io_.lost_relays().begin(), io_.lost_relays().end());
     }
     const auto left = receiver_->leave(request, kGoodbyeWait);
     if (!left.ok()) {
