@@ -6,11 +6,17 @@
 readonly LAB_READY_MS=${ASK_LAB_READY_MS:-30000}
 readonly LAB_STOP_MS=8000
 
-# Beside its agent a relay's node has an ask-relayd, NODE.relayd to whoever means that.
-readonly LAB_RELAY_PORT=4793
+# Beside its agent a relay's node has an ask-relayd, NODE.relayd to whoever means that, and the first switch may have an
+# ask-controld, NODE.controld.
+readonly LAB_RELAY_PORT=4793 LAB_CONTROLLER_PORT=4794
 
 node_of() {
-    echo "${1%.relayd}"
+    local -r node=${1%.relayd}
+    echo "${node%.controld}"
+}
+
+controllers() {
+    ((!LAB_CONTROLLER)) || nodes_of switch | sed '1 s/$/.controld/; q'
 }
 
 relays() {
@@ -19,6 +25,7 @@ relays() {
 
 daemon_of() {
     [[ $1 != *.relayd ]] || { echo ask-relayd && return; }
+    [[ $1 != *.controld ]] || { echo ask-controld && return; }
     case ${NODE_KIND[$1]} in
         switch) echo ask-switchd ;;
         chaos) echo ask-chaosd ;;
@@ -33,7 +40,7 @@ probe_of() {
 
 node_has_daemon() {
     [[ $1 != chaos ]] || return 0
-    [[ $1 != *.relayd ]] || { ((LAB_DAEMONS)) && return; }
+    [[ $1 != *.relayd && $1 != *.controld ]] || { ((LAB_DAEMONS)) && return; }
     ((LAB_DAEMONS)) && [[ ${NODE_KIND[$1]} != switch || ${NODE_COLOR[$1]} == blue ]]
 }
 
@@ -114,7 +121,9 @@ interface = "eth0"
 address = "${NODE_ADDRESS[$1]}"
 switch = "${NODE_ASKS[$1]}"
 TOML
+    local -r controller=$(controllers)
     [[ -z $2 ]] || printf '%s\n' "$2"
+    [[ -z $controller ]] || printf 'controller = "%s:%s"\n' "${NODE_ADDRESS[$(node_of "$controller")]}" "$LAB_CONTROLLER_PORT"
 }
 
 write_relay_config() {
@@ -123,6 +132,16 @@ name = "$1"
 listen = "0.0.0.0:$LAB_RELAY_PORT"
 socket = "$TOML_DIR/$1/relay.sock"
 agent = "$TOML_DIR/$1/agent.sock"
+$(tls_keys "$1")
+TOML
+}
+
+write_controller_config() {
+    jq .topology "$LAB_DIR/topology.json" >"$LAB_DIR/conf/network.json"
+    cat <<TOML
+listen = "0.0.0.0:$LAB_CONTROLLER_PORT"
+socket = "$TOML_DIR/$1/controller.sock"
+topology = "$TOML_DIR/conf/network.json"
 $(tls_keys "$1")
 TOML
 }
@@ -170,6 +189,9 @@ write_configs() {
             [[ ${NODE_KIND[$node]} != relay ]] || write_relay_config "$node" >"$LAB_DIR/conf/$node.relayd.toml"
         fi
     done < <(lab_nodes)
+    while read -r node; do
+        write_controller_config "$(node_of "$node")" >"$LAB_DIR/conf/$node.toml"
+    done < <(controllers)
 }
 
 # A process is known by its pid and its start time: pids are used again.
@@ -230,8 +252,8 @@ exec_in_node() {
 
 daemon_ready() {
     local -a probe=(askctl status)
-    # shellcheck disable=SC2016 # for the shell in the namespace
-    [[ $1 != *.relayd ]] || probe=(bash -c ': </dev/tcp/127.0.0.1/'"$LAB_RELAY_PORT")
+    [[ $1 != *.relayd ]] || probe=(bash -c ": </dev/tcp/127.0.0.1/$LAB_RELAY_PORT")
+    [[ $1 != *.controld ]] || probe=(bash -c ": </dev/tcp/127.0.0.1/$LAB_CONTROLLER_PORT")
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
     (exec_in_node "$(node_of "$1")" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
 }
@@ -276,7 +298,7 @@ daemons_start_all() {
     local -a switches hosts relays
     mapfile -t switches < <(nodes_of switch)
     mapfile -t hosts < <(lab_hosts)
-    mapfile -t relays < <(relays)
+    mapfile -t relays < <(relays && controllers)
     daemons_start "${switches[@]}"
     daemons_start "${hosts[@]}"
     daemons_start "${relays[@]}"

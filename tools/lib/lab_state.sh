@@ -106,7 +106,7 @@ lab_load() {
     lab_load_token
     # Read by the other files of tools/lib.
     # shellcheck disable=SC2034
-    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN='' LAB_TOPOLOGY=''
+    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN='' LAB_TOPOLOGY='' LAB_CONTROLLER=0
     # shellcheck source=/dev/null
     [[ ! -e $LAB_DIR/settings ]] || source "$LAB_DIR/settings"
     lab_know_nodes
@@ -175,10 +175,12 @@ lab_require_node() {
     [[ " $nodes " == *" $1 "* ]] || die "lab '$LAB_NAME' has no node '$1': it has $nodes"
 }
 
-# The same, or NODE.relayd of a relay.
+# The same, or NODE.relayd of a relay, or the controller.
 lab_require_daemon() {
-    lab_require_node "${1%.relayd}"
-    [[ $1 != *.relayd || ${NODE_KIND[${1%.relayd}]} == relay ]] || die "${1%.relayd} of lab '$LAB_NAME' is no relay"
+    local -r node=$(node_of "$1")
+    lab_require_node "$node"
+    [[ $1 != *.relayd || ${NODE_KIND[$node]} == relay ]] || die "$node of lab '$LAB_NAME' is no relay"
+    [[ $1 != *.controld || $1 == "$(controllers)" ]] || die "lab '$LAB_NAME' has no controller at $node"
 }
 
 lab_netns() {
