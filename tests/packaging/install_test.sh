@@ -19,7 +19,7 @@ fail() {
 
 DESTDIR=$stage cmake --install "$ASK_BUILD_DIR" --prefix /usr >"$stage/log" || fail "cmake --install: $(cat "$stage/log")"
 
-for program in ask-switchd ask-agentd ask-send ask-recv ask-allreduce askctl; do
+for program in ask-switchd ask-agentd ask-controld ask-send ask-recv ask-allreduce askctl; do
     [[ -x $stage/usr/bin/$program ]] || fail "usr/bin/$program is not installed"
     "$stage/usr/bin/$program" --help >/dev/null || fail "$program --help fails once installed"
 done
@@ -27,10 +27,11 @@ done
 "$root/tests/docs/check_links" "$stage/usr/share/doc/ask" >&2 || fail "installed documents have dead links (above)"
 
 grep -qx 'g ask -' "$stage/usr/lib/sysusers.d/ask.conf" || fail "no group for socket_group is installed"
+grep -qx 'u ask-controld .*' "$stage/usr/lib/sysusers.d/ask-controld.conf" || fail "no user for ask-controld is installed"
 grep -qx 'socket_group = "ask"' "$stage/etc/ask/agentd.toml.example" || fail "the example does not name the installed group"
 
 units=$stage/usr/lib/systemd/system
-for daemon in switchd agentd; do
+for daemon in switchd agentd controld; do
     grep -q "^ExecStart=/usr/bin/ask-$daemon --config /etc/ask/$daemon.toml\( --unload-on-exit\)\?$" "$units/ask-$daemon.service" ||
         fail "ask-$daemon.service does not start what was installed"
     [[ -e $stage/etc/ask/$daemon.toml.example ]] || fail "no etc/ask/$daemon.toml.example"
@@ -39,7 +40,7 @@ done
 cp -a --no-clobber /lib/systemd/system/. "$units/"
 # So does what reloads a daemon.
 install -D /bin/kill "$stage/bin/kill"
-said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service 2>&1) ||
+said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service ask-controld.service 2>&1) ||
     fail "systemd-analyze verify: $said"
 ! grep -F ask- <<<"$said" || fail "systemd-analyze verify has complaints (above)"
 
@@ -66,7 +67,7 @@ documented() {
         grep -v '^receiver ' | sed 's/ $//' | sort
 }
 
-for daemon in switchd agentd; do
+for daemon in switchd agentd controld; do
     example=$stage/etc/ask/$daemon.toml.example
     documented "$example" >"$stage/documented"
     options "$daemon" >"$stage/options"
@@ -76,8 +77,9 @@ for daemon in switchd agentd; do
     join "$stage/documented" "$stage/options" | awk 'NF == 3 && $2 != "(set)" && $2 != $3' >"$stage/differ"
     [[ ! -s $stage/differ ]] || fail "$daemon.toml shows other defaults than ask-$daemon --help: $(cat "$stage/differ")"
 
-    # Every line that is commented out must be accepted as it stands; no such interface or bpffs ends the daemon.
-    sed -E 's/^# ([a-z_]+ = )/\1/; s|^(bpffs) = .*|\1 = "/nonexistent"|; s|^interface = .*|interface = "nonexistent"|' \
+    # Every line that is commented out must be accepted as it stands; no such interface, bpffs or topology ends the
+    # daemon.
+    sed -E 's/^# ([a-z_]+ = )/\1/; s#^(bpffs|topology) = .*#\1 = "/nonexistent"#; s|^interface = .*|interface = "nonexistent"|' \
         "$example" >"$stage/$daemon.toml"
     said=$(timeout 20 unshare --map-root-user --net "$stage/usr/bin/ask-$daemon" --config "$stage/$daemon.toml" 2>&1) &&
         fail "ask-$daemon runs with neither interface nor bpffs"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// askctl: what agents and switches have to say.
+// askctl: what agents, switches and the controller have to say.
 #include <poll.h>
 #include <unistd.h>
 
@@ -22,6 +22,7 @@
 #include "tools/cli/authority_flags.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
+#include "tools/cli/controller_report.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/groups.h"
 #include "tools/cli/output.h"
@@ -36,6 +37,7 @@ constexpr const char* kName = "askctl";
 struct Flags {
     std::string agent;
     std::string switch_address;
+    std::string controller;
     ControlSecurity security;
     AuthorityFlags authority;
     bool json = false;
@@ -43,6 +45,8 @@ struct Flags {
     std::size_t top = 0;
     double watch = 0;  // seconds between two looks; 0: one look
     std::string task;
+    std::string on;  // switches, by name
+    std::string off;
 };
 
 constexpr unsigned kAuthorityDays = 3650;
@@ -71,6 +75,15 @@ std::string switch_to_ask(const Flags& flags) {
     const std::string named = environment("ASK_SWITCH");
     const bool only_switch = !exists(client::agent_socket_path("")) && exists(kSwitchSocket);
     return named.empty() && only_switch ? std::string("unix:") + kSwitchSocket : named;
+}
+
+// Where none is named, that of this machine.
+std::string controller_to_ask(const Flags& flags) {
+    if (!flags.controller.empty()) {
+        return flags.controller;
+    }
+    const std::string named = environment("ASK_CONTROLLER");
+    return named.empty() ? "unix:/run/ask-controld/control.sock" : named;
 }
 
 int print(const std::string& text) {
@@ -271,6 +284,32 @@ int counters(const Flags& flags) {
     });
 }
 
+int plans(const Flags& flags) {
+    const auto status = controller_status(controller_to_ask(flags), flags.security);
+    if (!status) {
+        return fail(kName, status.error());
+    }
+    return print(flags.json ? ask::cli::dump(plans_json(*status)) : plans_text(*status));
+}
+
+int relays(const Flags& flags) {
+    const std::string address = controller_to_ask(flags);
+    const std::string& name = flags.on.empty() ? flags.off : flags.on;
+    if (!name.empty()) {
+        const auto changed = set_available(address, flags.security, name, flags.off.empty());
+        if (!changed) {
+            return fail(kName, changed.error());
+        }
+        return print("switch " + name + (*changed ? " is " : " was ") + (flags.off.empty() ? "on" : "off") +
+                     (*changed ? "\n" : " already\n"));
+    }
+    const auto status = controller_status(address, flags.security);
+    if (!status) {
+        return fail(kName, status.error());
+    }
+    return print(flags.json ? ask::cli::dump(relays_json(*status)) : relays_text(*status));
+}
+
 // CLI11 finds "nan" to be in every range.
 std::string refuse_nan(const std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
@@ -327,6 +366,25 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
     commands.emplace_back(explain_command, explain);
     commands.emplace_back(dump_command, dump_task);
     commands.emplace_back(cancel_command, cancel);
+}
+
+void add_controller_commands(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const plans_command = app.add_subcommand(
+        "plans", "of the controller: which tasks aggregate on which switches, and for how long they hold");
+    auto* const relays_command = app.add_subcommand(
+        "relays", "of the controller: switches, their relays, what is taken, and which tasks get none");
+    for (auto* const command : {plans_command, relays_command}) {
+        command->add_flag("--json", flags.json, "for scripts: JSON");
+        add_watch(command, flags);
+    }
+    auto* const on = relays_command->add_option("--on", flags.on, "propose this switch to tasks again");
+    on->type_name("NAME");
+    relays_command->add_option("--off", flags.off, "propose this switch to no task from now on")
+        ->type_name("NAME")
+        ->excludes(on);
+    commands.emplace_back(plans_command, [](const Flags& f) { return watch(f, [&f] { return plans(f); }); });
+    commands.emplace_back(relays_command,
+                          [](const Flags& f) { return watch(f, [&f] { return relays(f); }); });
 }
 
 void add_group_commands(CLI::App& app, Flags& flags, Commands& commands) {
@@ -403,7 +461,7 @@ void add_authority_commands(CLI::App& app, Flags& flags, Commands& commands) {
 }
 
 int run(int argc, char** argv) {
-    CLI::App app("Asks this host's agent, or a switch, what there is.", kName);
+    CLI::App app("Asks this host's agent, a switch or the controller what there is.", kName);
     Flags flags;
     Commands commands;
     app.add_option("--agent", flags.agent,
@@ -412,14 +470,19 @@ int run(int argc, char** argv) {
     app.add_option("--switch", flags.switch_address,
                    "ask this switch instead of the agent (default: $ASK_SWITCH, where no agent is named)")
         ->type_name("HOST:PORT|unix:PATH");
+    app.add_option(
+           "--controller", flags.controller,
+           "the controller that `plans` and `relays` ask (default: $ASK_CONTROLLER, else that of this "
+           "machine)")
+        ->type_name("HOST:PORT|unix:PATH");
     const std::string tls = environment("ASK_TLS");
     flags.security.tls = tls.empty() ? "/etc/ask/tls" : tls;
     app.add_option(
            "--tls", flags.security.tls,
-           "folder of ca.pem, certificate.pem and key.pem, for a switch elsewhere (default: $ASK_TLS, else "
+           "folder of ca.pem, certificate.pem and key.pem, for whoever is elsewhere (default: $ASK_TLS, else "
            "/etc/ask/tls)")
         ->type_name("DIR");
-    app.add_flag("--plain-text", flags.security.plain_text, "speak to a switch elsewhere without TLS");
+    app.add_flag("--plain-text", flags.security.plain_text, "speak to whoever is elsewhere without TLS");
     app.require_subcommand(1);
     app.footer("Exit codes and more: docs/commands.md.");
     // Flags may come after the command too.
@@ -427,6 +490,7 @@ int run(int argc, char** argv) {
     add_overviews(app, flags, commands);
     add_task_commands(app, flags, commands);
     add_group_commands(app, flags, commands);
+    add_controller_commands(app, flags, commands);
     add_authority_commands(app, flags, commands);
     if (argc <= 1) {
         std::fputs(app.help().c_str(), stderr);
@@ -435,9 +499,13 @@ int run(int argc, char** argv) {
     if (const int code = parse(app, argc, argv); code >= 0) {
         return code;
     }
-    if (const std::string address = switch_to_ask(flags); !address.empty()) {
-        if (auto valid = check_host_port(address); !valid && !address.starts_with("unix:")) {
-            return fail(kName, std::move(valid).error().with_context("--switch: \"" + address + "\""));
+    const std::pair<const char*, std::string> named[] = {{"--switch", switch_to_ask(flags)},
+                                                         {"--controller", controller_to_ask(flags)}};
+    for (const auto& [flag, address] : named) {
+        if (auto valid = check_host_port(address);
+            !valid && !address.empty() && !address.starts_with("unix:")) {
+            return fail(kName,
+                        std::move(valid).error().with_context(std::string(flag) + ": \"" + address + "\""));
         }
     }
     const auto chosen =

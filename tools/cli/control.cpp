@@ -21,6 +21,7 @@
 #include "lib/rpc/unreachable.h"
 #include "lib/text/clean.h"
 #include "proto/agent.grpc.pb.h"
+#include "proto/controller.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
 
 namespace ask::cli {
@@ -68,8 +69,24 @@ std::unique_ptr<v1::Agent::Stub> agent_stub(const std::string& socket) {
     return v1::Agent::NewStub(channel_to("unix:" + socket + ".ctl", local_credentials()));
 }
 
-// A switch, and with what it is spoken to; none on this machine.
-struct SwitchEnd {
+// What may be elsewhere: how messages call it, and what to do if it does not answer.
+struct Kind {
+    const char* what;
+    const char* daemon;
+    const char* flag;
+    const char* variable;
+    const char* socket;
+
+    [[nodiscard]] std::string name_another() const { return std::string(flag) + " or " + variable; }
+};
+constexpr Kind kSwitch{"the switch", "ask-switchd", "--switch", "ASK_SWITCH",
+                       "/run/ask-switchd/control.sock"};
+constexpr Kind kController{"the controller", "ask-controld", "--controller", "ASK_CONTROLLER",
+                           "/run/ask-controld/control.sock"};
+
+// One of them, and with what it is spoken to; none on this machine.
+struct End {
+    const Kind& kind;
     std::string address;
     std::shared_ptr<RpcCredentials> credentials;
 
@@ -77,9 +94,8 @@ struct SwitchEnd {
     [[nodiscard]] std::string path() const {
         return address.starts_with(kLocalPrefix) ? address.substr(kLocalPrefix.size()) : "";
     }
-    [[nodiscard]] std::unique_ptr<v1::Switch::Stub> stub() const {
-        return v1::Switch::NewStub(
-            channel_to(address, credentials ? credentials->of_channel() : local_credentials()));
+    [[nodiscard]] std::shared_ptr<grpc::Channel> channel() const {
+        return channel_to(address, credentials ? credentials->of_channel() : local_credentials());
     }
 };
 
@@ -92,8 +108,8 @@ Error explain_agent(const grpc::Status& status, const std::string& socket) {
                    "start ask-agentd, or name its socket with --agent or ASK_AGENT");
 }
 
-Error explain_switch(const grpc::Status& status, const SwitchEnd& end) {
-    const std::string who = "the switch at " + end.address;
+Error explain_end(const grpc::Status& status, const End& end) {
+    const std::string who = std::string(end.kind.what) + " at " + end.address;
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE && end.credentials) {
         if (auto wrong = end.credentials->diagnose(end.address, status.error_message())) {
             return std::move(*wrong).with_context(who);
@@ -103,12 +119,13 @@ Error explain_switch(const grpc::Status& status, const SwitchEnd& end) {
         !path.empty() && ::access(path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
         return explain_denied(path);
     }
-    return explain(status, who, end.path().empty() ? end.address : end.path(),
-                   "start ask-switchd there, or name another with --switch or ASK_SWITCH");
+    return explain(
+        status, who, end.path().empty() ? end.address : end.path(),
+        std::string("start ") + end.kind.daemon + " there, or name another with " + end.kind.name_another());
 }
 
 // gRPC may still be asking one name server after the other when the time for an answer is over.
-Result<> check_name(const std::string& address) {
+Result<> check_name(const std::string& address, const Kind& kind) {
     const std::string host = address.substr(0, address.rfind(':'));
     if (host.starts_with('[')) {
         return {};
@@ -118,30 +135,30 @@ Result<> check_name(const std::string& address) {
     addrinfo* found = nullptr;
     if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
         return Error(Errc::kUnknown, "the name \"" + host + "\" does not resolve (" + ::gai_strerror(error) +
-                                         "): name another with --switch or ASK_SWITCH, or give its address");
+                                         "): name another with " + kind.name_another() +
+                                         ", or give its address");
     }
     ::freeaddrinfo(found);
     return {};
 }
 
-Result<SwitchEnd> switch_end(const std::string& address, const ControlSecurity& security) {
+Result<End> end_at(const std::string& address, const ControlSecurity& security, const Kind& kind) {
     if (address.starts_with(kLocalPrefix)) {
-        return SwitchEnd{address, nullptr};
+        return End{kind, address, nullptr};
     }
-    ASK_TRY(check_name(address), "the switch at " + address);
+    ASK_TRY(check_name(address, kind), std::string(kind.what) + " at " + address);
     // What it says of a handshake that fails, the error says in words.
     gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
     auto credentials = RpcCredentials::create(
         {.plain_text = security.plain_text ? PlainText::kEverywhere : PlainText::kNowhere,
          .files = TlsFiles::in(security.tls)});
     if (!credentials) {
-        return Error(
-            credentials.error().code(),
-            credentials.error().text() +
-                " (--tls or ASK_TLS names another folder; a switch on this machine is asked without any of "
-                "it: --switch unix:/run/ask-switchd/control.sock)");
+        return Error(credentials.error().code(),
+                     credentials.error().text() + " (--tls or ASK_TLS names another folder; " + kind.what +
+                         " on this machine is asked without any of it: " + kind.flag +
+                         " unix:" + kind.socket + ")");
     }
-    return SwitchEnd{address, *std::move(credentials)};
+    return End{kind, address, *std::move(credentials)};
 }
 
 }  // namespace
@@ -159,17 +176,49 @@ Result<v1::AgentStatus> agent_status(const std::string& socket) {
 }
 
 Result<v1::SwitchStatus> switch_status(const std::string& address, const ControlSecurity& security) {
-    const auto end = switch_end(address, security);
+    const auto end = end_at(address, security, kSwitch);
     ASK_PASS(end);
     grpc::ClientContext context;
     limit(context);
     v1::SwitchStatus status;
-    const grpc::Status done = end->stub()->GetStatus(&context, {}, &status);
+    const grpc::Status done = v1::Switch::NewStub(end->channel())->GetStatus(&context, {}, &status);
     if (!done.ok()) {
-        return explain_switch(done, *end);
+        return explain_end(done, *end);
     }
     clean_strings(status);
     return status;
+}
+
+Result<v1::ControllerStatus> controller_status(const std::string& address, const ControlSecurity& security) {
+    const auto end = end_at(address, security, kController);
+    ASK_PASS(end);
+    grpc::ClientContext context;
+    limit(context);
+    v1::ControllerStatus status;
+    const grpc::Status done = v1::Controller::NewStub(end->channel())->GetStatus(&context, {}, &status);
+    if (!done.ok()) {
+        return explain_end(done, *end);
+    }
+    clean_strings(status);
+    return status;
+}
+
+Result<bool> set_available(const std::string& address, const ControlSecurity& security,
+                           const std::string& name, bool available) {
+    const auto end = end_at(address, security, kController);
+    ASK_PASS(end);
+    grpc::ClientContext context;
+    limit(context);
+    v1::SetAvailableRequest request;
+    request.set_switch_(name);
+    request.set_available(available);
+    v1::SetAvailableReply reply;
+    const grpc::Status done =
+        v1::Controller::NewStub(end->channel())->SetAvailable(&context, request, &reply);
+    if (!done.ok()) {
+        return explain_end(done, *end);
+    }
+    return reply.changed();
 }
 
 Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::string& id) {
@@ -188,7 +237,7 @@ Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::st
 
 Result<> read_region(const std::string& address, const ControlSecurity& security, const v1::SwitchTask& task,
                      const std::function<Result<>(std::string_view entries)>& sink) {
-    const auto end = switch_end(address, security);
+    const auto end = end_at(address, security, kSwitch);
     ASK_PASS(end);
     grpc::ClientContext context;
     limit(context);
@@ -196,7 +245,7 @@ Result<> read_region(const std::string& address, const ControlSecurity& security
     request.set_instance(task.instance());
     request.set_nonce(task.nonce());
     request.set_epoch(task.epoch());
-    const auto stub = end->stub();
+    const auto stub = v1::Switch::NewStub(end->channel());
     const auto reader = stub->FetchCopy(&context, request);
     Result<> fine;
     v1::FetchChunk chunk;
@@ -204,7 +253,7 @@ Result<> read_region(const std::string& address, const ControlSecurity& security
         fine = fine ? sink(chunk.entries()) : std::move(fine);
     }
     if (const grpc::Status done = reader->Finish(); !done.ok()) {
-        return explain_switch(done, *end);
+        return explain_end(done, *end);
     }
     return fine;
 }

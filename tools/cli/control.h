@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks agents and switches about themselves over gRPC.
+// Asks agents, switches and the controller about themselves over gRPC.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,12 @@
 
 #include "lib/base/result.h"
 #include "proto/agent.pb.h"
+#include "proto/controller.pb.h"
 #include "proto/switch.pb.h"
 
 namespace ask::cli {
 
-// How a switch is spoken to over the network.
+// How a switch, or the controller, is spoken to over the network.
 struct ControlSecurity {
     std::string tls;          // folder of ca.pem, certificate.pem and key.pem
     bool plain_text = false;  // without any of it
@@ -24,6 +25,11 @@ struct ControlSecurity {
 Result<v1::AgentStatus> agent_status(const std::string& socket);
 // `address`: HOST:PORT of ask-switchd, or unix:PATH of its socket on this machine.
 Result<v1::SwitchStatus> switch_status(const std::string& address, const ControlSecurity& security);
+// The same of ask-controld.
+Result<v1::ControllerStatus> controller_status(const std::string& address, const ControlSecurity& security);
+// Whether the controller proposes that switch to tasks from now on; whether that changed anything.
+Result<bool> set_available(const std::string& address, const ControlSecurity& security,
+                           const std::string& name, bool available);
 // kUnknown: nothing of that id is under way there.
 Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::string& id);
 // A look at the copy in use of a task's region, whose entries `sink` gets; packets go on meanwhile.

@@ -30,7 +30,7 @@ Json scalar(const Message& message, const FieldDescriptor& field) {
             }
             return reflection.GetUInt32(message, &field);
         case FieldDescriptor::CPPTYPE_UINT64:
-            if (field.name() == "instance") {
+            if (field.name() == "instance" || field.name() == "plan") {
                 return instance_text(reflection.GetUInt64(message, &field));
             }
             return reflection.GetUInt64(message, &field);

@@ -15,8 +15,8 @@ namespace ask::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Where JSON numbers or enums would not do: an `instance` is a hex string (readers of JSON round 64 bits), a
-// ChannelId's `host` an IPv4 address, an operator "sum".
+// Where JSON numbers or enums would not do: an `instance` or `plan` is a hex string (readers of JSON round 64
+// bits), a ChannelId's `host` an IPv4 address, an operator "sum".
 [[nodiscard]] Json to_json(const google::protobuf::Message& message);
 // As text. Names come from other hosts and may be any bytes.
 [[nodiscard]] std::string dump(const Json& json);

@@ -67,6 +67,17 @@ expect 0 'messages     2' --senders h2,h3 "$dir/racks.toml"
 "$plan" - --format toml --json <<<$'[[switch]]\nname = "r"\nload = 4\n' >"$dir/plan.json" || fail "from standard input"
 [[ $(jq -r '.aggregate[0]' "$dir/plan.json") == r ]] || fail "JSON: $(cat "$dir/plan.json")"
 
+# Where the file says where relays and hosts are, the plan as it is carried out; else why not.
+"$plan" "$dir/racks.toml" --receiver h3 --json >"$dir/plan.json" || fail "as JSON"
+[[ $(jq 'has("placement") or has("no_placement")' "$dir/plan.json") == false ]] || fail "a placement without addresses"
+sed 's/^name = "tor1"/&\nrelay = "198.19.0.1:4793"/; s/^name = "h\(.\)"/&\naddress = "198.18.0.\1"/' "$dir/racks.toml" >"$dir/placed.toml"
+"$plan" "$dir/placed.toml" --receiver h3 --json >"$dir/plan.json" || fail "as JSON, with addresses"
+[[ $(jq -c '.placement | [.relays[0].name, .hosts[0].address, .hosts[1].entry]' "$dir/plan.json") == '["tor1","198.18.0.1","tor1"]' ]] ||
+    fail "placement: $(cat "$dir/plan.json")"
+sed -i '/^relay/d' "$dir/placed.toml"
+"$plan" "$dir/placed.toml" --receiver h3 --json >"$dir/plan.json" || fail "as JSON, without relays"
+[[ $(jq -r .no_placement "$dir/plan.json") == "switch 'tor1' has no 'relay'" ]] || fail "no_placement: $(cat "$dir/plan.json")"
+
 "$plan" "$dir/racks.toml" --dot "$dir/p.dot" --svg "$dir/p.svg" >/dev/null || fail "pictures"
 grep -q '^digraph' "$dir/p.dot" || fail "no DOT"
 grep -q '</svg>' "$dir/p.svg" || fail "no SVG"
