@@ -19,7 +19,7 @@ fail() {
 
 DESTDIR=$stage cmake --install "$ASK_BUILD_DIR" --prefix /usr >"$stage/log" || fail "cmake --install: $(cat "$stage/log")"
 
-for program in ask-switchd ask-agentd ask-controld ask-send ask-recv ask-allreduce askctl; do
+for program in ask-switchd ask-agentd ask-controld ask-relayd ask-send ask-recv ask-allreduce askctl; do
     [[ -x $stage/usr/bin/$program ]] || fail "usr/bin/$program is not installed"
     "$stage/usr/bin/$program" --help >/dev/null || fail "$program --help fails once installed"
 done
@@ -31,7 +31,7 @@ grep -qx 'u ask-controld .*' "$stage/usr/lib/sysusers.d/ask-controld.conf" || fa
 grep -qx 'socket_group = "ask"' "$stage/etc/ask/agentd.toml.example" || fail "the example does not name the installed group"
 
 units=$stage/usr/lib/systemd/system
-for daemon in switchd agentd controld; do
+for daemon in switchd agentd controld relayd; do
     grep -q "^ExecStart=/usr/bin/ask-$daemon --config /etc/ask/$daemon.toml\( --unload-on-exit\)\?$" "$units/ask-$daemon.service" ||
         fail "ask-$daemon.service does not start what was installed"
     [[ -e $stage/etc/ask/$daemon.toml.example ]] || fail "no etc/ask/$daemon.toml.example"
@@ -40,7 +40,7 @@ done
 cp -a --no-clobber /lib/systemd/system/. "$units/"
 # So does what reloads a daemon.
 install -D /bin/kill "$stage/bin/kill"
-said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service ask-controld.service 2>&1) ||
+said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service ask-controld.service ask-relayd.service 2>&1) ||
     fail "systemd-analyze verify: $said"
 ! grep -F ask- <<<"$said" || fail "systemd-analyze verify has complaints (above)"
 
@@ -67,7 +67,7 @@ documented() {
         grep -v '^receiver ' | sed 's/ $//' | sort
 }
 
-for daemon in switchd agentd controld; do
+for daemon in switchd agentd controld relayd; do
     example=$stage/etc/ask/$daemon.toml.example
     documented "$example" >"$stage/documented"
     options "$daemon" >"$stage/options"

@@ -66,20 +66,21 @@ accepted() {
 install() {
     local -a debs
     mapfile -t debs < <(cd "$debian" && printf '/%s\n' "$1"/*.deb)
-    ((${#debs[@]} == 7)) || fail "not seven packages: ${debs[*]}"
+    ((${#debs[@]} == 8)) || fail "not eight packages: ${debs[*]}"
     inside dpkg --install "${debs[@]}" >"$scratch/log" 2>&1 || fail "dpkg --install: $(tail -n 30 "$scratch/log")"
 }
 
 installs() {
     install 0.1.0
     local program
-    for program in ask-send ask-recv ask-allreduce ask-plan askctl ask-switchd ask-agentd ask-controld; do
+    for program in ask-send ask-recv ask-allreduce ask-plan askctl ask-switchd ask-agentd ask-controld ask-relayd; do
         inside "$program" --version >"$scratch/log" 2>&1 || fail "$program: $(cat "$scratch/log")"
         [[ -n $(find "$debian/usr/share/man" -name "$program.*.gz" -size +200c) ]] || fail "no man page of $program"
     done
     inside python3 -c 'import ask' || fail "python3 does not find ask"
     grep -q '^ask:' "$debian/etc/group" || fail "no group ask"
     grep -q '^ask-controld:' "$debian/etc/passwd" || fail "no user ask-controld"
+    grep -qE '^ask:.*ask-relayd' "$debian/etc/group" || fail "ask-relayd is not in the group ask"
     pass "installed, and runs"
 }
 
@@ -88,7 +89,7 @@ upgraded() {
     echo '# mine' >"$debian/etc/ask/agentd.toml"
     install 0.1.1
     # shellcheck disable=SC2016 # dpkg-query's
-    [[ $(inside dpkg-query -W -f '${Version}\n' ask-switch ask-agent ask-controller ask-tools libask0 libask-dev python3-ask | sort -u) == 0.1.1 ]] ||
+    [[ $(inside dpkg-query -W -f '${Version}\n' ask-switch ask-agent ask-controller ask-relay ask-tools libask0 libask-dev python3-ask | sort -u) == 0.1.1 ]] ||
         fail "not all are of 0.1.1"
     [[ $(<"$debian/etc/ask/agentd.toml") == '# mine' ]] || fail "the configuration was changed"
     rm "$debian/etc/ask/agentd.toml"
@@ -96,7 +97,7 @@ upgraded() {
 }
 
 leaves_nothing() {
-    inside dpkg --purge ask-switch ask-agent ask-controller ask-tools libask0 libask-dev python3-ask >"$scratch/log" 2>&1 ||
+    inside dpkg --purge ask-switch ask-agent ask-controller ask-relay ask-tools libask0 libask-dev python3-ask >"$scratch/log" 2>&1 ||
         fail "dpkg --purge: $(tail -n 30 "$scratch/log")"
     ! files | grep -E '/(lib)?ask[^/]*(/|$)' | grep -vE '/(passwd|askpass|ask-password)|systemd-(ask|tty-ask)|/systemd/ask-password' ||
         fail "left behind (above)"
