@@ -55,6 +55,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_as_count(options.as_count);
     open.set_can_repeat(options.can_repeat);
     open.set_token(options.token);
+    open.set_max_rate(options.max_rate);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }

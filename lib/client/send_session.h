@@ -42,8 +42,9 @@ struct SendOptions {
     // Should the switch lose what it has aggregated, the application can open another session and send
     // everything once more: calls then fail with kRunAgain. Until cannot_repeat() says that it no longer can.
     bool can_repeat = false;
-    std::string token{};  // that the receiver wants to see; empty: none
-    int cancel_fd = -1;   // a descriptor that ends every wait with kAborted once it is readable
+    std::uint64_t max_rate = 0;  // bits a second of frames on the link, all headers included; 0: no limit
+    std::string token{};         // that the receiver wants to see; empty: none
+    int cancel_fd = -1;          // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // about once a second, within other calls
 };
 
