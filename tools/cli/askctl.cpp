@@ -22,6 +22,8 @@
 #include "tools/cli/authority_flags.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
+#include "tools/cli/doctor/checks.h"
+#include "tools/cli/doctor/gather.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/groups.h"
 #include "tools/cli/output.h"
@@ -43,6 +45,7 @@ struct Flags {
     std::size_t top = 0;
     double watch = 0;  // seconds between two looks; 0: one look
     std::string task;
+    doctor::Questions doctor;
 };
 
 constexpr unsigned kAuthorityDays = 3650;
@@ -271,6 +274,13 @@ int counters(const Flags& flags) {
     });
 }
 
+int examine(const Flags& flags) {
+    const auto findings = doctor::examine(doctor::gather(flags.doctor));
+    const int code =
+        print(flags.json ? dump(doctor::findings_json(findings)) : doctor::findings_text(findings));
+    return code != 0 ? code : doctor::exit_code(findings);
+}
+
 // CLI11 finds "nan" to be in every range.
 std::string refuse_nan(const std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
@@ -345,6 +355,29 @@ void add_group_commands(CLI::App& app, Flags& flags, Commands& commands) {
     }
     commands.emplace_back(list, [](const Flags& f) { return watch(f, [&f] { return groups(f); }); });
     commands.emplace_back(explain_command, explain_group);
+}
+
+void add_doctor(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const command = app.add_subcommand(
+        "doctor",
+        "what is wrong with this machine, and what to do; ends with the exit code of the first fault");
+    command
+        ->add_option("--agent-config", flags.doctor.agent_config,
+                     "ask-agentd's file (default: /etc/ask/agentd.toml, if there is one)")
+        ->type_name("FILE");
+    command
+        ->add_option("--switch-config", flags.doctor.switch_config,
+                     "ask-switchd's file (default: /etc/ask/switchd.toml, if there is one)")
+        ->type_name("FILE");
+    command
+        ->add_option("--to", flags.doctor.to,
+                     "look at the way to this host and at its agent, too; as ask-send --to; several are "
+                     "separated by commas")
+        ->delimiter(',')
+        ->type_name("HOST,...");
+    command->add_flag("--json", flags.json, "for scripts: JSON");
+    add_watch(command, flags);
+    commands.emplace_back(command, [](const Flags& f) { return watch(f, [&f] { return examine(f); }); });
 }
 
 int make_authority(const Flags& flags) {
@@ -427,6 +460,7 @@ int run(int argc, char** argv) {
     add_overviews(app, flags, commands);
     add_task_commands(app, flags, commands);
     add_group_commands(app, flags, commands);
+    add_doctor(app, flags, commands);
     add_authority_commands(app, flags, commands);
     if (argc <= 1) {
         std::fputs(app.help().c_str(), stderr);
