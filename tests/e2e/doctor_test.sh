@@ -53,7 +53,7 @@ changed_host() {
     doctor h1 --agent-config "$scratch/changed.toml" "$@"
 }
 box() {
-    doctor sw --switch-config "$(file_of sw)" "$@"
+    doctor sw --switch-config "$(file_of sw)"
 }
 changed_box() {
     changed sw "$1"
@@ -174,9 +174,13 @@ paths() {
     finds path fault 'the agent of h2:4799: ' 6
 }
 
+no_agent() {
+    ! on "$1" askctl status >/dev/null 2>&1
+}
+
 deaths() {
     lab_do kill h3
-    wait_for 10 eval '! on h3 askctl status >/dev/null 2>&1'
+    wait_for 10 no_agent h3
     doctor h3 --agent-config "$(file_of h3)"
     finds daemon fault 'ask-agentd does not answer.*systemctl status ask-agentd' 6
     host --to h3
@@ -186,8 +190,8 @@ deaths() {
     chmod 711 "$scratch"
     chmod 644 "$scratch/changed.toml"
     code=0
-    on h3 bash -c 'ulimit -l 1024 && exec setpriv --bounding-set -all --inh-caps -all --reuid 65534 --regid 65534 --clear-groups "$@"' \
-        - "$build/bin/askctl" doctor --json --agent-config "$scratch/changed.toml" >"$scratch/findings" || code=$?
+    on h3 prlimit --memlock=1048576 setpriv --bounding-set -all --inh-caps -all --reuid 65534 --regid 65534 --clear-groups \
+        "$build/bin/askctl" doctor --json --agent-config "$scratch/changed.toml" >"$scratch/findings" || code=$?
     finds capabilities fault 'ask-agentd, started from here, lacks CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_NET_RAW' 7
     finds memlock fault 'may lock 1.0 MiB of memory only' 7
     spawn "$scratch/listener" h3 python3 -m http.server 4791
@@ -197,10 +201,14 @@ deaths() {
     kill "$spawned"
 }
 
+no_program() {
+    ! on sw ip -details link show "$1" | grep -q 'prog/xdp'
+}
+
 # The program is attached by a pinned link, which somebody removes.
 detached() {
     rm "$ASK_LAB_DIR/$name/bpf/sw/ask/links/p2"
-    wait_for 10 eval '! ip netns exec "ask-$name-sw" ip link show p2 | grep -q xdp'
+    wait_for 10 no_program p2
     box
     finds ports fault 'not attached to port p2' 6
 }
