@@ -81,6 +81,9 @@ Result<> WorkerCore::begin(StreamStart start) {
     stream->addresses.source_port = stream->channel.ports().source;
     stream->addresses.dest_port = stream->channel.ports().dest;
     stream->local = start.local;
+    if (!start.local) {
+        stream->channel.limit_rate(Pace(start.max_rate, kFrameHeaderBytes, now_ns()));
+    }
     stream->counts = start.counts;
     stream->merged = 0;
     stream->finish_wanted = stream->finish_called = stream->fin_reported = false;

@@ -19,6 +19,11 @@ std::uint64_t prefix_of(std::string_view key) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
 }
 
+// A number that is the smaller the larger the value.
+std::uint64_t largest_first(std::int64_t value) {
+    return ~(static_cast<std::uint64_t>(value) ^ (std::uint64_t{1} << 63U));
+}
+
 }  // namespace
 
 Result<ReadMapping> ReadMapping::map(const UniqueFd& fd) {
@@ -72,7 +77,8 @@ Result<ResultMap> ResultMap::open(UniqueFd slots, UniqueFd keys) {
     return ResultMap(*std::move(slot_memory), *std::move(key_memory), *view);
 }
 
-Result<std::vector<ResultMap::Ref>> ResultMap::sorted(const std::function<void()>& pulse) const {
+Result<std::vector<ResultMap::Ref>> ResultMap::sorted(Order order, std::uint64_t most,
+                                                      const std::function<void()>& pulse) const {
     constexpr std::uint64_t kPulseEvery = 1U << 20U;
     std::uint64_t steps = 0;
     const auto step = [&] {
@@ -80,29 +86,45 @@ Result<std::vector<ResultMap::Ref>> ResultMap::sorted(const std::function<void()
             pulse();
         }
     };
+    const auto key = [this](const Ref& ref) { return view_.at(ref.slot).value().key; };
+    const auto before = [&](const Ref& a, const Ref& b) {
+        step();
+        return a.prefix != b.prefix ? a.prefix < b.prefix : key(a) < key(b);
+    };
     std::vector<Ref> refs;
     // A damaged table may claim any number of keys.
-    refs.reserve(std::min(view_.size(), view_.slots()));
+    const std::uint64_t claimed = std::min(view_.size(), view_.slots());
+    refs.reserve(std::min(claimed, most));
+    std::uint64_t found = 0;
     for (std::uint64_t slot = 0; slot < view_.slots(); ++slot) {
         step();
         auto item = view_.at(slot);
         if (!item) {
             return std::move(item).error();
         }
-        if (item->used) {
-            refs.push_back({prefix_of(item->key), slot});
+        if (!item->used) {
+            continue;
+        }
+        ++found;
+        const Ref ref{order == Order::kKey ? prefix_of(item->key) : largest_first(item->value), slot};
+        if (refs.size() < most) {
+            refs.push_back(ref);
+            if (refs.size() == most) {
+                std::ranges::make_heap(refs, before);
+            }
+        } else if (most > 0 && before(ref, refs.front())) {
+            // The last of those that are kept makes room.
+            std::ranges::pop_heap(refs, before);
+            refs.back() = ref;
+            std::ranges::push_heap(refs, before);
         }
     }
-    if (refs.size() != view_.size()) {
-        return Error(Errc::kInput, "result table: " + std::to_string(refs.size()) + " keys instead of " +
+    if (found != view_.size()) {
+        return Error(Errc::kInput, "result table: " + std::to_string(found) + " keys instead of " +
                                        std::to_string(view_.size()) + "; the table is damaged");
     }
     // Every entry has just been read without error, so it can be again.
-    const auto key = [this](const Ref& ref) { return view_.at(ref.slot).value().key; };
-    std::ranges::sort(refs, [&](const Ref& a, const Ref& b) {
-        step();
-        return a.prefix != b.prefix ? a.prefix < b.prefix : key(a) < key(b);
-    });
+    std::ranges::sort(refs, before);
     return refs;
 }
 

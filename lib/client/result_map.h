@@ -49,20 +49,33 @@ class ResultMap {
     Result<> each_wide(Visit&& visit) const {
         return view_.each_wide(std::forward<Visit>(visit));
     }
-    // The same in the order of the keys' bytes. `visit` returns Result<>, and an error ends the walk. Needs
-    // 16 bytes a key on top, and time before the first visit, in which it calls `pulse` now and then.
+    // In the order of the keys' bytes, or of the values, the largest first, and of equal ones by the keys'
+    // bytes.
+    enum class Order : std::uint8_t { kKey, kValue };
+    static constexpr std::uint64_t kAll = UINT64_MAX;
+    // The same in some order, no more than the first `most`. `visit` returns Result<>, and an error ends the
+    // walk. Needs 16 bytes on top for each that is visited, and time before the first visit, in which it
+    // calls `pulse` now and then.
     template <typename Visit>
-    Result<> each_sorted(Visit&& visit, const std::function<void()>& pulse = [] {}) const;
+    Result<> each_in_order(
+        Order order, std::uint64_t most, Visit&& visit, const std::function<void()>& pulse = [] {}) const;
+    // All, by the keys' bytes.
+    template <typename Visit>
+    Result<> each_sorted(Visit&& visit, const std::function<void()>& pulse = [] {}) const {
+        return each_in_order(Order::kKey, kAll, std::forward<Visit>(visit), pulse);
+    }
 
  private:
-    // Where an entry is, and the first bytes of its key as a number that sorts like them.
+    // Where an entry is, and a number that sorts like it, as far as it goes: the first bytes of its key, or
+    // its value.
     struct Ref {
         std::uint64_t prefix;
         std::uint64_t slot;
     };
     ResultMap(ReadMapping slots, ReadMapping keys, TableView view)
         : slots_(std::move(slots)), keys_(std::move(keys)), view_(view) {}
-    [[nodiscard]] Result<std::vector<Ref>> sorted(const std::function<void()>& pulse) const;
+    [[nodiscard]] Result<std::vector<Ref>> sorted(Order order, std::uint64_t most,
+                                                  const std::function<void()>& pulse) const;
 
     ReadMapping slots_;
     ReadMapping keys_;
@@ -70,12 +83,13 @@ class ResultMap {
 };
 
 template <typename Visit>
-Result<> ResultMap::each_sorted(Visit&& visit, const std::function<void()>& pulse) const {
-    auto order = sorted(pulse);
-    if (!order) {
-        return std::move(order).error();
+Result<> ResultMap::each_in_order(Order order, std::uint64_t most, Visit&& visit,
+                                  const std::function<void()>& pulse) const {
+    auto refs = sorted(order, most, pulse);
+    if (!refs) {
+        return std::move(refs).error();
     }
-    for (const Ref& ref : *order) {
+    for (const Ref& ref : *refs) {
         auto item = view_.at(ref.slot);
         if (!item) {
             return std::move(item).error();

@@ -38,6 +38,7 @@ Result<> SenderChannel::begin(const FlowTerms& flow, PacketSource& source, Nanos
     store_.resize(ASK_WINDOW * stride());
     stats_ = {};
     ack_times_.clear();
+    pace_ = Pace();
     finished_ = fin_sent_ = fin_acked_ = false;
     now_ = std::max(now_, now);
     last_progress_ = now;
@@ -127,6 +128,7 @@ std::size_t SenderChannel::transmit(std::uint32_t at, Nanos now, std::span<std::
     place.first_sent_at = place.repeated ? place.first_sent_at : now;
     place.sent_as = ++transmissions_;
     place.timeout = timer_.timeout();
+    pace_.sent(now, place.bytes);
     sent_.push(places_, at);
     return place.bytes;
 }
@@ -137,6 +139,9 @@ std::size_t SenderChannel::next_packet(Nanos now, std::span<std::byte> out) {
         return 0;
     }
     expire(now_);
+    if (pace_.free_at() > now_) {
+        return 0;
+    }
     if (!lost_.empty() && sent_.count() < window_.whole()) {
         const std::uint32_t at = lost_.front();
         lost_.remove(places_, at);
@@ -230,11 +235,12 @@ bool SenderChannel::fin_due() const {
 
 Nanos SenderChannel::deadline() const {
     const bool room = sent_.count() < window_.whole();
+    const Nanos timeout = sent_.empty() ? kNever : due_at(places_[sent_.front()]);
     if ((room && !lost_.empty()) ||
         (window_open() && (fin_due() || (source_ != nullptr && source_->has_body())))) {
-        return now_;
+        return std::min(std::max(now_, timeout), std::max(now_, pace_.free_at()));
     }
-    return sent_.empty() ? kNever : due_at(places_[sent_.front()]);
+    return timeout;
 }
 
 void SenderChannel::end() {

@@ -15,6 +15,7 @@
 
 #include "lib/engine/ack_times.h"
 #include "lib/engine/congestion.h"
+#include "lib/engine/pace.h"
 #include "lib/engine/packet.h"
 #include "lib/engine/packet_source.h"
 #include "lib/engine/send_window.h"
@@ -66,6 +67,8 @@ class SenderChannel {
     // the payload limit. The flow's channel, incarnation and first_seq must be this channel's; resets the
     // statistics. kExists while another task is on.
     Result<> begin(const FlowTerms& flow, PacketSource& source, Nanos now);
+    // For the rest of the task; at first packets leave as fast as acknowledgements let them.
+    void limit_rate(const Pace& pace) { pace_ = pace; }
     void finish();  // the source gets no more: flush, then FIN once all is acknowledged
 
     // Writes the next packet due at `now`, new or again, as a sealed UDP payload into `out`
@@ -141,6 +144,7 @@ class SenderChannel {
     Nanos last_progress_ = 0;
     RetransmitTimer timer_;
     CongestionWindow window_;
+    Pace pace_;
     PlaceList sent_;
     PlaceList lost_;
     PlaceList::Places places_{};

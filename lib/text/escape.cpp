@@ -37,6 +37,13 @@ bool is_special(char c) {
     return kSpecial[static_cast<unsigned char>(c)];
 }
 
+void append_hex(std::string& out, char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += "\\x";
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+}
+
 void append_escape(std::string& out, char c) {
     switch (c) {
         case '\\':
@@ -55,11 +62,33 @@ void append_escape(std::string& out, char c) {
             out += "\\0";
             return;
         default:
-            const auto byte = static_cast<unsigned char>(c);
-            out += "\\x";
-            out += kDigits[byte >> 4];
-            out += kDigits[byte & 15];
+            append_hex(out, c);
     }
+}
+
+// How long the sequence at the start of `text` is; 0: it is no UTF-8 (RFC 3629, section 4).
+std::size_t utf8_length(std::string_view text) {
+    const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned first = byte(0);
+    if (first < 0x80) {
+        return 1;
+    }
+    const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    if (length == 0 || text.size() < length) {
+        return 0;
+    }
+    // No longer than need be, no surrogates, nothing beyond U+10FFFF.
+    const unsigned low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (byte(1) < low || byte(1) > high) {
+        return 0;
+    }
+    for (std::size_t i = 2; i < length; ++i) {
+        if (byte(i) < 0x80 || byte(i) > 0xbf) {
+            return 0;
+        }
+    }
+    return length;
 }
 
 std::optional<unsigned> hex_digit(char c) {
@@ -134,6 +163,31 @@ void append_escaped(std::string& out, std::string_view bytes) {
             append_escape(out, bytes.front());
         }
         bytes.remove_prefix(1);
+    }
+}
+
+bool is_utf8(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const std::size_t length = utf8_length(bytes);
+        if (length == 0) {
+            return false;
+        }
+        bytes.remove_prefix(length);
+    }
+    return true;
+}
+
+void append_escaped_utf8(std::string& out, std::string_view bytes) {
+    if (is_utf8(bytes)) {
+        append_escaped(out, bytes);
+        return;
+    }
+    for (const char c : bytes) {
+        if (static_cast<unsigned char>(c) >= 0x80) {
+            append_hex(out, c);
+        } else {
+            append_escaped(out, {&c, 1});
+        }
     }
 }
 

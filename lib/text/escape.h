@@ -15,6 +15,10 @@ namespace ask {
 // escaped; everything else, other UTF-8 included, as it is.
 void append_escaped(std::string& out, std::string_view bytes);
 [[nodiscard]] std::string escaped(std::string_view bytes);
+// The same for formats that are UTF-8 throughout, as JSON is: if `bytes` are none, all from 0x80 on are
+// escaped, too.
+void append_escaped_utf8(std::string& out, std::string_view bytes);
+[[nodiscard]] bool is_utf8(std::string_view bytes);
 // As errors show a piece of text: escaped, between quotes, and no more of it than fits a line.
 [[nodiscard]] std::string shown(std::string_view text);
 

@@ -100,7 +100,22 @@ Result<> check_chain(const TlsFiles& files, const std::vector<Certificate>& auth
                                     explain_chain(code, meant));
 }
 
+std::time_t time_of(const ASN1_TIME* time) {
+    std::tm parts{};
+    ASN1_TIME_to_tm(time, &parts);
+    return ::timegm(&parts);
+}
+
 }  // namespace
+
+Result<CertificateTimes> certificate_times(const std::string& path) {
+    const auto text = text_of_file(path, FileKind::kCertificate);
+    ASK_PASS(text);
+    const auto certificates = certificates_in(*text, path);
+    ASK_PASS(certificates);
+    X509* const first = certificates->front().get();
+    return CertificateTimes{time_of(X509_get0_notBefore(first)), time_of(X509_get0_notAfter(first))};
+}
 
 TlsFiles TlsFiles::in(const std::string& directory) {
     return {.ca = directory + "/ca.pem",
@@ -131,9 +146,7 @@ Result<TlsIdentity> TlsIdentity::load(const TlsFiles& files) {
     ASK_PASS(check_chain(files, *authorities, *chain));
     TlsIdentity identity{
         .ca = *std::move(ca), .certificate = *std::move(certificate), .key = *std::move(key)};
-    std::tm end{};
-    ASN1_TIME_to_tm(X509_get0_notAfter(chain->front().get()), &end);
-    identity.expires = ::timegm(&end);
+    identity.expires = time_of(X509_get0_notAfter(chain->front().get()));
     identity.uris = uris_of(chain->front().get());
     return identity;
 }

@@ -39,6 +39,13 @@ struct TlsIdentity {
     bool operator==(const TlsIdentity&) const = default;
 };
 
+// When the first certificate of a PEM file begins and ends, whether it is any good or not.
+struct CertificateTimes {
+    std::time_t begins = 0;
+    std::time_t ends = 0;
+};
+Result<CertificateTimes> certificate_times(const std::string& path);
+
 // Tells whether the files may have changed: a number that does, as good as surely, when one of them does.
 [[nodiscard]] std::uint64_t stamp_of(const TlsFiles& files);
 

@@ -136,6 +136,26 @@ foreign_inputs() {
     pass "columns, decimals, CRLF, gzip and zstd"
 }
 
+# print_as FLAGS... : a small task's result, as it is printed with these flags.
+print_as() {
+    spawn "$scratch/as" h4 ask-recv --task as --senders 1 "$@" </dev/null
+    on h1 ask-send --task as --to h4 - <<<$'b\t3\na,"x"\t3\n\\xff\\n\t-1\n\xc3\xa9\t7\nb\t2'
+    exit_of "$spawned"
+    ((code == 0)) || fail "ask-recv $* ended with $code: $(cat "$scratch/as.err")"
+    cat "$scratch/as.out"
+}
+
+orders_and_formats() {
+    [[ $(print_as --sort value) == $'\xc3\xa9\t7\nb\t5\na,"x"\t3\n\xff\\n\t-1' ]] || fail "--sort value: $(cat "$scratch/as.out")"
+    [[ $(print_as --top 2) == $'\xc3\xa9\t7\nb\t5' ]] || fail "--top 2: $(cat "$scratch/as.out")"
+    [[ $(print_as --top 2 --sort key) == $'a,"x"\t3\nb\t5' ]] || fail "--top 2 --sort key: $(cat "$scratch/as.out")"
+    print_as --format json | jq -e 'map([.key, .value]) ==
+        [["a,\"x\"", 3], ["b", 5], ["\u00e9", 7], ["\\xff\\n", -1]]' >/dev/null || fail "--format json: $(cat "$scratch/as.out")"
+    cmp <(print_as --format csv) <(printf 'key,value\r\n"a,""x""",3\r\nb,5\r\n\xc3\xa9,7\r\n\\xff\\n,-1\r\n') ||
+        fail "--format csv: $(cat "$scratch/as.out")"
+    pass "orders and formats"
+}
+
 printf '%s\n' "$@" >"$scratch/switch.toml"
 lab_up --hosts 5 --config-switch "$scratch/switch.toml"
 each_input both_ways
@@ -147,4 +167,5 @@ own_host_between
 geometries
 odd_inputs
 foreign_inputs
+orders_and_formats
 wait_for 10 no_tasks h1 h2 h3 h4 h5 sw

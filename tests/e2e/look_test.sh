@@ -15,6 +15,8 @@ tasks_show() {
 # Keys of a slot each, and one too long for any: 3 are added up on the switch, the fourth comes here. One sender has
 # sent all, the other holds the task open.
 while_it_runs() {
+    local node each
+    local -a words
     receive live live --senders 2 --geometry 16 --no-back
     hold live h2 live
     for _ in 1 2 3; do printf 'a\t1\nb\t10\nc\t100\nmuch-too-long-for-a-slot\t7\n'; done >"$scratch/live.tsv"
@@ -46,7 +48,36 @@ while_it_runs() {
     timeout 10 "$build/bin/askctl" tasks --watch nan 2>"$scratch/nan.err" || code=$?
     ((code == 2)) || fail "askctl tasks --watch nan ended with $code"
     (($(grep -c '^live ' "$scratch/watch") > 2)) || fail "--watch looked less than three times"
+    for each in "counters" "channels" "regions" "switch" "history" "task explain live" "task dump live"; do
+        code=0
+        read -ra words <<<"$each"
+        timeout --signal=INT 1 "$lab" exec --name "$name" h3 -- askctl "${words[@]}" --json --watch 0.2 >"$scratch/watch" || code=$?
+        ((code == 124 || code == 130)) || fail "askctl $each --watch ended with $code"
+        (($(jq -s length "$scratch/watch") > 1)) || fail "askctl $each --watch looked once"
+    done
+    # A reader that has enough is no reason to go on.
+    timeout 10 "$lab" exec --name "$name" h3 -- askctl counters --watch 0.1 | head -n 1 >/dev/null || (($? != 124)) ||
+        fail "askctl goes on without a reader"
     pass "a look every so often"
+
+    # Something happens on h1 alone: what the first sender has sent is there, and the second waits.
+    on h3 askctl top --looks 2 --watch 0.2 >"$scratch/top"
+    (($(grep -c '^live  receiver ' "$scratch/top") == 2)) || fail "two looks of top: $(cat "$scratch/top")"
+    # Not a byte of a terminal's in a pipe.
+    ! grep -q $'\033' "$scratch/top" || fail "top writes escapes into a pipe"
+    on sw askctl top --looks 1 --watch 0.1 --json | jq -e '
+        (.tasks | any(.id == "live" and .tuples == 9)) and ([.ports[] | select(.attached)] | length == 3)' >/dev/null ||
+        fail "top of the switch: $(on sw askctl top --looks 1 --watch 0.1)"
+    on h2 askctl channels --json | jq -e 'any(.[]; .task_id == "live")' >/dev/null || fail "channels: $(on h2 askctl channels)"
+    on sw askctl channels | grep -qE '^198\.18\.1\.2:[0-9]+ .* p1$' || fail "channels of the switch: $(on sw askctl channels)"
+    # Of the agent's switch, and of one that is named.
+    for node in h3 sw; do
+        on "$node" askctl regions --json | jq -e '.regions[0].id == "live" and .regions[0].region_bytes > 0
+            and .sram_regions_bytes + .sram_values_bytes + .sram_others_bytes == .sram_used_bytes
+            and .sram_used_bytes + .sram_free_bytes == .sram_total_bytes' >/dev/null || fail "regions on $node: $(on "$node" askctl regions)"
+    done
+    on h3 askctl switch | grep -q '^switch .*switch 1, ' || fail "the agent's switch: $(on h3 askctl switch)"
+    pass "what moves, channels, regions, the switch"
 
     exec 9>&-
     exit_of "$receiver"
@@ -63,6 +94,11 @@ afterwards() {
                         and .ended_seconds_ago >= 0)' >/dev/null || fail "the task is forgotten: $(on h3 askctl tasks --all)"
     on h1 askctl tasks --all | grep -q '^live *sender *sum *committed' || fail "the send is forgotten"
     on h3 askctl task explain live | grep -q 'nothing: it is committed, .* ago' || fail "explain has forgotten it"
+    on h3 askctl history --json | jq -e '.[0].id == "live" and .[0].state == "committed"' >/dev/null || fail "history"
+    on h1 askctl history | grep -qE 'ago +live +sender +sum +committed' || fail "history of a sender: $(on h1 askctl history)"
+    code=0
+    on sw askctl history 2>"$scratch/history.err" || code=$?
+    ((code == 2)) || fail "a switch's history ended with $code"
     pass "a task that has ended is still shown"
 }
 

@@ -53,9 +53,16 @@ struct Flags {
     bool allow_incomplete = false;
     std::vector<std::string> from;
     std::string output = "-";
+    std::string sort;  // empty: by value if there is a `top`, else by key
+    std::uint64_t top = client::ResultMap::kAll;
+    std::string format = "tsv";
     bool again = false;
 
     [[nodiscard]] bool to_stdout() const { return output == "-"; }
+    [[nodiscard]] client::ResultMap::Order order() const {
+        const bool by_value = sort.empty() ? top != client::ResultMap::kAll : sort == "value";
+        return by_value ? client::ResultMap::Order::kValue : client::ResultMap::Order::kKey;
+    }
 };
 
 void add_flags(CLI::App& app, Flags& flags) {
@@ -63,6 +70,22 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option("--output", flags.output,
                    "write the result there: whole and on disk, or not at all; -: standard output")
         ->type_name("FILE")
+        ->capture_default_str();
+    app.add_option(
+           "--sort", flags.sort,
+           "what comes first: key, by the keys' bytes; value, the largest, equal ones by key (default: "
+           "key, or value with --top)")
+        ->check(CLI::IsMember({"key", "value"}))
+        ->type_name("BY");
+    app.add_option("--top", flags.top,
+                   "print the first N only: the largest values, or with --sort key the first keys")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 48U))
+        ->type_name("N");
+    app.add_option(
+           "--format", flags.format,
+           "tsv: key<TAB>value lines; csv: with a header, as RFC 4180 has it; json: a list of objects")
+        ->check(CLI::IsMember(result_format_names()))
+        ->type_name("F")
         ->capture_default_str();
     app.add_option("--senders", flags.senders, "how many sends make the task whole")
         ->check(CLI::Range(1U, ASK_MAX_SENDERS))
@@ -137,7 +160,8 @@ void add_flags(CLI::App& app, Flags& flags) {
     for (CLI::Option* const option : app.get_options()) {
         const std::string name = option->get_name();
         if (name != "--help" && name != "--task" && name != "--deadline" && name != "--stats" &&
-            name != "--agent" && name != "--output" && name != "--again" && name != "--version") {
+            name != "--agent" && name != "--output" && name != "--again" && name != "--version" &&
+            name != "--sort" && name != "--top" && name != "--format") {
             again->excludes(option);
         }
     }
@@ -150,9 +174,9 @@ void add_flags(CLI::App& app, Flags& flags) {
         }
     });
     app.footer(
-        "Prints key<TAB>value lines, sorted by the keys' bytes, once every sender has finished. Exit codes "
-        "and "
-        "more: docs/commands.md.");
+        "Prints key<TAB>value lines, sorted by the keys' bytes unless flags say otherwise, once every sender "
+        "has "
+        "finished. Exit codes and more: docs/commands.md.");
 }
 
 Result<client::ReceiveOptions> options_from(const Flags& flags) {
@@ -284,16 +308,19 @@ Result<> close_copy(int fd) {
 }
 
 // Returns once every byte was accepted, and a file has its name.
-Result<> put(Received& received, const Destination& to, unsigned scale) {
+Result<> put(const Flags& flags, Received& received, const Destination& to) {
     client::ReceiveSession& session = received.session;
-    LineWriter out(to.fd, scale, [&]() -> Result<> {
+    const ResultWriter::Style style{parse_result_format(flags.format).value_or(ResultFormat::kTsv),
+                                    flags.scale};
+    ResultWriter out(to.fd, style, [&]() -> Result<> {
         session.taking();
         return to.stop != nullptr && to.stop->raised() ? Error(Errc::kAborted, "interrupted") : Result<>();
     });
-    ASK_PASS(received.result.table.each_sorted(
-        [&out](std::string_view key, std::int64_t value) { return out.line(key, value); },
+    ASK_PASS(received.result.table.each_in_order(
+        flags.order(), flags.top,
+        [&out](std::string_view key, std::int64_t value) { return out.add(key, value); },
         [&session] { session.taking(); }));
-    ASK_PASS(out.flush());
+    ASK_PASS(out.finish());
     return to.file != nullptr ? to.file->finish(true) : close_copy(to.fd);
 }
 
@@ -344,7 +371,7 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
            ProgressLine& progress) {
     const client::ReceiveResult& result = received.result;
     tell_missing(result.report);
-    if (auto done = put(received, to, flags.scale); !done) {
+    if (auto done = put(flags, received, to); !done) {
         return not_taken(flags, received, done.error());
     }
     if (auto confirmed = received.session.confirm(); !confirmed) {

@@ -17,6 +17,7 @@
 #include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/rate.h"
+#include "tools/cli/rate_flag.h"
 #include "tools/cli/sampling.h"
 #include "tools/cli/stats_json.h"
 #include "tools/cli/stop_signals.h"
@@ -36,6 +37,7 @@ struct Flags {
     std::string to;
     LineFlags lines;
     std::optional<std::uint32_t> merge_window;
+    std::string max_rate;
     std::size_t spool_mib = 64;
     std::vector<std::string> files;
 };
@@ -54,6 +56,15 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(0U, 1U << 20))
         ->type_name("N");
     app.add_option(
+           "--max-rate", flags.max_rate,
+           "take no more of the link than so many bits a second, all headers included: 800k, 100M, 2.5G "
+           "(default: as much as the network lets through)")
+        ->check([](const std::string& text) {
+            const auto rate = parse_rate(text);
+            return rate ? std::string() : rate.error().text();
+        })
+        ->type_name("RATE");
+    app.add_option(
            "--spool", flags.spool_mib,
            "MiB of what comes through pipes to keep, so that it can be sent again if the switch loses what "
            "it has; 0: none")
@@ -70,6 +81,12 @@ void add_flags(CLI::App& app, Flags& flags) {
         "docs/commands.md.");
 }
 
+// Bits a second; 0: none was named.
+std::uint64_t max_rate_of(const Flags& flags) {
+    const auto rate = parse_rate(flags.max_rate);
+    return rate ? *rate : 0;
+}
+
 Result<client::TaskStats> send_once(const Flags& flags, const std::string& token,
                                     const std::optional<KeySample>& sample, SendInputs& inputs, int stop_fd,
                                     ProgressLine& progress) {
@@ -83,6 +100,7 @@ Result<client::TaskStats> send_once(const Flags& flags, const std::string& token
         .sample = sample,
         .as_count = flags.lines.count,
         .can_repeat = inputs.can_repeat(),
+        .max_rate = max_rate_of(flags),
         .token = token,
         .cancel_fd = stop_fd,
         .on_progress =

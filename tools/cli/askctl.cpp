@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,11 +24,15 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/control.h"
 #include "tools/cli/controller_report.h"
+#include "tools/cli/doctor/checks.h"
+#include "tools/cli/doctor/gather.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/groups.h"
 #include "tools/cli/output.h"
 #include "tools/cli/region_dump.h"
 #include "tools/cli/report.h"
+#include "tools/cli/top.h"
+#include "tools/cli/views.h"
 
 namespace ask::cli {
 namespace {
@@ -43,10 +48,12 @@ struct Flags {
     bool json = false;
     bool all = false;
     std::size_t top = 0;
-    double watch = 0;  // seconds between two looks; 0: one look
+    std::uint32_t looks = 0;  // of `top`; 0: until Ctrl-C
+    double watch = 0;         // seconds between two looks; 0: one look
     std::string task;
     std::string on;  // switches, by name
     std::string off;
+    doctor::Questions doctor;
 };
 
 constexpr unsigned kAuthorityDays = 3650;
@@ -103,6 +110,31 @@ int with_status(const Flags& flags, Show&& show) {
         return status ? print(show(*status)) : fail(kName, status.error());
     }
     auto status = agent_status(client::agent_socket_path(flags.agent));
+    return status ? print(show(*status)) : fail(kName, status.error());
+}
+
+// The switch that is meant: as ever, or else the one of this host's agent.
+Result<std::string> switch_of_host(const Flags& flags) {
+    std::string address = switch_to_ask(flags);
+    if (address.empty()) {
+        const auto status = agent_status(client::agent_socket_path(flags.agent));
+        ASK_PASS(status);
+        address = status->switch_address();
+    }
+    if (address.empty()) {
+        return Error(Errc::kUsage, "this agent has no switch: name one with --switch or ASK_SWITCH");
+    }
+    return address;
+}
+
+// The same of a switch, which may be the agent's.
+template <typename Show>
+int with_switch(const Flags& flags, Show&& show) {
+    const auto address = switch_of_host(flags);
+    if (!address) {
+        return fail(kName, address.error());
+    }
+    const auto status = switch_status(*address, flags.security);
     return status ? print(show(*status)) : fail(kName, status.error());
 }
 
@@ -232,19 +264,11 @@ Result<RegionDump> read_task(const std::string& address, const Flags& flags) {
 }
 
 int dump_task(const Flags& flags) {
-    std::string address = switch_to_ask(flags);
-    if (address.empty()) {
-        const auto status = agent_status(client::agent_socket_path(flags.agent));
-        if (!status) {
-            return fail(kName, status.error());
-        }
-        address = status->switch_address();
+    const auto address = switch_of_host(flags);
+    if (!address) {
+        return fail(kName, address.error());
     }
-    if (address.empty()) {
-        return fail(kName,
-                    Error(Errc::kUsage, "this agent has no switch: name one with --switch or ASK_SWITCH"));
-    }
-    const auto dump = read_task(address, flags);
+    const auto dump = read_task(*address, flags);
     if (!dump) {
         return fail(kName, dump.error());
     }
@@ -276,6 +300,64 @@ int tasks(const Flags& flags) {
     return with_status(flags, [&flags](const auto& from) {
         return flags.json ? dump(tasks_json(from, flags.all)) : tasks_text(from, flags.all);
     });
+}
+
+int show_switch(const Flags& flags) {
+    return with_switch(flags, [&flags](const v1::SwitchStatus& from) {
+        return flags.json ? dump(status_json(from)) : status_text(from);
+    });
+}
+
+int regions(const Flags& flags) {
+    return with_switch(flags, [&flags](const v1::SwitchStatus& from) {
+        return flags.json ? dump(regions_json(from)) : regions_text(from);
+    });
+}
+
+int channels(const Flags& flags) {
+    return with_status(flags, [&flags](const auto& from) {
+        return flags.json ? dump(channels_json(from)) : channels_text(from);
+    });
+}
+
+int history(const Flags& flags) {
+    if (!switch_to_ask(flags).empty()) {
+        return fail(kName,
+                    Error(Errc::kUsage,
+                          "a switch remembers no tasks: ask an agent that received them or sent to them"));
+    }
+    const auto status = agent_status(client::agent_socket_path(flags.agent));
+    if (!status) {
+        return fail(kName, status.error());
+    }
+    return print(flags.json ? dump(history_json(*status)) : history_text(*status));
+}
+
+// The first look is for the rates of the next one alone.
+int top(const Flags& flags) {
+    Top view;
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    bool known = false;
+    for (std::uint32_t looks = 0; flags.looks == 0 || looks < flags.looks;) {
+        int code = with_status(flags, [&](const auto& from) {
+            view.look(std::chrono::steady_clock::now(), from);
+            if (!known) {
+                known = true;
+                return std::string();
+            }
+            ++looks;
+            const std::string text = flags.json ? dump(view.json()) : view.text();
+            return terminal ? "\033[H\033[J" + text : (looks > 1 ? "\n" : "") + text;
+        });
+        // A daemon that has once answered may come back.
+        if (code != 0 && (!known || flags.looks > 0 || code == kExitBrokenPipe)) {
+            return code;
+        }
+        if (flags.looks == 0 || looks < flags.looks) {
+            ::poll(nullptr, 0, static_cast<int>(flags.watch * 1000));  // the interval asked for
+        }
+    }
+    return 0;
 }
 
 int counters(const Flags& flags) {
@@ -310,6 +392,13 @@ int relays(const Flags& flags) {
     return print(flags.json ? ask::cli::dump(relays_json(*status)) : relays_text(*status));
 }
 
+int examine(const Flags& flags) {
+    const auto findings = doctor::examine(doctor::gather(flags.doctor));
+    const int code =
+        print(flags.json ? dump(doctor::findings_json(findings)) : doctor::findings_text(findings));
+    return code != 0 ? code : doctor::exit_code(findings);
+}
+
 // CLI11 finds "nan" to be in every range.
 std::string refuse_nan(const std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
@@ -333,16 +422,38 @@ void add_overviews(CLI::App& app, Flags& flags, Commands& commands) {
         app.add_subcommand("status", "who it is and how it is set up; fails if it cannot be reached");
     auto* const tasks_command = app.add_subcommand("tasks", "tasks, their state and where their tuples went");
     auto* const counters_command = app.add_subcommand("counters", "every counter, with its meaning");
-    for (auto* const command : {status_command, tasks_command, counters_command}) {
+    auto* const channels_command = app.add_subcommand("channels", "channels, their windows and tasks");
+    auto* const switch_command = app.add_subcommand(
+        "switch", "a switch, how it is set up, its ports and channels; the agent's, if none is named");
+    auto* const regions_command =
+        app.add_subcommand("regions", "who has how much of a switch's memory, and what is left");
+    auto* const history_command =
+        app.add_subcommand("history", "tasks that have ended on this host, and how");
+    const std::vector<std::pair<CLI::App*, int (*)(const Flags&)>> looks{
+        {status_command, status},     {tasks_command, tasks},        {counters_command, counters},
+        {channels_command, channels}, {switch_command, show_switch}, {regions_command, regions},
+        {history_command, history}};
+    for (const auto& [command, look] : looks) {
         command->add_flag("--json", flags.json, "for scripts: JSON");
+        add_watch(command, flags);
+        commands.emplace_back(command,
+                              [look = look](const Flags& f) { return watch(f, [&] { return look(f); }); });
     }
-    add_watch(status_command, flags);
-    add_watch(tasks_command, flags);
     tasks_command->add_flag("--all", flags.all, "the last ones that have ended, too");
-    commands.emplace_back(status_command,
-                          [](const Flags& f) { return watch(f, [&f] { return status(f); }); });
-    commands.emplace_back(tasks_command, [](const Flags& f) { return watch(f, [&f] { return tasks(f); }); });
-    commands.emplace_back(counters_command, counters);
+}
+
+void add_top(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const command =
+        app.add_subcommand("top", "what moves, and how fast: tasks, channels, ports, counters; until Ctrl-C");
+    command->add_flag("--json", flags.json, "for scripts: JSON");
+    add_watch(command, flags);
+    command->add_option("--looks", flags.looks, "end after so many looks")
+        ->check(CLI::Range(1U, 1U << 30U))
+        ->type_name("N");
+    commands.emplace_back(command, [](Flags f) {
+        f.watch = f.watch == 0 ? 1 : f.watch;
+        return top(f);
+    });
 }
 
 void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
@@ -359,12 +470,15 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
     }
     for (auto* const command : {explain_command, dump_command}) {
         command->add_flag("--json", flags.json, "for scripts: JSON");
+        add_watch(command, flags);
     }
     dump_command->add_option("--top", flags.top, "only the N largest values, the largest first")
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32))
         ->type_name("N");
-    commands.emplace_back(explain_command, explain);
-    commands.emplace_back(dump_command, dump_task);
+    commands.emplace_back(explain_command,
+                          [](const Flags& f) { return watch(f, [&f] { return explain(f); }); });
+    commands.emplace_back(dump_command,
+                          [](const Flags& f) { return watch(f, [&f] { return dump_task(f); }); });
     commands.emplace_back(cancel_command, cancel);
 }
 
@@ -402,7 +516,32 @@ void add_group_commands(CLI::App& app, Flags& flags, Commands& commands) {
         command->add_flag("--json", flags.json, "for scripts: JSON");
     }
     commands.emplace_back(list, [](const Flags& f) { return watch(f, [&f] { return groups(f); }); });
-    commands.emplace_back(explain_command, explain_group);
+    add_watch(explain_command, flags);
+    commands.emplace_back(explain_command,
+                          [](const Flags& f) { return watch(f, [&f] { return explain_group(f); }); });
+}
+
+void add_doctor(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const command = app.add_subcommand(
+        "doctor",
+        "what is wrong with this machine, and what to do; ends with the exit code of the first fault");
+    command
+        ->add_option("--agent-config", flags.doctor.agent_config,
+                     "ask-agentd's file (default: /etc/ask/agentd.toml, if there is one)")
+        ->type_name("FILE");
+    command
+        ->add_option("--switch-config", flags.doctor.switch_config,
+                     "ask-switchd's file (default: /etc/ask/switchd.toml, if there is one)")
+        ->type_name("FILE");
+    command
+        ->add_option("--to", flags.doctor.to,
+                     "look at the way to this host and at its agent, too; as ask-send --to; several are "
+                     "separated by commas")
+        ->delimiter(',')
+        ->type_name("HOST,...");
+    command->add_flag("--json", flags.json, "for scripts: JSON");
+    add_watch(command, flags);
+    commands.emplace_back(command, [](const Flags& f) { return watch(f, [&f] { return examine(f); }); });
 }
 
 int make_authority(const Flags& flags) {
@@ -488,9 +627,11 @@ int run(int argc, char** argv) {
     // Flags may come after the command too.
     app.fallthrough();
     add_overviews(app, flags, commands);
+    add_top(app, flags, commands);
     add_task_commands(app, flags, commands);
     add_group_commands(app, flags, commands);
     add_controller_commands(app, flags, commands);
+    add_doctor(app, flags, commands);
     add_authority_commands(app, flags, commands);
     if (argc <= 1) {
         std::fputs(app.help().c_str(), stderr);

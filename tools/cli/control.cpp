@@ -52,6 +52,10 @@ Error explain(const grpc::Status& status, const std::string& who, const std::str
             return {Errc::kDenied, who + " refuses: " + said};
         case grpc::StatusCode::NOT_FOUND:
             return {Errc::kUnknown, said};
+        case grpc::StatusCode::UNIMPLEMENTED:
+            return {
+                Errc::kUnknown,
+                who + ": whoever listens there is another service (agents listen at 4791, switches at 4792)"};
         default:
             return {Errc::kInternal, who + ": " + said};
     }
@@ -151,7 +155,7 @@ Result<End> end_at(const std::string& address, const ControlSecurity& security, 
     gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
     auto credentials = RpcCredentials::create(
         {.plain_text = security.plain_text ? PlainText::kEverywhere : PlainText::kNowhere,
-         .files = TlsFiles::in(security.tls)});
+         .files = security.files.value_or(TlsFiles::in(security.tls))});
     if (!credentials) {
         return Error(credentials.error().code(),
                      credentials.error().text() + " (--tls or ASK_TLS names another folder; " + kind.what +

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "lib/base/result.h"
+#include "lib/tls/identity.h"
 #include "proto/agent.pb.h"
 #include "proto/controller.pb.h"
 #include "proto/switch.pb.h"
@@ -16,8 +18,9 @@ namespace ask::cli {
 
 // How a switch, or the controller, is spoken to over the network.
 struct ControlSecurity {
-    std::string tls;          // folder of ca.pem, certificate.pem and key.pem
-    bool plain_text = false;  // without any of it
+    std::string tls;                  // folder of ca.pem, certificate.pem and key.pem
+    bool plain_text = false;          // without any of it
+    std::optional<TlsFiles> files{};  // instead of those of the folder
 };
 
 // `socket`: the agent's application socket; its control socket lies beside it (".ctl"). kUnavailable or

@@ -10,6 +10,7 @@
 #include "lib/rpc/flow_stats.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/names.h"
+#include "tools/cli/rate_flag.h"
 #include "tools/cli/table.h"
 
 namespace ask::cli {
@@ -104,6 +105,10 @@ std::string agent_part(const v1::AgentTask& task) {
                 names_in_brackets(task.senders_finished()) + ".\n";
     }
     text += "It waits for " + waits_for(task) + ".\n";
+    if (task.max_rate() != 0) {
+        text +=
+            "It takes no more than " + rate_text(task.max_rate()) + " of the link, as its --max-rate says.\n";
+    }
     if (!task.error().empty()) {
         text += "What went wrong: " + task.error() + ".\n";
     }

@@ -45,26 +45,101 @@ Result<> write_all(int fd, std::string_view bytes, const OnWritten& on_written) 
     return {};
 }
 
-LineWriter::LineWriter(int fd, unsigned scale, OnWritten on_written)
-    : fd_(fd), scale_(scale), on_written_(std::move(on_written)) {
-    buffer_.reserve(kFlushAt + kFlushAt / 4);
+const std::vector<std::string>& result_format_names() {
+    static const std::vector<std::string> kNames{"tsv", "csv", "json"};
+    return kNames;
 }
 
-Result<> LineWriter::line(std::string_view key, std::int64_t value) {
-    append_escaped(buffer_, key);
-    buffer_ += '\t';
-    if (scale_ == 0) {
-        std::array<char, 24> digits{};
-        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-        buffer_.append(digits.data(), end);
-    } else {
-        append_scaled(buffer_, value, scale_);
+std::optional<ResultFormat> parse_result_format(std::string_view text) {
+    const auto& names = result_format_names();
+    const auto at = std::ranges::find(names, text);
+    return at == names.end() ? std::nullopt : std::optional(static_cast<ResultFormat>(at - names.begin()));
+}
+
+ResultWriter::ResultWriter(int fd, const Style& style, OnWritten on_written)
+    : fd_(fd), style_(style), on_written_(std::move(on_written)) {
+    buffer_.reserve(kFlushAt + kFlushAt / 4);
+    switch (style_.format) {
+        case ResultFormat::kTsv:
+            break;
+        case ResultFormat::kCsv:
+            buffer_ = "key,value\r\n";
+            break;
+        case ResultFormat::kJson:
+            buffer_ = "[";
+            break;
     }
-    buffer_ += '\n';
+}
+
+void ResultWriter::append_key(std::string_view key) {
+    if (style_.format == ResultFormat::kTsv) {
+        append_escaped(buffer_, key);
+        return;
+    }
+    text_.clear();
+    append_escaped_utf8(text_, key);
+    const bool json = style_.format == ResultFormat::kJson;
+    // Escaped, it has no line breaks, nor any other control characters that JSON would not take.
+    if (!json && text_.find_first_of(",\"") == std::string::npos) {
+        buffer_ += text_;
+        return;
+    }
+    buffer_ += '"';
+    for (const char c : text_) {
+        if (c == '"') {
+            buffer_ += json ? '\\' : '"';
+        } else if (c == '\\' && json) {
+            buffer_ += '\\';
+        }
+        buffer_ += c;
+    }
+    buffer_ += '"';
+}
+
+void ResultWriter::append_value(std::int64_t value) {
+    if (style_.scale > 0) {
+        append_scaled(buffer_, value, style_.scale);
+        return;
+    }
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    buffer_.append(digits.data(), end);
+}
+
+Result<> ResultWriter::add(std::string_view key, std::int64_t value) {
+    switch (style_.format) {
+        case ResultFormat::kTsv:
+            append_key(key);
+            buffer_ += '\t';
+            append_value(value);
+            buffer_ += '\n';
+            break;
+        case ResultFormat::kCsv:
+            append_key(key);
+            buffer_ += ',';
+            append_value(value);
+            buffer_ += "\r\n";
+            break;
+        case ResultFormat::kJson:
+            buffer_ += any_ ? ",\n{\"key\":" : "\n{\"key\":";
+            append_key(key);
+            buffer_ += ",\"value\":";
+            append_value(value);
+            buffer_ += '}';
+            break;
+    }
+    any_ = true;
     return buffer_.size() < kFlushAt ? Result<>() : flush();
 }
 
-Result<> LineWriter::flush() {
+Result<> ResultWriter::finish() {
+    if (style_.format == ResultFormat::kJson) {
+        buffer_ += any_ ? "\n]\n" : "]\n";
+    }
+    return flush();
+}
+
+Result<> ResultWriter::flush() {
     auto written = write_all(fd_, buffer_, on_written_);
     buffer_.clear();
     return written;

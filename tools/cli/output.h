@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of results to a file descriptor, in large writes.
+// Results to a file descriptor, in large writes.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/result.h"
 
@@ -18,19 +20,39 @@ using OnWritten = std::function<Result<>()>;
 // Writes all of `bytes`, however many calls it takes.
 Result<> write_all(int fd, std::string_view bytes, const OnWritten& on_written = {});
 
-class LineWriter {
+enum class ResultFormat : std::uint8_t {
+    kTsv,   // key<TAB>value
+    kCsv,   // RFC 4180, with a header
+    kJson,  // one list of objects, one of them a line
+};
+[[nodiscard]] const std::vector<std::string>& result_format_names();
+[[nodiscard]] std::optional<ResultFormat> parse_result_format(std::string_view text);
+
+// A result, key by key. Keys are escaped in all formats (lib/text/escape.h); CSV and JSON are UTF-8, whatever
+// the keys.
+class ResultWriter {
  public:
-    // `scale`: values are printed divided by 10^scale, with just so many decimals.
-    explicit LineWriter(int fd, unsigned scale = 0, OnWritten on_written = {});
-    // Adds `key<TAB>value`, the key escaped. Fails when the descriptor cannot take what has gathered.
-    Result<> line(std::string_view key, std::int64_t value);
-    Result<> flush();
+    struct Style {
+        ResultFormat format = ResultFormat::kTsv;
+        unsigned scale = 0;  // values are printed divided by 10^scale, with just so many decimals
+    };
+    ResultWriter(int fd, const Style& style, OnWritten on_written = {});
+    // Fails when the descriptor cannot take what has gathered.
+    Result<> add(std::string_view key, std::int64_t value);
+    // What belongs behind the last one, and all that has gathered.
+    Result<> finish();
 
  private:
+    void append_key(std::string_view key);
+    void append_value(std::int64_t value);
+    Result<> flush();
+
     int fd_;
-    unsigned scale_;
+    Style style_;
     OnWritten on_written_;
     std::string buffer_;
+    std::string text_;  // of a key
+    bool any_ = false;
 };
 
 }  // namespace ask::cli

@@ -14,27 +14,11 @@ std::int64_t combined(v1::Operator op, std::int64_t a, std::int64_t b) {
     return op == v1::OPERATOR_MIN ? std::min(a, b) : op == v1::OPERATOR_MAX ? std::max(a, b) : a + b;
 }
 
-bool is_high(char c) {
-    return static_cast<unsigned char>(c) >= 0x80;
-}
-
-// As text(), but JSON has no bytes: where they are no UTF-8, they are escaped, so that keys stay apart and
-// can be sent again.
+// JSON has no bytes, and keys are to stay apart.
 std::string json_key(std::string_view key) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text = escaped(key);
-    // What JSON cannot carry is left out of this.
-    if (std::ranges::none_of(text, is_high) ||
-        Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore)) == text) {
-        return text;
-    }
-    std::string bytes;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        bytes +=
-            is_high(c) ? std::string("\\x") + kDigits[byte >> 4U] + kDigits[byte & 15U] : std::string(1, c);
-    }
-    return bytes;
+    std::string text;
+    append_escaped_utf8(text, key);
+    return text;
 }
 
 }  // namespace

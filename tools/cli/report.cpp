@@ -2,12 +2,11 @@
 #include "tools/cli/report.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "lib/rpc/flow_stats.h"
 #include "tools/cli/names.h"
 #include "tools/cli/table.h"
+#include "tools/cli/views.h"
 
 namespace ask::cli {
 namespace {
@@ -20,42 +19,11 @@ std::string or_none(const std::string& text) {
     return text.empty() ? "none" : text;
 }
 
-std::string fixed(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.1f", value);
-    return text.data();
-}
-
-std::string agent_channels(const v1::AgentStatus& status) {
-    Table table({{"CHANNEL"},
-                 {"INCARNATION", Align::kRight},
-                 {"NEXT SEQ", Align::kRight},
-                 {"IN FLIGHT", Align::kRight},
-                 {"WINDOW", Align::kRight},
-                 {"SRTT us", Align::kRight},
-                 {"TASK"}});
-    for (const v1::AgentChannel& channel : status.channels()) {
-        table.add({channel_text(channel.channel()), std::to_string(channel.incarnation()),
-                   std::to_string(channel.next_seq()), std::to_string(channel.in_flight()),
-                   fixed(channel.window()), fixed(channel.srtt_us()),
-                   channel.task_id().empty() ? "idle" : channel.task_id()});
-    }
-    return table.empty() ? "" : "\n" + table.text();
-}
-
 std::string switch_ports(const v1::SwitchStatus& status) {
     Table table({{"PORT"}, {"IFINDEX", Align::kRight}, {"MODE"}, {"MTU", Align::kRight}, {"PROGRAM"}});
     for (const v1::SwitchPort& port : status.ports()) {
         table.add({port.name(), std::to_string(port.ifindex()), port.mode(), std::to_string(port.mtu()),
                    port.attached() ? "attached" : "MISSING"});
-    }
-    return table.empty() ? "" : "\n" + table.text();
-}
-
-std::string switch_channels(const v1::SwitchStatus& status) {
-    Table table({{"CHANNEL"}, {"INCARNATION", Align::kRight}, {"PORT"}});
-    for (const v1::SwitchChannel& channel : status.channels()) {
-        table.add({channel_text(channel.channel()), std::to_string(channel.incarnation()), channel.port()});
     }
     return table.empty() ? "" : "\n" + table.text();
 }
@@ -91,7 +59,7 @@ std::string status_text(const v1::AgentStatus& status) {
     table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
     table.add({"groups", std::to_string(status.groups_size()) + " (askctl groups)"});
     table.add({"channels", std::to_string(status.channels_size())});
-    return table.text() + agent_channels(status);
+    return table.text() + (status.channels().empty() ? "" : "\n" + channels_text(status));
 }
 
 std::string status_text(const v1::SwitchStatus& status) {
@@ -108,7 +76,8 @@ std::string status_text(const v1::SwitchStatus& status) {
     table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
     table.add({"channels",
                std::to_string(status.channels_size()) + " of " + std::to_string(status.channels_max())});
-    return table.text() + switch_ports(status) + switch_channels(status);
+    return table.text() + switch_ports(status) +
+           (status.channels().empty() ? "" : "\n" + channels_text(status));
 }
 
 std::string tasks_text(const v1::AgentStatus& status, bool all) {

@@ -29,9 +29,10 @@ class TupleIntake : public Attachment {
 // What a sending task is about, for the worker that owns its channel.
 struct StreamStart {
     FlowParams flow;
-    bool counts = false;     // values are counts: 1 or more
-    bool local = false;      // the receiver is on this host
-    UdpAddresses addresses;  // of its packets; ports are the channel's
+    bool counts = false;         // values are counts: 1 or more
+    bool local = false;          // the receiver is on this host
+    std::uint64_t max_rate = 0;  // bits a second of frames to another host; 0: as fast as it goes
+    UdpAddresses addresses;      // of its packets; ports are the channel's
     std::shared_ptr<TupleIntake> intake;
     std::shared_ptr<Mailbox> mailbox;
 };

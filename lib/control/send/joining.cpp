@@ -428,6 +428,7 @@ Result<> Sending::begin_stream(const v1::JoinReply& reply) {
                   std::move(slot_map)};
     start.counts = request_.as_count() || reply.op() == v1::OPERATOR_COUNT;
     start.local = local_;
+    start.max_rate = request_.max_rate();
     start.addresses = path->addresses;
     start.intake = *intake;
     start.mailbox = io_.mailbox();

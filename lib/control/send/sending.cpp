@@ -125,6 +125,7 @@ v1::AgentTask Sending::description(const std::string& state) const {
     task.set_op(offer_.op());
     *task.mutable_geometry() = offer_.geometry();
     task.set_whole_keys(whole_keys_);
+    task.set_max_rate(request_.max_rate());
     task.set_peer(peer_.empty() ? clean_name(request_.to()) : peer_);
     task.set_age_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
     if (streaming_ || fin_acked_) {

@@ -9,10 +9,14 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/unique_fd.h"
+#include "lib/text/escape.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 
@@ -151,12 +155,12 @@ TEST_CASE("lines are escaped and written whole, more than a pipe holds") {
         }
     });
     std::string want;
-    LineWriter writer(write_end.get());
+    ResultWriter writer(write_end.get(), {});
     for (int i = 0; i < 200'000; ++i) {
-        REQUIRE(writer.line("a\tkey", i - 100).ok());
+        REQUIRE(writer.add("a\tkey", i - 100).ok());
         want += "a\\tkey\t" + std::to_string(i - 100) + "\n";
     }
-    CHECK(writer.flush().ok());
+    CHECK(writer.finish().ok());
     write_end.reset();
     reader.join();
     CHECK(got == want);
@@ -167,21 +171,65 @@ TEST_CASE("values are printed with as many decimals as asked for") {
     REQUIRE(::pipe2(fds.data(), O_CLOEXEC) == 0);
     const UniqueFd read_end(fds[0]);
     const UniqueFd write_end(fds[1]);
-    LineWriter writer(write_end.get(), 2);
-    REQUIRE(writer.line("a", 1234).ok());
-    REQUIRE(writer.line("b", -5).ok());
-    REQUIRE(writer.flush().ok());
+    ResultWriter writer(write_end.get(), {.scale = 2});
+    REQUIRE(writer.add("a", 1234).ok());
+    REQUIRE(writer.add("b", -5).ok());
+    REQUIRE(writer.finish().ok());
     std::array<char, 64> buffer{};
     const ssize_t count = ::read(read_end.get(), buffer.data(), buffer.size());
     CHECK(std::string(buffer.data(), static_cast<std::size_t>(count)) == "a\t12.34\nb\t-0.05\n");
 }
 
+using Entries = std::vector<std::pair<std::string, std::int64_t>>;
+
+std::string written(const ResultWriter::Style& style, const Entries& entries) {
+    const TempDir dir;
+    const std::string path = dir.path + "/result";
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    ResultWriter writer(file.get(), style);
+    for (const auto& [key, value] : entries) {
+        REQUIRE(writer.add(key, value).ok());
+    }
+    REQUIRE(writer.finish().ok());
+    return content(path);
+}
+
+TEST_CASE("CSV has a header and quotes what needs it, as RFC 4180 says") {
+    const ResultWriter::Style csv{ResultFormat::kCsv, 0};
+    CHECK(written(csv, {}) == "key,value\r\n");
+    CHECK(written(csv, {{"plain", -1}, {"", 0}, {"a,b", 1}, {"say \"x\"", 2}, {"a\r\nb\\", 3}}) ==
+          "key,value\r\nplain,-1\r\n,0\r\n\"a,b\",1\r\n\"say \"\"x\"\"\",2\r\na\\r\\nb\\\\,3\r\n");
+    CHECK(written(csv, {{"\xc3\xa9", 1}, {"\xe9,", 2}}) == "key,value\r\n\xc3\xa9,1\r\n\"\\xe9,\",2\r\n");
+    CHECK(written({ResultFormat::kCsv, 2}, {{"a", 1234}}) == "key,value\r\na,12.34\r\n");
+}
+
+TEST_CASE("JSON is one document, and every key comes back") {
+    const ResultWriter::Style style{ResultFormat::kJson, 0};
+    CHECK(written(style, {}) == "[]\n");
+    CHECK(written(style, {{"a", 1}, {"b\"\\", -2}}) ==
+          "[\n{\"key\":\"a\",\"value\":1},\n{\"key\":\"b\\\"\\\\\\\\\",\"value\":-2}\n]\n");
+    Entries entries{
+        {"a\nb\t\x01\x7f\xc2\x9b", INT64_MAX}, {std::string("\0", 1), INT64_MIN}, {"\xff\xc3\xa9\"", 1}};
+    for (int byte = 0; byte < 256; ++byte) {
+        entries.emplace_back("x" + std::string(1, static_cast<char>(byte)) + "\xa9", byte);
+    }
+    const auto json = nlohmann::json::parse(written(style, entries));
+    REQUIRE(json.size() == entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        std::string key;
+        REQUIRE_FALSE(append_unescaped(key, json[i]["key"].get<std::string>()));
+        CHECK(key == entries[i].first);
+        CHECK(json[i]["value"] == entries[i].second);
+    }
+    CHECK(written({ResultFormat::kJson, 3}, {{"a", -5}}) == "[\n{\"key\":\"a\",\"value\":-0.005}\n]\n");
+}
+
 TEST_CASE("a full disk is an error") {
     const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
     REQUIRE(full);
-    LineWriter writer(full.get());
-    REQUIRE(writer.line("key", INT64_MIN).ok());
-    auto flushed = writer.flush();
+    ResultWriter writer(full.get(), {});
+    REQUIRE(writer.add("key", INT64_MIN).ok());
+    auto flushed = writer.finish();
     REQUIRE_FALSE(flushed.ok());
     CHECK(flushed.error().code() == Errc::kLimit);
 }

@@ -103,6 +103,7 @@ TEST_CASE("a send hands over every tuple and reports what became of them") {
         });
         SendOptions options = send_options(agent);
         options.merge_window = 0;
+        options.max_rate = 2'500'000;
         std::uint64_t reported = 0;
         options.on_progress = [&reported](const TaskProgress& now) { reported = now.stats.tuples_in; };
         auto session = SendSession::open(options);
@@ -124,6 +125,7 @@ TEST_CASE("a send hands over every tuple and reports what became of them") {
     }
     CHECK(opened.open_send().task_id() == "wordcount");
     CHECK(opened.open_send().to() == "h4");
+    CHECK(opened.open_send().max_rate() == 2'500'000);
     CHECK(opened.open_send().deadline_ms() == 20'000);
     REQUIRE(seen.size() == 100);
     CHECK(seen["key7"] == 3000 * 7 + 100LL * 3000 * 2999 / 2);

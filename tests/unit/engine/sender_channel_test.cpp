@@ -578,6 +578,45 @@ TEST_CASE("time without anything in flight is no standstill") {
     CHECK(f.channel.last_progress() == f.now);
 }
 
+TEST_CASE("a limited rate holds for what is sent again, too, and the channel says when to come back") {
+    SenderFixture f(plain_config());
+    f.start(2000);
+    constexpr double kRate = 200'000;
+    f.channel.limit_rate(Pace(static_cast<std::uint64_t>(kRate), 42, f.now));
+    std::uint64_t sent = 0;
+    const Nanos began = f.now;
+    while (f.now < began + 2 * kSecond) {
+        for (const std::uint64_t seq : f.send_due()) {
+            // Every fourth is lost.
+            if (++sent % 4 != 0) {
+                f.ack(seq);
+            }
+        }
+        const Nanos next = f.channel.deadline();
+        REQUIRE(next != kNever);
+        // It sleeps, neither for nothing nor for ever.
+        CHECK(next > f.now);
+        f.now = next;
+    }
+    CHECK(f.channel.stats().retransmissions > 50);
+    // Of a header, a bitmap and a slot.
+    const double bits = 8.0 * (42 + sizeof(ask_hdr) + 4 + sizeof(ask_slot));
+    CHECK(static_cast<double>(sent) * bits == doctest::Approx(2 * kRate).epsilon(0.02));
+}
+
+TEST_CASE("the next task of a channel is not limited by the last one's rate") {
+    SenderFixture f(plain_config());
+    f.start(0);
+    f.channel.limit_rate(Pace(64'000, 42, f.now));
+    CHECK(f.send_due().size() == 1);
+    f.ack(1);
+    REQUIRE(f.channel.fin_acked());
+    f.channel.end();
+    f.params.first_seq = f.channel.next_seq();
+    f.start(20);
+    CHECK(f.send_due().size() == 20);
+}
+
 TEST_CASE("an empty task is a FIN and nothing else") {
     SenderFixture f(plain_config());
     f.start(0);

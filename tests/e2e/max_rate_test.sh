@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ask-send --max-rate: what the sender's link carries, counted in its middle, is what was asked for; the answer is the
+# same. A send without it, beside the other, is as fast as ever.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+readonly tuples=600000 rate=20000000
+
+# sent HOST: bits of frames of ASK's that this host's link has carried from it so far, control traffic and ACKs aside.
+sent() {
+    "$lab" link --name "$name" --json |
+        jq --arg host "$1" '[.[] | select(.from == $host or .to == $host)
+            | (if .from == $host then .up else .down end) | (.data, .long, .var, .fin) | .bytes] | add * 8'
+}
+
+now_ms() {
+    printf '%s' $((${EPOCHREALTIME/./} / 1000))
+}
+
+# A key a tuple, so that nothing is merged. Frames of some 1000 bytes.
+mkdir -p "$scratch/slow"
+seq -f $'key%07.0f\t1' "$tuples" >"$scratch/slow/in1.tsv"
+cp "$scratch/slow/in1.tsv" "$scratch/slow/expected.tsv"
+
+lab_up --topology leaf-spine:1,1,3
+receive slow slow --senders 1
+spawn "$scratch/slow-send" h1 ask-send --task slow --to h3 --max-rate 20M --stats "$scratch/slow-send.json" "$scratch/slow/in1.tsv"
+slow=$spawned
+streams() {
+    (($(sent h1) > rate / 4))
+}
+wait_for 20 streams
+on h1 askctl task explain slow | grep -q 'no more than 20 Mbit/s of the link' || fail "explain does not say that it is limited"
+bits=$(sent h1) began=$(now_ms)
+# As long as is measured: a second and a half of the rate.
+sleep 1.5
+bits=$(($(sent h1) - bits)) took=$(($(now_ms) - began))
+printf 'asked for %d bit/s, the link carried %d\n' "$rate" $((bits * 1000 / took))
+((bits * 1000 / took < rate * 104 / 100)) || fail "the link carried $bits bits in $took ms"
+((bits * 1000 / took > rate * 80 / 100)) || fail "the link carried $bits bits in $took ms"
+pass "a send at the rate that it was given"
+
+spawn "$scratch/fast-recv" h2 ask-recv --task fast --senders 1
+fast=$spawned
+bits=$(sent h3) began=$(now_ms)
+on h3 ask-send --task fast --to h2 "$scratch/slow/in1.tsv"
+bits=$(($(sent h3) - bits)) took=$(($(now_ms) - began))
+exit_of "$fast"
+((code == 0)) || fail "the fast ask-recv ended with $code"
+((bits * 1000 / took > rate * 2)) || fail "a send without a limit carried $bits bits in $took ms"
+pass "others are as fast as ever"
+
+exit_of "$slow"
+((code == 0)) || fail "ask-send ended with $code: $(cat "$scratch/slow-send.err")"
+exit_of "$receiver"
+((code == 0)) || fail "ask-recv ended with $code: $(cat "$scratch/slow.err")"
+cmp "$scratch/slow.out" "$scratch/slow/expected.tsv" || fail "the answer is another"
+# From first to last: what has left at most, by the time that it took.
+jq -e --argjson rate "$rate" --argjson bits "$(sent h1)" '$bits / .seconds < $rate * 1.02' "$scratch/slow-send.json" >/dev/null ||
+    fail "$(sent h1) bits in $(jq .seconds "$scratch/slow-send.json") s"
+pass "the whole send kept to it"
