@@ -130,6 +130,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.no_memory = ready.no_memory();
     info.back_bytes = ready.back_bytes();
     info.geometry_reason = ready.geometry_reason();
+    info.no_relays = ready.no_relays();
     info.agent = ready.agent();
     return info;
 }
@@ -153,7 +154,8 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
                          .runs = runs,
                          .missing = {},
                          .switches = {},
-                         .without = {}};
+                         .without = {},
+                         .relays = {}};
     report.stats.seconds = done.seconds();
     for (const v1::SwitchOfTask& at : done.switches()) {
         report.switches.push_back({.address = at.address(),
@@ -166,6 +168,13 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
     }
     for (const v1::SenderWithout& without : done.without()) {
         report.without.push_back({without.sender(), without.reason()});
+    }
+    for (const v1::RelayOfTask& relay : done.relays()) {
+        report.relays.push_back({.name = relay.name(),
+                                 .address = relay.address(),
+                                 .parent = relay.parent(),
+                                 .senders = relay.senders(),
+                                 .hosts = {relay.hosts().begin(), relay.hosts().end()}});
     }
     for (const v1::Missing& missing : done.missing()) {
         report.missing.push_back({missing.name(), missing.senders(), missing.reason()});

@@ -38,6 +38,7 @@ struct ReceiveInfo {
     std::uint64_t back_bytes = 0;   // of the switch's back level; 0: none
     bool no_memory = false;         // there is none because the switch had no memory for one
     std::string geometry_reason;    // why this geometry, if it was the agent's choice
+    std::string no_relays;          // why there are none, though the controller was to choose some
     std::string agent;              // control address of this host's agent
 };
 
@@ -108,6 +109,15 @@ struct SenderWithoutSwitch {
     std::string reason;
 };
 
+// Of a task with a placement: one of the relays that took part.
+struct TaskRelayReport {
+    std::string name;                // of the switch that it is beside
+    std::string address;             // control address
+    std::string parent;              // name of the next one on the way; empty: the receiver
+    std::uint32_t senders = 0;       // relays, and sends of hosts, that came to it
+    std::vector<std::string> hosts;  // of these, the hosts, by name
+};
+
 struct ReceiveReport {
     TaskStats stats;  // of all senders; seconds: from the first join to the commit
     std::vector<NamedStats> senders;
@@ -119,6 +129,7 @@ struct ReceiveReport {
     std::vector<MissingSenders> missing;  // none: the result is whole
     std::vector<TaskSwitchReport> switches;
     std::vector<SenderWithoutSwitch> without;
+    std::vector<TaskRelayReport> relays;  // any: stats and senders are those of what relays sent on
 };
 
 struct ReceiveResult {

@@ -119,6 +119,17 @@ std::string_view strategy_name(Strategy strategy) {
     return "unknown";
 }
 
+Result<Strategy> parse_strategy(std::string_view name) {
+    std::string known;
+    for (const Strategy strategy : kStrategies) {
+        if (strategy_name(strategy) == name) {
+            return strategy;
+        }
+        known += (known.empty() ? "" : ", ") + std::string(strategy_name(strategy));
+    }
+    return Error(Errc::kUsage, "strategy '" + std::string(name) + "' is none of " + known);
+}
+
 Result<std::vector<SwitchId>> place(Strategy strategy, const Problem& problem, std::uint32_t k) {
     switch (strategy) {
         case Strategy::kAllRed:

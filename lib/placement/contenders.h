@@ -31,6 +31,8 @@ inline constexpr Strategy kStrategies[] = {Strategy::kAllRed, Strategy::kAllBlue
                                            Strategy::kSoar};
 
 [[nodiscard]] std::string_view strategy_name(Strategy strategy);
+// kUsage for a name that is none of them.
+Result<Strategy> parse_strategy(std::string_view name);
 
 // The blue switches, ascending. kSoar fails as Soar::gather does; the others cannot.
 Result<std::vector<SwitchId>> place(Strategy strategy, const Problem& problem, std::uint32_t k);

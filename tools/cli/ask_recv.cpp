@@ -25,6 +25,7 @@
 #include "tools/cli/stats_json.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/swap_flag.h"
+#include "tools/cli/table.h"
 #include "tools/cli/token.h"
 
 namespace ask::cli {
@@ -236,11 +237,22 @@ void tell_opened(const client::ReceiveInfo& info, ProgressLine& progress) {
     if (!info.geometry_reason.empty()) {
         progress.note("geometry " + to_string(info.geometry) + ", " + info.geometry_reason);
     }
+    if (!info.no_relays.empty()) {
+        progress.say("no relays: " + info.no_relays);
+    }
     if (info.no_memory) {
         progress.say("no memory on the switch, everything is added up here: " + info.note);
     } else if (!info.note.empty()) {
         progress.note(info.note);
     }
+}
+
+// What came of hosts only their relays know.
+std::string relayed_summary(const std::string& task, const client::ReceiveReport& report) {
+    return "task " + task + ": " + grouped(report.stats.tuples_in) + " tuples from " +
+           std::to_string(report.senders.size()) + " that sent here; " +
+           std::to_string(report.relays.size()) +
+           (report.relays.size() == 1 ? " switch has" : " switches have") + " aggregated, each with a relay";
 }
 
 TaskSetup setup_of(const client::ReceiveInfo& info, const Flags& flags, const client::ReceiveReport& report) {
@@ -387,7 +399,9 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
         }
     }
     tell_without(result.report, progress);
-    if (!flags.again) {
+    if (!result.report.relays.empty()) {
+        progress.say(relayed_summary(flags.common.task, result.report));
+    } else if (!flags.again) {
         progress.say(receive_summary(flags.common.task, result.report.stats,
                                      setup_of(received.session.info(), flags, result.report)));
     }

@@ -93,6 +93,20 @@ std::string own_switches_part(const v1::AgentTask& task) {
     return text;
 }
 
+// Of a task with a placement.
+std::string relays_part(const v1::AgentTask& task) {
+    std::string text = "It has " + std::to_string(task.relays_size()) +
+                       (task.relays_size() == 1 ? " relay" : " relays") +
+                       ", whose switches aggregate for it.\n";
+    for (const v1::RelayOfTask& relay : task.relays()) {
+        text += "Relay " + relay.name() + " (" + relay.address() + ") sends one flow to " +
+                (relay.parent().empty() ? "the receiver" : "relay " + relay.parent()) + ": " +
+                std::to_string(relay.senders()) + " come to it" +
+                (relay.hosts().empty() ? "" : ", from " + joined(relay.hosts())) + ".\n";
+    }
+    return text;
+}
+
 std::string agent_part(const v1::AgentTask& task) {
     std::string text = "Here it is a " + task.role() + ", operator " + op_text(task.op()) + ", " +
                        task.state() + ", open for " + duration_text(task.age_seconds()) + ", instance " +
@@ -115,7 +129,9 @@ std::string agent_part(const v1::AgentTask& task) {
     if (!task.geometry_reason().empty()) {
         text += "Its geometry, " + geometry_text(task.geometry()) + ", was " + task.geometry_reason() + ".\n";
     }
-    if (task.own_switches()) {
+    if (!task.relays().empty()) {
+        text += relays_part(task);
+    } else if (task.own_switches()) {
         text += own_switches_part(task);
     } else if (task.aggregators() == 0) {
         text += "No switch aggregates for it" + (task.note().empty() ? "" : ": " + task.note()) + ".\n";

@@ -80,6 +80,14 @@ std::string receive_stats_json(const client::ReceiveInfo& info, const client::Re
     json["aggregators"] = info.aggregators;
     json["back_bytes"] = info.back_bytes;
     put_switches(json, report);
+    json["relays"] = Json::array();
+    for (const client::TaskRelayReport& relay : report.relays) {
+        json["relays"].push_back({{"name", relay.name},
+                                  {"address", relay.address},
+                                  {"parent", relay.parent},
+                                  {"senders", relay.senders},
+                                  {"hosts", relay.hosts}});
+    }
     json["senders"] = Json::array();
     for (const client::NamedStats& sender : report.senders) {
         Json entry;

@@ -30,6 +30,7 @@ struct Options {
     std::string topology;
     std::string format = "auto";
     std::optional<std::int64_t> k;
+    std::string strategy = "soar";
     std::string objective;
     std::vector<std::string> senders;
     std::string receiver;
@@ -110,10 +111,13 @@ Result<> run(const Options& options) {
     if (!model.ok()) {
         return model.error();
     }
+    const auto strategy = placement::parse_strategy(options.strategy);
+    ASK_TRY(strategy, "--strategy");
     const plan::PlanRequest request{
         .objective = task.objective,
         .k = task.k,
-        .options = {.threads = options.threads, .memory_limit = options.memory_mib << 20}};
+        .options = {.threads = options.threads, .memory_limit = options.memory_mib << 20},
+        .strategy = *strategy};
     const auto report = plan::make_report(*fabric, *network, *model, request);
     if (!report.ok()) {
         return report.error();
@@ -135,6 +139,10 @@ void declare(CLI::App& app, Options& options) {
     app.add_option("-k,--k", options.k, "how many switches may aggregate (default: the file's, else 1)");
     app.add_option("--objective", options.objective,
                    "utilisation, bottleneck or bytes (default: the file's)");
+    app.add_option("--strategy", options.strategy,
+                   "how they are chosen: soar, which is best, or, to compare: all-red, all-blue, top, max, "
+                   "level, greedy")
+        ->capture_default_str();
     app.add_option("--senders", options.senders, "hosts that send, separated by commas (default: the file's)")
         ->delimiter(',')
         ->allow_extra_args(false);

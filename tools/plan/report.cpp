@@ -79,6 +79,9 @@ std::vector<Link> make_links(const topology::Network& network, const Problems& p
 
 Result<std::vector<SwitchId>> choose(const topology::Network& network, const placement::SizeModel& model,
                                      const PlanRequest& request, std::vector<double>& curve) {
+    if (request.strategy != placement::Strategy::kSoar) {
+        return place(request.strategy, make_problem(network.tree, request.objective, model), request.k);
+    }
     if (request.objective == Objective::kBottleneck) {
         auto placed = placement::solve(network.tree, request.objective, model, request.k, request.options);
         if (!placed.ok()) {

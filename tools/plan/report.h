@@ -57,6 +57,7 @@ struct PlanRequest {
     placement::Objective objective = placement::Objective::kUtilisation;
     std::uint32_t k = 1;
     placement::SoarOptions options;
+    placement::Strategy strategy = placement::Strategy::kSoar;  // of what is chosen
 };
 
 // kLimit as Soar::gather.

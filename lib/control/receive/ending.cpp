@@ -49,6 +49,9 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
             }
         }
         describe_switches(task, done);
+        for (v1::RelayOfTask& relay : TaskRegistry::relays_locked(task)) {
+            *done.add_relays() = std::move(relay);
+        }
         if (task.senders.size() < task.senders_expected) {
             v1::Missing& missing = *done.add_missing();
             missing.set_senders(task.senders_expected - static_cast<std::uint32_t>(task.senders.size()));

@@ -381,9 +381,8 @@ Result<> Receiving::tell_ready() {
     ready_.set_instance(task_->instance);
     *ready_.mutable_geometry() = geometry_to_proto(task_->geometry);
     ready_.set_aggregators(granted(task_->switches));
-    ready_.set_note(placement_note_.empty() ? task_->note
-                    : task_->note.empty()   ? placement_note_
-                                            : placement_note_ + "; " + task_->note);
+    ready_.set_note(task_->note);
+    ready_.set_no_relays(placement_note_);
     ready_.set_back_bytes(task_->back_bytes);
     ready_.set_geometry_reason(task_->geometry_reason);
     ready_.set_agent(member_.options.control_address);

@@ -153,6 +153,23 @@ const Placed::Relay* Placed::relay_of(const Caller& caller, std::string_view tok
     return at == relays_.end() ? nullptr : &*at;
 }
 
+std::vector<v1::RelayOfTask> Placed::describe() const {
+    std::vector<v1::RelayOfTask> all;
+    for (const Relay& relay : relays_) {
+        v1::RelayOfTask& entry = all.emplace_back();
+        entry.set_name(relay.name);
+        entry.set_address(relay.address);
+        entry.set_parent(relay.parent ? relays_[*relay.parent].name : "");
+        entry.set_senders(relay.senders);
+    }
+    for (const Host& host : hosts_) {
+        if (host.entry) {
+            all[*host.entry].add_hosts(host.name);
+        }
+    }
+    return all;
+}
+
 const Placed::Relay* Placed::last_relay(const Host& host) const {
     std::optional<std::size_t> at = host.entry;
     while (at && relays_[*at].parent) {

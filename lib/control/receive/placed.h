@@ -14,6 +14,7 @@
 
 #include "lib/base/result.h"
 #include "lib/rpc/caller.h"
+#include "proto/common.pb.h"
 #include "proto/placement.pb.h"
 
 namespace ask {
@@ -58,6 +59,8 @@ class Placed {
     [[nodiscard]] const Relay* relay_of(const Caller& caller, std::string_view token) const;
     // The relay at the receiver's end of the way of a host; null: none is on it.
     [[nodiscard]] const Relay* last_relay(const Host& host) const;
+    // For whoever looks.
+    [[nodiscard]] std::vector<v1::RelayOfTask> describe() const;
     // Every relay is there: hosts may be told where to send.
     void set_ready() { ready_ = true; }
     [[nodiscard]] bool ready() const { return ready_; }

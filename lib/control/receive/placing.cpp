@@ -136,14 +136,13 @@ Result<> Receiving::ask_for_placement() {
     ASK_PASS(asked);
     if (!*asked) {
         spdlog::warn("task {}: goes on without relays: {}", task_->id, asked->error().text());
-        placement_note_ = "no relays: " + asked->error().text();
+        placement_note_ = asked->error().text();
         return {};
     }
     const v1::AdmitReply& reply = **asked;
     note_plan(reply);
     if (reply.placement().relays().empty()) {
-        placement_note_ =
-            "no relays: " + (reply.note().empty() ? "none would save anything" : clean_text(reply.note()));
+        placement_note_ = reply.note().empty() ? "none would save anything" : clean_text(reply.note());
         return {};
     }
     return place(reply.placement());

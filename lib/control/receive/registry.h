@@ -178,6 +178,7 @@ class TaskRegistry {
     // Its switches, and who goes without; under the mutex.
     static v1::SwitchOfTask describe_locked(const ReceiveTask& task, const TaskSwitch& at);
     static std::vector<v1::SenderWithout> without_locked(const ReceiveTask& task);
+    static std::vector<v1::RelayOfTask> relays_locked(const ReceiveTask& task);
 
  private:
     static v1::AgentTask describe_locked(const ReceiveTask& task);

@@ -65,6 +65,10 @@ std::vector<v1::SenderWithout> TaskRegistry::without_locked(const ReceiveTask& t
     return all;
 }
 
+std::vector<v1::RelayOfTask> TaskRegistry::relays_locked(const ReceiveTask& task) {
+    return task.placed ? task.placed->describe() : std::vector<v1::RelayOfTask>();
+}
+
 v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     v1::AgentTask entry;
     entry.set_id(task.id);
@@ -98,6 +102,9 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         }
         for (v1::SenderWithout& without : without_locked(task)) {
             *entry.add_without() = std::move(without);
+        }
+        for (v1::RelayOfTask& relay : relays_locked(task)) {
+            *entry.add_relays() = std::move(relay);
         }
     }
     return entry;

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control/receive/placed.h"
+
+#include <memory>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "lib/control/receive/registry.h"
+#include "lib/net/address.h"
+#include "lib/rpc/call_origin.h"
+#include "tests/unit/agent/local_agent.h"
+
+using namespace ask;
+using namespace ask::test;
+
+namespace {
+
+constexpr std::uint64_t kInstance = 77;
+
+Caller at(const std::string& address) {
+    return caller_from_peer("ipv4:" + address + ":40000");
+}
+
+// h1 twice and h2 at s2, whose parent is s1, as is h3; h4 at the receiver.
+v1::Placement small_plan() {
+    v1::Placement plan;
+    const auto relay = [&](const char* name, const char* address, const char* parent) {
+        v1::PlacedRelay& entry = *plan.add_relays();
+        entry.set_name(name);
+        entry.set_address(address);
+        entry.set_parent(parent);
+    };
+    const auto host = [&](const char* name, const char* address, std::uint32_t sends, const char* entry_at) {
+        v1::PlacedHost& entry = *plan.add_hosts();
+        entry.set_name(name);
+        entry.set_address(address);
+        entry.set_sends(sends);
+        entry.set_entry(entry_at);
+    };
+    relay("s1", "198.18.129.2:4793", "");
+    relay("s2", "198.18.130.2:4793", "s1");
+    host("h1", "198.18.1.2", 2, "s2");
+    host("h2", "198.18.2.2", 1, "s2");
+    host("h3", "198.18.3.2", 1, "s1");
+    host("h4", "198.18.4.2", 1, "");
+    return plan;
+}
+
+std::string refusal(const v1::Placement& plan, std::uint32_t sends = 5) {
+    const auto placed = Placed::create(plan, sends);
+    REQUIRE_FALSE(placed.ok());
+    return placed.error().text();
+}
+
+// A registry with a task by that plan.
+struct PlacedTask {
+    LocalAgent agent{1};
+    AgentCounters counters;
+    TaskRegistry registry{
+        {.host_name = "h5", .own_address = kHost, .lease = milliseconds(60000), .max_waits = 2},
+        &agent.workers,
+        &counters};
+    std::shared_ptr<ReceiveTask> task = std::make_shared<ReceiveTask>();
+
+    PlacedTask() {
+        task->id = "t";
+        task->instance = kInstance;
+        task->placed = Placed::create(small_plan(), 5).value();
+        task->senders_expected = task->placed->direct();
+        task->mailbox = std::make_shared<Mailbox>();
+        REQUIRE(registry.add(task).ok());
+        registry.opened(*task);
+    }
+    Result<v1::TaskOffer> look_up(const std::string& from, const std::string& token = "") {
+        v1::LookupRequest request;
+        request.set_task_id("t");
+        request.set_token(token);
+        request.set_sender(1);
+        request.set_wire_version(ASK_WIRE_VERSION);
+        return registry.look_up(at(from), request);
+    }
+    v1::Outcome renew(const std::string& from) {
+        v1::RenewRequest request;
+        request.set_instance(kInstance);
+        request.set_sender(99);
+        return registry.renew(at(from), request).value();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a plan says how many come to whom, and relays get ids and tokens of their own") {
+    const auto placed = Placed::create(small_plan(), 5);
+    REQUIRE(placed.ok());
+    CHECK(placed->direct() == 2);
+    CHECK(placed->sends() == 5);
+    CHECK(placed->depth() == 2);
+    CHECK(placed->relays()[0].senders == 2);
+    CHECK(placed->relays()[1].senders == 3);
+    CHECK(placed->relays()[0].task_id != placed->relays()[1].task_id);
+    CHECK(placed->relays()[0].token != placed->relays()[1].token);
+    CHECK(placed->relays()[0].token.size() == 16);
+    const Placed::Host* const far = placed->host_of(at("198.18.1.2"));
+    REQUIRE(far != nullptr);
+    CHECK(placed->last_relay(*far)->name == "s1");
+    CHECK(placed->last_relay(*placed->host_of(at("198.18.4.2"))) == nullptr);
+    CHECK(placed->host_of(at("198.18.9.2")) == nullptr);
+}
+
+TEST_CASE("a relay comes with the task's token and from a host of the plan that sends to the receiver") {
+    const Placed placed = Placed::create(small_plan(), 5).value();
+    CHECK(placed.relay_of(at("198.18.129.2"), placed.token()) != nullptr);
+    CHECK(placed.relay_of(at("198.18.129.2"), "") == nullptr);
+    CHECK(placed.relay_of(at("198.18.130.2"), placed.token()) == nullptr);
+    CHECK(placed.relay_of(at("198.18.1.2"), placed.token()) == nullptr);
+}
+
+TEST_CASE("a plan that makes no sense is refused by name") {
+    v1::Placement plan = small_plan();
+    CHECK(refusal(plan, 4).find("its hosts send 5 times, and the task has 4 senders") != std::string::npos);
+    plan.mutable_relays()->SwapElements(0, 1);
+    CHECK(refusal(plan).find("relay s2 sends to 's1', which is no relay of the plan, or comes after it") !=
+          std::string::npos);
+    plan = small_plan();
+    plan.mutable_relays(1)->set_name("s1");
+    CHECK(refusal(plan).find("relay s1 is there twice") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_relays(1)->set_parent("s2");
+    CHECK(refusal(plan).find("which is no relay of the plan") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_relays(1)->set_address("s2:4793");
+    CHECK(refusal(plan).find("must be IPv4:PORT, not s2:4793") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_hosts(1)->set_address("198.18.1.2");
+    CHECK(refusal(plan).find("host h2: 198.18.1.2 is there twice") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_hosts(1)->set_sends(0);
+    CHECK(refusal(plan).find("sends must be from 1 to") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_hosts(0)->set_sends(UINT32_MAX);
+    CHECK(refusal(plan).find("sends must be from 1 to") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_hosts(2)->set_entry("s3\n");
+    CHECK(refusal(plan).find("sends to 's3") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_hosts(0)->set_name(std::string(65, 'h'));
+    CHECK(refusal(plan).find("the name of a host must have 1 to 64 bytes, not 65") != std::string::npos);
+    plan = small_plan();
+    plan.mutable_hosts(2)->set_entry("");
+    plan.mutable_relays(1)->set_parent("");
+    CHECK(refusal(plan).find("nobody sends to relay s1") != std::string::npos);
+    plan = small_plan();
+    for (std::size_t i = 0; i < Placed::kMostRelays; ++i) {
+        *plan.add_relays() = small_plan().relays(0);
+    }
+    CHECK(refusal(plan).find("the limits are 256 and 4096") != std::string::npos);
+}
+
+TEST_CASE("hosts are told where to send once every relay is there, relays at once") {
+    PlacedTask fixture;
+    const auto early = fixture.look_up("198.18.1.2");
+    REQUIRE_FALSE(early.ok());
+    CHECK(early.error().text().find("its relays are being opened") != std::string::npos);
+    const auto relay = fixture.look_up("198.18.129.2", fixture.task->placed->token());
+    REQUIRE(relay.ok());
+    CHECK_FALSE(relay->has_relay());
+
+    fixture.task->placed->relays()[1].agent = "198.18.130.2:4791";
+    fixture.registry.placed(*fixture.task);
+    const auto offer = fixture.look_up("198.18.1.2");
+    REQUIRE(offer.ok());
+    REQUIRE(offer->has_relay());
+    CHECK(offer->instance() == kInstance);
+    CHECK(offer->relay().name() == "s2");
+    CHECK(offer->relay().agent() == "198.18.130.2:4791");
+    CHECK(offer->relay().task_id() == fixture.task->placed->relays()[1].task_id);
+    CHECK(offer->relay().token() == fixture.task->placed->relays()[1].token);
+    const auto direct = fixture.look_up("198.18.4.2");
+    REQUIRE(direct.ok());
+    CHECK_FALSE(direct->has_relay());
+    const auto stranger = fixture.look_up("198.18.9.2");
+    REQUIRE_FALSE(stranger.ok());
+    CHECK(stranger.error().code() == Errc::kDenied);
+    CHECK(stranger.error().text().find("is no host of it: plan again") != std::string::npos);
+}
+
+TEST_CASE("whoever is to send to a relay does not join at the receiver") {
+    PlacedTask fixture;
+    fixture.registry.placed(*fixture.task);
+    v1::JoinRequest join;
+    join.set_instance(kInstance);
+    join.set_sender(5);
+    join.mutable_channel()->set_host(parse_ipv4("198.18.1.2").value());
+    join.mutable_channel()->set_port(ASK_CHANNEL_PORT_BASE);
+    join.set_incarnation(1);
+    join.set_first_seq(1);
+    const auto refused = fixture.registry.join(at("198.18.1.2"), join);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kDenied);
+    CHECK(fixture.task->senders.empty());
+}
+
+TEST_CASE("who sends to a relay hears of the task's end from its receiver, and nobody else does") {
+    PlacedTask fixture;
+    CHECK(fixture.renew("198.18.1.2").state() == v1::Outcome::STATE_RUNNING);
+    CHECK(fixture.renew("198.18.4.2").state() == v1::Outcome::STATE_UNKNOWN);
+    CHECK(fixture.renew("198.18.9.2").state() == v1::Outcome::STATE_UNKNOWN);
+    v1::Outcome outcome;
+    outcome.set_state(v1::Outcome::STATE_FAILED);
+    outcome.set_code(static_cast<int>(Errc::kRunAgain));
+    outcome.set_error("relay s2 has gone");
+    fixture.registry.end(fixture.task, outcome);
+    // Nobody had joined: it stays for those all the same.
+    const v1::Outcome heard = fixture.renew("198.18.1.2");
+    CHECK(heard.state() == v1::Outcome::STATE_FAILED);
+    CHECK(heard.code() == static_cast<int>(Errc::kRunAgain));
+    CHECK(heard.error() == "relay s2 has gone");
+}
