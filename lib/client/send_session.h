@@ -45,6 +45,7 @@ struct SendOptions {
     // Tuples are sums of others', which came here: each keeps its value, also where the task counts, and they
     // are lost if this process goes.
     bool partial = false;
+    std::string relay{};         // of a partial one: the switch that it is the relay of
     std::uint64_t max_rate = 0;  // bits a second of frames on the link, all headers included; 0: no limit
     std::string token{};         // that the receiver wants to see; empty: none
     int cancel_fd = -1;          // a descriptor that ends every wait with kAborted once it is readable

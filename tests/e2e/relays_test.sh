@@ -21,7 +21,7 @@ sender_host() {
 
 # A retransmission of a FIN would count as another: slow machines are no loss.
 tree_up() {
-    lab_up --topology tree:2,3 --relays --agent-args "--rto-floor-us 300000" "$@"
+    lab_up --topology tree:2,3 --controller --agent-args "--rto-floor-us 300000"
     "$lab" status --name "$name" --json | jq '.topology
         | .host |= map(if .name == "h1" then .load = 2 elif .name == "h2" then .load = 6 elif .name == "h3" then .load = 5 else . end)
         | .host |= map(if .name == "h4" then .load = 4 else . end)' >"$scratch/tree.json"
@@ -103,7 +103,7 @@ operators() {
     local op
     plan "$scratch/deep.json" 7
     for op in min max sum count; do
-        numbers "$op" 9 --op "$op" $([[ $op != count ]] || echo --count-lines)
+        if [[ $op == count ]]; then numbers count 9 --op count --count-lines; else numbers "$op" 9 --op "$op"; fi
         start_task "$scratch/$op" "$op" h5 "--op $op --placement $scratch/deep.json" "$([[ $op != count ]] || echo --count)"
         finish_placed "$scratch/$op"
     done
@@ -157,12 +157,40 @@ odd_plans() {
     pass "plans that make no sense"
 }
 
+# What a controller says once it is no longer young, and without one.
+by_controller() {
+    numbers early 10
+    start_task "$scratch/early" early h5 "--placement auto --k 2"
+    finish_placed "$scratch/early"
+    grep -q '^ask-recv: no relays: ' "$scratch/early/recv.err" || fail "early: it is not said: $(cat "$scratch/early/recv.err")"
+    wait_for 60 is_grown
+    numbers auto 11
+    start_task "$scratch/auto" auto h5 "--placement auto --k 2"
+    finish_placed "$scratch/auto"
+    jq -e '.runs == 1 and (.relays | length) > 0' "$scratch/auto/recv.json" >/dev/null || fail "auto: $(cat "$scratch/auto/recv.json")"
+    on h5 askctl tasks --json | jq -e 'any(.[]; .id == "auto" and (.relays | length) > 0)' >/dev/null || fail "auto: tasks do not show relays"
+    on h5 askctl task explain auto | grep -q '^Relay s[0-9] (198.18.1[0-9]*.2:4793) sends one flow to the receiver: ' || fail "auto: not explained"
+    lab_do kill r3.relayd -KILL
+    lab_do kill s1.controld -KILL
+    numbers alone 12
+    start_task "$scratch/alone" alone h5 "--placement auto --k 2"
+    finish_placed "$scratch/alone"
+    lab_do restart s1.controld
+    lab_do restart r3.relayd
+    pass "placed by a controller, a young one, and none"
+}
+
+is_grown() {
+    ! on s1 askctl --controller "unix:$ASK_LAB_DIR/$name/s1/controller.sock" plans | grep -q ' more$'
+}
+
 plans() {
     tree_up
     figures
     operators
     wide_sums
     odd_plans
+    by_controller
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
