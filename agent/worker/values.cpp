@@ -19,7 +19,7 @@
 namespace ask {
 namespace {
 
-constexpr std::size_t kTxBatch = 8;  // of a group, before the next one's turn
+constexpr std::size_t kValueTxBatch = 8;  // of a group, before the next one's turn
 
 // A part of the arena, of values that the application says are there. Nothing: it is beyond it.
 std::optional<std::span<std::byte>> part_of(std::span<std::byte> arena, std::uint64_t offset,
@@ -334,7 +334,7 @@ bool WorkerCore::take_operations(Group& group) {
 bool WorkerCore::send_values(Group& group) {
     std::size_t sent = 0;
     bool any = true;
-    while (any && sent < kTxBatch && !group.failed) {
+    while (any && sent < kValueTxBatch && !group.failed) {
         any = group.collector && send_one(group, *group.collector);
         any = send_one(group, group.member) || any;
         sent += any ? 1 : 0;
