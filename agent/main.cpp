@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <prometheus/exposer.h>
 #include <spdlog/spdlog.h>
 
 #include "agent/agent.h"
@@ -170,7 +169,7 @@ Result<> run(Setup& setup) {
     if (!server) {
         return std::move(server).error();
     }
-    std::unique_ptr<prometheus::Exposer> metrics;
+    std::unique_ptr<MetricsServer> metrics;
     if (!agent.config.security.metrics.empty()) {
         auto exposed = expose_metrics(agent);
         if (!exposed) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 
 #include "agent/status.h"
 #include "lib/control/member/convert.h"
@@ -107,7 +106,7 @@ void add_results(Agent& agent, MetricFamilies& families) {
     families.push_back(
         counter("ask_agent_result_keys_total", "Keys in results of tasks that committed", totals.keys));
     families.push_back(counter("ask_agent_result_bytes_total", "Memory of these results", totals.bytes));
-    families.push_back(gauge("ask_agent_kept_results", "Results that were not taken and are kept",
+    families.push_back(gauge("ask_agent_results_kept", "Results that were not taken and are kept",
                              static_cast<double>(agent.member.kept.describe().size())));
     const MemoryBudget& tables = agent.tables.budget();
     families.push_back(gauge("ask_agent_table_bytes",
@@ -182,7 +181,7 @@ void add_channels(Agent& agent, MetricFamilies& families) {
     const auto channels = agent.member.channels.list();
     families.push_back(
         gauge("ask_agent_channels", "Channels that there are", static_cast<double>(channels.size())));
-    families.push_back(gauge("ask_agent_channels_in_use", "Of these, those that serve a send",
+    families.push_back(gauge("ask_agent_channels_in_use", "Of these, those that serve a send or a member of a group",
                              static_cast<double>(std::ranges::count_if(
                                  channels, [](const Channels::Entry& entry) { return entry.in_use; }))));
     families.push_back(gauge("ask_agent_channels_limit", "Channels that there may be (max_channels)",
@@ -234,8 +233,8 @@ class AgentMetrics : public prometheus::Collectable {
 
 }  // namespace
 
-Result<std::unique_ptr<prometheus::Exposer>> expose_metrics(Agent& agent) {
-    return expose(agent.config.security.metrics, std::make_shared<AgentMetrics>(agent));
+Result<std::unique_ptr<MetricsServer>> expose_metrics(Agent& agent) {
+    return MetricsServer::start(agent.config.security.metrics, std::make_shared<AgentMetrics>(agent));
 }
 
 }  // namespace ask

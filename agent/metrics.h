@@ -12,6 +12,6 @@
 namespace ask {
 
 // Serves them on config.metrics for as long as it lives. `agent` must outlive it.
-[[nodiscard]] Result<std::unique_ptr<prometheus::Exposer>> expose_metrics(Agent& agent);
+[[nodiscard]] Result<std::unique_ptr<MetricsServer>> expose_metrics(Agent& agent);
 
 }  // namespace ask

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 
-#include <prometheus/exposer.h>
 #include <spdlog/spdlog.h>
 
 #include "lib/base/standard_fds.h"
@@ -193,7 +192,7 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     SwitchService service(**controller, plane, pins, ports);
     const auto server = start_server(config, *setup.credentials, service);
     ASK_PASS(server);
-    std::unique_ptr<prometheus::Exposer> metrics;
+    std::unique_ptr<MetricsServer> metrics;
     if (!config.security.metrics.empty()) {
         auto exposed = expose_metrics(config.security, **controller, service, ports);
         ASK_PASS(exposed);

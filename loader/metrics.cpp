@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 
 #include "lib/tuples/switch_counts.h"
 #include "loader/counter_names.h"
@@ -179,11 +178,11 @@ class SwitchMetrics : public prometheus::Collectable {
 
 }  // namespace
 
-Result<std::unique_ptr<prometheus::Exposer>> expose_metrics(const SecurityConfig& config,
+Result<std::unique_ptr<MetricsServer>> expose_metrics(const SecurityConfig& config,
                                                             const Controller& controller,
                                                             const SwitchService& service,
                                                             const PortTable& ports) {
-    return expose(config.metrics,
+    return MetricsServer::start(config.metrics,
                   std::make_shared<SwitchMetrics>(controller, service, ports, config.metrics_tasks));
 }
 

@@ -15,7 +15,7 @@
 namespace ask {
 
 // Serves http://ADDRESS/metrics for as long as it lives; all but `config` must outlive it.
-[[nodiscard]] Result<std::unique_ptr<prometheus::Exposer>> expose_metrics(const SecurityConfig& config,
+[[nodiscard]] Result<std::unique_ptr<MetricsServer>> expose_metrics(const SecurityConfig& config,
                                                                           const Controller& controller,
                                                                           const SwitchService& service,
                                                                           const PortTable& ports);

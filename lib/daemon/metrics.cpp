@@ -202,14 +202,21 @@ void add_port_metrics(const std::string& prefix, std::span<const std::string> in
     }
 }
 
-Result<std::unique_ptr<prometheus::Exposer>> expose(const std::string& address,
-                                                    const std::shared_ptr<prometheus::Collectable>& metrics) {
+MetricsServer::MetricsServer(std::shared_ptr<prometheus::Collectable> metrics,
+                             std::unique_ptr<prometheus::Exposer> exposer)
+    : metrics_(std::move(metrics)), exposer_(std::move(exposer)) {
+    exposer_->RegisterCollectable(metrics_);
+}
+
+MetricsServer::~MetricsServer() = default;
+
+Result<std::unique_ptr<MetricsServer>> MetricsServer::start(
+    const std::string& address, std::shared_ptr<prometheus::Collectable> metrics) {
     // The library reports a port that is taken by an exception, which does not say that.
     ASK_PASS(check_listen("metrics", address));
     try {
-        auto exposer = std::make_unique<prometheus::Exposer>(address, kHttpThreads);
-        exposer->RegisterCollectable(metrics);
-        return exposer;
+        return std::make_unique<MetricsServer>(
+            std::move(metrics), std::make_unique<prometheus::Exposer>(address, kHttpThreads));
     } catch (const std::exception& error) {
         return Error(Errc::kUnavailable, "metrics: cannot listen on " + address + ": " + error.what());
     }

@@ -45,9 +45,21 @@ void add_process_metrics(const std::string& prefix, MetricFamilies& families);
 void add_port_metrics(const std::string& prefix, std::span<const std::string> interfaces,
                       MetricFamilies& families);
 
-// Serves http://ADDRESS/metrics for as long as the exposer lives. kUnavailable, or as listen.h's: the address
-// cannot be listened on.
-[[nodiscard]] Result<std::unique_ptr<prometheus::Exposer>> expose(
-    const std::string& address, const std::shared_ptr<prometheus::Collectable>& metrics);
+// Serves http://ADDRESS/metrics for as long as it lives.
+class MetricsServer {
+ public:
+    // kUnavailable, or as listen.h's: the address cannot be listened on.
+    static Result<std::unique_ptr<MetricsServer>> start(const std::string& address,
+                                                        std::shared_ptr<prometheus::Collectable> metrics);
+    MetricsServer(std::shared_ptr<prometheus::Collectable> metrics,
+                  std::unique_ptr<prometheus::Exposer> exposer);
+    ~MetricsServer();
+    MetricsServer(const MetricsServer&) = delete;
+    MetricsServer& operator=(const MetricsServer&) = delete;
+
+ private:
+    const std::shared_ptr<prometheus::Collectable> metrics_;  // the exposer does not keep it
+    const std::unique_ptr<prometheus::Exposer> exposer_;
+};
 
 }  // namespace ask
