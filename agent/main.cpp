@@ -18,8 +18,8 @@
 
 #include "agent/agent.h"
 #include "agent/agent_service.h"
+#include "agent/metrics.h"
 #include "agent/session_server.h"
-#include "agent/status.h"
 #include "lib/base/standard_fds.h"
 #include "lib/control/member/switch_keeper.h"
 #include "lib/daemon/listen.h"
@@ -171,7 +171,7 @@ Result<> run(Setup& setup) {
     }
     std::unique_ptr<MetricsServer> metrics;
     if (!agent.config.security.metrics.empty()) {
-        auto exposed = MetricsServer::start(agent);
+        auto exposed = expose_metrics(agent);
         if (!exposed) {
             return std::move(exposed).error();
         }
@@ -217,7 +217,9 @@ int main(int argc, char** argv) {
     if (*action == ask::ConfigAction::kExit) {
         return 0;
     }
-    if (const auto log = ask::set_up_log("ask-agentd", setup.config.log_level); !log.ok()) {
+    if (const auto log = ask::set_up_log(
+            {.program = "ask-agentd", .level = setup.config.log_level, .host = setup.config.name});
+        !log.ok()) {
         std::fprintf(stderr, "ask-agentd: %s\n", log.error().text().c_str());
         return ask::exit_code(log.error());
     }

@@ -36,6 +36,10 @@ class PacketInbox {
         packets_.push_back(std::move(packet));
         return true;
     }
+    [[nodiscard]] std::size_t size() const {
+        const std::lock_guard lock(mutex_);
+        return packets_.size();
+    }
     [[nodiscard]] std::deque<InboxPacket> take() {
         const std::lock_guard lock(mutex_);
         return std::exchange(packets_, {});
@@ -43,7 +47,7 @@ class PacketInbox {
 
  private:
     const std::size_t limit_;
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::deque<InboxPacket> packets_;
 };
 

@@ -11,6 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/application_socket.h"
+#include "lib/base/log_fields.h"
 #include "lib/control/group/grouping.h"
 #include "lib/control/member/session_io.h"
 #include "lib/control/receive/receiving.h"
@@ -163,12 +164,16 @@ void SessionServer::serve(LocalSocket socket, const std::shared_ptr<PolledMailbo
         return;
     }
     if (request->has_open_send()) {
+        const LogAbout about = LogAbout::task(request->open_send().task_id());
         Sending(agent_.member, io, request->open_send()).run();
     } else if (request->has_open_receive()) {
+        const LogAbout about = LogAbout::task(request->open_receive().task_id());
         Receiving(agent_.member, io, request->open_receive()).run();
     } else if (request->has_open_again()) {
+        const LogAbout about = LogAbout::task(request->open_again().task_id());
         TakingAgain(agent_.member, io, request->open_again()).run();
     } else if (request->has_open_group()) {
+        const LogAbout about = LogAbout::group(request->open_group().group());
         Grouping(agent_.member, agent_.groups, agent_.group_ports, io, request->open_group()).run();
     } else {
         io.fail(Error(Errc::kInput, "the first request must open a send, a receive or a group"));

@@ -2,20 +2,13 @@
 #include "agent/status.h"
 
 #include <algorithm>
-#include <exception>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <prometheus/client_metric.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
-#include <prometheus/metric_family.h>
-
 #include "lib/abi/map_types.h"
 #include "lib/control/member/convert.h"
-#include "lib/daemon/listen.h"
 #include "lib/daemon/version.h"
 
 namespace ask {
@@ -62,26 +55,13 @@ void add_group_counters(const std::string& prefix, const Texts& texts, const Val
     }
 }
 
-void add_counters(Agent& agent, v1::AgentStatus& status) {
+}  // namespace
+
+void add_counters(Agent& agent, const WorkerTotals& sum, v1::AgentStatus& status) {
     for (std::size_t i = 0; i < std::size(kAgentCounters); ++i) {
         const auto counter = static_cast<AgentCounter>(i);
         add_counter(status, "", kAgentCounters[i],
                     agent.counters.get(counter) + agent.workers.counter(counter));
-    }
-    WorkerTotals sum;
-    for (const auto& worker : agent.workers.all()) {
-        const auto totals = worker->call([](WorkerCore& core) { return core.totals(); });
-        if (!totals.ok()) {
-            continue;
-        }
-        for (std::size_t i = 0; i < sum.receiver.size(); ++i) {
-            sum.receiver[i] += totals->receiver[i];
-        }
-        for (std::size_t i = 0; i < sum.xsk.size(); ++i) {
-            sum.xsk[i] += totals->xsk[i];
-        }
-        values::add(sum.members, totals->members);
-        values::add(sum.collectors, totals->collectors);
     }
     for (std::size_t i = 0; i < sum.receiver.size(); ++i) {
         add_counter(status, "receiver_", kReceiverCounters[i], sum.receiver[i]);
@@ -98,7 +78,6 @@ void add_counters(Agent& agent, v1::AgentStatus& status) {
     }
 }
 
-// As they are now, with what their workers and, of those that are coordinated here, the registry know.
 std::vector<v1::AgentGroup> groups_now(Agent& agent) {
     std::vector<v1::AgentGroup> all;
     for (GroupBook::Entry& entry : agent.group_book.list()) {
@@ -116,6 +95,8 @@ std::vector<v1::AgentGroup> groups_now(Agent& agent) {
     }
     return all;
 }
+
+namespace {
 
 void add_groups(Agent& agent, v1::AgentStatus& status) {
     for (v1::AgentGroup& group : groups_now(agent)) {
@@ -168,110 +149,6 @@ void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::A
         }
     }
 }
-
-prometheus::MetricFamily gauge(const char* name, const char* help, double value) {
-    prometheus::ClientMetric metric;
-    metric.gauge.value = value;
-    return {.name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {std::move(metric)}};
-}
-
-// One of these a group, by its name.
-prometheus::MetricFamily a_group(const char* name, const char* help,
-                                 const std::vector<v1::AgentGroup>& groups,
-                                 double (*value)(const v1::AgentGroup&)) {
-    prometheus::MetricFamily family{
-        .name = name, .help = help, .type = prometheus::MetricType::Gauge, .metric = {}};
-    for (const v1::AgentGroup& group : groups) {
-        prometheus::ClientMetric metric;
-        metric.label.push_back({"group", group.id()});
-        metric.gauge.value = value(group);
-        family.metric.push_back(std::move(metric));
-    }
-    return family;
-}
-
-void add_named_groups(const std::vector<v1::AgentGroup>& groups,
-                      std::vector<prometheus::MetricFamily>& families) {
-    families.push_back(
-        a_group("ask_agent_group_operations", "Operations of the group that have ended", groups,
-                [](const v1::AgentGroup& group) { return static_cast<double>(group.operations()); }));
-    families.push_back(a_group("ask_agent_group_operations_under_way", "Operations begun and not ended",
-                               groups, [](const v1::AgentGroup& group) {
-                                   return static_cast<double>(group.operations_begun() - group.operations());
-                               }));
-    families.push_back(a_group("ask_agent_group_waiting_seconds",
-                               "For how long the oldest chunk has had no result", groups,
-                               [](const v1::AgentGroup& group) { return group.waiting_seconds(); }));
-    families.push_back(
-        a_group("ask_agent_group_chunks_switch", "Chunks that a switch added up; on the root's host", groups,
-                [](const v1::AgentGroup& group) { return static_cast<double>(group.chunks_switch()); }));
-    families.push_back(a_group(
-        "ask_agent_group_chunks_collector", "Chunks that the collector added up; on the root's host", groups,
-        [](const v1::AgentGroup& group) { return static_cast<double>(group.chunks_collector()); }));
-}
-
-void add_groups(Agent& agent, std::vector<prometheus::MetricFamily>& families) {
-    const auto groups = groups_now(agent);
-    const auto on_switch =
-        std::ranges::count_if(groups, [](const v1::AgentGroup& group) { return group.through_switch(); });
-    families.push_back(
-        gauge("ask_agent_groups", "Groups that have a member here", static_cast<double>(groups.size())));
-    families.push_back(gauge("ask_agent_groups_on_switch", "Of these, those that a switch adds for",
-                             static_cast<double>(on_switch)));
-    families.push_back(gauge("ask_agent_group_arena_bytes", "Memory of groups' arenas",
-                             static_cast<double>(agent.workers.arenas().used())));
-    families.push_back(gauge("ask_agent_group_arena_limit_bytes", "What they may take (arena_limit_mib)",
-                             static_cast<double>(agent.workers.arenas().limit())));
-    prometheus::ClientMetric failed;
-    failed.counter.value = static_cast<double>(agent.group_book.failed());
-    families.push_back({.name = "ask_agent_groups_failed_total",
-                        .help = "Groups with a member here that have failed",
-                        .type = prometheus::MetricType::Counter,
-                        .metric = {std::move(failed)}});
-    if (agent.config.security.metrics_tasks) {
-        add_named_groups(groups, families);
-    }
-}
-
-// Counter families from the status; Prometheus calls Collect() from its own threads.
-class StatusCollector : public prometheus::Collectable {
- public:
-    explicit StatusCollector(Agent& agent) : agent_(agent) {}
-
-    [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
-        v1::AgentStatus status;
-        add_counters(agent_, status);
-        std::vector<prometheus::MetricFamily> families;
-        for (const v1::Counter& counter : status.counters()) {
-            prometheus::ClientMetric metric;
-            metric.counter.value = static_cast<double>(counter.value());
-            families.push_back({.name = "ask_agent_" + counter.name() + "_total",
-                                .help = counter.text(),
-                                .type = prometheus::MetricType::Counter,
-                                .metric = {std::move(metric)}});
-        }
-        families.push_back(gauge("ask_agent_task_switches",
-                                 "Switches that tasks received here are open on, for each task",
-                                 static_cast<double>(agent_.member.registry.on_switch().size())));
-        add_groups(agent_, families);
-        return families;
-    }
-
- private:
-    Agent& agent_;
-};
-
-class Exposed : public MetricsServer {
- public:
-    explicit Exposed(Agent& agent)
-        : collector_(std::make_shared<StatusCollector>(agent)), exposer_(agent.config.security.metrics, 1) {
-        exposer_.RegisterCollectable(collector_);
-    }
-
- private:
-    std::shared_ptr<StatusCollector> collector_;
-    prometheus::Exposer exposer_;
-};
 
 }  // namespace
 
@@ -326,20 +203,10 @@ v1::AgentStatus agent_status(Agent& agent) {
         *status.add_ended() = task;
     }
     add_groups(agent, status);
-    add_counters(agent, status);
+    const auto totals = agent.workers.totals();
+    add_counters(agent, totals.ok() ? sum_of(*totals) : WorkerTotals(), status);
     status.set_uptime_seconds(std::chrono::duration<double>(Clock::now() - agent.started).count());
     return status;
-}
-
-Result<std::unique_ptr<MetricsServer>> MetricsServer::start(Agent& agent) {
-    // The library reports a port that is taken by an exception, which does not say that.
-    ASK_PASS(check_listen("metrics", agent.config.security.metrics));
-    try {
-        return std::unique_ptr<MetricsServer>(std::make_unique<Exposed>(agent));
-    } catch (const std::exception& error) {
-        return Error(Errc::kExists,
-                     "metrics: cannot listen on " + agent.config.security.metrics + ": " + error.what());
-    }
 }
 
 }  // namespace ask

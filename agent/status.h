@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator sees of the agent: askctl's status, and the same figures as Prometheus text.
+// What an operator sees of the agent: askctl's status.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <vector>
 
 #include "agent/agent.h"
 #include "lib/rpc/caller.h"
@@ -18,11 +17,10 @@ v1::AgentStatus agent_status(Agent& agent);
 // of a host not for other hosts, unless they operate it.
 void keep_to(const Caller& caller, v1::AgentStatus& status);
 
-// Serves the counters as Prometheus text on config.metrics for as long as it lives.
-class MetricsServer {
- public:
-    static Result<std::unique_ptr<MetricsServer>> start(Agent& agent);
-    virtual ~MetricsServer() = default;
-};
+// Every counter of the agent, workers' by what they have told.
+void add_counters(Agent& agent, const WorkerTotals& sum, v1::AgentStatus& status);
+
+// As they are now, with what their workers and, of those that are coordinated here, the registry know.
+[[nodiscard]] std::vector<v1::AgentGroup> groups_now(Agent& agent);
 
 }  // namespace ask

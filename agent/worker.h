@@ -83,6 +83,12 @@ struct WorkerTotals {
     XskCounters xsk{};
     values::MemberStats members;  // of all groups, those that have ended among them
     values::CollectorStats collectors;
+    SenderStats senders;               // of all channels: tasks that have ended, and those under way
+    AckTimes ack_times;                // the same
+    std::uint64_t streams = 0;         // channels with a task
+    std::uint64_t in_flight = 0;       // packets of these
+    std::uint64_t frames_sending = 0;  // given to the kernel, and not sent yet
+    std::uint64_t inbox_packets = 0;   // of other workers and of this host, not taken yet
 };
 
 // The part of a worker that only its thread touches: what commands work on.
@@ -175,6 +181,7 @@ class WorkerCore {
     void drop_ring(Stream& stream) const;
     static SenderStats stats_of(const Stream& stream);
     void wake_stream(Stream& stream, std::shared_ptr<Mailbox> mailbox);
+    // Counts what its task came to.
     void put_to_rest(Stream& stream);
     // Gives the packet to the worker that owns its channel; false if that is this one.
     bool hand_over(ChannelId channel, std::span<const std::byte> payload, const UdpAddresses& addresses,
@@ -203,6 +210,8 @@ class WorkerCore {
     std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
     values::MemberStats ended_members_;
     values::CollectorStats ended_collectors_;
+    SenderStats ended_senders_;
+    AckTimes ended_ack_times_;
     std::unordered_map<std::uint64_t, unsigned> group_workers_;  // of those that run at others
     std::array<std::byte, sizeof(ask_hdr)> ack_{};
     std::vector<std::byte> scratch_;  // one payload between tasks of this host
@@ -235,6 +244,7 @@ class Worker {
 
     // A packet from another worker. false: the inbox is full.
     bool push(InboxPacket packet);
+    [[nodiscard]] std::size_t inbox_packets() const { return inbox_.size(); }
     [[nodiscard]] const AgentCounters& counters() const { return core_.counters(); }
 
  private:

@@ -159,4 +159,36 @@ Result<> Workers::end_group(std::uint64_t instance, ChannelId channel) {
     return owner(channel).call([instance](WorkerCore& core) { core.end_group(instance); });
 }
 
+Result<std::vector<WorkerTotals>> Workers::totals() {
+    std::vector<WorkerTotals> all;
+    for (const auto& worker : workers_) {
+        auto totals = worker->call([](WorkerCore& core) { return core.totals(); });
+        ASK_PASS(totals);
+        totals->inbox_packets = worker->inbox_packets();
+        all.push_back(*totals);
+    }
+    return all;
+}
+
+WorkerTotals sum_of(std::span<const WorkerTotals> workers) {
+    WorkerTotals sum;
+    for (const WorkerTotals& worker : workers) {
+        for (std::size_t i = 0; i < sum.receiver.size(); ++i) {
+            sum.receiver[i] += worker.receiver[i];
+        }
+        for (std::size_t i = 0; i < sum.xsk.size(); ++i) {
+            sum.xsk[i] += worker.xsk[i];
+        }
+        values::add(sum.members, worker.members);
+        values::add(sum.collectors, worker.collectors);
+        add(sum.senders, worker.senders);
+        sum.ack_times.add(worker.ack_times);
+        sum.streams += worker.streams;
+        sum.in_flight += worker.in_flight;
+        sum.frames_sending += worker.frames_sending;
+        sum.inbox_packets += worker.inbox_packets;
+    }
+    return sum;
+}
+
 }  // namespace ask

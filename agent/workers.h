@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "agent/arena_budget.h"
@@ -57,6 +58,9 @@ class Workers final : public WorkersPort, public GroupWorkers {
     Result<> end_group(std::uint64_t instance, ChannelId channel) override;
     [[nodiscard]] const ArenaBudget& arenas() const { return arenas_; }
 
+    // By worker. Fails if one of them does not answer: a part of the sum would look as if counters had
+    // fallen.
+    [[nodiscard]] Result<std::vector<WorkerTotals>> totals();
     // Sum over all workers.
     [[nodiscard]] std::uint64_t counter(AgentCounter counter) const;
 
@@ -66,5 +70,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
     ArenaBudget arenas_;  // outlives the groups
     std::vector<std::unique_ptr<Worker>> workers_;
 };
+
+[[nodiscard]] WorkerTotals sum_of(std::span<const WorkerTotals> workers);
 
 }  // namespace ask

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-switchd: the switch controller. Exit status: 0, or that of docs/commands.md.
+#include <unistd.h>
+
+#include <array>
 #include <bit>
 #include <csignal>
 #include <cstdio>
@@ -189,11 +192,11 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     SwitchService service(**controller, plane, pins, ports);
     const auto server = start_server(config, *setup.credentials, service);
     ASK_PASS(server);
-    std::optional<MetricsServer> metrics;
+    std::unique_ptr<MetricsServer> metrics;
     if (!config.security.metrics.empty()) {
-        auto started = MetricsServer::start(config.security, **controller, service);
-        ASK_PASS(started);
-        metrics.emplace(std::move(*started));
+        auto exposed = expose_metrics(config.security, **controller, service, ports);
+        ASK_PASS(exposed);
+        metrics = std::move(*exposed);
     }
     outcome->ready = true;
     spdlog::info("listening on {}", config.listen);
@@ -252,7 +255,10 @@ int start(int argc, char** argv) {
     if (*action == ConfigAction::kExit) {
         return 0;
     }
-    auto result = set_up_log("ask-switchd", setup.config.log_level);
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    auto result =
+        set_up_log({.program = "ask-switchd", .level = setup.config.log_level, .host = host.data()});
     auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP, kHandOver});
     if (result.ok() && signals.ok()) {
         result = run(setup, *signals);

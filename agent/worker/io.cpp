@@ -75,7 +75,16 @@ WorkerTotals WorkerCore::totals() const {
         for (std::size_t i = 0; i < counters.size(); ++i) {
             totals.xsk[i] += counters[i];
         }
+        totals.frames_sending += socket.account().sending;
     }
+    totals.senders = ended_senders_;
+    totals.ack_times = ended_ack_times_;
+    for (const Stream* const stream : active_) {
+        add(totals.senders, stats_of(*stream));
+        totals.ack_times.add(stream->channel.ack_times());
+        totals.in_flight += stream->channel.in_flight();
+    }
+    totals.streams = active_.size();
     totals.members = ended_members_;
     totals.collectors = ended_collectors_;
     for (const auto& [instance, group] : groups_) {

@@ -45,6 +45,10 @@ void WorkerCore::wake_stream(Stream& stream, std::shared_ptr<Mailbox> mailbox) {
 
 void WorkerCore::put_to_rest(Stream& stream) {
     drop_ring(stream);
+    if (stream.mailbox) {
+        add(ended_senders_, stats_of(stream));
+        ended_ack_times_.add(stream.channel.ack_times());
+    }
     stream.mailbox.reset();
     std::erase(active_, &stream);
 }

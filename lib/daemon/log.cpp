@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/daemon/log.h"
 
+#include <unistd.h>
+
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include <bpf/libbpf.h>
 #include <google/protobuf/stubs/logging.h>
@@ -14,6 +18,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "lib/base/log_fields.h"
+#include "lib/daemon/journal.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -32,22 +38,29 @@ Capture& capture() {
     return instance;
 }
 
+// As syslog(3) counts.
+char journal_priority(spdlog::level::level_enum level) {
+    switch (level) {
+        case spdlog::level::critical:
+            return '2';
+        case spdlog::level::err:
+            return '3';
+        case spdlog::level::warn:
+            return '4';
+        case spdlog::level::info:
+            return '6';
+        default:
+            return '7';
+    }
+}
+
 // %* in a pattern: the level as the journal reads it, "<6>" for info.
 class JournalPriority : public spdlog::custom_flag_formatter {
  public:
     void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
                 spdlog::memory_buf_t& out) override {
-        std::string_view prefix = "<7>";
-        if (message.level == spdlog::level::info) {
-            prefix = "<6>";
-        } else if (message.level == spdlog::level::warn) {
-            prefix = "<4>";
-        } else if (message.level == spdlog::level::err) {
-            prefix = "<3>";
-        } else if (message.level == spdlog::level::critical) {
-            prefix = "<2>";
-        }
-        out.append(prefix.data(), prefix.data() + prefix.size());
+        const char prefix[] = {'<', journal_priority(message.level), '>'};
+        out.append(std::begin(prefix), std::end(prefix));
     }
     [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
         return std::make_unique<JournalPriority>();
@@ -67,6 +80,55 @@ class CleanMessage : public spdlog::custom_flag_formatter {
         return std::make_unique<CleanMessage>();
     }
 };
+
+// To the journal, with fields; what that does not take, to standard error, which is the journal's as well and
+// has no fields. spdlog calls it from any thread.
+class JournalSink final : public spdlog::sinks::sink {
+ public:
+    JournalSink(std::shared_ptr<JournalSocket> journal, std::string program, std::string host)
+        : journal_(std::move(journal)), program_(std::move(program)), host_(std::move(host)) {}
+
+    void log(const spdlog::details::log_msg& message) override {
+        const LogFields& about = log_fields();
+        const std::string text = clean_lines({message.payload.data(), message.payload.size()});
+        const std::string priority(1, journal_priority(message.level));
+        const std::string code = about.code ? std::to_string(*about.code) : "";
+        std::vector<JournalField> fields = {
+            {"MESSAGE", text}, {"PRIORITY", priority}, {"SYSLOG_IDENTIFIER", program_}};
+        // As an application called it, which is perhaps no valid name.
+        const std::string task = clean_name(about.task);
+        const std::string group = clean_name(about.group);
+        const JournalField optional[] = {{"HOST", host_}, {"TASK", task}, {"GROUP", group}, {"CODE", code}};
+        for (const JournalField& field : optional) {
+            if (!field.value.empty()) {
+                fields.push_back(field);
+            }
+        }
+        if (!journal_->send(journal_message(fields))) {
+            otherwise_.log(message);
+        }
+    }
+    void flush() override { otherwise_.flush(); }
+    void set_pattern(const std::string& pattern) override { otherwise_.set_pattern(pattern); }
+    void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+        otherwise_.set_formatter(std::move(formatter));
+    }
+
+ private:
+    const std::shared_ptr<JournalSocket> journal_;
+    const std::string program_;
+    const std::string host_;
+    spdlog::sinks::stderr_sink_mt otherwise_;
+};
+
+// Standard error is the journal's; with fields where its socket is there.
+spdlog::sink_ptr journal_sink(const LogSetup& setup) {
+    auto journal = JournalSocket::connect(setup.journal);
+    if (!journal) {
+        return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    }
+    return std::make_shared<JournalSink>(std::move(*journal), setup.program, clean_name(setup.host));
+}
 
 // libbpf's print function, which it may call from any thread.
 __attribute__((format(printf, 2, 0))) int print_libbpf(libbpf_print_level level, const char* format,
@@ -128,14 +190,16 @@ Result<> set_log_level(std::string_view level) {
     return {};
 }
 
-Result<> set_up_log(const std::string& program, std::string_view level) {
-    auto wanted = level_of(level);
+Result<> set_up_log(const LogSetup& setup) {
+    auto wanted = level_of(setup.level);
     ASK_PASS(wanted);
-    auto logger =
-        std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
+    const bool to_journal = is_journal_stream(std::getenv("JOURNAL_STREAM"), STDERR_FILENO);
+    auto logger = std::make_shared<spdlog::logger>(
+        setup.program, to_journal ? journal_sink(setup) : std::make_shared<spdlog::sinks::stderr_sink_mt>());
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<CleanMessage>('@');
-    if (std::getenv("JOURNAL_STREAM") != nullptr) {  // NOLINT(concurrency-mt-unsafe): before any thread
+    if (to_journal) {
         formatter->add_flag<JournalPriority>('*').set_pattern("%*%@");
     } else {
         formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %@");

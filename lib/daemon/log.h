@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logging of the daemons: spdlog to standard error. Under systemd the lines carry the journal's priority
-// (sd-daemon(3)) instead of a time of their own.
+// Logging of the daemons: spdlog to standard error. Under systemd it goes to the journal with fields:
+// PRIORITY, HOST, and what lib/base/log_fields.h says of the thread: TASK, GROUP, CODE.
 #pragma once
 
 #include <string>
@@ -15,9 +15,21 @@ namespace ask {
 // What `log_level` may be, for ConfigTable::choice().
 const std::vector<std::string>& log_levels();
 
-// Sets up the default logger, named `program`, and sends the messages of libbpf, libxdp, protobuf and gRPC to
-// it at debug level. Call once, before any thread starts.
-Result<> set_up_log(const std::string& program, std::string_view level);
+inline constexpr const char* kJournalSocket = "/run/systemd/journal/socket";
+
+struct LogSetup {
+    std::string program;
+    std::string_view level;
+    std::string host{};  // as this host is called; empty: not said
+    std::string journal = kJournalSocket;
+};
+
+// Sets up the default logger, and sends the messages of libbpf, libxdp, protobuf and gRPC to it at debug
+// level. Call once, before any thread starts.
+Result<> set_up_log(const LogSetup& setup);
+inline Result<> set_up_log(const std::string& program, std::string_view level) {
+    return set_up_log(LogSetup{.program = program, .level = level});
+}
 
 // Another level from now on; one of log_levels(). From any thread.
 Result<> set_log_level(std::string_view level);

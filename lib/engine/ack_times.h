@@ -17,9 +17,19 @@ class AckTimes {
  public:
     static constexpr std::uint32_t kBuckets = 240;
 
-    void add(Nanos time) { ++counts_[bucket_of(time)]; }
-    void clear() { counts_.fill(0); }
+    void add(Nanos time) {
+        ++counts_[bucket_of(time)];
+        sum_ += time;
+    }
+    void add(const AckTimes& others) {
+        for (std::uint32_t i = 0; i < kBuckets; ++i) {
+            counts_[i] += others.counts_[i];
+        }
+        sum_ += others.sum_;
+    }
+    void clear() { *this = {}; }
     [[nodiscard]] std::uint64_t count(std::uint32_t bucket) const { return counts_[bucket]; }
+    [[nodiscard]] Nanos sum() const { return sum_; }
     // Every time in the bucket is below it; the last bucket holds all the rest.
     [[nodiscard]] static constexpr Nanos end_of(std::uint32_t bucket) {
         const std::uint32_t octave = std::max(bucket / kSteps, 1U) - 1;
@@ -41,6 +51,7 @@ class AckTimes {
     }
 
     std::array<std::uint64_t, kBuckets> counts_{};
+    Nanos sum_ = 0;
 };
 
 }  // namespace ask

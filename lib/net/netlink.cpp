@@ -255,33 +255,60 @@ std::uint32_t sending_queues(const std::string& name) {
     return sending == 0 ? kAll : sending;
 }
 
-Result<InterfaceInfo> Netlink::interface(std::string_view name) {
-    const std::string text(name);
-    if (text.empty() || text.size() >= IFNAMSIZ) {
-        return Error(Errc::kUnknown, "interface " + text + ": no such name is possible");
+Result<> Netlink::link(const std::string& name, const VisitLink& visit) {
+    if (name.empty() || name.size() >= IFNAMSIZ) {
+        return Error(Errc::kUnknown, "interface " + name + ": no such name is possible");
     }
     Request<ifinfomsg> ask_link(RTM_GETLINK, 0);
     ask_link.fixed.ifi_family = AF_UNSPEC;
-    ask_link.add(IFLA_IFNAME, text.c_str(), text.size() + 1);
-    InterfaceInfo info;
+    ask_link.add(IFLA_IFNAME, name.c_str(), name.size() + 1);
+    bool found = false;
     ASK_TRY(request(ask_link.header,
                     [&](const nlmsghdr& message) {
                         const auto* fixed = fixed_part<ifinfomsg>(message, RTM_NEWLINK);
                         if (fixed == nullptr) {
                             return;
                         }
-                        info.index = static_cast<std::uint32_t>(fixed->ifi_index);
-                        info.up = (fixed->ifi_flags & IFF_UP) != 0;
+                        found = fixed->ifi_index != 0;
                         each_attribute(attributes_of<ifinfomsg>(message),
                                        [&](unsigned type, std::span<const std::byte> bytes) {
-                                           read_link_attribute(info, type, bytes);
+                                           visit(*fixed, type, bytes);
                                        });
                     }),
-            "interface " + text);
-    if (info.index == 0) {
-        return Error(Errc::kUnknown, "interface " + text + ": not there");
+            "interface " + name);
+    if (!found) {
+        return Error(Errc::kUnknown, "interface " + name + ": not there");
     }
+    return {};
+}
+
+Result<InterfaceInfo> Netlink::interface(std::string_view name) {
+    InterfaceInfo info;
+    ASK_PASS(
+        link(std::string(name), [&](const ifinfomsg& fixed, unsigned type, std::span<const std::byte> bytes) {
+            info.index = static_cast<std::uint32_t>(fixed.ifi_index);
+            info.up = (fixed.ifi_flags & IFF_UP) != 0;
+            read_link_attribute(info, type, bytes);
+        }));
     return info;
+}
+
+Result<InterfaceTraffic> Netlink::traffic(std::string_view name) {
+    rtnl_link_stats64 stats{};
+    ASK_PASS(link(std::string(name),
+                  [&](const ifinfomsg& /*fixed*/, unsigned type, std::span<const std::byte> bytes) {
+                      if (type == IFLA_STATS64) {
+                          std::memcpy(&stats, bytes.data(), std::min(bytes.size(), sizeof(stats)));
+                      }
+                  }));
+    return InterfaceTraffic{.in = {.packets = stats.rx_packets,
+                                   .bytes = stats.rx_bytes,
+                                   .errors = stats.rx_errors,
+                                   .dropped = stats.rx_dropped + stats.rx_missed_errors},
+                            .out = {.packets = stats.tx_packets,
+                                    .bytes = stats.tx_bytes,
+                                    .errors = stats.tx_errors,
+                                    .dropped = stats.tx_dropped}};
 }
 
 Result<std::vector<std::uint32_t>> Netlink::addresses(std::uint32_t interface_index) {

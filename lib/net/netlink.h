@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "lib/base/unique_fd.h"
 #include "lib/net/address.h"
 
+struct ifinfomsg;
 struct nlmsghdr;
 
 namespace ask {
@@ -29,6 +31,18 @@ struct InterfaceInfo {
     std::uint32_t rx_queues = 0;  // all that exist, advertised by ethtool or not
     bool up = false;
     std::uint32_t xdp_program = 0;  // id of the XDP program that is attached; 0: none
+};
+
+// What the kernel counts of an interface.
+struct InterfaceTraffic {
+    struct Way {
+        std::uint64_t packets = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t errors = 0;
+        std::uint64_t dropped = 0;  // by the interface, missed ones too, and by the kernel
+    };
+    Way in;
+    Way out;
 };
 
 // How packets to an address leave this host.
@@ -52,6 +66,7 @@ class Netlink {
 
     // kUnknown: no such interface.
     Result<InterfaceInfo> interface(std::string_view name);
+    Result<InterfaceTraffic> traffic(std::string_view name);
     // IPv4 addresses of an interface, the primary one first; empty: none.
     Result<std::vector<std::uint32_t>> addresses(std::uint32_t interface_index);
     // kUnknown: no route.
@@ -68,6 +83,9 @@ class Netlink {
     explicit Netlink(UniqueFd fd) : fd_(std::move(fd)) {}
 
     using Visit = std::function<void(const nlmsghdr&)>;
+    using VisitLink = std::function<void(const ifinfomsg&, unsigned type, std::span<const std::byte>)>;
+    // Shows `visit` every attribute of the interface. kUnknown: no such interface.
+    Result<> link(const std::string& name, const VisitLink& visit);
     // Sends a request and shows `visit` every message of the answer.
     Result<> request(nlmsghdr& header, const Visit& visit);
     Result<bool> receive_answer(const Visit& visit);

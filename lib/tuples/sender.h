@@ -30,4 +30,6 @@ struct SenderStats : ChannelStats {
     std::uint64_t tuples_merged = 0;  // before they came to the packer
 };
 
+void add(SenderStats& sum, const SenderStats& part);
+
 }  // namespace ask

@@ -18,6 +18,7 @@
 #include "lib/control/member/plan_keeper.h"
 #include "lib/control/member/send_list.h"
 #include "lib/control/member/table_store.h"
+#include "lib/control/member/task_totals.h"
 #include "lib/control/member/workers_port.h"
 #include "lib/control/receive/kept_results.h"
 #include "lib/control/receive/registry.h"
@@ -85,6 +86,7 @@ struct Member {
     TaskRegistry registry;
     SendList sends;
     History history;
+    TaskTotals totals;
     LeftOpen left_open;
 
     // "h2 (198.18.2.2)"

@@ -3,6 +3,7 @@
 // The tasks that applications of this host send to, for status and for who wants one ended. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,6 +44,10 @@ class SendList {
     void remove(std::uint64_t sender) {
         const Guard lock(mutex_);
         tasks_.erase(sender);
+    }
+    [[nodiscard]] std::size_t size() const {
+        const Guard lock(mutex_);
+        return tasks_.size();
     }
     [[nodiscard]] std::vector<Entry> list() const {
         const Guard lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/log_fields.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/receiving.h"
@@ -90,7 +91,7 @@ void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
                                          // Nothing that is there is needed any more.
                                          .on_waiting = [this] { close_on_switches(); }});
     if (handed == HandedOver::kTaken) {
-        end_taken();
+        end_taken(result->done);
         confirm_taken(io_);
     } else if (io_.given_up()) {
         end_given_up();
@@ -122,12 +123,15 @@ void Receiving::wait_for_again(const KeptResult& result) {
     }
 }
 
-void Receiving::end_taken() {
+void Receiving::end_taken(const v1::Done& done) {
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_COMMITTED);
     member_.registry.end(task_, std::move(outcome));
     member_.history.add(member_.registry.describe(*task_));
-    spdlog::info("task {}: committed", task_->id);
+    member_.totals.committed(TaskRole::kReceiver, done.seconds(), done.stats(), done.result_keys(),
+                             done.result_bytes());
+    const LogAbout how = LogAbout::code(0);
+    spdlog::info("task {}: committed: {}", task_->id, figures_of(done));
 }
 
 void Receiving::end_kept(KeptResult& result) {
@@ -135,7 +139,7 @@ void Receiving::end_kept(KeptResult& result) {
     const std::string not_taken = "task " + task_->id + ": computed, but not taken: ";
     switch (member_.kept.stop_waiting(result)) {
         case KeptResult::State::kTaken:
-            return end_taken();
+            return end_taken(result.done);
         case KeptResult::State::kDropped:
             return end_failed({Errc::kAborted, not_taken + host + " no longer keeps it: run the task again"});
         case KeptResult::State::kKept:
@@ -170,13 +174,19 @@ void Receiving::end_given_up() {
 }
 
 void Receiving::end_failed(const Error& error) {
-    spdlog::warn("{}", error.text());
+    note_failed(error, error.text());
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_FAILED);
     outcome.set_code(static_cast<std::int32_t>(error.code()));
     outcome.set_error(error.text());
     member_.registry.end(task_, std::move(outcome));
     member_.history.add(member_.registry.describe(*task_));
+}
+
+void Receiving::note_failed(const Error& error, const std::string& line) {
+    member_.totals.failed(TaskRole::kReceiver, error.code());
+    const LogAbout how = LogAbout::code(static_cast<int>(error.code()));
+    spdlog::warn("{}", line);
 }
 
 void Receiving::stop_swappers() {
@@ -242,7 +252,7 @@ Error Receiving::explain_loss(const Error& loss) const {
 void Receiving::give_up(const Error& reason) {
     stop_swappers();
     const Error error = reason.code() == Errc::kSwitchLost ? explain_loss(reason) : reason;
-    spdlog::warn("task {}: receive failed: {}", clean_name(request_.task_id()), error.text());
+    note_failed(error, "task " + clean_name(request_.task_id()) + ": receive failed: " + error.text());
     if (added_) {
         v1::Outcome outcome;
         outcome.set_state(v1::Outcome::STATE_FAILED);

@@ -147,11 +147,12 @@ class Receiving {
     Result<std::shared_ptr<KeptResult>> seal(ResultTable table);
     void hand_over_or_keep(const std::shared_ptr<KeptResult>& result);
     void wait_for_again(const KeptResult& result);
-    void end_taken();
+    void end_taken(const v1::Done& done);
     void end_kept(KeptResult& result);
     void end_lost();
     void end_failed(const Error& error);
     void end_given_up();
+    void note_failed(const Error& error, const std::string& line);
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
     void stop_swappers();

@@ -167,6 +167,8 @@ class TaskRegistry {
     Result<v1::Outcome> renew(const Caller& caller, const v1::RenewRequest& request);
     Result<> leave(const Caller& caller, const v1::LeaveRequest& request);
 
+    // How many have not ended.
+    [[nodiscard]] std::size_t live();
     // Each task once for each switch that it is open on.
     std::vector<TaskAtSwitch> on_switch();
     // What that switch says that it has done for a task so far.

@@ -11,6 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/abi/check.h"
+#include "lib/base/log_fields.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/registry.h"
@@ -264,6 +265,7 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     if (task->phase == TaskPhase::kWaiting && joined == std::ptrdiff_t{task->senders_expected}) {
         task->phase = TaskPhase::kStreaming;
     }
+    const LogAbout about = LogAbout::task(task->id);
     spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, joined,
                  task->senders_expected);
     if (without) {

@@ -131,6 +131,11 @@ std::vector<v1::AgentTask> TaskRegistry::describe() {
     return list;
 }
 
+std::size_t TaskRegistry::live() {
+    const Guard lock(mutex_);
+    return live_.size();
+}
+
 v1::AgentTask TaskRegistry::describe(const ReceiveTask& task) {
     const Guard lock(mutex_);
     return describe_locked(task);

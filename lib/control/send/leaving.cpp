@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/log_fields.h"
 #include "lib/base/random.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
@@ -41,13 +42,20 @@ Result<> Sending::report_done() {
         }
     }
     put_channel_back(fin_acked_);
-    spdlog::info("task {}: sent to {} and committed", request_.task_id(), peer_);
+    member_.totals.committed(TaskRole::kSender, done.seconds(), done.stats());
+    const LogAbout how = LogAbout::code(0);
+    spdlog::info("task {}: sent to {} and committed: {}", request_.task_id(), peer_,
+                 figures_of(done.stats(), done.seconds()));
     return {};
 }
 
 void Sending::give_up(const Error& error) {
-    spdlog::warn("task {}: send to {} failed: {}", clean_name(request_.task_id()),
-                 peer_.empty() ? clean_name(request_.to()) : peer_, error.text());
+    member_.totals.failed(TaskRole::kSender, error.code());
+    {
+        const LogAbout how = LogAbout::code(static_cast<int>(error.code()));
+        spdlog::warn("task {}: send to {} failed: {}", clean_name(request_.task_id()),
+                     peer_.empty() ? clean_name(request_.to()) : peer_, error.text());
+    }
     io_.fail(error);
     if (renew_) {
         renew_->cancel();

@@ -215,6 +215,9 @@ Result<ControllerReport> Controller::report_seen(const Caller* caller) const {
                             .channels_max = channel_pool_.size(),
                             .task_indices = {task_pool_.used(), task_pool_.retired()},
                             .flow_indices = {flow_pool_.used(), flow_pool_.retired()},
+                            .tasks_opened = tasks_opened_,
+                            .tasks_expired = tasks_expired_,
+                            .ended = ended_,
                             .channels = {},
                             .tasks = {}};
     for (const auto& [id, channel] : channels_) {

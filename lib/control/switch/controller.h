@@ -173,6 +173,9 @@ struct ControllerReport {
     std::uint32_t channels_max = 0;
     IndexUse task_indices;
     IndexUse flow_indices;
+    std::uint64_t tasks_opened = 0;   // since this daemon started, groups too
+    std::uint64_t tasks_expired = 0;  // of them, those that nobody renewed
+    ask_flow_stats ended{};           // of flows that have gone, since then
     std::vector<ChannelReport> channels;
     std::vector<TaskReport> tasks;
 };
@@ -512,6 +515,9 @@ class Controller {
     Garbage garbage_;
     std::uint64_t swaps_ = 0;
     std::uint64_t tasks_without_region_ = 0;
+    std::uint64_t tasks_opened_ = 0;
+    std::uint64_t tasks_expired_ = 0;
+    ask_flow_stats ended_{};  // of flows that were dropped
     bool stopping_ = false;
     CondVar blank_work_;  // back_pool_ or stopping_ changed
     Thread reclaimer_;

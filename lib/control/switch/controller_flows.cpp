@@ -14,9 +14,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/log_fields.h"
 #include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
 #include "lib/net/address.h"
+#include "lib/tuples/switch_counts.h"
 
 namespace ask {
 namespace {
@@ -332,6 +334,10 @@ Result<> Controller::drop_flow(const FlowKey& key) {
         ASK_TRY(set_cut(it->second.index, false), channel_name(key.second));
     }
     ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
+    // Totals outlive their tasks. What a program that is under way still counts is lost to them.
+    if (const auto counted = flow_stats(it->second.index); counted.ok()) {
+        add(ended_, *counted);
+    }
     flow_pool_.retire(it->second.index);
     sram_.give_back(it->second.sram);
     quotas_.give_back(tasks_.at(key.first).owner, {.flows = 1, .sram_bytes = it->second.sram});
@@ -565,6 +571,7 @@ Result<std::uint64_t> Controller::join_flow(const Caller& caller, std::uint64_t 
     }
     tasks_.at(instance).expires = lease_now() + limits_.lease;
     channels_.at(channel).used = Clock::now();
+    const LogAbout about = LogAbout::task(tasks_.at(instance).id);
     spdlog::info("task {}: {} joined", tasks_.at(instance).id, channel_name(channel));
     return nonce;
 }

@@ -13,6 +13,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/log_fields.h"
 #include "lib/base/random.h"
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
@@ -272,6 +273,7 @@ Result<std::optional<TaskGrant>> Controller::find_open(Lock& lock, const Caller&
 }
 
 Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest& request) {
+    const LogAbout about = LogAbout::task(request.id);
     ASK_PASS(check_request(request));
     if (request.values) {
         ASK_TRY(check_group(request), "task " + request.id);
@@ -349,6 +351,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     limit_rate(task);
+    ++tasks_opened_;
     settled_.notify_all();
     if (request.copies != 0 && task.entry.copies == 0) {
         ++tasks_without_region_;
@@ -570,6 +573,7 @@ Result<> Controller::close_task(const Caller& caller, std::uint64_t instance) {
     }
     if (find() != tasks_.end() && find()->second.state == Task::State::kOpen) {
         ASK_PASS(begin_close(instance, find()->second));
+        const LogAbout about = LogAbout::task(id);
         spdlog::info("task {} closed", id);
     }
     if (!wait_settled(lock, [&] { return find() == tasks_.end(); })) {
@@ -602,10 +606,13 @@ void Controller::expire_leases() {
         if (task.state != Task::State::kOpen || task.expires > now || task.swapping) {
             continue;
         }
+        const LogAbout about = LogAbout::task(task.id);
         spdlog::warn("task {}: its receiver {} has not renewed it for {} s; taken back", task.id,
                      task.receiver, limits_.lease.count());
         if (const auto closed = begin_close(instance, task); !closed.ok()) {
             spdlog::error("{}", closed.error().text());
+        } else {
+            ++tasks_expired_;
         }
     }
 }

@@ -443,6 +443,7 @@ Result<TaskGrant> Controller::open_group(Lock& lock, const TaskRequest& request,
     task.expires = lease_now() + limits_.lease;
     task.state = Task::State::kOpen;
     limit_rate(task);
+    ++tasks_opened_;
     settled_.notify_all();
     spdlog::info("task {} opened for {}: {} members of a group of {}, {} slots, {}", request.id,
                  request.receiver, std::popcount(task.group->want), values.size, task.group->pool_slots,
