@@ -90,9 +90,9 @@ Result<> run(Setup& setup, SignalEvents& signals) {
                               .streams = kCallsOfPeer},
                              **credentials, service);
     ASK_PASS(server);
-    std::unique_ptr<RelayMetricsServer> metrics;
+    std::unique_ptr<MetricsServer> metrics;
     if (!config.security.metrics.empty()) {
-        auto exposed = RelayMetricsServer::start(config.security, relays);
+        auto exposed = expose_metrics(config.security, relays);
         ASK_PASS(exposed);
         metrics = *std::move(exposed);
     }

@@ -6,20 +6,14 @@
 #include <memory>
 
 #include "lib/base/result.h"
+#include "lib/daemon/metrics.h"
 #include "lib/daemon/security_config.h"
 #include "relay/relays.h"
 
 namespace ask {
 
-// Serves http://ADDRESS/metrics as long as it lives.
-class RelayMetricsServer {
- public:
-    RelayMetricsServer() = default;
-    virtual ~RelayMetricsServer() = default;
-    RelayMetricsServer(const RelayMetricsServer&) = delete;
-    RelayMetricsServer& operator=(const RelayMetricsServer&) = delete;
-    // `relays` must outlive it. kUnavailable: the address cannot be listened on.
-    static Result<std::unique_ptr<RelayMetricsServer>> start(const SecurityConfig& config, const Relays& relays);
-};
+// Serves http://ADDRESS/metrics for as long as it lives; `relays` must outlive it.
+[[nodiscard]] Result<std::unique_ptr<MetricsServer>> expose_metrics(const SecurityConfig& config,
+                                                                    const Relays& relays);
 
 }  // namespace ask
