@@ -164,8 +164,10 @@ check_synopsis() {
     while read -r flag; do
         complain "$where: the synopsis of $command has $flag, its --help has not"
     done < <(comm -13 "$blocks/known" "$blocks/shown")
+    # Not through a pipe, which grep leaves before all is written.
+    section "$file" "$command" >"$blocks/section"
     while read -r flag; do
-        section "$file" "$command" | grep -qE "\`${flag}[\` ]" || complain "$where: the section of $command does not explain $flag"
+        grep -qE "\`${flag}[\` ]" "$blocks/section" || complain "$where: the section of $command does not explain $flag"
     done <"$blocks/shown"
 }
 

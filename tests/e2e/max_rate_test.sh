@@ -7,7 +7,7 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-readonly tuples=600000 rate=20000000
+readonly tuples=1000000 rate=20000000
 
 # sent HOST: bits of frames of ASK's that this host's link has carried from it so far, control traffic and ACKs aside.
 sent() {
@@ -34,13 +34,17 @@ streams() {
 }
 wait_for 20 streams
 on h1 askctl task explain slow | grep -q 'no more than 20 Mbit/s of the link' || fail "explain does not say that it is limited"
-bits=$(sent h1) began=$(now_ms)
-# As long as is measured: a second and a half of the rate.
-sleep 1.5
-bits=$(($(sent h1) - bits)) took=$(($(now_ms) - began))
-printf 'asked for %d bit/s, the link carried %d\n' "$rate" $((bits * 1000 / took))
-((bits * 1000 / took < rate * 104 / 100)) || fail "the link carried $bits bits in $took ms"
-((bits * 1000 / took > rate * 80 / 100)) || fail "the link carried $bits bits in $took ms"
+# As much as was asked for, while the agent gets a processor: on a busy machine that may take another second.
+at_rate() {
+    local bits began took
+    bits=$(sent h1) began=$(now_ms)
+    # What is measured.
+    sleep 1
+    bits=$(($(sent h1) - bits)) took=$(($(now_ms) - began))
+    printf 'asked for %d bit/s, the link carried %d\n' "$rate" $((bits * 1000 / took))
+    ((bits * 1000 / took < rate * 104 / 100 && bits * 1000 / took > rate * 90 / 100))
+}
+wait_for 30 at_rate
 pass "a send at the rate that it was given"
 
 spawn "$scratch/fast-recv" h2 ask-recv --task fast --senders 1

@@ -2,6 +2,7 @@
 #include "tools/cli/views.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/rpc/flow_stats.h"
 #include "tools/cli/names.h"
@@ -11,7 +12,7 @@ namespace ask::cli {
 namespace {
 
 std::string one_decimal(double value) {
-    const auto tenths = static_cast<std::uint64_t>(std::max(value, 0.0) * 10 + 0.5);
+    const auto tenths = static_cast<std::uint64_t>(std::llround(std::max(value, 0.0) * 10));
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
 }
 
