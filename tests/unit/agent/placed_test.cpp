@@ -16,7 +16,7 @@ using namespace ask::test;
 
 namespace {
 
-constexpr std::uint64_t kInstance = 77;
+constexpr std::uint64_t kPlacedInstance = 77;
 
 Caller at(const std::string& address) {
     return caller_from_peer("ipv4:" + address + ":40000");
@@ -65,7 +65,7 @@ struct PlacedTask {
 
     PlacedTask() {
         task->id = "t";
-        task->instance = kInstance;
+        task->instance = kPlacedInstance;
         task->placed = Placed::create(small_plan(), 5).value();
         task->senders_expected = task->placed->direct();
         task->mailbox = std::make_shared<Mailbox>();
@@ -82,7 +82,7 @@ struct PlacedTask {
     }
     v1::Outcome renew(const std::string& from) {
         v1::RenewRequest request;
-        request.set_instance(kInstance);
+        request.set_instance(kPlacedInstance);
         request.set_sender(99);
         return registry.renew(at(from), request).value();
     }
@@ -171,7 +171,7 @@ TEST_CASE("hosts are told where to send once every relay is there, relays at onc
     const auto offer = fixture.look_up("198.18.1.2");
     REQUIRE(offer.ok());
     REQUIRE(offer->has_relay());
-    CHECK(offer->instance() == kInstance);
+    CHECK(offer->instance() == kPlacedInstance);
     CHECK(offer->relay().name() == "s2");
     CHECK(offer->relay().agent() == "198.18.130.2:4791");
     CHECK(offer->relay().task_id() == fixture.task->placed->relays()[1].task_id);
@@ -189,7 +189,7 @@ TEST_CASE("whoever is to send to a relay does not join at the receiver") {
     PlacedTask fixture;
     fixture.registry.placed(*fixture.task);
     v1::JoinRequest join;
-    join.set_instance(kInstance);
+    join.set_instance(kPlacedInstance);
     join.set_sender(5);
     join.mutable_channel()->set_host(parse_ipv4("198.18.1.2").value());
     join.mutable_channel()->set_port(ASK_CHANNEL_PORT_BASE);

@@ -82,13 +82,17 @@ TEST_CASE("a receiver's statistics list the senders") {
                                  .runs = 2,
                                  .missing = {},
                                  .switches = {},
-                                 .without = {}};
+                                 .without = {},
+                                 .relays = {{"s1", "198.18.129.2:4793", "", 3, {"h1"}}}};
     CHECK(nlohmann::json::parse(receive_stats_json(info, report))["complete"] == true);
     report.missing.push_back({"h3", 1, "gave up"});
     const auto json = nlohmann::json::parse(receive_stats_json(info, report));
     CHECK(json["complete"] == false);
     CHECK(json["missing"] == nlohmann::json::parse(R"([{"name": "h3", "senders": 1, "reason": "gave up"}])"));
     CHECK(json["runs"] == 2);
+    CHECK(json["relays"] ==
+          nlohmann::json::parse(R"([{"name": "s1", "address": "198.18.129.2:4793", "parent": "",)"
+                                R"( "senders": 3, "hosts": ["h1"]}])"));
     CHECK(json["geometry"] == "8+6x4*5");
     CHECK(json["geometry_reason"] == "chosen");
     CHECK(json["aggregators"] == 4096);
