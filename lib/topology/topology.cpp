@@ -42,7 +42,7 @@ void read_address(TableReader& reader, const Value& table, std::optional<std::ui
     if (!address || !is_host_address(*address)) {
         return reader.fail(value->line, "address '" + text + "' is not the IPv4 address of a host");
     }
-    out = *address;
+    out = address;
 }
 
 Result<Switch> read_switch(const Value& table, const std::string& source) {
