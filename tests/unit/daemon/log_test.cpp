@@ -117,7 +117,7 @@ TEST_CASE("under systemd a line has fields: who logs, what it is about, how it h
           "MESSAGE=going on\nPRIORITY=3\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nTASK=words\n");
     const LogAbout about = LogAbout::group("a\nCODE=0");
     spdlog::info("b\nTASK=forged");
-    const std::string two_lines("\x10\0\0\0\0\0\0\0b\n  TASK=forged\n", 8 + 16 + 1);
+    const std::string two_lines("\x0f\0\0\0\0\0\0\0b\n  TASK=forged\n", 8 + 15 + 1);
     CHECK(journal.take() == "MESSAGE\n" + two_lines +
                                 "PRIORITY=6\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nGROUP=a\\x0aCODE=0\n");
     CHECK(captured.text().empty());
