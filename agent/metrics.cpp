@@ -181,7 +181,8 @@ void add_channels(Agent& agent, MetricFamilies& families) {
     const auto channels = agent.member.channels.list();
     families.push_back(
         gauge("ask_agent_channels", "Channels that there are", static_cast<double>(channels.size())));
-    families.push_back(gauge("ask_agent_channels_in_use", "Of these, those that serve a send or a member of a group",
+    families.push_back(gauge("ask_agent_channels_in_use",
+                             "Of these, those that serve a send or a member of a group",
                              static_cast<double>(std::ranges::count_if(
                                  channels, [](const Channels::Entry& entry) { return entry.in_use; }))));
     families.push_back(gauge("ask_agent_channels_limit", "Channels that there may be (max_channels)",

@@ -179,11 +179,10 @@ class SwitchMetrics : public prometheus::Collectable {
 }  // namespace
 
 Result<std::unique_ptr<MetricsServer>> expose_metrics(const SecurityConfig& config,
-                                                            const Controller& controller,
-                                                            const SwitchService& service,
-                                                            const PortTable& ports) {
-    return MetricsServer::start(config.metrics,
-                  std::make_shared<SwitchMetrics>(controller, service, ports, config.metrics_tasks));
+                                                      const Controller& controller,
+                                                      const SwitchService& service, const PortTable& ports) {
+    return MetricsServer::start(
+        config.metrics, std::make_shared<SwitchMetrics>(controller, service, ports, config.metrics_tasks));
 }
 
 }  // namespace ask

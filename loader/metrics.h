@@ -16,8 +16,8 @@ namespace ask {
 
 // Serves http://ADDRESS/metrics for as long as it lives; all but `config` must outlive it.
 [[nodiscard]] Result<std::unique_ptr<MetricsServer>> expose_metrics(const SecurityConfig& config,
-                                                                          const Controller& controller,
-                                                                          const SwitchService& service,
-                                                                          const PortTable& ports);
+                                                                    const Controller& controller,
+                                                                    const SwitchService& service,
+                                                                    const PortTable& ports);
 
 }  // namespace ask

@@ -215,8 +215,8 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(
     // The library reports a port that is taken by an exception, which does not say that.
     ASK_PASS(check_listen("metrics", address));
     try {
-        return std::make_unique<MetricsServer>(
-            std::move(metrics), std::make_unique<prometheus::Exposer>(address, kHttpThreads));
+        return std::make_unique<MetricsServer>(std::move(metrics),
+                                               std::make_unique<prometheus::Exposer>(address, kHttpThreads));
     } catch (const std::exception& error) {
         return Error(Errc::kUnavailable, "metrics: cannot listen on " + address + ": " + error.what());
     }

@@ -30,27 +30,27 @@ capture() {
 
 tuples() {
     local -r dir=$scratch/in
-    make_input "$dir" --seed 3 --senders 4 --tuples 3000 --keys 500
-    start_task "$dir" one h4 "" "--merge-window 0"
+    make_input "$dir" --seed 3 --senders 2 --tuples 3000 --keys 500
+    start_task "$dir" one h3 "" "--merge-window 0"
     finish_task "$dir"
     # Longer than any slot, than what a back level takes, and than a packet.
     perl -e 'print "k" x $_, "\t$_\n" for 1, 20, 60, 200, 5000' >"$scratch/long.tsv"
-    spawn "$scratch/long" h4 ask-recv --task long --deadline 20 </dev/null
+    spawn "$scratch/long" h3 ask-recv --task long --senders 1 --deadline 20 </dev/null
     local -r receiver=$spawned
-    on h1 ask-send --task long --to h4 "$scratch/long.tsv" 2>"$scratch/long-send.err" || fail "$(<"$scratch/long-send.err")"
+    on h2 ask-send --task long --to h3 "$scratch/long.tsv" 2>"$scratch/long-send.err" || fail "$(<"$scratch/long-send.err")"
     exit_of "$receiver"
     ((code == 0)) || fail "$(<"$scratch/long.err")"
 }
 
 groups() {
-    make_vectors "$scratch/sum" --seed 3 --members 4 --count 30000
+    make_vectors "$scratch/sum" --seed 3 --members 3 --count 30000
     lab_do chaos set --loss 3 --dup 3 --seed 5
     start_group "$scratch/sum" sum
     finish_group "$scratch/sum"
     lab_do chaos clear
 }
 
-lab_up --topology tree:2,1 --blue s1
+lab_up --topology tree:2,2 --blue s1
 capture
 tuples
 groups
@@ -69,8 +69,8 @@ pass "$frames frames of types $types decode"
 [[ " $types " == *" 1 2 3 4 5 16 17 "* ]] || fail "types $types: some are missing"
 
 # As docs/operations.md has it.
-instance=$(on h4 askctl tasks --all --json | jq -r '.[] | select(.id == "one") | .instance')
-[[ -n $instance ]] || fail "no instance: $(on h4 askctl tasks --all --json | jq -c '.[0]')"
+instance=$(on h3 askctl tasks --all --json | jq -r '.[] | select(.id == "one") | .instance')
+[[ -n $instance ]] || fail "no instance: $(on h3 askctl tasks --all --json | jq -c '.[0]')"
 dissect "$scratch/s2.pcapng" -Y "ask.task == $instance" -w "$scratch/one.pcapng"
 dissect "$scratch/one.pcapng" -T fields -e ask.task | sort -u >"$scratch/instances"
 [[ $(wc -l <"$scratch/instances") == 1 ]] || fail "other tasks: $(<"$scratch/instances")"

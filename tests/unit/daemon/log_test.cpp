@@ -113,13 +113,12 @@ TEST_CASE("under systemd a line has fields: who logs, what it is about, how it h
     }
     CHECK(journal.take() ==
           "MESSAGE=too late\nPRIORITY=4\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nTASK=words\nCODE=10\n");
-    CHECK(journal.take() ==
-          "MESSAGE=going on\nPRIORITY=3\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nTASK=words\n");
+    CHECK(journal.take() == "MESSAGE=going on\nPRIORITY=3\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nTASK=words\n");
     const LogAbout about = LogAbout::group("a\nCODE=0");
     spdlog::info("b\nTASK=forged");
     const std::string two_lines("\x0f\0\0\0\0\0\0\0b\n  TASK=forged\n", 8 + 15 + 1);
-    CHECK(journal.take() == "MESSAGE\n" + two_lines +
-                                "PRIORITY=6\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nGROUP=a\\x0aCODE=0\n");
+    CHECK(journal.take() ==
+          "MESSAGE\n" + two_lines + "PRIORITY=6\nSYSLOG_IDENTIFIER=unit\nHOST=h1\nGROUP=a\\x0aCODE=0\n");
     CHECK(captured.text().empty());
 }
 
