@@ -53,8 +53,8 @@ committed() {
         exit_of "$pid"
         ((code == 0)) || fail "$role ended with $code: $(cat "$dir/$role.err")"
     done <"$dir/pids"
-    local switched sent keys seconds
-    read -r switched sent seconds < <(jq -r '"\(.tuples_switch) \(.tuples_sent) \(.seconds)"' "$dir/recv.json")
+    local switched sent keys
+    read -r switched sent < <(jq -r '"\(.tuples_switch) \(.tuples_sent)"' "$dir/recv.json")
     keys=$(wc -l <"$dir/recv.out")
     must_be h3 'ask_agent_tasks_ended_total{role="receiver",code="0"}' 1
     must_be h3 'ask_agent_task_duration_seconds_count{role="receiver"}' 1
