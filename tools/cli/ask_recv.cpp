@@ -126,7 +126,7 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_flag("--no-back", flags.no_back,
                  "no back level: tuples that find no aggregator on the switch are added up here");
     app.add_option("--placement", flags.placement,
-                   "which switches aggregate, by the relays beside them: what ask-plan --json printed (- is "
+                   "which switches aggregate, by the relays beside them: what ask-plan printed as JSON (- is "
                    "standard input), or auto: what the agent's controller says")
         ->type_name("FILE");
     app.add_option("--k", flags.k,
