@@ -50,6 +50,11 @@ Result<> Relays::check(const v1::OpenRelayRequest& request) {
                                        std::to_string(ASK_MAX_SENDERS) + " senders, not " +
                                        std::to_string(request.senders()));
     }
+    // Without them it would join by its own host's tenant, for whoever asks.
+    if (request.name().empty() || request.parent_token().empty()) {
+        return Error(Errc::kInput, "task " + request.task_id() +
+                                       ": a relay has a name and shows its parent a token: both must be there");
+    }
     if (request.own_token().empty() || request.own_token().size() > ASK_MAX_TOKEN ||
         request.parent_token().size() > ASK_MAX_TOKEN) {
         return Error(Errc::kInput, "task " + request.task_id() + ": a token must have 1 to " +

@@ -18,8 +18,8 @@
 #include "lib/base/unique_fd.h"
 #include "lib/net/address.h"
 
-struct ifinfomsg;
-struct nlmsghdr;
+struct ifinfomsg;  // NOLINT(readability-identifier-naming): the kernel's
+struct nlmsghdr;   // NOLINT(readability-identifier-naming): likewise
 
 namespace ask {
 

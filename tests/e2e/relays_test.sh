@@ -247,6 +247,39 @@ under_loss() {
     lab_do chaos clear
 }
 
+# Hangs before it has opened anything.
+relay_hangs() {
+    lab_do kill "$1.relayd" -STOP
+    numbers hangs 8
+    start_task "$scratch/hangs" hangs h5 "--deadline 9 --placement $scratch/deep.json" "--deadline 9"
+    finish_placed "$scratch/hangs"
+    grep -q 'ask-recv: relay s3 .*: the task begins again without relay s3' "$scratch/hangs/recv.err" || fail "hangs: not said: $(cat "$scratch/hangs/recv.err")"
+    lab_do kill "$1.relayd" -CONT
+    restart_all "$1.relayd"
+    pass "a relay that hangs"
+}
+
+# A channel that is registered at a switch whose daemon is away cannot leave it, and its packets are dropped there: the next
+# task, to which that switch is on the way, takes another.
+on_the_way() {
+    local -r dir=$scratch/passes
+    plan "$scratch/leaf.json" 1 s4
+    numbers leaf 13
+    start_task "$scratch/leaf" leaf h5 "--placement $scratch/leaf.json"
+    finish_placed "$scratch/leaf"
+    lab_do kill s4 -KILL
+    plan "$scratch/root.json" 1 s1
+    numbers passes 14
+    start_task "$dir" passes h5 "--placement $scratch/root.json"
+    finish_placed "$dir"
+    lab_do restart s4
+    jq -e '.runs == 1' "$dir/recv.json" >/dev/null || fail "passes: $(cat "$dir/recv.json")"
+    numbers again 15
+    start_task "$scratch/again" again h5 "--placement $scratch/root.json"
+    finish_placed "$scratch/again"
+    pass "past a switch whose daemon is away"
+}
+
 # Who never comes is named, and everybody else ends with that.
 one_missing() {
     local -r dir=$scratch/missing
@@ -311,6 +344,8 @@ deaths() {
     dies switchd-killed 1 restart_all s2
     dies maps-lost 2 switch_loses_all s4
     relay_away r3
+    relay_hangs r3
+    on_the_way
     cannot_repeat
     one_missing
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7

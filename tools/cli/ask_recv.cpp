@@ -284,7 +284,10 @@ Result<Received> receive(const Flags& flags, int stop_fd, ProgressLine& progress
         const double gained = rate.add(std::chrono::steady_clock::now(), now.stats.tuples_in);
         progress.show(describe_receive(now, flags.senders, gained));
     };
-    options->on_run_again = [&progress](const Error& why) { progress.note(why.text()); };
+    // Also into a pipe where the plan is not what was asked for any more.
+    options->on_run_again = [&progress, &flags](const Error& why) {
+        flags.placement.empty() ? progress.note(why.text()) : progress.say(why.text());
+    };
     options->on_open = [&progress](const client::ReceiveInfo& info) { tell_opened(info, progress); };
     auto session = client::ReceiveSession::open(*std::move(options));
     if (!session) {

@@ -183,9 +183,11 @@ v1::OpenRelayRequest Receiving::relay_request(const Placed::Relay& relay) const 
     return open;
 }
 
-// Until it is there, which takes memory at its switch.
+// Until it is there, which takes memory at its switch. Senders, which wait meanwhile, are to be left time for
+// another run.
 Result<v1::OpenRelayReply> Receiving::ask_relay(const Placed::Relay& relay, CallCancel* cancel) const {
-    const auto give_up_at = Clock::now() + task_->deadline;
+    const milliseconds patience = task_->deadline / 3;
+    const auto give_up_at = Clock::now() + patience;
     v1::OpenRelayRequest request = relay_request(relay);
     for (;;) {
         const milliseconds wait = at_most(kRelayWait, give_up_at);
@@ -196,8 +198,8 @@ Result<v1::OpenRelayReply> Receiving::ask_relay(const Placed::Relay& relay, Call
             return reply;
         }
         if (Clock::now() >= give_up_at) {
-            return Error(Errc::kDeadline, "relay " + relay.name + " has not opened the task within " +
-                                              seconds_text(task_->deadline));
+            return Error(Errc::kDeadline,
+                         "relay " + relay.name + " has not opened the task within " + seconds_text(patience));
         }
     }
 }

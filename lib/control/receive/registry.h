@@ -195,6 +195,8 @@ class TaskRegistry {
     static void note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request);
     // Of a task with a placement.
     static Result<v1::TaskOffer> offer_placed_locked(const ReceiveTask& task, const Caller& caller);
+    static Result<> admit_relay_locked(const ReceiveTask& task, const Caller& caller,
+                                       const v1::JoinRequest& request);
     static Result<> admit_placed_locked(const ReceiveTask& task, const Caller& caller,
                                         const v1::JoinRequest& request);
     v1::Outcome renew_placed(Lock& lock, ReceiveTask& task, const Caller& caller,

@@ -108,6 +108,18 @@ Result<FlowParams> TaskRegistry::flow_of(const ReceiveTask& task, const v1::Join
     return flow;
 }
 
+// A relay does what others ask of it: it comes where it was sent for, whosever tenant its host is of.
+Result<> TaskRegistry::admit_relay_locked(const ReceiveTask& task, const Caller& caller,
+                                          const v1::JoinRequest& request) {
+    const bool expected =
+        task.placed ? task.placed->relay_of(caller, request.token()) != nullptr
+                    : !task.members.token.empty() && is_same_secret(task.members.token, request.token());
+    return request.relay().empty() || expected
+               ? Result<>()
+               : Error(Errc::kDenied,
+                       "task " + task.id + " does not expect a relay from " + ask::describe(caller));
+}
+
 // Whoever is to send to a relay may not come here: its place is another's.
 Result<> TaskRegistry::admit_placed_locked(const ReceiveTask& task, const Caller& caller,
                                            const v1::JoinRequest& request) {
@@ -126,6 +138,7 @@ bool TaskRegistry::may_send(const ReceiveTask& task, const Caller& caller, std::
 
 Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, const v1::JoinRequest& request,
                                     const FlowParams& flow, const std::string& without) {
+    ASK_PASS(admit_relay_locked(task, caller, request));
     if (task.placed) {
         ASK_PASS(admit_placed_locked(task, caller, request));
     }

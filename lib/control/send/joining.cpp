@@ -297,13 +297,21 @@ Error Sending::note_unregistered(const Error& why) {
 }
 
 // Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
-// on the way: worth some patience. One that stays away drops nothing but what is sent its way.
+// on the way, and its programs run on while its daemon is away: then another channel. Without one it is worth
+// some patience, after which it goes on with this: a switch that stays away drops nothing but what is sent
+// its way.
 Result<> Sending::leave_switch() {
     auto asked = ask([&](CallCancel* cancel) { return unregister(cancel); });
     ASK_PASS(asked);
     const auto& gone = *asked;
+    if (!gone.ok()) {
+        take_other_channel();
+    }
+    if (lease_->registered.switch_id == 0) {
+        return {};
+    }
     const bool on_the_way = offer_.own_switch() && lease_->switch_address == own_switch();
-    if (!gone.ok() && (on_the_way || Clock::now() < give_up_at_ - deadline_ / 2)) {
+    if (on_the_way || Clock::now() < give_up_at_ - deadline_ / 2) {
         retry_ = true;
         return gone;
     }

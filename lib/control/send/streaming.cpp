@@ -94,8 +94,10 @@ Result<> Sending::ask_receiver(const Error& trouble) {
     request.set_sender(sender_);
     request.set_wait_ms(static_cast<std::uint32_t>(renew_every_.count()));
     outcome_.reset();
+    auto next = Clock::now();
     while (Clock::now() < give_up_at) {
-        if (!renew->running()) {
+        if (!renew->running() && Clock::now() >= next) {
+            next = Clock::now() + renew_every_;
             renew->start(request, renew_every_ + std::min(kRenewGrace, deadline_ / 4));
         }
         auto wake = io_.wait(std::min(Clock::now() + kSessionTick, give_up_at));

@@ -217,3 +217,32 @@ TEST_CASE("who sends to a relay hears of the task's end from its receiver, and n
     CHECK(heard.code() == static_cast<int>(Errc::kRunAgain));
     CHECK(heard.error() == "relay s2 has gone");
 }
+
+TEST_CASE("a relay joins only where it is expected, whatever tenant its host is of") {
+    PlacedTask fixture;
+    v1::JoinRequest join;
+    join.set_sender(5);
+    join.mutable_channel()->set_host(parse_ipv4("198.18.130.2").value());
+    join.mutable_channel()->set_port(ASK_CHANNEL_PORT_BASE);
+    join.set_incarnation(1);
+    join.set_first_seq(1);
+    join.set_relay("s2");
+    // A plain task, which takes every host of the tenant but not what another has sent there.
+    auto plain = std::make_shared<ReceiveTask>();
+    plain->id = "plain";
+    plain->instance = kPlacedInstance + 1;
+    plain->mailbox = std::make_shared<Mailbox>();
+    REQUIRE(fixture.registry.add(plain).ok());
+    fixture.registry.opened(*plain);
+    join.set_instance(plain->instance);
+    const auto refused = fixture.registry.join(at("198.18.130.2"), join);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kDenied);
+    CHECK(refused.error().text().find("does not expect a relay") != std::string::npos);
+    CHECK(plain->senders.empty());
+    // And one with a plan, by which that relay comes to another.
+    join.set_instance(kPlacedInstance);
+    join.set_token(fixture.task->placed->token());
+    CHECK_FALSE(fixture.registry.join(at("198.18.130.2"), join).ok());
+    CHECK(fixture.task->senders.empty());
+}
