@@ -22,6 +22,7 @@
 #include <bpf/bpf.h>
 
 #include "agent/config.h"
+#include "lib/base/runtime.h"
 #include "lib/base/unique_fd.h"
 #include "lib/bpf/kernel.h"
 #include "lib/daemon/listen.h"
@@ -314,7 +315,7 @@ void look_at_kernel(Facts& facts) {
     // Where it is compiled in for good, the file says 1 as well.
     const std::string jit = first_word("/proc/sys/net/core/bpf_jit_enable");
     facts.jit = jit.empty() || jit != "0";
-    facts.now = std::time(nullptr);
+    facts.now = time_of_day();
     timex clock{};
     facts.clock_kept = ::adjtimex(&clock) != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
 }
