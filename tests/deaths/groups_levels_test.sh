@@ -33,7 +33,8 @@ nothing_left() {
 # dies SWITCH RANKS: of two the one that is named, and what an error says of those behind it.
 dies() {
     local -r switch=$1 address=198.19.128.${1#s}:4792
-    big restarts 3
+    # Longer than a daemon takes to start, or its close is not heard, and its lease is what ends it.
+    big restarts 9
     lab_do kill "$switch" -KILL
     under_way h3 500000
     lab_do restart "$switch"
