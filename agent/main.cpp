@@ -3,10 +3,7 @@
 // ask-agentd: set-up, life and orderly end of a host's agent.
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,8 +17,8 @@
 #include "agent/agent_service.h"
 #include "agent/metrics.h"
 #include "agent/session_server.h"
-#include "lib/base/standard_fds.h"
 #include "lib/control/member/switch_keeper.h"
+#include "lib/daemon/life.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
@@ -31,7 +28,6 @@
 namespace ask {
 namespace {
 
-constexpr milliseconds kIdle{1000};
 // How long the other agents get to ask what became of their tasks.
 constexpr milliseconds kLastWords{1500};
 constexpr milliseconds kUnregisterWait{500};
@@ -95,25 +91,17 @@ bool workers_answer(Workers& workers) {
     return true;
 }
 
-// Until SIGTERM or SIGINT.
-Result<> wait_for_signal(SignalEvents& signals, Setup& setup, Agent& agent, ControlServer& server) {
-    Watchdog watchdog([&agent, &server] { return workers_answer(agent.workers) && answers(server); });
-    for (;;) {
-        auto signal = signals.wait(std::min(kIdle, watchdog.turn()));
-        if (!signal) {
-            return std::move(signal).error();
-        }
-        if (signal->has_value() && **signal == SIGHUP) {
-            reload(setup, agent);
-        } else if (signal->has_value()) {
-            spdlog::info("signal {}: stopping", **signal);
-            return {};
-        }
-        agent.member.kept.forget_old();
-        agent.tables.budget().look_at_held();
-        refresh_credentials(*agent.credentials);
-        watchdog.look();
-    }
+// The first thread's, until a signal says stop.
+Result<int> watch(SignalEvents& signals, Setup& setup, Agent& agent, ControlServer& server) {
+    return take_turns(signals,
+                      {.alive = [&] { return workers_answer(agent.workers) && answers(server); },
+                       .reload = [&] { reload(setup, agent); },
+                       .each =
+                           [&agent] {
+                               agent.member.kept.forget_old();
+                               agent.tables.budget().look_at_held();
+                           }},
+                      *agent.credentials);
 }
 
 void unregister_channels(Agent& agent) {
@@ -146,10 +134,8 @@ std::string summary_of(const Agent& agent) {
     return text;
 }
 
-Result<> run(Setup& setup) {
+Result<> run(Setup& setup, SignalEvents& signals) {
     raise_descriptor_limit();
-    auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP});
-    ASK_PASS(signals);
     const auto group = socket_group(setup.config.socket_group);
     ASK_PASS(group);
     ASK_TRY(make_socket_directory(setup.config.socket), "socket");
@@ -186,7 +172,7 @@ Result<> run(Setup& setup) {
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
 
-    auto ended = wait_for_signal(*signals, setup, agent, **server);
+    const auto ended = watch(signals, setup, agent, **server);
     notify_stopping();
     sessions.stop();
     keeper.reset();
@@ -198,35 +184,23 @@ Result<> run(Setup& setup) {
     (*server)->stop(kServerEnd);
     metrics.reset();
     agent.workers.stop();
+    ASK_PASS(ended);
     spdlog::info("stopped");
-    return ended;
+    return {};
 }
 
 }  // namespace
 }  // namespace ask
 
 int main(int argc, char** argv) {
-    ask::open_standard_fds();
-    ask::keep_memory_private();
     ask::Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
-    const auto action = ask::AgentConfig::read(argc, argv, setup.config, &setup.snapshot);
-    if (!action.ok()) {
-        std::fprintf(stderr, "ask-agentd: %s\n", action.error().text().c_str());
-        return ask::exit_code(action.error());
-    }
-    if (*action == ask::ConfigAction::kExit) {
-        return 0;
-    }
-    if (const auto log = ask::set_up_log(
-            {.program = "ask-agentd", .level = setup.config.log_level, .host = setup.config.name});
-        !log.ok()) {
-        std::fprintf(stderr, "ask-agentd: %s\n", log.error().text().c_str());
-        return ask::exit_code(log.error());
-    }
-    const auto result = ask::run(setup);
-    if (!result.ok()) {
-        spdlog::error("{}", result.error().text());
-        return ask::exit_code(result.error());
-    }
-    return 0;
+    return ask::live(
+        {.program = "ask-agentd",
+         .read = [&] { return ask::AgentConfig::read(argc, argv, setup.config, &setup.snapshot); },
+         .log =
+             [&] {
+                 return ask::LogSetup{
+                     .program = "ask-agentd", .level = setup.config.log_level, .host = setup.config.name};
+             },
+         .run = [&](ask::SignalEvents& signals) { return ask::run(setup, signals); }});
 }

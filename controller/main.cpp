@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-controld: the controller of placements. Exit status: 0, or that of docs/commands.md.
-#include <csignal>
-#include <cstdio>
-#include <cstring>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -14,8 +12,8 @@
 #include "controller/ground.h"
 #include "controller/metrics.h"
 #include "controller/service.h"
-#include "lib/base/standard_fds.h"
 #include "lib/daemon/control_server.h"
+#include "lib/daemon/life.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
@@ -29,7 +27,6 @@ constexpr const char* kDefaultConfig = "/etc/ask/controld.toml";
 constexpr int kThreads = 32;
 // A receiver's agent makes a call for each task that begins, ends or is renewed.
 constexpr int kCallsOfPeer = 256;
-constexpr std::chrono::milliseconds kTick{1000};
 // What open calls have to end in when the daemon stops.
 constexpr std::chrono::seconds kStopTime{2};
 
@@ -94,26 +91,6 @@ void reload(Setup& setup, ControllerService& service) {
     spdlog::info("SIGHUP: {} is in force; tasks that run keep their plans", fresh.topology);
 }
 
-// Until a signal says stop.
-Result<> serve(SignalEvents& signals, Setup& setup, ControllerService& service, ControlServer& server,
-               RpcCredentials& credentials) {
-    Watchdog watchdog([&server] { return answers(server); });
-    const auto tick = std::min(kTick, watchdog.turn());
-    while (true) {
-        const auto signal = signals.wait(tick);
-        ASK_PASS(signal);
-        if (*signal && **signal == SIGHUP) {
-            reload(setup, service);
-        } else if (*signal) {
-            spdlog::info("stopping: {}", strsignal(**signal));  // NOLINT(concurrency-mt-unsafe): one caller
-            return {};
-        }
-        service.tick();
-        refresh_credentials(credentials);
-        watchdog.look();
-    }
-}
-
 Result<> run(Setup& setup, SignalEvents& signals) {
     const ControllerConfig& config = setup.config;
     ASK_PASS(config.security.check_metrics());
@@ -135,41 +112,25 @@ Result<> run(Setup& setup, SignalEvents& signals) {
                  "without switches",
                  config.listen, config.lease_seconds);
     notify_ready("plans by " + config.topology);
-    const auto served = serve(signals, setup, service, **server, **credentials);
+    const auto served = take_turns(signals,
+                                   {.alive = [&server] { return answers(**server); },
+                                    .reload = [&] { reload(setup, service); },
+                                    .each = [&service] { service.tick(); }},
+                                   **credentials);
     notify_stopping();
     (*server)->stop(kStopTime);
-    return served;
-}
-
-int start(int argc, char** argv) {
-    Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
-    const auto action = read_config(argc, argv, &setup.config, &setup.snapshot);
-    if (!action.ok()) {
-        std::fprintf(stderr, "ask-controld: %s\n", action.error().text().c_str());
-        return exit_code(action.error());
-    }
-    if (*action == ConfigAction::kExit) {
-        return 0;
-    }
-    auto result = set_up_log("ask-controld", setup.config.log_level);
-    auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP});
-    if (result.ok() && signals.ok()) {
-        result = run(setup, *signals);
-    } else if (!signals.ok()) {
-        result = std::move(signals).error();
-    }
-    if (!result.ok()) {
-        spdlog::error("{}", result.error().text());
-        return exit_code(result.error());
-    }
-    return 0;
+    ASK_PASS(served);
+    return {};
 }
 
 }  // namespace
 }  // namespace ask
 
 int main(int argc, char** argv) {
-    ask::open_standard_fds();
-    ask::keep_memory_private();
-    return ask::start(argc, argv);
+    ask::Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
+    return ask::live(
+        {.program = "ask-controld",
+         .read = [&] { return ask::read_config(argc, argv, &setup.config, &setup.snapshot); },
+         .log = [&] { return ask::LogSetup{.program = "ask-controld", .level = setup.config.log_level}; },
+         .run = [&](ask::SignalEvents& signals) { return ask::run(setup, signals); }});
 }

@@ -6,17 +6,16 @@
 #include <array>
 #include <bit>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include <spdlog/spdlog.h>
 
-#include "lib/base/standard_fds.h"
 #include "lib/bpf/kernel.h"
 #include "lib/control/switch/controller.h"
 #include "lib/daemon/config.h"
 #include "lib/daemon/control_server.h"
+#include "lib/daemon/life.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
@@ -39,7 +38,6 @@ constexpr const char* kDefaultConfig = "/etc/ask/switchd.toml";
 constexpr std::uint32_t kSpareThreads = 32;
 // An agent makes a call for each send and receive that is about to begin or to end.
 constexpr int kCallsOfPeer = 256;
-constexpr std::chrono::milliseconds kTick{1000};
 // Ends the daemon and leaves the switch to a successor, whatever unload_on_exit says: systemd sends it for a
 // restart.
 constexpr int kHandOver = SIGUSR1;
@@ -150,34 +148,30 @@ void reload(Setup& setup, Controller& controller) {
     }
 }
 
-// Until a signal says stop; which one.
-Result<int> serve(SignalEvents& signals, Setup& setup, Controller& controller, SwitchService& service,
-                  ControlServer& server, RpcCredentials& credentials, RouteWatch& routes) {
-    Watchdog watchdog([&server] { return answers(server); });
-    const auto tick = std::min(kTick, watchdog.turn());
-    bool changed_before = false;
-    while (true) {
-        const auto signal = signals.wait(tick);
-        ASK_PASS(signal);
-        if (*signal && **signal == SIGHUP) {
-            reload(setup, controller);
-        } else if (*signal) {
-            spdlog::info("stopping: {}", strsignal(**signal));  // NOLINT(concurrency-mt-unsafe): one caller
-            return **signal;
-        }
-        controller.expire_leases();
+// Tasks and channels whose owners are gone, and routes that changed.
+class Upkeep {
+ public:
+    Upkeep(Controller& controller, SwitchService& service, RouteWatch& routes)
+        : controller_(controller), service_(service), routes_(routes) {}
+
+    void operator()() {
+        controller_.expire_leases();
         // Once more a turn later: for a registration that had looked its route up before, and was entered
         // since.
-        const bool changed = routes.changed();
-        if (changed || changed_before) {
-            controller.follow_routes();
+        const bool changed = routes_.changed();
+        if (changed || changed_before_) {
+            controller_.follow_routes();
         }
-        changed_before = changed;
-        service.tick();
-        refresh_credentials(credentials);
-        watchdog.look();
+        changed_before_ = changed;
+        service_.tick();
     }
-}
+
+ private:
+    Controller& controller_;
+    SwitchService& service_;
+    RouteWatch& routes_;
+    bool changed_before_ = false;
+};
 
 // With the switch in place: answers until a signal says stop. Fills in `*outcome`.
 Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane, const PortTable& ports,
@@ -201,7 +195,11 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     outcome->ready = true;
     spdlog::info("listening on {}", config.listen);
     notify_ready(fmt::format("{} ports, pins in {}", ports.all().size(), pins.root().string()));
-    const auto served = serve(signals, setup, **controller, service, **server, *setup.credentials, *routes);
+    const auto served = take_turns(signals,
+                                   {.alive = [&server] { return answers(**server); },
+                                    .reload = [&] { reload(setup, **controller); },
+                                    .each = Upkeep(**controller, service, *routes)},
+                                   *setup.credentials);
     notify_stopping();
     (*server)->stop(kStopTime);
     ASK_PASS(served);
@@ -245,38 +243,25 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     return {};
 }
 
-int start(int argc, char** argv) {
-    Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}, .credentials = {}};
-    const auto action = read_config(argc, argv, &setup.config, &setup.snapshot);
-    if (!action.ok()) {
-        std::fprintf(stderr, "ask-switchd: %s\n", action.error().text().c_str());
-        return exit_code(action.error());
-    }
-    if (*action == ConfigAction::kExit) {
-        return 0;
-    }
+std::string host_name() {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
-    auto result =
-        set_up_log({.program = "ask-switchd", .level = setup.config.log_level, .host = host.data()});
-    auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP, kHandOver});
-    if (result.ok() && signals.ok()) {
-        result = run(setup, *signals);
-    } else if (!signals.ok()) {
-        result = std::move(signals).error();
-    }
-    if (!result.ok()) {
-        spdlog::error("{}", result.error().text());
-        return exit_code(result.error());
-    }
-    return 0;
+    return host.data();
 }
 
 }  // namespace
 }  // namespace ask
 
 int main(int argc, char** argv) {
-    ask::open_standard_fds();
-    ask::keep_memory_private();
-    return ask::start(argc, argv);
+    ask::Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}, .credentials = {}};
+    return ask::live({.program = "ask-switchd",
+                      .read = [&] { return ask::read_config(argc, argv, &setup.config, &setup.snapshot); },
+                      .log =
+                          [&] {
+                              return ask::LogSetup{.program = "ask-switchd",
+                                                   .level = setup.config.log_level,
+                                                   .host = ask::host_name()};
+                          },
+                      .run = [&](ask::SignalEvents& signals) { return ask::run(setup, signals); },
+                      .signals = {SIGTERM, SIGINT, SIGHUP, ask::kHandOver}});
 }

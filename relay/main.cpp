@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ask-relayd: set-up, life and orderly end of a relay.
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
+#include <chrono>
 #include <memory>
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
-#include "lib/base/standard_fds.h"
+#include "lib/daemon/control_server.h"
+#include "lib/daemon/life.h"
 #include "lib/daemon/listen.h"
 #include "lib/daemon/log.h"
 #include "lib/daemon/reload.h"
@@ -22,7 +21,6 @@
 namespace ask {
 namespace {
 
-constexpr std::chrono::milliseconds kIdle{1000};
 constexpr std::chrono::milliseconds kServerEnd{500};
 // Beyond those that wait for a task to open.
 constexpr int kSpareThreads = 8;
@@ -48,25 +46,6 @@ void reload(Setup& setup, Relays& relays) {
     relays.set_limits(fresh);
     if (const auto set = set_log_level(fresh.log_level); !set.ok()) {
         spdlog::error("SIGHUP: {}", set.error().text());
-    }
-}
-
-// Until SIGTERM or SIGINT.
-Result<> serve(SignalEvents& signals, Setup& setup, Relays& relays, ControlServer& server,
-               RpcCredentials& credentials) {
-    Watchdog watchdog([&server] { return answers(server); });
-    for (;;) {
-        const auto signal = signals.wait(std::min(kIdle, watchdog.turn()));
-        ASK_PASS(signal);
-        if (*signal && **signal == SIGHUP) {
-            reload(setup, relays);
-        } else if (*signal) {
-            spdlog::info("signal {}: stopping", **signal);
-            return {};
-        }
-        relays.tick();
-        refresh_credentials(credentials);
-        watchdog.look();
     }
 }
 
@@ -99,41 +78,25 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     const std::string summary = config.name + ", listening on " + config.listen;
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
-    auto served = serve(signals, setup, relays, **server, **credentials);
+    const auto served = take_turns(signals,
+                                   {.alive = [&server] { return answers(**server); },
+                                    .reload = [&] { reload(setup, relays); },
+                                    .each = [&relays] { relays.tick(); }},
+                                   **credentials);
     notify_stopping();
     (*server)->stop(kServerEnd);
-    return served;
-}
-
-int start(int argc, char** argv) {
-    Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
-    const auto action = RelayConfig::read(argc, argv, setup.config, &setup.snapshot);
-    if (!action.ok()) {
-        std::fprintf(stderr, "ask-relayd: %s\n", action.error().text().c_str());
-        return exit_code(action.error());
-    }
-    if (*action == ConfigAction::kExit) {
-        return 0;
-    }
-    auto result = set_up_log("ask-relayd", setup.config.log_level);
-    auto signals = SignalEvents::create({SIGTERM, SIGINT, SIGHUP});
-    if (result.ok() && signals.ok()) {
-        result = run(setup, *signals);
-    } else if (!signals.ok()) {
-        result = std::move(signals).error();
-    }
-    if (!result.ok()) {
-        spdlog::error("{}", result.error().text());
-        return exit_code(result.error());
-    }
-    return 0;
+    ASK_PASS(served);
+    return {};
 }
 
 }  // namespace
 }  // namespace ask
 
 int main(int argc, char** argv) {
-    ask::open_standard_fds();
-    ask::keep_memory_private();
-    return ask::start(argc, argv);
+    ask::Setup setup{.argc = argc, .argv = argv, .config = {}, .snapshot = {}};
+    return ask::live(
+        {.program = "ask-relayd",
+         .read = [&] { return ask::RelayConfig::read(argc, argv, setup.config, &setup.snapshot); },
+         .log = [&] { return ask::LogSetup{.program = "ask-relayd", .level = setup.config.log_level}; },
+         .run = [&](ask::SignalEvents& signals) { return ask::run(setup, signals); }});
 }

@@ -61,7 +61,7 @@ void keep_memory_private() {
     ::setrlimit(RLIMIT_CORE, &none);
 }
 
-Result<SignalEvents> SignalEvents::create(std::initializer_list<int> signals) {
+Result<SignalEvents> SignalEvents::create(const std::vector<int>& signals) {
     sigset_t set;
     sigemptyset(&set);
     for (const int signal : signals) {

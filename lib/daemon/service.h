@@ -6,9 +6,9 @@
 
 #include <chrono>
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -47,7 +47,7 @@ void keep_memory_private();
 // are blocked in the whole process from then on. SIGPIPE is ignored too.
 class SignalEvents {
  public:
-    static Result<SignalEvents> create(std::initializer_list<int> signals);
+    static Result<SignalEvents> create(const std::vector<int>& signals);
 
     // For poll(2): readable when a signal is there.
     [[nodiscard]] int fd() const { return fd_.get(); }
