@@ -36,11 +36,15 @@ for daemon in switchd agentd controld relayd; do
         fail "ask-$daemon.service does not start what was installed"
     [[ -e $stage/etc/ask/$daemon.toml.example ]] || fail "no etc/ask/$daemon.toml.example"
 done
+grep -q '^ExecStart=/usr/bin/ask-agentd --config /etc/ask/%i/agentd.toml --socket' "$units/ask-agentd@.service" ||
+    fail "ask-agentd@.service does not start what was installed"
+[[ -x $stage/usr/lib/ask/ask-net ]] || fail "ask-net@.service has nothing to run"
 # The units that every unit depends on come from this system.
 cp -a --no-clobber /lib/systemd/system/. "$units/"
 # So does what reloads a daemon.
 install -D /bin/kill "$stage/bin/kill"
-said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service ask-controld.service ask-relayd.service 2>&1) ||
+said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-agentd.service ask-controld.service ask-relayd.service \
+    ask-relayd@relay.service 2>&1) ||
     fail "systemd-analyze verify: $said"
 ! grep -F ask- <<<"$said" || fail "systemd-analyze verify has complaints (above)"
 
