@@ -107,6 +107,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.mutable_from()->Add(options.from.begin(), options.from.end());
     open.set_token(options.token);
     open.set_partial(options.partial);
+    open.set_reserve_bytes(options.reserve);
     if (options.place) {
         v1::PlaceWish& wish = *open.mutable_place();
         wish.set_objective(options.place->objective);
@@ -132,6 +133,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.geometry_reason = ready.geometry_reason();
     info.no_relays = ready.no_relays();
     info.agent = ready.agent();
+    info.switch_address = ready.switch_address();
     return info;
 }
 
@@ -155,6 +157,7 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
                          .missing = {},
                          .switches = {},
                          .without = {},
+                         .table_bytes_most = done.table_bytes_most(),
                          .relays = {}};
     report.stats.seconds = done.seconds();
     for (const v1::SwitchOfTask& at : done.switches()) {
@@ -198,13 +201,15 @@ class ReceiveSession::Impl {
     Result<> open();
     [[nodiscard]] const ReceiveInfo& info() const { return info_; }
     Result<ReceiveResult> wait();
-    void taking();
+    void taking(const std::string& waits_for);
     Result<> confirm();
     void abandon(const Error& reason) { link_->give_up(reason); }
     [[nodiscard]] const std::vector<std::string>& lost_relays() const { return link_->lost_relays(); }
 
  private:
     Result<ReceiveResult> wait_for_run();
+    Result<ResultMap> table_of(std::vector<UniqueFd> fds);
+    Result<> take_part(std::vector<UniqueFd> fds);
     Result<> run_again(const Error& why);
     void plan_again();
     Result<> note_ready(const v1::LocalReply& reply);
@@ -303,11 +308,16 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
         reply = link_->next(&fds);
         ASK_PASS(reply);
     }
-    if (reply->kind_case() != v1::LocalReply::kDone || fds.size() != kTableFds) {
+    while (reply->kind_case() == v1::LocalReply::kPart) {
+        ASK_PASS(take_part(std::move(fds)));
+        reply = link_->next(&fds);
+        ASK_PASS(reply);
+    }
+    if (reply->kind_case() != v1::LocalReply::kDone) {
         return link_->unexpected("a result");
     }
-    auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
-    ASK_TRY(table, "task " + options_.task);
+    auto table = table_of(std::move(fds));
+    ASK_PASS(table);
     auto report = report_from_proto(reply->done(), run_);
     for (const TaskSwitchReport& at : report.switches) {
         info_.aggregators += at.aggregators;
@@ -316,12 +326,37 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
     return ReceiveResult{*std::move(table), std::move(report)};
 }
 
-void ReceiveSession::Impl::taking() {
+Result<ResultMap> ReceiveSession::Impl::table_of(std::vector<UniqueFd> fds) {
+    if (fds.size() != kTableFds) {
+        return link_->unexpected("a table");
+    }
+    auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
+    ASK_TRY(table, "task " + options_.task);
+    return table;
+}
+
+// Its memory is let go before the agent hears of it.
+Result<> ReceiveSession::Impl::take_part(std::vector<UniqueFd> fds) {
+    {
+        const auto part = table_of(std::move(fds));
+        ASK_PASS(part);
+        if (!options_.on_part) {
+            return link_->unexpected("a result");
+        }
+        ASK_PASS(options_.on_part(*part));
+    }
+    v1::LocalRequest request;
+    request.mutable_part_taken();
+    link_->listen_anew();
+    return link_->request(request);
+}
+
+void ReceiveSession::Impl::taking(const std::string& waits_for) {
     const auto now = std::chrono::steady_clock::now();
     if (link_ && now >= next_sign_) {
         next_sign_ = now + std::min(kSignEvery, options_.deadline / 4);
         v1::LocalRequest request;
-        request.mutable_taking();
+        request.mutable_taking()->set_waits_for(waits_for);
         link_->hint(request);
     }
 }
@@ -361,8 +396,8 @@ const std::vector<std::string>& ReceiveSession::lost_relays() const {
 void ReceiveSession::abandon(const Error& reason) {
     impl_->abandon(reason);
 }
-void ReceiveSession::taking() {
-    impl_->taking();
+void ReceiveSession::taking(const std::string& waits_for) {
+    impl_->taking(waits_for);
 }
 Result<> ReceiveSession::confirm() {
     return impl_->confirm();

@@ -40,6 +40,7 @@ struct ReceiveInfo {
     std::string geometry_reason;    // why this geometry, if it was the agent's choice
     std::string no_relays;          // why there are none, though the controller was to choose some
     std::string agent;              // control address of this host's agent
+    std::string switch_address;     // of the switch that it has; empty: none
 };
 
 struct ReceiveOptions {
@@ -70,6 +71,10 @@ struct ReceiveOptions {
     // The result is to be sent on as a part of another: values may leave int64 (ResultMap::each_wide), and
     // the agent waits for confirm() for as long as taking() is called.
     bool partial = false;
+    // Of a partial one: bytes that its tables may take, which the agent sets aside at once. What does not fit
+    // comes in parts within wait(), each of which is sent on before the next one comes; 0: all at the end.
+    std::uint64_t reserve = 0;
+    std::function<Result<>(const ResultMap& part)> on_part;
     // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
     // one's tenant.
     std::vector<std::string> from;
@@ -129,6 +134,7 @@ struct ReceiveReport {
     std::vector<MissingSenders> missing;  // none: the result is whole
     std::vector<TaskSwitchReport> switches;
     std::vector<SenderWithoutSwitch> without;
+    std::uint64_t table_bytes_most = 0;       // with a reserve: what was taken of it at most
     std::vector<TaskRelayReport> relays;  // any: stats and senders are those of what relays sent on
 };
 
@@ -157,7 +163,9 @@ class ReceiveSession {
     // After wait(), and now and then while the result goes where it should: something of it has arrived
     // there. Else the agent takes a session that needs longer than the deadline for one that hangs. Never
     // waits.
-    void taking();
+    void taking() { taking({}); }
+    // The same of a part, and what its sending on waits for, as those below are told; empty: the next one.
+    void taking(const std::string& waits_for);
     // After an error: relays that were lost, by the names of their switches.
     [[nodiscard]] const std::vector<std::string>& lost_relays() const;
     // It cannot be sent on: senders hear why. No call is allowed after it.

@@ -52,6 +52,12 @@ Result<> Receiving::choose_parameters() {
     ASK_TRY(deadline, "task " + request_.task_id());
     task_->deadline = *deadline;
     task_->mailbox = io_.mailbox();
+    task_->in_parts = request_.reserve_bytes() != 0;
+    if (task_->in_parts && (!request_.partial() || wants_swaps(request_))) {
+        return Error(Errc::kUsage, "task " + request_.task_id() +
+                                       ": a reserve is for what is sent on as a part of another result, and "
+                                       "goes without shadow copies");
+    }
     if (request_.own_switches()) {
         task_->own.emplace();
     }
@@ -339,12 +345,19 @@ void Receiving::note_grant(const TaskSwitch& at, const v1::OpenTaskReply& reply)
 
 Result<> Receiving::open_on_workers() {
     on_workers_ = true;
+    ASK_PASS(choose_reserve());
     for (unsigned i = 0; i < member_.workers.size(); ++i) {
-        auto table = ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
+        auto table = make_table();
         ASK_PASS(table);
-        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox));
+        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox,
+                                           parts_ != nullptr));
     }
     return {};
+}
+
+Result<ResultTable> Receiving::make_table() {
+    return parts_ ? parts_->make_table()
+                  : ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
 }
 
 Result<> Receiving::start_swappers() {

@@ -303,7 +303,7 @@ TEST_CASE("so many blocks may be held, and no more: each takes a descriptor") {
     for (std::size_t i = 0; i < MemoryBudget::kMostHeld; ++i) {
         UniqueFd own(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         REQUIRE(own);
-        budget.give_up(std::move(own), 0);
+        budget.give_up(std::move(own), 0, nullptr);
     }
     CHECK_FALSE(budget.reserve(1));
 }
