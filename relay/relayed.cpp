@@ -93,6 +93,8 @@ v1::RelayedTask Relayed::describe() const {
     task.set_senders_finished(progress_.senders_finished);
     task.set_tuples_in(progress_.stats.tuples_in);
     task.set_tuples_out(tuples_out_);
+    task.set_parts(parts_);
+    task.set_table_bytes_most(table_bytes_most_);
     task.set_aggregators(reply_.aggregators());
     task.set_error(error_ ? error_->text() : "");
     return task;
@@ -105,7 +107,9 @@ void Relayed::run() {
         fail(result.error());
         spdlog::warn("task {}: {}", task, result.error().text());
     } else {
-        spdlog::info("task {}: committed, {} tuples sent on", task, describe().tuples_out());
+        const v1::RelayedTask now = describe();
+        spdlog::info("task {}: committed, {} tuples sent on in {} parts, tables took {} KiB of {} at most", task,
+                     now.tuples_out(), now.parts() + 1, now.table_bytes_most() >> 10U, now.reserve_bytes() >> 10U);
     }
     below_.reset();
     above_.reset();
@@ -135,7 +139,11 @@ Result<> Relayed::run_steps() {
     set(State::kReceiving);
     auto result = receive();
     ASK_PASS(result);
-    has_result_ = true;
+    has_table_ = true;
+    {
+        const std::lock_guard lock(mutex_);
+        table_bytes_most_ = result->report.table_bytes_most;
+    }
     set(State::kSending);
     ASK_PASS(send_on(result->table));
     set(State::kWaiting);
@@ -162,6 +170,8 @@ client::ReceiveOptions Relayed::receive_options() {
     }
     options.aggregators = request.aggregators();
     options.partial = true;
+    options.reserve = order_.reserve_bytes;
+    options.on_part = [this](const client::ResultMap& part) { return send_part(part); };
     options.token = request.own_token();
     options.cancel_fd = cancel_.fd();
     options.on_progress = [this](const client::TaskProgress& now) { note_below(now); };
@@ -181,7 +191,7 @@ client::SendOptions Relayed::send_options() {
     options.relay = request.name();
     options.token = request.parent_token();
     options.cancel_fd = cancel_.fd();
-    options.on_progress = [this](const client::TaskProgress& /*now*/) { note_above(); };
+    options.on_progress = [this](const client::TaskProgress& now) { note_above(now); };
     return options;
 }
 
@@ -197,6 +207,7 @@ Result<> Relayed::open() {
     reply_.set_agent(info.agent);
     reply_.set_aggregators(info.aggregators);
     reply_.set_note(info.aggregators == 0 ? info.note : "");
+    reply_.set_switch_address(info.switch_address);
     return {};
 }
 
@@ -205,6 +216,7 @@ void Relayed::note_below(const client::TaskProgress& progress) {
     {
         const std::lock_guard lock(mutex_);
         progress_ = progress;
+        table_bytes_most_ = std::max(table_bytes_most_, progress.table_bytes_most);
     }
     if (!above_ || above_failed_) {
         return;
@@ -220,10 +232,18 @@ void Relayed::note_below(const client::TaskProgress& progress) {
     }
 }
 
-// The agent takes a session that says nothing for one that hangs.
-void Relayed::note_above() {
-    if (has_result_) {
-        below_->taking();
+void Relayed::note_above(const client::TaskProgress& progress) {
+    waits_for_ = progress.waits_for;
+    show_taking();
+}
+
+// The agent takes a session that says nothing for one that hangs. Those below hear of the deepest one that is
+// waited for.
+void Relayed::show_taking() {
+    if (has_table_) {
+        below_->taking(waits_for_.empty() ? "relay " + clean_name(order_.request.name()) + " waits for " +
+                                                clean_name(order_.request.parent())
+                                          : waits_for_);
     }
 }
 
@@ -233,6 +253,24 @@ Result<client::ReceiveResult> Relayed::receive() {
         return *above_failed_;
     }
     return result;
+}
+
+// Handed over once: what comes of it is in the parent's hands, or all of the task begins again.
+Result<> Relayed::send_part(const client::ResultMap& part) {
+    has_table_ = true;
+    auto sent = send_on(part);
+    if (sent) {
+        sent = above_->flush();
+    }
+    if (!sent) {
+        // Whatever kind it is of: it is not about the receive.
+        above_failed_ = sent.error();
+        return Error(Errc::kAborted, sent.error().text());
+    }
+    has_table_ = false;
+    const std::lock_guard lock(mutex_);
+    ++parts_;
+    return {};
 }
 
 Result<> Relayed::send_on(const client::ResultMap& table) {
@@ -268,7 +306,7 @@ Result<> Relayed::flush_batch() {
         tuples_out_ += batch_.size();
     }
     batch_.clear();
-    below_->taking();
+    show_taking();
     return {};
 }
 

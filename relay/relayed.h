@@ -58,11 +58,13 @@ class Relayed {
     [[nodiscard]] client::ReceiveOptions receive_options();
     [[nodiscard]] client::SendOptions send_options();
     Result<client::ReceiveResult> receive();
+    Result<> send_part(const client::ResultMap& part);
     Result<> send_on(const client::ResultMap& table);
     Result<> send_pieces(std::string_view key, Wide value);
     Result<> flush_batch();
     void note_below(const client::TaskProgress& progress);
-    void note_above();
+    void note_above(const client::TaskProgress& progress);
+    void show_taking();
     void fail(const Error& error);
     void set(State state);
 
@@ -75,7 +77,8 @@ class Relayed {
     std::optional<client::SendSession> above_;
     std::optional<Error> above_failed_;
     bool told_cannot_repeat_ = false;
-    bool has_result_ = false;  // of below_
+    bool has_table_ = false;  // of below_, to be sent on: its result, or a part
+    std::string waits_for_;    // what the parent waits for, as it says
     std::vector<Tuple> batch_;
 
     mutable std::mutex mutex_;
@@ -86,6 +89,8 @@ class Relayed {
     v1::OpenRelayReply reply_;
     client::TaskProgress progress_;
     std::uint64_t tuples_out_ = 0;
+    std::uint64_t parts_ = 0;
+    std::uint64_t table_bytes_most_ = 0;
 
     std::thread thread_;  // last: it uses all of these
 };

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# relays_test.sh plans|deaths: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
+# relays_test.sh plans|deaths|reserve: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
 # plan says, to the packet; exact under loss, with relays, their agents and switches killed, and links cut; who is missing is
 # named by host.
 
@@ -353,5 +353,76 @@ deaths() {
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
-[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths)$ ]] || fail "usage: $0 plans|deaths"
+# parts_of ID: of each relay, parts and the memory that its tables took at most, KiB.
+parts_of() {
+    sed -nE "s/.*task $1: committed, .* sent on in ([0-9]+) parts, tables took ([0-9]+) KiB of ([0-9]+) at most.*/\\1 \\2 \\3/p" \
+        "$ASK_LAB_DIR/$name"/logs/r*.relayd.log
+}
+
+# Fifteen times as many keys as one table of a relay takes, of which the last ones come out of its switch's memory.
+# many_keys ID OP: keys that one or two senders have.
+many_keys() {
+    local -r dir=$scratch/$1
+    mkdir -p "$dir"
+    awk -v dir="$dir" -v op="$2" 'BEGIN {
+        for (i = 1; i <= 17; i++) for (j = 0; j < 6000; j++) {
+            key = sprintf("key-%06d", i * 3500 + j)
+            value = j % 97 - 48 + i
+            print (op == "count" ? key : key "\t" value) > (dir "/in" i ".tsv")
+            if (op == "count") result[key]++
+            else if (op == "sum") result[key] += value
+            else if (!(key in result) || value < result[key]) result[key] = value
+        }
+        for (key in result) print key "\t" result[key] > (dir "/unsorted.tsv")
+    }'
+    LC_ALL=C sort "$dir/unsorted.tsv" >"$dir/expected.tsv"
+}
+
+all_relays_said() {
+    (($(parts_of "$1" | wc -l) == 7))
+}
+
+in_parts() {
+    local -r id=$1 op=$2
+    many_keys "$id" "$op"
+    start_task "$scratch/$id" "$id" h5 "--op $op --placement $scratch/deep.json" "$([[ $op != count ]] || echo --count)"
+    finish_placed "$scratch/$id"
+    jq -e '.runs == 1 and .complete' "$scratch/$id/recv.json" >/dev/null || fail "$id: $(cat "$scratch/$id/recv.json")"
+    wait_for 20 all_relays_said "$id"
+    parts_of "$id" | awk '{ parts += $1; if ($2 == 0 || $2 > $3 || $3 != 2048) exit 1 } END { exit !(parts > 30) }' ||
+        fail "$id: parts, KiB, reserve: $(parts_of "$id")"
+    pass "$id: in $(parts_of "$id" | awk '{ parts += $1 } END { print parts }') parts"
+}
+
+is_full() {
+    on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "receiver" and (.state | test("waits for")))' >/dev/null
+}
+
+# What cannot go up waits below, until it can, or until somebody has said for a deadline nothing at all.
+parent_stops() {
+    local -r id=$1 runs=$2 dir=$scratch/$1
+    many_keys "$id" 22
+    plan "$scratch/chain.json" 2 s2,s4
+    lab_do kill r2.relayd -STOP
+    lab_do kill r2.relayd -CONT
+}
+
+reserve() {
+    local at
+    tree_up
+    plan "$scratch/deep.json" 7
+    for at in 1 2 3 4 5 6 7; do
+        printf 'reserve_mib = 2\n' >>"$ASK_LAB_DIR/$name/conf/r$at.relayd.toml"
+        lab_do restart "r$at.relayd"
+    done
+    in_parts sum sum
+    in_parts least min
+    in_parts lines count
+    lab_do chaos set --loss 2 --dup 2 --reorder 2 --seed 5
+    in_parts lossy sum
+    lab_do chaos clear
+    wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
+}
+
+[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths|reserve)$ ]] || fail "usage: $0 plans|deaths|reserve"
 "$1"

@@ -399,6 +399,7 @@ Result<> Receiving::tell_ready() {
     ready_.set_back_bytes(task_->back_bytes);
     ready_.set_geometry_reason(task_->geometry_reason);
     ready_.set_agent(member_.options.control_address);
+    ready_.set_switch_address(member_.own_switch ? member_.own_switch->address() : "");
     v1::LocalReply reply;
     ready_.set_no_memory(!task_->switches.empty() && granted(task_->switches) == 0 && !request_.no_switch());
     *reply.mutable_receive_ready() = ready_;
