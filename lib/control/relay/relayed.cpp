@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relay/relayed.h"
+#include "lib/control/relay/relayed.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
-#include "lib/rpc/types.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -15,19 +15,6 @@ namespace {
 
 // Tuples that are handed to the agent at once.
 constexpr std::size_t kBatch = 256;
-
-client::TaskOp task_op(v1::Operator op) {
-    switch (op) {
-        case v1::OPERATOR_MIN:
-            return client::TaskOp::kMin;
-        case v1::OPERATOR_MAX:
-            return client::TaskOp::kMax;
-        case v1::OPERATOR_COUNT:
-            return client::TaskOp::kCount;
-        default:
-            return client::TaskOp::kSum;
-    }
-}
 
 const char* name_of(int state) {
     constexpr const char* kNames[] = {"opening",   "receiving", "sending", "waiting for the parent",
@@ -37,7 +24,12 @@ const char* name_of(int state) {
 
 }  // namespace
 
-Relayed::Relayed(Order order) : order_(std::move(order)), thread_([this] { run(); }) {}
+Relayed::Relayed(Order order, const MakeRelaySessions& make_sessions)
+    : order_(std::move(order)),
+      sessions_(
+          make_sessions(order_.request, {.on_below = [this](const RelayProgress& now) { note_below(now); },
+                                         .on_above = [this] { note_above(); }})),
+      thread_([this] { run(); }) {}
 
 Relayed::~Relayed() {
     end(Error(Errc::kSwitchLost, "the relay is stopping"));
@@ -46,29 +38,29 @@ Relayed::~Relayed() {
 
 void Relayed::end(const Error& why) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         if (!end_) {
             end_ = why;
         }
     }
-    cancel_.notify();
+    sessions_->cancel();
 }
 
 bool Relayed::ended() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return state_ >= State::kCommitted;
 }
 
 void Relayed::set(State state) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         state_ = state;
     }
     changed_.notify_all();
 }
 
 std::optional<Result<v1::OpenRelayReply>> Relayed::await_open(Clock::time_point until) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (!changed_.wait_until(lock, until, [this] { return state_ != State::kOpening; })) {
         return std::nullopt;
     }
@@ -87,11 +79,11 @@ v1::RelayedTask Relayed::describe() const {
     task.set_senders(order_.request.senders());
     task.set_reserve_bytes(order_.reserve_bytes);
     task.set_age_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     task.set_state(name_of(static_cast<int>(state_)));
     task.set_senders_joined(progress_.senders_joined);
     task.set_senders_finished(progress_.senders_finished);
-    task.set_tuples_in(progress_.stats.tuples_in);
+    task.set_tuples_in(progress_.tuples_in);
     task.set_tuples_out(tuples_out_);
     task.set_aggregators(reply_.aggregators());
     task.set_error(error_ ? error_->text() : "");
@@ -107,25 +99,24 @@ void Relayed::run() {
     } else {
         spdlog::info("task {}: committed, {} tuples sent on", task, describe().tuples_out());
     }
-    below_.reset();
-    above_.reset();
+    sessions_->close();
 }
 
 // Everybody above and below hears why, and of what kind it is: whoever begins again has to know.
 void Relayed::fail(const Error& error) {
     Error why = error;
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         if (end_) {
             why = *end_;
         }
         error_ = why;
     }
-    if (below_) {
-        below_->abandon(why);
+    if (below_open_) {
+        sessions_->below().abandon(why);
     }
-    if (above_) {
-        above_->abandon(why, below_ ? below_->lost_relays() : std::vector<std::string>());
+    if (above_open_) {
+        sessions_->above().abandon(why, sessions_->below().lost_relays());
     }
     set(State::kFailed);
 }
@@ -133,15 +124,11 @@ void Relayed::fail(const Error& error) {
 Result<> Relayed::run_steps() {
     ASK_PASS(open());
     set(State::kReceiving);
-    auto result = receive();
-    ASK_PASS(result);
-    has_result_ = true;
-    set(State::kSending);
-    ASK_PASS(send_on(result->table));
+    ASK_PASS(pass_on());
     set(State::kWaiting);
-    ASK_PASS(above_->finish());
+    ASK_PASS(sessions_->above().finish());
     // It is in the parent's result, whatever those below come to hear.
-    if (auto confirmed = below_->confirm(); !confirmed) {
+    if (auto confirmed = sessions_->below().confirm(); !confirmed) {
         spdlog::warn("task {}: those below may report failure: {}", clean_name(order_.request.task_id()),
                      confirmed.error().text());
     }
@@ -149,95 +136,73 @@ Result<> Relayed::run_steps() {
     return {};
 }
 
-client::ReceiveOptions Relayed::receive_options() {
-    const v1::OpenRelayRequest& request = order_.request;
-    client::ReceiveOptions options;
-    options.agent = order_.agent;
-    options.task = request.own_task_id();
-    options.senders = request.senders();
-    options.op = task_op(request.op());
-    options.deadline = std::chrono::milliseconds(request.deadline_ms());
-    if (const auto geometry = geometry_fields(request.geometry()); geometry.ok()) {
-        options.geometry = *geometry;
-    }
-    options.aggregators = request.aggregators();
-    options.partial = true;
-    options.token = request.own_token();
-    options.cancel_fd = cancel_.fd();
-    options.on_progress = [this](const client::TaskProgress& now) { note_below(now); };
-    return options;
-}
-
-client::SendOptions Relayed::send_options() {
-    const v1::OpenRelayRequest& request = order_.request;
-    client::SendOptions options;
-    options.agent = order_.agent;
-    options.task = request.parent_task_id();
-    options.to = request.parent();
-    options.merge_window = 0;  // every key comes once
-    options.deadline = std::chrono::milliseconds(request.deadline_ms());
-    options.can_repeat = true;  // as long as all those below can
-    options.partial = true;
-    options.relay = request.name();
-    options.token = request.parent_token();
-    options.cancel_fd = cancel_.fd();
-    options.on_progress = [this](const client::TaskProgress& /*now*/) { note_above(); };
-    return options;
-}
-
+// Those below first: the reply names where they find it. Then the parent, which must be open by now.
 Result<> Relayed::open() {
-    auto below = client::ReceiveSession::open(receive_options());
-    ASK_PASS(below);
-    below_ = *std::move(below);
-    auto above = client::SendSession::open(send_options());
-    ASK_PASS(above);
-    above_ = *std::move(above);
-    const client::ReceiveInfo& info = below_->info();
-    const std::lock_guard lock(mutex_);
-    reply_.set_agent(info.agent);
-    reply_.set_aggregators(info.aggregators);
-    reply_.set_note(info.aggregators == 0 ? info.note : "");
+    auto reply = sessions_->below().open();
+    ASK_PASS(reply);
+    below_open_ = true;
+    ASK_PASS(sessions_->above().open());
+    above_open_ = true;
+    const Guard lock(mutex_);
+    reply_ = *std::move(reply);
     return {};
 }
 
+// Table by table, each once.
+Result<> Relayed::pass_on() {
+    for (;;) {
+        auto table = receive();
+        ASK_PASS(table);
+        has_last_ = (*table)->last();
+        if (has_last_) {
+            set(State::kSending);
+        }
+        ASK_PASS(send_on(**table));
+        if (has_last_) {
+            return {};
+        }
+    }
+}
+
 // About once a second while it receives: what goes on above is looked at as well.
-void Relayed::note_below(const client::TaskProgress& progress) {
+void Relayed::note_below(const RelayProgress& progress) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         progress_ = progress;
     }
-    if (!above_ || above_failed_) {
+    if (!above_open_ || above_failed_) {
         return;
     }
-    auto fine = above_->flush();
+    RelayAbove& above = sessions_->above();
+    auto fine = above.flush();
     if (fine && progress.cannot_repeat && !told_cannot_repeat_) {
         told_cannot_repeat_ = true;
-        fine = above_->cannot_repeat();
+        fine = above.cannot_repeat();
     }
     if (!fine) {
         above_failed_ = fine.error();
-        cancel_.notify();
+        sessions_->cancel();
     }
 }
 
 // The agent takes a session that says nothing for one that hangs.
 void Relayed::note_above() {
-    if (has_result_) {
-        below_->taking();
+    if (has_last_) {
+        sessions_->below().taking();
     }
 }
 
-Result<client::ReceiveResult> Relayed::receive() {
-    auto result = below_->wait();
-    if (!result && above_failed_) {
+Result<std::unique_ptr<RelayTable>> Relayed::receive() {
+    auto table = sessions_->below().next();
+    if (!table && above_failed_) {
         return *above_failed_;
     }
-    return result;
+    return table;
 }
 
-Result<> Relayed::send_on(const client::ResultMap& table) {
+Result<> Relayed::send_on(const RelayTable& table) {
     Result<> fine;
-    ASK_PASS(table.each_wide([&](std::string_view key, Wide value) {
+    ASK_PASS(table.each([&](std::string_view key, Wide value) {
         if (fine) {
             fine = send_pieces(key, value);
         }
@@ -262,13 +227,13 @@ Result<> Relayed::send_pieces(std::string_view key, Wide value) {
 }
 
 Result<> Relayed::flush_batch() {
-    ASK_PASS(above_->send(batch_));
+    ASK_PASS(sessions_->above().send(batch_));
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         tuples_out_ += batch_.size();
     }
     batch_.clear();
-    below_->taking();
+    note_above();
     return {};
 }
 
