@@ -209,7 +209,6 @@ class ReceiveSession::Impl {
  private:
     Result<ReceiveResult> wait_for_run();
     Result<ResultMap> table_of(std::vector<UniqueFd> fds);
-    Result<> take_part(std::vector<UniqueFd> fds);
     Result<> run_again(const Error& why);
     void plan_again();
     Result<> note_ready(const v1::LocalReply& reply);
@@ -224,7 +223,8 @@ class ReceiveSession::Impl {
     std::optional<AgentLink> link_;
     ReceiveInfo info_;
     std::chrono::steady_clock::time_point next_sign_;
-    bool ready_ = false;  // what the run got is in info_
+    bool has_part_ = false;  // its caller has, as the agent knows
+    bool ready_ = false;     // what the run got is in info_
 };
 
 Result<> ReceiveSession::Impl::open() {
@@ -300,6 +300,12 @@ void ReceiveSession::Impl::plan_again() {
 }
 
 Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
+    if (std::exchange(has_part_, false)) {
+        v1::LocalRequest taken;
+        taken.mutable_part_taken();
+        link_->listen_anew();
+        ASK_PASS(link_->request(taken));
+    }
     std::vector<UniqueFd> fds;
     auto reply = link_->next(&fds);
     ASK_PASS(reply);
@@ -308,22 +314,24 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
         reply = link_->next(&fds);
         ASK_PASS(reply);
     }
-    while (reply->kind_case() == v1::LocalReply::kPart) {
-        ASK_PASS(take_part(std::move(fds)));
-        reply = link_->next(&fds);
-        ASK_PASS(reply);
-    }
-    if (reply->kind_case() != v1::LocalReply::kDone) {
+    const bool part = reply->kind_case() == v1::LocalReply::kPart && options_.reserve > 0;
+    if (!part && reply->kind_case() != v1::LocalReply::kDone) {
         return link_->unexpected("a result");
     }
     auto table = table_of(std::move(fds));
     ASK_PASS(table);
+    if (part) {
+        has_part_ = true;
+        ReceiveResult result{*std::move(table), {}, false};
+        result.report.table_bytes_most = reply->part().table_bytes_most();
+        return result;
+    }
     auto report = report_from_proto(reply->done(), run_);
     for (const TaskSwitchReport& at : report.switches) {
         info_.aggregators += at.aggregators;
         info_.back_bytes += at.back_bytes;
     }
-    return ReceiveResult{*std::move(table), std::move(report)};
+    return ReceiveResult{*std::move(table), std::move(report), true};
 }
 
 Result<ResultMap> ReceiveSession::Impl::table_of(std::vector<UniqueFd> fds) {
@@ -333,22 +341,6 @@ Result<ResultMap> ReceiveSession::Impl::table_of(std::vector<UniqueFd> fds) {
     auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
     ASK_TRY(table, "task " + options_.task);
     return table;
-}
-
-// Its memory is let go before the agent hears of it.
-Result<> ReceiveSession::Impl::take_part(std::vector<UniqueFd> fds) {
-    {
-        const auto part = table_of(std::move(fds));
-        ASK_PASS(part);
-        if (!options_.on_part) {
-            return link_->unexpected("a result");
-        }
-        ASK_PASS(options_.on_part(*part));
-    }
-    v1::LocalRequest request;
-    request.mutable_part_taken();
-    link_->listen_anew();
-    return link_->request(request);
 }
 
 void ReceiveSession::Impl::taking(const std::string& waits_for) {

@@ -72,9 +72,8 @@ struct ReceiveOptions {
     // the agent waits for confirm() for as long as taking() is called.
     bool partial = false;
     // Of a partial one: bytes that its tables may take, which the agent sets aside at once. What does not fit
-    // comes in parts within wait(), each of which is sent on before the next one comes; 0: all at the end.
+    // comes in parts, each by a wait() of its own; 0: all of it comes at the end.
     std::uint64_t reserve = 0;
-    std::function<Result<>(const ResultMap& part)> on_part;
     // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
     // one's tenant.
     std::vector<std::string> from;
@@ -134,13 +133,14 @@ struct ReceiveReport {
     std::vector<MissingSenders> missing;  // none: the result is whole
     std::vector<TaskSwitchReport> switches;
     std::vector<SenderWithoutSwitch> without;
-    std::uint64_t table_bytes_most = 0;       // with a reserve: what was taken of it at most
+    std::uint64_t table_bytes_most = 0;   // with a reserve: what was taken of it at most
     std::vector<TaskRelayReport> relays;  // any: stats and senders are those of what relays sent on
 };
 
 struct ReceiveResult {
     ResultMap table;
     ReceiveReport report;
+    bool last = true;  // else it is a part, of which the report says next to nothing, and others follow
 };
 
 // Not thread-safe.
@@ -158,7 +158,8 @@ class ReceiveSession {
     [[nodiscard]] const ReceiveInfo& info() const;
     // Waits until every sender has finished. kDeadline: names who is missing. kAborted: names who gave up.
     // kOverflow: names the key whose value leaves int64. kSwitchLost: the switch lost what it had, and a
-    // sender, who is named, cannot send again.
+    // sender, who is named, cannot send again. With a reserve the result may come in parts: another call says
+    // that the part before is sent on and its table gone.
     Result<ReceiveResult> wait();
     // After wait(), and now and then while the result goes where it should: something of it has arrived
     // there. Else the agent takes a session that needs longer than the deadline for one that hangs. Never

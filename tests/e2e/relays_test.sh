@@ -394,17 +394,24 @@ in_parts() {
     pass "$id: in $(parts_of "$id" | awk '{ parts += $1 } END { print parts }') parts"
 }
 
-is_full() {
-    on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "receiver" and (.state | test("waits for")))' >/dev/null
+waits_by_name() {
+    on h1 askctl tasks --json | jq -e 'any(.[]; .role == "sender" and (.state | test("r2 .* waits for its application")))' >/dev/null
 }
 
-# What cannot go up waits below, until it can, or until somebody has said for a deadline nothing at all.
+# parent_stops ID RUNS SIGNAL: what cannot go up waits two levels below, and hears whom for, until it can or the parent has
+# died.
 parent_stops() {
     local -r id=$1 runs=$2 dir=$scratch/$1
-    many_keys "$id" 22
-    plan "$scratch/chain.json" 2 s2,s4
+    many_keys "$id" sum
+    FEED=halves start_task "$dir" "$id" h5 "--deadline 40 --placement $scratch/chain.json" "--deadline 40"
+    wait_for 20 relayed_under_way r4
     lab_do kill r2.relayd -STOP
-    lab_do kill r2.relayd -CONT
+    : >"$scratch/$id.rest"
+    wait_for 30 waits_by_name
+    lab_do kill r2.relayd "$3"
+    finish_placed "$dir"
+    jq -e --argjson runs "$runs" '.runs == $runs and .complete' "$dir/recv.json" >/dev/null || fail "$id: $(cat "$dir/recv.json")"
+    pass "$id"
 }
 
 reserve() {
@@ -421,6 +428,10 @@ reserve() {
     lab_do chaos set --loss 2 --dup 2 --reorder 2 --seed 5
     in_parts lossy sum
     lab_do chaos clear
+    plan "$scratch/chain.json" 2 s2,s4
+    parent_stops stops 1 -CONT
+    parent_stops dies 2 -KILL
+    lab_do restart r2.relayd
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 

@@ -70,7 +70,8 @@ class WorkersPort {
 
     // Receiving tasks, of which each worker has a part.
     [[nodiscard]] virtual unsigned size() const = 0;
-    // `in_parts`: a table that is full is to be exchanged, which kPartFull says once; else the task has failed.
+    // `in_parts`: a table that is full is to be exchanged, which kPartFull says once; else the task has
+    // failed.
     virtual Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
                                std::shared_ptr<Mailbox> mailbox, bool in_parts) = 0;
     // Of a task that is taken in parts: sets `fresh` in the place of the table that the channel goes to.

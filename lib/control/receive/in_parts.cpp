@@ -13,7 +13,7 @@ Result<> Receiving::choose_reserve() {
     if (!task_->in_parts) {
         return {};
     }
-    auto parts = Parts::create({.id = task_->id,
+    auto parts = Parts::create({.host = member_.full_name(),
                                 .instance = task_->instance,
                                 .op = task_->wire,
                                 .user = task_->user,

@@ -175,7 +175,12 @@ Result<GeometryChoice> Receiving::plan_geometry() {
 Result<> Receiving::choose_geometry() {
     const auto choice =
         wants_samples(member_, request_) ? plan_geometry() : asked_geometry(member_, request_);
-    ASK_TRY(choice, "task " + request_.task_id());
+    if (!choice) {
+        // Of what it waited for while it planned, its task is named already.
+        const std::string about = "task " + request_.task_id();
+        return choice.error().text().starts_with(about) ? choice.error()
+                                                        : Error(choice.error()).with_context(about);
+    }
     member_.registry.with(*task_, [&](ReceiveTask& task) {
         task.geometry = choice->geometry;
         task.slot_map = choice->slot_map;

@@ -61,16 +61,17 @@ std::string Parts::waits_for() const {
     if (!sealed_ || (full_.empty() && merged_ == nullptr)) {
         return "";
     }
-    return waits_for_.empty() ? "the part before is being sent on" : waits_for_;
+    return waits_for_.empty() ? task_.host + " waits for its application to send a part on" : waits_for_;
 }
 
 Result<> Parts::go_on() {
     if (sealed_) {
         return Clock::now() - last_sign_ <= task_.deadline
                    ? Result<>()
-                   : Error(Errc::kDeadline, "the application has not sent on what it was given, nor said "
-                                            "that it is at it, for " +
-                                                seconds_text(task_.deadline));
+                   : Error(Errc::kDeadline,
+                           "the application has not sent on what it was given, nor said "
+                           "that it is at it, for " +
+                               seconds_text(task_.deadline));
     }
     if (!full_.empty()) {
         const ChannelId channel = full_.front();
@@ -110,6 +111,7 @@ Result<> Parts::hand_over(ResultTable table) {
     auto sealed = tables_.seal(std::move(table));
     ASK_PASS(sealed);
     reply.mutable_part()->set_bytes((*sealed)->bytes());
+    reply.mutable_part()->set_table_bytes_most(bytes_most());
     sealed_ = *std::move(sealed);
     last_sign_ = Clock::now();
     return io_.reply(reply, sealed_.get());

@@ -25,7 +25,7 @@ namespace ask {
 class Parts {
  public:
     struct Task {
-        std::string id;
+        std::string host;  // for messages: whose application sends parts on
         std::uint64_t instance = 0;
         Op op = Op::kSum;
         std::uint32_t user = 0;

@@ -175,7 +175,7 @@ class Receiving {
     const v1::OpenReceive request_;
     std::shared_ptr<ReceiveTask> task_;
     std::unique_ptr<Parts> parts_;  // null: its table has no bound of its own
-    bool added_ = false;  // to the registry
+    bool added_ = false;            // to the registry
     bool on_workers_ = false;
     v1::ReceiveReady ready_;  // as the application was told
     bool told_waiting_ = false;

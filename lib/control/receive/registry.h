@@ -92,9 +92,9 @@ struct ReceiveTask {
     // Guarded by the registry's mutex.
     TaskPhase phase = TaskPhase::kOpening;
     SampleBox samples;
-    std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
-    std::string waits_for;              // what it waits for, and takes nothing meanwhile; or last waited for
-    bool waiting = false;               // it does now
+    std::string trouble;               // what keeps the whole task from getting on; for whoever asks after it
+    std::string waits_for;             // what it waits for, and takes nothing meanwhile; or last waited for
+    bool waiting = false;              // it does now
     Clock::time_point last_waiting{};  // when it did
     std::vector<TaskSender> senders;
     TaskSwitches switches;           // it is open on; none: everything is added up here

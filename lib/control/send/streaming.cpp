@@ -237,10 +237,9 @@ Result<> Sending::check_progress() const {
         Clock::now() - last_waiting_ <= limit) {
         return {};
     }
-    return Error(Errc::kDeadline, "no packet to " + peer_ + " has been acknowledged for " +
-                                      seconds_text(limit) + ": " +
-                                      (trouble_.empty() ? "check the path and its MTU in both directions"
-                                                        : trouble_));
+    return Error(Errc::kDeadline,
+                 "no packet to " + peer_ + " has been acknowledged for " + seconds_text(limit) + ": " +
+                     (trouble_.empty() ? "check the path and its MTU in both directions" : trouble_));
 }
 
 void Sending::show_progress() {
@@ -248,10 +247,10 @@ void Sending::show_progress() {
     set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     progress.set_state(computed_    ? "computed, waiting until " + peer_ + " takes it"
                        : fin_acked_ ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
-                       : !trouble_.empty() ? trouble_
+                       : !trouble_.empty()   ? trouble_
                        : !waits_for_.empty() ? "waiting: " + waits_for_
-                       : finished_         ? "draining"
-                                           : "streaming");
+                       : finished_           ? "draining"
+                                             : "streaming");
     progress.set_waits_for(waits_for_);
     describe(progress.state());
     io_.progress(progress);

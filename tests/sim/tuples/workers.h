@@ -76,7 +76,7 @@ class SimWorkers final : public WorkersPort, public Handler {
         std::optional<TableSink> sink;  // once a flow has joined
         std::shared_ptr<Mailbox> mailbox;
         bool in_parts = false;
-        bool full = false;  // which was said
+        bool full = false;                                            // which was said
         std::map<ChannelId, std::shared_ptr<TaskArrivals>> arrivals;  // of flows that somebody watches
     };
     struct Part {
