@@ -360,13 +360,14 @@ parts_of() {
 }
 
 # Fifteen times as many keys as one table of a relay takes, of which the last ones come out of its switch's memory.
-# many_keys ID OP: keys that one or two senders have.
+# many_keys ID OP [BYTES]: keys that one or two senders have. Long ones go past the switches' memory.
 many_keys() {
     local -r dir=$scratch/$1
     mkdir -p "$dir"
-    awk -v dir="$dir" -v op="$2" 'BEGIN {
+    awk -v dir="$dir" -v op="$2" -v bytes="${3:-1}" 'BEGIN {
+        pad = sprintf("%*s", bytes, ""); gsub(" ", "x", pad)
         for (i = 1; i <= 17; i++) for (j = 0; j < 6000; j++) {
-            key = sprintf("key-%06d", i * 3500 + j)
+            key = sprintf("key-%06d%s", i * 3500 + j, pad)
             value = j % 97 - 48 + i
             print (op == "count" ? key : key "\t" value) > (dir "/in" i ".tsv")
             if (op == "count") result[key]++
@@ -389,7 +390,7 @@ in_parts() {
     finish_placed "$scratch/$id"
     jq -e '.runs == 1 and .complete' "$scratch/$id/recv.json" >/dev/null || fail "$id: $(cat "$scratch/$id/recv.json")"
     wait_for 20 all_relays_said "$id"
-    parts_of "$id" | awk '{ parts += $1; if ($2 == 0 || $2 > $3 || $3 != 2048) exit 1 } END { exit !(parts > 30) }' ||
+    parts_of "$id" | awk '{ parts += $1; if ($2 == 0 || $2 > $3 || $3 != 2048) exit 1 } END { exit !(parts > 14) }' ||
         fail "$id: parts, KiB, reserve: $(parts_of "$id")"
     pass "$id: in $(parts_of "$id" | awk '{ parts += $1 } END { print parts }') parts"
 }
@@ -402,7 +403,7 @@ waits_by_name() {
 # died.
 parent_stops() {
     local -r id=$1 runs=$2 dir=$scratch/$1
-    many_keys "$id" sum
+    many_keys "$id" sum 300
     FEED=halves start_task "$dir" "$id" h5 "--deadline 40 --placement $scratch/chain.json" "--deadline 40"
     wait_for 20 relayed_under_way r4
     lab_do kill r2.relayd -STOP
