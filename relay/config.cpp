@@ -42,6 +42,15 @@ void declare_relay(ConfigTable& table, RelayConfig& config) {
 
 }  // namespace
 
+RelayLimits RelayConfig::limits() const {
+    constexpr unsigned kMib = 20;
+    return {.max_relays = max_relays,
+            .memory_bytes = std::uint64_t{memory_mib} << kMib,
+            .reserve_bytes = std::uint64_t{reserve_mib} << kMib,
+            .quota_relays = quota_relays,
+            .quota_memory_bytes = std::uint64_t{quota_memory_mib} << kMib};
+}
+
 Result<ConfigAction> RelayConfig::read(int argc, const char* const* argv, RelayConfig& config,
                                        ConfigSnapshot* snapshot) {
     ConfigTable table("ask-relayd", "the ASK relay beside a switch: adds up what comes from below, and sends it on",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/control/relay/relays.h"
 #include "lib/daemon/config.h"
 #include "lib/daemon/security_config.h"
 #include "lib/rpc/ports.h"
@@ -26,7 +27,7 @@ struct RelayConfig {
     std::string log_level = "info";
     SecurityConfig security;
 
-    [[nodiscard]] std::uint64_t memory_bytes() const { return std::uint64_t{memory_mib} << 20U; }
+    [[nodiscard]] RelayLimits limits() const;
 
     static Result<ConfigAction> read(int argc, const char* const* argv, RelayConfig& config,
                                      ConfigSnapshot* snapshot);

@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/control/relay/relays.h"
 #include "lib/daemon/control_server.h"
 #include "lib/daemon/life.h"
 #include "lib/daemon/listen.h"
@@ -15,8 +16,8 @@
 #include "lib/daemon/service.h"
 #include "relay/config.h"
 #include "relay/metrics.h"
-#include "relay/relays.h"
 #include "relay/service.h"
+#include "relay/sessions.h"
 
 namespace ask {
 namespace {
@@ -43,7 +44,7 @@ void reload(Setup& setup, Relays& relays) {
                      &setup.snapshot)) {
         return;
     }
-    relays.set_limits(fresh);
+    relays.set_limits(fresh.limits());
     if (const auto set = set_log_level(fresh.log_level); !set.ok()) {
         spdlog::error("SIGHUP: {}", set.error().text());
     }
@@ -58,8 +59,8 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     const auto credentials = RpcCredentials::create(config.security.rpc());
     ASK_PASS(credentials);
     log_credentials(**credentials);
-    Relays relays(config);
-    RelayService service(relays);
+    Relays relays(config.limits(), relay_sessions(config.agent));
+    RelayService service(relays, config.name);
     const auto server =
         ControlServer::start({.name = "ask-relayd",
                               .listen = config.listen,

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "lib/base/result.h"
+#include "lib/control/relay/relays.h"
 #include "lib/daemon/metrics.h"
 #include "lib/daemon/security_config.h"
-#include "relay/relays.h"
 
 namespace ask {
 

@@ -2,6 +2,7 @@
 #include "relay/service.h"
 
 #include "lib/daemon/grpc_status.h"
+#include "lib/daemon/version.h"
 #include "lib/rpc/call_origin.h"
 
 namespace ask {
@@ -19,6 +20,8 @@ grpc::Status RelayService::OpenRelay(grpc::ServerContext* context, const v1::Ope
 grpc::Status RelayService::GetStatus(grpc::ServerContext* context, const v1::GetRelayStatusRequest* /*request*/,
                                      v1::RelayStatus* reply) {
     *reply = relays_.status(caller_of(*context));
+    reply->set_name(name_);
+    reply->set_version(std::string(kVersion));
     return grpc::Status::OK;
 }
 

@@ -3,15 +3,18 @@
 // The control interface (proto/relay.proto).
 #pragma once
 
+#include <string>
+#include <utility>
+
+#include "lib/control/relay/relays.h"
 #include "lib/daemon/control_server.h"
 #include "proto/relay.grpc.pb.h"
-#include "relay/relays.h"
 
 namespace ask {
 
 class RelayService final : public v1::Relay::Service {
  public:
-    explicit RelayService(Relays& relays) : relays_(relays) {}
+    RelayService(Relays& relays, std::string name) : relays_(relays), name_(std::move(name)) {}
     grpc::Status OpenRelay(grpc::ServerContext* context, const v1::OpenRelayRequest* request,
                            v1::OpenRelayReply* reply) override;
     grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetRelayStatusRequest* request,
@@ -19,6 +22,7 @@ class RelayService final : public v1::Relay::Service {
 
  private:
     Relays& relays_;
+    const std::string name_;
 };
 
 }  // namespace ask

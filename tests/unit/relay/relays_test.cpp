@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relay/relays.h"
+#include "lib/control/relay/relays.h"
 
 #include <string>
 
@@ -7,6 +7,8 @@
 
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/types.h"
+#include "relay/config.h"
+#include "relay/sessions.h"
 
 using namespace ask;
 
@@ -38,7 +40,7 @@ struct RelayBook {
         config.memory_mib = 256;
     }
     std::string refusal(const v1::OpenRelayRequest& order, Errc code, const char* from = "198.18.5.2") {
-        Relays relays(config);
+        Relays relays(config.limits(), relay_sessions(config.agent));
         const auto opened = relays.open(caller_from_peer("ipv4:" + std::string(from) + ":40000"), order);
         REQUIRE_FALSE(opened.ok());
         CHECK(opened.error().code() == code);
@@ -86,7 +88,7 @@ TEST_CASE("a relay takes orders for tasks of who orders, and within his share") 
 
 TEST_CASE("without an agent the order fails by name, and gives back what it had reserved") {
     RelayBook book;
-    Relays relays(book.config);
+    Relays relays(book.config.limits(), relay_sessions(book.config.agent));
     v1::OpenRelayRequest order = good_order();
     order.set_wait_ms(10'000);
     const auto opened = relays.open(caller_from_peer("ipv4:198.18.5.2:40000"), order);

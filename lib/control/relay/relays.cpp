@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relay/relays.h"
+#include "lib/control/relay/relays.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
-
-#include <spdlog/spdlog.h>
 
 #include "lib/abi/limits.h"
 #include "lib/base/task_id.h"
-#include "lib/daemon/version.h"
 #include "lib/net/address.h"
 #include "lib/rpc/types.h"
 
@@ -32,7 +30,8 @@ bool has_owner(const Relayed& relayed, const Owner& owner) {
 
 }  // namespace
 
-Relays::Relays(const RelayConfig& config) : config_(config) {}
+Relays::Relays(const RelayLimits& limits, MakeRelaySessions make_sessions)
+    : make_sessions_(std::move(make_sessions)), limits_(limits) {}
 
 // Their sessions' ends tell those above and below.
 Relays::~Relays() = default;
@@ -46,22 +45,26 @@ Result<> Relays::check(const v1::OpenRelayRequest& request) {
     ASK_TRY(geometry_from_proto(request.geometry()), "task " + request.task_id());
     ASK_TRY(wire_op(request.op()), "task " + request.task_id());
     if (request.instance() == 0 || request.senders() == 0 || request.senders() > ASK_MAX_SENDERS) {
-        return Error(Errc::kInput, "task " + request.task_id() + ": an instance that is not 0, and from 1 to " +
+        return Error(Errc::kInput, "task " + request.task_id() +
+                                       ": an instance that is not 0, and from 1 to " +
                                        std::to_string(ASK_MAX_SENDERS) + " senders, not " +
                                        std::to_string(request.senders()));
     }
     // Without them it would join by its own host's tenant, for whoever asks.
     if (request.name().empty() || request.parent_token().empty()) {
-        return Error(Errc::kInput, "task " + request.task_id() +
-                                       ": a relay has a name and shows its parent a token: both must be there");
+        return Error(Errc::kInput,
+                     "task " + request.task_id() +
+                         ": a relay has a name and shows its parent a token: both must be there");
     }
     if (request.own_token().empty() || request.own_token().size() > ASK_MAX_TOKEN ||
         request.parent_token().size() > ASK_MAX_TOKEN) {
         return Error(Errc::kInput, "task " + request.task_id() + ": a token must have 1 to " +
                                        std::to_string(ASK_MAX_TOKEN) + " bytes");
     }
-    if (request.deadline_ms() < ASK_MIN_DEADLINE * 1000U || request.deadline_ms() > ASK_MAX_DEADLINE * 1000U) {
-        return Error(Errc::kInput, "task " + request.task_id() + ": a deadline must be from 1 s to 86400 s, not " +
+    if (request.deadline_ms() < ASK_MIN_DEADLINE * 1000U ||
+        request.deadline_ms() > ASK_MAX_DEADLINE * 1000U) {
+        return Error(Errc::kInput, "task " + request.task_id() +
+                                       ": a deadline must be from 1 s to 86400 s, not " +
                                        std::to_string(request.deadline_ms()) + " ms");
     }
     return {};
@@ -86,27 +89,28 @@ Relays::Use Relays::use_locked(const Owner* owner) const {
 
 Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
     const Use all = use_locked(nullptr);
-    if (all.relays >= config_.max_relays || all.bytes + bytes > config_.memory_bytes()) {
+    if (all.relays >= limits_.max_relays || all.bytes + bytes > limits_.memory_bytes) {
         ++counts_.refused_room;
-        return Error(Errc::kLimit, "no room for " + mib(bytes) + " more: " + std::to_string(all.relays) + " of " +
-                                       std::to_string(config_.max_relays) + " tasks and " + mib(all.bytes) + " of " +
-                                       mib(config_.memory_bytes()) +
+        return Error(Errc::kLimit, "no room for " + mib(bytes) + " more: " + std::to_string(all.relays) +
+                                       " of " + std::to_string(limits_.max_relays) + " tasks and " +
+                                       mib(all.bytes) + " of " + mib(limits_.memory_bytes) +
                                        " are reserved (max_relays, memory_mib of ask-relayd)");
     }
     const Use own = use_locked(&owner);
-    const std::uint64_t relays = share(config_.quota_relays, config_.max_relays);
-    const std::uint64_t memory = share(std::uint64_t{config_.quota_memory_mib} << 20U, config_.memory_bytes());
+    const std::uint64_t relays = share(limits_.quota_relays, limits_.max_relays);
+    const std::uint64_t memory = share(limits_.quota_memory_bytes, limits_.memory_bytes);
     if (own.relays >= relays || own.bytes + bytes > memory) {
         ++counts_.refused_quota;
         return Error(Errc::kLimit, holder_of(owner) + " has " + std::to_string(own.relays) + " of " +
-                                       std::to_string(relays) + " tasks and " + mib(own.bytes) + " of " + mib(memory) +
-                                       " that it may reserve, and wants " + mib(bytes) +
+                                       std::to_string(relays) + " tasks and " + mib(own.bytes) + " of " +
+                                       mib(memory) + " that it may reserve, and wants " + mib(bytes) +
                                        " more (quota_relays, quota_memory_mib of ask-relayd)");
     }
     return {};
 }
 
-Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner, const v1::OpenRelayRequest& request) {
+Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner,
+                                                      const v1::OpenRelayRequest& request) {
     settle_locked();
     const Key key(request.receiver(), request.task_id());
     const auto known = live_.find(key);
@@ -125,13 +129,14 @@ Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner, const 
         ending_.push_back(std::move(known->second));
         live_.erase(known);
     } else if (known != live_.end()) {
-        return Error(Errc::kExists, "task " + request.task_id() + " of " + request.receiver() + " is another's");
+        return Error(Errc::kExists,
+                     "task " + request.task_id() + " of " + request.receiver() + " is another's");
     }
     const std::uint64_t bytes =
-        request.reserve_bytes() != 0 ? request.reserve_bytes() : std::uint64_t{config_.reserve_mib} << 20U;
+        request.reserve_bytes() != 0 ? request.reserve_bytes() : limits_.reserve_bytes;
     ASK_TRY(check_room_locked(owner, bytes), "task " + request.task_id());
     auto relayed = std::make_shared<Relayed>(
-        Relayed::Order{.request = request, .owner = owner, .reserve_bytes = bytes, .agent = config_.agent});
+        Relayed::Order{.request = request, .owner = owner, .reserve_bytes = bytes}, make_sessions_);
     live_.emplace(key, relayed);
     ++counts_.opened;
     return relayed;
@@ -143,13 +148,13 @@ Result<v1::OpenRelayReply> Relays::open(const Caller& caller, const v1::OpenRela
     ASK_PASS(owner);
     std::shared_ptr<Relayed> relayed;
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         auto admitted = admit_locked(*owner, request);
         ASK_PASS(admitted);
         relayed = *std::move(admitted);
     }
     const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kLongestWaitMs));
-    auto opened = relayed->await_open(Relayed::Clock::now() + wait);
+    auto opened = relayed->await_open(Clock::now() + wait);
     if (!opened) {
         v1::OpenRelayReply reply;
         reply.set_opening(true);
@@ -163,6 +168,7 @@ void Relays::settle_locked() {
         const v1::RelayedTask task = relayed->describe();
         ++(task.state() == "committed" ? counts_.committed : counts_.failed);
         counts_.tuples_out += task.tuples_out();
+        counts_.parts += task.parts();
         history_.emplace_front(relayed->order().owner, task);
         over_.insert(task.instance());
         if (history_.size() > kHistory) {
@@ -187,35 +193,35 @@ void Relays::settle_locked() {
 }
 
 void Relays::tick() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     settle_locked();
 }
 
-void Relays::set_limits(const RelayConfig& config) {
-    const std::lock_guard lock(mutex_);
-    config_.reserve_mib = config.reserve_mib;
-    config_.quota_relays = config.quota_relays;
-    config_.quota_memory_mib = config.quota_memory_mib;
+void Relays::set_limits(const RelayLimits& limits) {
+    const Guard lock(mutex_);
+    limits_.reserve_bytes = limits.reserve_bytes;
+    limits_.quota_relays = limits.quota_relays;
+    limits_.quota_memory_bytes = limits.quota_memory_bytes;
 }
 
 RelayCounts Relays::counts() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return counts_;
 }
 
 std::uint64_t Relays::reserved_bytes() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return use_locked(nullptr).bytes;
 }
 
 std::size_t Relays::size() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return use_locked(nullptr).relays;
 }
 
 v1::RelayStatus Relays::status(const Caller& caller) const {
     v1::RelayStatus status;
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     const auto may_see = [&](const Owner& owner) {
         return caller.is_local() || may_operate(caller) || owns(caller, owner);
     };
@@ -229,13 +235,10 @@ v1::RelayStatus Relays::status(const Caller& caller) const {
             *status.add_relays() = task;
         }
     }
-    status.set_name(config_.name);
-    status.set_version(std::string(kVersion));
-    status.set_memory_bytes(config_.memory_bytes());
+    status.set_memory_bytes(limits_.memory_bytes);
     status.set_reserved_bytes(use_locked(nullptr).bytes);
-    status.set_relays_most(config_.max_relays);
-    status.set_uptime_seconds(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
+    status.set_relays_most(limits_.max_relays);
+    status.set_uptime_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
     return status;
 }
 

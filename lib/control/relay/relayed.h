@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task's part at this relay: a receive of what comes from below, on the switch beside, and a send of its table to the
-// parent. Those below hear of success once the parent's receiver has committed (a child is told COMMITTED only after its
-// parent's send has been). An application of this host's agent, in a thread of its own.
+// A task's part at this relay: a receive of what comes from below, on the switch beside, and a send of its
+// table to the parent. Those below hear of success once the parent's receiver has committed (a child is told
+// COMMITTED only after its parent's send has been). In a thread of its own.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
-#include "lib/base/event_fd.h"
 #include "lib/base/result.h"
-#include "lib/client/receive_session.h"
-#include "lib/client/send_session.h"
+#include "lib/base/runtime.h"
+#include "lib/control/relay/relay_ports.h"
 #include "lib/rpc/owner.h"
 #include "proto/relay.pb.h"
 
@@ -26,16 +21,13 @@ namespace ask {
 
 class Relayed {
  public:
-    using Clock = std::chrono::steady_clock;
-
     struct Order {
         v1::OpenRelayRequest request;
         Owner owner;                      // whose quota it counts against
         std::uint64_t reserve_bytes = 0;  // that it counts as
-        std::string agent;                // socket of this host's agent
     };
     // Begins at once.
-    explicit Relayed(Order order);
+    Relayed(Order order, const MakeRelaySessions& make_sessions);
     // Ends it, if it has not ended.
     ~Relayed();
     Relayed(const Relayed&) = delete;
@@ -55,39 +47,44 @@ class Relayed {
     void run();
     Result<> run_steps();
     Result<> open();
-    [[nodiscard]] client::ReceiveOptions receive_options();
-    [[nodiscard]] client::SendOptions send_options();
-    Result<client::ReceiveResult> receive();
-    Result<> send_on(const client::ResultMap& table);
+    Result<> pass_on();
+    Result<std::unique_ptr<RelayTable>> receive();
+    void note_table(const RelayTable& table);
+    Result<> send_on(const RelayTable& table);
     Result<> send_pieces(std::string_view key, Wide value);
     Result<> flush_batch();
-    void note_below(const client::TaskProgress& progress);
-    void note_above();
+    void note_below(const RelayProgress& progress);
+    void note_above(const std::string& waits_for);
+    void show_taking();
     void fail(const Error& error);
+    [[nodiscard]] Error for_people(const Error& error) const;
     void set(State state);
 
     const Order order_;
     const Clock::time_point started_ = Clock::now();
-    EventFd cancel_;
+    const std::unique_ptr<RelaySessions> sessions_;
 
     // Of its thread alone.
-    std::optional<client::ReceiveSession> below_;
-    std::optional<client::SendSession> above_;
+    bool below_open_ = false;
+    bool above_open_ = false;
     std::optional<Error> above_failed_;
     bool told_cannot_repeat_ = false;
-    bool has_result_ = false;  // of below_
+    bool has_table_ = false;  // from below, which is sent on
+    std::string waits_for_;   // what the parent waits for, as it says
     std::vector<Tuple> batch_;
 
-    mutable std::mutex mutex_;
-    std::condition_variable changed_;
+    mutable Mutex mutex_;
+    CondVar changed_;
     State state_ = State::kOpening;  // from here on under mutex_
     std::optional<Error> error_;
     std::optional<Error> end_;  // that it was told to end, and why
     v1::OpenRelayReply reply_;
-    client::TaskProgress progress_;
+    RelayProgress progress_;
     std::uint64_t tuples_out_ = 0;
+    std::uint64_t parts_ = 0;
+    std::uint64_t table_bytes_most_ = 0;
 
-    std::thread thread_;  // last: it uses all of these
+    Thread thread_;  // last: it uses all of these
 };
 
 }  // namespace ask

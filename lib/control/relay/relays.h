@@ -3,25 +3,32 @@
 // All tasks that this relay has a part of: who may have one more, and what has become of the last ones.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/runtime.h"
+#include "lib/control/relay/relayed.h"
 #include "lib/rpc/caller.h"
 #include "lib/rpc/owner.h"
 #include "proto/relay.pb.h"
-#include "relay/config.h"
-#include "relay/relayed.h"
 
 namespace ask {
+
+// Of all tasks together, and of one owner's.
+struct RelayLimits {
+    std::uint32_t max_relays = 64;
+    std::uint64_t memory_bytes = 0;   // that all may reserve
+    std::uint64_t reserve_bytes = 0;  // of one, where its receiver does not say
+    std::uint32_t quota_relays = 0;   // of one tenant, or a host without one; 0: seven eighths
+    std::uint64_t quota_memory_bytes = 0;
+};
 
 struct RelayCounts {
     std::uint64_t opened = 0;
@@ -31,6 +38,7 @@ struct RelayCounts {
     std::uint64_t refused_quota = 0;  // because the owner's share is used up
     std::uint64_t replaced = 0;       // by another instance
     std::uint64_t tuples_out = 0;     // of those that have ended
+    std::uint64_t parts = 0;          // the same: sent on before the last
 };
 
 // Thread-safe.
@@ -38,17 +46,17 @@ class Relays {
  public:
     static constexpr std::size_t kHistory = 64;
 
-    explicit Relays(const RelayConfig& config);
+    Relays(const RelayLimits& limits, MakeRelaySessions make_sessions);
     ~Relays();
 
     // proto/relay.proto.
     Result<v1::OpenRelayReply> open(const Caller& caller, const v1::OpenRelayRequest& request);
-    // What that caller may see.
+    // What that caller may see; who answers is the daemon's to say.
     [[nodiscard]] v1::RelayStatus status(const Caller& caller) const;
     // Lets go of those that have ended; call now and then.
     void tick();
-    // What one owner may have, from now on.
-    void set_limits(const RelayConfig& config);
+    // A reserve, and what one owner may have, from now on.
+    void set_limits(const RelayLimits& limits);
     [[nodiscard]] RelayCounts counts() const;
     [[nodiscard]] std::uint64_t reserved_bytes() const;
     [[nodiscard]] std::size_t size() const;
@@ -65,14 +73,15 @@ class Relays {
     [[nodiscard]] Use use_locked(const Owner* owner) const;
     void settle_locked();
 
-    mutable std::mutex mutex_;
-    RelayConfig config_;  // from here on under mutex_
+    const MakeRelaySessions make_sessions_;
+    const Clock::time_point started_ = Clock::now();
+    mutable Mutex mutex_;
+    RelayLimits limits_;  // from here on under mutex_
     std::map<Key, std::shared_ptr<Relayed>> live_;
     std::list<std::shared_ptr<Relayed>> ending_;  // that another instance has replaced
     std::deque<std::pair<Owner, v1::RelayedTask>> history_;
     std::set<std::uint64_t> over_;  // instances of history_
     RelayCounts counts_;
-    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace ask
