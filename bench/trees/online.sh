@@ -32,13 +32,13 @@ all_given_back() {
 }
 
 # arrive N: the topology of arrival N, in $work/tree.N.json: a half of them with nearly equal loads, a half with a few large ones
-# (SOAR section 5.2), of a mean of 2 sends a leaf. The same for every strategy.
+# (SOAR section 5.2), of a mean of one and a half sends a leaf. The same for every strategy.
 arrive() {
     awk -v n="$(jq '.host | length - 1' "$work/tree.json")" -v seed="$1" 'BEGIN {
         srand(seed); uniform = rand() < 0.5; text = ""
         for (i = 0; i < n; ++i) {
-            load = uniform ? 1 + int(3 * rand()) : 1
-            if (!uniform) while (load < 16 && rand() < 0.5) load *= 2
+            load = uniform ? 1 + int(2 * rand()) : 1
+            if (!uniform) while (load < 8 && rand() < 0.3) load *= 2
             text = text (i ? "," : "") load
         }
         print text }' >"$work/loads"
@@ -101,7 +101,7 @@ admit() {
         how=(--placement "$work/$task/chosen.json")
     fi
     receive "$task" --deadline 60 "${how[@]}"
-    send "$task" "$work/$task/go" "--deadline 60 --merge-window 0"
+    send "$task" "$work/$task/go" "--deadline 60"
     wait_until 60000 is_placed "$task" || die "$task has not begun within 60 s: $(tail -n 3 "$work/$task"/*.err)"
     aggregating "$task" >"$work/$task/switches"
     only "$tree" "$(<"$work/$task/switches")" >"$work/$task/tree.json"

@@ -18,8 +18,8 @@ def two: . * 100 | round / 100;
 def equal_or_not: if .equal then "equal" else "differs" end;
 
 def ways_table:
-    ["rate", "strategy", "k", "switches", "planned", "counted", "each link", "bytes", "packets", "s", "runs"],
-    (.[] | [.rate, .strategy, .k, .switches, .planned, .counted, equal_or_not, .bytes, .packets, (.seconds | two), .runs]);
+    ["rate", "strategy", "k", "switches", "planned", "counted", "each link", "bytes", "packets", "geometry", "s", "runs"],
+    (.[] | [.rate, .strategy, .k, .switches, .planned, .counted, equal_or_not, .bytes, .packets, .geometry, (.seconds | two), .runs]);
 
 def trouble_table:
     ["topology", "k", "killed", "cut", "packets lost", "answer", "runs", "s"],

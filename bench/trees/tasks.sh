@@ -22,11 +22,11 @@ load() {
     sends=$(jq '[.host[:-1][].load] | add' "$1")
 }
 
-# prepare TASK: a folder with a file for each of $sends, and the answer. Words are of letters, as ask-plan takes them.
+# prepare TASK: a folder with a file for each of $sends, and the answer. Words of hexadecimal digits become words of letters, as ask-plan takes them.
 prepare() {
     local -r dir=$work/$1
     mkdir -p "$dir"
-    "$bin/ask-bench-job" generate --tuples $((tuples * sends)) --zipf --exponent 1 --keys "$keys" | tr 0-9 a-j >"$dir/words"
+    "$bin/ask-bench-job" generate --tuples $((tuples * sends)) --zipf --exponent 1 --keys "$keys" | tr 0-9 q-z >"$dir/words"
     split --number="l/$sends" --numeric-suffixes=1 --suffix-length=4 "$dir/words" "$dir/part."
     LC_ALL=C sort "$dir/words" | LC_ALL=C uniq -c | awk '{ print $2 "\t" $1 }' >"$dir/reference"
     rm "$dir/words"
@@ -53,7 +53,9 @@ readonly SENDS='task=$1 to=$2 gate=$3 options=$4 && shift 4 && pids=()
     in_halves() {
         local -r all=$(wc -l <"$1")
         head -n $((all / 2)) "$1"
-        until [[ -e $gate ]]; do sleep 0.1; done
+        # Of many that wait none starts a process for it.
+        exec 8<> <(:)
+        until [[ -e $gate ]]; do read -rt 0.5 -u 8 || true; done
         tail -n +$((all / 2 + 1)) "$1"
     }
     for file; do

@@ -18,7 +18,8 @@ run_way() {
         | {$strategy, $k, $rate, $run, switches: ($plan[0].aggregate | length),
            planned: ([$planned[].fins] | add), counted: ([$links[].fins] | add),
            equal: (($planned | sort) == ($links | map({link, fins}) | sort)),
-           bytes: ([$links[].bytes] | add), packets: ([$links[].packets] | add), seconds: ($wall / 1000), runs: $stats[0].runs}' >>"$work/lines"
+           bytes: ([$links[].bytes] | add), packets: ([$links[].packets] | add), seconds: ($wall / 1000),
+           geometry: $stats[0].geometry, runs: $stats[0].runs}' >>"$work/lines"
 }
 
 part_ways() {
