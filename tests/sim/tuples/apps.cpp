@@ -2,6 +2,8 @@
 #include "tests/sim/tuples/apps.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "lib/net/address.h"
@@ -16,13 +18,15 @@ namespace {
 constexpr std::uint32_t kAttempts = 3;
 constexpr std::uint32_t kMostRuns = 3;
 constexpr std::size_t kBurst = 8;
+constexpr unsigned kLevels = 3;
 // A session waits for some things one after another: for the others, for the last swap, for the last fetch;
 // and says goodbye.
 constexpr Nanos kSessionWaits = 3;
 constexpr Nanos kGoodbyes = 8 * kSecond;
 
-std::string full_name(std::uint32_t host) {
-    return "h" + std::to_string(host) + " (" + format_ipv4(address_of(host)) + ")";
+// Senders in pairs: what one puts too far the other takes back.
+int far_way(std::uint32_t number, bool far, std::uint32_t senders) {
+    return !far || (number | 1U) >= senders ? 0 : number % 2 == 0 ? 1 : -1;
 }
 
 Error ended(const std::optional<v1::LocalReply>& reply) {
@@ -35,7 +39,34 @@ Error ended(const std::optional<v1::LocalReply>& reply) {
     return {errc_from_number(reply->failed().code(), Errc::kInternal), reply->failed().error()};
 }
 
+// What lib/client does with a plan whose relay was lost.
+v1::Placement without(const v1::Placement& plan, const std::string& relay) {
+    v1::Placement left;
+    std::string instead;
+    for (const v1::PlacedRelay& each : plan.relays()) {
+        if (each.name() == relay) {
+            instead = each.parent();
+            continue;
+        }
+        v1::PlacedRelay& kept = *left.add_relays() = each;
+        if (each.parent() == relay) {
+            kept.set_parent(instead);
+        }
+    }
+    for (const v1::PlacedHost& each : plan.hosts()) {
+        v1::PlacedHost& kept = *left.add_hosts() = each;
+        if (each.entry() == relay) {
+            kept.set_entry(instead);
+        }
+    }
+    return left;
+}
+
 }  // namespace
+
+std::string full_name(std::uint32_t host) {
+    return "h" + std::to_string(host) + " (" + format_ipv4(address_of(host)) + ")";
+}
 
 Nanos some_time(Random& random, unsigned low, unsigned high) {
     const std::uint64_t top = std::uint64_t{1} << random.between(low, high);
@@ -106,25 +137,30 @@ Apps::TaskPtr Apps::make_task(std::uint32_t receiver, std::uint32_t number, Rand
         }
     }
     task->senders = task->sending = std::min<std::uint32_t>(world_.plan.senders, world_.plan.hosts - 1);
+    std::vector<std::uint32_t> chosen;
     for (std::uint32_t n = 0; n < task->senders; ++n) {
         const std::size_t at = random.below(others.size());
         const std::uint32_t host = others[at];
         others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
         auto tuples = std::make_shared<const Tuples>(
-            make_tuples(world_.plan, seed_, (receiver * 100ULL + number) * 1000 + host));
+            make_tuples(world_.plan, seed_, (receiver * 100ULL + number) * 1000 + host,
+                        far_way(n, world_.plan.far > 0, task->senders)));
+        chosen.push_back(host);
         oracle_.sends(task->id, full_name(host), tuples);
         threads_.spawn([this, task, host, tuples = std::move(tuples), own = Random(random.next(), 1)] {
             send(task, host, tuples, own);
         });
     }
+    place(*task, number, chosen);
     return task;
 }
 
 // Tried again if it fails, as a new instance.
 void Apps::receive(const TaskPtr& task, Random& random) {
     std::uint32_t runs = 1;
+    Try how{.no_switch = false, .placement = task->placement, .lost_relays = {}};
     for (std::uint32_t attempt = 0; attempt < kAttempts;) {
-        const Result<> result = try_receive(*task, runs > 1);
+        const Result<> result = try_receive(*task, how);
         check_end("task " + task->id);
         if (result.ok()) {
             return;
@@ -132,9 +168,11 @@ void Apps::receive(const TaskPtr& task, Random& random) {
         world_.note("task %s: receive failed: %s", task->id.c_str(), result.error().text().c_str());
         if (result.error().code() == Errc::kRunAgain && runs < kMostRuns) {
             ++runs;
+            plan_again(how, runs);
             continue;
         }
         runs = 1;
+        how = Try{.no_switch = false, .placement = task->placement, .lost_relays = {}};
         ++attempt;
         ++errors_;
         if (tasks_must_succeed()) {
@@ -146,21 +184,90 @@ void Apps::receive(const TaskPtr& task, Random& random) {
     }
 }
 
-v1::LocalRequest Apps::receive_request(const Task& task, bool no_switch) const {
+// Without the relays that were lost, or, on the last run, without anything that could be.
+void Apps::plan_again(Try& how, std::uint32_t run) {
+    if (run < kMostRuns && !how.lost_relays.empty() && how.placement.relays_size() > 0) {
+        for (const std::string& relay : how.lost_relays) {
+            how.placement = without(how.placement, relay);
+        }
+        return;
+    }
+    how.placement.Clear();
+    how.no_switch = true;
+}
+
+// A tree of its own, of three levels at most; from numbers of its own. Now and then none.
+void Apps::place(Task& task, std::uint32_t number, const std::vector<std::uint32_t>& senders) const {
+    const Plan& plan = world_.plan;
+    Random random(seed_, 500'000 + task.receiver * 100ULL + number);
+    const std::uint64_t most = plan.relays == 0 || random.below(8) == 0 ? 0 : random.between(1, plan.relays);
+    struct Node {
+        std::string name;
+        std::string parent;
+        unsigned depth = 1;
+        bool used = false;
+    };
+    std::vector<Node> nodes{{.name = "", .parent = "", .depth = 0, .used = true}};
+    std::vector<std::uint32_t> free;
+    for (std::uint32_t i = 0; i < plan.relays; ++i) {
+        free.push_back(plan.hosts + i);
+    }
+    std::map<std::string, std::uint32_t> at;
+    while (nodes.size() <= most) {
+        const std::size_t chosen = random.below(free.size());
+        const Node& parent = nodes[random.below(nodes.size())];
+        if (parent.depth >= kLevels) {
+            continue;
+        }
+        const std::string name = "r" + std::to_string(free[chosen]);
+        at[name] = free[chosen];
+        nodes.push_back({.name = name, .parent = parent.name, .depth = parent.depth + 1});
+        free.erase(free.begin() + static_cast<std::ptrdiff_t>(chosen));
+    }
+    const auto address = [](std::uint32_t host) { return format_ipv4(address_of(host)); };
+    for (const std::uint32_t host : senders) {
+        Node& entry = nodes[random.below(nodes.size())];
+        entry.used = true;
+        v1::PlacedHost& placed = *task.placement.add_hosts();
+        placed.set_name("h" + std::to_string(host));
+        placed.set_address(address(host));
+        placed.set_sends(1);
+        placed.set_entry(entry.name);
+    }
+    // Whoever has a child with senders has some, too.
+    for (std::size_t i = nodes.size(); i-- > 1;) {
+        const auto parent = std::ranges::find(nodes, nodes[i].parent, &Node::name);
+        parent->used = parent->used || nodes[i].used;
+    }
+    for (const Node& node : nodes) {
+        if (node.used && !node.name.empty()) {
+            v1::PlacedRelay& relay = *task.placement.add_relays();
+            relay.set_name(node.name);
+            relay.set_address(address(at.at(node.name)) + ":4793");
+            relay.set_parent(node.parent);
+        }
+    }
+}
+
+v1::LocalRequest Apps::receive_request(const Task& task, const Try& how) const {
     const Plan& plan = world_.plan;
     v1::LocalRequest request;
     v1::OpenReceive& open = *request.mutable_open_receive();
     open.set_task_id(task.id);
     open.set_senders(task.senders);
-    open.set_op(op_to_proto(static_cast<Op>(plan.op)));
+    open.set_op(plan.count > 0 ? v1::OPERATOR_COUNT : op_to_proto(static_cast<Op>(plan.op)));
     open.set_deadline_ms(plan.deadline);
     // Whoever goes on without a sender needs a second copy for the end.
     open.set_aggregators(plan.aggregators * (plan.incomplete > 0 ? 2 : plan.copies));
-    open.set_no_switch(no_switch || plan.aggregators == 0);
+    const bool placed = how.placement.relays_size() > 0;
+    open.set_no_switch(!placed && (how.no_switch || plan.aggregators == 0));
     open.set_policy(policy_to_proto(static_cast<ask_policy>(plan.policy)));
-    open.set_own_switches(plan.own > 0);
+    open.set_own_switches(plan.own > 0 && !placed);
     open.set_can_repeat(true);
-    open.set_allow_incomplete(plan.incomplete > 0);
+    open.set_allow_incomplete(plan.incomplete > 0 && !placed);
+    if (placed) {
+        *open.mutable_placement() = how.placement;
+    }
     if (plan.copies == 2) {
         open.mutable_swap()->set_packets(plan.swap_packets);
     } else {
@@ -174,8 +281,16 @@ v1::LocalRequest Apps::receive_request(const Task& task, bool no_switch) const {
     return request;
 }
 
-Result<> Apps::try_receive(const Task& task, bool no_switch) {
-    const auto app = connect(task.receiver, receive_request(task, no_switch));
+Result<> Apps::try_receive(const Task& task, Try& how) {
+    const auto app = connect(task.receiver, receive_request(task, how));
+    const auto ended = [&how](const std::optional<v1::LocalReply>& with) {
+        how.lost_relays.clear();
+        if (with && with->has_failed()) {
+            const auto& lost = with->failed().lost_relays();
+            how.lost_relays.assign(lost.begin(), lost.end());
+        }
+        return sim::ended(with);
+    };
     auto reply = app->next();
     if (reply && reply->has_receive_accepted()) {
         reply = app->next();

@@ -35,14 +35,23 @@ class Apps {
         std::uint32_t senders = 0;
         bool over = false;
         std::uint32_t sending = 0;
+        v1::Placement placement;  // without relays: none
         Signal changed;
     };
     using TaskPtr = std::shared_ptr<Task>;
+    // How a receive is tried, once more if need be.
+    struct Try {
+        bool no_switch = false;
+        v1::Placement placement;
+        std::vector<std::string> lost_relays;  // what the agent said
+    };
 
     void receive_all(std::uint32_t receiver);
     [[nodiscard]] TaskPtr make_task(std::uint32_t receiver, std::uint32_t number, Random& random);
     void receive(const TaskPtr& task, Random& random);
-    Result<> try_receive(const Task& task, bool no_switch);
+    Result<> try_receive(const Task& task, Try& how);
+    static void plan_again(Try& how, std::uint32_t run);
+    void place(Task& task, std::uint32_t number, const std::vector<std::uint32_t>& senders) const;
     Result<> take_again(const Task& task);
     Result<> take(const Task& task, AppEnd& app, std::uint64_t instance, const v1::Done& done);
     void send(const TaskPtr& task, std::uint32_t host, std::shared_ptr<const Tuples> tuples, Random random);
@@ -50,7 +59,7 @@ class Apps {
                       Random& random);
     // All of them, at the application's pace. False: it goes away, or its session has something to say.
     bool hand_in(AppEnd& app, SimIntake& intake, Random& random);
-    [[nodiscard]] v1::LocalRequest receive_request(const Task& task, bool no_switch) const;
+    [[nodiscard]] v1::LocalRequest receive_request(const Task& task, const Try& how) const;
     [[nodiscard]] v1::LocalRequest send_request(const Task& task, const Tuples& tuples) const;
     // With an agent that is up.
     [[nodiscard]] std::unique_ptr<AppEnd> connect(std::uint32_t host, const v1::LocalRequest& request);
@@ -69,6 +78,9 @@ class Apps {
     std::uint64_t errors_ = 0;
     Threads threads_;
 };
+
+// "h3 (198.18.0.4)", as its agent is known to others.
+[[nodiscard]] std::string full_name(std::uint32_t host);
 
 // From 2^low to 2^high microseconds, each magnitude as likely.
 [[nodiscard]] Nanos some_time(Random& random, unsigned low, unsigned high);

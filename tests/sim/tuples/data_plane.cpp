@@ -25,7 +25,7 @@ DataPlane::~DataPlane() {
 }
 
 void DataPlane::load() {
-    const std::uint32_t channels = world_.plan.hosts * world_.plan.channels + 2;
+    const std::uint32_t channels = world_.plan.nodes() * world_.plan.channels + 2;
     const std::uint32_t flows = channels * 2;
     const std::uint32_t ids = std::bit_ceil(4 * flows);
     channel_id_memory_.assign(ids, {});

@@ -28,8 +28,8 @@ History::History(const Plan& plan, std::uint64_t seed, bool traced)
       network_(world_),
       oracle_(world_),
       chance_(world_),
-      stranger_({world_, network_, switchds_, hosts_}, seed),
-      intruder_({world_, network_, switchds_, hosts_}, seed),
+      stranger_({world_, network_, switchds_, hosts_, relayds_}, seed),
+      intruder_({world_, network_, switchds_, hosts_, relayds_}, seed),
       apps_(world_, oracle_, hosts_, seed) {
     set_world(&world_);
     build();
@@ -41,6 +41,9 @@ History::~History() {
     chance_.kill();
     stranger_.kill();
     intruder_.kill();
+    for (const auto& relayd : relayds_) {
+        relayd->kill();
+    }
     for (const auto& host : hosts_) {
         host->kill();
     }
@@ -59,11 +62,18 @@ void History::build() {
                                                            [this, i] { return dies_at_step(i); }));
         later(Nanos{plan.late} * kMillisecond, Act::kStartSwitchd, i);
     }
-    for (std::uint32_t i = 0; i < plan.hosts; ++i) {
-        hosts_.push_back(std::make_unique<Host>(Cast{world_, network_, switchds_, hosts_}, i));
+    for (std::uint32_t i = 0; i < plan.nodes(); ++i) {
+        hosts_.push_back(std::make_unique<Host>(Cast{world_, network_, switchds_, hosts_, relayds_}, i));
+    }
+    for (std::uint32_t i = plan.hosts; i < plan.nodes(); ++i) {
+        relayds_.push_back(
+            std::make_unique<RelayDaemon>(Cast{world_, network_, switchds_, hosts_, relayds_}, oracle_, i));
     }
     for (const auto& host : hosts_) {
         host->start();
+    }
+    for (const auto& relayd : relayds_) {
+        relayd->start();
     }
     network_.to_host = [this](std::uint32_t host, FramePtr frame) { hosts_[host]->take(std::move(frame)); };
     network_.to_switch = [this](std::uint32_t number, FramePtr frame, std::uint32_t port) {
@@ -83,9 +93,9 @@ std::uint32_t History::some_task_host(bool receiver) {
 void History::strikes() {
     const Plan& plan = world_.plan;
     std::vector<std::uint32_t> kinds;
-    const std::uint32_t counts[] = {plan.switchd_deaths,  plan.reboots,    plan.sender_deaths,
-                                    plan.receiver_deaths, plan.partitions, plan.switchd_stops,
-                                    plan.reroutes,        plan.agent_stops};
+    const std::uint32_t counts[] = {
+        plan.switchd_deaths, plan.reboots,  plan.sender_deaths, plan.receiver_deaths, plan.partitions,
+        plan.switchd_stops,  plan.reroutes, plan.agent_stops,   plan.relay_deaths,    plan.relay_stops};
     for (std::uint32_t kind = 0; kind < std::size(counts); ++kind) {
         kinds.insert(kinds.end(), counts[kind], kind);
     }
@@ -134,6 +144,10 @@ void History::strike(std::uint32_t kind) {
             }
             break;
         }
+        case 8:
+        case 9:
+            strike_relay(kind == 9);
+            break;
         case 5:
             if (switchds_[number]->up()) {
                 switchds_[number]->stop();
@@ -151,6 +165,28 @@ void History::strike(std::uint32_t kind) {
             later(std::min(some_time(world_.control, 6, 18), kLongestCut), Act::kJoinLink, host);
             break;
         }
+    }
+}
+
+void History::strike_relay(bool stops) {
+    if (relayds_.empty()) {
+        return;
+    }
+    const auto number = static_cast<std::uint32_t>(world_.control.below(relayds_.size()));
+    if (stops) {
+        if (relayds_[number]->up()) {
+            relayds_[number]->stop();
+            const Nanos deadline = Nanos{world_.plan.deadline} * kMillisecond;
+            later(std::min(some_time(world_.control, 6, 22), deadline), Act::kWakeRelayd, number);
+        }
+        return;
+    }
+    const std::uint64_t what = world_.control.below(3);
+    if (what != 0) {
+        kill_relayd(number);
+    }
+    if (what != 1) {
+        kill_agent(world_.plan.hosts + number);
     }
 }
 
@@ -183,6 +219,14 @@ void History::kill_agent(std::uint32_t host) {
     later(kShortestRestart + some_time(world_.control, 3, 14), Act::kStartAgent, host);
 }
 
+void History::kill_relayd(std::uint32_t number) {
+    if (!relayds_[number]->up()) {
+        return;
+    }
+    relayds_[number]->kill();
+    later(kShortestRestart + some_time(world_.control, 3, 14), Act::kStartRelayd, number);
+}
+
 void History::fire(std::uint64_t argument) {
     const auto number = static_cast<std::uint32_t>(argument >> 8U);
     switch (static_cast<Act>(argument & 0xffU)) {
@@ -199,6 +243,12 @@ void History::fire(std::uint64_t argument) {
             break;
         case Act::kStartAgent:
             hosts_[number]->start();
+            break;
+        case Act::kStartRelayd:
+            relayds_[number]->start();
+            break;
+        case Act::kWakeRelayd:
+            relayds_[number]->go_on();
             break;
         case Act::kWakeAgent:
             hosts_[number]->go_on();
@@ -226,6 +276,9 @@ void History::check_end() {
     }
     for (auto& host : hosts_) {
         host->check_nothing_left();
+    }
+    for (auto& relayd : relayds_) {
+        relayd->check_nothing_left();
     }
     for (auto& switchd : switchds_) {
         switchd->check_nothing_left();

@@ -16,6 +16,7 @@
 #include "tests/sim/tuples/network.h"
 #include "tests/sim/tuples/oracle.h"
 #include "tests/sim/tuples/plan.h"
+#include "tests/sim/tuples/relayd.h"
 #include "tests/sim/tuples/stranger.h"
 #include "tests/sim/tuples/switchd.h"
 #include "tests/sim/tuples/world.h"
@@ -57,7 +58,9 @@ class History final : public Handler {
         kStartAgent,
         kWakeAgent,
         kJoinLink,
-        kRouteBack
+        kRouteBack,
+        kStartRelayd,
+        kWakeRelayd
     };
 
     void build();
@@ -66,6 +69,8 @@ class History final : public Handler {
     void strike(std::uint32_t kind);
     void kill_switchd(std::uint32_t number);
     void kill_agent(std::uint32_t host);
+    void strike_relay(bool stops);
+    void kill_relayd(std::uint32_t number);
     [[nodiscard]] bool dies_at_step(std::uint32_t number);
     void later(Nanos delay, Act act, std::uint32_t number);
     [[nodiscard]] std::uint32_t some_task_host(bool receiver);
@@ -78,7 +83,8 @@ class History final : public Handler {
     std::vector<std::unique_ptr<DataPlane>> planes_;
     std::vector<std::unique_ptr<SwitchDaemon>> switchds_;
     std::vector<std::unique_ptr<Host>> hosts_;
-    std::vector<std::uint32_t> steps_to_death_;  // of each switchd; 0: none planned
+    std::vector<std::unique_ptr<RelayDaemon>> relayds_;  // beside the last of the hosts
+    std::vector<std::uint32_t> steps_to_death_;          // of each switchd; 0: none planned
     Threads chance_;
     Stranger stranger_;
     Intruder intruder_;

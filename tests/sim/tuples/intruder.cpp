@@ -43,7 +43,7 @@ SimSwitch Intruder::at(const Target& target, std::uint32_t as_host) {
 void Intruder::intrude() {
     Target target;
     target.number = static_cast<std::uint32_t>(random_.below(cast_.switchds.size()));
-    const auto seen = at(target, cast_.world.plan.hosts).status(kPatience);
+    const auto seen = at(target, cast_.world.plan.nodes()).status(kPatience);
     if (!seen.ok() || seen->tasks_size() == 0) {
         return;
     }

@@ -13,9 +13,14 @@ namespace ask::sim {
 
 class Network final : public Links {
  public:
-    explicit Network(World& world) : Links(world, LinkPlan::of(world.plan)), world_(world) {}
+    explicit Network(World& world) : Links(world, links_of(world.plan)), world_(world) {}
 
  private:
+    static LinkPlan links_of(const Plan& plan) {
+        LinkPlan links = LinkPlan::of(plan);
+        links.hosts = plan.nodes();
+        return links;
+    }
     bool forge(Frame& frame, Random& chance) override;
     void wrong(std::string what) override { world_.fail(Promise::kCount, std::move(what)); }
 

@@ -71,16 +71,20 @@ std::int64_t make_value(const Plan& plan, Random& random) {
 
 }  // namespace
 
-Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream) {
+Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream, int far) {
     Random random(seed, 1000 + stream);
     Tuples tuples;
     tuples.reserve(plan.tuples);
+    // Three times: one stream's leave int64, and another's take them back.
+    constexpr std::int64_t kFar = std::int64_t{1} << 62;
+    tuples.assign(far == 0 ? 0 : 3, {"far", far * kFar});
     for (std::uint32_t i = 0; i < plan.tuples; ++i) {
         // Half of them from the first few keys.
         const std::uint64_t keys = random.below(2) == 0 ? std::min(plan.keys, 3U) : plan.keys;
         std::string key = make_key(plan, seed % 1000 * 10'000 + random.below(keys));
         const bool first = plan.value_kind >= 3 && i == 0;
-        tuples.emplace_back(std::move(key), first ? first_value(plan, random) : make_value(plan, random));
+        const std::int64_t value = first ? first_value(plan, random) : make_value(plan, random);
+        tuples.emplace_back(std::move(key), plan.count > 0 ? 1 : value);
     }
     return tuples;
 }
@@ -143,9 +147,42 @@ void Oracle::compare(const std::string& task, ResultTable& table, const Sums& ex
     }
 }
 
+// Relays stand for those that came to them.
+std::multiset<std::string> Oracle::senders_of(std::uint64_t instance, const v1::Done& done) const {
+    std::multiset<std::string> senders;
+    std::vector<std::string> left(done.sender_names().begin(), done.sender_names().end());
+    while (!left.empty()) {
+        const std::string name = std::move(left.back());
+        left.pop_back();
+        if (const auto relay = below_.find({instance, name}); relay != below_.end()) {
+            left.insert(left.end(), relay->second.begin(), relay->second.end());
+        } else {
+            senders.insert(name);
+        }
+    }
+    return senders;
+}
+
+void Oracle::relays(std::uint64_t own, std::uint64_t instance) {
+    relayed_.emplace(own, instance);
+}
+
+void Oracle::came_to_relay(std::uint64_t instance, const std::string& relay, std::vector<std::string> from) {
+    if (!below_.emplace(std::pair(instance, relay), std::move(from)).second) {
+        world_.fail(Promise::kAnswer, "relay " + relay + " has been given one table twice");
+    }
+}
+
+void Oracle::relay_succeeded(const std::string& task, std::uint64_t instance, const std::string& relay) {
+    if (!taken_.contains(instance)) {
+        world_.fail(Promise::kSuccess,
+                    "task " + task + ": relay " + relay + " was told of success, but nobody has a result");
+    }
+}
+
 void Oracle::delivered(const std::string& task, std::uint64_t instance, ResultTable& table,
                        const v1::Done& done) {
-    std::multiset<std::string> whole(done.sender_names().begin(), done.sender_names().end());
+    std::multiset<std::string> whole = senders_of(instance, done);
     const Streams& streams = streams_.at(task);
     std::set<std::string> doubtful;
     std::size_t absent = streams.size() - whole.size();
@@ -174,6 +211,9 @@ void Oracle::taken(std::uint64_t instance) {
 }
 
 void Oracle::succeeded(const std::string& task, std::uint64_t instance, const std::string& sender) {
+    if (const auto relayed = relayed_.find(instance); relayed != relayed_.end()) {
+        instance = relayed->second;
+    }
     if (!taken_.contains(instance) || !senders_of_.at(instance).contains(sender)) {
         world_.fail(Promise::kSuccess, "task " + task + ": sender " + sender +
                                            " was told of success, but nobody has a result with its tuples");

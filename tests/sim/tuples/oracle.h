@@ -21,8 +21,8 @@ namespace ask::sim {
 
 using Tuples = std::vector<std::pair<std::string, std::int64_t>>;
 
-// A sender's stream, from the seed alone.
-Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream);
+// A sender's stream, from the seed alone; `far`: which way one key's sum leaves int64, 0: it does not.
+Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream, int far);
 
 // Memory of a result table that can be read back.
 class ReadableMemory final : public TableMemory {
@@ -49,12 +49,19 @@ class Oracle {
     void delivered(const std::string& task, std::uint64_t instance, ResultTable& table, const v1::Done& done);
     // It says that it has taken it.
     void taken(std::uint64_t instance);
-    // A sender was told that its send has succeeded.
+    // A relay has opened its own part, `own`, of a task of that instance.
+    void relays(std::uint64_t own, std::uint64_t instance);
+    // Whose tuples a relay of a task has in its hands, by names of senders and relays: once.
+    void came_to_relay(std::uint64_t instance, const std::string& relay, std::vector<std::string> from);
+    // A relay was told that its send has succeeded: those below are told now.
+    void relay_succeeded(const std::string& task, std::uint64_t instance, const std::string& relay);
+    // A sender was told that its send has succeeded, in a task or a relay's part of one.
     void succeeded(const std::string& task, std::uint64_t instance, const std::string& sender);
 
     [[nodiscard]] std::uint64_t commits() const { return taken_.size(); }
 
  private:
+    [[nodiscard]] std::multiset<std::string> senders_of(std::uint64_t instance, const v1::Done& done) const;
     using Streams = std::map<std::string, std::shared_ptr<const Tuples>>;
     using Sums = std::map<std::string, Wide>;
     // What a result must have, of those that are in it.
@@ -68,6 +75,8 @@ class Oracle {
     // FIN.
     std::map<std::uint64_t, std::multiset<std::string>> senders_of_;
     std::set<std::uint64_t> taken_;
+    std::map<std::uint64_t, std::uint64_t> relayed_;  // whose part an instance is
+    std::map<std::pair<std::uint64_t, std::string>, std::vector<std::string>> below_;  // relays, by instance
 };
 
 }  // namespace ask::sim

@@ -8,6 +8,7 @@
 #include "lib/net/address.h"
 #include "lib/rpc/types.h"
 #include "tests/sim/tuples/host.h"
+#include "tests/sim/tuples/relayd.h"
 
 namespace ask::sim {
 
@@ -227,7 +228,26 @@ Result<> SimSwitch::confirm_copy(const RegionId& region, std::uint64_t epoch, mi
 }
 
 Result<HostAddress> SimNetwork::resolve(const std::string& name) {
+    if (const auto address = parse_ipv4(name.substr(0, name.rfind(':')))) {
+        return HostAddress{.address = *address};
+    }
     return HostAddress{.address = address_of(static_cast<std::uint32_t>(std::stoul(name.substr(1))))};
+}
+
+Result<v1::OpenRelayReply> SimNetwork::open_relay(const std::string& address, const std::string& name,
+                                                  const v1::OpenRelayRequest& request, milliseconds wait,
+                                                  CallCancel* cancel) {
+    const auto at = parse_ipv4(address.substr(0, address.rfind(':')));
+    RelayDaemon& relayd = *cast_.relayds[host_of(*at) - cast_.world.plan.hosts];
+    auto reply =
+        call<v1::OpenRelayReply>(cast_.world, relayd, wait, cancel,
+                                 [&relayd, caller = caller_at(host_), request](const CallerGone& /*gone*/) {
+                                     return relayd.relays().open(caller, request);
+                                 });
+    if (!reply) {
+        return std::move(reply).error().with_context(name);
+    }
+    return reply;
 }
 
 Result<Path> SimNetwork::find_path(std::uint32_t dest, ask::Clock::time_point /*deadline*/) {

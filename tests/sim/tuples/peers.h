@@ -18,6 +18,7 @@
 namespace ask::sim {
 
 class Host;
+class RelayDaemon;
 
 // Everything that answers calls.
 struct Cast {
@@ -25,6 +26,7 @@ struct Cast {
     Network& network;
     std::vector<std::unique_ptr<SwitchDaemon>>& switchds;
     std::vector<std::unique_ptr<Host>>& hosts;
+    std::vector<std::unique_ptr<RelayDaemon>>& relayds;
 };
 
 [[nodiscard]] std::string switch_address(std::uint32_t number);
@@ -69,19 +71,16 @@ class SimNetwork final : public NetworkPort {
  public:
     SimNetwork(const Cast& cast, std::uint32_t host) : cast_(cast), host_(host) {}
 
-    // "h3"
+    // "h3", or an address.
     [[nodiscard]] Result<HostAddress> resolve(const std::string& name) override;
     [[nodiscard]] bool is_own(std::uint32_t address) override { return address == address_of(host_); }
     Result<Path> find_path(std::uint32_t dest, ask::Clock::time_point deadline) override;
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override;
     [[nodiscard]] std::unique_ptr<PeerPort> peer_at(const std::string& address,
                                                     const std::string& name) override;
-    // There are none.
-    Result<v1::OpenRelayReply> open_relay(const std::string& /*address*/, const std::string& name,
-                                          const v1::OpenRelayRequest& /*request*/, milliseconds /*wait*/,
-                                          CallCancel* /*cancel*/) override {
-        return Error(Errc::kUnavailable, name + ": no such thing here");
-    }
+    Result<v1::OpenRelayReply> open_relay(const std::string& address, const std::string& name,
+                                          const v1::OpenRelayRequest& request, milliseconds wait,
+                                          CallCancel* cancel) override;
 
  private:
     Cast cast_;

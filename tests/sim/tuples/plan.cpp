@@ -118,6 +118,21 @@ void draw_applications(Plan& plan, Random& random) {
     plan.intruder = rare(random, 8) ? range(random, 1, 4) : 0;
 }
 
+// From numbers of their own: with none of them a seed means what it meant before there were relays.
+void draw_relays(Plan& plan, Random random, Size size) {
+    if (size == Size::kLarge || !rare(random, 5)) {
+        return;
+    }
+    plan.relays = range(random, 1, size == Size::kTiny ? 3 : 4);
+    plan.relay_room = rare(random, 6) ? 1 : 0;
+    plan.relay_deaths = rare(random, 6) ? range(random, 1, 2) : 0;
+    plan.relay_stops = rare(random, 8) ? 1 : 0;
+    if (plan.op == ASK_OP_SUM) {
+        plan.count = rare(random, 4) ? 1 : 0;
+        plan.far = plan.count == 0 && rare(random, 3) ? 1 : 0;
+    }
+}
+
 }  // namespace
 
 std::span<const Field<Plan>> Plan::fields() {
@@ -156,6 +171,7 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     }
     plan.packet_rate = rare(random, 24) ? pick(random, {200, 1000, 5000}) : 0;
     plan.own = plan.switches > 1 && rare(random, 2) ? 1 : 0;
+    draw_relays(plan, Random(seed, 2), size);
     return plan;
 }
 
@@ -164,6 +180,10 @@ Result<> check_plan(const Plan& plan) {
     const unsigned payload = plan.geometry().payload_bytes(plan.rows);
     ASK_PASS(must(payload + kFrameHeaderBytes <= kFrameRoom, "a geometry that fits a frame"));
     ASK_PASS(must(plan.hosts >= 2 && plan.hosts <= 1000, "2 to 1000 hosts"));
+    ASK_PASS(must(plan.relays <= 8 && (plan.relays + 1) * plan.receivers <= DataPlane::kTasks,
+                  "relays that fit the switch's tasks, for every receiver"));
+    ASK_PASS(
+        must(plan.op == ASK_OP_SUM || plan.count + plan.far == 0, "sums, where tasks count or leave int64"));
     ASK_PASS(must(plan.switches >= 1 && plan.switches <= 16, "1 to 16 switches"));
     ASK_PASS(must(plan.receivers >= 1 && plan.receivers <= plan.hosts, "1 receiver up to all hosts"));
     ASK_PASS(must(plan.receivers <= DataPlane::kTasks / 2, "receivers that fit the switch's tasks"));

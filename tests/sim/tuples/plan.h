@@ -78,6 +78,12 @@ namespace ask::sim {
     X(intruder, "attacks by somebody who may call as any host")                                       \
     X(back_kib, "memory of a switch for back levels; 0: none")                                        \
     X(packet_rate, "packets a second of one receiver's tasks; 0: no limit")                           \
+    X(relays, "hosts beside switches that relay tasks; 0: none")                                      \
+    X(relay_room, "tasks that one of them takes at a time; 0: as shipped")                            \
+    X(relay_deaths, "deaths of a relay, its agent, or both")                                          \
+    X(relay_stops, "times that a relay is stopped, up to a deadline")                                 \
+    X(count, "1: tasks count")                                                                        \
+    X(far, "1: sums of one key leave int64 on the way")                                               \
     X(deadline, "of tasks, ms")                                                                       \
     X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")
 
@@ -88,6 +94,9 @@ struct Plan {
 
     static std::span<const Field<Plan>> fields();
 
+    // Relays come behind the others.
+    [[nodiscard]] std::uint32_t nodes() const { return hosts + relays; }
+
     [[nodiscard]] Geometry geometry() const {
         return {static_cast<std::uint8_t>(short_slots), static_cast<std::uint8_t>(groups),
                 static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(rows)};
@@ -97,13 +106,17 @@ struct Plan {
     // Whether something dies, so that tasks may fail. An agent that is stopped for half the deadline has no
     // time left to wait for a switch (docs/deaths.md).
     [[nodiscard]] bool deadly() const {
-        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits + intruder > 0 ||
+        return switchd_stops + reboots + sender_deaths + receiver_deaths + quits + intruder + relay_deaths +
+                       relay_stops >
+                   0 ||
                dawdle >= deadline ||
                (aggregators > 0 && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
     }
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const {
-        return reboots + receiver_deaths + agent_stops + partitions + call_loss + intruder == 0;
+        return reboots + receiver_deaths + agent_stops + partitions + call_loss + intruder + relay_deaths +
+                   relay_stops ==
+               0;
     }
 };
 

@@ -29,7 +29,7 @@ int Stranger::some_of(int all) {
 
 void Stranger::try_something() {
     const auto number = static_cast<std::uint32_t>(random_.below(cast_.switchds.size()));
-    SimSwitch at(cast_, number, cast_.world.plan.hosts);
+    SimSwitch at(cast_, number, cast_.world.plan.nodes());
     const auto seen = at.status(kPatience);
     if (!seen.ok()) {
         return;

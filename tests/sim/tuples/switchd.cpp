@@ -165,7 +165,7 @@ Result<v1::OpenTaskReply> SwitchDaemon::open_task(const Caller& caller, const v1
 
 Result<Done> SwitchDaemon::close_task(const Caller& caller, std::uint64_t instance) {
     // Before the call, which a renewal may overtake. The stranger's closes nothing.
-    if (caller.address != caller_at(world_.plan.hosts).address) {
+    if (caller.address != caller_at(world_.plan.nodes()).address) {
         closed_.insert(instance);
     }
     ASK_PASS(controller_->close_task(caller, instance));

@@ -264,7 +264,7 @@ void SimWorkers::take_data(std::uint32_t from, Ports ports, std::span<const std:
         const auto answer = std::span(ack).first(verdict.ack_bytes);
         if (from == address_of(host_)) {
             take_ack({ports.dest, ports.source}, answer);
-        } else if (host_of(from) < world_.plan.hosts) {
+        } else if (host_of(from) < world_.plan.nodes()) {
             send(from, {ports.dest, ports.source}, answer);
         }
     }
