@@ -395,12 +395,13 @@ in_parts() {
     pass "$id: in $(parts_of "$id" | awk '{ parts += $1 } END { print parts }') parts"
 }
 
+# waits_by_name NODE
 waits_by_name() {
-    on h1 askctl tasks --json | jq -e 'any(.[]; .role == "sender" and (.state | test("r2 .* waits for its application")))' >/dev/null
+    on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "sender" and (.state | test("r2 .* waits for its application")))' >/dev/null
 }
 
-# parent_stops ID RUNS SIGNAL: what cannot go up waits two levels below, and hears whom for, until it can or the parent has
-# died.
+# parent_stops ID RUNS SIGNAL: what cannot go up waits below, at a host and at a relay, which hear whom for, until it can or
+# the parent has died.
 parent_stops() {
     local -r id=$1 runs=$2 dir=$scratch/$1
     many_keys "$id" sum 300
@@ -408,7 +409,8 @@ parent_stops() {
     wait_for 20 relayed_under_way r4
     lab_do kill r2.relayd -STOP
     : >"$scratch/$id.rest"
-    wait_for 30 waits_by_name
+    wait_for 30 waits_by_name h2
+    wait_for 30 waits_by_name r4
     lab_do kill r2.relayd "$3"
     finish_placed "$dir"
     jq -e --argjson runs "$runs" '.runs == $runs and .complete' "$dir/recv.json" >/dev/null || fail "$id: $(cat "$dir/recv.json")"
