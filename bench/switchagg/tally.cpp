@@ -40,8 +40,8 @@ int TallySink::take_row(const std::byte* row, std::uint32_t bitmap) {
         if (size == 0) {
             return -1;
         }
-        add({key, size}, static_cast<std::int32_t>(
-                             load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4)));
+        add({key, size},
+            static_cast<std::int32_t>(load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4)));
         ++taken;
     }
     return taken;

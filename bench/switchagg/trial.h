@@ -75,7 +75,8 @@ using Progress = std::function<void(double part)>;
 
 // kInternal: what comes out is not what went in.
 Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress = {});
-// The same with pairs of the caller's, as many as the trial's tuples; `taker` sees what comes out, in its order.
+// The same with pairs of the caller's, as many as the trial's tuples; `taker` sees what comes out, in its
+// order.
 Result<Outcome> run_trial(Rig& rig, const Trial& trial, PairSource& source, const PairTaker& taker,
                           const Progress& progress);
 

@@ -55,7 +55,9 @@ class SummedList final : public WordList {
  public:
     explicit SummedList(double bytes_per_count) : bytes_per_count_(bytes_per_count) {}
     void clear() override { bytes_ = 0; }
-    void add(std::string_view word) override { bytes_ += static_cast<double>(word.size()) + bytes_per_count_; }
+    void add(std::string_view word) override {
+        bytes_ += static_cast<double>(word.size()) + bytes_per_count_;
+    }
     [[nodiscard]] double bytes() const override { return bytes_; }
 
  private:

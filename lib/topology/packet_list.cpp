@@ -50,7 +50,8 @@ double PacketList::bytes() const {
     std::uint64_t bytes = kFinFrame + rows * row_bytes + divided_up(rows, geometry_.rows) * kHead;
     if (record_bytes_ > 0) {
         constexpr std::uint64_t kRoom = kPayload - sizeof(ask_hdr) - sizeof(ask_var_hdr);
-        bytes += record_bytes_ + divided_up(record_bytes_, kRoom) * (kHead + sizeof(ask_var_hdr) + sizeof(std::uint64_t));
+        bytes += record_bytes_ +
+                 divided_up(record_bytes_, kRoom) * (kHead + sizeof(ask_var_hdr) + sizeof(std::uint64_t));
     }
     return static_cast<double>(bytes);
 }

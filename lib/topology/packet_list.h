@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of words as links carry it: in frames of DATA with the slots of a geometry (lib/tuples/packer.h). A word
-// has one slot of a row by its hash, so it is the fullest slot that says how many rows a list takes, and the
-// others leave part of theirs blank.
+// A list of words as links carry it: in frames of DATA with the slots of a geometry (lib/tuples/packer.h). A
+// word has one slot of a row by its hash, so it is the fullest slot that says how many rows a list takes, and
+// the others leave part of theirs blank.
 #pragma once
 
 #include <array>

@@ -53,7 +53,7 @@ struct MessageSpec {
     std::string text_file;  // for model = "word-count"
     std::uint32_t shards = 0;
     std::optional<Geometry> geometry;  // of packets that the words travel in; absent: words and counts alone
-    std::uint32_t line = 0;  // 0: nothing is said of messages
+    std::uint32_t line = 0;            // 0: nothing is said of messages
 };
 
 struct Topology {

@@ -118,8 +118,7 @@ Result<> validate(const KeySample& sample) {
     const std::uint64_t most_held = Combiner::kMaxWindow * std::max<std::uint64_t>(1, sample.senders);
     if (sample.window > most_held) {
         return Error(Errc::kInput, "key sample: " + std::to_string(sample.window) +
-                                       " tuples held back, the limit is " +
-                                       std::to_string(most_held));
+                                       " tuples held back, the limit is " + std::to_string(most_held));
     }
     for (std::size_t i = 0; i < sample.groups.size(); ++i) {
         const KeyGroup& group = sample.groups[i];

@@ -64,8 +64,9 @@ class Chain::Watched final : public PacketSink {
         if (packet.header.type == ASK_DATA && intake.result == Intake::Result::kTaken && intake.items == 1) {
             char key[kMaxSlotKey];
             const std::size_t size = decode_kparts(packet.body.data(), 1, key);
-            chain_.came_.emplace_back(std::string(key, size), static_cast<std::int32_t>(load_be<std::uint32_t>(
-                                                                  packet.body.data() + ASK_KPART_BYTES)));
+            chain_.came_.emplace_back(
+                std::string(key, size),
+                static_cast<std::int32_t>(load_be<std::uint32_t>(packet.body.data() + ASK_KPART_BYTES)));
         }
         return intake;
     }

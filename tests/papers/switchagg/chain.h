@@ -48,8 +48,8 @@ class Chain {
 
     // What the receiver has once it has fetched.
     [[nodiscard]] Answer answer();
-    // Pairs that have come to it in packets, in their order, and with `answer` what the switch had kept behind them: what
-    // a switch further on would be fed with. Of tasks with one place a packet.
+    // Pairs that have come to it in packets, in their order, and with `answer` what the switch had kept
+    // behind them: what a switch further on would be fed with. Of tasks with one place a packet.
     using Stream = std::vector<std::pair<std::string, std::int64_t>>;
     [[nodiscard]] const Stream& came() const { return came_; }
     // Mappers whose FINs have come.

@@ -40,8 +40,8 @@ class PublishedSwitch {
         return out.pairs.empty() && !out.eot ? std::vector<PublishedPacket>() : std::vector{out};
     }
 
-    // Another tree is configured: memory is divided evenly among all of them (section 4.2.2). What becomes of pairs
-    // whose place is another's now, the paper does not say: they go on, at best.
+    // Another tree is configured: memory is divided evenly among all of them (section 4.2.2). What becomes of
+    // pairs whose place is another's now, the paper does not say: they go on, at best.
     PublishedPacket share_with(std::size_t trees) {
         PublishedPacket out;
         std::vector<std::optional<Pair>> before(front_.size() / trees);

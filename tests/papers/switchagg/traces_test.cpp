@@ -94,8 +94,8 @@ TEST_CASE("S2: ends that are counted, not named: one that is lost, or comes twic
     CHECK(waits.on_packet({.pairs = {{"a", 1}}, .eot = true}).empty());
     CHECK(waits.on_packet({.pairs = {{"b", 1}}}).empty());
 
-    // Here a FIN is its flow's. The first mapper's comes twice, since the answer to it was lost; then the other's
-    // packets are lost, of each kind one.
+    // Here a FIN is its flow's. The first mapper's comes twice, since the answer to it was lost; then the
+    // other's packets are lost, of each kind one.
     Chain chain(kOnePlace, 2);
     chain.offer(0, "a", 1);
     chain.offer(1, "a", 10);
@@ -314,7 +314,8 @@ Answer sums(const Chain::Stream& pairs) {
 
 }  // namespace
 
-TEST_CASE("S8: Theorem 2.2, more hops do not help: with SwitchAgg's rule and one hash for all, and nothing else") {
+TEST_CASE(
+    "S8: Theorem 2.2, more hops do not help: with SwitchAgg's rule and one hash for all, and nothing else") {
     Chain::Stream published = turns();
     Chain::Stream shipped = turns();
     const Answer answer = sums(published);
@@ -325,7 +326,8 @@ TEST_CASE("S8: Theorem 2.2, more hops do not help: with SwitchAgg's rule and one
         CHECK(sums(published) == answer);
         // Who is there stays: each hop adds up eight keys more, of which one pair each goes on.
         shipped = through_shipped(shipped);
-        CHECK(shipped.size() == std::size_t{kTurns} * kHopKeys - std::size_t{hop} * kHopPlaces * (kTurns - 1));
+        CHECK(shipped.size() ==
+              std::size_t{kTurns} * kHopKeys - std::size_t{hop} * kHopPlaces * (kTurns - 1));
         CHECK(sums(shipped) == answer);
     }
 }
