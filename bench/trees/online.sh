@@ -3,6 +3,8 @@
 #
 # SOAR's online workloads (Fig. 7), live: tasks arrive one after the other at switches that take so many at a time, and go again
 # while others run. SOAR's are placed by ask-controld; those of other strategies by ask-plan, on what a book of places says is left.
+# Settings are those of bench/trees/run; what is shared comes from tasks.sh.
+# shellcheck disable=SC2034,SC2154
 
 readonly LEASE=5 # seconds
 

@@ -3,6 +3,8 @@
 #
 # Bytes on links against the size model: ask-plan is given the text and the geometry of its packets (model = "word-count"), and plans
 # for bytes; what links then carry is counted.
+# Settings are those of bench/trees/run; what is shared comes from tasks.sh.
+# shellcheck disable=SC2034,SC2154
 
 # Of words of up to four letters. One that is chosen by samples of the words fills its rows more evenly.
 readonly GEOMETRY='16*8'

@@ -3,6 +3,8 @@
 #
 # Word counts on a lab of several switches: the lab, its topology with loads, inputs with an answer, receives and sends, what
 # links have carried. Source it after lab_job.sh; settings are those of bench/trees/run.
+# What others read, and what is set there.
+# shellcheck disable=SC2034,SC2154
 
 # tree_up OPTION... : as tools/lab up. A retransmission of a FIN would count as another: slow machines are no loss.
 tree_up() {

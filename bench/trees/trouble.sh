@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 #
 # Long proofs: whatever is lost on the way, dies or is cut in the middle of a task, its answer is exact.
+# Settings are those of bench/trees/run; what is shared comes from tasks.sh.
+# shellcheck disable=SC2034,SC2154
 
 readonly FAULTS=(--loss 2 --dup 2 --reorder 2)
 

@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 #
 # One task by each strategy and number of switches: flows and bytes on links, and time.
+# Settings are those of bench/trees/run; what is shared comes from tasks.sh.
+# shellcheck disable=SC2034,SC2154
 
 # run_way STRATEGY K RATE RUN: a line of JSON in $work/lines.
 run_way() {
