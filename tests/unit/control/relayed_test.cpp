@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In which order a relay does what it does, and whom it tells: T1 and T3 of docs/trees.md.
+#include "lib/control/relay/relayed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "lib/base/runtime.h"
+#include "lib/control/relay/relays.h"
+#include "lib/rpc/call_origin.h"
+#include "lib/rpc/types.h"
+
+using namespace ask;
+
+namespace {
+
+using Item = std::pair<std::string, Wide>;
+
+// What happens at the two sessions, in its order, and what they are to answer.
+struct Stage {
+    std::vector<std::vector<Item>> tables{{{"a", 1}}};
+    bool below_cannot_repeat = false;
+    std::optional<Errc> below_fails;
+    std::optional<Errc> above_fails;
+    bool holds = false;  // the receive waits until it is cancelled
+
+    void note(std::string what) {
+        const Guard lock(mutex);
+        log.push_back(std::move(what));
+    }
+    std::vector<std::string> events() {
+        const Guard lock(mutex);
+        return log;
+    }
+    void cancel() {
+        {
+            const Guard lock(mutex);
+            cancelled = true;
+        }
+        changed.notify_all();
+    }
+    void await_cancel() {
+        Lock lock(mutex);
+        changed.wait(lock, [this] { return cancelled; });
+    }
+
+    Mutex mutex;
+    CondVar changed;
+    std::vector<std::string> log;
+    bool cancelled = false;
+};
+
+class Part final : public RelayTable {
+ public:
+    Part(std::vector<Item> items, bool last) : items_(std::move(items)), last_(last) {}
+    [[nodiscard]] bool last() const override { return last_; }
+    [[nodiscard]] Result<> each(const Visit& visit) const override {
+        for (const auto& [key, value] : items_) {
+            visit(key, value);
+        }
+        return {};
+    }
+
+ private:
+    std::vector<Item> items_;
+    bool last_;
+};
+
+class Below final : public RelayBelow {
+ public:
+    Below(Stage& stage, RelayHooks& hooks) : stage_(stage), hooks_(hooks) {}
+    Result<v1::OpenRelayReply> open() override {
+        stage_.note("open below");
+        return v1::OpenRelayReply();
+    }
+    Result<std::unique_ptr<RelayTable>> next() override {
+        RelayProgress now;
+        now.cannot_repeat = stage_.below_cannot_repeat;
+        hooks_.on_below(now);
+        hooks_.on_below(now);
+        if (stage_.holds) {
+            stage_.await_cancel();
+            return Error(Errc::kAborted, "cancelled");
+        }
+        if (stage_.below_fails) {
+            return Error(*stage_.below_fails, "below");
+        }
+        stage_.note("table");
+        const std::size_t at = at_++;
+        return std::unique_ptr<RelayTable>(
+            std::make_unique<Part>(stage_.tables[at], at + 1 == stage_.tables.size()));
+    }
+    void taking() override {}
+    [[nodiscard]] std::vector<std::string> lost_relays() const override { return {"s9"}; }
+    void abandon(const Error& why) override { stage_.note("abandon below: " + why.text()); }
+    Result<> confirm() override {
+        stage_.note("confirm below");
+        return {};
+    }
+
+ private:
+    Stage& stage_;
+    RelayHooks& hooks_;
+    std::size_t at_ = 0;
+};
+
+class Above final : public RelayAbove {
+ public:
+    explicit Above(Stage& stage) : stage_(stage) {}
+    Result<> open() override {
+        stage_.note("open above");
+        return {};
+    }
+    Result<> send(std::span<const Tuple> tuples) override {
+        for (const Tuple& tuple : tuples) {
+            stage_.note(std::string(tuple.key) + "=" + std::to_string(tuple.value));
+        }
+        return {};
+    }
+    Result<> flush() override { return {}; }
+    Result<> cannot_repeat() override {
+        stage_.note("cannot repeat");
+        return {};
+    }
+    Result<> finish() override {
+        stage_.note("finish");
+        return stage_.above_fails ? Error(*stage_.above_fails, "above") : Result<>();
+    }
+    void abandon(const Error& why, const std::vector<std::string>& lost) override {
+        stage_.note("abandon above: " + why.text() + " " + (lost.empty() ? "" : lost.front()));
+    }
+
+ private:
+    Stage& stage_;
+};
+
+class Sessions final : public RelaySessions {
+ public:
+    Sessions(Stage& stage, RelayHooks hooks)
+        : stage_(stage), hooks_(std::move(hooks)), below_(stage, hooks_), above_(stage) {}
+    RelayBelow& below() override { return below_; }
+    RelayAbove& above() override { return above_; }
+    void cancel() override { stage_.cancel(); }
+    void close() override { stage_.note("closed"); }
+
+ private:
+    Stage& stage_;
+    RelayHooks hooks_;
+    Below below_;
+    Above above_;
+};
+
+MakeRelaySessions on(Stage& stage) {
+    return [&stage](const v1::OpenRelayRequest& /*order*/, RelayHooks hooks) {
+        return std::unique_ptr<RelaySessions>(std::make_unique<Sessions>(stage, std::move(hooks)));
+    };
+}
+
+v1::OpenRelayRequest order(std::uint64_t instance) {
+    v1::OpenRelayRequest request;
+    request.set_task_id("t");
+    request.set_instance(instance);
+    request.set_receiver("198.18.5.2:4791");
+    request.set_op(v1::OPERATOR_SUM);
+    request.set_deadline_ms(5000);
+    request.set_own_task_id("relayed-1");
+    request.set_own_token("down");
+    request.set_senders(2);
+    *request.mutable_geometry() = geometry_to_proto({.short_slots = 4, .groups = 0, .m = 0, .rows = 1});
+    request.set_parent("198.18.5.2:4791");
+    request.set_parent_task_id("t");
+    request.set_parent_token("up");
+    request.set_name("s1");
+    request.set_wait_ms(10'000);
+    return request;
+}
+
+// All that it does, to its end.
+std::vector<std::string> run(Stage& stage) {
+    {
+        Relayed relayed({.request = order(1), .owner = {}, .reserve_bytes = 0}, on(stage));
+        while (!relayed.ended()) {
+            yield_thread();
+        }
+    }
+    return stage.events();
+}
+
+using Events = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a relay opens below, joins above, sends its table once, and those below succeed last") {
+    Stage stage;
+    CHECK(run(stage) ==
+          Events{"open below", "open above", "table", "a=1", "finish", "confirm below", "closed"});
+}
+
+TEST_CASE("a relay passes each of several tables on before it asks for the next") {
+    Stage stage;
+    stage.tables = {{{"a", 1}}, {{"a", 2}}, {{"b", 3}}};
+    CHECK(run(stage) == Events{"open below", "open above", "table", "a=1", "table", "a=2", "table", "b=3",
+                               "finish", "confirm below", "closed"});
+}
+
+TEST_CASE("a relay sends a sum that leaves int64 in pieces, and a zero as a zero") {
+    constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
+    Stage stage;
+    stage.tables = {{{"a", 2 * kMost + 1}, {"b", 0}}};
+    const std::string most = "a=" + std::to_string(std::numeric_limits<std::int64_t>::max());
+    CHECK(run(stage) == Events{"open below", "open above", "table", most, most, "a=1", "b=0", "finish",
+                               "confirm below", "closed"});
+}
+
+TEST_CASE("a relay tells nobody below of success when its parent has failed") {
+    Stage stage;
+    stage.above_fails = Errc::kSwitchLost;
+    CHECK(run(stage) == Events{"open below", "open above", "table", "a=1", "finish", "abandon below: above",
+                               "abandon above: above s9", "closed"});
+}
+
+TEST_CASE("a relay hands on which relays were lost below, and sends nothing") {
+    Stage stage;
+    stage.below_fails = Errc::kSwitchLost;
+    CHECK(run(stage) ==
+          Events{"open below", "open above", "abandon below: below", "abandon above: below s9", "closed"});
+}
+
+TEST_CASE("a relay whose child cannot repeat says so above, once, before it sends") {
+    Stage stage;
+    stage.below_cannot_repeat = true;
+    CHECK(run(stage) == Events{"open below", "open above", "cannot repeat", "table", "a=1", "finish",
+                               "confirm below", "closed"});
+}
+
+TEST_CASE("a newer instance of a task ends the older one at a relay, which tells those below") {
+    Stage stage;
+    stage.holds = true;
+    RelayLimits limits;
+    limits.memory_bytes = 1U << 30U;
+    limits.reserve_bytes = 1U << 20U;
+    Relays relays(limits, on(stage));
+    const Caller caller = caller_from_peer("ipv4:198.18.5.2:40000");
+    REQUIRE(relays.open(caller, order(1)).ok());
+    CHECK(relays.size() == 1);
+    REQUIRE(relays.open(caller, order(2)).ok());
+    CHECK(relays.counts().replaced == 1);
+    const auto told = [&stage] {
+        const Events events = stage.events();
+        return std::ranges::find(events, "abandon below: the task was opened again by its receiver") !=
+               events.end();
+    };
+    const auto until = Clock::now() + std::chrono::seconds(60);
+    while (!told() && Clock::now() < until) {
+        yield_thread();
+    }
+    CHECK(told());
+}
