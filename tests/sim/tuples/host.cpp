@@ -36,7 +36,7 @@ Result<std::shared_ptr<const SealedTable>> SimTables::seal(ResultTable table) {
 }
 
 Host::Life::Life(const Cast& cast, std::uint32_t number)
-    : network(cast, number), workers(cast.world, cast.network, number) {
+    : tables(cast.world.plan), network(cast, number), workers(cast.world, cast.network, number) {
     member = std::make_unique<Member>(
         options_of(cast.world.plan, number),
         MemberPorts{.workers = workers,

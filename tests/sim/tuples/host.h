@@ -4,6 +4,7 @@
 // session_server.cpp do around it is here in little: a thread a session, a thread a call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@ namespace ask::sim {
 
 class SimTables final : public TableStore {
  public:
+    explicit SimTables(const Plan& plan) : plan_(plan) {}
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t /*user*/) override {
         return std::make_unique<ReadableMemory>();
     }
@@ -27,13 +29,16 @@ class SimTables final : public TableStore {
     }
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::shared_ptr<TableGrant> /*grant*/,
                                                            std::size_t most) override {
-        return std::make_unique<ReadableMemory>(most);
+        return std::make_unique<ReadableMemory>(std::min<std::size_t>(most, plan_.relay_part * 1024UL));
     }
     [[nodiscard]] Result<> check_room(std::uint32_t /*user*/, std::uint64_t /*keys*/,
                                       std::uint64_t /*key_bytes*/) override {
         return {};
     }
     Result<std::shared_ptr<const SealedTable>> seal(ResultTable table) override;
+
+ private:
+    const Plan& plan_;
 };
 
 class Host final : public Server {

@@ -131,6 +131,7 @@ void draw_relays(Plan& plan, Random random, Size size) {
         plan.count = rare(random, 4) ? 1 : 0;
         plan.far = plan.count == 0 && rare(random, 3) ? 1 : 0;
     }
+    plan.relay_part = rare(random, 2) ? pick(random, {40, 48}) : 0;
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ namespace ask::sim {
     X(relay_room, "tasks that one of them takes at a time; 0: as shipped")                            \
     X(relay_deaths, "deaths of a relay, its agent, or both")                                          \
     X(relay_stops, "times that a relay is stopped, up to a deadline")                                 \
+    X(relay_part, "KiB of a relay's table that is sent on as a part; 0: all at the end")              \
     X(count, "1: tasks count")                                                                        \
     X(far, "1: sums of one key leave int64 on the way")                                               \
     X(deadline, "of tasks, ms")                                                                       \

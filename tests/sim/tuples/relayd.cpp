@@ -107,8 +107,8 @@ class RelayLink {
 
 class SealedPart final : public RelayTable {
  public:
-    explicit SealedPart(std::shared_ptr<const SimSealed> table) : table_(std::move(table)) {}
-    [[nodiscard]] bool last() const override { return true; }
+    SealedPart(std::shared_ptr<const SimSealed> table, bool last) : table_(std::move(table)), last_(last) {}
+    [[nodiscard]] bool last() const override { return last_; }
     [[nodiscard]] std::uint64_t bytes_most() const override { return 0; }
     [[nodiscard]] Result<> each(const Visit& visit) const override {
         auto& table = const_cast<SimSealed&>(*table_).table;
@@ -120,12 +120,15 @@ class SealedPart final : public RelayTable {
 
  private:
     std::shared_ptr<const SimSealed> table_;
+    const bool last_;
 };
 
 class SimBelow final : public RelayBelow {
  public:
-    SimBelow(RelayLink& link, Oracle& oracle, std::string relay, const v1::OpenRelayRequest& order)
-        : link_(link), oracle_(oracle), relay_(std::move(relay)), order_(order) {}
+    // No reserve: all of its table comes at the end.
+    SimBelow(RelayLink& link, Oracle& oracle, std::string relay, const v1::OpenRelayRequest& order,
+             std::uint64_t reserve)
+        : link_(link), oracle_(oracle), relay_(std::move(relay)), order_(order), reserve_(reserve) {}
 
     Result<v1::OpenRelayReply> open() override {
         v1::LocalRequest request;
@@ -137,6 +140,7 @@ class SimBelow final : public RelayBelow {
         *open.mutable_geometry() = order_.geometry();
         open.set_aggregators(order_.aggregators());
         open.set_partial(true);
+        open.set_reserve_bytes(reserve_);
         open.set_token(order_.own_token());
         ASK_PASS(link_.connect(std::move(request)));
         auto reply = link_.next();
@@ -153,14 +157,23 @@ class SimBelow final : public RelayBelow {
         return opened;
     }
     Result<std::unique_ptr<RelayTable>> next() override {
+        if (std::exchange(has_part_, false)) {
+            v1::LocalRequest request;
+            request.mutable_part_taken();
+            link_.say(std::move(request));
+        }
         auto reply = link_.next();
         ASK_PASS(reply);
+        if (reply->has_part() && link_.link().result) {
+            has_part_ = true;
+            return std::unique_ptr<RelayTable>(std::make_unique<SealedPart>(link_.link().result, false));
+        }
         if (!reply->has_done() || !link_.link().result) {
             return Error(Errc::kInternal, "an answer that does not fit a result");
         }
         const auto& names = reply->done().sender_names();
         oracle_.came_to_relay(order_.instance(), relay_, {names.begin(), names.end()});
-        return std::unique_ptr<RelayTable>(std::make_unique<SealedPart>(link_.link().result));
+        return std::unique_ptr<RelayTable>(std::make_unique<SealedPart>(link_.link().result, true));
     }
     void taking(const std::string& waits_for) override {
         const Nanos now = sim_now();
@@ -188,6 +201,8 @@ class SimBelow final : public RelayBelow {
     Oracle& oracle_;
     const std::string relay_;
     const v1::OpenRelayRequest& order_;
+    const std::uint64_t reserve_;
+    bool has_part_ = false;
     Nanos next_sign_ = 0;
 };
 
@@ -258,12 +273,13 @@ class SimAbove final : public RelayAbove {
 
 class SimSessions final : public RelaySessions {
  public:
-    SimSessions(Host& agent, Oracle& oracle, std::uint32_t host, v1::OpenRelayRequest order, RelayHooks hooks)
+    SimSessions(Host& agent, Oracle& oracle, std::uint32_t host, v1::OpenRelayRequest order,
+                std::uint64_t reserve, RelayHooks hooks)
         : order_(std::move(order)),
           hooks_(std::move(hooks)),
           link_below_(agent, cancelled_),
           link_above_(agent, cancelled_),
-          below_(link_below_, oracle, full_name(host), order_),
+          below_(link_below_, oracle, full_name(host), order_, reserve),
           above_(link_above_, oracle, order_) {
         link_below_.on_progress = [this](const v1::Progress& now) {
             hooks_.on_below({.senders_joined = now.senders_joined(),
@@ -308,14 +324,15 @@ RelayDaemon::~RelayDaemon() {
 void RelayDaemon::start() {
     cast_.world.note("relay %u: starts", host_);
     constexpr std::uint64_t kRoom = std::uint64_t{4} << 30U;
-    RelayLimits limits{.memory_bytes = kRoom, .reserve_bytes = 1U << 20U};
+    RelayLimits limits{.memory_bytes = kRoom, .reserve_bytes = 4U << 20U};
     if (cast_.world.plan.relay_room > 0) {
         limits.max_relays = cast_.world.plan.relay_room;
     }
-    // Its receives have no reserve: all of a table comes at the end.
-    const auto make = [this](const v1::OpenRelayRequest& order, std::uint64_t /*reserve*/, RelayHooks hooks) {
-        return std::unique_ptr<RelaySessions>(
-            std::make_unique<SimSessions>(*cast_.hosts[host_], oracle_, host_, order, std::move(hooks)));
+    const bool in_parts = cast_.world.plan.relay_part > 0;
+    const auto make = [this, in_parts](const v1::OpenRelayRequest& order, std::uint64_t reserve,
+                                       RelayHooks hooks) {
+        return std::unique_ptr<RelaySessions>(std::make_unique<SimSessions>(
+            *cast_.hosts[host_], oracle_, host_, order, in_parts ? reserve : 0, std::move(hooks)));
     };
     relays_ = std::make_unique<Relays>(limits, make);
     boot();
