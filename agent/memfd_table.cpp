@@ -62,21 +62,31 @@ bool MemoryBudget::reserve_here(std::size_t bytes) {
     return true;
 }
 
-void MemoryBudget::give_up(UniqueFd own, std::size_t bytes) {
+void MemoryBudget::give_up(UniqueFd own, std::size_t bytes, std::shared_ptr<TableGrant> grant) {
     if (!is_held(own)) {
-        release(bytes);
+        if (grant) {
+            grant->give(bytes);
+        } else {
+            release(bytes);
+        }
         return;
     }
     if (counters_ != nullptr) {
         counters_->add(AgentCounter::k_blocks_held);
     }
-    (whole_ != nullptr ? *whole_ : *this).note_held({std::move(own), bytes, this});
+    (whole_ != nullptr ? *whole_ : *this).note_held({std::move(own), bytes, this, std::move(grant)});
 }
 
 void MemoryBudget::note_held(Held block) {
     const std::lock_guard lock(mutex_);
     held_.push_back(std::move(block));
     held_number_ = held_.size();
+}
+
+void MemoryBudget::forget_held() {
+    const std::lock_guard lock(mutex_);
+    held_.clear();
+    held_number_ = 0;
 }
 
 std::size_t MemoryBudget::look_at_held() {
@@ -86,7 +96,11 @@ std::size_t MemoryBudget::look_at_held() {
     const std::lock_guard lock(mutex_);
     std::erase_if(held_, [](const Held& block) {
         const bool gone = !is_held(block.own);
-        block.paid_by->release(gone ? block.bytes : 0);
+        if (gone && block.grant) {
+            block.grant->give(block.bytes);
+        } else if (gone) {
+            block.paid_by->release(block.bytes);
+        }
         return gone;
     });
     held_number_ = held_.size();
@@ -113,13 +127,15 @@ Error MemoryBudget::refusal(std::size_t bytes) {
                               "distinct keys"};
 }
 
-Result<SharedBlock> SharedBlock::create(const char* name, MemoryBudget* budget) {
+Result<SharedBlock> SharedBlock::create(const char* name, MemoryBudget* budget,
+                                        std::shared_ptr<TableGrant> grant) {
     SharedBlock block;
     block.fd_.reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!block.fd_) {
         return Error::from_errno(errno, "make shared memory for a table");
     }
     block.budget_ = budget;
+    block.grant_ = std::move(grant);
     return block;
 }
 
@@ -129,9 +145,31 @@ SharedBlock::~SharedBlock() {
     }
     fd_.reset();
     if (own_) {
-        budget_->give_up(std::move(own_), size_);
+        budget_->give_up(std::move(own_), size_, std::move(grant_));
     } else if (budget_ != nullptr) {
-        budget_->release(size_);
+        pay_back(size_);
+    }
+}
+
+Result<> SharedBlock::pay(std::size_t bytes) {
+    if (!grant_) {
+        return budget_->reserve(bytes) ? Result<>() : budget_->refusal(bytes);
+    }
+    if (grant_->take(bytes)) {
+        return {};
+    }
+    // Perhaps an application has let go of a part meanwhile.
+    budget_->look_at_held();
+    return grant_->take(bytes) ? Result<>()
+                               : Error(Errc::kLimit, "the tables of this task would take more than its " +
+                                                         std::to_string(grant_->limit() >> 20U) + " MiB");
+}
+
+void SharedBlock::pay_back(std::size_t bytes) {
+    if (grant_) {
+        grant_->give(bytes);
+    } else {
+        budget_->release(bytes);
     }
 }
 
@@ -141,13 +179,11 @@ Result<> SharedBlock::grow(std::size_t bytes) {
         return {};
     }
     const std::size_t more = wanted - size_;
-    if (!budget_->reserve(more)) {
-        return budget_->refusal(more);
-    }
+    ASK_PASS(pay(more));
     // Allocated now, so that a full system is an error here rather than a signal later.
     if (::fallocate(fd_.get(), 0, static_cast<off_t>(size_), static_cast<off_t>(more)) != 0) {
         const int error = errno;
-        budget_->release(more);
+        pay_back(more);
         return Error::from_errno(error, "grow a table's shared memory");
     }
     void* const memory = memory_ == nullptr
@@ -155,7 +191,7 @@ Result<> SharedBlock::grow(std::size_t bytes) {
                              : ::mremap(memory_, size_, wanted, MREMAP_MAYMOVE);
     if (memory == MAP_FAILED) {
         const int error = errno;
-        budget_->release(more);
+        pay_back(more);
         return Error::from_errno(error, "map a table's shared memory");
     }
     memory_ = static_cast<std::byte*>(memory);
@@ -180,8 +216,16 @@ Result<> SharedBlock::seal() {
     return {};
 }
 
+Result<> MemfdTableMemory::check_most(std::size_t bytes, std::size_t others) const {
+    const std::size_t all = round_to_pages(bytes) + others;
+    return all <= most_ ? Result<>()
+                        : Error(Errc::kLimit, "a table of this task would take more than its " +
+                                                  std::to_string(most_ >> 10U) + " KiB of the reserve");
+}
+
 Result<std::span<std::byte>> MemfdTableMemory::allocate_slots(std::size_t bytes) {
-    auto fresh = SharedBlock::create("ask-table-slots", budget_);
+    ASK_PASS(check_most(bytes, slots_.size() + keys_.size()));
+    auto fresh = SharedBlock::create("ask-table-slots", budget_, grant_);
     if (!fresh) {
         return std::move(fresh).error();
     }
@@ -201,8 +245,9 @@ void MemfdTableMemory::note(Event event) {
 }
 
 Result<std::span<std::byte>> MemfdTableMemory::grow_keys(std::size_t bytes) {
+    ASK_PASS(check_most(bytes, slots_.size() + old_slots_.size()));
     if (keys_.bytes().empty()) {
-        auto fresh = SharedBlock::create("ask-table-keys", budget_);
+        auto fresh = SharedBlock::create("ask-table-keys", budget_, grant_);
         if (!fresh) {
             return std::move(fresh).error();
         }
@@ -244,6 +289,14 @@ MemoryBudget& MemfdTables::budget_of(std::uint32_t user) {
         at->second.set_reclaim([this, user] { return reclaim_(user); });
     }
     return at->second;
+}
+
+Result<std::shared_ptr<TableGrant>> MemfdTables::grant(std::uint32_t user, std::size_t bytes) {
+    MemoryBudget& budget = budget_of(user);
+    if (!budget.reserve(bytes)) {
+        return budget.refusal(bytes);
+    }
+    return std::shared_ptr<TableGrant>(std::make_shared<MemfdGrant>(budget, bytes));
 }
 
 Result<> MemfdTables::check_room(std::uint32_t user, std::uint64_t keys, std::uint64_t key_bytes) {

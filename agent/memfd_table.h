@@ -51,9 +51,11 @@ class MemoryBudget {
     [[nodiscard]] std::size_t limit() const { return limit_; }
     [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-    // Sealed memory that was paid for and is given up here: released now, or once no application holds it any
-    // more. `own` is the only descriptor of its description.
-    void give_up(UniqueFd own, std::size_t bytes);
+    // Sealed memory that was paid for, here or from a grant, and is given up here: released now, or once no
+    // application holds it any more. `own` is the only descriptor of its description.
+    void give_up(UniqueFd own, std::size_t bytes, std::shared_ptr<TableGrant> grant);
+    // What applications still hold is nobody's any more.
+    void forget_held();
     // Looks which of it applications still hold, and releases the rest: to be called now and then, since
     // nobody says when they let go. Bytes that they hold.
     std::size_t look_at_held();
@@ -63,6 +65,7 @@ class MemoryBudget {
         UniqueFd own;
         std::size_t bytes;
         MemoryBudget* paid_by;
+        std::shared_ptr<TableGrant> grant;  // instead; null: the budget
     };
     [[nodiscard]] bool reserve_here(std::size_t bytes);
     void note_held(Held block);
@@ -93,11 +96,24 @@ class MemoryBudget {
     std::atomic<std::size_t> held_number_{0};
 };
 
-// One memfd and its mapping, paid for from a budget.
+// A budget's, which outlives it.
+class MemfdGrant final : public TableGrant {
+ public:
+    // That `bytes` were reserved for.
+    MemfdGrant(MemoryBudget& budget, std::size_t bytes) : TableGrant(bytes), budget_(budget) {}
+    ~MemfdGrant() override { budget_.release(limit()); }
+    [[nodiscard]] MemoryBudget& budget() const { return budget_; }
+
+ private:
+    MemoryBudget& budget_;
+};
+
+// One memfd and its mapping, paid for from a budget, or from a grant of it.
 class SharedBlock {
  public:
     SharedBlock() = default;
-    static Result<SharedBlock> create(const char* name, MemoryBudget* budget);
+    static Result<SharedBlock> create(const char* name, MemoryBudget* budget,
+                                      std::shared_ptr<TableGrant> grant = nullptr);
     SharedBlock(SharedBlock&& other) noexcept { swap(other); }
     SharedBlock& operator=(SharedBlock&& other) noexcept {
         SharedBlock old(std::move(*this));
@@ -116,12 +132,15 @@ class SharedBlock {
     [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:
+    Result<> pay(std::size_t bytes);
+    void pay_back(std::size_t bytes);
     void swap(SharedBlock& other) noexcept {
         std::swap(fd_, other.fd_);
         std::swap(own_, other.own_);
         std::swap(memory_, other.memory_);
         std::swap(size_, other.size_);
         std::swap(budget_, other.budget_);
+        std::swap(grant_, other.grant_);
     }
 
     UniqueFd fd_;
@@ -129,6 +148,7 @@ class SharedBlock {
     std::byte* memory_ = nullptr;
     std::size_t size_ = 0;
     MemoryBudget* budget_ = nullptr;
+    std::shared_ptr<TableGrant> grant_;
 };
 
 // Slots and keys, in this order.
@@ -149,6 +169,9 @@ class MemfdTableMemory : public TableMemory {
     // `budget` outlives it.
     explicit MemfdTableMemory(MemoryBudget* budget, AgentCounters* counters = nullptr)
         : budget_(budget), counters_(counters) {}
+    // Out of a grant, and no more than `most` of it.
+    MemfdTableMemory(std::shared_ptr<MemfdGrant> grant, std::size_t most, AgentCounters* counters)
+        : budget_(&grant->budget()), grant_(std::move(grant)), most_(most), counters_(counters) {}
 
     HashSeed draw_seed() override { return make_seed(random_u64); }
     void note(Event event) override;
@@ -160,7 +183,12 @@ class MemfdTableMemory : public TableMemory {
     Result<std::shared_ptr<const SealedTable>> take_sealed();
 
  private:
+    // Whether it may take so much besides these.
+    [[nodiscard]] Result<> check_most(std::size_t bytes, std::size_t others) const;
+
     MemoryBudget* budget_;
+    std::shared_ptr<MemfdGrant> grant_;
+    std::size_t most_ = SIZE_MAX;
     AgentCounters* counters_;
     SharedBlock slots_;
     SharedBlock old_slots_;
@@ -173,12 +201,21 @@ class MemfdTables final : public TableStore {
     // own.
     MemfdTables(std::size_t limit, std::size_t quota, AgentCounters* counters)
         : budget_(limit, counters), quota_(quota), counters_(counters) {}
+    // Grants that are held point to their user's budget, which goes first.
+    ~MemfdTables() override { budget_.forget_held(); }
     [[nodiscard]] MemoryBudget& budget() { return budget_; }
     // As MemoryBudget::set_reclaim(); what is given up for a user's quota is his own.
     void set_reclaim(std::function<bool(std::optional<std::uint32_t> user)> reclaim);
 
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t user) override {
         return std::make_unique<MemfdTableMemory>(&budget_of(user), counters_);
+    }
+    Result<std::shared_ptr<TableGrant>> grant(std::uint32_t user, std::size_t bytes) override;
+    [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::shared_ptr<TableGrant> grant,
+                                                           std::size_t most) override {
+        // Every grant of this agent is of this kind.
+        return std::make_unique<MemfdTableMemory>(std::static_pointer_cast<MemfdGrant>(std::move(grant)),
+                                                  most, counters_);
     }
     [[nodiscard]] Result<> check_room(std::uint32_t user, std::uint64_t keys,
                                       std::uint64_t key_bytes) override;

@@ -119,7 +119,9 @@ class WorkerCore {
     [[nodiscard]] AckTimes ack_times(std::uint16_t port) const;
 
     // Commands: receiving tasks.
-    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox);
+    Result<> open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
+                       bool in_parts = false);
+    Result<ResultTable> exchange_table(std::uint64_t instance, ResultTable fresh);
     Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals);
     // Stops taking packets of the task in; its table if it is whole, nothing if it failed or is unknown.
     std::unique_ptr<ResultTable> close_task(std::uint64_t instance, bool failed);
@@ -156,6 +158,8 @@ class WorkerCore {
         std::unique_ptr<ResultTable> table;
         std::optional<TableSink> sink;  // once a flow has joined
         std::shared_ptr<Mailbox> mailbox;
+        bool in_parts = false;
+        bool full = false;  // its table is to be exchanged, which was said
         // Of its flows, those that somebody watches.
         std::unordered_map<ChannelId, std::shared_ptr<TaskArrivals>, ChannelIdHash> arrivals;
     };
@@ -165,6 +169,7 @@ class WorkerCore {
     // Receiver's verdict on a packet, its consequences but the ACK, which goes to `ack_`.
     std::size_t accept(std::span<const std::byte> payload, Ports ports, bool ecn_ce);
     void note_arrival(const RxVerdict& verdict);
+    static void note_full(Task& task, ChannelId channel);
     void handle_ack(std::span<const std::byte> payload, Ports ports);
     void handle_inbox_packet(const InboxPacket& packet);
     void answer_remote(const UdpAddresses& to, std::size_t ack_bytes);

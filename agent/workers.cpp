@@ -95,11 +95,19 @@ Result<StreamState> Workers::stream_state(ChannelId channel) {
 }
 
 Result<> Workers::open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                            std::shared_ptr<Mailbox> mailbox) {
+                            std::shared_ptr<Mailbox> mailbox, bool in_parts) {
     const auto shared = std::make_shared<ResultTable>(std::move(table));
-    return flat(at(worker).call([instance, shared, mailbox = std::move(mailbox)](WorkerCore& core) {
-        return core.open_task(instance, std::move(*shared), mailbox);
+    return flat(at(worker).call([instance, shared, mailbox = std::move(mailbox), in_parts](WorkerCore& core) {
+        return core.open_task(instance, std::move(*shared), mailbox, in_parts);
     }));
+}
+
+Result<ResultTable> Workers::exchange_table(std::uint64_t instance, ChannelId channel, ResultTable fresh) {
+    const auto shared = std::make_shared<ResultTable>(std::move(fresh));
+    auto full = owner(channel).call(
+        [instance, shared](WorkerCore& core) { return core.exchange_table(instance, std::move(*shared)); });
+    ASK_PASS(full);
+    return *std::move(full);
 }
 
 Result<> Workers::join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) {

@@ -43,7 +43,8 @@ class Workers final : public WorkersPort, public GroupWorkers {
     Result<SenderStats> abandon(ChannelId channel, std::uint32_t new_incarnation) override;
     Result<StreamState> stream_state(ChannelId channel) override;
     Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                       std::shared_ptr<Mailbox> mailbox) override;
+                       std::shared_ptr<Mailbox> mailbox, bool in_parts) override;
+    Result<ResultTable> exchange_table(std::uint64_t instance, ChannelId channel, ResultTable fresh) override;
     Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) override;
     Result<std::unique_ptr<ResultTable>> close_task(unsigned worker, std::uint64_t instance,
                                                     bool failed) override;

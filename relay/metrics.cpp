@@ -28,6 +28,8 @@ class RelayMetrics final : public prometheus::Collectable {
                                    counts.replaced));
         families.push_back(counter("ask_relay_tuples_sent_total", "Tuples that tasks which have ended sent on",
                                    counts.tuples_out));
+        families.push_back(counter("ask_relay_parts_sent_total",
+                                   "Parts that such tasks sent on because their reserve was full", counts.parts));
         add_process_metrics("ask_relay", families);
         return families;
     }

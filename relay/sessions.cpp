@@ -27,12 +27,13 @@ client::TaskOp task_op(v1::Operator op) {
 
 class ReceivedTable final : public RelayTable {
  public:
-    explicit ReceivedTable(client::ResultMap table) : table_(std::move(table)) {}
-    [[nodiscard]] bool last() const override { return true; }
-    [[nodiscard]] Result<> each(const Visit& visit) const override { return table_.each_wide(visit); }
+    explicit ReceivedTable(client::ReceiveResult result) : result_(std::move(result)) {}
+    [[nodiscard]] bool last() const override { return result_.last; }
+    [[nodiscard]] std::uint64_t bytes_most() const override { return result_.report.table_bytes_most; }
+    [[nodiscard]] Result<> each(const Visit& visit) const override { return result_.table.each_wide(visit); }
 
  private:
-    client::ResultMap table_;
+    client::ReceiveResult result_;
 };
 
 class ReceiveBelow final : public RelayBelow {
@@ -48,14 +49,15 @@ class ReceiveBelow final : public RelayBelow {
         reply.set_agent(info.agent);
         reply.set_aggregators(info.aggregators);
         reply.set_note(info.aggregators == 0 ? info.note : "");
+        reply.set_switch_address(info.switch_address);
         return reply;
     }
     Result<std::unique_ptr<RelayTable>> next() override {
         auto result = session_->wait();
         ASK_PASS(result);
-        return std::unique_ptr<RelayTable>(std::make_unique<ReceivedTable>(std::move(result->table)));
+        return std::unique_ptr<RelayTable>(std::make_unique<ReceivedTable>(*std::move(result)));
     }
-    void taking() override { session_->taking(); }
+    void taking(const std::string& waits_for) override { session_->taking(waits_for); }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return session_->lost_relays(); }
     void abandon(const Error& why) override { session_->abandon(why); }
     Result<> confirm() override { return session_->confirm(); }
@@ -98,14 +100,16 @@ RelayProgress progress_of(const client::TaskProgress& now) {
     return {.senders_joined = now.senders_joined,
             .senders_finished = now.senders_finished,
             .tuples_in = now.stats.tuples_in,
-            .cannot_repeat = now.cannot_repeat};
+            .cannot_repeat = now.cannot_repeat,
+            .table_bytes_most = now.table_bytes_most};
 }
 
 class ClientSessions final : public RelaySessions {
  public:
-    ClientSessions(const std::string& agent, const v1::OpenRelayRequest& order, RelayHooks hooks)
+    ClientSessions(const std::string& agent, const v1::OpenRelayRequest& order, std::uint64_t reserve_bytes,
+                   RelayHooks hooks)
         : hooks_(std::move(hooks)),
-          below_(receive_options(agent, order)),
+          below_(receive_options(agent, order, reserve_bytes)),
           above_(send_options(agent, order)) {}
 
     RelayBelow& below() override { return below_; }
@@ -117,7 +121,8 @@ class ClientSessions final : public RelaySessions {
     }
 
  private:
-    client::ReceiveOptions receive_options(const std::string& agent, const v1::OpenRelayRequest& order) {
+    client::ReceiveOptions receive_options(const std::string& agent, const v1::OpenRelayRequest& order,
+                                           std::uint64_t reserve_bytes) {
         client::ReceiveOptions options;
         options.agent = agent;
         options.task = order.own_task_id();
@@ -129,6 +134,7 @@ class ClientSessions final : public RelaySessions {
         }
         options.aggregators = order.aggregators();
         options.partial = true;
+        options.reserve = reserve_bytes;
         options.token = order.own_token();
         options.cancel_fd = cancel_.fd();
         options.on_progress = [this](const client::TaskProgress& now) { hooks_.on_below(progress_of(now)); };
@@ -146,7 +152,7 @@ class ClientSessions final : public RelaySessions {
         options.relay = order.name();
         options.token = order.parent_token();
         options.cancel_fd = cancel_.fd();
-        options.on_progress = [this](const client::TaskProgress& /*now*/) { hooks_.on_above(); };
+        options.on_progress = [this](const client::TaskProgress& now) { hooks_.on_above(now.waits_for); };
         return options;
     }
 
@@ -159,9 +165,10 @@ class ClientSessions final : public RelaySessions {
 }  // namespace
 
 MakeRelaySessions relay_sessions(std::string agent) {
-    return [agent = std::move(agent)](const v1::OpenRelayRequest& order, RelayHooks hooks) {
+    return [agent = std::move(agent)](const v1::OpenRelayRequest& order, std::uint64_t reserve_bytes,
+                                      RelayHooks hooks) {
         return std::unique_ptr<RelaySessions>(
-            std::make_unique<ClientSessions>(agent, order, std::move(hooks)));
+            std::make_unique<ClientSessions>(agent, order, reserve_bytes, std::move(hooks)));
     };
 }
 

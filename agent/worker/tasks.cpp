@@ -12,13 +12,27 @@
 
 namespace ask {
 
-Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox) {
+Result<> WorkerCore::open_task(std::uint64_t instance, ResultTable table, std::shared_ptr<Mailbox> mailbox,
+                               bool in_parts) {
     auto [at, fresh] = tasks_.try_emplace(instance);
     if (!fresh) {
         return Error(Errc::kExists, "task instance is open on this worker");
     }
-    at->second = Task{std::make_unique<ResultTable>(std::move(table)), {}, std::move(mailbox), {}};
+    at->second.table = std::make_unique<ResultTable>(std::move(table));
+    at->second.mailbox = std::move(mailbox);
+    at->second.in_parts = in_parts;
     return {};
+}
+
+// The sink goes on with the table that is at the same place.
+Result<ResultTable> WorkerCore::exchange_table(std::uint64_t instance, ResultTable fresh) {
+    const auto task = tasks_.find(instance);
+    if (task == tasks_.end()) {
+        return Error(Errc::kUnknown, "the task has ended");
+    }
+    task->second.full = false;
+    std::swap(*task->second.table, fresh);
+    return fresh;
 }
 
 Result<> WorkerCore::join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) {
@@ -58,15 +72,23 @@ std::size_t WorkerCore::accept(std::span<const std::byte> payload, Ports ports, 
         if (task != tasks_.end() && verdict.fin) {
             task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kFin, verdict.channel, {}});
         } else if (task != tasks_.end()) {
-            task->second.mailbox->post(
-                SessionEvent{SessionEvent::Kind::kTableFull, verdict.channel,
-                             Error(Errc::kLimit,
-                                   "the result does not fit the agent's memory for tables: raise "
-                                   "table_limit_mib, or quota_table_mib if it is one user's, or receive "
-                                   "fewer distinct keys")});
+            note_full(task->second, verdict.channel);
         }
     }
     return verdict.ack_bytes;
+}
+
+void WorkerCore::note_full(Task& task, ChannelId channel) {
+    if (!task.in_parts) {
+        task.mailbox->post(
+            SessionEvent{SessionEvent::Kind::kTableFull, channel,
+                         Error(Errc::kLimit,
+                               "the result does not fit the agent's memory for tables: raise "
+                               "table_limit_mib, or quota_table_mib if it is one user's, or receive "
+                               "fewer distinct keys")});
+    } else if (!std::exchange(task.full, true)) {
+        task.mailbox->post(SessionEvent{SessionEvent::Kind::kPartFull, channel, {}});
+    }
 }
 
 void WorkerCore::note_arrival(const RxVerdict& verdict) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tools/bench switchagg: SwitchAgg's Eq. 3, Figs. 2(a) and 9 and Table 3 on the real switch program. A line a
+// tools/bench switchagg: SwitchAgg's Eq. 3, Figs. 2 and 9 and Table 3 on the real switch program. A line a
 // trial on stdout; CSV, JSON and plots in --out, of which bench/switchagg/run makes the whole.
 #include <unistd.h>
 
@@ -20,6 +20,7 @@
 #include "bench/common/results.h"
 #include "bench/switchagg/costs.h"
 #include "bench/switchagg/figures.h"
+#include "bench/switchagg/hops.h"
 
 namespace ask::bench {
 namespace {
@@ -30,7 +31,7 @@ constexpr std::uint64_t kGib = 1ULL << 30U;
 struct Settings {
     std::string bpffs;
     std::string out;
-    std::vector<std::string> parts{"eq3", "fig2a", "fig9", "costs"};
+    std::vector<std::string> parts{"eq3", "fig2a", "fig2b", "fig9", "costs"};
     Scale scale;
 
     [[nodiscard]] bool wants(const std::string& part) const {
@@ -169,8 +170,44 @@ Result<> write_plots(const Settings& settings, const std::vector<Row>& rows) {
     return {};
 }
 
-Result<> write_results(const Settings& settings, const std::vector<Row>& rows,
-                       const std::vector<nlohmann::ordered_json>& costs) {
+// A line a hop.
+Result<std::vector<nlohmann::ordered_json>> measure_hops(Rig& rig, std::uint64_t keys) {
+    std::vector<nlohmann::ordered_json> lines;
+    for (const HopPlan& plan : plan_hops(keys)) {
+        const auto hops = run_hops(rig, plan);
+        ASK_PASS(hops);
+        std::printf("fig2b %-8s %-14s %-9s", plan.exponent == 0 ? "uniform" : "zipf", to_string(plan.rule),
+                    plan.own_hash ? "own hash" : "same hash");
+        for (const HopOutcome& hop : *hops) {
+            const auto pairs = static_cast<double>(plan.pairs);
+            std::printf(" %8.2f%%", 100 * static_cast<double>(hop.left) / pairs);
+            lines.push_back({{"keys", plan.keys},
+                             {"exponent", plan.exponent},
+                             {"rule", to_string(plan.rule)},
+                             {"hash", plan.own_hash ? "own" : "same"},
+                             {"places", hop.places},
+                             {"pairs", plan.pairs},
+                             {"hop", hop.hop},
+                             {"in", hop.in},
+                             {"left", hop.left},
+                             {"out", hop.out},
+                             {"left_share", static_cast<double>(hop.left) / pairs},
+                             {"out_share", static_cast<double>(hop.out) / pairs}});
+        }
+        std::printf("\n");
+        std::fflush(stdout);
+    }
+    return lines;
+}
+
+struct Measured {
+    std::vector<Row> rows;
+    std::vector<nlohmann::ordered_json> hops;
+    std::vector<nlohmann::ordered_json> costs;
+};
+
+Result<> write_results(const Settings& settings, const Measured& measured) {
+    const auto& [rows, hops, costs] = measured;
     std::vector<nlohmann::ordered_json> lines;
     lines.reserve(rows.size());
     for (const Row& row : rows) {
@@ -180,6 +217,7 @@ Result<> write_results(const Settings& settings, const std::vector<Row>& rows,
     json["scale"] = settings.scale.of_paper;
     json["scale_fig2a"] = settings.scale.of_fig2;
     json["points"] = lines;
+    json["hops"] = hops;
     json["costs"] = costs;
     ASK_PASS(write_file(settings.out + "/measured.json", json.dump(2) + "\n"));
     ASK_PASS(write_file(settings.out + "/points.csv", to_csv(lines)));
@@ -222,15 +260,21 @@ Result<> run(const Settings& settings) {
     auto rig =
         Rig::create(settings.bpffs, {.channels = kMappers, .sram_bytes = 4 * kGib, .back_bytes = 16 * kGib});
     ASK_PASS(rig);
-    const auto rows = measure(**rig, plan(settings));
+    Measured measured;
+    auto rows = measure(**rig, plan(settings));
     ASK_PASS(rows);
-    std::vector<nlohmann::ordered_json> costs;
-    if (settings.wants("costs")) {
-        auto measured = measure_costs(**rig, settings.scale.cost_keys);
-        ASK_PASS(measured);
-        costs = std::move(*measured);
+    measured.rows = *std::move(rows);
+    if (settings.wants("fig2b")) {
+        auto hops = measure_hops(**rig, settings.scale.places);
+        ASK_PASS(hops);
+        measured.hops = *std::move(hops);
     }
-    return write_results(settings, *rows, costs);
+    if (settings.wants("costs")) {
+        auto costs = measure_costs(**rig, settings.scale.cost_keys);
+        ASK_PASS(costs);
+        measured.costs = *std::move(costs);
+    }
+    return write_results(settings, measured);
 }
 
 }  // namespace
@@ -244,7 +288,7 @@ int main(int argc, char** argv) {
     app.add_option("--out", settings.out)->required();
     app.add_option("--parts", settings.parts)
         ->delimiter(',')
-        ->check(CLI::IsMember({"eq3", "fig2a", "fig9", "costs"}));
+        ->check(CLI::IsMember({"eq3", "fig2a", "fig2b", "fig9", "costs"}));
     app.add_option("--scale", settings.scale.of_paper)->check(CLI::Range(1e-5, 1.0));
     app.add_option("--scale-fig2a", settings.scale.of_fig2)->check(CLI::Range(1e-5, 1.0));
     app.add_option("--places", settings.scale.places)->check(CLI::Range(256U, 1U << 24U));

@@ -33,6 +33,18 @@ def fig2a_bars:
       below("Fig. 2(a), ten times as many"; "below 10 %"; $front | map(select(.x > 9 and .x < 11)) | worst(.reduction); 0.1),
       below("Fig. 2(a), 4 G keys x scale"; "below 1 %"; $front | map(select(.x > 101)) | worst(.reduction); 0.01);
 
+# What is let out before the end, of all pairs, by hop.
+def hops_of($rule; $hash; $exponent):
+    [.hops[] | select(.rule == $rule and .hash == $hash and .exponent == $exponent)] | sort_by(.hop) | map(.left_share);
+def least_and_most: if length == 0 then null else max - min end;
+def gained: if length == 0 then null else first - last end;
+def fig2b_bars:
+    hops_of("evict (model)"; "same"; 0) as $flat | hops_of("evict (model)"; "own"; 0) as $own
+    | hops_of("first come"; "same"; 0) as $first
+    | below("Fig. 2(b), uniform, evict, one hash: three hops let out less than one by"; "no gain"; $flat | least_and_most; 0.01),
+      above("Fig. 2(b), uniform, evict, a hash a hop: three hops let out less than one by"; "no gain"; $own | gained; 0.05),
+      above("Fig. 2(b), uniform, first come: three hops let out less than one by"; "no gain"; $first | gained; 0.2);
+
 def front_of($figure): [.points[] | select(.figure == $figure and (.series | startswith("S-")))];
 def two_of($figure): [.points[] | select(.figure == $figure and (.series | startswith("M-")))];
 def fig9_bars:
@@ -66,10 +78,10 @@ def jobs_bars:
 
 def document($jobs; $scale):
     . + {job_scale: $scale,
-         how: "eq3, fig2a, fig9, costs: the switch program and its controller, fed by BPF_PROG_TEST_RUN; jobs: tools/lab, real daemons",
+         how: "eq3, fig2, fig9, costs: the switch program and its controller, fed by BPF_PROG_TEST_RUN; jobs: tools/lab, real daemons",
          jobs: ($jobs | map(. + {lost_share: (if .ring_frames == 0 then 0 else .ring_lost / .ring_frames end),
                                  utilisation: (.machine_busy_seconds / .wall_seconds)}))}
-    | . + {bars: [eq3_bars, fig2a_bars, fig9_bars, jobs_bars]};
+    | . + {bars: [eq3_bars, fig2a_bars, fig2b_bars, fig9_bars, jobs_bars]};
 
 def way_name: {"ask-unmerged": "two levels", "ask-front": "front alone", "noaggr": "no switch"}[.] // .;
 def fig10_title: "Fig. 10: job completion time";

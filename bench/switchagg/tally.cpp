@@ -22,6 +22,13 @@ void Tally::add(std::string_view key, std::int64_t value) {
     weighed_ += ask_back_mix(key_hash(key)) * sum;
 }
 
+void TallySink::add(std::string_view key, std::int64_t value) {
+    tally_.add(key, value);
+    if (taker_) {
+        taker_(key, value);
+    }
+}
+
 int TallySink::take_row(const std::byte* row, std::uint32_t bitmap) {
     int taken = 0;
     for (; bitmap != 0; bitmap &= bitmap - 1) {
@@ -33,8 +40,8 @@ int TallySink::take_row(const std::byte* row, std::uint32_t bitmap) {
         if (size == 0) {
             return -1;
         }
-        tally_.add({key, size}, static_cast<std::int32_t>(
-                                    load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4)));
+        add({key, size},
+            static_cast<std::int32_t>(load_be<std::uint32_t>(words + std::size_t{aas} * ASK_SLOT_BYTES - 4)));
         ++taken;
     }
     return taken;
@@ -70,7 +77,7 @@ Intake TallySink::take_var(const PacketView& packet) {
                 if (!key) {
                     return kBad;
                 }
-                tally_.add(*key, static_cast<std::int64_t>(load_be<std::uint64_t>(record)));
+                add(*key, static_cast<std::int64_t>(load_be<std::uint64_t>(record)));
                 ++intake.items;
             }
             record += ask_var_record_bytes(group);

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "lib/engine/packet_sink.h"
 #include "lib/tuples/types.h"
@@ -24,10 +26,14 @@ class Tally {
     std::uint64_t weighed_ = 0;  // by a hash of the key
 };
 
+// Who wants to see each pair, too.
+using PairTaker = std::function<void(std::string_view key, std::int64_t value)>;
+
 // Takes DATA and VAR, for they are all that the bench sends.
 class TallySink final : public PacketSink {
  public:
-    TallySink(const Geometry& geometry, Tally& tally) : geometry_(geometry), tally_(tally) {}
+    TallySink(const Geometry& geometry, Tally& tally, PairTaker taker)
+        : geometry_(geometry), tally_(tally), taker_(std::move(taker)) {}
 
     [[nodiscard]] BodyTerms terms() const override {
         return {.format = format_of(geometry_, Op::kSum), .rows = geometry_.rows};
@@ -39,9 +45,11 @@ class TallySink final : public PacketSink {
     int take_row(const std::byte* row, std::uint32_t bitmap);
     Intake take_data(const PacketView& packet);
     Intake take_var(const PacketView& packet);
+    void add(std::string_view key, std::int64_t value);
 
     Geometry geometry_;
     Tally& tally_;
+    PairTaker taker_;
 };
 
 }  // namespace ask::bench

@@ -38,13 +38,19 @@ Geometry geometry_for(const Keys& keys) {
 
 class Run {
  public:
-    Run(Rig& rig, const Trial& trial, const Progress& progress)
+    Run(Rig& rig, const Trial& trial, PairSource& source, const PairTaker& taker, const Progress& progress)
         : rig_(rig),
           trial_(trial),
+          source_(source),
           progress_(progress),
           geometry_(geometry_for(trial.keys)),
-          draw_(trial.keys, trial.turns),
-          evict_(trial.front_places) {}
+          evict_(trial.front_places),
+          taker_([this, taker](std::string_view key, std::int64_t value) {
+              ++outcome_.out;
+              if (taker) {
+                  taker(key, value);
+              }
+          }) {}
 
     Result<Outcome> run() {
         ASK_PASS(open());
@@ -72,17 +78,18 @@ class Run {
 
     Rig& rig_;
     const Trial trial_;
+    PairSource& source_;
     const Progress& progress_;
     const Geometry geometry_;
-    KeyDraw draw_;
     EvictModel evict_;
+    const PairTaker taker_;
     RegionId region_;
     Mark mark_;
     CheckKey key_{kSecret};
     Receiver receiver_;
     Tally sent_;
     Tally came_;
-    TallySink sink_{geometry_, came_};
+    TallySink sink_{geometry_, came_, taker_};
     std::vector<FrameSource> mappers_;
     std::vector<std::vector<std::byte>> batch_;  // as fed
     Outcome outcome_;
@@ -105,6 +112,9 @@ Result<> Run::open() {
     v1::OpenTaskRequest request = rig_.new_task(geometry_);
     request.set_aggregators(
         static_cast<std::uint32_t>(std::max<std::uint64_t>(1, trial_.front_places / geometry_.slots())));
+    if (trial_.replace) {
+        request.set_policy(v1::POLICY_REPLACE);
+    }
     if (trial_.back_keys != 0) {
         wish_back(*request.mutable_back());
     }
@@ -155,17 +165,17 @@ Result<> Run::feed() {
         ASK_PASS(drain(mapper));
         outcome_.packets += mapper.packets();
     }
-    outcome_.distinct = draw_.distinct();
+    outcome_.distinct = source_.distinct();
     outcome_.evict_left = evict_.left();
     return send_batch();
 }
 
 void Run::fill(FrameSource& mapper) {
     while (outcome_.tuples < trial_.tuples && mapper.has_room()) {
-        const std::string_view key = draw_.next();
-        mapper.add(key, 1);
-        sent_.add(key, 1);
-        evict_.add(key_hash(key) | 1U);
+        const Pair pair = source_.next();
+        mapper.add(pair.key, pair.value);
+        sent_.add(pair.key, pair.value);
+        evict_.add(key_hash(pair.key) | 1U);
         ++outcome_.tuples;
     }
 }
@@ -246,6 +256,7 @@ Result<> Run::fetch() {
                 const auto entry = reader.next();
                 ASK_PASS(entry);
                 came_.add(entry->key, entry->value);
+                taker_(entry->key, entry->value);
                 ++count;
             }
             return count;
@@ -256,12 +267,28 @@ Result<> Run::fetch() {
     return {};
 }
 
+class Drawn final : public PairSource {
+ public:
+    explicit Drawn(const Trial& trial) : draw_(trial.keys, trial.turns) {}
+    Pair next() override { return {.key = draw_.next()}; }
+    [[nodiscard]] std::uint64_t distinct() const override { return draw_.distinct(); }
+
+ private:
+    KeyDraw draw_;
+};
+
 }  // namespace
 
-Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress) {
-    auto outcome = Run(rig, trial, progress).run();
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, PairSource& source, const PairTaker& taker,
+                          const Progress& progress) {
+    auto outcome = Run(rig, trial, source, taker, progress).run();
     ASK_TRY(outcome, std::to_string(trial.keys.count) + " keys, " + std::to_string(trial.tuples) + " tuples");
     return outcome;
+}
+
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress) {
+    Drawn source(trial);
+    return run_trial(rig, trial, source, {}, progress);
 }
 
 }  // namespace ask::bench

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "bench/common/rig.h"
 #include "bench/switchagg/draw.h"
+#include "bench/switchagg/tally.h"
 
 namespace ask::bench {
 
@@ -19,7 +21,8 @@ struct Trial {
     std::uint64_t front_places = 64;  // keys that the aggregators have room for
     std::uint64_t back_keys = 0;      // that the back level is sized for; 0: none
     Turns turns = Turns::kNone;
-    bool twice = false;  // each batch again, which changes nothing, and is timed apart
+    bool replace = false;  // a hotter key takes a colder one's place
+    bool twice = false;    // each batch again, which changes nothing, and is timed apart
 };
 
 struct Outcome {
@@ -31,6 +34,7 @@ struct Outcome {
     std::uint64_t packets = 0;
     std::uint64_t acked = 0;           // by the switch: swallowed whole
     std::uint64_t back = 0;            // tuples in the back level
+    std::uint64_t out = 0;             // pairs that came out, in packets or fetched
     std::uint64_t left = 0;            // in packets
     std::uint64_t left_collision = 0;  // of them, because of the front's places
     std::uint64_t left_back_full = 0;  // and because of the back level's
@@ -53,10 +57,27 @@ struct Outcome {
     [[nodiscard]] double evict_reduction() const { return 1 - share(evict_left); }
 };
 
+// What is fed. A key holds until the next call.
+struct Pair {
+    std::string_view key;
+    std::int64_t value = 1;
+};
+class PairSource {
+ public:
+    virtual ~PairSource() = default;
+    virtual Pair next() = 0;
+    // Different keys so far.
+    [[nodiscard]] virtual std::uint64_t distinct() const = 0;
+};
+
 // Called now and then with the part of the pairs that is done.
 using Progress = std::function<void(double part)>;
 
 // kInternal: what comes out is not what went in.
 Result<Outcome> run_trial(Rig& rig, const Trial& trial, const Progress& progress = {});
+// The same with pairs of the caller's, as many as the trial's tuples; `taker` sees what comes out, in its
+// order.
+Result<Outcome> run_trial(Rig& rig, const Trial& trial, PairSource& source, const PairTaker& taker,
+                          const Progress& progress);
 
 }  // namespace ask::bench

@@ -10,9 +10,32 @@ def medians:
     | sort_by(.at)
     | map(.all as $all | $all[0] | del(.run)
           | .counted = ($all | map(.counted) | max) | .equal = ($all | all(.equal)) | .runs = ($all | map(.runs) | max)
-          | .bytes = ($all | map(.bytes) | median) | .seconds = ($all | map(.seconds) | median));
+          | .bytes = ($all | map(.bytes) | median) | .packets = ($all | map(.packets) | median) | .seconds = ($all | map(.seconds) | median));
 
-def table:
-    ["rate", "strategy", "k", "switches", "planned", "counted", "each link", "bytes", "s", "runs"],
-    (.[] | [.rate, .strategy, .k, .switches, .planned, .counted, (if .equal then "equal" else "differs" end), .bytes, (.seconds * 100 | round / 100), .runs])
+def of_part($part): if $part == "ways" then medians else . end;
+
+def two: . * 100 | round / 100;
+def equal_or_not: if .equal then "equal" else "differs" end;
+
+def ways_table:
+    ["rate", "strategy", "k", "switches", "planned", "counted", "each link", "bytes", "packets", "geometry", "s", "runs"],
+    (.[] | [.rate, .strategy, .k, .switches, .planned, .counted, equal_or_not, .bytes, .packets, .geometry, (.seconds | two), .runs]);
+
+def trouble_table:
+    ["topology", "k", "killed", "cut", "packets lost", "answer", "runs", "s"],
+    (.[] | [.topology, (if .k == 0 then "own" else .k end), .killed, .cut, .lost, (if .exact then "exact" else "incomplete" end), .runs,
+            (.seconds | two)]);
+
+# A line a strategy: sums over all arrivals.
+def online_table:
+    ["strategy", "tasks", "all-red", "computed", "planned", "counted", "each link", "most taken", "share of all-red"],
+    (group_by(.strategy)[] | [.[0].strategy, length, (map(.all_red) | add), (map(.computed) | add), (map(.planned) | add), (map(.counted) | add),
+        ({equal: all(.equal)} | equal_or_not), (map(.most_taken) | max), ((map(.counted) | add) / (map(.all_red) | add) * 1000 | round / 1000)]);
+
+def sizes_table:
+    ["k", "switches", "bytes predicted", "counted", "away by, %", "worst link", "away by, %"],
+    (.[] | [.k, .switches, (.predicted | round), .counted, (.away * 100 | two), .worst.link, (.worst.away * 100 | two)]);
+
+def table_of($part):
+    (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table else sizes_table end)
     | @tsv;

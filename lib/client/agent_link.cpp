@@ -122,7 +122,11 @@ Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     if (options_.on_progress) {
         const v1::Progress& from = reply.progress();
         options_.on_progress({stats_from_proto(from.stats()), from.state(), from.senders_joined(),
-                              from.senders_finished(), from.cannot_repeat()});
+                              from.senders_finished(), from.cannot_repeat(), from.waits_for(),
+                              from.table_bytes_most()});
+    }
+    if (!reply.progress().waits_for().empty()) {
+        last_waiting_ = last_heard_;
     }
     return true;
 }
@@ -183,7 +187,11 @@ Result<> AgentLink::wait_readable(int fd) {
 }
 
 Result<> AgentLink::wait_owed(int fd) {
-    const auto readable = wait_until(fd, Clock::now() + patience());
+    auto readable = wait_until(fd, Clock::now() + patience());
+    // What the agent's receiver waits for is none of the agent's fault.
+    while (readable && !*readable && Clock::now() < last_waiting_ + patience()) {
+        readable = wait_until(fd, last_waiting_ + patience());
+    }
     ASK_PASS(readable);
     if (!*readable) {
         return Error(Errc::kDeadline, about() + "the agent at " + options_.agent + " has taken nothing for " +

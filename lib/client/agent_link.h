@@ -73,6 +73,7 @@ class AgentLink {
     LinkOptions options_;
     LocalSocket socket_;
     Clock::time_point last_heard_;
+    Clock::time_point last_waiting_{};  // for what the other side of the task waits for
     std::vector<std::string> lost_relays_;
 };
 

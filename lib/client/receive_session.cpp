@@ -107,6 +107,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.mutable_from()->Add(options.from.begin(), options.from.end());
     open.set_token(options.token);
     open.set_partial(options.partial);
+    open.set_reserve_bytes(options.reserve);
     if (options.place) {
         v1::PlaceWish& wish = *open.mutable_place();
         wish.set_objective(options.place->objective);
@@ -132,6 +133,7 @@ ReceiveInfo info_from_proto(const v1::ReceiveReady& ready) {
     info.geometry_reason = ready.geometry_reason();
     info.no_relays = ready.no_relays();
     info.agent = ready.agent();
+    info.switch_address = ready.switch_address();
     return info;
 }
 
@@ -155,6 +157,7 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
                          .missing = {},
                          .switches = {},
                          .without = {},
+                         .table_bytes_most = done.table_bytes_most(),
                          .relays = {}};
     report.stats.seconds = done.seconds();
     for (const v1::SwitchOfTask& at : done.switches()) {
@@ -198,13 +201,14 @@ class ReceiveSession::Impl {
     Result<> open();
     [[nodiscard]] const ReceiveInfo& info() const { return info_; }
     Result<ReceiveResult> wait();
-    void taking();
+    void taking(const std::string& waits_for);
     Result<> confirm();
     void abandon(const Error& reason) { link_->give_up(reason); }
     [[nodiscard]] const std::vector<std::string>& lost_relays() const { return link_->lost_relays(); }
 
  private:
     Result<ReceiveResult> wait_for_run();
+    Result<ResultMap> table_of(std::vector<UniqueFd> fds);
     Result<> run_again(const Error& why);
     void plan_again();
     Result<> note_ready(const v1::LocalReply& reply);
@@ -219,7 +223,8 @@ class ReceiveSession::Impl {
     std::optional<AgentLink> link_;
     ReceiveInfo info_;
     std::chrono::steady_clock::time_point next_sign_;
-    bool ready_ = false;  // what the run got is in info_
+    bool has_part_ = false;  // its caller has, as the agent knows
+    bool ready_ = false;     // what the run got is in info_
 };
 
 Result<> ReceiveSession::Impl::open() {
@@ -295,6 +300,12 @@ void ReceiveSession::Impl::plan_again() {
 }
 
 Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
+    if (std::exchange(has_part_, false)) {
+        v1::LocalRequest taken;
+        taken.mutable_part_taken();
+        link_->listen_anew();
+        ASK_PASS(link_->request(taken));
+    }
     std::vector<UniqueFd> fds;
     auto reply = link_->next(&fds);
     ASK_PASS(reply);
@@ -303,25 +314,41 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
         reply = link_->next(&fds);
         ASK_PASS(reply);
     }
-    if (reply->kind_case() != v1::LocalReply::kDone || fds.size() != kTableFds) {
+    const bool part = reply->kind_case() == v1::LocalReply::kPart && options_.reserve > 0;
+    if (!part && reply->kind_case() != v1::LocalReply::kDone) {
         return link_->unexpected("a result");
     }
-    auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
-    ASK_TRY(table, "task " + options_.task);
+    auto table = table_of(std::move(fds));
+    ASK_PASS(table);
+    if (part) {
+        has_part_ = true;
+        ReceiveResult result{*std::move(table), {}, false};
+        result.report.table_bytes_most = reply->part().table_bytes_most();
+        return result;
+    }
     auto report = report_from_proto(reply->done(), run_);
     for (const TaskSwitchReport& at : report.switches) {
         info_.aggregators += at.aggregators;
         info_.back_bytes += at.back_bytes;
     }
-    return ReceiveResult{*std::move(table), std::move(report)};
+    return ReceiveResult{*std::move(table), std::move(report), true};
 }
 
-void ReceiveSession::Impl::taking() {
+Result<ResultMap> ReceiveSession::Impl::table_of(std::vector<UniqueFd> fds) {
+    if (fds.size() != kTableFds) {
+        return link_->unexpected("a table");
+    }
+    auto table = ResultMap::open(std::move(fds[0]), std::move(fds[1]));
+    ASK_TRY(table, "task " + options_.task);
+    return table;
+}
+
+void ReceiveSession::Impl::taking(const std::string& waits_for) {
     const auto now = std::chrono::steady_clock::now();
     if (link_ && now >= next_sign_) {
         next_sign_ = now + std::min(kSignEvery, options_.deadline / 4);
         v1::LocalRequest request;
-        request.mutable_taking();
+        request.mutable_taking()->set_waits_for(waits_for);
         link_->hint(request);
     }
 }
@@ -361,8 +388,8 @@ const std::vector<std::string>& ReceiveSession::lost_relays() const {
 void ReceiveSession::abandon(const Error& reason) {
     impl_->abandon(reason);
 }
-void ReceiveSession::taking() {
-    impl_->taking();
+void ReceiveSession::taking(const std::string& waits_for) {
+    impl_->taking(waits_for);
 }
 Result<> ReceiveSession::confirm() {
     return impl_->confirm();

@@ -40,6 +40,7 @@ struct ReceiveInfo {
     std::string geometry_reason;    // why this geometry, if it was the agent's choice
     std::string no_relays;          // why there are none, though the controller was to choose some
     std::string agent;              // control address of this host's agent
+    std::string switch_address;     // of the switch that it has; empty: none
 };
 
 struct ReceiveOptions {
@@ -70,6 +71,9 @@ struct ReceiveOptions {
     // The result is to be sent on as a part of another: values may leave int64 (ResultMap::each_wide), and
     // the agent waits for confirm() for as long as taking() is called.
     bool partial = false;
+    // Of a partial one: bytes that its tables may take, which the agent sets aside at once. What does not fit
+    // comes in parts, each by a wait() of its own; 0: all of it comes at the end.
+    std::uint64_t reserve = 0;
     // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
     // one's tenant.
     std::vector<std::string> from;
@@ -129,12 +133,14 @@ struct ReceiveReport {
     std::vector<MissingSenders> missing;  // none: the result is whole
     std::vector<TaskSwitchReport> switches;
     std::vector<SenderWithoutSwitch> without;
+    std::uint64_t table_bytes_most = 0;   // with a reserve: what was taken of it at most
     std::vector<TaskRelayReport> relays;  // any: stats and senders are those of what relays sent on
 };
 
 struct ReceiveResult {
     ResultMap table;
     ReceiveReport report;
+    bool last = true;  // else it is a part, of which the report says next to nothing, and others follow
 };
 
 // Not thread-safe.
@@ -152,12 +158,15 @@ class ReceiveSession {
     [[nodiscard]] const ReceiveInfo& info() const;
     // Waits until every sender has finished. kDeadline: names who is missing. kAborted: names who gave up.
     // kOverflow: names the key whose value leaves int64. kSwitchLost: the switch lost what it had, and a
-    // sender, who is named, cannot send again.
+    // sender, who is named, cannot send again. With a reserve the result may come in parts: another call says
+    // that the part before is sent on and its table gone.
     Result<ReceiveResult> wait();
     // After wait(), and now and then while the result goes where it should: something of it has arrived
     // there. Else the agent takes a session that needs longer than the deadline for one that hangs. Never
     // waits.
-    void taking();
+    void taking() { taking({}); }
+    // The same of a part, and what its sending on waits for, as those below are told; empty: the next one.
+    void taking(const std::string& waits_for);
     // After an error: relays that were lost, by the names of their switches.
     [[nodiscard]] const std::vector<std::string>& lost_relays() const;
     // It cannot be sent on: senders hear why. No call is allowed after it.

@@ -83,6 +83,8 @@ struct TaskProgress {
     std::uint32_t senders_joined = 0;
     std::uint32_t senders_finished = 0;
     bool cannot_repeat = false;  // of a receive: a sender cannot send everything once more
+    std::string waits_for;       // of a send: what its receiver waits for, and takes nothing meanwhile
+    std::uint64_t table_bytes_most = 0;  // of a receive with a reserve: what its tables have taken at most
 };
 
 }  // namespace ask::client

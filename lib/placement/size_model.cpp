@@ -21,10 +21,10 @@ bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// The text as a sequence of word numbers, and the length of each word.
+// The text as a sequence of word numbers, and each word.
 struct Corpus {
     std::vector<std::uint32_t> words;
-    std::vector<std::uint32_t> length;
+    std::vector<std::string> spelled;
 };
 
 Corpus read_corpus(std::string_view text) {
@@ -40,9 +40,9 @@ Corpus read_corpus(std::string_view text) {
             continue;
         }
         const auto [entry, fresh] =
-            number.try_emplace(word, static_cast<std::uint32_t>(corpus.length.size()));
+            number.try_emplace(word, static_cast<std::uint32_t>(corpus.spelled.size()));
         if (fresh) {
-            corpus.length.push_back(static_cast<std::uint32_t>(word.size()));
+            corpus.spelled.push_back(word);
         }
         corpus.words.push_back(entry->second);
         word.clear();
@@ -50,12 +50,27 @@ Corpus read_corpus(std::string_view text) {
     return corpus;
 }
 
+// The paper's messages: the letters of each word, and its count.
+class SummedList final : public WordList {
+ public:
+    explicit SummedList(double bytes_per_count) : bytes_per_count_(bytes_per_count) {}
+    void clear() override { bytes_ = 0; }
+    void add(std::string_view word) override {
+        bytes_ += static_cast<double>(word.size()) + bytes_per_count_;
+    }
+    [[nodiscard]] double bytes() const override { return bytes_; }
+
+ private:
+    double bytes_per_count_;
+    double bytes_ = 0;
+};
+
 // Adds up, for every m that is asked for, the size of the union of the first m shards in `order`.
-void measure_order(const Corpus& corpus, const std::vector<std::uint32_t>& order, double bytes_per_count,
+void measure_order(const Corpus& corpus, const std::vector<std::uint32_t>& order, WordList& list,
                    std::vector<SizePoint>& points) {
-    std::vector<bool> seen(corpus.length.size(), false);
+    std::vector<bool> seen(corpus.spelled.size(), false);
     const std::size_t shards = order.size();
-    double bytes = 0;
+    list.clear();
     std::size_t next = 0;
     for (std::size_t taken = 0; taken < shards; ++taken) {
         const std::size_t begin = corpus.words.size() * order[taken] / shards;
@@ -64,13 +79,39 @@ void measure_order(const Corpus& corpus, const std::vector<std::uint32_t>& order
             const std::uint32_t word = corpus.words[at];
             if (!seen[word]) {
                 seen[word] = true;
-                bytes += corpus.length[word] + bytes_per_count;
+                list.add(corpus.spelled[word]);
             }
         }
         if (next < points.size() && points[next].servers == taken + 1) {
-            points[next++].bytes += bytes;
+            points[next++].bytes += list.bytes();
         }
     }
+}
+
+// `points` come with their numbers of servers.
+Result<std::vector<SizePoint>> measure_points(std::string_view text, std::vector<SizePoint> points,
+                                              std::uint32_t rounds, std::uint64_t seed, WordList& list) {
+    const auto shards = static_cast<std::uint32_t>(points.back().servers);
+    if (shards == 0 || rounds == 0) {
+        return Error(Errc::kInput, "word count needs at least one shard and one round");
+    }
+    const Corpus corpus = read_corpus(text);
+    if (corpus.words.size() < shards) {
+        return Error(Errc::kInput, "the text has " + std::to_string(corpus.words.size()) + " words for " +
+                                       std::to_string(shards) +
+                                       " shards; give a longer text or fewer shards");
+    }
+    std::vector<std::uint32_t> order(shards);
+    std::iota(order.begin(), order.end(), 0U);
+    std::mt19937_64 random(seed);
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+        std::shuffle(order.begin(), order.end(), random);
+        measure_order(corpus, order, list, points);
+    }
+    for (SizePoint& point : points) {
+        point.bytes /= rounds;
+    }
+    return points;
 }
 
 }  // namespace
@@ -156,32 +197,23 @@ double SizeModel::interpolate(std::uint64_t servers) const {
 Result<std::vector<SizePoint>> measure_word_count(std::string_view text, std::uint32_t shards,
                                                   std::uint32_t rounds, std::uint64_t seed,
                                                   double bytes_per_count) {
-    if (shards == 0 || rounds == 0) {
-        return Error(Errc::kInput, "word count needs at least one shard and one round");
-    }
-    const Corpus corpus = read_corpus(text);
-    if (corpus.words.size() < shards) {
-        return Error(Errc::kInput, "the text has " + std::to_string(corpus.words.size()) + " words for " +
-                                       std::to_string(shards) +
-                                       " shards; give a longer text or fewer shards");
-    }
     std::vector<SizePoint> points;
     for (std::uint64_t m = 1; m < shards; m *= 2) {
         points.push_back({m, 0});
     }
     points.push_back({shards, 0});
+    SummedList list(bytes_per_count);
+    return measure_points(text, std::move(points), rounds, seed, list);
+}
 
-    std::vector<std::uint32_t> order(shards);
-    std::iota(order.begin(), order.end(), 0U);
-    std::mt19937_64 random(seed);
-    for (std::uint32_t round = 0; round < rounds; ++round) {
-        std::shuffle(order.begin(), order.end(), random);
-        measure_order(corpus, order, bytes_per_count, points);
+Result<std::vector<SizePoint>> measure_word_count(std::string_view text, std::uint32_t shards,
+                                                  std::uint32_t rounds, std::uint64_t seed, WordList& list) {
+    std::vector<SizePoint> points;
+    for (std::uint64_t m = 1; m < shards; m += std::max<std::uint64_t>(1, m / 8)) {
+        points.push_back({m, 0});
     }
-    for (SizePoint& point : points) {
-        point.bytes /= rounds;
-    }
-    return points;
+    points.push_back({shards, 0});
+    return measure_points(text, std::move(points), rounds, seed, list);
 }
 
 }  // namespace ask::placement

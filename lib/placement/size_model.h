@@ -48,6 +48,22 @@ class SizeModel {
     std::vector<SizePoint> points_;
 };
 
+// What a message that lists distinct words is long, where that is more than a sum over its words.
+class WordList {
+ public:
+    virtual ~WordList() = default;
+    virtual void clear() = 0;
+    virtual void add(std::string_view word) = 0;
+    [[nodiscard]] virtual double bytes() const = 0;
+
+ protected:
+    WordList() = default;
+    WordList(const WordList&) = default;
+    WordList& operator=(const WordList&) = default;
+    WordList(WordList&&) = default;
+    WordList& operator=(WordList&&) = default;
+};
+
 // Counts words in `text` as a word-count job would: `shards` servers hold equal contiguous pieces, a message
 // lists each distinct word of its server once with `bytes_per_count` bytes for the count, an aggregate lists
 // the union. Returns the mean size of an aggregate over `rounds` random orders of the shards (from `seed`) at
@@ -56,5 +72,8 @@ class SizeModel {
 Result<std::vector<SizePoint>> measure_word_count(std::string_view text, std::uint32_t shards,
                                                   std::uint32_t rounds, std::uint64_t seed,
                                                   double bytes_per_count = 8);
+// The same by `list`; at every number of servers up to 16, then in steps of an eighth.
+Result<std::vector<SizePoint>> measure_word_count(std::string_view text, std::uint32_t shards,
+                                                  std::uint32_t rounds, std::uint64_t seed, WordList& list);
 
 }  // namespace ask::placement

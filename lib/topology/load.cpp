@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/topology/document.h"
+#include "lib/topology/packet_list.h"
 
 namespace ask::topology {
 namespace {
@@ -72,7 +73,14 @@ Result<placement::SizeModel> load_model(const Topology& topology) {
     }
     const auto text = read_all(path, kMostText);
     ASK_PASS(text);
-    auto points = placement::measure_word_count(*text, topology.message.shards, kRounds, 1);
+    const std::uint32_t shards = topology.message.shards;
+    auto points = [&] {
+        if (!topology.message.geometry) {
+            return placement::measure_word_count(*text, shards, kRounds, 1);
+        }
+        PacketList list(*topology.message.geometry);
+        return placement::measure_word_count(*text, shards, kRounds, 1, list);
+    }();
     ASK_TRY(points, path);
     return placement::SizeModel::measured(std::move(*points));
 }

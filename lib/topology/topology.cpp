@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMaxK = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kDefaultShards = 640;
+constexpr unsigned kPayloadLimit = 1472;  // an MTU of 1500
 constexpr std::uint64_t kMaxMemoryMib = std::uint64_t{1} << 32;
 
 // Where an ask-relayd is called: IPv4:PORT, as it is written everywhere.
@@ -171,6 +172,8 @@ Result<MessageSpec> read_message(const Value& table, const std::string& source) 
     fields.points = reader.any("points");
     reader.text("text", spec.text_file);
     reader.count("shards", shards, 1 << 24);
+    std::string geometry;
+    reader.text("geometry", geometry);
     if (auto done = reader.finish(); !done.ok()) {
         return std::move(done).error();
     }
@@ -180,7 +183,17 @@ Result<MessageSpec> read_message(const Value& table, const std::string& source) 
             return at_line(source, spec.line,
                            "message: model 'word-count' needs 'text', a file to count words in");
         }
+        if (!geometry.empty()) {
+            const auto parsed = parse_geometry(geometry, kPayloadLimit);
+            if (!parsed.ok()) {
+                return at_line(source, spec.line, "message: geometry: " + parsed.error().text());
+            }
+            spec.geometry = *parsed;
+        }
         return spec;
+    }
+    if (!geometry.empty()) {
+        return at_line(source, spec.line, "message: 'geometry' goes with model 'word-count'");
     }
     auto model = build_model(fields, source, spec.line);
     if (!model.ok()) {

@@ -13,6 +13,7 @@
 #include "lib/base/result.h"
 #include "lib/placement/problem.h"
 #include "lib/topology/document.h"
+#include "lib/tuples/types.h"
 
 namespace ask::topology {
 
@@ -51,7 +52,8 @@ struct MessageSpec {
     std::optional<placement::SizeModel> model;
     std::string text_file;  // for model = "word-count"
     std::uint32_t shards = 0;
-    std::uint32_t line = 0;  // 0: nothing is said of messages
+    std::optional<Geometry> geometry;  // of packets that the words travel in; absent: words and counts alone
+    std::uint32_t line = 0;            // 0: nothing is said of messages
 };
 
 struct Topology {

@@ -195,7 +195,7 @@ class EntryBatch {
         return {};
     }
     // All that was read; kLimit: some of it is in the table.
-    Result<std::uint64_t> add() {
+    Result<std::uint64_t> add(const std::function<Result<>()>& make_room) {
         // Near its limit: one by one, so that only keys that are new need room.
         const bool together = table_.reserve(size_, key_bytes_).ok();
         for (std::size_t i = 0; i < size_; ++i) {
@@ -208,13 +208,22 @@ class EntryBatch {
             if (together) {
                 table_.add_reserved(hashes_[i], entries_[i].key, entries_[i].value);
             } else {
-                ASK_PASS(table_.add(entries_[i].key, entries_[i].value));
+                ASK_PASS(add_one(entries_[i], make_room));
             }
         }
         return size_;
     }
 
  private:
+    Result<> add_one(const EntryReader::Entry& entry, const std::function<Result<>()>& make_room) {
+        auto added = table_.add(entry.key, entry.value);
+        if (added || !make_room || added.error().code() != Errc::kLimit) {
+            return added;
+        }
+        ASK_PASS(make_room());
+        return table_.add(entry.key, entry.value);
+    }
+
     ResultTable& table_;
     std::array<EntryReader::Entry, 32> entries_;
     std::array<std::uint64_t, 32> hashes_{};
@@ -224,13 +233,14 @@ class EntryBatch {
 
 }  // namespace
 
-Result<std::uint64_t> add_entries(ResultTable& table, std::string_view entries) {
+Result<std::uint64_t> add_entries(ResultTable& table, std::string_view entries,
+                                  const std::function<Result<>()>& make_room) {
     EntryReader reader(entries);
     EntryBatch batch(table);
     std::uint64_t count = 0;
     while (!reader.done()) {
         ASK_PASS(batch.read(reader));
-        const auto added = batch.add();
+        const auto added = batch.add(make_room);
         ASK_PASS(added);
         count += *added;
     }

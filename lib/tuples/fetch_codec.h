@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,7 +67,9 @@ class EntryReader {
 Result<std::uint64_t> count_entries(std::string_view entries);
 
 // Takes all of `entries` into `table`, and says how many they are. Up to where it fails they are in it.
-Result<std::uint64_t> add_entries(ResultTable& table, std::string_view entries);
+// With `make_room`, a table that is full is emptied by that, and the rest goes into it.
+Result<std::uint64_t> add_entries(ResultTable& table, std::string_view entries,
+                                  const std::function<Result<>()>& make_room = {});
 
 // Walks one copy of a region (memory as lib/abi/map_types.h lays it out, all register sets)
 // without its blanks; equal keys at one place in several sets are combined by `op`. The copy

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|lists|promises|blocks
+# Tests of what checks the documents, by mistakes planted in some, and of the tree's links: check_test.sh links|index|figures|lists|promises|errors|blocks
 
 set -euo pipefail
 
@@ -47,6 +47,17 @@ test_links() {
 }
 
 # shellcheck disable=SC2016  # backticks of Markdown
+test_errors() {
+    "$here/check_errors" "$here/../.." || fail "errors are quoted that nobody says (above)"
+    mkdir "$scratch/errors"
+    (cd "$here/../.." && cp -r --parents docs/troubleshooting.md docs/commands.md lib agent loader relay controller tools/cli "$scratch/errors")
+    sed -i 's/senders joined within/senders came within/' "$scratch"/errors/lib/control/receive/*.cpp
+    finds 'no source says: senders joined within' "$here/check_errors" "$scratch/errors"
+    sed -i '/^| 12 |/d' "$scratch/errors/docs/troubleshooting.md"
+    finds 'nothing for exit code 12' "$here/check_errors" "$scratch/errors"
+}
+
+# shellcheck disable=SC2016  # backticks of Markdown
 test_lists() {
     "$here/check_lists" "$here/../.." || fail "documents and lists differ (above)"
     mkdir "$scratch/tree"
@@ -72,6 +83,7 @@ test_promises() {
     "$here/check_promises" "$here/../.." || fail "promises without a test (above)"
     mkdir -p "$scratch/docs" "$scratch/tests"
     printf 'TEST_CASE(\n    "it holds, "\n    "always") {\n' >"$scratch/tests/a_test.cpp"
+    printf '| promise | test |\n| --- | --- |\n| other | `tests/a_test.cpp` |\n' >"$scratch/docs/promises.md"
     table '| it holds | `tests/a_test.cpp`: "it holds, always" |'
     "$here/check_promises" "$scratch" || fail "a promise with a test is said to have none"
     table '| it holds | somewhere |'
@@ -81,7 +93,7 @@ test_promises() {
     table '| it holds | `tests/a_test.cpp`: "it holds" |'
     finds 'no test of its file is called "it holds"' "$here/check_promises" "$scratch"
     printf 'Nothing.\n' >"$scratch/docs/security.md"
-    finds 'promises nothing' "$here/check_promises" "$scratch"
+    finds 'docs/security.md:1: promises nothing' "$here/check_promises" "$scratch"
 }
 
 test_index() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# relays_test.sh plans|deaths: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
+# relays_test.sh plans|deaths|reserve: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
 # plan says, to the packet; exact under loss, with relays, their agents and switches killed, and links cut; who is missing is
 # named by host.
 
@@ -353,5 +353,90 @@ deaths() {
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
-[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths)$ ]] || fail "usage: $0 plans|deaths"
+# parts_of ID: of each relay, parts and the memory that its tables took at most, KiB.
+parts_of() {
+    sed -nE "s/.*task $1: committed, .* sent on in ([0-9]+) parts, tables took ([0-9]+) KiB of ([0-9]+) at most.*/\\1 \\2 \\3/p" \
+        "$ASK_LAB_DIR/$name"/logs/r*.relayd.log
+}
+
+# Fifteen times as many keys as one table of a relay takes, of which the last ones come out of its switch's memory.
+# many_keys ID OP [BYTES]: keys that one or two senders have. Long ones go past the switches' memory.
+many_keys() {
+    local -r dir=$scratch/$1
+    mkdir -p "$dir"
+    awk -v dir="$dir" -v op="$2" -v bytes="${3:-1}" 'BEGIN {
+        pad = sprintf("%*s", bytes, ""); gsub(" ", "x", pad)
+        for (i = 1; i <= 17; i++) for (j = 0; j < 6000; j++) {
+            key = sprintf("key-%06d%s", i * 3500 + j, pad)
+            value = j % 97 - 48 + i
+            print (op == "count" ? key : key "\t" value) > (dir "/in" i ".tsv")
+            if (op == "count") result[key]++
+            else if (op == "sum") result[key] += value
+            else if (!(key in result) || value < result[key]) result[key] = value
+        }
+        for (key in result) print key "\t" result[key] > (dir "/unsorted.tsv")
+    }'
+    LC_ALL=C sort "$dir/unsorted.tsv" >"$dir/expected.tsv"
+}
+
+all_relays_said() {
+    (($(parts_of "$1" | wc -l) == 7))
+}
+
+in_parts() {
+    local -r id=$1 op=$2
+    many_keys "$id" "$op"
+    start_task "$scratch/$id" "$id" h5 "--op $op --placement $scratch/deep.json" "$([[ $op != count ]] || echo --count)"
+    finish_placed "$scratch/$id"
+    jq -e '.runs == 1 and .complete' "$scratch/$id/recv.json" >/dev/null || fail "$id: $(cat "$scratch/$id/recv.json")"
+    wait_for 20 all_relays_said "$id"
+    parts_of "$id" | awk '{ parts += $1; if ($2 == 0 || $2 > $3 || $3 != 2048) exit 1 } END { exit !(parts > 14) }' ||
+        fail "$id: parts, KiB, reserve: $(parts_of "$id")"
+    pass "$id: in $(parts_of "$id" | awk '{ parts += $1 } END { print parts }') parts"
+}
+
+# waits_by_name NODE
+waits_by_name() {
+    on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "sender" and (.state | test("r2 .* waits for its application")))' >/dev/null
+}
+
+# parent_stops ID RUNS SIGNAL: what cannot go up waits below, at a host and at a relay, which hear whom for, until it can or
+# the parent has died.
+parent_stops() {
+    local -r id=$1 runs=$2 dir=$scratch/$1
+    many_keys "$id" sum 300
+    FEED=halves start_task "$dir" "$id" h5 "--deadline 40 --placement $scratch/chain.json" "--deadline 40"
+    wait_for 20 relayed_under_way r4
+    lab_do kill r2.relayd -STOP
+    : >"$scratch/$id.rest"
+    wait_for 30 waits_by_name h2
+    wait_for 30 waits_by_name r4
+    lab_do kill r2.relayd "$3"
+    finish_placed "$dir"
+    jq -e --argjson runs "$runs" '.runs == $runs and .complete' "$dir/recv.json" >/dev/null || fail "$id: $(cat "$dir/recv.json")"
+    pass "$id"
+}
+
+reserve() {
+    local at
+    tree_up
+    plan "$scratch/deep.json" 7
+    for at in 1 2 3 4 5 6 7; do
+        printf 'reserve_mib = 2\n' >>"$ASK_LAB_DIR/$name/conf/r$at.relayd.toml"
+        lab_do restart "r$at.relayd"
+    done
+    in_parts sum sum
+    in_parts least min
+    in_parts lines count
+    lab_do chaos set --loss 2 --dup 2 --reorder 2 --seed 5
+    in_parts lossy sum
+    lab_do chaos clear
+    plan "$scratch/chain.json" 2 s2,s4
+    parent_stops stops 1 -CONT
+    parent_stops dies 2 -KILL
+    lab_do restart r2.relayd
+    wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
+}
+
+[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths|reserve)$ ]] || fail "usage: $0 plans|deaths|reserve"
 "$1"

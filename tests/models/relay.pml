@@ -3,7 +3,7 @@
  * A task on a chain of relays that begins again, while relays die at any point: who is told of success, and what is in the
  * result.
  *
- * Code: lib/control/relay/relayed.cpp, lib/control/receive/placed.cpp and ending.cpp, lib/control/send/leaving.cpp.
+ * Code: lib/control/lib/control/relay/relayed.cpp, lib/control/receive/placed.cpp and ending.cpp, lib/control/send/leaving.cpp.
  *
  * A sender below the relay LEAF, which is below the relay MIDDLE, to which another sender sends, too; MIDDLE is below the
  * root. Each sender has one tuple. A relay hands its table on in PARTS parts and a last one, with which its flow ends; what a

@@ -26,6 +26,7 @@ struct SessionEvent {
         kChanged,      // receive: somebody joined, left or renewed
         kFin,          // receive: FIN of `channel`
         kTableFull,    // receive: `error`
+        kPartFull,     // receive with a reserve: the table that `channel` goes to takes no more
         kSwitchLost,   // receive: `error`
         kGroupFailed,  // group: its worker cannot go on; `error`
     };
@@ -35,7 +36,7 @@ struct SessionEvent {
 };
 
 // Many threads post, the session takes. Bounded: a kind that carries nothing is posted only once until taken,
-// and the others come once per flow or per task.
+// and the others come once per flow, per task, or per table until that is exchanged.
 class Mailbox {
  public:
     Mailbox() = default;
@@ -46,7 +47,7 @@ class Mailbox {
     void post(SessionEvent event) {
         {
             const Guard lock(mutex_);
-            if (event.kind != SessionEvent::Kind::kFin) {
+            if (event.kind != SessionEvent::Kind::kFin && event.kind != SessionEvent::Kind::kPartFull) {
                 for (const SessionEvent& waiting : events_) {
                     if (waiting.kind == event.kind) {
                         return;

@@ -70,8 +70,13 @@ class WorkersPort {
 
     // Receiving tasks, of which each worker has a part.
     [[nodiscard]] virtual unsigned size() const = 0;
+    // `in_parts`: a table that is full is to be exchanged, which kPartFull says once; else the task has
+    // failed.
     virtual Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                               std::shared_ptr<Mailbox> mailbox) = 0;
+                               std::shared_ptr<Mailbox> mailbox, bool in_parts) = 0;
+    // Of a task that is taken in parts: sets `fresh` in the place of the table that the channel goes to.
+    virtual Result<ResultTable> exchange_table(std::uint64_t instance, ChannelId channel,
+                                               ResultTable fresh) = 0;
     // `arrivals`: where what comes of the flow counts; null: nobody watches it.
     virtual Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) = 0;
     // Stops taking packets of the task in; its table if it is whole, nothing if it failed or is unknown.

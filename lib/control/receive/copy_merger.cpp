@@ -23,9 +23,10 @@ CopyMerger::~CopyMerger() {
 Result<> CopyMerger::expect(const BackSize& size) {
     ASK_PASS(drain());
     auto room = table_.expect(size.entries, size.key_bytes);
-    if (!room.ok()) {
-        fail(room.error());
+    if (room || make_room_) {
+        return {};
     }
+    fail(room.error());
     return room;
 }
 
@@ -63,7 +64,7 @@ bool CopyMerger::start_thread() {
 
 void CopyMerger::merge(const std::string& piece) {
     auto merged = run_within_limits([&]() -> Result<> {
-        ASK_PASS(add_entries(table_, piece));
+        ASK_PASS(add_entries(table_, piece, make_room_));
         return {};
     });
     if (!merged.ok()) {

@@ -7,8 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/base/result.h"
 #include "lib/base/runtime.h"
@@ -21,7 +23,9 @@ namespace ask {
 class CopyMerger {
  public:
     // Nobody else has `table`, which outlives this, but after drain() and before the next piece.
-    explicit CopyMerger(ResultTable& table) : table_(table) {}
+    // `make_room` empties it when it is full; unset: it takes as much as it can.
+    explicit CopyMerger(ResultTable& table, std::function<Result<>()> make_room = {})
+        : table_(table), make_room_(std::move(make_room)) {}
     CopyMerger(const CopyMerger&) = delete;
     CopyMerger& operator=(const CopyMerger&) = delete;
     // What waits for the table does not go in.
@@ -48,6 +52,7 @@ class CopyMerger {
     void fail(Error error);
 
     ResultTable& table_;
+    const std::function<Result<>()> make_room_;
     std::uint64_t entries_ = 0;
     bool any_ = false;
     Thread thread_;

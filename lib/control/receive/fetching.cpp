@@ -2,6 +2,7 @@
 //
 // What a receive gathers once all FINs are in: the workers' tables, the swaps', and the last copy.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -35,12 +36,22 @@ Result<ResultTable> Receiving::take_table() {
         }
         if (!all) {
             all = std::move(*part);
-        } else if (auto merged = all->merge(**part); !merged) {
-            return std::move(merged).error().with_context("task " + task_->id);
+        } else {
+            ASK_TRY(add_part(*all, std::move(**part)), "task " + task_->id);
         }
     }
     on_workers_ = false;
     return std::move(*all);
+}
+
+Result<> Receiving::add_part(ResultTable& all, ResultTable part) {
+    auto merged = all.merge(part);
+    if (merged || !parts_ || merged.error().code() != Errc::kLimit) {
+        return merged;
+    }
+    ASK_PASS(await_part());
+    std::swap(all, part);
+    return parts_->hand_over(std::move(part));
 }
 
 Result<> Receiving::pause_fetching(const TaskSwitch& at, Clock::time_point until) {
@@ -196,7 +207,11 @@ Result<> Receiving::merge_switch_copy(ResultTable& table, const TaskSwitch& at) 
         return std::ranges::any_of(task.senders,
                                    [](const TaskSender& sender) { return bool(sender.missing); });
     });
-    Merging merging{.merger = CopyMerger(table), .close = close};
+    std::function<Result<>()> make_room;
+    if (parts_) {
+        make_room = [&] { return parts_->make_room(table); };
+    }
+    Merging merging{.merger = CopyMerger(table, std::move(make_room)), .close = close};
     const auto begun = Clock::now();
     const auto copy = merge_whole(at, merging);
     ASK_PASS(copy);

@@ -52,6 +52,12 @@ Result<> Receiving::choose_parameters() {
     ASK_TRY(deadline, "task " + request_.task_id());
     task_->deadline = *deadline;
     task_->mailbox = io_.mailbox();
+    task_->in_parts = request_.reserve_bytes() != 0;
+    if (task_->in_parts && (!request_.partial() || wants_swaps(request_))) {
+        return Error(Errc::kUsage, "task " + request_.task_id() +
+                                       ": a reserve is for what is sent on as a part of another result, and "
+                                       "goes without shadow copies");
+    }
     if (request_.own_switches()) {
         task_->own.emplace();
     }
@@ -169,7 +175,12 @@ Result<GeometryChoice> Receiving::plan_geometry() {
 Result<> Receiving::choose_geometry() {
     const auto choice =
         wants_samples(member_, request_) ? plan_geometry() : asked_geometry(member_, request_);
-    ASK_TRY(choice, "task " + request_.task_id());
+    if (!choice) {
+        // Of what it waited for while it planned, its task is named already.
+        const std::string about = "task " + request_.task_id();
+        return choice.error().text().starts_with(about) ? choice.error()
+                                                        : Error(choice.error()).with_context(about);
+    }
     member_.registry.with(*task_, [&](ReceiveTask& task) {
         task.geometry = choice->geometry;
         task.slot_map = choice->slot_map;
@@ -339,12 +350,19 @@ void Receiving::note_grant(const TaskSwitch& at, const v1::OpenTaskReply& reply)
 
 Result<> Receiving::open_on_workers() {
     on_workers_ = true;
+    ASK_PASS(choose_reserve());
     for (unsigned i = 0; i < member_.workers.size(); ++i) {
-        auto table = ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
+        auto table = make_table();
         ASK_PASS(table);
-        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox));
+        ASK_PASS(member_.workers.open_task(i, task_->instance, std::move(*table), task_->mailbox,
+                                           parts_ != nullptr));
     }
     return {};
+}
+
+Result<ResultTable> Receiving::make_table() {
+    return parts_ ? parts_->make_table()
+                  : ResultTable::create(member_.tables.make_memory(task_->user), task_->wire);
 }
 
 Result<> Receiving::start_swappers() {
@@ -386,6 +404,7 @@ Result<> Receiving::tell_ready() {
     ready_.set_back_bytes(task_->back_bytes);
     ready_.set_geometry_reason(task_->geometry_reason);
     ready_.set_agent(member_.options.control_address);
+    ready_.set_switch_address(member_.own_switch ? member_.own_switch->address() : "");
     v1::LocalReply reply;
     ready_.set_no_memory(!task_->switches.empty() && granted(task_->switches) == 0 && !request_.no_switch());
     *reply.mutable_receive_ready() = ready_;

@@ -65,6 +65,9 @@ Result<> Receiving::commit() {
     } else if (auto fits = table->finish(); !fits) {
         return std::move(fits).error().with_context("task " + task_->id);
     }
+    if (parts_) {
+        ASK_PASS(await_part());
+    }
     wait_for_final_stats();
     auto result = seal(std::move(*table));
     ASK_PASS(result);
@@ -113,6 +116,7 @@ void Receiving::show_progress(const std::string& state) {
             add_stats(*progress.mutable_stats(), sender.stats);
         }
         add_running_parts(*progress.mutable_stats(), task.switches);
+        progress.set_table_bytes_most(parts_ ? parts_->bytes_most() : 0);
         progress.set_senders_joined(joined);
         progress.set_senders_finished(finished);
     });

@@ -25,6 +25,7 @@
 #include "lib/control/receive/identity.h"
 #include "lib/control/receive/mark_watch.h"
 #include "lib/control/receive/own_switches.h"
+#include "lib/control/receive/parts.h"
 #include "lib/control/receive/task_switch.h"
 
 namespace ask {
@@ -98,6 +99,12 @@ class Receiving {
     [[nodiscard]] milliseconds relay_deadline(const Placed::Relay& relay) const;
     Error without_relay(const std::string& relay, const Error& why);
     Result<> open_on_workers();
+    [[nodiscard]] Result<ResultTable> make_table();
+    // Of a task that is taken in parts.
+    Result<> choose_reserve();
+    Result<> handle_part_request(const v1::LocalRequest& request);
+    Result<> go_on_with_parts();
+    Result<> await_part();
     Result<> start_swappers();
     Result<> start_swapper(TaskSwitch& at);
     Result<> tell_ready();
@@ -122,6 +129,7 @@ class Receiving {
 
     Result<> commit();
     Result<ResultTable> take_table();
+    Result<> add_part(ResultTable& all, ResultTable part);
     Result<> merge_swapped(ResultTable& table);
     Result<> merge_swapped(ResultTable& table, TaskSwitch& at);
     Result<> merge_switch_copies(ResultTable& table);
@@ -166,7 +174,8 @@ class Receiving {
     SessionIo& io_;
     const v1::OpenReceive request_;
     std::shared_ptr<ReceiveTask> task_;
-    bool added_ = false;  // to the registry
+    std::unique_ptr<Parts> parts_;  // null: its table has no bound of its own
+    bool added_ = false;            // to the registry
     bool on_workers_ = false;
     v1::ReceiveReady ready_;  // as the application was told
     bool told_waiting_ = false;

@@ -99,6 +99,17 @@ void TaskRegistry::set_trouble(ReceiveTask& task, std::string trouble) {
     task.trouble = std::move(trouble);
 }
 
+void TaskRegistry::set_waits_for(ReceiveTask& task, std::string what) {
+    const Guard lock(mutex_);
+    if (task.waiting || !what.empty()) {
+        task.last_waiting = Clock::now();
+    }
+    task.waiting = !what.empty();
+    if (task.waiting) {
+        task.waits_for = std::move(what);
+    }
+}
+
 void TaskRegistry::settle_own(ReceiveTask& task, const std::string& address, Mark mark, std::string why) {
     {
         const Guard lock(mutex_);

@@ -73,6 +73,7 @@ struct ReceiveTask {
     std::string id;
     std::uint64_t instance = 0;
     std::uint32_t user = 0;  // whose it is, on this host
+    bool in_parts = false;   // its table has a bound, and what does not fit is sent on before the rest
     v1::Operator op = v1::OPERATOR_SUM;
     Op wire = Op::kSum;
     Geometry geometry;
@@ -91,7 +92,10 @@ struct ReceiveTask {
     // Guarded by the registry's mutex.
     TaskPhase phase = TaskPhase::kOpening;
     SampleBox samples;
-    std::string trouble;  // what keeps the whole task from getting on; for whoever asks after it
+    std::string trouble;               // what keeps the whole task from getting on; for whoever asks after it
+    std::string waits_for;             // what it waits for, and takes nothing meanwhile; or last waited for
+    bool waiting = false;              // it does now
+    Clock::time_point last_waiting{};  // when it did
     std::vector<TaskSender> senders;
     TaskSwitches switches;           // it is open on; none: everything is added up here
     std::optional<OwnSwitches> own;  // those that senders name, each its own; nothing: all have one
@@ -148,6 +152,8 @@ class TaskRegistry {
     void free_id(const std::shared_ptr<ReceiveTask>& task);
     // The same for everybody, also for those that are still looking for the task.
     void set_trouble(ReceiveTask& task, std::string trouble);
+    // It takes nothing in until that has moved; empty: it does again.
+    void set_waits_for(ReceiveTask& task, std::string what);
     // A switch that senders have named has the task open under that mark; switch_id 0: it has not, and why.
     void settle_own(ReceiveTask& task, const std::string& address, Mark mark, std::string why);
     // The task's outcome: its id is free again, its senders are told.

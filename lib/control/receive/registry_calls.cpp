@@ -208,6 +208,10 @@ Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewReq
     entry->last_heard = Clock::now();
     v1::Outcome outcome = task->outcome;
     outcome.set_trouble(entry->trouble.empty() ? task->trouble : entry->trouble);
+    // Who was refused while it waited may not have tried again since, nor heard of it with another answer.
+    if (task->waiting || Clock::now() - task->last_waiting < 2 * kLongestWait) {
+        outcome.set_waits_for(task->waits_for);
+    }
     if (entry->missing) {
         // Whatever becomes of the task: it may lack some of this sender's tuples.
         outcome.set_state(v1::Outcome::STATE_FAILED);

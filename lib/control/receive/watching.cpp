@@ -46,12 +46,22 @@ Result<> Receiving::collect() {
 Result<> Receiving::wait_and_handle(Clock::time_point until) {
     auto wake = io_.wait(until);
     if (!wake) {
+        if (parts_) {
+            parts_->end();
+        }
         if (io_.application_gone()) {
             return Error(Errc::kAborted, "task " + task_->id + " was cancelled");
         }
         return std::move(wake).error().with_context("task " + task_->id);
     }
-    return handle(*wake);
+    auto fine = handle(*wake);
+    if (fine && parts_) {
+        fine = go_on_with_parts();
+    }
+    if (!fine && parts_) {
+        parts_->end();
+    }
+    return fine;
 }
 
 Result<> Receiving::handle(const SessionIo::Wake& wake) {
@@ -59,9 +69,15 @@ Result<> Receiving::handle(const SessionIo::Wake& wake) {
         if (event.kind == SessionEvent::Kind::kFin) {
             note_fin(event.channel);
         }
+        if (event.kind == SessionEvent::Kind::kPartFull && parts_) {
+            parts_->note_full(event.channel);
+        }
         if (event.error) {
             return Error(*event.error).with_context("task " + task_->id);
         }
+    }
+    if (wake.request && parts_ && (wake.request->has_taking() || wake.request->has_part_taken())) {
+        return handle_part_request(*wake.request);
     }
     if (wake.request) {
         return Error(Errc::kInput, "the application sent a request that does not fit a receive under way");

@@ -26,13 +26,15 @@ struct RelayProgress {
     std::uint32_t senders_joined = 0;
     std::uint32_t senders_finished = 0;
     std::uint64_t tuples_in = 0;
-    bool cannot_repeat = false;  // one of those below cannot send everything once more
+    bool cannot_repeat = false;          // one of those below cannot send everything once more
+    std::uint64_t table_bytes_most = 0;  // that its tables have taken of the reserve at a time
 };
 
 // What the sessions say within their waits, about once a second.
 struct RelayHooks {
     std::function<void(const RelayProgress& now)> on_below;
-    std::function<void()> on_above;
+    // What the parent waits for, and takes nothing meanwhile, as it says; empty: nothing.
+    std::function<void(const std::string& waits_for)> on_above;
 };
 
 // What the receive below has added up, or a part of that: whoever has it has it alone.
@@ -44,6 +46,8 @@ class RelayTable {
     RelayTable& operator=(const RelayTable&) = delete;
 
     [[nodiscard]] virtual bool last() const = 0;  // nothing comes after it
+    // That tables have taken of the reserve at a time, up to now.
+    [[nodiscard]] virtual std::uint64_t bytes_most() const = 0;
     using Visit = std::function<void(std::string_view key, Wide value)>;
     [[nodiscard]] virtual Result<> each(const Visit& visit) const = 0;
 };
@@ -60,8 +64,9 @@ class RelayBelow {
     // The next table, each once, and the last one when all have finished. Asking for another says that the
     // one before has been sent.
     virtual Result<std::unique_ptr<RelayTable>> next() = 0;
-    // A sign of life while it has the last table and sends it. Never waits.
-    virtual void taking() = 0;
+    // A sign of life while it has a table and sends it, and what that waits for, as those below are to hear
+    // it. Never waits.
+    virtual void taking(const std::string& waits_for) = 0;
     // After an error: relays that were lost, by the names of their switches.
     [[nodiscard]] virtual std::vector<std::string> lost_relays() const = 0;
     // Those below hear why. Nothing may be called after it.
@@ -106,8 +111,8 @@ class RelaySessions {
     virtual void close() = 0;
 };
 
-// Both of an order, neither of them open yet. Thread-safe.
-using MakeRelaySessions =
-    std::function<std::unique_ptr<RelaySessions>(const v1::OpenRelayRequest& order, RelayHooks hooks)>;
+// Both of an order, neither of them open yet; tables below take no more than the reserve. Thread-safe.
+using MakeRelaySessions = std::function<std::unique_ptr<RelaySessions>(
+    const v1::OpenRelayRequest& order, std::uint64_t reserve_bytes, RelayHooks hooks)>;
 
 }  // namespace ask

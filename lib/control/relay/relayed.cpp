@@ -16,6 +16,15 @@ namespace {
 // Tuples that are handed to the agent at once.
 constexpr std::size_t kBatch = 256;
 
+// What is drawn for a task's parts says nothing to people.
+std::string replaced(std::string text, const std::string& drawn, const std::string& name) {
+    for (auto at = text.find(drawn); at != std::string::npos && drawn != name;
+         at = text.find(drawn, at + name.size())) {
+        text.replace(at, drawn.size(), name);
+    }
+    return text;
+}
+
 const char* name_of(int state) {
     constexpr const char* kNames[] = {"opening",   "receiving", "sending", "waiting for the parent",
                                       "committed", "failed"};
@@ -26,9 +35,9 @@ const char* name_of(int state) {
 
 Relayed::Relayed(Order order, const MakeRelaySessions& make_sessions)
     : order_(std::move(order)),
-      sessions_(
-          make_sessions(order_.request, {.on_below = [this](const RelayProgress& now) { note_below(now); },
-                                         .on_above = [this] { note_above(); }})),
+      sessions_(make_sessions(order_.request, order_.reserve_bytes,
+                              {.on_below = [this](const RelayProgress& now) { note_below(now); },
+                               .on_above = [this](const std::string& waits_for) { note_above(waits_for); }})),
       thread_([this] { run(); }) {}
 
 Relayed::~Relayed() {
@@ -85,6 +94,8 @@ v1::RelayedTask Relayed::describe() const {
     task.set_senders_finished(progress_.senders_finished);
     task.set_tuples_in(progress_.tuples_in);
     task.set_tuples_out(tuples_out_);
+    task.set_parts(parts_);
+    task.set_table_bytes_most(table_bytes_most_);
     task.set_aggregators(reply_.aggregators());
     task.set_error(error_ ? error_->text() : "");
     return task;
@@ -97,7 +108,10 @@ void Relayed::run() {
         fail(result.error());
         spdlog::warn("task {}: {}", task, result.error().text());
     } else {
-        spdlog::info("task {}: committed, {} tuples sent on", task, describe().tuples_out());
+        const v1::RelayedTask now = describe();
+        spdlog::info("task {}: committed, {} tuples sent on in {} parts, tables took {} KiB of {} at most",
+                     task, now.tuples_out(), now.parts() + 1, now.table_bytes_most() >> 10U,
+                     now.reserve_bytes() >> 10U);
     }
     sessions_->close();
 }
@@ -110,6 +124,7 @@ void Relayed::fail(const Error& error) {
         if (end_) {
             why = *end_;
         }
+        why = for_people(why);
         error_ = why;
     }
     if (below_open_) {
@@ -119,6 +134,14 @@ void Relayed::fail(const Error& error) {
         sessions_->above().abandon(why, sessions_->below().lost_relays());
     }
     set(State::kFailed);
+}
+
+Error Relayed::for_people(const Error& error) const {
+    const v1::OpenRelayRequest& request = order_.request;
+    const std::string task = clean_name(request.task_id());
+    return {error.code(), replaced(replaced(error.text(), request.own_task_id(),
+                                            task + " below relay " + clean_name(request.name())),
+                                   request.parent_task_id(), task)};
 }
 
 Result<> Relayed::run_steps() {
@@ -148,20 +171,30 @@ Result<> Relayed::open() {
     return {};
 }
 
-// Table by table, each once.
+// Table by table, each once: what comes of it is in the parent's hands, or all of the task begins again.
 Result<> Relayed::pass_on() {
     for (;;) {
         auto table = receive();
         ASK_PASS(table);
-        has_last_ = (*table)->last();
-        if (has_last_) {
+        const bool last = (*table)->last();
+        note_table(**table);
+        if (last) {
             set(State::kSending);
         }
+        has_table_ = true;
         ASK_PASS(send_on(**table));
-        if (has_last_) {
+        if (last) {
             return {};
         }
+        ASK_PASS(sessions_->above().flush());
+        has_table_ = false;
     }
+}
+
+void Relayed::note_table(const RelayTable& table) {
+    const Guard lock(mutex_);
+    parts_ += table.last() ? 0U : 1U;
+    table_bytes_most_ = std::max(table_bytes_most_, table.bytes_most());
 }
 
 // About once a second while it receives: what goes on above is looked at as well.
@@ -169,6 +202,7 @@ void Relayed::note_below(const RelayProgress& progress) {
     {
         const Guard lock(mutex_);
         progress_ = progress;
+        table_bytes_most_ = std::max(table_bytes_most_, progress.table_bytes_most);
     }
     if (!above_open_ || above_failed_) {
         return;
@@ -185,10 +219,18 @@ void Relayed::note_below(const RelayProgress& progress) {
     }
 }
 
-// The agent takes a session that says nothing for one that hangs.
-void Relayed::note_above() {
-    if (has_last_) {
-        sessions_->below().taking();
+void Relayed::note_above(const std::string& waits_for) {
+    waits_for_ = waits_for;
+    show_taking();
+}
+
+// The agent takes a session that says nothing for one that hangs. Those below hear of the deepest one that is
+// waited for.
+void Relayed::show_taking() {
+    if (has_table_) {
+        sessions_->below().taking(waits_for_.empty() ? "relay " + clean_name(order_.request.name()) +
+                                                           " waits for " + clean_name(order_.request.parent())
+                                                     : waits_for_);
     }
 }
 
@@ -233,7 +275,7 @@ Result<> Relayed::flush_batch() {
         tuples_out_ += batch_.size();
     }
     batch_.clear();
-    note_above();
+    show_taking();
     return {};
 }
 

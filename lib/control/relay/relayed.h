@@ -49,12 +49,15 @@ class Relayed {
     Result<> open();
     Result<> pass_on();
     Result<std::unique_ptr<RelayTable>> receive();
+    void note_table(const RelayTable& table);
     Result<> send_on(const RelayTable& table);
     Result<> send_pieces(std::string_view key, Wide value);
     Result<> flush_batch();
     void note_below(const RelayProgress& progress);
-    void note_above();
+    void note_above(const std::string& waits_for);
+    void show_taking();
     void fail(const Error& error);
+    [[nodiscard]] Error for_people(const Error& error) const;
     void set(State state);
 
     const Order order_;
@@ -66,7 +69,8 @@ class Relayed {
     bool above_open_ = false;
     std::optional<Error> above_failed_;
     bool told_cannot_repeat_ = false;
-    bool has_last_ = false;  // of the tables from below
+    bool has_table_ = false;  // from below, which is sent on
+    std::string waits_for_;   // what the parent waits for, as it says
     std::vector<Tuple> batch_;
 
     mutable Mutex mutex_;
@@ -77,6 +81,8 @@ class Relayed {
     v1::OpenRelayReply reply_;
     RelayProgress progress_;
     std::uint64_t tuples_out_ = 0;
+    std::uint64_t parts_ = 0;
+    std::uint64_t table_bytes_most_ = 0;
 
     Thread thread_;  // last: it uses all of these
 };

@@ -168,6 +168,7 @@ void Relays::settle_locked() {
         const v1::RelayedTask task = relayed->describe();
         ++(task.state() == "committed" ? counts_.committed : counts_.failed);
         counts_.tuples_out += task.tuples_out();
+        counts_.parts += task.parts();
         history_.emplace_front(relayed->order().owner, task);
         over_.insert(task.instance());
         if (history_.size() > kHistory) {

@@ -38,6 +38,7 @@ struct RelayCounts {
     std::uint64_t refused_quota = 0;  // because the owner's share is used up
     std::uint64_t replaced = 0;       // by another instance
     std::uint64_t tuples_out = 0;     // of those that have ended
+    std::uint64_t parts = 0;          // the same: sent on before the last
 };
 
 // Thread-safe.

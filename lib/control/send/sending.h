@@ -70,6 +70,7 @@ class Sending {
     Result<> handle_renewed();
     void note_fin_acked();
     Result<> tick();
+    Result<> check_progress() const;
     void start_renew();
     void show_progress();
     void describe(const std::string& state);
@@ -129,7 +130,9 @@ class Sending {
     Clock::time_point last_answer_;
     Clock::time_point next_renew_;
     Clock::time_point next_path_;
-    std::string trouble_;  // what kept it from getting on last, as the receiver says, or the switch
+    std::string trouble_;    // what kept it from getting on last, as the receiver says, or the switch
+    std::string waits_for_;  // what the receiver waits for, and takes nothing meanwhile, as it says
+    Clock::time_point last_waiting_{};    // when it said so
     std::optional<v1::Outcome> outcome_;  // once the task has ended
 };
 

@@ -201,6 +201,10 @@ Result<> Sending::handle_renewed() {
                                          ": its agent was restarted; run the task again");
     }
     trouble_ = clean_text(outcome.trouble());
+    waits_for_ = clean_text(outcome.waits_for());
+    if (!waits_for_.empty()) {
+        last_waiting_ = last_answer_;
+    }
     computed_ = outcome.computed();
     if (outcome.state() != v1::Outcome::STATE_RUNNING) {
         outcome_ = outcome;
@@ -215,15 +219,7 @@ Result<> Sending::tick() {
                      "receiver " + peer_ + " has not answered for " + seconds_text(deadline_));
     }
     if (!fin_acked_) {
-        // A receiver that sees why decides, after a deadline of its own: it knows whether to begin again.
-        const auto limit = trouble_.empty() ? deadline_ : 2 * deadline_;
-        const StreamState state = stream_state();
-        if (state.since_progress > limit.count() * kMillisecond) {
-            return Error(Errc::kDeadline,
-                         "no packet to " + peer_ + " has been acknowledged for " + seconds_text(limit) +
-                             ": " +
-                             (trouble_.empty() ? "check the path and its MTU in both directions" : trouble_));
-        }
+        ASK_PASS(check_progress());
         if (!local_ && now >= next_path_) {
             next_path_ = now + kPathEvery;
             // A next hop that moved is followed; one that is silent for a while is not the end of the task.
@@ -236,14 +232,29 @@ Result<> Sending::tick() {
     return {};
 }
 
+// While the receiver says that it waits for somebody, the clock stands: it has one of its own for that one.
+Result<> Sending::check_progress() const {
+    // A receiver that sees why decides, after a deadline of its own: it knows whether to begin again.
+    const auto limit = trouble_.empty() ? deadline_ : 2 * deadline_;
+    if (stream_state().since_progress <= limit.count() * kMillisecond ||
+        Clock::now() - last_waiting_ <= limit) {
+        return {};
+    }
+    return Error(Errc::kDeadline,
+                 "no packet to " + peer_ + " has been acknowledged for " + seconds_text(limit) + ": " +
+                     (trouble_.empty() ? "check the path and its MTU in both directions" : trouble_));
+}
+
 void Sending::show_progress() {
     v1::Progress progress;
     set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     progress.set_state(computed_    ? "computed, waiting until " + peer_ + " takes it"
                        : fin_acked_ ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
-                       : !trouble_.empty() ? trouble_
-                       : finished_         ? "draining"
-                                           : "streaming");
+                       : !trouble_.empty()   ? trouble_
+                       : !waits_for_.empty() ? "waiting: " + waits_for_
+                       : finished_           ? "draining"
+                                             : "streaming");
+    progress.set_waits_for(waits_for_);
     describe(progress.state());
     io_.progress(progress);
 }

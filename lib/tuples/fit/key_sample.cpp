@@ -114,10 +114,11 @@ Result<> validate(const KeySample& sample) {
         return Error(Errc::kInput, "key sample: a count of " + std::to_string(largest) + ", the limit is " +
                                        std::to_string(kMaxSampleCount));
     }
-    if (sample.window > Combiner::kMaxWindow) {
+    // What senders hold back adds up, as their counts do.
+    const std::uint64_t most_held = Combiner::kMaxWindow * std::max<std::uint64_t>(1, sample.senders);
+    if (sample.window > most_held) {
         return Error(Errc::kInput, "key sample: " + std::to_string(sample.window) +
-                                       " tuples held back, the limit is " +
-                                       std::to_string(Combiner::kMaxWindow));
+                                       " tuples held back, the limit is " + std::to_string(most_held));
     }
     for (std::size_t i = 0; i < sample.groups.size(); ++i) {
         const KeyGroup& group = sample.groups[i];

@@ -3,13 +3,16 @@
 
 #include <linux/bpf.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include <doctest/doctest.h>
 
+#include "lib/base/bytes.h"
 #include "lib/net/frame.h"
 #include "lib/tuples/back.h"
 #include "lib/tuples/fetch_codec.h"
+#include "lib/tuples/slot_codec.h"
 
 namespace ask::test {
 namespace {
@@ -24,7 +27,7 @@ Geometry geometry_of(const TaskSpec& spec) {
 
 SenderConfig config() {
     SenderConfig config;
-    config.hold = 256;
+    config.hold = 4096;
     config.rto_initial = 2 * kMillisecond;
     return config;
 }
@@ -52,6 +55,27 @@ class Chain::Kept final : public TableMemory {
     std::unique_ptr<TableMemory> heap_;
 };
 
+class Chain::Watched final : public PacketSink {
+ public:
+    Watched(Chain& chain, PacketSink& to) : chain_(chain), to_(to) {}
+    [[nodiscard]] BodyTerms terms() const override { return to_.terms(); }
+    Intake take(const FlowTerms& flow, const PacketView& packet) override {
+        const Intake intake = to_.take(flow, packet);
+        if (packet.header.type == ASK_DATA && intake.result == Intake::Result::kTaken && intake.items == 1) {
+            char key[kMaxSlotKey];
+            const std::size_t size = decode_kparts(packet.body.data(), 1, key);
+            chain_.came_.emplace_back(
+                std::string(key, size),
+                static_cast<std::int32_t>(load_be<std::uint32_t>(packet.body.data() + ASK_KPART_BYTES)));
+        }
+        return intake;
+    }
+
+ private:
+    Chain& chain_;
+    PacketSink& to_;
+};
+
 Chain::Chain(const TaskSpec& spec, unsigned mappers) : spec_(spec) {
     auto table = ResultTable::create(std::make_unique<Kept>(*this), static_cast<Op>(spec.op));
     REQUIRE(table.ok());
@@ -71,7 +95,9 @@ Chain::Chain(const TaskSpec& spec, unsigned mappers) : spec_(spec) {
         flow.geometry = geometry_of(spec);
         flow.first_seq = 1;
         flow.mark = {kMarkSwitch, kMarkIncarnation};
-        REQUIRE(receiver_.join(flow, &sinks_.emplace_back(flow.geometry, flow.op, *table_)).ok());
+        TableSink& sink = sinks_.emplace_back(flow.geometry, flow.op, *table_);
+        watched_.push_back(std::make_unique<Watched>(*this, sink));
+        REQUIRE(receiver_.join(flow, watched_.back().get()).ok());
         REQUIRE(mappers_[i].begin(flow, 0, now_).ok());
     }
 }
@@ -215,6 +241,12 @@ Answer Chain::answer() {
         [&answer](std::string_view key, std::int64_t value) { answer.emplace(std::string(key), value); });
     REQUIRE(read.ok());
     return answer;
+}
+
+unsigned Chain::ended() const {
+    return static_cast<unsigned>(std::ranges::count_if(mappers_, [this](const TupleChannel& mapper) {
+        return receiver_.flow_stats(spec_.instance, mapper.id()).fin;
+    }));
 }
 
 Chain::Account Chain::account(unsigned mapper) const {

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/engine/receiver.h"
@@ -47,6 +48,12 @@ class Chain {
 
     // What the receiver has once it has fetched.
     [[nodiscard]] Answer answer();
+    // Pairs that have come to it in packets, in their order, and with `answer` what the switch had kept
+    // behind them: what a switch further on would be fed with. Of tasks with one place a packet.
+    using Stream = std::vector<std::pair<std::string, std::int64_t>>;
+    [[nodiscard]] const Stream& came() const { return came_; }
+    // Mappers whose FINs have come.
+    [[nodiscard]] unsigned ended() const;
     // Pairs that a mapper's FIN says were sent, that came to the receiver, and that its switch says it
     // aggregated.
     struct Account {
@@ -72,6 +79,8 @@ class Chain {
 
     // Keeps the table's blocks, to read it afterwards.
     class Kept;
+    // Takes down what comes.
+    class Watched;
 
     TaskSpec spec_;
     std::unique_ptr<NativeSwitch> switch_;
@@ -81,6 +90,8 @@ class Chain {
     std::span<std::byte> keys_;
     std::unique_ptr<ResultTable> table_;
     std::deque<TableSink> sinks_;
+    std::deque<std::unique_ptr<PacketSink>> watched_;
+    Stream came_;
     std::array<unsigned, 4> seen_{};
     Nanos now_ = 0;
 };

@@ -40,6 +40,20 @@ class PublishedSwitch {
         return out.pairs.empty() && !out.eot ? std::vector<PublishedPacket>() : std::vector{out};
     }
 
+    // Another tree is configured: memory is divided evenly among all of them (section 4.2.2). What becomes of
+    // pairs whose place is another's now, the paper does not say: they go on, at best.
+    PublishedPacket share_with(std::size_t trees) {
+        PublishedPacket out;
+        std::vector<std::optional<Pair>> before(front_.size() / trees);
+        before.swap(front_);
+        for (const auto& place : before) {
+            if (place) {
+                offer(place->first, place->second, out);
+            }
+        }
+        return out;
+    }
+
     // Power is gone and back: the tables are empty; how many children are to end is configured anew.
     void restart(unsigned children) {
         front_.assign(front_.size(), std::nullopt);

@@ -2,7 +2,11 @@
 //
 // Where SwitchAgg is wrong: a trace of each, through its own rules (published.h) and through the code that
 // ships (chain.h). What the paper leaves open is tried in each way that it could be meant.
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -69,6 +73,45 @@ TEST_CASE("S1: nobody says who acknowledges, so pairs that the switch swallows a
         CHECK(chain.sent_again(0) == 1);
         CHECK(chain.answer() == Answer{{"k", 1}});
     }
+}
+
+TEST_CASE("S2: ends that are counted, not named: one that is lost, or comes twice") {
+    // Two children. The first one's EoT comes twice, since its answer was lost: all is flushed before "b" is
+    // there, whose packet is the tree's first after the last.
+    PublishedSwitch sw(16, true, 2);
+    PublishedReducer reducer;
+    CHECK(sw.on_packet({.pairs = {{"a", 1}}}).empty());
+    for (int i = 0; i < 2; ++i) {
+        for (const PublishedPacket& out : sw.on_packet({.pairs = {}, .eot = true})) {
+            reducer.on_packet(out);
+            CHECK(out.eot);
+        }
+    }
+    CHECK(sw.on_packet({.pairs = {{"b", 1}}, .eot = true}).empty());
+    CHECK(reducer.answer() == Answer{{"a", 1}});
+    // One EoT is lost: nothing is ever flushed, and nobody can say whose it was.
+    PublishedSwitch waits(16, true, 2);
+    CHECK(waits.on_packet({.pairs = {{"a", 1}}, .eot = true}).empty());
+    CHECK(waits.on_packet({.pairs = {{"b", 1}}}).empty());
+
+    // Here a FIN is its flow's. The first mapper's comes twice, since the answer to it was lost; then the
+    // other's packets are lost, of each kind one.
+    Chain chain(kOnePlace, 2);
+    chain.offer(0, "a", 1);
+    chain.offer(1, "a", 10);
+    unsigned most = 0;
+    chain.run([&](Chain::Link link, unsigned number) {
+        if (link == Chain::Link::kToReceiver && number == 3) {  // the second mapper's FIN, for the first time
+            CHECK(chain.ended() == 1);
+            most = chain.ended();
+            return false;
+        }
+        return link != Chain::Link::kReceiverAck || number > 1;
+    });
+    CHECK(most == 1);
+    CHECK(chain.sent_again(0) + chain.sent_again(1) >= 2);
+    CHECK(chain.ended() == 2);
+    CHECK(chain.answer() == Answer{{"a", 11}});
 }
 
 TEST_CASE(
@@ -147,6 +190,29 @@ TEST_CASE("S4: the switch restarts with the pairs of mappers that are done") {
     CHECK(mismatch->error.code() == Errc::kSwitchLost);  // begin again (papers_switchagg_restart)
 }
 
+TEST_CASE("S5: another tree is configured, and takes half of the memory of the first") {
+    constexpr std::size_t kPlaces = 64;
+    PublishedSwitch sw(kPlaces, false, 1);
+    const auto left_by_turn = [&sw] {
+        std::size_t left = 0;
+        for (std::size_t key = 0; key < kPlaces; ++key) {
+            for (const PublishedPacket& out : sw.on_packet({.pairs = {{"k" + std::to_string(key), 1}}})) {
+                left += out.pairs.size();
+            }
+        }
+        return left;
+    };
+    (void)left_by_turn();
+    const std::size_t before = left_by_turn();
+    const PublishedPacket moved = sw.share_with(2);
+    (void)left_by_turn();
+    // What had a place has none any more, and what comes fights for the rest.
+    CHECK_FALSE(moved.pairs.empty());
+    CHECK(left_by_turn() > before);
+    // Here memory is a task's from its first packet to its last fetch: unit_control has both tasks at one
+    // controller ("a second task gets what is left").
+}
+
 TEST_CASE("S6: padding with zeros makes two keys one") {
     const std::string ab("ab");
     const std::string ab0("ab\0", 3);
@@ -183,6 +249,86 @@ TEST_CASE("S7: sums of 32 bits wrap") {
         chain.run(always);
         CHECK(chain.account(0).received == (back == BackBuckets{} ? 2 : 0));
         CHECK(chain.answer() == Answer{{"k", std::int64_t{kMost} * 2 + 3}});
+    }
+}
+
+namespace {
+
+constexpr unsigned kHopPlaces = 8;
+constexpr unsigned kHopKeys = 64;
+constexpr unsigned kTurns = 16;
+
+// Every key once a turn.
+Chain::Stream turns() {
+    Chain::Stream pairs;
+    for (unsigned turn = 0; turn < kTurns; ++turn) {
+        for (unsigned key = 0; key < kHopKeys; ++key) {
+            pairs.emplace_back("k" + std::to_string(10 + key), 1);
+        }
+    }
+    return pairs;
+}
+
+// What a switch lets out of these: as they leave, then what it has kept.
+Chain::Stream through_published(const Chain::Stream& pairs) {
+    PublishedSwitch sw(kHopPlaces, false, 1);
+    Chain::Stream out;
+    const auto take = [&out](const std::vector<PublishedPacket>& packets) {
+        for (const PublishedPacket& packet : packets) {
+            for (const auto& [key, value] : packet.pairs) {
+                out.emplace_back(key.substr(0, key.find('\0')), value);
+            }
+        }
+    };
+    for (const auto& [key, value] : pairs) {
+        take(sw.on_packet({.pairs = {{key, static_cast<std::int32_t>(value)}}}));
+    }
+    take(sw.on_packet({.pairs = {}, .eot = true}));
+    return out;
+}
+
+Chain::Stream through_shipped(const Chain::Stream& pairs) {
+    TaskSpec spec = kOnePlace;
+    spec.aggregators = kHopPlaces;
+    Chain chain(spec, 1);
+    for (const auto& [key, value] : pairs) {
+        chain.offer(0, key, value);
+    }
+    chain.run(always);
+    Chain::Stream out = chain.came();
+    Answer kept = chain.answer();
+    for (const auto& [key, value] : out) {
+        kept[key] -= value;
+    }
+    std::ranges::copy_if(kept, std::back_inserter(out), [](const auto& entry) { return entry.second != 0; });
+    return out;
+}
+
+Answer sums(const Chain::Stream& pairs) {
+    Answer answer;
+    for (const auto& [key, value] : pairs) {
+        answer[key] += value;
+    }
+    return answer;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "S8: Theorem 2.2, more hops do not help: with SwitchAgg's rule and one hash for all, and nothing else") {
+    Chain::Stream published = turns();
+    Chain::Stream shipped = turns();
+    const Answer answer = sums(published);
+    const std::size_t first = through_published(published).size();
+    for (unsigned hop = 1; hop <= 3; ++hop) {
+        published = through_published(published);
+        CHECK(published.size() == first);
+        CHECK(sums(published) == answer);
+        // Who is there stays: each hop adds up eight keys more, of which one pair each goes on.
+        shipped = through_shipped(shipped);
+        CHECK(shipped.size() ==
+              std::size_t{kTurns} * kHopKeys - std::size_t{hop} * kHopPlaces * (kTurns - 1));
+        CHECK(sums(shipped) == answer);
     }
 }
 

@@ -22,6 +22,13 @@ class SimTables final : public TableStore {
     [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::uint32_t /*user*/) override {
         return std::make_unique<ReadableMemory>();
     }
+    Result<std::shared_ptr<TableGrant>> grant(std::uint32_t /*user*/, std::size_t bytes) override {
+        return std::make_shared<TableGrant>(bytes);
+    }
+    [[nodiscard]] std::unique_ptr<TableMemory> make_memory(std::shared_ptr<TableGrant> /*grant*/,
+                                                           std::size_t most) override {
+        return std::make_unique<ReadableMemory>(most);
+    }
     [[nodiscard]] Result<> check_room(std::uint32_t /*user*/, std::uint64_t /*keys*/,
                                       std::uint64_t /*key_bytes*/) override {
         return {};

@@ -27,6 +27,7 @@ Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream, i
 // Memory of a result table that can be read back.
 class ReadableMemory final : public TableMemory {
  public:
+    explicit ReadableMemory(std::size_t most = SIZE_MAX) : heap_(make_heap_memory(most)) {}
     HashSeed draw_seed() override { return heap_->draw_seed(); }
     Result<std::span<std::byte>> allocate_slots(std::size_t bytes) override;
     void release_old_slots() override { heap_->release_old_slots(); }
@@ -35,7 +36,7 @@ class ReadableMemory final : public TableMemory {
     std::span<std::byte> keys;
 
  private:
-    std::unique_ptr<TableMemory> heap_ = make_heap_memory();
+    const std::unique_ptr<TableMemory> heap_;
 };
 
 class Oracle {

@@ -109,6 +109,7 @@ class SealedPart final : public RelayTable {
  public:
     explicit SealedPart(std::shared_ptr<const SimSealed> table) : table_(std::move(table)) {}
     [[nodiscard]] bool last() const override { return true; }
+    [[nodiscard]] std::uint64_t bytes_most() const override { return 0; }
     [[nodiscard]] Result<> each(const Visit& visit) const override {
         auto& table = const_cast<SimSealed&>(*table_).table;
         const auto& memory = static_cast<const ReadableMemory&>(table.memory());
@@ -161,14 +162,14 @@ class SimBelow final : public RelayBelow {
         oracle_.came_to_relay(order_.instance(), relay_, {names.begin(), names.end()});
         return std::unique_ptr<RelayTable>(std::make_unique<SealedPart>(link_.link().result));
     }
-    void taking() override {
+    void taking(const std::string& waits_for) override {
         const Nanos now = sim_now();
         if (now < next_sign_ || link_.link().session_gone) {
             return;
         }
         next_sign_ = now + std::min(kSignEvery, Nanos{order_.deadline_ms()} * kMillisecond / 4);
         v1::LocalRequest request;
-        request.mutable_taking();
+        request.mutable_taking()->set_waits_for(waits_for);
         link_.say(std::move(request));
     }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return link_.lost_relays(); }
@@ -268,9 +269,10 @@ class SimSessions final : public RelaySessions {
             hooks_.on_below({.senders_joined = now.senders_joined(),
                              .senders_finished = now.senders_finished(),
                              .tuples_in = now.stats().tuples_in(),
-                             .cannot_repeat = now.cannot_repeat()});
+                             .cannot_repeat = now.cannot_repeat(),
+                             .table_bytes_most = now.table_bytes_most()});
         };
-        link_above_.on_progress = [this](const v1::Progress& /*now*/) { hooks_.on_above(); };
+        link_above_.on_progress = [this](const v1::Progress& now) { hooks_.on_above(now.waits_for()); };
     }
     RelayBelow& below() override { return below_; }
     RelayAbove& above() override { return above_; }
@@ -310,10 +312,12 @@ void RelayDaemon::start() {
     if (cast_.world.plan.relay_room > 0) {
         limits.max_relays = cast_.world.plan.relay_room;
     }
-    relays_ = std::make_unique<Relays>(limits, [this](const v1::OpenRelayRequest& order, RelayHooks hooks) {
+    // Its receives have no reserve: all of a table comes at the end.
+    const auto make = [this](const v1::OpenRelayRequest& order, std::uint64_t /*reserve*/, RelayHooks hooks) {
         return std::unique_ptr<RelaySessions>(
             std::make_unique<SimSessions>(*cast_.hosts[host_], oracle_, host_, order, std::move(hooks)));
-    });
+    };
+    relays_ = std::make_unique<Relays>(limits, make);
     boot();
     threads().spawn([this] {
         for (;;) {

@@ -149,14 +149,29 @@ Result<StreamState> SimWorkers::stream_state(ChannelId channel) {
 }
 
 Result<> SimWorkers::open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                               std::shared_ptr<Mailbox> mailbox) {
+                               std::shared_ptr<Mailbox> mailbox, bool in_parts) {
     if (!get_through()) {
         return stopped_error();
     }
     Task& task = parts_[worker]->tasks[instance];
     task.table = std::make_unique<ResultTable>(std::move(table));
     task.mailbox = std::move(mailbox);
+    task.in_parts = in_parts;
     return {};
+}
+
+Result<ResultTable> SimWorkers::exchange_table(std::uint64_t instance, ChannelId channel, ResultTable fresh) {
+    if (!get_through()) {
+        return stopped_error();
+    }
+    Part& part = owner(channel);
+    const auto task = part.tasks.find(instance);
+    if (task == part.tasks.end()) {
+        return Error(Errc::kUnknown, "the task has ended");
+    }
+    task->second.full = false;
+    std::swap(*task->second.table, fresh);
+    return fresh;
 }
 
 Result<> SimWorkers::join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) {
@@ -284,7 +299,11 @@ void SimWorkers::note(Part& part, const RxVerdict& verdict, const Plan& plan) {
     if (verdict.fin && !plan.waits_for_ever()) {
         task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kFin, verdict.channel, {}});
     }
-    if (verdict.counter == ReceiverCounter::k_table_full) {
+    if (verdict.counter == ReceiverCounter::k_table_full && task->second.in_parts) {
+        if (!std::exchange(task->second.full, true)) {
+            task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kPartFull, verdict.channel, {}});
+        }
+    } else if (verdict.counter == ReceiverCounter::k_table_full) {
         task->second.mailbox->post(SessionEvent{SessionEvent::Kind::kTableFull, verdict.channel,
                                                 Error(Errc::kLimit, "the result does not fit")});
     }

@@ -49,7 +49,8 @@ class SimWorkers final : public WorkersPort, public Handler {
     Result<StreamState> stream_state(ChannelId channel) override;
     [[nodiscard]] unsigned size() const override { return static_cast<unsigned>(parts_.size()); }
     Result<> open_task(unsigned worker, std::uint64_t instance, ResultTable table,
-                       std::shared_ptr<Mailbox> mailbox) override;
+                       std::shared_ptr<Mailbox> mailbox, bool in_parts) override;
+    Result<ResultTable> exchange_table(std::uint64_t instance, ChannelId channel, ResultTable fresh) override;
     Result<> join(const FlowParams& flow, std::shared_ptr<TaskArrivals> arrivals) override;
     Result<std::unique_ptr<ResultTable>> close_task(unsigned worker, std::uint64_t instance,
                                                     bool failed) override;
@@ -74,6 +75,8 @@ class SimWorkers final : public WorkersPort, public Handler {
         std::unique_ptr<ResultTable> table;
         std::optional<TableSink> sink;  // once a flow has joined
         std::shared_ptr<Mailbox> mailbox;
+        bool in_parts = false;
+        bool full = false;                                            // which was said
         std::map<ChannelId, std::shared_ptr<TaskArrivals>> arrivals;  // of flows that somebody watches
     };
     struct Part {

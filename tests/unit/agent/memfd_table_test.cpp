@@ -19,6 +19,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/base/unique_fd.h"
 #include "lib/tuples/result_table.h"
 
 using namespace ask;
@@ -303,7 +304,7 @@ TEST_CASE("so many blocks may be held, and no more: each takes a descriptor") {
     for (std::size_t i = 0; i < MemoryBudget::kMostHeld; ++i) {
         UniqueFd own(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         REQUIRE(own);
-        budget.give_up(std::move(own), 0);
+        budget.give_up(std::move(own), 0, nullptr);
     }
     CHECK_FALSE(budget.reserve(1));
 }
@@ -358,4 +359,57 @@ TEST_CASE("a table that can never be had is known by its keys, whatever other ta
     REQUIRE_FALSE(all.ok());
     CHECK(all.error().text().find("table_limit_mib") != std::string::npos);
     CHECK_FALSE(tables.check_room(0, UINT64_MAX, UINT64_MAX / 2).ok());
+}
+
+TEST_CASE("tables with a grant stay within it, and nothing else is asked of the budget") {
+    MemfdTables tables(64 * kMiB, 64 * kMiB, nullptr);
+    auto grant = tables.grant(1000, 4 * kMiB);
+    REQUIRE(grant.ok());
+    CHECK(tables.budget().used() == 4 * kMiB);
+    auto table = ResultTable::create(tables.make_memory(*grant, 2 * kMiB), Op::kSum);
+    REQUIRE(table.ok());
+    int keys = 0;
+    while (table->add("key-" + std::to_string(keys), 1).ok()) {
+        REQUIRE(++keys < 100000);
+    }
+    // It has grown as far as its share goes, with the table that it grows from.
+    CHECK(keys > 10000);
+    CHECK((*grant)->most() <= 2 * kMiB);
+    CHECK((*grant)->most() > kMiB);
+    CHECK(tables.budget().used() == 4 * kMiB);
+    table->finish_wide();
+    auto part = tables.seal(*std::move(table));
+    REQUIRE(part.ok());
+    // Handed over, it counts until whoever has it lets go, though the agent has.
+    UniqueFd held(::fcntl((*part)->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
+    REQUIRE(held);
+    const std::size_t part_bytes = (*part)->bytes();
+    REQUIRE(part_bytes > kMiB);
+    *part = nullptr;
+    CHECK_FALSE((*grant)->take(4 * kMiB));
+    held.reset();
+    tables.budget().look_at_held();
+    CHECK((*grant)->take(4 * kMiB));
+    (*grant)->give(4 * kMiB);
+    *grant = nullptr;
+    CHECK(tables.budget().used() == 0);
+}
+
+TEST_CASE("a grant that is too much is refused, and one that is held outlives its task") {
+    MemfdTables tables(8 * kMiB, 4 * kMiB, nullptr);
+    CHECK(tables.grant(1000, 5 * kMiB).error().code() == Errc::kLimit);
+    CHECK(tables.budget().used() == 0);
+    auto grant = tables.grant(1000, 4 * kMiB);
+    REQUIRE(grant.ok());
+    auto table = ResultTable::create(tables.make_memory(*grant, 4 * kMiB), Op::kSum);
+    REQUIRE(table.ok());
+    *grant = nullptr;
+    auto part = tables.seal(*std::move(table));
+    REQUIRE(part.ok());
+    UniqueFd held(::fcntl((*part)->descriptors().at(0), F_DUPFD_CLOEXEC, 0));
+    *part = nullptr;
+    CHECK(tables.budget().used() == 4 * kMiB);
+    held.reset();
+    tables.budget().look_at_held();
+    CHECK(tables.budget().used() == 0);
 }

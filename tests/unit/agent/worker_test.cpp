@@ -33,7 +33,7 @@ void open_task(Workers& workers, const std::shared_ptr<Mailbox>& mailbox) {
     for (unsigned i = 0; i < workers.size(); ++i) {
         auto table = ResultTable::create(make_heap_memory(), Op::kSum);
         REQUIRE(table.ok());
-        REQUIRE(workers.open_task(i, kInstance, std::move(*table), mailbox).ok());
+        REQUIRE(workers.open_task(i, kInstance, std::move(*table), mailbox, false).ok());
     }
 }
 

@@ -44,12 +44,13 @@ struct BackSwitch {
         REQUIRE_MESSAGE(made.ok(), made.error().text());
         controller = std::move(*made);
     }
-    Result<TaskGrant> open(std::uint64_t instance, const BackWish& back, std::uint32_t copies = 1) const {
+    Result<TaskGrant> open(std::uint64_t instance, const BackWish& back, std::uint32_t copies = 1,
+                           std::uint32_t aggregators = 16) const {
         TaskRequest request;
         request.id = "t" + std::to_string(instance);
         request.instance = instance;
         request.geometry = {.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
-        request.aggregators = 16;
+        request.aggregators = aggregators;
         request.copies = copies;
         request.back = back;
         request.receiver = "198.18.1.2:4791";
@@ -174,6 +175,35 @@ TEST_CASE("one host gets no more than its quota") {
     CHECK(on.open(1, keys(100'000))->back_bytes <= kMib / 8);
     CHECK(on.open(2, keys(100'000))->back_bytes <= kMib / 8);
     CHECK(on.used() <= kMib / 4);
+}
+
+// SwitchAgg divides its memory evenly among the trees that there are (its trace S5).
+TEST_CASE("a second task gets what is left, and the first keeps what it has") {
+    constexpr std::uint32_t kMost = 6 * 1024;  // of 8 Ki that a stage has for an AA
+    BackSwitch on;
+    const auto first = on.open(1, keys(10'000), 1, kMost);
+    REQUIRE(first.ok());
+    REQUIRE(first->aggregators == kMost);
+    on.count_front(1, kMost - 1, "ab", 1);
+    on.count(1, "left", 7);
+    const RegionId region{1, first->nonce};
+    const auto before = on.controller->report()->tasks[0];
+    // Until there is nothing left of either.
+    bool less = false;
+    for (std::uint64_t instance = 2; instance <= 6; ++instance) {
+        const auto more = on.open(instance, keys(10'000), 1, kMost);
+        REQUIRE(more.ok());
+        less = less || (more->aggregators < kMost && more->back_bytes < first->back_bytes);
+    }
+    CHECK(less);
+    const auto report = on.controller->report();
+    const auto after = std::ranges::find(report->tasks, 1U, &TaskReport::instance);
+    REQUIRE(after != report->tasks.end());
+    CHECK(after->aggregators == kMost);
+    CHECK(after->region_bytes == before.region_bytes);
+    CHECK(after->back_bytes == before.back_bytes);
+    CHECK(after->nonce == first->nonce);
+    CHECK(*on.fetch(region, false) == "ab=1 left=7 ");
 }
 
 TEST_CASE("a fetch has both levels, and a successor's too") {

@@ -217,6 +217,18 @@ TEST_CASE("a whole input is planned for, however small") {
     CHECK(plan_task(sample_of(next, 20, 21), limits()).error().code() == Errc::kInput);
 }
 
+TEST_CASE("many senders' samples give a plan, however much they hold back together") {
+    test::TextLike text(20'000, 4);
+    KeySample sample = sample_of([&] { return text.next(); }, 4'096, 20'000);
+    sample.window = std::uint64_t{1} << 20U;  // the most that one may
+    KeySample sum = sample;
+    for (unsigned sender = 2; sender <= 64; ++sender) {
+        add_sample(sum, sample);
+        const auto plan = plan_task(sum, limits());
+        REQUIRE_MESSAGE(plan.ok(), sender, ": ", plan.error().text());
+    }
+}
+
 TEST_CASE("a plan is the same every time, and of too little there is none") {
     test::TextLike text(20'000, 4);
     const KeySample sample = sample_of([&] { return text.next(); }, 20'000, 0);

@@ -49,8 +49,8 @@ k = 2
 )";
 
 ask::Result<Topology> read(const std::string& text) {
-    const Format format = guess_format(text, "t");
-    auto document = format == Format::kJson ? read_json(text, "t") : read_toml(text, "t");
+    const ask::topology::Format format = guess_format(text, "t");
+    auto document = format == ask::topology::Format::kJson ? read_json(text, "t") : read_toml(text, "t");
     if (!document.ok()) {
         return std::move(document).error();
     }
@@ -247,6 +247,8 @@ TEST_CASE("message models are read and checked") {
     refused("model = \"measured\"\npoints = [[1]]\n", "t:30: message: a point is");
     refused("model = \"measured\"\n", "needs 'points'");
     refused("model = \"word-count\"\n", "needs 'text'");
+    refused("model = \"word-count\"\ntext = \"t\"\ngeometry = \"99\"\n", "t:28: message: geometry: ");
+    refused("bytes = 10\ngeometry = \"16*8\"\n", "t:28: message: 'geometry' goes with");
 }
 
 TEST_CASE("a lab's description is a topology: one switch and its hosts") {

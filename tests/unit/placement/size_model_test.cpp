@@ -61,6 +61,31 @@ TEST_CASE("a word count's aggregate lists the union of its servers' words") {
     CHECK(points[1].bytes < points[2].bytes);
 }
 
+TEST_CASE("a word count by a list of the caller's has the union of each number of servers") {
+    class Counted final : public WordList {
+     public:
+        void clear() override { words_ = 0; }
+        void add(std::string_view /*word*/) override { ++words_; }
+        [[nodiscard]] double bytes() const override { return words_; }
+
+     private:
+        double words_ = 0;
+    };
+    std::string text;
+    for (char letter = 'a'; letter < 'a' + 20; ++letter) {
+        text += std::string(1, letter) + " same ";
+    }
+    Counted list;
+    const auto points = measure_word_count(text, 20, 3, 1, list).value();
+    REQUIRE(points.size() == 18);
+    for (const SizePoint& point : points) {
+        CHECK(point.bytes == static_cast<double>(point.servers + 1));
+    }
+    CHECK(points[15].servers == 16);
+    CHECK(points[16].servers == 18);
+    CHECK_FALSE(measure_word_count(text, 0, 1, 1, list).ok());
+}
+
 TEST_CASE("a word count refuses a text that is too short") {
     CHECK(measure_word_count("one two", 3, 1, 1).error().text().find("2 words for 3 shards") !=
           std::string::npos);

@@ -171,6 +171,36 @@ TEST_CASE(
     CHECK(add_entries(*table, bytes).error().code() == Errc::kInput);
 }
 
+TEST_CASE("a table that is full in the middle of a piece is emptied, and nothing is lost or counted twice") {
+    std::string bytes;
+    constexpr int kKeys = 5000;
+    for (int i = 0; i < kKeys; ++i) {
+        append_entry(bytes, "a key of some length " + std::to_string(i), i);
+    }
+    const auto make = [] { return *ResultTable::create(make_heap_memory(256 << 10), Op::kSum); };
+    ResultTable table = make();
+    std::vector<ResultTable> parts;
+    const auto make_room = [&]() -> Result<> {
+        parts.push_back(std::exchange(table, make()));
+        return {};
+    };
+    REQUIRE(*add_entries(table, bytes, make_room) == kKeys);
+    CHECK(parts.size() > 1);
+    ResultTable all = *ResultTable::create(make_heap_memory(), Op::kSum);
+    std::uint64_t keys = table.size();
+    REQUIRE(all.merge(table).ok());
+    for (const ResultTable& part : parts) {
+        keys += part.size();
+        REQUIRE(all.merge(part).ok());
+    }
+    CHECK(keys == kKeys);
+    CHECK(all.size() == kKeys);
+    // Who cannot make room says why.
+    table = make();
+    const auto cannot = []() -> Result<> { return Error(Errc::kAborted, "no"); };
+    CHECK(add_entries(table, bytes, cannot).error().code() == Errc::kAborted);
+}
+
 TEST_CASE("what is skipped is counted") {
     Region region(some_layout(Op::kSum, 0));
     region.put(0, 0, 0, 0, "a\0\0\0", 1);
