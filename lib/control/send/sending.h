@@ -129,6 +129,7 @@ class Sending {
     SenderStats final_stats_;  // once fin_acked_
     Clock::time_point last_answer_;
     Clock::time_point next_renew_;
+    bool unanswered_ = false;  // the last Renew
     Clock::time_point next_path_;
     std::string trouble_;    // what kept it from getting on last, as the receiver says, or the switch
     std::string waits_for_;  // what the receiver waits for, and takes nothing meanwhile, as it says

@@ -174,8 +174,7 @@ void Sending::start_renew() {
     request.set_sender(sender_);
     // After one that nobody answered it asks for a word at once: a receiver that was stopped meanwhile would
     // hold its answer back until the deadline.
-    const bool overdue = Clock::now() - last_answer_ > 2 * renew_every_;
-    request.set_wait_ms(overdue ? 0 : static_cast<std::uint32_t>(renew_every_.count()));
+    request.set_wait_ms(unanswered_ ? 0 : static_cast<std::uint32_t>(renew_every_.count()));
     set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     request.set_can_repeat(can_repeat_);
     next_renew_ = Clock::now() + renew_every_;
@@ -186,10 +185,16 @@ void Sending::start_renew() {
 Result<> Sending::handle_renewed() {
     auto answer = renew_->take();
     if (!answer || !answer->ok()) {
+        // But for one that was cancelled here.
+        unanswered_ = answer && answer->error().code() != Errc::kAborted;
         return {};
     }
     const v1::Outcome& outcome = **answer;
     last_answer_ = Clock::now();
+    if (std::exchange(unanswered_, false)) {
+        // The receiver tells the end to whoever is there to hear it.
+        next_renew_ = last_answer_;
+    }
     if (outcome.state() == v1::Outcome::STATE_UNKNOWN && by_relay_) {
         outcome_.emplace().set_state(v1::Outcome::STATE_FAILED);
         outcome_->set_code(static_cast<std::int32_t>(Errc::kAborted));
@@ -233,7 +238,11 @@ Result<> Sending::tick() {
 }
 
 // While the receiver says that it waits for somebody, the clock stands: it has one of its own for that one.
+// One that has its result has all of this, whatever became of the last ACK: nobody is there to send another.
 Result<> Sending::check_progress() const {
+    if (computed_) {
+        return {};
+    }
     // A receiver that sees why decides, after a deadline of its own: it knows whether to begin again.
     const auto limit = trouble_.empty() ? deadline_ : 2 * deadline_;
     if (stream_state().since_progress <= limit.count() * kMillisecond ||

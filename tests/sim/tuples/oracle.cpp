@@ -91,13 +91,13 @@ Tuples make_tuples(const Plan& plan, std::uint64_t seed, std::uint64_t stream, i
 
 Result<std::span<std::byte>> ReadableMemory::allocate_slots(std::size_t bytes) {
     auto block = heap_->allocate_slots(bytes);
-    slots = block.ok() ? *block : std::span<std::byte>{};
+    slots = block.ok() ? *block : slots;
     return block;
 }
 
 Result<std::span<std::byte>> ReadableMemory::grow_keys(std::size_t bytes) {
     auto block = heap_->grow_keys(bytes);
-    keys = block.ok() ? *block : std::span<std::byte>{};
+    keys = block.ok() ? *block : keys;
     return block;
 }
 

@@ -111,7 +111,7 @@ struct Plan {
                        relay_stops >
                    0 ||
                dawdle >= deadline ||
-               (aggregators > 0 && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
+               ((aggregators > 0 || relays > 0) && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
     }
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const {
