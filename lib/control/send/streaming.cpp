@@ -173,8 +173,10 @@ void Sending::start_renew() {
     request.set_instance(offer_.instance());
     request.set_sender(sender_);
     // After one that nobody answered it asks for a word at once: a receiver that was stopped meanwhile would
-    // hold its answer back until the deadline.
-    request.set_wait_ms(unanswered_ ? 0 : static_cast<std::uint32_t>(renew_every_.count()));
+    // hold its answer back until the deadline. Once all has arrived the answer may be the last one, which the
+    // receiver gives only once: then it is waited for.
+    const bool at_once = unanswered_ && !fin_acked_;
+    request.set_wait_ms(at_once ? 0 : static_cast<std::uint32_t>(renew_every_.count()));
     set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
     request.set_can_repeat(can_repeat_);
     next_renew_ = Clock::now() + renew_every_;

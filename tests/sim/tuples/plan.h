@@ -105,13 +105,13 @@ struct Plan {
     [[nodiscard]] bool merges_twice() const { return broken == 1 || (broken == 3 && tuples <= 10); }
     [[nodiscard]] bool waits_for_ever() const { return broken == 2 || (broken == 3 && tuples > 10); }
     // Whether something dies, so that tasks may fail. An agent that is stopped for half the deadline has no
-    // time left to wait for a switch (docs/deaths.md).
+    // time left to wait for a switch (docs/deaths.md), and a placed task asks switches in any case.
     [[nodiscard]] bool deadly() const {
         return switchd_stops + reboots + sender_deaths + receiver_deaths + quits + intruder + relay_deaths +
                        relay_stops >
                    0 ||
                dawdle >= deadline ||
-               ((aggregators > 0 || relays > 0) && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
+               (aggregators + relays > 0 && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
     }
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const {

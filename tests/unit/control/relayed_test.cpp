@@ -64,6 +64,7 @@ class Part final : public RelayTable {
  public:
     Part(std::vector<Item> items, bool last) : items_(std::move(items)), last_(last) {}
     [[nodiscard]] bool last() const override { return last_; }
+    [[nodiscard]] std::uint64_t bytes_most() const override { return 0; }
     [[nodiscard]] Result<> each(const Visit& visit) const override {
         for (const auto& [key, value] : items_) {
             visit(key, value);
@@ -100,7 +101,7 @@ class Below final : public RelayBelow {
         return std::unique_ptr<RelayTable>(
             std::make_unique<Part>(stage_.tables[at], at + 1 == stage_.tables.size()));
     }
-    void taking() override {}
+    void taking(const std::string& /*waits_for*/) override {}
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return {"s9"}; }
     void abandon(const Error& why) override { stage_.note("abandon below: " + why.text()); }
     Result<> confirm() override {
@@ -161,7 +162,7 @@ class Sessions final : public RelaySessions {
 };
 
 MakeRelaySessions on(Stage& stage) {
-    return [&stage](const v1::OpenRelayRequest& /*order*/, RelayHooks hooks) {
+    return [&stage](const v1::OpenRelayRequest& /*order*/, std::uint64_t /*reserve*/, RelayHooks hooks) {
         return std::unique_ptr<RelaySessions>(std::make_unique<Sessions>(stage, std::move(hooks)));
     };
 }
@@ -244,19 +245,22 @@ TEST_CASE("a relay whose child cannot repeat says so above, once, before it send
 }
 
 TEST_CASE("a newer instance of a task ends the older one at a relay, which tells those below") {
-    Stage stage;
-    stage.holds = true;
+    Stage older;
+    Stage newer;
+    older.holds = newer.holds = true;
     RelayLimits limits;
     limits.memory_bytes = 1U << 30U;
     limits.reserve_bytes = 1U << 20U;
-    Relays relays(limits, on(stage));
+    Relays relays(limits, [&](const v1::OpenRelayRequest& of, std::uint64_t reserve, RelayHooks hooks) {
+        return on(of.instance() == 1 ? older : newer)(of, reserve, std::move(hooks));
+    });
     const Caller caller = caller_from_peer("ipv4:198.18.5.2:40000");
     REQUIRE(relays.open(caller, order(1)).ok());
     CHECK(relays.size() == 1);
     REQUIRE(relays.open(caller, order(2)).ok());
     CHECK(relays.counts().replaced == 1);
-    const auto told = [&stage] {
-        const Events events = stage.events();
+    const auto told = [&older] {
+        const Events events = older.events();
         return std::ranges::find(events, "abandon below: the task was opened again by its receiver") !=
                events.end();
     };
@@ -265,4 +269,5 @@ TEST_CASE("a newer instance of a task ends the older one at a relay, which tells
         yield_thread();
     }
     CHECK(told());
+    CHECK(newer.events() == Events{"open below", "open above"});
 }
