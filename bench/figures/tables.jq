@@ -181,6 +181,14 @@ def switchagg_fig2a:
         | [.series, (if $front then .front_places * 20 else .back_bytes end | grouped), (.x | loads), (.keys | grouped), (.pairs | grouped),
            (.eq3 | percent(2)), (if $front then .eq3_hashed | percent(2) else "" end), (.reduction | percent(2)),
            (if $front then .evict_model | percent(2) else "" end)]);
+# A line a rule and a hash, a column a hop.
+def switchagg_hops:
+    markdown(["<keys", "<rule", "<hash", "hop 1", "hop 2", "hop 3", "all three, what was kept counted"];
+        .hops | group_by([.exponent, .rule, .hash] | @json) | sort_by([.[0].exponent, ({"evict (model)": 0, "first come": 1}[.[0].rule] // 2), (.[0].hash == "own")])[]
+        | sort_by(.hop) | . as $hops | $hops[0]
+        | [(if .exponent == 0 then "uniform" else "Zipf \(.exponent | fixed(2) | ltrimstr("0"))" end),
+           (if .rule == "evict (model)" then "SwitchAgg's (model)" else .rule end), (if .hash == "own" then "its own at each" else "the same" end)]
+          + ($hops | map(.left_share | percent(2))) + [$hops[-1].out_share | percent(2)]);
 def switchagg_fig9:
     markdown(["<keys", "<front, back", "data, GB x scale", "different, of the pairs", "1 - N/M", "reduction", "before the fetch", "SwitchAgg's rule (model), front alone"];
         .points[] | select(.figure | startswith("fig9"))
