@@ -34,6 +34,7 @@ SCRIPT
 fake systemctl "[[ \$1 != list-units ]] || cat '$scratch/units'"
 fake deb-systemd-invoke :
 fake systemd-sysusers :
+fake ask-switchd "[[ ! -e '$scratch/other-maps' ]] || { echo 'pins of another version' && exit 8; }"
 # A daemon is idle if it is, or if it speaks the packets that are asked for, or if what it has survives a restart.
 fake askctl "
 source '$scratch/daemon'
@@ -130,6 +131,16 @@ asked "deb-systemd-invoke start ask-switchd.service"
 daemon "$other" survives
 runs ask-switch postinst configure 0.1.0
 nothing_done
+# Nor another layout of what is pinned.
+touch "$scratch/other-maps"
+daemon "$ours" survives
+runs ask-switch postinst configure 0.1.0
+nothing_done
+grep -qF 'pins of another version' "$scratch/said" || fail "it says $(<"$scratch/said")"
+daemon "$ours" ''
+runs ask-switch postinst configure 0.1.0
+asked "deb-systemd-invoke stop ask-switchd.service"
+rm "$scratch/other-maps"
 echo "ok a switch"
 
 printf 'ask-relayd.service a\nask-relayd@edge.service a\n' >"$scratch/units"
