@@ -14,6 +14,20 @@ set(doc ${CMAKE_CURRENT_BINARY_DIR}/doc)
 add_custom_target(packaged DEPENDS ask_shared)
 add_custom_target(debs COMMAND ${CMAKE_CPACK_COMMAND} -B ${PROJECT_BINARY_DIR}/debs WORKING_DIRECTORY ${PROJECT_BINARY_DIR} USES_TERMINAL VERBATIM)
 
+# What completes a command is made of the same flags.
+function(ask_completion program component shell destination name)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/completion/${shell}/${name})
+    add_custom_command(
+        OUTPUT ${file}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/completion/${shell}
+        COMMAND sh -c "\"$0\" --completion ${shell} >\"$1\"" $<TARGET_FILE:${program}> ${file}
+        DEPENDS ${program}
+        VERBATIM)
+    add_custom_target(completion-${shell}-${program} DEPENDS ${file})
+    add_dependencies(packaged completion-${shell}-${program})
+    install(FILES ${file} DESTINATION ${destination} COMPONENT ${component})
+endfunction()
+
 # man pages are what --help says.
 function(ask_man_page program section component name)
     set(page ${CMAKE_CURRENT_BINARY_DIR}/man/${program}.${section}.gz)
@@ -25,6 +39,9 @@ function(ask_man_page program section component name)
     add_custom_target(man-${program} DEPENDS ${page})
     add_dependencies(packaged man-${program})
     install(FILES ${page} DESTINATION share/man/man${section} COMPONENT ${component})
+    ask_completion(${program} ${component} bash share/bash-completion/completions ${program})
+    ask_completion(${program} ${component} zsh share/zsh/vendor-completions _${program})
+    ask_completion(${program} ${component} fish share/fish/vendor_completions.d ${program}.fish)
 endfunction()
 ask_man_page(ask-send 1 ask-tools "sends key-value tuples into a task")
 ask_man_page(ask-recv 1 ask-tools "opens a task and prints its result")

@@ -10,8 +10,9 @@ running_units() {
     # The patterns are systemd's.
     set -f
     # shellcheck disable=SC2086
-    systemctl list-units --plain --no-legend --state=active --state=reloading $ask_units | cut -d ' ' -f 1
+    ask_running=$(systemctl list-units --plain --no-legend --state=active --state=reloading $ask_units)
     set +f
+    printf '%s\n' "$ask_running" | cut -d ' ' -f 1
 }
 
 # ask_idle UNIT QUESTION... : prints what `askctl idle` says of the unit's daemon. 0: nothing is in the way; 21: that is;
