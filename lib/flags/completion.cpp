@@ -34,7 +34,8 @@ std::string one_line(std::string text) {
 
 // Of "TEXT:{auto,copy}" and of "auto|copy": "auto copy".
 std::string choices_of(std::string type) {
-    if (type.find('|') != std::string::npos && type.find_first_not_of("abcdefghijklmnopqrstuvwxyz-|") == std::string::npos) {
+    if (type.find('|') != std::string::npos &&
+        type.find_first_not_of("abcdefghijklmnopqrstuvwxyz-|") == std::string::npos) {
         std::ranges::replace(type, '|', ' ');
         return type;
     }
@@ -102,14 +103,17 @@ std::string steps(const std::vector<Level>& levels, const std::string& word) {
     return text + "        esac\n";
 }
 
-// The cases of "$at $prev" for flags that want a value: `file`, `choice` and `other` are what is done then, with
+// The cases of "$at $prev" for flags that want a value: `file`, `choice` and `other` are what is done then,
+// with
 // @ for the choices.
 std::string value_cases(const std::vector<Level>& levels, const std::string& file, const std::string& choice,
                         const std::string& other) {
     std::string text;
     for (const Level& level : levels) {
         for (const Word& word : level.words) {
-            std::string done = word.takes == Takes::kFile ? file : word.takes == Takes::kChoice ? choice : other;
+            std::string done = word.takes == Takes::kFile     ? file
+                               : word.takes == Takes::kChoice ? choice
+                                                              : other;
             if (const auto at = done.find('@'); at != std::string::npos) {
                 done.replace(at, 1, word.choices);
             }
@@ -186,8 +190,9 @@ std::string fish_word(const std::string& begin, const Word& word) {
 std::string fish_script(const std::string& program, const std::vector<Level>& levels) {
     std::string at_function = "__" + program + "_at";
     std::ranges::replace(at_function, '-', '_');
-    std::string text = "# fish completion for " + program + "\nfunction " + at_function +
-                       "\n    set -l at ''\n    for word in (commandline -opc)[2..]\n        switch \"$at $word\"\n";
+    std::string text =
+        "# fish completion for " + program + "\nfunction " + at_function +
+        "\n    set -l at ''\n    for word in (commandline -opc)[2..]\n        switch \"$at $word\"\n";
     for (const Level& level : levels) {
         for (const Word& word : level.words) {
             if (word.command) {

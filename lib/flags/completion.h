@@ -11,7 +11,8 @@
 
 namespace ask {
 
-// A script that completes the flags and commands of `app` in bash, zsh or fish. kUsage: no such shell is known.
+// A script that completes the flags and commands of `app` in bash, zsh or fish. kUsage: no such shell is
+// known.
 Result<std::string> completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace ask
