@@ -26,6 +26,7 @@ code=0
 
 # offers LINE : what completes its last word, which may be empty, one a line.
 offers_bash() {
+    # shellcheck disable=SC2016  # the inner shell's
     bash --norc --noprofile -c '
         source "$1.bash"
         read -ra COMP_WORDS <<<"$2"
@@ -36,6 +37,7 @@ offers_bash() {
 }
 # The function as it is, with compadd and what calls it noting what they are given.
 offers_zsh() {
+    # shellcheck disable=SC2016  # zsh's
     zsh -f -c '
         compdef() { }
         _files() { print -l *(N) }
@@ -47,9 +49,10 @@ offers_zsh() {
         words=(${=2}); [[ $2 != *" " ]] || words+=("")
         CURRENT=$#words
         source ./$1.zsh
-        _$1' complete "${1%% *}" "$1" | grep -- "^$(sed 's/.* //' <<<"$1")" || true
+        _$1' complete "${1%% *}" "$1" | grep -- "^${1##* }" || true
 }
 offers_fish() {
+    # shellcheck disable=SC2016  # fish's
     fish --no-config -c 'source ./$argv[1].fish; complete -C $argv[2]' -- "${1%% *}" "$1" | cut -f 1
 }
 

@@ -137,9 +137,7 @@ rack_shell() {
     local -r at=$RACK/$1
     local in out
     mkfifo "$at/in" "$at/out"
-    rack_enter "$1" bash -c 'cd; exec bash --norc --noprofile 2>&1' <"$at/in" >"$at/out" &
-    # Nothing to say when it is killed.
-    disown
+    rack_enter "$1" bash -c 'cd; exec bash --norc --noprofile 2>&1' <"$at/in" >"$at/out" 2>/dev/null &
     exec {in}>"$at/in" {out}<"$at/out"
     SHELL_IN[$1]=$in SHELL_OUT[$1]=$out
 }
