@@ -10,6 +10,7 @@
 #include "lib/abi/map_types.h"
 #include "lib/control/member/convert.h"
 #include "lib/daemon/version.h"
+#include "lib/rpc/upkeep.h"
 
 namespace ask {
 namespace {
@@ -155,6 +156,7 @@ void add_channels(Agent& agent, const std::vector<SendList::Entry>& sends, v1::A
 void keep_to(const Caller& caller, v1::AgentStatus& status) {
     const bool everything = may_operate(caller) || (!caller.verified && !caller.uid);
     if (everything) {
+        set_upkeep(status, everything);
         return;
     }
     const auto is_others = [&](const v1::AgentTask& task) { return caller.uid != task.user(); };
@@ -177,6 +179,7 @@ void keep_to(const Caller& caller, v1::AgentStatus& status) {
             channel.clear_task_id();
         }
     }
+    set_upkeep(status, everything);
 }
 
 v1::AgentStatus agent_status(Agent& agent) {

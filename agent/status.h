@@ -14,7 +14,7 @@ namespace ask {
 v1::AgentStatus agent_status(Agent& agent);
 
 // Takes out what is not for the caller to see: a local user's tasks and groups are his and root's, and those
-// of a host not for other hosts, unless they operate it.
+// of a host not for other hosts, unless they operate it. Then says what of it would be lost.
 void keep_to(const Caller& caller, v1::AgentStatus& status);
 
 // Every counter of the agent, workers' by what they have told.

@@ -13,6 +13,7 @@
 #include "lib/net/address.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/owner.h"
+#include "lib/rpc/upkeep.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -247,6 +248,7 @@ grpc::Status ControllerService::GetStatus(grpc::ServerContext* context,
         write_switches(at, reply);
         write_counters(reply);
     }
+    set_upkeep(*reply, may_operate(caller));
     return grpc::Status::OK;
 }
 

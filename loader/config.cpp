@@ -90,6 +90,8 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "Packets of its tasks a second; 0: no limit");
     table.choice("log_level", &config->log_level, log_levels(), "What is logged");
     declare_security(table, &config->security);
+    table.command("check", &config->check,
+                  "Say whether it would take over what is pinned, as it is configured, and exit: 0 or 8");
     table.command("unload", &config->unload, "Detach the program, remove everything pinned, and exit");
     table.command("unload_on_exit", &config->unload_on_exit,
                   "Do the same when stopped by SIGTERM or SIGINT (not by SIGUSR1)");

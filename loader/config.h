@@ -43,6 +43,7 @@ struct SwitchConfig {
     std::uint32_t quota_sram_kib = 0;
     std::uint32_t quota_back_mib = 0;
     std::string log_level = "info";
+    bool check = false;
     bool unload = false;
     bool unload_on_exit = false;
 };

@@ -357,4 +357,22 @@ Result<DataPlane> DataPlane::load_or_adopt(const SwitchConfig& config, const Pin
     return plane;
 }
 
+Result<> DataPlane::check_pinned(const SwitchConfig& config, const PinDir& pins) {
+    const auto pinned = read_meta(pins);
+    ASK_PASS(pinned);
+    if (!pinned->has_value()) {
+        return {};
+    }
+    auto skeleton = Skeleton::open("switch");
+    ASK_PASS(skeleton);
+    const auto wanted =
+        wanted_meta(config, config.memory == "auto" ? (*pinned)->memory : choose_memory(config.memory));
+    ASK_PASS(wanted);
+    ASK_TRY(check_same(**pinned, *wanted), "adopt " + pins.root().string());
+    ASK_PASS(set_sizes(*skeleton, *wanted, config.value_slots));
+    ASK_PASS(check_maps(*skeleton, pins));
+    DataPlane plane;
+    return plane.open(pins);
+}
+
 }  // namespace ask

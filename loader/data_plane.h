@@ -56,6 +56,9 @@ class DataPlane {
     // pinned cannot be adopted with this configuration or by this version; the error says what differs.
     static Result<DataPlane> load_or_adopt(const SwitchConfig& config, const PinDir& pins);
 
+    // Whether what is pinned could be adopted so, or nothing is: kUnsupported as above. Changes nothing.
+    static Result<> check_pinned(const SwitchConfig& config, const PinDir& pins);
+
     [[nodiscard]] bool adopted() const { return adopted_; }
     [[nodiscard]] const ask_meta& meta() const { return meta_; }
     [[nodiscard]] std::uint32_t value_slots() const { return value_slots_; }

@@ -70,6 +70,13 @@ Result<> unload(const SwitchConfig& config) {
     return {};
 }
 
+// Beside a daemon, too.
+Result<> check_pinned(const SwitchConfig& config) {
+    ASK_PASS(DataPlane::check_pinned(config, PinDir::look(config.bpffs, config.pin_dir)));
+    spdlog::info("what is pinned would be taken over, or nothing is");
+    return {};
+}
+
 Result<std::unique_ptr<ControlServer>> start_server(const SwitchConfig& config, RpcCredentials& credentials,
                                                     SwitchService& service) {
     ASK_TRY(make_socket_directory(config.socket), "socket");
@@ -225,6 +232,9 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     ASK_PASS(check_machine(config));
     if (config.unload) {
         return unload(config);
+    }
+    if (config.check) {
+        return check_pinned(config);
     }
     auto credentials = RpcCredentials::create(config.security.rpc());
     ASK_PASS(credentials);

@@ -24,6 +24,10 @@ class PinDir {
     // Makes the directory, which nobody else may look into, and locks it for as long as this lives. kExists:
     // another ask-switchd has it; kDenied: it is another user's; kUnsupported: `bpffs` is no bpffs.
     static Result<PinDir> lock(const std::filesystem::path& bpffs, const std::string& name);
+    // To look at, whoever has it.
+    static PinDir look(const std::filesystem::path& bpffs, const std::string& name) {
+        return {bpffs / name, UniqueFd()};
+    }
 
     [[nodiscard]] const std::filesystem::path& root() const { return root_; }
     [[nodiscard]] std::filesystem::path program() const { return root_ / "progs" / "switch"; }

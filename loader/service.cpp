@@ -14,6 +14,7 @@
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/flow_stats.h"
 #include "lib/rpc/types.h"
+#include "lib/rpc/upkeep.h"
 #include "loader/counter_names.h"
 
 namespace ask {
@@ -450,6 +451,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
     }
     reply->set_uptime_seconds(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
+    set_upkeep(*reply, may_operate(caller_at(*context)));
     return grpc::Status::OK;
 }
 

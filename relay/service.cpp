@@ -4,6 +4,7 @@
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/rpc/upkeep.h"
 
 namespace ask {
 
@@ -19,9 +20,11 @@ grpc::Status RelayService::OpenRelay(grpc::ServerContext* context, const v1::Ope
 
 grpc::Status RelayService::GetStatus(grpc::ServerContext* context, const v1::GetRelayStatusRequest* /*request*/,
                                      v1::RelayStatus* reply) {
-    *reply = relays_.status(caller_of(*context));
+    const Caller caller = caller_of(*context);
+    *reply = relays_.status(caller);
     reply->set_name(name_);
     reply->set_version(std::string(kVersion));
+    set_upkeep(*reply, caller.is_local() || may_operate(caller));
     return grpc::Status::OK;
 }
 

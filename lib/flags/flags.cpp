@@ -2,9 +2,11 @@
 #include "lib/flags/flags.h"
 
 #include <iostream>
+#include <string_view>
 #include <vector>
 
 #include "lib/daemon/version.h"
+#include "lib/flags/completion.h"
 #include "lib/text/suggest.h"
 
 namespace ask {
@@ -57,6 +59,16 @@ std::string stray_words(const CLI::App& app) {
 Result<bool> read_command_line(CLI::App& app, int argc, const char* const* argv) {
     app.set_version_flag("--version", app.get_name() + " " + std::string(kVersion),
                          "Print the version and exit");
+    std::string shell;
+    app.add_option("--completion", shell, "Print what completes this command in bash, zsh or fish, and exit")
+        ->type_name("SHELL");
+    // Nothing else is wanted then, what is required neither.
+    if (argc == 3 && argv[1] == std::string_view("--completion")) {
+        const auto script = completion_script(app, argv[2]);
+        ASK_PASS(script);
+        std::cout << *script;
+        return false;
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& request) {

@@ -15,8 +15,9 @@
 
 namespace ask {
 
-// Adds --version to `app`, which has a name, and reads the command line. False: --help or --version was asked
-// for and printed. kUsage: what was typed, what is nearest to it, and where to look.
+// Adds --version and --completion to `app`, which has a name, and reads the command line. False: one of these
+// or
+// --help was asked for and printed. kUsage: what was typed, what is nearest to it, and where to look.
 Result<bool> read_command_line(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace ask

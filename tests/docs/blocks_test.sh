@@ -156,8 +156,8 @@ check_synopsis() {
     local command help flag
     command=$(awk '{ print $1; exit }' "$text")
     help=$(help_of "$command") || { complain "$where: there is no $command" && return; }
-    flags <"$help" | grep -vxE -- '--(help|version)' >"$blocks/known"
-    flags <"$text" | grep -vxE -- '--(help|version)' >"$blocks/shown"
+    flags <"$help" | grep -vxE -- '--(help|version|completion)' >"$blocks/known"
+    flags <"$text" | grep -vxE -- '--(help|version|completion)' >"$blocks/shown"
     while read -r flag; do
         complain "$where: $command --help has $flag, its synopsis has not"
     done < <(comm -23 "$blocks/known" "$blocks/shown")

@@ -85,6 +85,19 @@ while_it_runs() {
     on h3 askctl switch | grep -q '^switch .*switch 1, ' || fail "the agent's switch: $(on h3 askctl switch)"
     pass "what moves, channels, regions, the switch"
 
+    # A restart of the agent would end the task; one of the switch would not.
+    code=0
+    on h3 askctl idle >"$scratch/idle" || code=$?
+    ((code == 21)) || fail "idle of a busy agent ended with $code: $(cat "$scratch/idle")"
+    grep -qE '^ask-agentd at .*: 1 task \(live\); version .*, packets of version 0x' "$scratch/idle" || fail "idle says $(cat "$scratch/idle")"
+    code=0
+    on sw askctl idle >"$scratch/idle" || code=$?
+    ((code == 21)) || fail "idle of a busy switch ended with $code: $(cat "$scratch/idle")"
+    on sw askctl idle --restart >"$scratch/idle" || fail "a switch's task is in the way of a restart: $(cat "$scratch/idle")"
+    on h3 askctl idle --wire-version "$(on h3 askctl status --json | jq .upkeep.wire_version)" >/dev/null ||
+        fail "the same wire version is in the way"
+    pass "what a restart would lose"
+
     exec 9>&-
     exit_of "$receiver"
     ((code == 0)) || fail "ask-recv ended with $code: $(cat "$scratch/live-recv.err")"
@@ -105,6 +118,8 @@ afterwards() {
     code=0
     on sw askctl history 2>"$scratch/history.err" || code=$?
     ((code == 2)) || fail "a switch's history ended with $code"
+    # Its senders have heard so, each at its next question.
+    wait_for 20 on h3 askctl idle
     pass "a task that has ended is still shown"
 }
 

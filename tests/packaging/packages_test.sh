@@ -45,7 +45,7 @@ files() {
 wanted() {
     local deb
     for deb in "$scratch"/0.1.0/*.deb; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed -E 's/\(.*//; s/ //g' |
-        grep -vxE '|libask0|ask-agent' | sort -u | paste -sd ,
+        grep -vxE '|libask0|ask-agent|ask-tools' | sort -u | paste -sd ,
 }
 
 # With all that is wanted of Debian's, and nothing else, so that what remains afterwards is theirs.

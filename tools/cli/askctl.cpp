@@ -28,6 +28,7 @@
 #include "tools/cli/doctor/gather.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/groups.h"
+#include "tools/cli/idle.h"
 #include "tools/cli/output.h"
 #include "tools/cli/region_dump.h"
 #include "tools/cli/report.h"
@@ -54,6 +55,8 @@ struct Flags {
     std::string on;  // switches, by name
     std::string off;
     doctor::Questions doctor;
+    std::string relay;
+    IdleQuestion idle;
 };
 
 constexpr unsigned kAuthorityDays = 3650;
@@ -65,6 +68,8 @@ std::string environment(const char* name) {
 }
 
 constexpr const char* kSwitchSocket = "/run/ask-switchd/control.sock";
+constexpr const char* kControllerSocket = "/run/ask-controld/control.sock";
+constexpr const char* kRelaySocket = "/run/ask-relayd/control.sock";
 
 bool exists(const std::string& path) {
     return ::access(path.c_str(), F_OK) == 0;
@@ -90,7 +95,7 @@ std::string controller_to_ask(const Flags& flags) {
         return flags.controller;
     }
     const std::string named = environment("ASK_CONTROLLER");
-    return named.empty() ? "unix:/run/ask-controld/control.sock" : named;
+    return named.empty() ? std::string("unix:") + kControllerSocket : named;
 }
 
 int print(const std::string& text) {
@@ -399,6 +404,77 @@ int examine(const Flags& flags) {
     return code != 0 ? code : doctor::exit_code(findings);
 }
 
+// Which daemons `idle` asks, by their addresses: those that are named, or else all that have a socket on this
+// machine.
+struct IdleAddresses {
+    std::string agent;
+    std::string on_switch;
+    std::string controller;
+    std::string relay;
+};
+
+IdleAddresses idle_addresses(const Flags& flags) {
+    const auto named = [](const std::string& flag, const char* variable) {
+        return flag.empty() ? environment(variable) : flag;
+    };
+    IdleAddresses ask{.agent = named(flags.agent, "ASK_AGENT"),
+                      .on_switch = named(flags.switch_address, "ASK_SWITCH"),
+                      .controller = named(flags.controller, "ASK_CONTROLLER"),
+                      .relay = flags.relay};
+    if (ask.agent.empty() && ask.on_switch.empty() && ask.controller.empty() && ask.relay.empty()) {
+        const auto here = [](const std::string& path, const std::string& address) {
+            return exists(path) ? address : std::string();
+        };
+        const std::string agent = client::agent_socket_path("");
+        ask = {.agent = here(agent, agent),
+               .on_switch = here(kSwitchSocket, std::string("unix:") + kSwitchSocket),
+               .controller = here(kControllerSocket, std::string("unix:") + kControllerSocket),
+               .relay = here(kRelaySocket, std::string("unix:") + kRelaySocket)};
+    }
+    return ask;
+}
+
+template <typename Status>
+Result<> add_standing(const Result<Status>& status, const std::string& who, const IdleQuestion& question,
+                      std::vector<Standing>& daemons) {
+    ASK_PASS(status);
+    daemons.push_back({.who = who, .version = status->version(), .upkeep = status->upkeep()});
+    return check_said(daemons.back(), question);
+}
+
+Result<std::vector<Standing>> ask_standings(const Flags& flags) {
+    const IdleAddresses at = idle_addresses(flags);
+    std::vector<Standing> daemons;
+    daemons.reserve(4);
+    const auto add = [&](const auto& ask, const std::string& address, const std::string& who) -> Result<> {
+        return address.empty() ? Result<>()
+                               : add_standing(ask(), who + " at " + address, flags.idle, daemons);
+    };
+    ASK_PASS(add([&] { return agent_status(at.agent); }, at.agent, "ask-agentd"));
+    ASK_PASS(add([&] { return switch_status(at.on_switch, flags.security); }, at.on_switch, "ask-switchd"));
+    ASK_PASS(add([&] { return relay_status(at.relay, flags.security); }, at.relay, "ask-relayd"));
+    ASK_PASS(
+        add([&] { return controller_status(at.controller, flags.security); }, at.controller, "ask-controld"));
+    if (daemons.empty()) {
+        return Error(Errc::kUnavailable,
+                     "no daemon has a socket on this machine: name one with --agent, --switch, --relay or "
+                     "--controller");
+    }
+    return daemons;
+}
+
+int idle(const Flags& flags) {
+    const auto daemons = ask_standings(flags);
+    if (!daemons) {
+        return fail(kName, daemons.error());
+    }
+    const int code =
+        print(flags.json ? dump(idle_json(*daemons, flags.idle)) : idle_text(*daemons, flags.idle));
+    const bool busy = std::ranges::any_of(
+        *daemons, [&](const Standing& daemon) { return !in_the_way(daemon, flags.idle).empty(); });
+    return code == 0 && busy ? kExitBusy : code;
+}
+
 // CLI11 finds "nan" to be in every range.
 std::string refuse_nan(const std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
@@ -521,6 +597,21 @@ void add_group_commands(CLI::App& app, Flags& flags, Commands& commands) {
                           [](const Flags& f) { return watch(f, [&f] { return explain_group(f); }); });
 }
 
+void add_idle(CLI::App& app, Flags& flags, Commands& commands) {
+    auto* const command = app.add_subcommand("idle",
+                                             "whether the daemons of this machine, or those that are named, "
+                                             "have anything to lose: exit code 21 if so");
+    command->add_flag("--restart", flags.idle.restart, "what a successor takes over does not count");
+    command
+        ->add_option("--wire-version", flags.idle.wire_version,
+                     "a daemon that speaks packets of this version is in nobody's way")
+        ->check(CLI::Range(1U, 255U))
+        ->type_name("N");
+    command->add_option("--relay", flags.relay, "ask this relay")->type_name("HOST:PORT|unix:PATH");
+    command->add_flag("--json", flags.json, "for scripts: JSON");
+    commands.emplace_back(command, idle);
+}
+
 void add_doctor(CLI::App& app, Flags& flags, Commands& commands) {
     auto* const command = app.add_subcommand(
         "doctor",
@@ -631,6 +722,7 @@ int run(int argc, char** argv) {
     add_task_commands(app, flags, commands);
     add_group_commands(app, flags, commands);
     add_controller_commands(app, flags, commands);
+    add_idle(app, flags, commands);
     add_doctor(app, flags, commands);
     add_authority_commands(app, flags, commands);
     if (argc <= 1) {

@@ -12,6 +12,7 @@
 namespace ask::cli {
 
 inline constexpr int kExitIncomplete = 20;    // a result without all of some senders' tuples, as was allowed
+inline constexpr int kExitBusy = 21;          // askctl idle: something is under way
 inline constexpr int kExitInterrupted = 130;  // as the shell has it: 128 + SIGINT
 inline constexpr int kExitBrokenPipe = 141;   // 128 + SIGPIPE
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/rpc/flow_stats.h"
+#include "lib/rpc/types.h"
 #include "tools/cli/names.h"
 #include "tools/cli/table.h"
 #include "tools/cli/views.h"
@@ -28,6 +29,12 @@ std::string switch_ports(const v1::SwitchStatus& status) {
     return table.empty() ? "" : "\n" + table.text();
 }
 
+template <typename Status>
+std::string version_text(const Status& status) {
+    const std::uint32_t wire = status.upkeep().wire_version();
+    return "version " + status.version() + (wire == 0 ? "" : ", packets of " + wire_version_name(wire));
+}
+
 bool is_over(const v1::AgentTask& task) {
     return task.state() == "committed" || task.state() == "failed";
 }
@@ -44,7 +51,7 @@ std::string senders_text(const v1::AgentTask& task) {
 
 std::string status_text(const v1::AgentStatus& status) {
     Table table = facts();
-    table.add({"agent", status.name() + ", version " + status.version() + ", up " +
+    table.add({"agent", status.name() + ", " + version_text(status) + ", up " +
                             duration_text(status.uptime_seconds())});
     table.add({"interface", status.interface() + " (" + status.address() + "), XDP " +
                                 or_none(status.xdp_mode()) + ", AF_XDP " + or_none(status.bind_mode())});
@@ -64,7 +71,7 @@ std::string status_text(const v1::AgentStatus& status) {
 
 std::string status_text(const v1::SwitchStatus& status) {
     Table table = facts();
-    table.add({"switch", mark_text(status.mark()) + ", version " + status.version() + ", up " +
+    table.add({"switch", mark_text(status.mark()) + ", " + version_text(status) + ", up " +
                              duration_text(status.uptime_seconds())});
     table.add({"memory", status.memory() + ", dedupe " + status.dedupe() + ", pins in " + status.pin_dir()});
     table.add({"SRAM", bytes_text(status.sram_used_bytes()) + " of " + bytes_text(status.sram_total_bytes()) +

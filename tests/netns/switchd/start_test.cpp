@@ -193,8 +193,18 @@ TEST_CASE("another version's pins are refused, and unloaded without being unders
     must_run(std::string("mkdir -p ") + ask::test::kPins + "/maps && " ASK_TEST_BPFTOOL " map create " +
              ask::test::kPins + "/maps/meta type array key 4 value 8 entries 1 name other");
     refused(run_daemon(base_flags()), kUnsupported, "another version's switch");
+    refused(run_daemon(base_flags() + "--check"), kUnsupported, "another version's switch");
     CHECK(run_daemon(base_flags("") + "--unload").code == 0);
     CHECK(pinned_paths().empty());
+    CHECK(run_daemon(base_flags() + "--check").code == 0);
+    CHECK(pinned_paths().empty());
+}
+
+TEST_CASE("beside a daemon one hears whether a successor would take over") {
+    Daemon daemon;
+    CHECK(run_daemon(base_flags() + "--check").code == 0);
+    refused(run_daemon(base_flags() + "--max-channels 7 --check"), kUnsupported, "max_channels is");
+    CHECK(has_program("p1"));
 }
 
 TEST_CASE("pins of another wire version are refused, and the way out is told") {
