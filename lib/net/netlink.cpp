@@ -474,6 +474,21 @@ Result<std::vector<Route>> Netlink::ways(std::uint32_t dest, std::uint32_t by_in
     return ways;
 }
 
+Result<Route> Netlink::way_by(std::uint32_t dest, std::uint32_t interface_index) {
+    const auto all = ways(dest, interface_index);
+    ASK_PASS(all);
+    const Route* found = nullptr;
+    for (const Route& way : *all) {
+        if (way.interface_index == interface_index && (found == nullptr || (found->down && !way.down))) {
+            found = &way;
+        }
+    }
+    if (found == nullptr) {
+        return Error(Errc::kUnknown, "ways to " + format_ipv4(dest) + ": none by that interface");
+    }
+    return *found;
+}
+
 Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_index, std::uint32_t address) {
     Request<ndmsg> look_up(RTM_GETNEIGH, 0);
     look_up.fixed.ndm_family = AF_INET;

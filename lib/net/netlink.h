@@ -84,6 +84,9 @@ class Netlink {
     // All ways that the route has, those without a carrier too: several where it has several next hops. By an
     // interface, if one is given: the route that packets bound to it take.
     Result<std::vector<Route>> ways(std::uint32_t dest, std::uint32_t by_interface = 0);
+    // The way there that leads through the interface: one of several next hops, or what another table, or a
+    // route of a higher metric, has for packets bound to it. kUnknown: none does.
+    Result<Route> way_by(std::uint32_t dest, std::uint32_t interface_index);
     // The neighbour's Ethernet address as the kernel knows it now; nothing if it does not, or no longer.
     Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, std::uint32_t address);
     // The same, asking the neighbour (ARP) if need be. kDeadline: it did not answer in time.
