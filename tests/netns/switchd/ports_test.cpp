@@ -114,10 +114,11 @@ TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken whe
         return [bridge](const auto& port) { return port.attached() && port.bridge() == bridge; };
     };
     CHECK(is_unknown(port_of(daemon, "br0")));
-    CHECK(on("br0")(port_of(daemon, "w1")));
     CHECK(says("port w2 has MTU 3600")(port_of(daemon, "w2")));
+    CHECK(says("interface w1 refuses native XDP: its MTU, or its peer's, is too large")(port_of(daemon, "w1")));
     must_run("ip link set w2 mtu 1500");
     CHECK(becomes(daemon, "w2", is_attached));
+    CHECK(becomes(daemon, "w1", on("br0")));
     must_run("ip link set w1 nomaster");
     CHECK(becomes(daemon, "w1", on("")));
     must_run("ip link set w1 master br0");
