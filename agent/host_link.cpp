@@ -148,12 +148,11 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     std::vector<XskSocket> sockets;
     const std::uint32_t sending = sending_queues(interface->name);
     ASK_TRY(open_sockets(*interface, config, sending, sockets), "ask-agentd");
-    auto program =
-        HostProgram::load({.interface = interface->name,
-                           .interface_index = interface->index,
-                           .own_address = *address,
-                           .queues = std::max(interface->rx_queues, 1U),
-                           .mode = mode});
+    auto program = HostProgram::load({.interface = interface->name,
+                                      .interface_index = interface->index,
+                                      .own_address = *address,
+                                      .queues = std::max(interface->rx_queues, 1U),
+                                      .mode = mode});
     if (!program) {
         return std::move(program).error();
     }
@@ -188,14 +187,14 @@ Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, st
         path.local = true;
         return path;
     }
-    // A host may have several ways out, and the kernel takes another for this look-up than its neighbour is for.
-    const auto way = route->interface_index == interface.index ? std::move(route)
-                                                               : netlink->way_by(dest, interface.index);
+    // A host may have several ways out, and the kernel takes another for this look-up than its neighbour is
+    // for.
+    const auto way =
+        route->interface_index == interface.index ? std::move(route) : netlink->way_by(dest, interface.index);
     if (!way.ok()) {
         return Error(Errc::kUnsupported, "no route to " + format_ipv4(dest) + " leads through " +
-                                             interface.name +
-                                             ": add one (ip route add ... dev " + interface.name +
-                                             "), or change the agent's `interface`");
+                                             interface.name + ": add one (ip route add ... dev " +
+                                             interface.name + "), or change the agent's `interface`");
     }
     auto mac = netlink->resolve(interface.index, way->next_hop, deadline);
     if (!mac) {

@@ -49,10 +49,10 @@ Result<> check_linked_mode(const InterfaceInfo& interface, bpf::XdpMode mode) {
     if (*obtained == mode) {
         return {};
     }
-    return Error(Errc::kUnsupported,
-                 "port " + interface.name + " is attached in " + std::string(to_string(*obtained)) +
-                     " mode, configured " + std::string(to_string(mode)) + ": set xdp_mode to " +
-                     std::string(to_string(*obtained)) + ", or run ask-switchd --unload");
+    return Error(Errc::kUnsupported, "port " + interface.name + " is attached in " +
+                                         std::string(to_string(*obtained)) + " mode, configured " +
+                                         std::string(to_string(mode)) + ": set xdp_mode to " +
+                                         std::string(to_string(*obtained)) + ", or run ask-switchd --unload");
 }
 
 Result<> enter_port(const PortSeat& seat, const Port& port) {
@@ -131,7 +131,8 @@ Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate) {
         return std::move(entered).error();
     }
     spdlog::info("port {}: {} in {} mode, MTU {}{}", interface.name, linked ? "still attached" : "attached",
-                 to_string(seat.mode), interface.mtu, port.bridge.empty() ? "" : ", on bridge " + port.bridge);
+                 to_string(seat.mode), interface.mtu,
+                 port.bridge.empty() ? "" : ", on bridge " + port.bridge);
     warn_of_peer(port);
     return port;
 }
@@ -145,9 +146,8 @@ Result<> detach_port(const PortSeat& seat, const std::string& name, std::uint32_
 
 Result<> detach_others(const PortSeat& seat, const std::vector<Port>& ports) {
     const auto is_attached = [&ports](const auto& what, auto member) {
-        return std::ranges::any_of(ports, [&](const Port& port) {
-            return port.trouble.empty() && port.*member == what;
-        });
+        return std::ranges::any_of(
+            ports, [&](const Port& port) { return port.trouble.empty() && port.*member == what; });
     };
     const auto linked = seat.pins.linked_ports();
     ASK_PASS(linked);

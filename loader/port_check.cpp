@@ -49,7 +49,8 @@ Result<> check_redirect(const InterfaceInfo& interface, const DriverInfo& driver
     };
     if (is_in(kNoRedirect)) {
         return refused(
-            interface, "has driver " + driver.name + ", which sends nothing that another port redirects to it",
+            interface,
+            "has driver " + driver.name + ", which sends nothing that another port redirects to it",
             "set xdp_mode to generic");
     }
     if (is_in(kQueueEach) && driver.queues != 0 && driver.queues < driver.processors) {
@@ -100,8 +101,9 @@ Result<> check_place(const InterfaceInfo& interface, const std::vector<Interface
 Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all, bpf::XdpMode mode,
                     const DriverInfo& driver) {
     if (interface.kind == "bridge") {
-        return refused(interface, "is a bridge",
-                       "name its ports instead, by a pattern perhaps: packets between them do not come by it");
+        return refused(
+            interface, "is a bridge",
+            "name its ports instead, by a pattern perhaps: packets between them do not come by it");
     }
     ASK_PASS(check_place(interface, all));
     if (mode == bpf::XdpMode::kGeneric) {

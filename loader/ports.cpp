@@ -197,9 +197,8 @@ std::vector<Port> PortTable::attached() const {
 
 std::optional<Port> PortTable::find(std::uint32_t ifindex) const {
     const std::lock_guard lock(mutex_);
-    const auto it = std::ranges::find_if(ports_, [ifindex](const Port& port) {
-        return port.ifindex == ifindex && is_attached(port);
-    });
+    const auto it = std::ranges::find_if(
+        ports_, [ifindex](const Port& port) { return port.ifindex == ifindex && is_attached(port); });
     return it == ports_.end() ? std::nullopt : std::optional(*it);
 }
 

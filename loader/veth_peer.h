@@ -7,8 +7,8 @@
 
 namespace ask {
 
-// A veth drops what an XDP program sends back (XDP_TX) unless its peer has a program in its driver too, or has
-// GRO on, which cannot be seen from here.
+// A veth drops what an XDP program sends back (XDP_TX) unless its peer has a program in its driver too, or
+// has GRO on, which cannot be seen from here.
 enum class PeerAnswers {
     kTaken,      // or the interface is no veth
     kNoProgram,  // the peer has none, or cannot be looked at from here

@@ -21,7 +21,8 @@ using ask::test::patience;
 using ask::test::run_command;
 using ask::test::run_daemon;
 
-constexpr const char* kMakePort = "ip link add w1 type veth peer name w2 && ip link set w2 up && ip link set w1 up";
+constexpr const char* kMakePort =
+    "ip link add w1 type veth peer name w2 && ip link set w2 up && ip link set w1 up";
 
 // The port of that name; one without a name: there is none.
 ask::v1::SwitchPort port_of(Daemon& daemon, const std::string& name) {
@@ -34,7 +35,8 @@ ask::v1::SwitchPort port_of(Daemon& daemon, const std::string& name) {
     return {};
 }
 
-bool becomes(Daemon& daemon, const std::string& name, const std::function<bool(const ask::v1::SwitchPort&)>& is) {
+bool becomes(Daemon& daemon, const std::string& name,
+             const std::function<bool(const ask::v1::SwitchPort&)>& is) {
     const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(10));
     while (!is(port_of(daemon, name))) {
         if (std::chrono::steady_clock::now() >= deadline) {
@@ -77,7 +79,8 @@ TEST_CASE("ports by pattern are attached as they come, whatever they were before
     must_run("ip link del w1");
     CHECK(becomes(daemon, "w1", is_unknown));
     must_run(kMakePort);
-    CHECK(becomes(daemon, "w1", [before](const auto& port) { return port.attached() && port.ifindex() != before; }));
+    CHECK(becomes(daemon, "w1",
+                  [before](const auto& port) { return port.attached() && port.ifindex() != before; }));
 
     must_run("ip link set w1 name nope");
     CHECK(becomes(daemon, "nope", is_attached));
@@ -115,7 +118,8 @@ TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken whe
     };
     CHECK(is_unknown(port_of(daemon, "br0")));
     CHECK(says("port w2 has MTU 3600")(port_of(daemon, "w2")));
-    CHECK(says("interface w1 refuses native XDP: its MTU, or its peer's, is too large")(port_of(daemon, "w1")));
+    CHECK(
+        says("interface w1 refuses native XDP: its MTU, or its peer's, is too large")(port_of(daemon, "w1")));
     must_run("ip link set w2 mtu 1500");
     CHECK(becomes(daemon, "w2", is_attached));
     CHECK(becomes(daemon, "w1", on("br0")));

@@ -26,8 +26,8 @@ InterfaceInfo interface(std::uint32_t index, const std::string& name, const std:
 }
 
 std::vector<InterfaceInfo> machine() {
-    std::vector<InterfaceInfo> all{interface(1, "lo", ""),      interface(2, "eth0", ""),
-                                   interface(3, "cali0a"),      interface(4, "cali0b", "veth", 5),
+    std::vector<InterfaceInfo> all{interface(1, "lo", ""),        interface(2, "eth0", ""),
+                                   interface(3, "cali0a"),        interface(4, "cali0b", "veth", 5),
                                    interface(5, "br0", "bridge"), interface(6, "tap.1", "tun", 5)};
     all[0].loopback = true;
     return all;
@@ -58,8 +58,8 @@ TEST_CASE("ports are named in full or by patterns, each once, and never loopback
     CHECK_FALSE(check_port_name("").ok());
 }
 
-std::string trouble(const InterfaceInfo& port, const std::vector<InterfaceInfo>& all, const DriverInfo& driver = {},
-                    bpf::XdpMode mode = bpf::XdpMode::kNative) {
+std::string trouble(const InterfaceInfo& port, const std::vector<InterfaceInfo>& all,
+                    const DriverInfo& driver = {}, bpf::XdpMode mode = bpf::XdpMode::kNative) {
     const auto checked = check_port(port, all, mode, driver);
     return checked.ok() ? "" : std::string(checked.error().text());
 }

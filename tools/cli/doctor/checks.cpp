@@ -407,8 +407,8 @@ void check_ports(const Facts& facts, Report& report) {
                          "systemctl restart ask-switchd");
         } else if (!at->attached()) {
             report.fault(Errc::kUnavailable, "the switch program is not attached to port " + port.name,
-                         at->trouble().empty() ? "systemctl restart ask-switchd; ip -details link show " + port.name +
-                                                     " says what is there instead"
+                         at->trouble().empty() ? "systemctl restart ask-switchd; ip -details link show " +
+                                                     port.name + " says what is there instead"
                                                : at->trouble());
         }
     }

@@ -226,7 +226,8 @@ HostFacts look_at_host(const std::string& file, const AgentConfig& config) {
 // What stands for them now, and those that are missing.
 std::vector<std::string> port_names(const std::vector<std::string>& configured) {
     auto netlink = Netlink::open();
-    const auto all = netlink.ok() ? netlink->interfaces() : Result<std::vector<InterfaceInfo>>(netlink.error());
+    const auto all =
+        netlink.ok() ? netlink->interfaces() : Result<std::vector<InterfaceInfo>>(netlink.error());
     PortChoice choice = choose_ports(configured, all.ok() ? *all : std::vector<InterfaceInfo>());
     std::vector<std::string> names = std::move(choice.missing);
     std::ranges::transform(choice.ports, std::back_inserter(names),
