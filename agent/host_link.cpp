@@ -11,6 +11,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "agent/link_check.h"
 #include "lib/control/member/convert.h"
 #include "lib/net/address.h"
 
@@ -137,6 +138,8 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
         return Error(Errc::kUnsupported, "interface " + config.interface + " is down: ip link set dev " +
                                              config.interface + " up");
     }
+    const XdpMode mode = config.xdp_mode == "generic" ? XdpMode::kGeneric : XdpMode::kNative;
+    ASK_TRY(check_link(*interface, mode, driver_info(interface->name)), "ask-agentd");
     auto address = own_address(*netlink, *interface, config);
     if (!address) {
         return std::move(address).error();
@@ -145,12 +148,11 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     std::vector<XskSocket> sockets;
     const std::uint32_t sending = sending_queues(interface->name);
     ASK_TRY(open_sockets(*interface, config, sending, sockets), "ask-agentd");
-    auto program =
-        HostProgram::load({.interface = interface->name,
-                           .interface_index = interface->index,
-                           .own_address = *address,
-                           .queues = std::max(interface->rx_queues, 1U),
-                           .mode = config.xdp_mode == "generic" ? XdpMode::kGeneric : XdpMode::kNative});
+    auto program = HostProgram::load({.interface = interface->name,
+                                      .interface_index = interface->index,
+                                      .own_address = *address,
+                                      .queues = std::max(interface->rx_queues, 1U),
+                                      .mode = mode});
     if (!program) {
         return std::move(program).error();
     }
@@ -185,12 +187,16 @@ Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, st
         path.local = true;
         return path;
     }
-    if (route->interface_index != interface.index) {
-        return Error(Errc::kUnsupported, "the route to " + format_ipv4(dest) + " does not lead through " +
-                                             interface.name +
-                                             ": change the route, or the agent's `interface`");
+    // A host may have several ways out, and the kernel takes another for this look-up than its neighbour is
+    // for.
+    const auto way =
+        route->interface_index == interface.index ? std::move(route) : netlink->way_by(dest, interface.index);
+    if (!way.ok()) {
+        return Error(Errc::kUnsupported, "no route to " + format_ipv4(dest) + " leads through " +
+                                             interface.name + ": add one (ip route add ... dev " +
+                                             interface.name + "), or change the agent's `interface`");
     }
-    auto mac = netlink->resolve(interface.index, route->next_hop, deadline);
+    auto mac = netlink->resolve(interface.index, way->next_hop, deadline);
     if (!mac) {
         return std::move(mac).error();
     }

@@ -10,6 +10,7 @@
 #include "lib/base/task_id.h"
 #include "lib/daemon/log.h"
 #include "lib/net/address.h"
+#include "loader/port_names.h"
 
 namespace ask {
 namespace {
@@ -47,7 +48,9 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                "Group, by name or number, whose members are operators here (default: the daemon's own)");
     table.integer("switch_id", &config->switch_id, 1, ASK_MAX_SWITCH_ID,
                   "This switch's number in the marks it writes");
-    table.list("ports", &config->ports, "Interfaces that the switch program is attached to", check_interface);
+    table.list("ports", &config->ports,
+               "Interfaces that the switch program is attached to: names, or patterns such as veth*",
+               check_port_name);
     table.text("bpffs", &config->bpffs, "Where a bpffs is mounted", check_absolute_path);
     table.text("pin_dir", &config->pin_dir, "Directory of the pins under bpffs", check_pin_name);
     table.choice("memory", &config->memory, {"auto", "pipelines", "shared"},

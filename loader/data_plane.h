@@ -25,6 +25,7 @@ struct SwitchMaps {
     bpf::Map<std::uint32_t, ask_meta> meta;
     bpf::PerCpuArray<std::uint64_t> counters;
     bpf::Map<std::uint32_t, bpf_devmap_val> ports;
+    bpf::Map<std::uint32_t, std::uint32_t> bridges;
     bpf::Map<ask_channel_id, std::uint32_t> channel_ids;
     bpf::Map<std::uint32_t, ask_channel> channels;
     bpf::Map<std::uint32_t, ask_dedupe_state> dedupe;

@@ -170,8 +170,8 @@ class KernelStore final : public SwitchStore {
     bool adopted() const override { return plane_.adopted(); }
 
     std::optional<AttachedPort> port(std::uint32_t ifindex) const override {
-        const Port* port = ports_.find(ifindex);
-        return port == nullptr ? std::nullopt : std::optional(describe(*port));
+        const auto port = ports_.find(ifindex);
+        return port ? std::optional(describe(*port)) : std::nullopt;
     }
     Result<AttachedPort> route_to(std::uint32_t address) const override {
         const auto port = ports_.route_to(address);

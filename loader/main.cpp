@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -155,33 +156,38 @@ void reload(Setup& setup, Controller& controller) {
     }
 }
 
-// Tasks and channels whose owners are gone, and routes that changed.
+// Tasks and channels whose owners are gone, ports that came or went, and routes that changed.
 class Upkeep {
  public:
-    Upkeep(Controller& controller, SwitchService& service, RouteWatch& routes)
-        : controller_(controller), service_(service), routes_(routes) {}
+    Upkeep(Controller& controller, SwitchService& service, PortTable& ports, RouteWatch& routes)
+        : controller_(controller), service_(service), ports_(ports), routes_(routes) {}
 
     void operator()() {
         controller_.expire_leases();
-        // Once more a turn later: for a registration that had looked its route up before, and was entered
-        // since.
-        const bool changed = routes_.changed();
-        if (changed || changed_before_) {
+        // Ports first: a route that leads through a new one is found.
+        const bool moved = ports_.follow();
+        const bool changed = routes_.changed() || moved;
+        const auto now = std::chrono::steady_clock::now();
+        // Once more later: for a registration that had looked its route up before, and was entered since.
+        if (changed || (again_ && now >= *again_)) {
             controller_.follow_routes();
+            again_ = changed ? std::optional(now + kLater) : std::nullopt;
         }
-        changed_before_ = changed;
         service_.tick();
     }
 
  private:
+    static constexpr std::chrono::milliseconds kLater{900};  // the next turn that nothing wakes
+
     Controller& controller_;
     SwitchService& service_;
+    PortTable& ports_;
     RouteWatch& routes_;
-    bool changed_before_ = false;
+    std::optional<std::chrono::steady_clock::time_point> again_;
 };
 
 // With the switch in place: answers until a signal says stop. Fills in `*outcome`.
-Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane, const PortTable& ports,
+Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane, PortTable& ports,
                         SignalEvents& signals, Outcome* outcome) {
     const SwitchConfig& config = setup.config;
     auto routes = RouteWatch::open();
@@ -205,7 +211,8 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     const auto served = take_turns(signals,
                                    {.alive = [&server] { return answers(**server); },
                                     .reload = [&] { reload(setup, **controller); },
-                                    .each = Upkeep(**controller, service, *routes)},
+                                    .each = Upkeep(**controller, service, ports, *routes),
+                                    .wake = ports.changes_fd()},
                                    *setup.credentials);
     notify_stopping();
     (*server)->stop(kStopTime);
@@ -219,7 +226,7 @@ Result<> run_switch(Setup& setup, const PinDir& pins, SignalEvents& signals, Out
     ASK_PASS(plane);
     const auto ports = PortTable::attach(setup.config, pins, *plane);
     auto result =
-        ports.ok() ? run_controller(setup, pins, *plane, *ports, signals, outcome) : Result<>(ports.error());
+        ports.ok() ? run_controller(setup, pins, *plane, **ports, signals, outcome) : Result<>(ports.error());
     if (!outcome->ready && !plane->adopted()) {
         // Nobody uses it yet: a start that failed leaves nothing behind.
         ASK_PASS(pins.remove_all());

@@ -96,11 +96,7 @@ class SwitchMetrics : public prometheus::Collectable {
  public:
     SwitchMetrics(const Controller& controller, const SwitchService& service, const PortTable& ports,
                   bool name_tasks)
-        : controller_(controller), service_(service), name_tasks_(name_tasks) {
-        for (const Port& port : ports.all()) {
-            ports_.push_back(port.name);
-        }
-    }
+        : controller_(controller), service_(service), ports_(ports), name_tasks_(name_tasks) {}
 
     [[nodiscard]] std::vector<MetricFamily> Collect() const override {
         MetricFamilies families;
@@ -119,12 +115,28 @@ class SwitchMetrics : public prometheus::Collectable {
         families.push_back(counter("ask_switch_refused_connections_total",
                                    "Connections turned away at the control port and socket, or cut off",
                                    service_.refused()));
-        add_port_metrics("ask_switch", ports_, families);
+        add_ports(families, ports_.all());
         add_process_metrics("ask_switch", families);
         return families;
     }
 
  private:
+    static void add_ports(MetricFamilies& families, const std::vector<Port>& ports) {
+        const auto attached = std::ranges::count_if(ports, &std::string::empty, &Port::trouble);
+        families.push_back(gauge("ask_switch_ports", "Ports that the switch program is attached to",
+                                 static_cast<double>(attached)));
+        families.push_back(gauge("ask_switch_ports_in_trouble",
+                                 "Ports that it is to be attached to and is not: missing, or refused",
+                                 static_cast<double>(std::ssize(ports) - attached)));
+        std::vector<std::string> names;
+        for (const Port& port : ports) {
+            if (port.trouble.empty()) {
+                names.push_back(port.name);
+            }
+        }
+        add_port_metrics("ask_switch", names, families);
+    }
+
     static void add_tasks(MetricFamilies& families, const ControllerReport& report) {
         families.push_back(
             gauge("ask_switch_tasks", "Tasks that are open", static_cast<double>(report.tasks.size())));
@@ -172,8 +184,8 @@ class SwitchMetrics : public prometheus::Collectable {
 
     const Controller& controller_;
     const SwitchService& service_;
+    const PortTable& ports_;
     const bool name_tasks_;
-    std::vector<std::string> ports_;
 };
 
 }  // namespace

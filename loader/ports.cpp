@@ -1,257 +1,223 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/ports.h"
 
-#include <arpa/inet.h>
-#include <linux/if_link.h>
-
 #include <algorithm>
-#include <optional>
-#include <utility>
+#include <iterator>
 
-#include <bpf/libbpf.h>
 #include <spdlog/spdlog.h>
 
-#include "lib/bpf/object.h"
-#include "lib/net/address.h"
-#include "lib/net/netlink.h"
-#include "loader/veth_peer.h"
+#include "loader/port_check.h"
+#include "loader/port_ways.h"
 
 namespace ask {
 namespace {
 
-std::string joined_names(const std::vector<Port>& ports) {
-    std::string names;
-    for (const Port& port : ports) {
-        names += (names.empty() ? "" : ", ") + port.name;
-    }
-    return names;
+bool is_attached(const Port& port) {
+    return port.trouble.empty();
 }
 
-Result<InterfaceInfo> find_interface(const std::string& name) {
-    auto netlink = Netlink::open();
-    ASK_PASS(netlink);
-    auto info = netlink->interface(name);
-    if (!info.ok() && info.error().code() == Errc::kUnknown) {
-        return Error(Errc::kUnknown, "port " + name +
-                                         ": no such interface in this network namespace: create it, or " +
-                                         "take it out of ports");
-    }
-    return info;
+Port troubled(const std::string& name, std::uint32_t ifindex, bpf::XdpMode mode, std::string trouble) {
+    return {.name = name, .ifindex = ifindex, .mode = mode, .trouble = std::move(trouble)};
 }
 
-Result<> check_mtu(const InterfaceInfo& interface, bpf::XdpMode mode) {
-    if (mode == bpf::XdpMode::kNative && interface.mtu > kMaxNativeMtu) {
-        return Error(Errc::kUnsupported, "port " + interface.name + " has MTU " +
-                                             std::to_string(interface.mtu) + ", native XDP takes up to " +
-                                             std::to_string(kMaxNativeMtu) + ": ip link set dev " +
-                                             interface.name + " mtu " + std::to_string(kMaxNativeMtu) +
-                                             ", or set xdp_mode to generic");
-    }
-    return {};
+Port missing_port(const std::string& name, bpf::XdpMode mode) {
+    return troubled(name, 0, mode,
+                    "port " + name + ": no such interface in this network namespace: create it, or " +
+                        "take it out of ports");
 }
 
-// The mode that a program is attached in now, as the kernel tells it.
-Result<bpf::XdpMode> attached_mode(const InterfaceInfo& interface) {
-    LIBBPF_OPTS(bpf_xdp_query_opts, options);
-    if (const int error = bpf_xdp_query(static_cast<int>(interface.index), 0, &options); error != 0) {
-        return Error::from_errno(-error, "query XDP on " + interface.name);
-    }
-    return options.attach_mode == XDP_ATTACHED_SKB ? bpf::XdpMode::kGeneric : bpf::XdpMode::kNative;
+const Port* find_port(const std::vector<Port>& ports, const std::string& name, std::uint32_t ifindex) {
+    const auto it = std::ranges::find_if(
+        ports, [&](const Port& port) { return port.ifindex == ifindex && port.name == name; });
+    return it == ports.end() ? nullptr : &*it;
 }
 
-// Whether the pinned link holds our program to this very interface. An interface that was deleted, or deleted
-// and made again under its name, leaves a link that holds nothing.
-Result<bool> has_link(const PinDir& pins, const InterfaceInfo& interface, std::uint32_t program_id) {
-    const auto fd = bpf::open_pinned(pins.link(interface.name));
-    if (!fd.ok()) {
-        return fd.error().code() == Errc::kUnknown ? Result<bool>(false) : Result<bool>(fd.error());
+// Once for each reason.
+void tell_trouble(const Port& port, const std::vector<Port>& before) {
+    const Port* const known = find_port(before, port.name, port.ifindex);
+    if (!is_attached(port) && (known == nullptr || known->trouble != port.trouble)) {
+        spdlog::warn("{}; tried again when that changes", port.trouble);
     }
-    const auto info = bpf::link_info(fd->get());
-    ASK_TRY(info, "link of " + interface.name);
-    if (info->type == BPF_LINK_TYPE_XDP && info->xdp.ifindex == interface.index &&
-        info->prog_id == program_id) {
-        return true;
-    }
-    ASK_PASS(bpf::unpin(pins.link(interface.name)));
-    return false;
 }
 
-// What a configured port is now.
-struct Candidate {
-    InterfaceInfo interface;
-    bool linked = false;
-};
-
-// Whether the port can be attached, before anything is.
-Result<Candidate> examine(const std::string& name, bpf::XdpMode mode, const PinDir& pins,
-                          const DataPlane& plane) {
-    auto interface = find_interface(name);
-    ASK_PASS(interface);
-    const auto linked = has_link(pins, *interface, plane.program_id());
-    ASK_TRY(linked, "port " + name);
-    if (!*linked) {
-        ASK_PASS(check_mtu(*interface, mode));
-        return Candidate{std::move(*interface), false};
-    }
-    const auto obtained = attached_mode(*interface);
-    ASK_TRY(obtained, "port " + name);
-    if (*obtained != mode) {
-        return Error(Errc::kUnsupported,
-                     "port " + name + " is attached in " + std::string(to_string(*obtained)) +
-                         " mode, configured " + std::string(to_string(mode)) + ": set xdp_mode to " +
-                         std::string(to_string(*obtained)) + ", or run ask-switchd --unload");
-    }
-    return Candidate{std::move(*interface), true};
+// Whether hosts may be behind other ports than before.
+bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
+    return !std::ranges::equal(before, after, [](const Port& one, const Port& other) {
+        return one.name == other.name && one.ifindex == other.ifindex &&
+               one.bridge_index == other.bridge_index && is_attached(one) == is_attached(other);
+    });
 }
 
-Result<Port> attach_port(const Candidate& candidate, bpf::XdpMode mode, const PinDir& pins,
-                         const DataPlane& plane) {
-    const auto& [interface, linked] = candidate;
-    if (!linked) {
-        const auto link = bpf::attach_xdp(plane.program(), interface.index, interface.name, mode);
-        ASK_PASS(link);
-        ASK_PASS(bpf::pin(link->get(), pins.link(interface.name)));
-    }
-    ASK_TRY(plane.maps().ports.set(interface.index, plane.device(interface.index)), "port " + interface.name);
-    spdlog::info("port {}: {} in {} mode, MTU {}", interface.name, linked ? "still attached" : "attached",
-                 to_string(mode), interface.mtu);
-    if (!peer_has_program(interface.index)) {
-        spdlog::warn(
-            "port {}: its veth peer has no XDP program that can be seen; ACKs sent back through the port are "
-            "lost "
-            "until there is one (ask-agentd attaches it)",
-            interface.name);
-    }
-    return Port{interface.name, interface.index, mode, interface.mtu};
-}
-
-// Forgets ports that are no longer configured, and entries of interfaces that are gone.
-Result<> detach_others(const SwitchConfig& config, const std::vector<Port>& ports, const PinDir& pins,
-                       const SwitchMaps& maps) {
-    const auto linked = pins.linked_ports();
-    ASK_PASS(linked);
-    for (const std::string& name : *linked) {
-        if (std::ranges::find(config.ports, name) == config.ports.end()) {
-            ASK_TRY(bpf::unpin(pins.link(name)), "detach " + name);
-            spdlog::info("port {}: detached, no longer configured", name);
-        }
-    }
-    const auto entries = maps.ports.keys();
-    ASK_PASS(entries);
-    for (const std::uint32_t ifindex : *entries) {
-        if (std::ranges::find(ports, ifindex, &Port::ifindex) == ports.end()) {
-            ASK_PASS(maps.ports.erase(ifindex));
+// Before anything is attached. A switch that nobody uses yet has to be what its configuration says in so many
+// words; one that is adopted, what can be taken on.
+Result<> check_start(const PortSeat& seat, const PortChoice& choice, const std::vector<InterfaceInfo>& all) {
+    for (const PortChoice::Named& port : choice.ports) {
+        if (seat.plane.adopted()) {
+            ASK_PASS(check_predecessor(seat, port.interface));
+        } else if (port.in_full) {
+            ASK_PASS(examine_port(seat, port.interface, all));
         }
     }
     return {};
-}
-
-// Towards a neighbour behind that port.
-Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_hop,
-                         Netlink::Clock::time_point until) {
-    const auto interface = netlink.interface(port.name);
-    ASK_PASS(interface);
-    const auto mac = netlink.resolve(port.ifindex, next_hop, until);
-    ASK_PASS(mac);
-    FanPort found{.port = {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu}};
-    std::ranges::copy(*mac, found.member.mac);
-    std::ranges::copy(interface->mac, found.member.port_mac);
-    return found;
 }
 
 }  // namespace
 
-Result<PortTable> PortTable::attach(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane) {
+Result<std::unique_ptr<PortTable>> PortTable::attach(const SwitchConfig& config, const PinDir& pins,
+                                                     const DataPlane& plane) {
     ASK_PASS(pins.make_directories());
+    // From before the first look, so that no change is missed.
+    auto watch = LinkWatch::open();
+    ASK_PASS(watch);
     const bpf::XdpMode mode = config.xdp_mode == "generic" ? bpf::XdpMode::kGeneric : bpf::XdpMode::kNative;
-    std::vector<Candidate> candidates;
-    for (const std::string& name : config.ports) {
-        auto candidate = examine(name, mode, pins, plane);
-        ASK_PASS(candidate);
-        candidates.push_back(std::move(*candidate));
-    }
-    PortTable result;
-    for (const Candidate& candidate : candidates) {
-        auto port = attach_port(candidate, mode, pins, plane);
-        ASK_PASS(port);
-        result.ports_.push_back(std::move(*port));
-    }
-    ASK_PASS(detach_others(config, result.ports_, pins, plane.maps()));
-    return result;
+    std::unique_ptr<PortTable> table(
+        new PortTable(config, {.pins = pins, .plane = plane, .mode = mode}, *std::move(watch)));
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto all = netlink->interfaces();
+    ASK_PASS(all);
+    ASK_PASS(check_start(table->seat_, choose_ports(config.ports, *all), *all));
+    const auto looked = table->look(!plane.adopted());
+    ASK_PASS(looked);
+    table->owed_ = looked->owed;
+    ASK_PASS(detach_others(table->seat_, table->ports_));
+    return table;
 }
 
-const Port* PortTable::find(std::uint32_t ifindex) const {
-    const auto it = std::ranges::find(ports_, ifindex, &Port::ifindex);
-    return it == ports_.end() ? nullptr : &*it;
+bool PortTable::follow() {
+    const LinkWatch::Changes changes = watch_.changed();
+    const bool moved = changes.stations && is_any([](const Port& port) { return port.bridge_index != 0; });
+    // What stands in the way of one that is there may go without a word.
+    if (!changes.links && !owed_ &&
+        !is_any([](const Port& port) { return !is_attached(port) && port.ifindex != 0; })) {
+        return moved;
+    }
+    const auto looked = look(false);
+    if (!looked.ok() && !owed_) {
+        spdlog::error("ports: {}; tried again", looked.error().text());
+    }
+    owed_ = !looked.ok() || looked->owed;
+    return moved || (looked.ok() && looked->changed);
+}
+
+Result<PortTable::Look> PortTable::look(bool strict) {
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto interfaces = netlink->interfaces();
+    ASK_PASS(interfaces);
+    const PortChoice choice = choose_ports(names_, *interfaces);
+    const std::vector<Port> before = all();
+    Look look;
+    drop_gone(before, choice, look);
+    std::vector<Port> after;
+    after.reserve(choice.ports.size() + choice.missing.size());
+    for (const auto& [interface, in_full] : choice.ports) {
+        auto port = settle(interface, find_port(before, interface.name, interface.index), *interfaces);
+        if (!port.ok() && strict && in_full) {
+            return std::move(port).error();
+        }
+        after.push_back(port.ok() ? *std::move(port)
+                                  : troubled(interface.name, interface.index, seat_.mode,
+                                             std::string(port.error().text())));
+    }
+    std::ranges::transform(choice.missing, std::back_inserter(after),
+                           [this](const std::string& name) { return missing_port(name, seat_.mode); });
+    for (const Port& port : after) {
+        tell_trouble(port, before);
+    }
+    // What was left half done is done now.
+    if (owed_ && !detach_others(seat_, after).ok()) {
+        look.owed = true;
+    }
+    look.changed = is_other(before, after);
+    const std::lock_guard lock(mutex_);
+    ports_ = std::move(after);
+    return look;
+}
+
+void PortTable::drop_gone(const std::vector<Port>& before, const PortChoice& choice, Look& look) const {
+    for (const Port& port : before) {
+        const bool stays = std::ranges::any_of(choice.ports, [&port](const PortChoice::Named& named) {
+            return named.interface.index == port.ifindex && named.interface.name == port.name;
+        });
+        if (stays || !is_attached(port)) {
+            continue;
+        }
+        spdlog::info("port {}: its interface is gone, or called otherwise", port.name);
+        if (const auto dropped = detach_port(seat_, port.name, port.ifindex); !dropped.ok()) {
+            spdlog::error("{}", dropped.error().text());
+            look.owed = true;
+        }
+    }
+}
+
+Result<Port> PortTable::settle(const InterfaceInfo& interface, const Port* known,
+                               const std::vector<InterfaceInfo>& all) const {
+    if (known != nullptr && is_attached(*known) && interface.xdp_program == seat_.plane.program_id()) {
+        return keep(interface, *known, all);
+    }
+    const auto candidate = examine_port(seat_, interface, all);
+    ASK_PASS(candidate);
+    return attach_port(seat_, *candidate);
+}
+
+// One that is attached: its MTU may be another, or the bridge that it is on.
+Result<Port> PortTable::keep(const InterfaceInfo& interface, Port port,
+                             const std::vector<InterfaceInfo>& all) const {
+    if (auto placed = check_place(interface, all); !placed.ok()) {
+        ASK_PASS(detach_port(seat_, port.name, port.ifindex));
+        return std::move(placed).error();
+    }
+    const InterfaceInfo* const bridge = bridge_of(interface, all);
+    const std::uint32_t bridge_index = bridge == nullptr ? 0 : bridge->index;
+    port.mtu = interface.mtu;
+    port.bridge = bridge == nullptr ? "" : bridge->name;
+    if (port.bridge_index != bridge_index) {
+        port.bridge_index = bridge_index;
+        ASK_PASS(describe_port(seat_, port));
+    }
+    return port;
+}
+
+bool PortTable::is_any(bool (*is)(const Port&)) const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(ports_, is);
+}
+
+std::vector<Port> PortTable::all() const {
+    const std::lock_guard lock(mutex_);
+    return ports_;
+}
+
+std::vector<Port> PortTable::attached() const {
+    std::vector<Port> ports = all();
+    std::erase_if(ports, [](const Port& port) { return !is_attached(port); });
+    return ports;
+}
+
+std::optional<Port> PortTable::find(std::uint32_t ifindex) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = std::ranges::find_if(
+        ports_, [ifindex](const Port& port) { return port.ifindex == ifindex && is_attached(port); });
+    return it == ports_.end() ? std::nullopt : std::optional(*it);
 }
 
 Result<Port> PortTable::route_to(std::uint32_t address) const {
-    auto netlink = Netlink::open();
-    ASK_PASS(netlink);
-    const auto route = netlink->route(address);
-    if (!route.ok()) {
-        return Error(Errc::kInput, "address " + format_ipv4(address) + ": " + route.error().text());
-    }
-    const Port* port = route->local ? nullptr : find(route->interface_index);
-    if (port == nullptr) {
-        return Error(Errc::kInput, "address " + format_ipv4(address) +
-                                       " is not behind one of the switch's ports (" + joined_names(ports_) +
-                                       "): check its route there");
-    }
-    return *port;
+    return port_to(attached(), address);
 }
 
 Result<std::vector<Port>> PortTable::ways_to(std::uint32_t address) const {
-    const auto usual = route_to(address);
-    ASK_PASS(usual);
-    auto netlink = Netlink::open();
-    ASK_PASS(netlink);
-    const auto ways = netlink->ways(address);
-    ASK_TRY(ways, "address " + format_ipv4(address));
-    std::vector<Port> found{*usual};
-    for (const Route& way : *ways) {
-        const Port* port = find(way.interface_index);
-        if (port != nullptr && std::ranges::find(found, port->ifindex, &Port::ifindex) == found.end()) {
-            found.push_back(*port);
-        }
-    }
-    return found;
+    return ports_to(attached(), address);
 }
 
 Result<std::vector<FanPort>> PortTable::fan_ports(std::uint32_t address) const {
-    constexpr std::chrono::milliseconds kPatience{300};
-    const auto usual = route_to(address);
-    ASK_PASS(usual);
-    auto netlink = Netlink::open();
-    ASK_PASS(netlink);
-    const auto ways = netlink->ways(address);
-    ASK_TRY(ways, "member " + format_ipv4(address));
-    // One patience for all: a neighbour that is gone must not cost the others theirs.
-    const auto until = Netlink::Clock::now() + kPatience;
-    std::vector<FanPort> found;
-    std::optional<Error> trouble;
-    for (const Route& way : *ways) {
-        const Port* const port = find(way.interface_index);
-        if (port == nullptr) {
-            continue;
-        }
-        auto fan = fan_port(*netlink, *port, way.next_hop, until);
-        if (!fan.ok()) {
-            trouble = std::move(fan).error().with_context("member " + format_ipv4(address));
-            continue;
-        }
-        fan->member.address = htonl(address);
-        found.insert(port->ifindex == usual->ifindex ? found.begin() : found.end(), *std::move(fan));
-    }
-    if (found.empty()) {
-        return trouble ? *std::move(trouble)
-                       : Error(Errc::kInput, "member " + format_ipv4(address) + " is behind no port");
-    }
-    return found;
+    return fan_ports_to(attached(), address);
 }
 
 Result<PortTable::Now> PortTable::now(const Port& port, std::uint32_t program_id) const {
-    const auto interface = find_interface(port.name);
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto interface = netlink->interface(port.name);
     ASK_PASS(interface);
     return Now{interface->mtu, interface->index == port.ifindex && interface->xdp_program == program_id};
 }

@@ -1,41 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch's ports: interfaces that the program is attached to by a pinned link.
+// The switch's ports: interfaces that the program is attached to, as the configuration names them and the
+// machine has them. They come and go while the daemon runs.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/bpf/xdp.h"
 #include "lib/control/switch/store.h"
+#include "lib/net/netlink.h"
 #include "loader/config.h"
-#include "loader/data_plane.h"
-#include "loader/pin_dir.h"
+#include "loader/port_attach.h"
+#include "loader/port_names.h"
 
 namespace ask {
 
-// Longest MTU that native XDP takes without fragments (veth; limits of other drivers are close).
-inline constexpr std::uint32_t kMaxNativeMtu = 3506;
-
-struct Port {
-    std::string name;
-    std::uint32_t ifindex = 0;
-    bpf::XdpMode mode = bpf::XdpMode::kNative;
-    std::uint32_t mtu = 0;  // bytes, when it was attached or adopted
-};
-
+// Any thread may ask; one of them makes the table follow the machine.
 class PortTable {
  public:
-    // Attaches the program to every configured interface that has no link yet, keeps the links that fit,
-    // detaches ports that are no longer configured, and fills the map `ports`. An interface that is missing
-    // or too large an MTU is found before anything changes.
-    static Result<PortTable> attach(const SwitchConfig& config, const PinDir& pins, const DataPlane& plane);
+    // Attaches the program to what the configuration names and is there, keeps links of a predecessor that
+    // fit, and drops the others. What is not there yet is waited for. Of a switch that starts afresh, an
+    // interface that is named in full and cannot be attached is an error, found before anything changes; of
+    // one that is adopted it is a trouble of that port.
+    static Result<std::unique_ptr<PortTable>> attach(const SwitchConfig& config, const PinDir& pins,
+                                                     const DataPlane& plane);
 
-    [[nodiscard]] const std::vector<Port>& all() const { return ports_; }
-    [[nodiscard]] const Port* find(std::uint32_t ifindex) const;
-    // The port behind which an IPv4 address (host byte order) is, by the routing table. kInput: behind none.
+    // Looks at all interfaces again, if any has changed, or one could not be attached. Whether ports or a
+    // bridge's stations are others than before: the hosts behind them may be elsewhere.
+    bool follow();
+    // For poll(2): follow() has something to do.
+    [[nodiscard]] int changes_fd() const { return watch_.fd(); }
+
+    // All that the configuration names, in its order: those with a trouble too.
+    [[nodiscard]] std::vector<Port> all() const;
+    [[nodiscard]] std::optional<Port> find(std::uint32_t ifindex) const;
+    // The port behind which an IPv4 address (host byte order) is, by the routing table and, where that leads
+    // to a bridge, by what the bridge has learned. kInput: behind none.
     [[nodiscard]] Result<Port> route_to(std::uint32_t address) const;
     // All ports that the route leads through, that one first. Next hops beyond other interfaces do not count.
     [[nodiscard]] Result<std::vector<Port>> ways_to(std::uint32_t address) const;
@@ -51,7 +57,30 @@ class PortTable {
     [[nodiscard]] Result<Now> now(const Port& port, std::uint32_t program_id) const;
 
  private:
-    std::vector<Port> ports_;
+    PortTable(const SwitchConfig& config, PortSeat seat, LinkWatch watch)
+        : names_(config.ports), seat_(seat), watch_(std::move(watch)) {}
+
+    // How a look ended.
+    struct Look {
+        bool changed = false;
+        bool owed = false;  // not all could be seen to
+    };
+    // `strict`: what is named in full and cannot be attached is an error.
+    Result<Look> look(bool strict);
+    // What becomes of an interface that is to be a port; `known`: what it was, if it was one.
+    Result<Port> settle(const InterfaceInfo& interface, const Port* known,
+                        const std::vector<InterfaceInfo>& all) const;
+    Result<Port> keep(const InterfaceInfo& interface, Port port, const std::vector<InterfaceInfo>& all) const;
+    void drop_gone(const std::vector<Port>& before, const PortChoice& choice, Look& look) const;
+    [[nodiscard]] bool is_any(bool (*is)(const Port&)) const;
+    [[nodiscard]] std::vector<Port> attached() const;
+
+    const std::vector<std::string> names_;
+    const PortSeat seat_;
+    LinkWatch watch_;
+    bool owed_ = false;  // follow()'s
+    mutable std::mutex mutex_;
+    std::vector<Port> ports_;  // under it; written by follow() alone
 };
 
 }  // namespace ask

@@ -87,6 +87,21 @@ void write_task(const TaskReport& task, v1::SwitchTask* message) {
     }
 }
 
+void write_port(const Port& port, const Result<PortTable::Now>& now, v1::SwitchPort* message) {
+    message->set_name(port.name);
+    message->set_ifindex(port.ifindex);
+    message->set_mode(std::string(to_string(port.mode)));
+    message->set_bridge(port.bridge);
+    message->set_mtu(now.ok() ? now->mtu : 0);
+    message->set_attached(now.ok() && now->attached);
+    if (!port.trouble.empty()) {
+        message->set_trouble(port.trouble);
+    } else if (!message->attached()) {
+        message->set_trouble(now.ok() ? "port " + port.name + " is another interface than it was"
+                                      : now.error().text());
+    }
+}
+
 void write_flow(const FlowReport& flow, v1::FetchFlow* message) {
     *message->mutable_channel() = channel_to_proto(flow.channel);
     message->set_incarnation(flow.incarnation);
@@ -417,13 +432,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
     reply->set_version(std::string(kVersion));
     reply->set_pin_dir(pins_.root().string());
     for (const Port& port : ports_.all()) {
-        v1::SwitchPort* message = reply->add_ports();
-        message->set_name(port.name);
-        message->set_ifindex(port.ifindex);
-        message->set_mode(std::string(to_string(port.mode)));
-        const auto now = ports_.now(port, plane_.program_id());
-        message->set_mtu(now.ok() ? now->mtu : 0);
-        message->set_attached(now.ok() && now->attached);
+        write_port(port, ports_.now(port, plane_.program_id()), reply->add_ports());
     }
     reply->set_sram_total_bytes(report->sram_total_bytes);
     reply->set_sram_used_bytes(report->sram_used_bytes);

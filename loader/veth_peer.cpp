@@ -29,6 +29,7 @@ struct LinkRequest {
 struct LinkAnswer {
     bool veth = false;
     bool program = false;
+    bool native = false;
     std::uint32_t peer = 0;
     std::optional<std::int32_t> peer_namespace;
 };
@@ -71,9 +72,12 @@ void read_attribute(std::uint16_t type, std::string_view payload, LinkAnswer& an
             answer.veth = answer.veth || (inner == IFLA_INFO_KIND && text.starts_with("veth"));
         });
     } else if (type == IFLA_XDP) {
-        nested([&answer](std::uint16_t inner, std::string_view mode) {
-            answer.program = answer.program || (inner == IFLA_XDP_ATTACHED &&
-                                                value_of<std::uint8_t>(mode) != XDP_ATTACHED_NONE);
+        nested([&answer](std::uint16_t inner, std::string_view payload_of) {
+            if (inner == IFLA_XDP_ATTACHED) {
+                const auto mode = value_of<std::uint8_t>(payload_of);
+                answer.program = mode != XDP_ATTACHED_NONE;
+                answer.native = mode == XDP_ATTACHED_DRV || mode == XDP_ATTACHED_MULTI;
+            }
         });
     }
 }
@@ -115,13 +119,16 @@ std::optional<LinkAnswer> ask_link(std::uint32_t ifindex, std::optional<std::int
 
 }  // namespace
 
-bool peer_has_program(std::uint32_t ifindex) {
+PeerAnswers peer_takes_answers(std::uint32_t ifindex) {
     const auto own = ask_link(ifindex, std::nullopt);
     if (!own || !own->veth) {
-        return true;
+        return PeerAnswers::kTaken;
     }
     const auto peer = ask_link(own->peer, own->peer_namespace);
-    return peer && peer->program;
+    if (!peer || !peer->program) {
+        return PeerAnswers::kNoProgram;
+    }
+    return peer->native ? PeerAnswers::kTaken : PeerAnswers::kGeneric;
 }
 
 }  // namespace ask

@@ -7,9 +7,13 @@
 
 namespace ask {
 
-// A veth drops what an XDP program sends back (XDP_TX) unless its peer has an XDP program too, silently if
-// the peer has GRO on. False: the interface is a veth, and its peer has no program, or cannot be looked at
-// from here. True in all other cases.
-bool peer_has_program(std::uint32_t ifindex);
+// A veth drops what an XDP program sends back (XDP_TX) unless its peer has a program in its driver too, or
+// has GRO on, which cannot be seen from here.
+enum class PeerAnswers {
+    kTaken,      // or the interface is no veth
+    kNoProgram,  // the peer has none, or cannot be looked at from here
+    kGeneric,    // it has one that is not in the driver
+};
+PeerAnswers peer_takes_answers(std::uint32_t ifindex);
 
 }  // namespace ask

@@ -34,10 +34,18 @@ struct {
  * attached to. Anything else goes up to the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
-	__uint(max_entries, 256);
+	__uint(max_entries, ASK_MAX_PORTS);
 	__type(key, __u32);
 	__type(value, __u32);
 } ports SEC(".maps");
+
+/* Of ports that are a bridge's, the bridge; and that bridge itself: all by ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2 * ASK_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} bridges SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

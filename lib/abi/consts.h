@@ -13,13 +13,16 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 9u
+#define ASK_ABI_VERSION 10u
 
 /* UDP destination port of DATA, VAR, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u
 /* A channel's UDP port is ASK_CHANNEL_PORT_BASE + its number on its host. */
 #define ASK_CHANNEL_PORT_BASE 49152u
 #define ASK_MAX_CHANNELS_PER_HOST 1024u
+
+/* Ports that a switch may have. */
+#define ASK_MAX_PORTS 1024u
 
 /* Ports of a switch that one channel's packets may come in by. */
 #define ASK_CHANNEL_PORTS 8u

@@ -52,7 +52,7 @@ Result<int> take_turns(SignalEvents& signals, const Turns& turns, RpcCredentials
     Watchdog watchdog(turns.alive);
     const auto tick = std::min(turns.tick, watchdog.turn());
     for (;;) {
-        const auto signal = signals.wait(tick);
+        const auto signal = signals.wait(tick, turns.wake);
         ASK_PASS(signal);
         if (*signal && **signal == SIGHUP) {
             turns.reload();

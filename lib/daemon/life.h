@@ -38,6 +38,7 @@ struct Turns {
     std::function<bool()> alive;           // asked for the supervisor
     std::function<void()> reload;          // SIGHUP
     std::function<void()> each;            // a turn
+    int wake = -1;                         // a descriptor: a turn as soon as it is readable
 };
 
 // Until a signal other than SIGHUP, which is returned. Looks after `credentials` and the supervisor's

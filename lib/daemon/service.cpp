@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdint>
 
@@ -80,9 +81,11 @@ Result<SignalEvents> SignalEvents::create(const std::vector<int>& signals) {
     return SignalEvents(std::move(fd));
 }
 
-Result<std::optional<int>> SignalEvents::wait(std::chrono::milliseconds timeout) {
-    pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&entry, 1, static_cast<int>(timeout.count())) < 0 && errno != EINTR) {
+Result<std::optional<int>> SignalEvents::wait(std::chrono::milliseconds timeout, int other) {
+    // poll() leaves a negative descriptor out.
+    std::array<pollfd, 2> entries{pollfd{.fd = fd_.get(), .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = other, .events = POLLIN, .revents = 0}};
+    if (::poll(entries.data(), entries.size(), static_cast<int>(timeout.count())) < 0 && errno != EINTR) {
         return Error::from_errno(errno, "poll signals");
     }
     signalfd_siginfo info{};

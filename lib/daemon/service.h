@@ -51,8 +51,9 @@ class SignalEvents {
 
     // For poll(2): readable when a signal is there.
     [[nodiscard]] int fd() const { return fd_.get(); }
-    // The next signal's number, or nothing if none comes within `timeout`.
-    Result<std::optional<int>> wait(std::chrono::milliseconds timeout);
+    // The next signal's number, or nothing if none comes within `timeout`, or before the descriptor `other`
+    // is readable.
+    Result<std::optional<int>> wait(std::chrono::milliseconds timeout, int other = -1);
 
  private:
     explicit SignalEvents(UniqueFd fd) : fd_(std::move(fd)) {}

@@ -93,11 +93,28 @@ std::uint32_t read_u32(std::span<const std::byte> bytes) {
     return value;
 }
 
+std::string read_text(std::span<const std::byte> bytes) {
+    const auto* const text = reinterpret_cast<const char*>(bytes.data());
+    return {text, strnlen(text, bytes.size())};
+}
+
+// What stands in IFLA_LINKINFO.
+void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    if (type == IFLA_INFO_KIND) {
+        info.kind = read_text(bytes);
+    } else if (type == IFLA_INFO_DATA && info.kind == "bridge") {
+        each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+            if (inner == IFLA_BR_VLAN_FILTERING && !value.empty()) {
+                info.filters_vlans = value.front() != std::byte{0};
+            }
+        });
+    }
+}
+
 void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
     switch (type) {
         case IFLA_IFNAME:
-            info.name.assign(reinterpret_cast<const char*>(bytes.data()),
-                             strnlen(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+            info.name = read_text(bytes);
             break;
         case IFLA_ADDRESS:
             if (bytes.size() == info.mac.size()) {
@@ -110,6 +127,17 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
         case IFLA_NUM_RX_QUEUES:
             info.rx_queues = read_u32(bytes);
             break;
+        case IFLA_MASTER:
+            info.master = read_u32(bytes);
+            break;
+        case IFLA_LINK:
+            info.lower = read_u32(bytes);
+            break;
+        case IFLA_LINKINFO:
+            each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+                read_kind_attribute(info, inner, value);
+            });
+            break;
         case IFLA_XDP:
             each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
                 if (inner == IFLA_XDP_PROG_ID) {
@@ -120,6 +148,12 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
         default:
             break;
     }
+}
+
+void read_link(InterfaceInfo& info, const ifinfomsg& fixed) {
+    info.index = static_cast<std::uint32_t>(fixed.ifi_index);
+    info.up = (fixed.ifi_flags & IFF_UP) != 0;
+    info.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
 }
 
 void read_route_attribute(Route& route, unsigned type, std::span<const std::byte> bytes) {
@@ -145,6 +179,7 @@ void each_next_hop(std::span<const std::byte> bytes, Visit&& visit) {
 }
 
 std::vector<Route> read_ways(const nlmsghdr& message, std::uint32_t dest, bool local) {
+    constexpr unsigned kHopDown = RTNH_F_DEAD | RTNH_F_LINKDOWN;
     const Route none{.local = local, .interface_index = 0, .next_hop = dest};
     Route single = none;
     std::vector<Route> ways;
@@ -159,6 +194,7 @@ std::vector<Route> read_ways(const nlmsghdr& message, std::uint32_t dest, bool l
                 read_route_attribute(way, inner, value);
             });
             way.interface_index = static_cast<std::uint32_t>(hop.rtnh_ifindex);
+            way.down = (hop.rtnh_flags & kHopDown) != 0;
             ways.push_back(way);
         });
     });
@@ -166,6 +202,18 @@ std::vector<Route> read_ways(const nlmsghdr& message, std::uint32_t dest, bool l
         ways.push_back(single);
     }
     return ways;
+}
+
+// Whether an entry of a forwarding database is of that bridge and that station.
+bool is_station(const nlmsghdr& message, std::uint32_t bridge, const MacAddress& mac) {
+    bool its = false;
+    bool same = false;
+    each_attribute(attributes_of<ndmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
+        its = its || (type == NDA_MASTER && read_u32(bytes) == bridge);
+        same = same || (type == NDA_LLADDR && bytes.size() == mac.size() &&
+                        std::memcmp(bytes.data(), mac.data(), mac.size()) == 0);
+    });
+    return its && same;
 }
 
 }  // namespace
@@ -286,11 +334,48 @@ Result<InterfaceInfo> Netlink::interface(std::string_view name) {
     InterfaceInfo info;
     ASK_PASS(
         link(std::string(name), [&](const ifinfomsg& fixed, unsigned type, std::span<const std::byte> bytes) {
-            info.index = static_cast<std::uint32_t>(fixed.ifi_index);
-            info.up = (fixed.ifi_flags & IFF_UP) != 0;
+            read_link(info, fixed);
             read_link_attribute(info, type, bytes);
         }));
     return info;
+}
+
+Result<std::vector<InterfaceInfo>> Netlink::interfaces() {
+    Request<ifinfomsg> dump(RTM_GETLINK, NLM_F_DUMP);
+    dump.fixed.ifi_family = AF_UNSPEC;
+    std::vector<InterfaceInfo> all;
+    ASK_TRY(request(dump.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<ifinfomsg>(message, RTM_NEWLINK);
+                        if (fixed == nullptr) {
+                            return;
+                        }
+                        InterfaceInfo& info = all.emplace_back();
+                        read_link(info, *fixed);
+                        each_attribute(attributes_of<ifinfomsg>(message),
+                                       [&](unsigned type, std::span<const std::byte> bytes) {
+                                           read_link_attribute(info, type, bytes);
+                                       });
+                    }),
+            "list interfaces");
+    return all;
+}
+
+Result<std::vector<std::uint32_t>> Netlink::bridge_ports(std::uint32_t bridge, const MacAddress& mac) {
+    Request<ndmsg> dump(RTM_GETNEIGH, NLM_F_DUMP);
+    dump.fixed.ndm_family = AF_BRIDGE;
+    std::vector<std::uint32_t> found;
+    ASK_TRY(request(dump.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<ndmsg>(message, RTM_NEWNEIGH);
+                        // Permanent ones are the bridge's own addresses.
+                        if (fixed != nullptr && (fixed->ndm_flags & NTF_SELF) == 0 &&
+                            (fixed->ndm_state & NUD_PERMANENT) == 0 && is_station(message, bridge, mac)) {
+                            found.push_back(static_cast<std::uint32_t>(fixed->ndm_ifindex));
+                        }
+                    }),
+            "read the bridge's forwarding database");
+    return found;
 }
 
 Result<InterfaceTraffic> Netlink::traffic(std::string_view name) {
@@ -363,13 +448,16 @@ Result<Route> Netlink::route(std::uint32_t dest) {
     return route;
 }
 
-Result<std::vector<Route>> Netlink::ways(std::uint32_t dest) {
+Result<std::vector<Route>> Netlink::ways(std::uint32_t dest, std::uint32_t by_interface) {
     Request<rtmsg> look_up(RTM_GETROUTE, 0);
     look_up.fixed.rtm_family = AF_INET;
     look_up.fixed.rtm_dst_len = 32;
     // The route as it stands in the table, not the way that this look-up takes.
     look_up.fixed.rtm_flags = RTM_F_FIB_MATCH;
     look_up.add_u32(RTA_DST, htonl(dest));
+    if (by_interface != 0) {
+        look_up.add_u32(RTA_OIF, by_interface);
+    }
     std::vector<Route> ways;
     ASK_TRY(request(look_up.header,
                     [&](const nlmsghdr& message) {
@@ -384,6 +472,21 @@ Result<std::vector<Route>> Netlink::ways(std::uint32_t dest) {
         return Error(Errc::kUnknown, "ways to " + format_ipv4(dest) + ": there is none");
     }
     return ways;
+}
+
+Result<Route> Netlink::way_by(std::uint32_t dest, std::uint32_t interface_index) {
+    const auto all = ways(dest, interface_index);
+    ASK_PASS(all);
+    const Route* found = nullptr;
+    for (const Route& way : *all) {
+        if (way.interface_index == interface_index && (found == nullptr || (found->down && !way.down))) {
+            found = &way;
+        }
+    }
+    if (found == nullptr) {
+        return Error(Errc::kUnknown, "ways to " + format_ipv4(dest) + ": none by that interface");
+    }
+    return *found;
 }
 
 Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_index, std::uint32_t address) {
@@ -460,30 +563,72 @@ Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, std::uint32_t
     }
 }
 
-Result<RouteWatch> RouteWatch::open() {
+namespace {
+
+// A socket to which the kernel tells changes of `groups`.
+Result<UniqueFd> subscribe(std::uint32_t groups, const char* what) {
     UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
     sockaddr_nl group{};
     group.nl_family = AF_NETLINK;
-    group.nl_groups = RTMGRP_IPV4_ROUTE;
+    group.nl_groups = groups;
     if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&group), sizeof(group)) < 0) {
-        return Error::from_errno(errno, "subscribe to changes of routes");
+        return Error::from_errno(errno, std::string("subscribe to changes of ") + what);
     }
-    return RouteWatch(std::move(fd));
+    return fd;
+}
+
+// Calls visit(start) with the front of each message that is there; empty: some were lost. What is left after
+// many is for the next call: things may change faster than this reads.
+template <typename Visit>
+void each_change(const UniqueFd& fd, Visit&& visit) {
+    constexpr int kMostAtOnce = 1024;
+    alignas(nlmsghdr) std::array<std::byte, 64> start{};
+    for (int i = 0; i < kMostAtOnce; ++i) {
+        const ssize_t size = ::recv(fd.get(), start.data(), start.size(), 0);
+        if (size < 0 && errno != ENOBUFS && errno != EINTR) {
+            return;
+        }
+        visit(std::span<const std::byte>(start).first(size < 0 ? 0 : static_cast<std::size_t>(size)));
+    }
+}
+
+}  // namespace
+
+Result<RouteWatch> RouteWatch::open() {
+    auto fd = subscribe(RTMGRP_IPV4_ROUTE, "routes");
+    ASK_PASS(fd);
+    return RouteWatch(std::move(*fd));
 }
 
 bool RouteWatch::changed() {
-    // What is left is for the next call: routes may change faster than this reads.
-    constexpr int kMostAtOnce = 1024;
-    std::array<std::byte, 64> start{};
     bool any = std::exchange(first_, false);
-    for (int i = 0; i < kMostAtOnce; ++i) {
-        const ssize_t size = ::recv(fd_.get(), start.data(), start.size(), 0);
-        if (size < 0 && errno != ENOBUFS && errno != EINTR) {
-            break;
-        }
-        any = true;
-    }
+    each_change(fd_, [&any](std::span<const std::byte> /*start*/) { any = true; });
     return any;
+}
+
+Result<LinkWatch> LinkWatch::open() {
+    auto fd = subscribe(RTMGRP_LINK | RTMGRP_NEIGH, "interfaces");
+    ASK_PASS(fd);
+    return LinkWatch(std::move(*fd));
+}
+
+LinkWatch::Changes LinkWatch::changed() {
+    const bool first = std::exchange(first_, false);
+    Changes changes{.links = first, .stations = first};
+    each_change(fd_, [&changes](std::span<const std::byte> start) {
+        if (start.size() < NLMSG_LENGTH(sizeof(ndmsg))) {
+            changes = {.links = true, .stations = true};
+            return;
+        }
+        nlmsghdr header{};
+        std::memcpy(&header, start.data(), sizeof(header));
+        ndmsg neighbour{};
+        std::memcpy(&neighbour, start.data() + NLMSG_HDRLEN, sizeof(neighbour));
+        const bool of_link = header.nlmsg_type == RTM_NEWLINK || header.nlmsg_type == RTM_DELLINK;
+        changes.links = changes.links || of_link;
+        changes.stations = changes.stations || (!of_link && neighbour.ndm_family == AF_BRIDGE);
+    });
+    return changes;
 }
 
 }  // namespace ask

@@ -30,7 +30,12 @@ struct InterfaceInfo {
     std::uint32_t mtu = 0;
     std::uint32_t rx_queues = 0;  // all that exist, advertised by ethtool or not
     bool up = false;
+    bool loopback = false;
     std::uint32_t xdp_program = 0;  // id of the XDP program that is attached; 0: none
+    std::string kind;               // "veth", "bridge", "bond", "vlan" ...; empty: a device of the machine
+    std::uint32_t master = 0;       // index of the bridge or bond that it is a port of
+    std::uint32_t lower = 0;        // of a VLAN: the interface that it is on. Of a veth, its peer elsewhere
+    bool filters_vlans = false;     // a bridge that does
 };
 
 // What the kernel counts of an interface.
@@ -50,6 +55,7 @@ struct Route {
     bool local = false;  // the address is one of our own
     std::uint32_t interface_index = 0;
     std::uint32_t next_hop = 0;  // the gateway, or the address itself
+    bool down = false;           // the next hop cannot be reached: no carrier, or gone
 };
 
 // How many of the interface's queues the stack sends on, by ethtool; all of them if the driver does not say.
@@ -66,13 +72,21 @@ class Netlink {
 
     // kUnknown: no such interface.
     Result<InterfaceInfo> interface(std::string_view name);
+    // All of this network namespace.
+    Result<std::vector<InterfaceInfo>> interfaces();
+    // The ports by which a bridge's forwarding database says that a station is: one, or none.
+    Result<std::vector<std::uint32_t>> bridge_ports(std::uint32_t bridge, const MacAddress& mac);
     Result<InterfaceTraffic> traffic(std::string_view name);
     // IPv4 addresses of an interface, the primary one first; empty: none.
     Result<std::vector<std::uint32_t>> addresses(std::uint32_t interface_index);
     // kUnknown: no route.
     Result<Route> route(std::uint32_t dest);
-    // All ways that the route has, those without a carrier too: several where it has several next hops.
-    Result<std::vector<Route>> ways(std::uint32_t dest);
+    // All ways that the route has, those without a carrier too: several where it has several next hops. By an
+    // interface, if one is given: the route that packets bound to it take.
+    Result<std::vector<Route>> ways(std::uint32_t dest, std::uint32_t by_interface = 0);
+    // The way there that leads through the interface: one of several next hops, or what another table, or a
+    // route of a higher metric, has for packets bound to it. kUnknown: none does.
+    Result<Route> way_by(std::uint32_t dest, std::uint32_t interface_index);
     // The neighbour's Ethernet address as the kernel knows it now; nothing if it does not, or no longer.
     Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, std::uint32_t address);
     // The same, asking the neighbour (ARP) if need be. kDeadline: it did not answer in time.
@@ -104,6 +118,28 @@ class RouteWatch {
 
  private:
     explicit RouteWatch(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    UniqueFd fd_;
+    bool first_ = true;
+};
+
+// Tells that interfaces have changed: come, gone, renamed, others in state, master or MTU; and that a bridge
+// has learned or forgotten where a station is. Not thread-safe.
+class LinkWatch {
+ public:
+    struct Changes {
+        bool links = false;
+        bool stations = false;
+    };
+
+    static Result<LinkWatch> open();
+    // Since the last call. At first, and when the kernel had no room for all that it had to tell: both.
+    Changes changed();
+    // For poll(2): readable when there is something to tell.
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+    explicit LinkWatch(UniqueFd fd) : fd_(std::move(fd)) {}
 
     UniqueFd fd_;
     bool first_ = true;

@@ -101,6 +101,7 @@ interfaces() {
 }
 
 drivers() {
+    on h1 ethtool -K eth0 gro on
     sed -i '1i xdp_mode = "generic"' "$(file_of h1)"
     lab_do restart h1
     host

@@ -552,7 +552,7 @@ class World {
             action = XDP_DROP;
         } else if (name.starts_with("ack_")) {
             action = XDP_TX;
-        } else if (name.starts_with("pass_") || name == "up_no_route") {
+        } else if (name.starts_with("pass_") || name.starts_with("up_")) {
             action = XDP_PASS;
         }
         require(run.action == action, "a packet goes where its counter says");

@@ -329,7 +329,7 @@ class World {
             expected = XDP_DROP;
         } else if (name == "value_held" || name == "value_answered") {
             expected = XDP_TX;
-        } else if (name.starts_with("pass_") || name == "up_no_route") {
+        } else if (name.starts_with("pass_") || name.starts_with("up_")) {
             expected = XDP_PASS;
         }
         require(action == expected, "a packet goes where its counter says");

@@ -26,7 +26,11 @@ std::string switch_ports(const v1::SwitchStatus& status) {
         table.add({port.name(), std::to_string(port.ifindex()), port.mode(), std::to_string(port.mtu()),
                    port.attached() ? "attached" : "MISSING"});
     }
-    return table.empty() ? "" : "\n" + table.text();
+    std::string text = table.empty() ? "" : "\n" + table.text();
+    for (const v1::SwitchPort& port : status.ports()) {
+        text += port.trouble().empty() ? "" : port.trouble() + "\n";
+    }
+    return text;
 }
 
 template <typename Status>

@@ -113,21 +113,33 @@ lab_link_count() {
     if lab_has_topology; then wc -l <"$LAB_DIR/links"; else echo "$LAB_HOSTS"; fi
 }
 
+# The switch as a bridge that routes nothing. It has the addresses that its ports would have.
+bridge_create() {
+    local i
+    {
+        echo "link add dev br0 type bridge mcast_snooping 0"
+        for ((i = 1; i <= LAB_HOSTS; i++)); do echo "address add 198.18.$i.1/16 dev br0"; done
+        echo "link set dev br0 up"
+    } | in_node sw ip -batch - || die "cannot make bridge br0 (is the bridge module there?)"
+    in_node sw sysctl -q -w net.ipv4.ip_forward=0 || die "cannot set sysctls in $(lab_netns sw)"
+}
+
 # link_create I MTU QUEUES: h<I>'s eth0 to the switch's p<I>.
 link_create() {
     local -r i=$1 mtu=$2 queues=$3
     local -r wide="mtu $mtu numrxqueues $queues numtxqueues $queues"
-    local gro=off
+    local gro=off port="address add 198.18.$i.1/24 dev p$i" net=24 route="route add default via 198.18.$i.1"
     ((!LAB_CHAOS)) || gro=on
+    ((!UP_BRIDGE)) || { port="link set dev p$i master br0" net=16 route=; }
     link_wire "$i" "$wide" || die "cannot make the link of h$i (is the veth module there?)"
     in_node sw ip -batch - <<BATCH || die "cannot configure p$i"
-address add 198.18.$i.1/24 dev p$i
+$port
 link set dev p$i up
 BATCH
     in_node "h$i" ip -batch - <<BATCH || die "cannot configure eth0 of h$i"
-address add 198.18.$i.2/24 dev eth0
+address add 198.18.$i.2/$net dev eth0
 link set dev eth0 up
-route add default via 198.18.$i.1
+$route
 BATCH
     interfaces_quiet sw $gro "p$i"
     interfaces_quiet "h$i" $gro eth0

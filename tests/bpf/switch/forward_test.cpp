@@ -253,6 +253,33 @@ TEST_CASE("no route, no port, no time to live: up to the stack") {
     }
 }
 
+TEST_CASE("what comes in by a bridge's port, or is to leave by a bridge, goes up to it") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        const auto bridged = [&sw](std::uint32_t ifindex) {
+            REQUIRE(bpf_map_update_elem(sw.map("bridges"), &ifindex, &ifindex, BPF_ANY) == 0);
+        };
+        const auto no_more = [&sw](std::uint32_t ifindex) {
+            REQUIRE(bpf_map_delete_elem(sw.map("bridges"), &ifindex) == 0);
+        };
+        sw.reset();
+        sw.add_default({.aggregators = 1});
+        bridged(network().in);
+        sw.expect_ack("nothing left of it", sw.packet().seq(1).put(0, 0, "own", 1), ASK_CNT_ack_new);
+        const Packet packet = sw.packet().seq(2).row_count(3).put(0, 0, "other", 1).put(2, 1, "k", 1);
+        sw.expect("some left, marked, time to live as it was", packet.frame(), XDP_PASS, ASK_CNT_up_bridge,
+                  packet.left(kMarkSwitch, kMarkIncarnation, {1, 0, 0}).frame());
+        sw.expect("FIN", passing_fin(sw, 3).with([](Packet& p) { p.ttl = 1; }), XDP_PASS, ASK_CNT_up_bridge);
+        no_more(network().in);
+
+        sw.reset();
+        sw.add_default({.receiver = kBehindSide});
+        bridged(network().side);
+        sw.expect("routed to a bridge", passing_fin(sw, 1), XDP_PASS, ASK_CNT_up_bridge);
+        no_more(network().side);
+    }
+}
+
 TEST_CASE("the last hop but one: time to live 2 is forwarded") {
     Switch& sw = Switch::get({});
     sw.add_default();

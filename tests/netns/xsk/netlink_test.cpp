@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/netlink.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include <doctest/doctest.h>
 
 #include "tests/netns/xsk/link.h"
@@ -126,6 +129,72 @@ TEST_CASE("a route has as many ways as next hops, and a watch tells that it has 
     run("ip route replace unreachable 198.18.50.0/24");
     CHECK_FALSE(netlink.ways(kFar).ok());
     CHECK_FALSE(netlink.ways(0xC6130001).ok());
+}
+
+TEST_CASE("of several ways out, the one by an interface") {
+    make_link();
+    run("ip address add 198.18.1.2/24 dev left && ip address add 198.18.2.1/24 dev right");
+    run("ip route add 198.18.50.0/24 nexthop via 198.18.1.1 dev left nexthop via 198.18.2.9 dev right");
+    const std::uint32_t left = interface_info("left").index;
+    const std::uint32_t right = interface_info("right").index;
+    constexpr std::uint32_t kFar = 0xC6123202;  // 198.18.50.2
+    Netlink netlink = open_netlink();
+    const auto hop = [&](std::uint32_t dest, std::uint32_t index) {
+        const auto way = netlink.way_by(dest, index);
+        CHECK((!way.ok() || way->interface_index == index));
+        return way.ok() ? way->next_hop : 0;
+    };
+    CHECK(hop(kFar, left) == 0xC6120101);
+    CHECK(hop(kFar, right) == 0xC6120209);
+    // What packets take that are bound to no interface hides the other from them alone.
+    run("ip route add default via 198.18.1.1 metric 100 && ip route add default via 198.18.2.9 metric 200");
+    CHECK(netlink.route(0xC6130001)->interface_index == left);
+    CHECK(hop(0xC6130001, right) == 0xC6120209);
+    // None, where the kernel would take any address for one on the link.
+    run("ip route del default via 198.18.2.9 metric 200");
+    CHECK(hop(0xC6130001, right) == 0);
+}
+
+TEST_CASE("all interfaces, their kinds and masters, stations of a bridge, and a watch that tells of each") {
+    make_link();
+    auto watch = LinkWatch::open();
+    REQUIRE_MESSAGE(watch.ok(), watch.error().text());
+    const auto first = watch->changed();
+    CHECK(first.links);
+    CHECK(first.stations);
+    CHECK_FALSE(watch->changed().links);
+    run("ip link add br0 type bridge && ip link set br0 up && ip link set left master br0");
+    // Not every kernel has these.
+    const auto may = [](const char* command) { return std::system(command) == 0; };
+    const bool filters = may("ip link set br0 type bridge vlan_filtering 1 2>/dev/null");
+    const bool tags = may("ip link add link right name right.7 type vlan id 7 2>/dev/null");
+    CHECK(watch->changed().links);
+    Netlink netlink = open_netlink();
+    const auto all = netlink.interfaces();
+    REQUIRE_MESSAGE(all.ok(), all.error().text());
+    const auto named = [&](const std::string& name) {
+        const auto at = std::ranges::find(*all, name, &InterfaceInfo::name);
+        REQUIRE(at != all->end());
+        return *at;
+    };
+    CHECK(named("lo").loopback);
+    CHECK(named("br0").kind == "bridge");
+    CHECK(named("br0").filters_vlans == filters);
+    CHECK(named("left").kind == "veth");
+    CHECK(named("left").master == named("br0").index);
+    CHECK(named("left").index == interface_info("left").index);
+    if (tags) {
+        CHECK(named("right.7").kind == "vlan");
+        CHECK(named("right.7").lower == named("right").index);
+    }
+
+    run("bridge fdb add 02:00:00:00:00:09 dev left master static");
+    const auto changes = watch->changed();
+    CHECK(changes.stations);
+    const MacAddress station{0x02, 0, 0, 0, 0, 0x09};
+    CHECK(*netlink.bridge_ports(named("br0").index, station) == std::vector{named("left").index});
+    CHECK(netlink.bridge_ports(named("right").index, station)->empty());
+    CHECK(netlink.bridge_ports(named("br0").index, {0x02, 0, 0, 0, 0, 0x0a})->empty());
 }
 
 TEST_CASE("queues to send on are those in use, not all that exist") {

@@ -76,6 +76,9 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
     if (map == &ports) {
         return here; /* all that routes lead to */
     }
+    if (map == &bridges) {
+        return NULL;
+    }
     if (map == &channels) {
         return entry_of(plane->channels, sizeof(*plane->channels), index, plane->max_channels);
     }

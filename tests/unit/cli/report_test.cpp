@@ -131,7 +131,9 @@ TEST_CASE("a status names what is wrong in capitals") {
     CHECK(tasks_json(agent, true).size() == 2);
     v1::SwitchStatus on_switch;
     on_switch.add_ports()->set_name("p1");
+    on_switch.mutable_ports(0)->set_trouble("port p1: no such interface");
     CHECK(contains(status_text(on_switch), "MISSING"));
+    CHECK(contains(status_text(on_switch), "\nport p1: no such interface\n"));
     on_switch.mutable_ports(0)->set_attached(true);
     CHECK_FALSE(contains(status_text(on_switch), "MISSING"));
     CHECK(contains(counters_text(on_switch.counters()), "no counters"));

@@ -268,7 +268,7 @@ void check_interfaces(const Facts& facts, Report& report) {
         }
     }
     if (facts.box) {
-        if (facts.box->ports.empty()) {
+        if (facts.box->ports.empty() && !facts.box->waits_for_ports) {
             report.fault(Errc::kUsage, "the switch has no ports", "name its interfaces as ports");
         }
         for (const LinkFacts& port : facts.box->ports) {
@@ -353,8 +353,14 @@ void check_forwarding(const Facts& facts, Report& report) {
     if (!facts.box) {
         return;
     }
+    const bool bridges =
+        facts.box->status && std::ranges::any_of(facts.box->status->ports(), [](const v1::SwitchPort& port) {
+            return !port.bridge().empty();
+        });
     if (facts.box->forwards) {
         report.fine("this machine routes (net.ipv4.ip_forward)");
+    } else if (bridges) {
+        report.fine("this machine bridges, and does not route");
     } else {
         report.fault(Errc::kUnsupported,
                      "this machine does not route: what the switch program passes on, control traffic above "
@@ -401,8 +407,9 @@ void check_ports(const Facts& facts, Report& report) {
                          "systemctl restart ask-switchd");
         } else if (!at->attached()) {
             report.fault(Errc::kUnavailable, "the switch program is not attached to port " + port.name,
-                         "systemctl restart ask-switchd; ip -details link show " + port.name +
-                             " says what is there instead");
+                         at->trouble().empty() ? "systemctl restart ask-switchd; ip -details link show " +
+                                                     port.name + " says what is there instead"
+                                               : at->trouble());
         }
     }
     if (report.clean() && !facts.box->ports.empty()) {

@@ -76,7 +76,8 @@ struct SwitchFacts {
     std::string dedupe;
     std::string bpffs;
     bool bpffs_mounted = false;
-    bool forwards = false;  // net.ipv4.ip_forward
+    bool forwards = false;         // net.ipv4.ip_forward
+    bool waits_for_ports = false;  // by a pattern
     DaemonFacts daemon;
     CertificateFacts certificate;
     std::optional<v1::SwitchStatus> status;

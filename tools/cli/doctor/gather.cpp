@@ -16,6 +16,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -31,6 +32,7 @@
 #include "lib/rpc/ports.h"
 #include "lib/tls/probe.h"
 #include "loader/config.h"
+#include "loader/port_names.h"
 #include "tools/cli/control.h"
 
 namespace ask::cli::doctor {
@@ -221,6 +223,18 @@ HostFacts look_at_host(const std::string& file, const AgentConfig& config) {
     return host;
 }
 
+// What stands for them now, and those that are missing.
+std::vector<std::string> port_names(const std::vector<std::string>& configured) {
+    auto netlink = Netlink::open();
+    const auto all =
+        netlink.ok() ? netlink->interfaces() : Result<std::vector<InterfaceInfo>>(netlink.error());
+    PortChoice choice = choose_ports(configured, all.ok() ? *all : std::vector<InterfaceInfo>());
+    std::vector<std::string> names = std::move(choice.missing);
+    std::ranges::transform(choice.ports, std::back_inserter(names),
+                           [](const PortChoice::Named& port) { return port.interface.name; });
+    return names;
+}
+
 SwitchFacts look_at_box(const std::string& file, const SwitchConfig& config) {
     SwitchFacts box{.config = file,
                     .ports = {},
@@ -233,9 +247,10 @@ SwitchFacts look_at_box(const std::string& file, const SwitchConfig& config) {
                                              config.socket_group),
                     .certificate = look_at_certificate(config.security),
                     .status = {}};
-    for (const std::string& port : config.ports) {
+    for (const std::string& port : port_names(config.ports)) {
         box.ports.push_back(look_at_link(port));
     }
+    box.waits_for_ports = std::ranges::any_of(config.ports, is_port_pattern);
     struct statfs info{};
     box.bpffs_mounted = ::statfs(config.bpffs.c_str(), &info) == 0 && info.f_type == BPF_FS_MAGIC;
     box.status = take_status(switch_status("unix:" + config.socket, {}), box.daemon);

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/port_attach.h"
+
+#include <linux/if_link.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <bpf/libbpf.h>
+#include <spdlog/spdlog.h>
+
+#include "lib/abi/consts.h"
+#include "lib/bpf/object.h"
+#include "loader/port_check.h"
+#include "loader/veth_peer.h"
+
+namespace ask {
+namespace {
+
+// The mode that a program is attached in now, as the kernel tells it.
+Result<bpf::XdpMode> attached_mode(const InterfaceInfo& interface) {
+    LIBBPF_OPTS(bpf_xdp_query_opts, options);
+    if (const int error = bpf_xdp_query(static_cast<int>(interface.index), 0, &options); error != 0) {
+        return Error::from_errno(-error, "query XDP on " + interface.name);
+    }
+    return options.attach_mode == XDP_ATTACHED_SKB ? bpf::XdpMode::kGeneric : bpf::XdpMode::kNative;
+}
+
+// Whether the pinned link holds our program to this very interface. An interface that was deleted, or deleted
+// and made again under its name, leaves a link that holds nothing.
+Result<bool> has_link(const PinDir& pins, const InterfaceInfo& interface, std::uint32_t program_id) {
+    const auto fd = bpf::open_pinned(pins.link(interface.name));
+    if (!fd.ok()) {
+        return fd.error().code() == Errc::kUnknown ? Result<bool>(false) : Result<bool>(fd.error());
+    }
+    const auto info = bpf::link_info(fd->get());
+    ASK_TRY(info, "link of " + interface.name);
+    if (info->type == BPF_LINK_TYPE_XDP && info->xdp.ifindex == interface.index &&
+        info->prog_id == program_id) {
+        return true;
+    }
+    ASK_PASS(bpf::unpin(pins.link(interface.name)));
+    return false;
+}
+
+Result<> check_linked_mode(const InterfaceInfo& interface, bpf::XdpMode mode) {
+    const auto obtained = attached_mode(interface);
+    ASK_TRY(obtained, "port " + interface.name);
+    if (*obtained == mode) {
+        return {};
+    }
+    return Error(Errc::kUnsupported, "port " + interface.name + " is attached in " +
+                                         std::string(to_string(*obtained)) + " mode, configured " +
+                                         std::string(to_string(mode)) + ": set xdp_mode to " +
+                                         std::string(to_string(*obtained)) + ", or run ask-switchd --unload");
+}
+
+Result<> enter_port(const PortSeat& seat, const Port& port) {
+    auto entered = seat.plane.maps().ports.set(port.ifindex, seat.plane.device(port.ifindex));
+    if (!entered.ok() && entered.error().sys_errno() == E2BIG) {
+        return Error(Errc::kLimit, "port " + port.name + " is one too many: a switch has at most " +
+                                       std::to_string(ASK_MAX_PORTS) + ", narrow the patterns of ports");
+    }
+    ASK_TRY(entered, "port " + port.name);
+    return {};
+}
+
+void warn_of_peer(const Port& port) {
+    switch (peer_takes_answers(port.ifindex)) {
+        case PeerAnswers::kTaken:
+            break;
+        case PeerAnswers::kNoProgram:
+            spdlog::warn(
+                "port {}: its veth peer has no XDP program that can be seen; ACKs sent back through the port "
+                "are lost until there is one (ask-agentd attaches it)",
+                port.name);
+            break;
+        case PeerAnswers::kGeneric:
+            spdlog::warn(
+                "port {}: its veth peer has a generic XDP program; ACKs sent back through the port are lost "
+                "there unless it has GRO on (ethtool -K PEER gro on) or a native one",
+                port.name);
+            break;
+    }
+}
+
+}  // namespace
+
+Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& interface,
+                                   const std::vector<InterfaceInfo>& all) {
+    const auto linked = has_link(seat.pins, interface, seat.plane.program_id());
+    ASK_TRY(linked, "port " + interface.name);
+    ASK_PASS(*linked ? check_linked_mode(interface, seat.mode) : Result<>());
+    ASK_PASS(*linked ? check_place(interface, all)
+                     : check_port(interface, all, seat.mode, driver_info(interface.name)));
+    return PortCandidate{.interface = interface, .bridge = bridge_of(interface, all), .linked = *linked};
+}
+
+Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface) {
+    const auto linked = has_link(seat.pins, interface, seat.plane.program_id());
+    ASK_TRY(linked, "port " + interface.name);
+    return *linked ? check_linked_mode(interface, seat.mode) : Result<>();
+}
+
+Result<> describe_port(const PortSeat& seat, const Port& port) {
+    const SwitchMaps& maps = seat.plane.maps();
+    if (port.bridge_index == 0) {
+        return maps.bridges.erase(port.ifindex);
+    }
+    ASK_TRY(maps.bridges.set(port.bridge_index, port.bridge_index), "port " + port.name);
+    ASK_TRY(maps.bridges.set(port.ifindex, port.bridge_index), "port " + port.name);
+    return {};
+}
+
+Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate) {
+    const auto& [interface, bridge, linked] = candidate;
+    Port port{.name = interface.name, .ifindex = interface.index, .mode = seat.mode, .mtu = interface.mtu};
+    if (bridge != nullptr) {
+        port.bridge_index = bridge->index;
+        port.bridge = bridge->name;
+    }
+    // First, as the program's first packet would go by its own routes.
+    ASK_PASS(describe_port(seat, port));
+    if (!linked) {
+        const auto link = bpf::attach_xdp(seat.plane.program(), interface.index, interface.name, seat.mode);
+        ASK_PASS(link);
+        ASK_PASS(bpf::pin(link->get(), seat.pins.link(interface.name)));
+    }
+    if (auto entered = enter_port(seat, port); !entered.ok()) {
+        ASK_PASS(detach_port(seat, port.name, port.ifindex));
+        return std::move(entered).error();
+    }
+    spdlog::info("port {}: {} in {} mode, MTU {}{}", interface.name, linked ? "still attached" : "attached",
+                 to_string(seat.mode), interface.mtu,
+                 port.bridge.empty() ? "" : ", on bridge " + port.bridge);
+    warn_of_peer(port);
+    return port;
+}
+
+Result<> detach_port(const PortSeat& seat, const std::string& name, std::uint32_t ifindex) {
+    ASK_TRY(bpf::unpin(seat.pins.link(name)), "detach " + name);
+    ASK_TRY(seat.plane.maps().ports.erase(ifindex), "detach " + name);
+    ASK_TRY(seat.plane.maps().bridges.erase(ifindex), "detach " + name);
+    return {};
+}
+
+Result<> detach_others(const PortSeat& seat, const std::vector<Port>& ports) {
+    const auto is_attached = [&ports](const auto& what, auto member) {
+        return std::ranges::any_of(
+            ports, [&](const Port& port) { return port.trouble.empty() && port.*member == what; });
+    };
+    const auto linked = seat.pins.linked_ports();
+    ASK_PASS(linked);
+    for (const std::string& name : *linked) {
+        if (!is_attached(name, &Port::name)) {
+            ASK_TRY(bpf::unpin(seat.pins.link(name)), "detach " + name);
+            spdlog::info("port {}: detached, no longer configured", name);
+        }
+    }
+    const SwitchMaps& maps = seat.plane.maps();
+    const auto entries = maps.ports.keys();
+    ASK_PASS(entries);
+    for (const std::uint32_t ifindex : *entries) {
+        ASK_PASS(is_attached(ifindex, &Port::ifindex) ? Result<>() : maps.ports.erase(ifindex));
+    }
+    const auto bridged = maps.bridges.keys();
+    ASK_PASS(bridged);
+    for (const std::uint32_t ifindex : *bridged) {
+        const bool used = std::ranges::any_of(ports, [ifindex](const Port& port) {
+            return port.trouble.empty() && port.bridge_index != 0 &&
+                   (port.ifindex == ifindex || port.bridge_index == ifindex);
+        });
+        ASK_PASS(used ? Result<>() : maps.bridges.erase(ifindex));
+    }
+    return {};
+}
+
+}  // namespace ask

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The switch program on one interface, by a pinned link, and what its maps say of the port.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/bpf/xdp.h"
+#include "lib/net/netlink.h"
+#include "loader/data_plane.h"
+#include "loader/pin_dir.h"
+
+namespace ask {
+
+struct Port {
+    std::string name;
+    std::uint32_t ifindex = 0;  // 0: not there
+    bpf::XdpMode mode = bpf::XdpMode::kNative;
+    std::uint32_t mtu = 0;           // bytes
+    std::uint32_t bridge_index = 0;  // of the bridge that it is a port of; 0: none
+    std::string bridge{};            // its name
+    std::string trouble{};           // why the program is not attached, and what to do; empty: it is
+};
+
+// The program and where its pins are; both outlive what is done with them.
+struct PortSeat {
+    const PinDir& pins;
+    const DataPlane& plane;
+    bpf::XdpMode mode;
+};
+
+// What a port that is there would be, before anything is attached.
+struct PortCandidate {
+    InterfaceInfo interface;
+    const InterfaceInfo* bridge = nullptr;
+    bool linked = false;  // a predecessor's program is on it
+};
+
+// Whether it can be attached. `all`: the namespace's interfaces, which outlive the candidate. An error names
+// the port.
+[[nodiscard]] Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& interface,
+                                                 const std::vector<InterfaceInfo>& all);
+// Whether a predecessor's program is on it in another mode than is wanted now: an error.
+[[nodiscard]] Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface);
+[[nodiscard]] Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate);
+// Writes what has changed of a port that stays attached: the bridge that it is on.
+[[nodiscard]] Result<> describe_port(const PortSeat& seat, const Port& port);
+// Detaches it, and forgets it in the maps. One that is gone, or moved to another namespace, is fine.
+[[nodiscard]] Result<> detach_port(const PortSeat& seat, const std::string& name, std::uint32_t ifindex);
+// Forgets what a predecessor has attached and entered, except for `ports`.
+[[nodiscard]] Result<> detach_others(const PortSeat& seat, const std::vector<Port>& ports);
+
+}  // namespace ask

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/port_check.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ask {
+namespace {
+
+// Drivers whose native XDP has no way out for packets of other interfaces: redirected ones count as
+// forwarded, and are lost.
+constexpr std::array<std::string_view, 4> kNoRedirect{"ixgbevf", "mlx4_en", "nfp", "thunder-nicvf"};
+// Drivers that send what is redirected by a queue of the processor's own, and drop it where there is none.
+constexpr std::array<std::string_view, 3> kQueueEach{"i40e", "ice", "mlx5_core"};
+
+Error refused(const InterfaceInfo& interface, const std::string& why, const std::string& what_to_do) {
+    return {Errc::kUnsupported, "port " + interface.name + " " + why + ": " + what_to_do};
+}
+
+Result<> check_mtu(const InterfaceInfo& interface) {
+    if (interface.mtu <= kMaxNativeMtu) {
+        return {};
+    }
+    return refused(interface,
+                   "has MTU " + std::to_string(interface.mtu) + ", native XDP takes up to " +
+                       std::to_string(kMaxNativeMtu),
+                   "ip link set dev " + interface.name + " mtu " + std::to_string(kMaxNativeMtu) +
+                       ", or set xdp_mode to generic");
+}
+
+// XDP does not see a tag that the card took off: an ACK would leave without.
+Result<> check_tags(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
+                    const DriverInfo& driver) {
+    const auto vlan = std::ranges::find_if(all, [&interface](const InterfaceInfo& one) {
+        return one.kind == "vlan" && one.lower == interface.index;
+    });
+    if (!driver.strips_tags || vlan == all.end()) {
+        return {};
+    }
+    return refused(interface, "carries VLAN " + vlan->name + " and takes tags off before XDP sees them",
+                   "ethtool -K " + interface.name + " rxvlan off, or have " + vlan->name +
+                       " as the port, with xdp_mode generic");
+}
+
+Result<> check_redirect(const InterfaceInfo& interface, const DriverInfo& driver) {
+    const auto is_in = [&driver](const auto& names) {
+        return std::ranges::find(names, driver.name) != names.end();
+    };
+    if (is_in(kNoRedirect)) {
+        return refused(
+            interface,
+            "has driver " + driver.name + ", which sends nothing that another port redirects to it",
+            "set xdp_mode to generic");
+    }
+    if (is_in(kQueueEach) && driver.queues != 0 && driver.queues < driver.processors) {
+        return refused(interface,
+                       "has " + std::to_string(driver.queues) + " queues, and driver " + driver.name +
+                           " drops what the other of " + std::to_string(driver.processors) +
+                           " processors redirect to it",
+                       "ethtool -L " + interface.name + " combined " + std::to_string(driver.processors) +
+                           ", or set xdp_mode to generic");
+    }
+    return {};
+}
+
+}  // namespace
+
+const InterfaceInfo* find_interface(const std::vector<InterfaceInfo>& all, std::uint32_t index) {
+    const auto found = std::ranges::find(all, index, &InterfaceInfo::index);
+    return index == 0 || found == all.end() ? nullptr : &*found;
+}
+
+const InterfaceInfo* bridge_of(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all) {
+    const InterfaceInfo* const master = find_interface(all, interface.master);
+    return master != nullptr && master->kind == "bridge" ? master : nullptr;
+}
+
+Result<> check_place(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all) {
+    const InterfaceInfo* const master = find_interface(all, interface.master);
+    if (master == nullptr) {
+        return {};
+    }
+    if (master->kind == "bond" || master->kind == "team") {
+        return refused(interface, "is a member of " + master->name,
+                       "routes lead through that: take the member out of ports, and name " + master->name +
+                           " with xdp_mode generic");
+    }
+    if (master->kind == "bridge" && master->filters_vlans) {
+        return refused(interface, "is on bridge " + master->name + ", which filters VLANs",
+                       "the switch does not read tags: ip link set dev " + master->name +
+                           " type bridge vlan_filtering 0, or leave the port out");
+    }
+    if (master->kind == "openvswitch") {
+        return refused(interface, "is a port of Open vSwitch",
+                       "the kernel's tables do not say where its stations are: leave it out");
+    }
+    return {};
+}
+
+Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all, bpf::XdpMode mode,
+                    const DriverInfo& driver) {
+    if (interface.kind == "bridge") {
+        return refused(
+            interface, "is a bridge",
+            "name its ports instead, by a pattern perhaps: packets between them do not come by it");
+    }
+    ASK_PASS(check_place(interface, all));
+    if (mode == bpf::XdpMode::kGeneric) {
+        return {};
+    }
+    if (interface.kind == "bond") {
+        return refused(interface, "is a bond, whose native program runs on its members and sees their names",
+                       "set xdp_mode to generic");
+    }
+    ASK_PASS(check_mtu(interface));
+    ASK_PASS(check_tags(interface, all, driver));
+    return check_redirect(interface, driver);
+}
+
+}  // namespace ask

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an interface would lose packets by, without a word, if it were a port.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/bpf/xdp.h"
+#include "lib/net/driver.h"
+#include "lib/net/netlink.h"
+
+namespace ask {
+
+// Longest MTU that native XDP takes without fragments (veth; limits of other drivers are close).
+inline constexpr std::uint32_t kMaxNativeMtu = 3506;
+
+// Errors say what it is, and what to do. `all`: of the namespace, `interface` among them.
+[[nodiscard]] Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
+                                  bpf::XdpMode mode, const DriverInfo& driver);
+
+// The part of it that may change under a port that is attached: what the interface is a port or member of.
+[[nodiscard]] Result<> check_place(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all);
+
+// The interface of that index, or none.
+[[nodiscard]] const InterfaceInfo* find_interface(const std::vector<InterfaceInfo>& all, std::uint32_t index);
+// The bridge that it is a port of, or none.
+[[nodiscard]] const InterfaceInfo* bridge_of(const InterfaceInfo& interface,
+                                             const std::vector<InterfaceInfo>& all);
+
+}  // namespace ask

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/port_names.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "lib/daemon/config.h"
+
+namespace ask {
+
+Result<> check_port_name(std::string_view text) {
+    if (!is_port_pattern(text)) {
+        return check_interface(text);
+    }
+    const bool clean = text.find_first_of("/: \t") == std::string_view::npos;
+    return clean ? Result<>()
+                 : Error(Errc::kUsage, "must be an interface's name, or a pattern of names such as veth*");
+}
+
+bool is_port_pattern(std::string_view text) {
+    return text.find_first_of("*?[") != std::string_view::npos;
+}
+
+PortChoice choose_ports(const std::vector<std::string>& names, const std::vector<InterfaceInfo>& interfaces) {
+    PortChoice choice;
+    const auto is_chosen = [&choice](const InterfaceInfo& one) {
+        return std::ranges::any_of(choice.ports, [&one](const PortChoice::Named& port) {
+            return port.interface.index == one.index;
+        });
+    };
+    for (const std::string& name : names) {
+        const bool pattern = is_port_pattern(name);
+        bool found = false;
+        for (const InterfaceInfo& one : interfaces) {
+            const bool fits = pattern ? !one.loopback && one.kind != "bridge" &&
+                                            ::fnmatch(name.c_str(), one.name.c_str(), 0) == 0
+                                      : one.name == name;
+            found = found || fits;
+            if (fits && !is_chosen(one)) {
+                choice.ports.push_back({.interface = one, .in_full = !pattern});
+            }
+        }
+        if (!found && !pattern) {
+            choice.missing.push_back(name);
+        }
+    }
+    // A pattern in front of the name would have it pass for one of many.
+    for (PortChoice::Named& port : choice.ports) {
+        port.in_full = port.in_full || std::ranges::find(names, port.interface.name) != names.end();
+    }
+    return choice;
+}
+
+}  // namespace ask

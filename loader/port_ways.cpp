@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/port_ways.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lib/net/address.h"
+#include "lib/net/netlink.h"
+
+namespace ask {
+namespace {
+
+// For a neighbour that has to be asked who it is.
+constexpr std::chrono::milliseconds kPatience{300};
+
+std::string joined_names(const std::vector<Port>& ports) {
+    std::string names;
+    for (const Port& port : ports) {
+        names += (names.empty() ? "" : ", ") + port.name;
+    }
+    return names.empty() ? "none is attached" : names;
+}
+
+const Port* find_port(const std::vector<Port>& ports, std::uint32_t ifindex) {
+    const auto it = std::ranges::find(ports, ifindex, &Port::ifindex);
+    return it == ports.end() ? nullptr : &*it;
+}
+
+// A bridge forwards by its own database, which says by which port the next hop is.
+Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& ports, const Route& way,
+                                   const std::string& bridge) {
+    const auto mac = netlink.resolve(way.interface_index, way.next_hop, Netlink::Clock::now() + kPatience);
+    ASK_TRY(mac, "bridge " + bridge);
+    const auto places = netlink.bridge_ports(way.interface_index, *mac);
+    ASK_TRY(places, "bridge " + bridge);
+    for (const std::uint32_t ifindex : *places) {
+        if (const Port* const port = find_port(ports, ifindex); port != nullptr) {
+            return port;
+        }
+    }
+    return Error(Errc::kInput, "bridge " + bridge + " has station " + format_mac(*mac) + ", " +
+                                   format_ipv4(way.next_hop) + ", " +
+                                   (places->empty() ? "nowhere: it is silent"
+                                                    : "by a port that is not one of the switch's: add it to "
+                                                      "ports"));
+}
+
+// The port that packets come in by which come the way back. Null: none of the switch's.
+Result<const Port*> port_of_way(Netlink& netlink, const std::vector<Port>& ports, const Route& way) {
+    if (const Port* const port = find_port(ports, way.interface_index); port != nullptr) {
+        return port;
+    }
+    const auto bridged = std::ranges::find_if(ports, [&way](const Port& port) {
+        return way.interface_index != 0 && port.bridge_index == way.interface_index;
+    });
+    return bridged == ports.end() ? Result<const Port*>(nullptr)
+                                  : port_on_bridge(netlink, ports, way, bridged->bridge);
+}
+
+// Towards a neighbour behind that port.
+Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_hop,
+                         Netlink::Clock::time_point until) {
+    if (port.bridge_index != 0) {
+        return Error(Errc::kUnsupported, "port " + port.name + " is on bridge " + port.bridge +
+                                             ", and a switch makes no copies past a bridge");
+    }
+    const auto interface = netlink.interface(port.name);
+    ASK_PASS(interface);
+    const auto mac = netlink.resolve(port.ifindex, next_hop, until);
+    ASK_PASS(mac);
+    FanPort found{.port = {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu}};
+    std::ranges::copy(*mac, found.member.mac);
+    std::ranges::copy(interface->mac, found.member.port_mac);
+    return found;
+}
+
+}  // namespace
+
+Result<Port> port_to(const std::vector<Port>& ports, std::uint32_t address) {
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto route = netlink->route(address);
+    if (!route.ok()) {
+        return Error(Errc::kInput, "address " + format_ipv4(address) + ": " + route.error().text());
+    }
+    const auto port = route->local ? Result<const Port*>(nullptr) : port_of_way(*netlink, ports, *route);
+    ASK_TRY(port, "address " + format_ipv4(address));
+    if (*port == nullptr) {
+        return Error(Errc::kInput, "address " + format_ipv4(address) +
+                                       " is not behind one of the switch's ports (" + joined_names(ports) +
+                                       "): check its route there");
+    }
+    return **port;
+}
+
+Result<std::vector<Port>> ports_to(const std::vector<Port>& ports, std::uint32_t address) {
+    const auto usual = port_to(ports, address);
+    ASK_PASS(usual);
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto ways = netlink->ways(address);
+    ASK_TRY(ways, "address " + format_ipv4(address));
+    std::vector<Port> found{*usual};
+    for (const Route& way : *ways) {
+        const auto port = port_of_way(*netlink, ports, way);
+        if (port.ok() && *port != nullptr &&
+            std::ranges::find(found, (*port)->ifindex, &Port::ifindex) == found.end()) {
+            found.push_back(**port);
+        }
+    }
+    return found;
+}
+
+Result<std::vector<FanPort>> fan_ports_to(const std::vector<Port>& ports, std::uint32_t address) {
+    const auto usual = port_to(ports, address);
+    ASK_PASS(usual);
+    auto netlink = Netlink::open();
+    ASK_PASS(netlink);
+    const auto ways = netlink->ways(address);
+    ASK_TRY(ways, "member " + format_ipv4(address));
+    // One patience for all: a neighbour that is gone must not cost the others theirs.
+    const auto until = Netlink::Clock::now() + kPatience;
+    std::vector<FanPort> found;
+    std::optional<Error> trouble;
+    for (const Route& way : *ways) {
+        const auto port = port_of_way(*netlink, ports, way);
+        if (!port.ok() || *port == nullptr) {
+            continue;
+        }
+        auto fan = fan_port(*netlink, **port, way.next_hop, until);
+        if (!fan.ok()) {
+            trouble = std::move(fan).error().with_context("member " + format_ipv4(address));
+            continue;
+        }
+        fan->member.address = htonl(address);
+        found.insert((*port)->ifindex == usual->ifindex ? found.begin() : found.end(), *std::move(fan));
+    }
+    if (found.empty()) {
+        return trouble ? *std::move(trouble)
+                       : Error(Errc::kInput, "member " + format_ipv4(address) + " is behind no port");
+    }
+    return found;
+}
+
+}  // namespace ask

@@ -1,0 +1,149 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Where a switch may stand: ports that come and go, hosts with several ways out, bridges. reach_test.sh ports|ways|bridge
+# The rows of docs/gateways.md.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+readonly case=${1:?}
+readonly elsewhere=ask-reach-$$
+
+on_exit() {
+    ip netns del "$elsewhere" 2>/dev/null || true
+}
+
+# port_is NAME JQ: what the switch says of a port.
+port_is() {
+    on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
+}
+
+attached() {
+    port_is "$1" '.attached'
+}
+
+# troubled NAME TEXT
+troubled() {
+    port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
+}
+
+switch_counts() {
+    on sw askctl counters --json | jq -e --arg name "$1" 'any(.[]; .name == $name and (.value | tonumber) > 0)' >/dev/null
+}
+
+# added_up DIR: the switch has, for both senders that are not the receiver's host.
+added_up() {
+    jq -e '[.senders[] | select(.tuples_switch > 0)] | length == 2' "$1/recv.json" >/dev/null ||
+        fail "the switch did not add up for both senders: $(jq -c '[.senders[] | {name, tuples_in, tuples_switch}]' "$1/recv.json")"
+}
+
+# The first half of a file, and the other once the port has been away and is back.
+around_the_gap() {
+    local -r half=$(($(wc -l <"$1") / 2))
+    head -n "$half" "$1"
+    wait_for 20 test -e "$scratch/back"
+    tail -n +$((half + 1)) "$1"
+}
+
+# The port of h1 leaves the namespace, and comes back by its name as another interface: its number is taken meanwhile.
+port_made_again() {
+    local -r before=$(on sw ip -json link show dev p1 | jq '.[0].ifindex')
+    on sw ip link set p1 netns "$elsewhere"
+    wait_for 10 gone p1
+    on sw ip link add name taken index "$before" type veth peer name taken-too
+    nsenter --net="/run/netns/$elsewhere" ip link set p1 netns "$1"
+    on sw ip -batch - <<BATCH
+address add 198.18.1.1/24 dev p1
+link set dev p1 up
+BATCH
+    wait_for 10 attached p1
+    [[ $(on sw ip -json link show dev p1 | jq '.[0].ifindex') != "$before" ]] || fail "p1 is the interface that it was"
+    touch "$scratch/back"
+}
+
+gone() {
+    on sw askctl status --json | jq -e --arg name "$1" 'all(.ports[]; .name != $name or (.attached | not))' >/dev/null
+}
+
+ports() {
+    local -r dir=$scratch/gap
+    lab_up --hosts 3 --config-switch <(printf 'ports = ["later0", "p[1-9]*"]\n')
+    ip netns add "$elsewhere"
+    attached p2 || fail "no pattern has p2: $(on sw askctl status)"
+    troubled later0 "no such interface" || fail "later0 is not waited for: $(on sw askctl status --json)"
+
+    make_input "$dir" --seed 91 --senders 3 --tuples 60000 --keys 4000
+    FEED=around_the_gap start_task "$dir" gap h2 "" "--merge-window 0"
+    wait_for 20 sent_at_least 1000
+    port_made_again "$(lab_do status --json | jq -r '.nodes[0].netns')"
+    finish_task "$dir"
+    added_up "$dir"
+    pass "a port that is made again in mid-task loses nothing"
+
+    on sw ip link add later0 type veth peer name later1
+    wait_for 10 attached later0
+    on sw ip link set later0 name later2
+    wait_for 10 troubled later0 "no such interface"
+    on sw ip link set later2 name p7
+    wait_for 10 attached p7
+    on sw ip link del p7
+    wait_for 10 lacks p7
+    pass "ports are attached as they come, and forgotten as they go"
+}
+
+lacks() {
+    on sw askctl status --json | jq -e --arg name "$1" 'all(.ports[]; .name != $name)' >/dev/null
+}
+
+ways() {
+    local -r dir=$scratch/ways
+    lab_up --hosts 3
+    # All but control traffic would leave by the other way.
+    on h1 ip -batch - <<'BATCH'
+link add dev eth9 type veth peer name eth8
+link set dev eth8 up
+address add 198.18.77.2/24 dev eth9
+link set dev eth9 up
+rule add ipproto tcp lookup 100
+route add default via 198.18.1.1 table 100
+route replace default nexthop via 198.18.77.1 dev eth9 weight 200 nexthop via 198.18.1.1 dev eth0 weight 1
+BATCH
+    [[ $(on h1 ip -json route get 198.18.3.2 | jq -r '.[0].dev') == eth9 ]] || fail "the kernel would not leave by eth9"
+    make_input "$dir" --seed 92 --senders 2 --tuples 20000 --keys 1500
+    SENDER_HOST=h1 run_task "$dir" ways h3 "" "--merge-window 0"
+    jq -e '.tuples_switch > 0' "$dir/recv.json" >/dev/null || fail "nothing was added up by the switch"
+    pass "a host with several ways out sends by its agent's interface"
+
+    on h1 ip route replace default via 198.18.77.1 dev eth9
+    receive none astray --senders 1
+    spawn "$scratch/astray" h1 ask-send --task astray --to h3 --deadline 20 "$dir/in1.tsv" </dev/null
+    expect "$scratch/astray" "[0-9]+" "no route to 198.18.3.2 leads through eth0: add one" "$spawned"
+    exit_of "$receiver"
+    pass "a host that has no way by its agent's interface is told so"
+}
+
+bridge() {
+    local -r dir=$scratch/bridge
+    lab_up --hosts 3 --bridge --config-switch <(printf 'ports = ["p*"]\n')
+    port_is p1 '.bridge == "br0"' || fail "p1 is on no bridge: $(on sw askctl status --json)"
+    make_input "$dir" --seed 93 --senders 3 --tuples 30000 --keys 400
+    run_task "$dir" bridge h2 "" "--merge-window 0"
+    added_up "$dir"
+    switch_counts up_bridge || fail "nothing went up to the bridge"
+    ! switch_counts up_no_route || fail "the bridge's packets were looked up as a router's"
+    pass "on a bridge that routes nothing"
+
+    if ! on sw ip link set br0 type bridge vlan_filtering 1 2>/dev/null; then
+        pass "this kernel has no bridges that filter VLANs"
+        return
+    fi
+    wait_for 10 troubled p1 "which filters VLANs"
+    on sw ip link set br0 type bridge vlan_filtering 0
+    wait_for 10 attached p1
+    run_task "$dir" again h2 "" "--merge-window 0"
+    pass "a bridge that filters VLANs is refused by name, and taken when it no longer does"
+}
+
+"$case"
+wait_for 20 no_tasks h1 h2 h3 sw

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ports that come and go while the daemon runs.
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "tests/netns/switchd/daemon.h"
+#include "tests/support/patience.h"
+
+namespace {
+
+using ask::test::base_flags;
+using ask::test::Daemon;
+using ask::test::must_run;
+using ask::test::patience;
+using ask::test::run_command;
+using ask::test::run_daemon;
+
+constexpr const char* kMakePort =
+    "ip link add w1 type veth peer name w2 && ip link set w2 up && ip link set w1 up";
+
+// The port of that name; one without a name: there is none.
+ask::v1::SwitchPort port_of(Daemon& daemon, const std::string& name) {
+    const ask::v1::SwitchStatus status = daemon.status();
+    for (const auto& port : status.ports()) {
+        if (port.name() == name) {
+            return port;
+        }
+    }
+    return {};
+}
+
+bool becomes(Daemon& daemon, const std::string& name,
+             const std::function<bool(const ask::v1::SwitchPort&)>& is) {
+    const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(10));
+    while (!is(port_of(daemon, name))) {
+        if (std::chrono::steady_clock::now() >= deadline) {
+            INFO(daemon.status().DebugString(), daemon.log());
+            return false;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+}
+
+bool is_attached(const ask::v1::SwitchPort& port) {
+    return port.attached();
+}
+
+bool is_unknown(const ask::v1::SwitchPort& port) {
+    return port.name().empty();
+}
+
+std::function<bool(const ask::v1::SwitchPort&)> says(const std::string& trouble) {
+    return [trouble](const ask::v1::SwitchPort& port) {
+        return !port.attached() && port.trouble().find(trouble) != std::string::npos;
+    };
+}
+
+}  // namespace
+
+TEST_CASE("ports by pattern are attached as they come, whatever they were before, and forgotten as they go") {
+    Daemon daemon("", "p*,w[0-9],nope");
+    CHECK(port_of(daemon, "p1").attached());
+    CHECK(port_of(daemon, "p2").attached());
+    CHECK(is_unknown(port_of(daemon, "h1")));
+    CHECK(is_unknown(port_of(daemon, "lo")));
+    CHECK(says("port nope: no such interface")(port_of(daemon, "nope")));
+    CHECK(daemon.log().find("port nope: no such interface") != std::string::npos);
+
+    must_run(kMakePort);
+    CHECK(becomes(daemon, "w1", is_attached));
+    const auto before = port_of(daemon, "w1").ifindex();
+    must_run("ip link del w1");
+    CHECK(becomes(daemon, "w1", is_unknown));
+    must_run(kMakePort);
+    CHECK(becomes(daemon, "w1",
+                  [before](const auto& port) { return port.attached() && port.ifindex() != before; }));
+
+    must_run("ip link set w1 name nope");
+    CHECK(becomes(daemon, "nope", is_attached));
+    CHECK(becomes(daemon, "w1", is_unknown));
+    must_run("ip link set nope name w3");
+    CHECK(becomes(daemon, "w3", is_attached));
+    CHECK(becomes(daemon, "nope", says("no such interface")));
+    CHECK(ask::test::pinned_paths().find("links/w1") == std::string::npos);
+
+    // Where it is gone to, our program is not on it either.
+    must_run("ip netns add ask-away && ip link set w3 netns ask-away");
+    CHECK(becomes(daemon, "w3", is_unknown));
+    CHECK(must_run("ip -netns ask-away -d link show w3").find("prog/xdp") == std::string::npos);
+    must_run("ip netns del ask-away");
+    // Its peer goes with it.
+    CHECK(becomes(daemon, "w2", is_unknown));
+}
+
+TEST_CASE("a port that another's program holds is named, and taken once it is free") {
+    Daemon other("--pin-dir other", "p2");
+    other.end(SIGTERM);
+    Daemon daemon("", "p1,p?");
+    CHECK(says("interface p2 already has XDP program")(port_of(daemon, "p2")));
+    CHECK(run_daemon(base_flags("") + "--pin-dir other --unload").code == 0);
+    CHECK(becomes(daemon, "p2", is_attached));
+}
+
+TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken when it goes") {
+    must_run(kMakePort);
+    must_run("ip link add br0 type bridge && ip link set br0 up && ip link set w1 master br0");
+    must_run("ip link set w2 mtu 3600");
+    Daemon daemon("", "p1,w?,br*");
+    const auto on = [](const std::string& bridge) {
+        return [bridge](const auto& port) { return port.attached() && port.bridge() == bridge; };
+    };
+    CHECK(is_unknown(port_of(daemon, "br0")));
+    CHECK(says("port w2 has MTU 3600")(port_of(daemon, "w2")));
+    CHECK(
+        says("interface w1 refuses native XDP: its MTU, or its peer's, is too large")(port_of(daemon, "w1")));
+    must_run("ip link set w2 mtu 1500");
+    CHECK(becomes(daemon, "w2", is_attached));
+    CHECK(becomes(daemon, "w1", on("br0")));
+    must_run("ip link set w1 nomaster");
+    CHECK(becomes(daemon, "w1", on("")));
+    must_run("ip link set w1 master br0");
+    CHECK(becomes(daemon, "w1", on("br0")));
+    must_run("ip link del w1; ip link del br0");
+}
+
+// Not every kernel has them.
+TEST_CASE("a bridge that filters VLANs, and tags that are taken off: named, and taken when they go") {
+    must_run(kMakePort);
+    must_run("ip link add br0 type bridge && ip link set br0 up && ip link set w1 master br0");
+    const bool filters = run_command("ip link set br0 type bridge vlan_filtering 1").code == 0;
+    const bool tags = run_command("ip link add link w2 name w2.7 type vlan id 7").code == 0;
+    Daemon daemon("", "p1,w?");
+    if (filters) {
+        CHECK(says("port w1 is on bridge br0, which filters VLANs")(port_of(daemon, "w1")));
+        must_run("ip link set br0 type bridge vlan_filtering 0");
+    }
+    CHECK(becomes(daemon, "w1", is_attached));
+    if (filters) {
+        must_run("ip link set br0 type bridge vlan_filtering 1");
+        CHECK(becomes(daemon, "w1", says("filters VLANs")));
+    }
+    if (tags) {
+        CHECK(says("port w2 carries VLAN w2.7 and takes tags off")(port_of(daemon, "w2")));
+        must_run("ip link del w2.7");
+    }
+    CHECK(becomes(daemon, "w2", is_attached));
+    must_run("ip link del w1; ip link del br0");
+}
+
+TEST_CASE("a daemon that starts again waits for ports that are gone, and for those that others hold") {
+    must_run(kMakePort);
+    Daemon first("", "p1,w1");
+    CHECK(is_attached(port_of(first, "w1")));
+    first.end(SIGKILL);
+    must_run("ip link del w1");
+    Daemon second("", "p1,w1");
+    CHECK(is_attached(port_of(second, "p1")));
+    CHECK(says("no such interface")(port_of(second, "w1")));
+    must_run(kMakePort);
+    CHECK(becomes(second, "w1", is_attached));
+    must_run("ip link del w1");
+}

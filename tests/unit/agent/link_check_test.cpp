@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/link_check.h"
+
+#include <doctest/doctest.h>
+
+namespace ask {
+namespace {
+
+std::string trouble(const std::string& kind, XdpMode mode, bool gro) {
+    InterfaceInfo interface;
+    interface.name = "eth7";
+    interface.kind = kind;
+    const auto checked = check_link(interface, mode, {.name = "", .merges = gro});
+    return checked.ok() ? "" : std::string(checked.error().text());
+}
+
+TEST_CASE("an interface on which packets would be lost without a word is refused by name") {
+    CHECK(trouble("", XdpMode::kNative, false).empty());
+    CHECK(trouble("veth", XdpMode::kNative, false).empty());
+    CHECK(trouble("veth", XdpMode::kGeneric, true).empty());
+    CHECK(trouble("bond", XdpMode::kGeneric, false).empty());
+    CHECK(trouble("bond", XdpMode::kNative, false).find("eth7 is a bond") != std::string::npos);
+    CHECK(trouble("veth", XdpMode::kGeneric, false).find("ethtool -K eth7 gro on") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ask

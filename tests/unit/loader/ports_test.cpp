@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which interfaces are ports, and which of them are refused. Bonds, Open vSwitch and cards are made up here:
+// the machines that run the tests need not have them.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "loader/port_check.h"
+#include "loader/port_names.h"
+
+namespace ask {
+namespace {
+
+InterfaceInfo interface(std::uint32_t index, const std::string& name, const std::string& kind = "veth",
+                        std::uint32_t master = 0) {
+    InterfaceInfo info;
+    info.index = index;
+    info.name = name;
+    info.kind = kind;
+    info.master = master;
+    info.mtu = 1500;
+    return info;
+}
+
+std::vector<InterfaceInfo> machine() {
+    std::vector<InterfaceInfo> all{interface(1, "lo", ""),        interface(2, "eth0", ""),
+                                   interface(3, "cali0a"),        interface(4, "cali0b", "veth", 5),
+                                   interface(5, "br0", "bridge"), interface(6, "tap.1", "tun", 5)};
+    all[0].loopback = true;
+    return all;
+}
+
+std::string chosen(const std::vector<std::string>& names) {
+    const PortChoice choice = choose_ports(names, machine());
+    std::string text;
+    for (const PortChoice::Named& port : choice.ports) {
+        text += port.interface.name + (port.in_full ? "! " : " ");
+    }
+    for (const std::string& name : choice.missing) {
+        text += "-" + name + " ";
+    }
+    return text;
+}
+
+TEST_CASE("ports are named in full or by patterns, each once, and never loopback or a bridge by a pattern") {
+    CHECK(chosen({"eth0", "cali*"}) == "eth0! cali0a cali0b ");
+    CHECK(chosen({"*"}) == "eth0 cali0a cali0b tap.1 ");
+    CHECK(chosen({"cali*", "cali0b", "tap?1"}) == "cali0a cali0b! tap.1 ");
+    CHECK(chosen({"cali[!0]*", "nope", "lo"}) == "lo! -nope ");
+    CHECK(chosen({"br0", "no*"}) == "br0! ");
+    CHECK(check_port_name("vnet[0-9]*").ok());
+    CHECK(check_port_name("eth0.7").ok());
+    CHECK_FALSE(check_port_name("a*/b").ok());
+    CHECK_FALSE(check_port_name("a-name-that-is-too-long").ok());
+    CHECK_FALSE(check_port_name("").ok());
+}
+
+std::string trouble(const InterfaceInfo& port, const std::vector<InterfaceInfo>& all,
+                    const DriverInfo& driver = {}, bpf::XdpMode mode = bpf::XdpMode::kNative) {
+    const auto checked = check_port(port, all, mode, driver);
+    return checked.ok() ? "" : std::string(checked.error().text());
+}
+
+bool says(const std::string& text, const std::string& what) {
+    INFO(text);
+    return text.find(what) != std::string::npos;
+}
+
+TEST_CASE("what would lose packets without a word is refused by name, with what to do") {
+    std::vector<InterfaceInfo> all = machine();
+    CHECK(trouble(all[1], all).empty());
+    CHECK(trouble(all[3], all).empty());
+    CHECK(says(trouble(all[4], all), "port br0 is a bridge: name its ports"));
+
+    all[4].filters_vlans = true;
+    CHECK(says(trouble(all[3], all), "port cali0b is on bridge br0, which filters VLANs"));
+    CHECK(says(check_place(all[5], all).error().text(), "vlan_filtering 0"));
+    all[4].kind = "openvswitch";
+    CHECK(says(trouble(all[3], all), "Open vSwitch"));
+    all[4].kind = "bond";
+    CHECK(says(trouble(all[3], all), "is a member of br0"));
+    CHECK(says(trouble(all[4], all), "xdp_mode to generic"));
+    CHECK(trouble(all[4], all, {}, bpf::XdpMode::kGeneric).empty());
+
+    all[1].mtu = kMaxNativeMtu + 1;
+    CHECK(says(trouble(all[1], all), "MTU 3507, native XDP takes up to 3506"));
+    CHECK(trouble(all[1], all, {}, bpf::XdpMode::kGeneric).empty());
+    all[1].mtu = 1500;
+
+    InterfaceInfo vlan = interface(9, "eth0.7", "vlan");
+    vlan.lower = 2;
+    all.push_back(vlan);
+    CHECK(trouble(all[1], all, {.name = "igc", .strips_tags = false}).empty());
+    CHECK(says(trouble(all[1], all, {.name = "igc", .strips_tags = true}), "ethtool -K eth0 rxvlan off"));
+    CHECK(trouble(all[2], all, {.name = "veth", .strips_tags = true}).empty());
+}
+
+TEST_CASE("drivers that lose what is redirected are refused by name") {
+    const std::vector<InterfaceInfo> all = machine();
+    const auto with = [&all](const char* driver, std::uint32_t queues) {
+        return trouble(all[1], all, {.name = driver, .queues = queues, .processors = 8});
+    };
+    CHECK(says(with("mlx4_en", 8), "driver mlx4_en"));
+    CHECK(says(with("ixgbevf", 8), "set xdp_mode to generic"));
+    CHECK(says(with("mlx5_core", 4), "ethtool -L eth0 combined 8"));
+    CHECK(with("mlx5_core", 8).empty());
+    CHECK(with("mlx5_core", 0).empty());
+    CHECK(with("virtio_net", 1).empty());
+}
+
+}  // namespace
+}  // namespace ask
