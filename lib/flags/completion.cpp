@@ -66,6 +66,7 @@ void collect(const CLI::App& app, const std::string& at, const std::vector<Word>
              std::vector<Level>& levels) {
     Level level{.at = at, .words = {}};
     std::vector<Word> flags;
+    flags.reserve(app.get_options().size() + inherited.size());
     for (const CLI::Option* option : app.get_options()) {
         for (const std::string& name : option->get_lnames()) {
             flags.push_back(word_of(*option, name));
@@ -118,7 +119,8 @@ std::string value_cases(const std::vector<Level>& levels, const std::string& fil
                 done.replace(at, 1, word.choices);
             }
             if (word.takes != Takes::kNothing) {
-                text += "        '" + level.at + " " + word.text + "') " + done + "return ;;\n";
+                text += "        '" + level.at + " " + word.text + "') ";
+                text += done + "return ;;\n";
             }
         }
     }
@@ -162,9 +164,13 @@ std::string zsh_script(const std::string& program, const std::vector<Level>& lev
         for (const Word& word : level.words) {
             std::string says = word.says;
             std::ranges::replace(says, ':', ' ');
-            (word.command ? commands : flags) += " '" + word.text + ":" + says + "'";
+            std::string& words = word.command ? commands : flags;
+            words += " '" + word.text + ":";
+            words += says + "'";
         }
-        text += "        '" + level.at + "') commands=(" + commands + " ) flags=(" + flags + " ) ;;\n";
+        text += "        '" + level.at + "') commands=(";
+        text += commands + " ) flags=(";
+        text += flags + " ) ;;\n";
     }
     return text +
            "    esac\n"
@@ -205,8 +211,9 @@ std::string fish_script(const std::string& program, const std::vector<Level>& le
     if (levels.size() > 1) {
         text += "complete -c " + program + " -f\n";
     }
+    const std::string condition = "complete -c " + program + " -n '" + at_function + " \"";
     for (const Level& level : levels) {
-        const std::string begin = "complete -c " + program + " -n '" + at_function + " \"" + level.at + "\"'";
+        const std::string begin = condition + level.at + "\"'";
         for (const Word& word : level.words) {
             text += fish_word(begin, word);
         }

@@ -52,7 +52,7 @@ said=$(systemd-analyze verify --man=no --root="$stage" ask-switchd.service ask-a
 options() {
     "$stage/usr/bin/ask-$1" --help | awk '
         function flush() {
-            if (key == "" || key ~ /^(help|version|config|unload|unload_on_exit)$/) return
+            if (key == "" || key ~ /^(help|version|completion|config|check|unload|unload_on_exit)$/) return
             fallback = match(text, /\[[^]]*\]$/) ? substr(text, RSTART + 1, RLENGTH - 2) : ""
             print key, fallback
         }

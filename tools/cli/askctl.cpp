@@ -414,22 +414,23 @@ struct IdleAddresses {
 };
 
 IdleAddresses idle_addresses(const Flags& flags) {
+    const bool agent_named = !flags.agent.empty() || !environment("ASK_AGENT").empty();
+    const std::string agent = client::agent_socket_path(flags.agent);
     const auto named = [](const std::string& flag, const char* variable) {
         return flag.empty() ? environment(variable) : flag;
     };
-    IdleAddresses ask{.agent = named(flags.agent, "ASK_AGENT"),
+    IdleAddresses ask{.agent = agent_named ? agent : "",
                       .on_switch = named(flags.switch_address, "ASK_SWITCH"),
                       .controller = named(flags.controller, "ASK_CONTROLLER"),
                       .relay = flags.relay};
-    if (ask.agent.empty() && ask.on_switch.empty() && ask.controller.empty() && ask.relay.empty()) {
-        const auto here = [](const std::string& path, const std::string& address) {
-            return exists(path) ? address : std::string();
+    if (!agent_named && ask.on_switch.empty() && ask.controller.empty() && ask.relay.empty()) {
+        const auto here = [](const char* path) {
+            return exists(path) ? std::string("unix:") + path : std::string();
         };
-        const std::string agent = client::agent_socket_path("");
-        ask = {.agent = here(agent, agent),
-               .on_switch = here(kSwitchSocket, std::string("unix:") + kSwitchSocket),
-               .controller = here(kControllerSocket, std::string("unix:") + kControllerSocket),
-               .relay = here(kRelaySocket, std::string("unix:") + kRelaySocket)};
+        ask = {.agent = exists(agent) ? agent : "",
+               .on_switch = here(kSwitchSocket),
+               .controller = here(kControllerSocket),
+               .relay = here(kRelaySocket)};
     }
     return ask;
 }
