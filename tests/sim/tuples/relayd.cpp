@@ -86,6 +86,11 @@ class RelayLink {
         v1::LocalReply reply = std::move(link().replies.front());
         link().replies.pop_front();
         wake(*link().to_session);
+        if (reply.has_progress() && reply.progress().wants_answer() && !link().session_gone) {
+            v1::LocalRequest alive;
+            alive.mutable_alive();
+            say(std::move(alive));
+        }
         if (reply.has_progress()) {
             on_progress(reply.progress());
             return cancelled_ ? Result<std::optional<v1::LocalReply>>(Error(Errc::kAborted, "cancelled"))
@@ -140,6 +145,7 @@ class SimBelow final : public RelayBelow {
         *open.mutable_geometry() = order_.geometry();
         open.set_aggregators(order_.aggregators());
         open.set_partial(true);
+        open.set_answers_progress(true);
         open.set_reserve_bytes(reserve_);
         open.set_token(order_.own_token());
         ASK_PASS(link_.connect(std::move(request)));
@@ -185,6 +191,13 @@ class SimBelow final : public RelayBelow {
         request.mutable_taking()->set_waits_for(waits_for);
         link_.say(std::move(request));
     }
+    void alive() override {
+        if (!link_.link().session_gone) {
+            v1::LocalRequest request;
+            request.mutable_alive();
+            link_.say(std::move(request));
+        }
+    }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return link_.lost_relays(); }
     void abandon(const Error& why) override { link_.give_up(why, {}); }
     Result<> confirm() override {
@@ -221,6 +234,7 @@ class SimAbove final : public RelayAbove {
         open.set_token(order_.parent_token());
         open.set_partial(true);
         open.set_relay(order_.name());
+        open.set_answers_progress(true);
         ASK_PASS(link_.connect(std::move(request)));
         auto reply = link_.next();
         ASK_PASS(reply);

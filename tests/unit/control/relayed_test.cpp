@@ -102,6 +102,7 @@ class Below final : public RelayBelow {
             std::make_unique<Part>(stage_.tables[at], at + 1 == stage_.tables.size()));
     }
     void taking(const std::string& /*waits_for*/) override {}
+    void alive() override { stage_.note("alive below"); }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return {"s9"}; }
     void abandon(const Error& why) override { stage_.note("abandon below: " + why.text()); }
     Result<> confirm() override {
