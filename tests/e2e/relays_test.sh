@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# relays_test.sh plans|deaths|reserve: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
+# relays_test.sh plans|deaths|hangs|reserve: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
 # plan says, to the packet; exact under loss, with relays, their agents and switches killed, and links cut; who is missing is
 # named by host.
 
@@ -353,6 +353,44 @@ deaths() {
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
+# stopped_for_good ID NODE WORDS: in the middle of a task, which begins again without it, and says who it was.
+stopped_for_good() {
+    local -r id=$1 node=$2 words=$3
+    dies "$id" 2 lab_do kill "$node" -STOP
+    grep -qE "$words.*: the task begins again without relay" "$scratch/$id/recv.err" || fail "$id: not said: $(cat "$scratch/$id/recv.err")"
+    lab_do kill "$node" -CONT
+}
+
+# Everybody who sends to it or through it, and cannot send again, hears who it was.
+stopped_beside_a_pipe() {
+    local -r dir=$scratch/hung-pipe
+    local pid who
+    numbers hung-pipe 6
+    FEED=halves start_task "$dir" hung-pipe h5 "--deadline 8 --placement $scratch/deep.json" "--deadline 8 --spool 0"
+    wait_for 20 relayed_under_way r4
+    sleep 3 # until the word that one of them cannot has gone up, which nothing shows
+    lab_do kill r2.relayd -STOP
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 13)) || fail "hung-pipe: $who ended with $code: $(cat "$dir/$who.err")"
+        grep -qE 'relay s2, .* gave up: ask-relayd has not answered for [0-9]+ s, and .* cannot send again' "$dir/$who.err" ||
+            fail "hung-pipe: $who said $(cat "$dir/$who.err")"
+    done <"$dir/pids"
+    : >"$scratch/hung-pipe.rest"
+    lab_do kill r2.relayd -CONT
+    pass "a relay stopped for good, and a sender that cannot repeat"
+}
+
+hangs() {
+    tree_up
+    plan "$scratch/deep.json" 7
+    stopped_for_good root-hangs r1.relayd 'relay s1, .* gave up: ask-relayd has not answered for [0-9]+ s'
+    stopped_for_good below-hangs r6.relayd 'relay s1, .* relay s3, .* relay s6, .* gave up: ask-relayd has not answered for [0-9]+ s'
+    stopped_for_good agent-hangs r2 'relay s2, .* has not been heard of for [0-9]+ s'
+    stopped_beside_a_pipe
+    wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
+}
+
 # parts_of ID: of each relay, parts and the memory that its tables took at most, KiB.
 parts_of() {
     sed -nE "s/.*task $1: committed, .* sent on in ([0-9]+) parts, tables took ([0-9]+) KiB of ([0-9]+) at most.*/\\1 \\2 \\3/p" \
@@ -438,5 +476,5 @@ reserve() {
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
-[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths|reserve)$ ]] || fail "usage: $0 plans|deaths|reserve"
+[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths|hangs|reserve)$ ]] || fail "usage: $0 plans|deaths|hangs|reserve"
 "$1"

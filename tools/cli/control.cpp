@@ -22,6 +22,7 @@
 #include "lib/text/clean.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/controller.grpc.pb.h"
+#include "proto/relay.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
 
 namespace ask::cli {
@@ -81,12 +82,16 @@ struct Kind {
     const char* variable;
     const char* socket;
 
-    [[nodiscard]] std::string name_another() const { return std::string(flag) + " or " + variable; }
+    [[nodiscard]] std::string name_another() const {
+        const std::string name = flag;
+        return *variable == '\0' ? name : name + " or " + variable;
+    }
 };
 constexpr Kind kSwitch{"the switch", "ask-switchd", "--switch", "ASK_SWITCH",
                        "/run/ask-switchd/control.sock"};
 constexpr Kind kController{"the controller", "ask-controld", "--controller", "ASK_CONTROLLER",
                            "/run/ask-controld/control.sock"};
+constexpr Kind kRelay{"the relay", "ask-relayd", "--relay", "", "/run/ask-relayd/control.sock"};
 
 // One of them, and with what it is spoken to; none on this machine.
 struct End {
@@ -200,6 +205,20 @@ Result<v1::ControllerStatus> controller_status(const std::string& address, const
     limit(context);
     v1::ControllerStatus status;
     const grpc::Status done = v1::Controller::NewStub(end->channel())->GetStatus(&context, {}, &status);
+    if (!done.ok()) {
+        return explain_end(done, *end);
+    }
+    clean_strings(status);
+    return status;
+}
+
+Result<v1::RelayStatus> relay_status(const std::string& address, const ControlSecurity& security) {
+    const auto end = end_at(address, security, kRelay);
+    ASK_PASS(end);
+    grpc::ClientContext context;
+    limit(context);
+    v1::RelayStatus status;
+    const grpc::Status done = v1::Relay::NewStub(end->channel())->GetStatus(&context, {}, &status);
     if (!done.ok()) {
         return explain_end(done, *end);
     }

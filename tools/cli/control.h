@@ -12,6 +12,7 @@
 #include "lib/tls/identity.h"
 #include "proto/agent.pb.h"
 #include "proto/controller.pb.h"
+#include "proto/relay.pb.h"
 #include "proto/switch.pb.h"
 
 namespace ask::cli {
@@ -30,6 +31,8 @@ Result<v1::AgentStatus> agent_status(const std::string& socket);
 Result<v1::SwitchStatus> switch_status(const std::string& address, const ControlSecurity& security);
 // The same of ask-controld.
 Result<v1::ControllerStatus> controller_status(const std::string& address, const ControlSecurity& security);
+// The same of ask-relayd.
+Result<v1::RelayStatus> relay_status(const std::string& address, const ControlSecurity& security);
 // Whether the controller proposes that switch to tasks from now on; whether that changed anything.
 Result<bool> set_available(const std::string& address, const ControlSecurity& security,
                            const std::string& name, bool available);

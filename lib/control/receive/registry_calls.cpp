@@ -182,7 +182,8 @@ v1::Outcome TaskRegistry::renew_placed(Lock& lock, ReceiveTask& task, const Call
     return outcome;
 }
 
-Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request) {
+Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request,
+                                        const std::function<bool()>& listens) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
     v1::Outcome unknown;
@@ -221,9 +222,12 @@ Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewReq
     }
     if (outcome.state() != v1::Outcome::STATE_RUNNING) {
         *outcome.mutable_stats() = entry->stats;
-        entry->knows_outcome = true;
-        lock.unlock();
-        changed_.notify_all();
+        // One that this agent held back while it was stopped may come too late: the sender asks again.
+        if (!listens || listens()) {
+            entry->knows_outcome = true;
+            lock.unlock();
+            changed_.notify_all();
+        }
     }
     return outcome;
 }

@@ -17,6 +17,8 @@ namespace {
 
 constexpr Nanos kRelayTick = 500 * kMillisecond;
 constexpr Nanos kSignEvery = kSecond;
+// With an agent that says nothing.
+constexpr Nanos kAgentPatience = 15 * kSecond;
 
 // One of the two: what lib/client's AgentLink does.
 class RelayLink {
@@ -39,8 +41,12 @@ class RelayLink {
     // The next reply that is no Progress.
     Result<v1::LocalReply> next() {
         for (;;) {
+            const Nanos give_up_at = sim_now() + kAgentPatience;
             while (link().replies.empty() && !link().session_gone && !cancelled_) {
-                park(&link().to_application, kNever);
+                if (sim_now() >= give_up_at) {
+                    return Error(Errc::kUnavailable, "the agent is silent");
+                }
+                park(&link().to_application, give_up_at);
             }
             auto reply = take();
             ASK_PASS(reply);
@@ -380,7 +386,7 @@ void RelayDaemon::go_on() {
 }
 
 void RelayDaemon::check_nothing_left() {
-    if (up() && relays_->size() > 0) {
+    if (up() && !threads().stopped() && relays_->size() > 0) {
         cast_.world.fail(Promise::kLeft, "relay " + std::to_string(host_) + ": tasks are left over");
     }
 }

@@ -32,7 +32,8 @@ struct Stage {
     bool below_cannot_repeat = false;
     std::optional<Errc> below_fails;
     std::optional<Errc> above_fails;
-    bool holds = false;  // the receive waits until it is cancelled
+    bool above_waits = false;  // to be joined
+    bool holds = false;        // the receive waits until it is cancelled
 
     void note(std::string what) {
         const Guard lock(mutex);
@@ -118,8 +119,11 @@ class Below final : public RelayBelow {
 
 class Above final : public RelayAbove {
  public:
-    explicit Above(Stage& stage) : stage_(stage) {}
+    Above(Stage& stage, RelayHooks& hooks) : stage_(stage), hooks_(hooks) {}
     Result<> open() override {
+        if (stage_.above_waits) {
+            hooks_.on_above("");
+        }
         stage_.note("open above");
         return {};
     }
@@ -144,12 +148,13 @@ class Above final : public RelayAbove {
 
  private:
     Stage& stage_;
+    RelayHooks& hooks_;
 };
 
 class Sessions final : public RelaySessions {
  public:
     Sessions(Stage& stage, RelayHooks hooks)
-        : stage_(stage), hooks_(std::move(hooks)), below_(stage, hooks_), above_(stage) {}
+        : stage_(stage), hooks_(std::move(hooks)), below_(stage, hooks_), above_(stage, hooks_) {}
     RelayBelow& below() override { return below_; }
     RelayAbove& above() override { return above_; }
     void cancel() override { stage_.cancel(); }
@@ -221,6 +226,13 @@ TEST_CASE("a relay sends a sum that leaves int64 in pieces, and a zero as a zero
     stage.tables = {{{"a", 2 * kMost + 1}, {"b", 0}}};
     const std::string most = "a=" + std::to_string(std::numeric_limits<std::int64_t>::max());
     CHECK(run(stage) == Events{"open below", "open above", "table", most, most, "a=1", "b=0", "finish",
+                               "confirm below", "closed"});
+}
+
+TEST_CASE("a relay that waits to join its parent shows those below that it is alive") {
+    Stage stage;
+    stage.above_waits = true;
+    CHECK(run(stage) == Events{"open below", "alive below", "open above", "table", "a=1", "finish",
                                "confirm below", "closed"});
 }
 
