@@ -17,19 +17,24 @@ class AnswerWatch {
     // or busy: an answer may have been waiting for it meanwhile.
     static constexpr milliseconds kMostBetweenLooks = 2 * kSessionTick;
     static constexpr milliseconds kLeastPatience{2000};
+    static constexpr milliseconds kAskEvery{1000};
 
     // Of a task with that deadline: those above and below are to hear of it within theirs.
     static milliseconds patience_of(milliseconds deadline) { return std::max(deadline / 2, kLeastPatience); }
 
     explicit AnswerWatch(milliseconds patience) : patience_(patience) {}
 
-    // It is asked, or would be if it read what it is told.
-    void ask(Clock::time_point now) {
-        if (!asked_) {
-            asked_ = true;
-            waited_ = Clock::duration::zero();
-            last_look_ = now;
+    // Whether it is to be asked, which counts as done: it might not read. Not again soon after an answer,
+    // which would wake whoever asks, and so on.
+    bool ask(Clock::time_point now) {
+        if (asked_ || now < next_) {
+            return asked_;
         }
+        asked_ = true;
+        next_ = now + kAskEvery;
+        waited_ = Clock::duration::zero();
+        last_look_ = now;
+        return true;
     }
     // It has said something, whatever it is.
     void answered() { asked_ = false; }
@@ -48,6 +53,7 @@ class AnswerWatch {
     bool asked_ = false;
     Clock::duration waited_{};  // since then, as far as it counts
     Clock::time_point last_look_{};
+    Clock::time_point next_{};  // not to be asked before
 };
 
 }  // namespace ask

@@ -124,10 +124,7 @@ Result<bool> SessionIo::try_reply(const v1::LocalReply& message, const Attachmen
 
 void SessionIo::progress(v1::Progress progress) {
     v1::LocalReply reply;
-    if (answers_) {
-        answers_->ask(Clock::now());
-        progress.set_wants_answer(true);
-    }
+    progress.set_wants_answer(answers_ && answers_->ask(Clock::now()));
     *reply.mutable_progress() = std::move(progress);
     const auto sent = application_.try_send(reply, nullptr);
     if (!sent.ok() || *sent != AppIo::kDone) {

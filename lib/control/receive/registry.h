@@ -203,7 +203,8 @@ class TaskRegistry {
     static v1::TaskOffer offer_locked(const ReceiveTask& task, const std::string& own_switch);
     static void note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request);
     // Of a task with a placement.
-    static Result<v1::TaskOffer> offer_placed_locked(const ReceiveTask& task, const Caller& caller);
+    static Result<v1::TaskOffer> offer_placed_locked(ReceiveTask& task, const Caller& caller,
+                                                     std::uint64_t sender);
     static Result<> admit_relay_locked(const ReceiveTask& task, const Caller& caller,
                                        const v1::JoinRequest& request);
     static Result<> admit_placed_locked(const ReceiveTask& task, const Caller& caller,

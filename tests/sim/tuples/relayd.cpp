@@ -344,7 +344,8 @@ RelayDaemon::~RelayDaemon() {
 void RelayDaemon::start() {
     cast_.world.note("relay %u: starts", host_);
     constexpr std::uint64_t kRoom = std::uint64_t{4} << 30U;
-    RelayLimits limits{.memory_bytes = kRoom, .reserve_bytes = 4U << 20U};
+    RelayLimits limits{
+        .memory_bytes = kRoom, .reserve_bytes = 4U << 20U, .parents = {AddressRange{.first = 0, .bits = 0}}};
     if (cast_.world.plan.relay_room > 0) {
         limits.max_relays = cast_.world.plan.relay_room;
     }

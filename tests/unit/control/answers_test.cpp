@@ -39,19 +39,29 @@ TEST_CASE("who was asked and says nothing hangs, and who says anything does not"
     look_on(watch, kStart, kStart + 1h, 500ms);
     CHECK_FALSE(watch.hangs());
     const auto asked = kStart + 2h;
-    watch.ask(asked);
+    CHECK(watch.ask(asked));
     look_on(watch, asked, asked + 3s, 500ms);
     CHECK_FALSE(watch.hangs());
     // To be asked again is no new beginning.
-    watch.ask(asked + 3s);
+    CHECK(watch.ask(asked + 3s));
     CHECK(look_on(watch, asked + 3s, asked + 1h, 500ms) == asked + 3500ms);
     watch.answered();
     CHECK_FALSE(watch.hangs());
     look_on(watch, asked + 4s, asked + 1h, 500ms);
     CHECK_FALSE(watch.hangs());
     // What was waited for the answer before counts no more.
-    watch.ask(asked + 1h);
+    CHECK(watch.ask(asked + 1h));
     CHECK(look_on(watch, asked + 1h, asked + 2h, 500ms) == asked + 1h + 3500ms);
+}
+
+TEST_CASE("who has answered is not asked again at once") {
+    AnswerWatch watch(3s);
+    CHECK(watch.ask(kStart));
+    watch.answered();
+    CHECK_FALSE(watch.ask(kStart + 999ms));
+    look_on(watch, kStart, kStart + 1h, 500ms);
+    CHECK_FALSE(watch.hangs());
+    CHECK(watch.ask(kStart + 1s));
 }
 
 TEST_CASE("time in which the agent was stopped is nobody's silence") {

@@ -32,8 +32,9 @@ struct Stage {
     bool below_cannot_repeat = false;
     std::optional<Errc> below_fails;
     std::optional<Errc> above_fails;
-    bool above_waits = false;  // to be joined
-    bool holds = false;        // the receive waits until it is cancelled
+    std::optional<std::string> below_error;  // what it says of somebody who never came
+    bool above_waits = false;                // to be joined
+    bool holds = false;                      // the receive waits until it is cancelled
 
     void note(std::string what) {
         const Guard lock(mutex);
@@ -93,6 +94,9 @@ class Below final : public RelayBelow {
         if (stage_.holds) {
             stage_.await_cancel();
             return Error(Errc::kAborted, "cancelled");
+        }
+        if (stage_.below_error) {
+            return Error(Errc::kDeadline, *stage_.below_error);
         }
         if (stage_.below_fails) {
             return Error(*stage_.below_fails, "below");
@@ -241,6 +245,18 @@ TEST_CASE("a relay tells nobody below of success when its parent has failed") {
     stage.above_fails = Errc::kSwitchLost;
     CHECK(run(stage) == Events{"open below", "open above", "table", "a=1", "finish", "abandon below: above",
                                "abandon above: above s9", "closed"});
+}
+
+TEST_CASE("what a relay says of who is missing names its task and the relay, and no id that was drawn") {
+    Stage stage;
+    stage.below_error = "task relayed-1: 1 of 2 senders joined within 5 s: only h3";
+    const Events events = run(stage);
+    CHECK(std::ranges::find(
+              events, "abandon below: task t below relay s1: 1 of 2 senders joined within 5 s: only h3") !=
+          events.end());
+    CHECK(std::ranges::find(
+              events, "abandon above: task t below relay s1: 1 of 2 senders joined within 5 s: only h3 s9") !=
+          events.end());
 }
 
 TEST_CASE("a relay hands on which relays were lost below, and sends nothing") {
