@@ -170,6 +170,7 @@ by_controller() {
     jq -e '.runs == 1 and (.relays | length) > 0' "$scratch/auto/recv.json" >/dev/null || fail "auto: $(cat "$scratch/auto/recv.json")"
     on h5 askctl tasks --json | jq -e 'any(.[]; .id == "auto" and (.relays | length) > 0)' >/dev/null || fail "auto: tasks do not show relays"
     on h5 askctl task explain auto | grep -q '^Relay s[0-9] (198.18.1[0-9]*.2:4793) sends one flow to the receiver: ' || fail "auto: not explained"
+    tasks_of_relays
     lab_do kill r3.relayd -KILL
     lab_do kill s1.controld -KILL
     numbers alone 12
@@ -178,6 +179,19 @@ by_controller() {
     lab_do restart s1.controld
     lab_do restart r3.relayd
     pass "placed by a controller, a young one, and none"
+}
+
+# What relays say of their tasks, asked one by one or all that the controller knows.
+tasks_of_relays() {
+    local controller
+    local -r whole='.state == "committed" and .senders_joined == .senders and .senders_finished == .senders'
+    on r2 askctl relays --relay "unix:$ASK_LAB_DIR/$name/r2/relay.sock" --json >"$scratch/r2.json"
+    jq -e "length == 1 and .[0].relay == \"r2\" and any(.[0].tasks[]; .task_id == \"sum\" and $whole)" "$scratch/r2.json" >/dev/null ||
+        fail "r2 says of its tasks: $(cat "$scratch/r2.json")"
+    controller=$(sed -nE 's/^controller = "(.*)"$/\1/p' "$ASK_LAB_DIR/$name/conf/h5.toml")
+    on h5 askctl --controller "$controller" relays --tasks --json >"$scratch/tasks.json"
+    jq -e "length == 7 and all(.[]; any(.tasks[]; .task_id == \"sum\" and $whole)) and ([.[] | .relay] | sort) == [\"s1\", \"s2\", \"s3\", \"s4\", \"s5\", \"s6\", \"s7\"]" \
+        "$scratch/tasks.json" >/dev/null || fail "relays say of their tasks: $(cat "$scratch/tasks.json")"
 }
 
 is_grown() {
