@@ -384,6 +384,7 @@ int print_relay_tasks(const Flags& flags, const std::vector<RelayAnswer>& answer
 // One that does not answer is said, and the others are shown.
 int relay_tasks(const Flags& flags, const v1::ControllerStatus& status) {
     std::vector<RelayAnswer> answers;
+    answers.reserve(static_cast<std::size_t>(status.switches_size()));
     for (const v1::ControllerSwitch& each : status.switches()) {
         if (!each.relay().empty()) {
             answers.push_back({each.name(), each.relay(), relay_status(each.relay(), flags.security)});
