@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_service.h"
 
+#include <chrono>
 #include <utility>
 
 #include "agent/status.h"
@@ -39,7 +40,10 @@ grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequ
 
 grpc::Status AgentService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
                                  v1::Outcome* reply) {
-    return answer(agent_.member.registry.renew(caller_of(*context), *request), reply);
+    const auto listens = [context] {
+        return std::chrono::system_clock::now() < context->deadline() && !context->IsCancelled();
+    };
+    return answer(agent_.member.registry.renew(caller_of(*context), *request, listens), reply);
 }
 
 grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,

@@ -8,6 +8,7 @@
 
 #include "lib/daemon/log.h"
 #include "lib/net/address.h"
+#include "lib/net/address_range.h"
 
 namespace ask {
 namespace {
@@ -36,6 +37,10 @@ void declare_relay(ConfigTable& table, RelayConfig& config) {
                   "tasks of one tenant, or of a host without one; 0: seven eighths of max_relays");
     table.integer("quota_memory_mib", &config.quota_memory_mib, 0, kMostMib,
                   "what these may reserve, MiB; 0: seven eighths of memory_mib");
+    table.list("parents", &config.parents,
+               "addresses, or ranges of them, of the relays above, which tasks may be sent on to besides their own "
+               "receivers",
+               check_address_range);
     table.choice("log_level", &config.log_level, log_levels(), "least severe messages that are logged");
     declare_security(table, &config.security);
 }
@@ -48,7 +53,8 @@ RelayLimits RelayConfig::limits() const {
             .memory_bytes = std::uint64_t{memory_mib} << kMib,
             .reserve_bytes = std::uint64_t{reserve_mib} << kMib,
             .quota_relays = quota_relays,
-            .quota_memory_bytes = std::uint64_t{quota_memory_mib} << kMib};
+            .quota_memory_bytes = std::uint64_t{quota_memory_mib} << kMib,
+            .parents = address_ranges(parents)};
 }
 
 Result<ConfigAction> RelayConfig::read(int argc, const char* const* argv, RelayConfig& config,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lib/control/relay/relays.h"
 #include "lib/daemon/config.h"
@@ -24,6 +25,8 @@ struct RelayConfig {
     std::uint32_t reserve_mib = 64;   // of one, where its receiver does not say
     std::uint32_t quota_relays = 0;   // of one tenant, or a host without one; 0: seven eighths
     std::uint32_t quota_memory_mib = 0;
+    // That tasks may be sent on to, besides the hosts that they are of: addresses, and ranges of them.
+    std::vector<std::string> parents;
     std::string log_level = "info";
     SecurityConfig security;
 

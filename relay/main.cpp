@@ -40,7 +40,7 @@ void reload(Setup& setup, Relays& relays) {
     RelayConfig fresh;
     ConfigSnapshot now;
     const auto read = RelayConfig::read(setup.argc, setup.argv, fresh, &now);
-    if (!take_reload(read, now, {"log_level", "reserve_mib", "quota_relays", "quota_memory_mib"},
+    if (!take_reload(read, now, {"log_level", "reserve_mib", "quota_relays", "quota_memory_mib", "parents"},
                      &setup.snapshot)) {
         return;
     }

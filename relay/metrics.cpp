@@ -23,6 +23,7 @@ class RelayMetrics final : public prometheus::Collectable {
         add_counter(tasks, {{"outcome", "failed"}}, counts.failed);
         add_counter(tasks, {{"outcome", "refused_room"}}, counts.refused_room);
         add_counter(tasks, {{"outcome", "refused_quota"}}, counts.refused_quota);
+        add_counter(tasks, {{"outcome", "refused_parent"}}, counts.refused_parent);
         families.push_back(std::move(tasks));
         families.push_back(counter("ask_relay_tasks_replaced_total", "Tasks that their receiver opened again",
                                    counts.replaced));

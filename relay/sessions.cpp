@@ -58,6 +58,7 @@ class ReceiveBelow final : public RelayBelow {
         return std::unique_ptr<RelayTable>(std::make_unique<ReceivedTable>(*std::move(result)));
     }
     void taking(const std::string& waits_for) override { session_->taking(waits_for); }
+    void alive() override { session_->alive(); }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return session_->lost_relays(); }
     void abandon(const Error& why) override { session_->abandon(why); }
     Result<> confirm() override { return session_->confirm(); }
@@ -134,6 +135,7 @@ class ClientSessions final : public RelaySessions {
         }
         options.aggregators = order.aggregators();
         options.partial = true;
+        options.answers_progress = true;
         options.reserve = reserve_bytes;
         options.token = order.own_token();
         options.cancel_fd = cancel_.fd();
@@ -150,6 +152,7 @@ class ClientSessions final : public RelaySessions {
         options.can_repeat = true;  // as long as all those below can
         options.partial = true;
         options.relay = order.name();
+        options.answers_progress = true;
         options.token = order.parent_token();
         options.cancel_fd = cancel_.fd();
         options.on_progress = [this](const client::TaskProgress& now) { hooks_.on_above(now.waits_for); };

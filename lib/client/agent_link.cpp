@@ -102,6 +102,12 @@ void AgentLink::hint(const v1::LocalRequest& request) {
     [[maybe_unused]] const auto sent = socket_.try_send(request);
 }
 
+void AgentLink::alive() {
+    v1::LocalRequest request;
+    request.mutable_alive();
+    hint(request);
+}
+
 void AgentLink::give_up(const Error& reason, const std::vector<std::string>& lost_relays) {
     v1::LocalRequest request;
     request.mutable_give_up()->mutable_lost_relays()->Add(lost_relays.begin(), lost_relays.end());
@@ -118,6 +124,9 @@ Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     }
     if (reply.kind_case() != v1::LocalReply::kProgress) {
         return false;
+    }
+    if (reply.progress().wants_answer()) {
+        alive();
     }
     if (options_.on_progress) {
         const v1::Progress& from = reply.progress();

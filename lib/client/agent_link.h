@@ -34,6 +34,8 @@ class AgentLink {
     Result<> request(const v1::LocalRequest& request);
     // The same without waiting, for an agent that may have gone or have no room for what it can do without.
     void hint(const v1::LocalRequest& request);
+    // A sign of life, as the answer to a Progress that wants one or unasked.
+    void alive();
     // Tells the agent why nothing comes of it, as far as there is room.
     void give_up(const Error& reason, const std::vector<std::string>& lost_relays = {});
     // Those that a task that begins again is to do without, as the agent's Failed said.

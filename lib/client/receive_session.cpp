@@ -108,6 +108,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     open.set_token(options.token);
     open.set_partial(options.partial);
     open.set_reserve_bytes(options.reserve);
+    open.set_answers_progress(options.answers_progress);
     if (options.place) {
         v1::PlaceWish& wish = *open.mutable_place();
         wish.set_objective(options.place->objective);
@@ -202,6 +203,7 @@ class ReceiveSession::Impl {
     [[nodiscard]] const ReceiveInfo& info() const { return info_; }
     Result<ReceiveResult> wait();
     void taking(const std::string& waits_for);
+    void alive();
     Result<> confirm();
     void abandon(const Error& reason) { link_->give_up(reason); }
     [[nodiscard]] const std::vector<std::string>& lost_relays() const { return link_->lost_relays(); }
@@ -353,6 +355,14 @@ void ReceiveSession::Impl::taking(const std::string& waits_for) {
     }
 }
 
+void ReceiveSession::Impl::alive() {
+    const auto now = std::chrono::steady_clock::now();
+    if (link_ && now >= next_sign_) {
+        next_sign_ = now + std::min(kSignEvery, options_.deadline / 4);
+        link_->alive();
+    }
+}
+
 Result<> ReceiveSession::Impl::confirm() {
     v1::LocalRequest request;
     request.mutable_taken();
@@ -390,6 +400,9 @@ void ReceiveSession::abandon(const Error& reason) {
 }
 void ReceiveSession::taking(const std::string& waits_for) {
     impl_->taking(waits_for);
+}
+void ReceiveSession::alive() {
+    impl_->alive();
 }
 Result<> ReceiveSession::confirm() {
     return impl_->confirm();

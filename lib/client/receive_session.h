@@ -74,6 +74,10 @@ struct ReceiveOptions {
     // Of a partial one: bytes that its tables may take, which the agent sets aside at once. What does not fit
     // comes in parts, each by a wait() of its own; 0: all of it comes at the end.
     std::uint64_t reserve = 0;
+    // The caller is always within a call of this session, or calls alive() or taking() about once a second:
+    // it is taken for one that hangs, and the task ends, if the agent hears nothing for half of the deadline,
+    // and at least 2 s.
+    bool answers_progress = false;
     // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
     // one's tenant.
     std::vector<std::string> from;
@@ -167,6 +171,8 @@ class ReceiveSession {
     void taking() { taking({}); }
     // The same of a part, and what its sending on waits for, as those below are told; empty: the next one.
     void taking(const std::string& waits_for);
+    // A sign of life, for a caller that waits for other things. Never waits.
+    void alive();
     // After an error: relays that were lost, by the names of their switches.
     [[nodiscard]] const std::vector<std::string>& lost_relays() const;
     // It cannot be sent on: senders hear why. No call is allowed after it.

@@ -57,6 +57,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_token(options.token);
     open.set_partial(options.partial);
     open.set_relay(options.relay);
+    open.set_answers_progress(options.answers_progress);
     open.set_max_rate(options.max_rate);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);

@@ -45,7 +45,11 @@ struct SendOptions {
     // Tuples are sums of others', which came here: each keeps its value, also where the task counts, and they
     // are lost if this process goes.
     bool partial = false;
-    std::string relay{};         // of a partial one: the switch that it is the relay of
+    std::string relay{};  // of a partial one: the switch that it is the relay of
+    // The caller is always within a call of this session, or calls flush() about once a second: it is taken
+    // for one that hangs, and the task ends, if the agent hears nothing for half of the deadline, and at
+    // least 2 s.
+    bool answers_progress = false;
     std::uint64_t max_rate = 0;  // bits a second of frames on the link, all headers included; 0: no limit
     std::string token{};         // that the receiver wants to see; empty: none
     int cancel_fd = -1;          // a descriptor that ends every wait with kAborted once it is readable

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# relays_test.sh plans|deaths|reserve: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
+# relays_test.sh plans|deaths|hangs|reserve: tasks on a tree of relays, in SOAR's own of seven switches. As many flows end on each link as the
 # plan says, to the packet; exact under loss, with relays, their agents and switches killed, and links cut; who is missing is
 # named by host.
 
@@ -170,6 +170,7 @@ by_controller() {
     jq -e '.runs == 1 and (.relays | length) > 0' "$scratch/auto/recv.json" >/dev/null || fail "auto: $(cat "$scratch/auto/recv.json")"
     on h5 askctl tasks --json | jq -e 'any(.[]; .id == "auto" and (.relays | length) > 0)' >/dev/null || fail "auto: tasks do not show relays"
     on h5 askctl task explain auto | grep -q '^Relay s[0-9] (198.18.1[0-9]*.2:4793) sends one flow to the receiver: ' || fail "auto: not explained"
+    tasks_of_relays
     lab_do kill r3.relayd -KILL
     lab_do kill s1.controld -KILL
     numbers alone 12
@@ -178,6 +179,19 @@ by_controller() {
     lab_do restart s1.controld
     lab_do restart r3.relayd
     pass "placed by a controller, a young one, and none"
+}
+
+# What relays say of their tasks, asked one by one or all that the controller knows.
+tasks_of_relays() {
+    local controller
+    local -r whole='.state == "committed" and .senders_joined == .senders and .senders_finished == .senders'
+    on r2 askctl relays --relay "unix:$ASK_LAB_DIR/$name/r2/relay.sock" --json >"$scratch/r2.json"
+    jq -e "length == 1 and .[0].relay == \"r2\" and any(.[0].tasks[]; .task_id == \"sum\" and $whole)" "$scratch/r2.json" >/dev/null ||
+        fail "r2 says of its tasks: $(cat "$scratch/r2.json")"
+    controller=$(sed -nE 's/^controller = "(.*)"$/\1/p' "$ASK_LAB_DIR/$name/conf/h5.toml")
+    on h5 askctl --controller "$controller" relays --tasks --json >"$scratch/tasks.json"
+    jq -e "length == 7 and all(.[]; any(.tasks[]; .task_id == \"sum\" and $whole)) and ([.[] | .relay] | sort) == [\"s1\", \"s2\", \"s3\", \"s4\", \"s5\", \"s6\", \"s7\"]" \
+        "$scratch/tasks.json" >/dev/null || fail "relays say of their tasks: $(cat "$scratch/tasks.json")"
 }
 
 is_grown() {
@@ -353,6 +367,44 @@ deaths() {
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
+# stopped_for_good ID NODE WORDS: in the middle of a task, which begins again without it, and says who it was.
+stopped_for_good() {
+    local -r id=$1 node=$2 words=$3
+    dies "$id" 2 lab_do kill "$node" -STOP
+    grep -qE "$words.*: the task begins again without relay" "$scratch/$id/recv.err" || fail "$id: not said: $(cat "$scratch/$id/recv.err")"
+    lab_do kill "$node" -CONT
+}
+
+# Everybody who sends to it or through it, and cannot send again, hears who it was.
+stopped_beside_a_pipe() {
+    local -r dir=$scratch/hung-pipe
+    local pid who
+    numbers hung-pipe 6
+    FEED=halves start_task "$dir" hung-pipe h5 "--deadline 8 --placement $scratch/deep.json" "--deadline 8 --spool 0"
+    wait_for 20 relayed_under_way r4
+    sleep 3 # until the word that one of them cannot has gone up, which nothing shows
+    lab_do kill r2.relayd -STOP
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 13)) || fail "hung-pipe: $who ended with $code: $(cat "$dir/$who.err")"
+        grep -qE 'relay s2, .* gave up: ask-relayd has not answered for [0-9]+ s, and .* cannot send again' "$dir/$who.err" ||
+            fail "hung-pipe: $who said $(cat "$dir/$who.err")"
+    done <"$dir/pids"
+    : >"$scratch/hung-pipe.rest"
+    lab_do kill r2.relayd -CONT
+    pass "a relay stopped for good, and a sender that cannot repeat"
+}
+
+hangs() {
+    tree_up
+    plan "$scratch/deep.json" 7
+    stopped_for_good root-hangs r1.relayd 'relay s1, .* gave up: ask-relayd has not answered for [0-9]+ s'
+    stopped_for_good below-hangs r6.relayd 'relay s1, .* relay s3, .* relay s6, .* gave up: ask-relayd has not answered for [0-9]+ s'
+    stopped_for_good agent-hangs r2 'relay s2, .* has not been heard of for [0-9]+ s'
+    stopped_beside_a_pipe
+    wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
+}
+
 # parts_of ID: of each relay, parts and the memory that its tables took at most, KiB.
 parts_of() {
     sed -nE "s/.*task $1: committed, .* sent on in ([0-9]+) parts, tables took ([0-9]+) KiB of ([0-9]+) at most.*/\\1 \\2 \\3/p" \
@@ -438,5 +490,5 @@ reserve() {
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }
 
-[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths|reserve)$ ]] || fail "usage: $0 plans|deaths|reserve"
+[[ $(type -t "${1-}") == function && $1 =~ ^(plans|deaths|hangs|reserve)$ ]] || fail "usage: $0 plans|deaths|hangs|reserve"
 "$1"

@@ -31,6 +31,7 @@
 #include "tools/cli/idle.h"
 #include "tools/cli/output.h"
 #include "tools/cli/region_dump.h"
+#include "tools/cli/relay_report.h"
 #include "tools/cli/report.h"
 #include "tools/cli/top.h"
 #include "tools/cli/views.h"
@@ -54,8 +55,9 @@ struct Flags {
     std::string task;
     std::string on;  // switches, by name
     std::string off;
+    std::string relay;         // whose tasks are to be shown, or that is to be idle
+    bool relay_tasks = false;  // of all that the controller knows
     doctor::Questions doctor;
-    std::string relay;
     IdleQuestion idle;
 };
 
@@ -379,7 +381,28 @@ int plans(const Flags& flags) {
     return print(flags.json ? ask::cli::dump(plans_json(*status)) : plans_text(*status));
 }
 
+int print_relay_tasks(const Flags& flags, const std::vector<RelayAnswer>& answers) {
+    return print(flags.json ? ask::cli::dump(relay_tasks_json(answers)) : relay_tasks_text(answers));
+}
+
+// One that does not answer is said, and the others are shown.
+int relay_tasks(const Flags& flags, const v1::ControllerStatus& status) {
+    std::vector<RelayAnswer> answers;
+    answers.reserve(static_cast<std::size_t>(status.switches_size()));
+    for (const v1::ControllerSwitch& each : status.switches()) {
+        if (!each.relay().empty()) {
+            answers.push_back({each.name(), each.relay(), relay_status(each.relay(), flags.security)});
+        }
+    }
+    return print_relay_tasks(flags, answers);
+}
+
 int relays(const Flags& flags) {
+    if (!flags.relay.empty()) {
+        auto status = relay_status(flags.relay, flags.security);
+        return status ? print_relay_tasks(flags, {{"", flags.relay, std::move(status)}})
+                      : fail(kName, status.error());
+    }
     const std::string address = controller_to_ask(flags);
     const std::string& name = flags.on.empty() ? flags.off : flags.on;
     if (!name.empty()) {
@@ -393,6 +416,9 @@ int relays(const Flags& flags) {
     const auto status = controller_status(address, flags.security);
     if (!status) {
         return fail(kName, status.error());
+    }
+    if (flags.relay_tasks) {
+        return relay_tasks(flags, *status);
     }
     return print(flags.json ? ask::cli::dump(relays_json(*status)) : relays_text(*status));
 }
@@ -573,6 +599,15 @@ void add_controller_commands(CLI::App& app, Flags& flags, Commands& commands) {
     relays_command->add_option("--off", flags.off, "propose this switch to no task from now on")
         ->type_name("NAME")
         ->excludes(on);
+    auto* const tasks = relays_command->add_flag(
+        "--tasks", flags.relay_tasks, "the tasks of each relay that the controller knows, by asking them");
+    tasks->excludes(on)->excludes("--off");
+    relays_command
+        ->add_option("--relay", flags.relay, "the tasks of the ask-relayd there; no controller is asked")
+        ->type_name("HOST:PORT|unix:PATH")
+        ->excludes(on)
+        ->excludes("--off")
+        ->excludes(tasks);
     commands.emplace_back(plans_command, [](const Flags& f) { return watch(f, [&f] { return plans(f); }); });
     commands.emplace_back(relays_command,
                           [](const Flags& f) { return watch(f, [&f] { return relays(f); }); });

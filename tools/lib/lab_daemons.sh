@@ -132,6 +132,7 @@ name = "$1"
 listen = "0.0.0.0:$LAB_RELAY_PORT"
 socket = "$TOML_DIR/$1/relay.sock"
 agent = "$TOML_DIR/$1/agent.sock"
+parents = ["198.18.0.0/15"]
 $(tls_keys "$1")
 TOML
 }

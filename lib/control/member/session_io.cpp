@@ -2,6 +2,7 @@
 #include "lib/control/member/session_io.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/control/member/convert.h"
 
@@ -32,42 +33,69 @@ bool SessionIo::note_stop(const std::vector<SessionEvent>& events) {
     return stopping_;
 }
 
+Result<> SessionIo::take_news(Wake& wake) {
+    wake.events = mailbox_->take();
+    if (note_stop(wake.events)) {
+        return stopping_error();
+    }
+    if (std::ranges::find(wake.events, SessionEvent::Kind::kCancelled, &SessionEvent::kind) ==
+        wake.events.end()) {
+        return {};
+    }
+    cancelled_ = true;
+    return Error(Errc::kAborted, "cancelled by askctl task cancel");
+}
+
+Result<> SessionIo::take_request(Wake& wake) {
+    v1::LocalRequest request;
+    auto received = application_.try_receive(request);
+    ASK_PASS(received);
+    if (*received == AppIo::kClosed) {
+        application_gone_ = true;
+        return Error(Errc::kAborted, "its application ended early");
+    }
+    if (*received != AppIo::kDone) {
+        return {};
+    }
+    if (answers_) {
+        answers_->answered();
+    }
+    if (request.has_give_up()) {
+        given_up_.emplace(errc_from_number(request.give_up().code(), Errc::kAborted),
+                          clean_text(request.give_up().reason().substr(0, kLongestReason)));
+        for (int i = 0; i < std::min(request.give_up().lost_relays_size(), kMostLostRelays); ++i) {
+            lost_relays_.push_back(clean_name(request.give_up().lost_relays(i)));
+        }
+        return *given_up_;
+    }
+    if (!request.has_alive()) {
+        wake.request = std::move(request);
+    }
+    return {};
+}
+
+Result<> SessionIo::check_answers() {
+    if (!answers_) {
+        return {};
+    }
+    answers_->look(Clock::now());
+    if (!answers_->hangs()) {
+        return {};
+    }
+    application_hangs_ = true;
+    return Error(Errc::kAborted, who_ + " has not answered for " + seconds_text(answers_->patience()));
+}
+
 Result<SessionIo::Wake> SessionIo::wait(Clock::time_point until, bool for_room) {
     const ApplicationPort::Ready ready = application_.wait(until, for_room);
     Wake wake;
     if (ready.mailbox) {
-        wake.events = mailbox_->take();
-        if (note_stop(wake.events)) {
-            return stopping_error();
-        }
-        if (std::ranges::find(wake.events, SessionEvent::Kind::kCancelled, &SessionEvent::kind) !=
-            wake.events.end()) {
-            cancelled_ = true;
-            return Error(Errc::kAborted, "cancelled by askctl task cancel");
-        }
+        ASK_PASS(take_news(wake));
     }
     if (ready.application) {
-        v1::LocalRequest request;
-        auto received = application_.try_receive(request);
-        if (!received) {
-            return std::move(received).error();
-        }
-        if (*received == AppIo::kClosed) {
-            application_gone_ = true;
-            return Error(Errc::kAborted, "its application ended early");
-        }
-        if (*received == AppIo::kDone && request.has_give_up()) {
-            given_up_.emplace(errc_from_number(request.give_up().code(), Errc::kAborted),
-                              clean_text(request.give_up().reason().substr(0, kLongestReason)));
-            for (int i = 0; i < std::min(request.give_up().lost_relays_size(), kMostLostRelays); ++i) {
-                lost_relays_.push_back(clean_name(request.give_up().lost_relays(i)));
-            }
-            return *given_up_;
-        }
-        if (*received == AppIo::kDone) {
-            wake.request = std::move(request);
-        }
+        ASK_PASS(take_request(wake));
     }
+    ASK_PASS(check_answers());
     return wake;
 }
 
@@ -94,17 +122,25 @@ Result<bool> SessionIo::try_reply(const v1::LocalReply& message, const Attachmen
     return *sent == AppIo::kDone;
 }
 
-void SessionIo::progress(const v1::Progress& progress) {
+void SessionIo::progress(v1::Progress progress) {
     v1::LocalReply reply;
-    *reply.mutable_progress() = progress;
+    progress.set_wants_answer(answers_ && answers_->ask(Clock::now()));
+    *reply.mutable_progress() = std::move(progress);
     const auto sent = application_.try_send(reply, nullptr);
     if (!sent.ok() || *sent != AppIo::kDone) {
         counters_->add(AgentCounter::k_progress_skipped);
     }
 }
 
+void SessionIo::expect_answers(milliseconds deadline, std::string who) {
+    answers_.emplace(AnswerWatch::patience_of(deadline));
+    who_ = std::move(who);
+}
+
 void SessionIo::fail(const Error& error, const std::vector<std::string>& lost_relays) {
-    if (!application_gone_) {
+    if (application_hangs_) {
+        fail_at_once(error);
+    } else if (!application_gone_) {
         // If the application has gone meanwhile, nobody is left to tell.
         [[maybe_unused]] const auto sent =
             application_.send(failed_reply(error, lost_relays), nullptr, kReplyWait);

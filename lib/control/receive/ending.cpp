@@ -86,6 +86,7 @@ Result<std::shared_ptr<KeptResult>> Receiving::seal(ResultTable table) {
 // Senders succeed when the result was taken, whoever takes it, and not before.
 void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
     stop_swappers();
+    io_.expect_no_answers();
     const HandedOver handed = hand_over(io_, *result,
                                         {.deadline = task_->deadline,
                                          .on_sign = [] {},

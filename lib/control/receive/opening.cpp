@@ -51,6 +51,9 @@ Result<> Receiving::choose_parameters() {
     const auto deadline = task_deadline(request_.deadline_ms(), member_.options.deadline_seconds);
     ASK_TRY(deadline, "task " + request_.task_id());
     task_->deadline = *deadline;
+    if (request_.answers_progress()) {
+        io_.expect_answers(task_->deadline, answering_name(request_.partial()));
+    }
     task_->mailbox = io_.mailbox();
     task_->in_parts = request_.reserve_bytes() != 0;
     if (task_->in_parts && (!request_.partial() || wants_swaps(request_))) {

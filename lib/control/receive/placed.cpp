@@ -98,7 +98,7 @@ Result<> Placed::add_host(const v1::PlacedHost& host) {
     }
     const auto entry = find(host.entry(), whose);
     ASK_PASS(entry);
-    hosts_.push_back({.name = host.name(), .address = *address, .entry = *entry});
+    hosts_.push_back({.name = host.name(), .address = *address, .entry = *entry, .sends = host.sends()});
     sends_ += host.sends();
     (*entry ? relays_[**entry].senders : direct_) += host.sends();
     return {};
@@ -151,6 +151,20 @@ const Placed::Relay* Placed::relay_of(const Caller& caller, std::string_view tok
     const auto at = std::ranges::find_if(
         relays_, [&](const Relay& relay) { return !relay.parent && acts_for(caller, relay.host); });
     return at == relays_.end() ? nullptr : &*at;
+}
+
+Result<> Placed::count_sender(const Host& host, std::uint64_t sender) {
+    std::set<std::uint64_t>& senders = hosts_[static_cast<std::size_t>(&host - hosts_.data())].senders;
+    if (sender == 0 || senders.contains(sender)) {
+        return {};
+    }
+    if (senders.size() >= host.sends) {
+        return Error(Errc::kDenied, "the placement has host " + clean_name(host.name) + " send " +
+                                        std::to_string(host.sends) +
+                                        " times, and this is another: plan again with all that send");
+    }
+    senders.insert(sender);
+    return {};
 }
 
 std::vector<v1::RelayOfTask> Placed::describe() const {

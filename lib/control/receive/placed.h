@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,9 @@ class Placed {
     struct Host {
         std::string name;
         std::uint32_t address = 0;
-        std::optional<std::size_t> entry;  // index of a relay; nothing: the receiver
+        std::optional<std::size_t> entry;   // index of a relay; nothing: the receiver
+        std::uint32_t sends = 0;            // how many there are to be
+        std::set<std::uint64_t> senders{};  // that have been told where to send
     };
 
     // Of a plan from outside, for a task of so many sends. kUsage names what is wrong with it.
@@ -57,6 +60,8 @@ class Placed {
     [[nodiscard]] const Host* host_of(const Caller& caller) const;
     // Whether it is one of the relays that send to the receiver, and shows its token.
     [[nodiscard]] const Relay* relay_of(const Caller& caller, std::string_view token) const;
+    // It has one more sender, unless it has been counted. kDenied: it sends more often than the plan has it.
+    Result<> count_sender(const Host& host, std::uint64_t sender);
     // The relay at the receiver's end of the way of a host; null: none is on it.
     [[nodiscard]] const Relay* last_relay(const Host& host) const;
     // For whoever looks.

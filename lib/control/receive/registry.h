@@ -170,7 +170,10 @@ class TaskRegistry {
     Result<v1::TaskOffer> look_up(const Caller& caller, const v1::LookupRequest& request);
     // A sender is its channel's host, and whoever acts for that; to all others it is as one that is not here.
     Result<v1::JoinReply> join(const Caller& caller, const v1::JoinRequest& request);
-    Result<v1::Outcome> renew(const Caller& caller, const v1::RenewRequest& request);
+    // `listens`: whether the caller still waits for the answer; empty: it does. An outcome that nobody waits
+    // for is told to nobody.
+    Result<v1::Outcome> renew(const Caller& caller, const v1::RenewRequest& request,
+                              const std::function<bool()>& listens = {});
     Result<> leave(const Caller& caller, const v1::LeaveRequest& request);
 
     // How many have not ended.
@@ -200,7 +203,8 @@ class TaskRegistry {
     static v1::TaskOffer offer_locked(const ReceiveTask& task, const std::string& own_switch);
     static void note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request);
     // Of a task with a placement.
-    static Result<v1::TaskOffer> offer_placed_locked(const ReceiveTask& task, const Caller& caller);
+    static Result<v1::TaskOffer> offer_placed_locked(ReceiveTask& task, const Caller& caller,
+                                                     std::uint64_t sender);
     static Result<> admit_relay_locked(const ReceiveTask& task, const Caller& caller,
                                        const v1::JoinRequest& request);
     static Result<> admit_placed_locked(const ReceiveTask& task, const Caller& caller,

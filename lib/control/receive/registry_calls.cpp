@@ -106,7 +106,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                                          ": its relays are being opened");
     }
     if (found->placed && found->placed->relay_of(caller, request.token()) == nullptr) {
-        return offer_placed_locked(*found, caller);
+        return offer_placed_locked(*found, caller, request.sender());
     }
     if (!settled(found)) {
         return Error(Errc::kAborted, "task " + id + " is not open for you yet on " + options_.host_name +
@@ -128,12 +128,14 @@ void TaskRegistry::note_asking_locked(ReceiveTask& task, const Caller& caller,
 }
 
 // The plan says where it sends to.
-Result<v1::TaskOffer> TaskRegistry::offer_placed_locked(const ReceiveTask& task, const Caller& caller) {
+Result<v1::TaskOffer> TaskRegistry::offer_placed_locked(ReceiveTask& task, const Caller& caller,
+                                                        std::uint64_t sender) {
     const Placed::Host* const host = task.placed->host_of(caller);
     if (host == nullptr) {
         return Error(Errc::kDenied, "task " + task.id + " has a placement, and " + ask::describe(caller) +
                                         " is no host of it: plan again with all that send");
     }
+    ASK_TRY(task.placed->count_sender(*host, sender), "task " + task.id);
     if (!host->entry) {
         return offer_locked(task, "");
     }
@@ -182,7 +184,8 @@ v1::Outcome TaskRegistry::renew_placed(Lock& lock, ReceiveTask& task, const Call
     return outcome;
 }
 
-Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request) {
+Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewRequest& request,
+                                        const std::function<bool()>& listens) {
     Lock lock(mutex_);
     const auto task = find_locked(request.instance());
     v1::Outcome unknown;
@@ -221,9 +224,12 @@ Result<v1::Outcome> TaskRegistry::renew(const Caller& caller, const v1::RenewReq
     }
     if (outcome.state() != v1::Outcome::STATE_RUNNING) {
         *outcome.mutable_stats() = entry->stats;
-        entry->knows_outcome = true;
-        lock.unlock();
-        changed_.notify_all();
+        // One that this agent held back while it was stopped may come too late: the sender asks again.
+        if (!listens || listens()) {
+            entry->knows_outcome = true;
+            lock.unlock();
+            changed_.notify_all();
+        }
     }
     return outcome;
 }

@@ -67,6 +67,8 @@ class RelayBelow {
     // A sign of life while it has a table and sends it, and what that waits for, as those below are to hear
     // it. Never waits.
     virtual void taking(const std::string& waits_for) = 0;
+    // The same while it waits for other things, and has no table. Never waits.
+    virtual void alive() = 0;
     // After an error: relays that were lost, by the names of their switches.
     [[nodiscard]] virtual std::vector<std::string> lost_relays() const = 0;
     // Those below hear why. Nothing may be called after it.

@@ -96,6 +96,7 @@ v1::RelayedTask Relayed::describe() const {
     task.set_tuples_out(tuples_out_);
     task.set_parts(parts_);
     task.set_table_bytes_most(table_bytes_most_);
+    task.set_waits_for(state_ < State::kCommitted ? waits_for_ : "");
     task.set_aggregators(reply_.aggregators());
     task.set_error(error_ ? error_->text() : "");
     return task;
@@ -220,14 +221,19 @@ void Relayed::note_below(const RelayProgress& progress) {
 }
 
 void Relayed::note_above(const std::string& waits_for) {
-    waits_for_ = waits_for;
+    {
+        const Guard lock(mutex_);
+        waits_for_ = waits_for;
+    }
     show_taking();
 }
 
 // The agent takes a session that says nothing for one that hangs. Those below hear of the deepest one that is
 // waited for.
 void Relayed::show_taking() {
-    if (has_table_) {
+    if (!has_table_) {
+        sessions_->below().alive();
+    } else {
         sessions_->below().taking(waits_for_.empty() ? "relay " + clean_name(order_.request.name()) +
                                                            " waits for " + clean_name(order_.request.parent())
                                                      : waits_for_);

@@ -70,7 +70,6 @@ class Relayed {
     std::optional<Error> above_failed_;
     bool told_cannot_repeat_ = false;
     bool has_table_ = false;  // from below, which is sent on
-    std::string waits_for_;   // what the parent waits for, as it says
     std::vector<Tuple> batch_;
 
     mutable Mutex mutex_;
@@ -79,6 +78,7 @@ class Relayed {
     std::optional<Error> error_;
     std::optional<Error> end_;  // that it was told to end, and why
     v1::OpenRelayReply reply_;
+    std::string waits_for_;  // what the parent waits for, as it says; changed by its thread alone
     RelayProgress progress_;
     std::uint64_t tuples_out_ = 0;
     std::uint64_t parts_ = 0;

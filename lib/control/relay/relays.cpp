@@ -87,6 +87,20 @@ Relays::Use Relays::use_locked(const Owner* owner) const {
     return use;
 }
 
+// Else whoever may open a task could have this host call any other.
+Result<> Relays::check_parent_locked(const Owner& owner, const v1::OpenRelayRequest& request) {
+    const auto parent = ipv4_of_control(request.parent());
+    ASK_TRY(parent, "task " + request.task_id() + ": its parent");
+    const auto holds = [&](const AddressRange& range) { return range.contains(*parent); };
+    if (*parent == owner.host || std::ranges::any_of(limits_.parents, holds)) {
+        return {};
+    }
+    ++counts_.refused_parent;
+    return Error(Errc::kDenied, "task " + request.task_id() + ": its parent " + request.parent() +
+                                    " is neither its receiver nor one that this relay may send to: add its "
+                                    "address to `parents` of ask-relayd");
+}
+
 Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
     const Use all = use_locked(nullptr);
     if (all.relays >= limits_.max_relays || all.bytes + bytes > limits_.memory_bytes) {
@@ -132,6 +146,7 @@ Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner,
         return Error(Errc::kExists,
                      "task " + request.task_id() + " of " + request.receiver() + " is another's");
     }
+    ASK_PASS(check_parent_locked(owner, request));
     const std::uint64_t bytes =
         request.reserve_bytes() != 0 ? request.reserve_bytes() : limits_.reserve_bytes;
     ASK_TRY(check_room_locked(owner, bytes), "task " + request.task_id());
@@ -202,6 +217,7 @@ void Relays::set_limits(const RelayLimits& limits) {
     limits_.reserve_bytes = limits.reserve_bytes;
     limits_.quota_relays = limits.quota_relays;
     limits_.quota_memory_bytes = limits.quota_memory_bytes;
+    limits_.parents = limits.parents;
 }
 
 RelayCounts Relays::counts() const {

@@ -15,6 +15,7 @@
 #include "lib/base/result.h"
 #include "lib/base/runtime.h"
 #include "lib/control/relay/relayed.h"
+#include "lib/net/address_range.h"
 #include "lib/rpc/caller.h"
 #include "lib/rpc/owner.h"
 #include "proto/relay.pb.h"
@@ -28,17 +29,19 @@ struct RelayLimits {
     std::uint64_t reserve_bytes = 0;  // of one, where its receiver does not say
     std::uint32_t quota_relays = 0;   // of one tenant, or a host without one; 0: seven eighths
     std::uint64_t quota_memory_bytes = 0;
+    std::vector<AddressRange> parents{};  // that a task may be sent on to, besides the host that it is of
 };
 
 struct RelayCounts {
     std::uint64_t opened = 0;
     std::uint64_t committed = 0;
     std::uint64_t failed = 0;
-    std::uint64_t refused_room = 0;   // for want of memory or places
-    std::uint64_t refused_quota = 0;  // because the owner's share is used up
-    std::uint64_t replaced = 0;       // by another instance
-    std::uint64_t tuples_out = 0;     // of those that have ended
-    std::uint64_t parts = 0;          // the same: sent on before the last
+    std::uint64_t refused_room = 0;    // for want of memory or places
+    std::uint64_t refused_quota = 0;   // because the owner's share is used up
+    std::uint64_t refused_parent = 0;  // because it would be sent on to a host that is not to be called
+    std::uint64_t replaced = 0;        // by another instance
+    std::uint64_t tuples_out = 0;      // of those that have ended
+    std::uint64_t parts = 0;           // the same: sent on before the last
 };
 
 // Thread-safe.
@@ -55,7 +58,7 @@ class Relays {
     [[nodiscard]] v1::RelayStatus status(const Caller& caller) const;
     // Lets go of those that have ended; call now and then.
     void tick();
-    // A reserve, and what one owner may have, from now on.
+    // A reserve, parents, and what one owner may have, from now on.
     void set_limits(const RelayLimits& limits);
     [[nodiscard]] RelayCounts counts() const;
     [[nodiscard]] std::uint64_t reserved_bytes() const;
@@ -69,6 +72,7 @@ class Relays {
     };
     static Result<> check(const v1::OpenRelayRequest& request);
     Result<std::shared_ptr<Relayed>> admit_locked(const Owner& owner, const v1::OpenRelayRequest& request);
+    Result<> check_parent_locked(const Owner& owner, const v1::OpenRelayRequest& request);
     Result<> check_room_locked(const Owner& owner, std::uint64_t bytes);
     [[nodiscard]] Use use_locked(const Owner* owner) const;
     void settle_locked();

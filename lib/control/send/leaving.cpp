@@ -73,9 +73,9 @@ void Sending::leave(const Error& reason) {
     request.set_sender(sender_);
     request.set_reason(reason.text());
     if (request_.partial()) {
-        // What an application that has gone had of others is lost, as in a switch.
-        request.set_code(static_cast<std::int32_t>(
-            io_.application_gone() || io_.stopping() ? Errc::kSwitchLost : reason.code()));
+        // What an application that has gone or hangs had of others is lost, as in a switch.
+        const bool is_lost = io_.application_gone() || io_.application_hangs() || io_.stopping();
+        request.set_code(static_cast<std::int32_t>(is_lost ? Errc::kSwitchLost : reason.code()));
         request.mutable_lost_relays()->Add(io_.lost_relays().begin(), io_.lost_relays().end());
     }
     const auto left = receiver_->leave(request, kGoodbyeWait);

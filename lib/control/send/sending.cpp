@@ -43,6 +43,9 @@ Result<> Sending::run_steps() {
     const auto deadline = task_deadline(request_.deadline_ms(), member_.options.deadline_seconds);
     ASK_TRY(deadline, "task " + request_.task_id());
     deadline_ = *deadline;
+    if (request_.answers_progress()) {
+        io_.expect_answers(deadline_, answering_name(request_.partial()));
+    }
     give_up_at_ = Clock::now() + deadline_;
     if (auto found = find_receiver(); !found) {
         return found;

@@ -93,9 +93,10 @@ std::uint32_t History::some_task_host(bool receiver) {
 void History::strikes() {
     const Plan& plan = world_.plan;
     std::vector<std::uint32_t> kinds;
-    const std::uint32_t counts[] = {
-        plan.switchd_deaths, plan.reboots,  plan.sender_deaths, plan.receiver_deaths, plan.partitions,
-        plan.switchd_stops,  plan.reroutes, plan.agent_stops,   plan.relay_deaths,    plan.relay_stops};
+    const std::uint32_t counts[] = {plan.switchd_deaths,  plan.reboots,     plan.sender_deaths,
+                                    plan.receiver_deaths, plan.partitions,  plan.switchd_stops,
+                                    plan.reroutes,        plan.agent_stops, plan.relay_deaths,
+                                    plan.relay_stops,     plan.relay_hangs};
     for (std::uint32_t kind = 0; kind < std::size(counts); ++kind) {
         kinds.insert(kinds.end(), counts[kind], kind);
     }
@@ -148,6 +149,9 @@ void History::strike(std::uint32_t kind) {
         case 9:
             strike_relay(kind == 9);
             break;
+        case 10:
+            hang_relay();
+            break;
         case 5:
             if (switchds_[number]->up()) {
                 switchds_[number]->stop();
@@ -187,6 +191,22 @@ void History::strike_relay(bool stops) {
     }
     if (what != 1) {
         kill_agent(world_.plan.hosts + number);
+    }
+}
+
+// Nothing wakes it.
+void History::hang_relay() {
+    if (relayds_.empty()) {
+        return;
+    }
+    const auto number = static_cast<std::uint32_t>(world_.control.below(relayds_.size()));
+    Host& agent = *hosts_[world_.plan.hosts + number];
+    if (world_.control.below(3) == 0) {
+        if (agent.up()) {
+            agent.stop();
+        }
+    } else if (relayds_[number]->up()) {
+        relayds_[number]->stop();
     }
 }
 

@@ -69,6 +69,7 @@ class History final : public Handler {
     void strike(std::uint32_t kind);
     void kill_switchd(std::uint32_t number);
     void kill_agent(std::uint32_t host);
+    void hang_relay();
     void strike_relay(bool stops);
     void kill_relayd(std::uint32_t number);
     [[nodiscard]] bool dies_at_step(std::uint32_t number);

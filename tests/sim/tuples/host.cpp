@@ -128,7 +128,7 @@ void Host::check_nothing_left() {
     const std::string who = "agent " + std::to_string(number_) + ": ";
     World& world = cast_.world;
     check_refused();
-    if (!up()) {
+    if (!up() || threads().stopped()) {
         return;
     }
     const std::string left = life_->workers.left_over();

@@ -35,10 +35,13 @@ class SimRenewal final : public Renewal {
         call_->on_reply = [mailbox = mailbox_] { mailbox->post(SessionEvent::Kind::kRenewed); };
         world_.later(wait.count() * kMillisecond,
                      [call = call_] { call->end(Error(Errc::kDeadline, "no answer in time")); });
-        send_call<v1::Outcome>(world_, host_, call_,
-                               [&host = host_, caller = caller_, request](const CallerGone& /*gone*/) {
-                                   return host.member().registry.renew(caller, request);
-                               });
+        send_call<v1::Outcome>(
+            world_, host_, call_,
+            [&host = host_, caller = caller_, request, call = call_](const CallerGone& /*gone*/) {
+                // A time that is over is known there, and a call that was cancelled may not be.
+                const auto listens = [&call] { return call->gone || !call->reply; };
+                return host.member().registry.renew(caller, request, listens);
+            });
     }
     void cancel() override {
         if (call_) {

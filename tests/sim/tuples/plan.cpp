@@ -132,6 +132,7 @@ void draw_relays(Plan& plan, Random random, Size size) {
         plan.far = plan.count == 0 && rare(random, 3) ? 1 : 0;
     }
     plan.relay_part = rare(random, 2) ? pick(random, {40, 48}) : 0;
+    plan.relay_hangs = rare(random, 8) ? 1 : 0;
 }
 
 }  // namespace

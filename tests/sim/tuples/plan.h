@@ -82,6 +82,7 @@ namespace ask::sim {
     X(relay_room, "tasks that one of them takes at a time; 0: as shipped")                            \
     X(relay_deaths, "deaths of a relay, its agent, or both")                                          \
     X(relay_stops, "times that a relay is stopped, up to a deadline")                                 \
+    X(relay_hangs, "times that a relay or its agent is stopped for good")                             \
     X(relay_part, "KiB of a relay's table that is sent on as a part; 0: all at the end")              \
     X(count, "1: tasks count")                                                                        \
     X(far, "1: sums of one key leave int64 on the way")                                               \
@@ -108,7 +109,7 @@ struct Plan {
     // time left to wait for a switch (docs/deaths.md), and a placed task asks switches in any case.
     [[nodiscard]] bool deadly() const {
         return switchd_stops + reboots + sender_deaths + receiver_deaths + quits + intruder + relay_deaths +
-                       relay_stops >
+                       relay_stops + relay_hangs >
                    0 ||
                dawdle >= deadline ||
                (aggregators + relays > 0 && (late > 0 || (agent_stops > 0 && switchd_deaths > 0)));
@@ -116,7 +117,7 @@ struct Plan {
     // Whether a switch must still have what its receiver renews.
     [[nodiscard]] bool keeps_tasks() const {
         return reboots + receiver_deaths + agent_stops + partitions + call_loss + intruder + relay_deaths +
-                   relay_stops ==
+                   relay_stops + relay_hangs ==
                0;
     }
 };

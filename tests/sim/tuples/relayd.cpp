@@ -17,6 +17,8 @@ namespace {
 
 constexpr Nanos kRelayTick = 500 * kMillisecond;
 constexpr Nanos kSignEvery = kSecond;
+// With an agent that says nothing.
+constexpr Nanos kAgentPatience = 15 * kSecond;
 
 // One of the two: what lib/client's AgentLink does.
 class RelayLink {
@@ -39,8 +41,12 @@ class RelayLink {
     // The next reply that is no Progress.
     Result<v1::LocalReply> next() {
         for (;;) {
+            const Nanos give_up_at = sim_now() + kAgentPatience;
             while (link().replies.empty() && !link().session_gone && !cancelled_) {
-                park(&link().to_application, kNever);
+                if (sim_now() >= give_up_at) {
+                    return Error(Errc::kUnavailable, "the agent is silent");
+                }
+                park(&link().to_application, give_up_at);
             }
             auto reply = take();
             ASK_PASS(reply);
@@ -86,6 +92,11 @@ class RelayLink {
         v1::LocalReply reply = std::move(link().replies.front());
         link().replies.pop_front();
         wake(*link().to_session);
+        if (reply.has_progress() && reply.progress().wants_answer() && !link().session_gone) {
+            v1::LocalRequest alive;
+            alive.mutable_alive();
+            say(std::move(alive));
+        }
         if (reply.has_progress()) {
             on_progress(reply.progress());
             return cancelled_ ? Result<std::optional<v1::LocalReply>>(Error(Errc::kAborted, "cancelled"))
@@ -140,6 +151,7 @@ class SimBelow final : public RelayBelow {
         *open.mutable_geometry() = order_.geometry();
         open.set_aggregators(order_.aggregators());
         open.set_partial(true);
+        open.set_answers_progress(true);
         open.set_reserve_bytes(reserve_);
         open.set_token(order_.own_token());
         ASK_PASS(link_.connect(std::move(request)));
@@ -185,6 +197,13 @@ class SimBelow final : public RelayBelow {
         request.mutable_taking()->set_waits_for(waits_for);
         link_.say(std::move(request));
     }
+    void alive() override {
+        if (!link_.link().session_gone) {
+            v1::LocalRequest request;
+            request.mutable_alive();
+            link_.say(std::move(request));
+        }
+    }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return link_.lost_relays(); }
     void abandon(const Error& why) override { link_.give_up(why, {}); }
     Result<> confirm() override {
@@ -221,6 +240,7 @@ class SimAbove final : public RelayAbove {
         open.set_token(order_.parent_token());
         open.set_partial(true);
         open.set_relay(order_.name());
+        open.set_answers_progress(true);
         ASK_PASS(link_.connect(std::move(request)));
         auto reply = link_.next();
         ASK_PASS(reply);
@@ -324,7 +344,8 @@ RelayDaemon::~RelayDaemon() {
 void RelayDaemon::start() {
     cast_.world.note("relay %u: starts", host_);
     constexpr std::uint64_t kRoom = std::uint64_t{4} << 30U;
-    RelayLimits limits{.memory_bytes = kRoom, .reserve_bytes = 4U << 20U};
+    RelayLimits limits{
+        .memory_bytes = kRoom, .reserve_bytes = 4U << 20U, .parents = {AddressRange{.first = 0, .bits = 0}}};
     if (cast_.world.plan.relay_room > 0) {
         limits.max_relays = cast_.world.plan.relay_room;
     }
@@ -366,7 +387,7 @@ void RelayDaemon::go_on() {
 }
 
 void RelayDaemon::check_nothing_left() {
-    if (up() && relays_->size() > 0) {
+    if (up() && !threads().stopped() && relays_->size() > 0) {
         cast_.world.fail(Promise::kLeft, "relay " + std::to_string(host_) + ": tasks are left over");
     }
 }

@@ -72,11 +72,12 @@ struct PlacedTask {
         REQUIRE(registry.add(task).ok());
         registry.opened(*task);
     }
-    Result<v1::TaskOffer> look_up(const std::string& from, const std::string& token = "") {
+    Result<v1::TaskOffer> look_up(const std::string& from, const std::string& token = "",
+                                  std::uint64_t sender = 1) {
         v1::LookupRequest request;
         request.set_task_id("t");
         request.set_token(token);
-        request.set_sender(1);
+        request.set_sender(sender);
         request.set_wire_version(ASK_WIRE_VERSION);
         return registry.look_up(at(from), request);
     }
@@ -183,6 +184,25 @@ TEST_CASE("hosts are told where to send once every relay is there, relays at onc
     REQUIRE_FALSE(stranger.ok());
     CHECK(stranger.error().code() == Errc::kDenied);
     CHECK(stranger.error().text().find("is no host of it: plan again") != std::string::npos);
+}
+
+TEST_CASE("a host that sends more often than the plan has it is refused by name") {
+    PlacedTask fixture;
+    fixture.registry.placed(*fixture.task);
+    CHECK(fixture.look_up("198.18.1.2", "", 1).ok());
+    CHECK(fixture.look_up("198.18.1.2", "", 2).ok());
+    const auto third = fixture.look_up("198.18.1.2", "", 3);
+    REQUIRE_FALSE(third.ok());
+    CHECK(third.error().code() == Errc::kDenied);
+    CHECK(
+        third.error().text() ==
+        "task t: the placement has host h1 send 2 times, and this is another: plan again with all that send");
+    // Who asks again is no other.
+    CHECK(fixture.look_up("198.18.1.2", "", 2).ok());
+    // Where it comes to the receiver itself, too, and each host counts for itself.
+    CHECK(fixture.look_up("198.18.4.2", "", 4).ok());
+    CHECK_FALSE(fixture.look_up("198.18.4.2", "", 5).ok());
+    CHECK(fixture.look_up("198.18.2.2", "", 6).ok());
 }
 
 TEST_CASE("whoever is to send to a relay does not join at the receiver") {

@@ -588,6 +588,27 @@ TEST_CASE("a Renew is held back until the task ends, and tells why") {
     CHECK(fixture.registry.describe().empty());
 }
 
+TEST_CASE("an outcome that its sender no longer waits for is not told yet") {
+    Fixture fixture;
+    const auto task = fixture.open("wc", 11, 1);
+    REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
+    fixture.registry.end(task, failed("task wc was cancelled"));
+    v1::RenewRequest late;
+    late.set_instance(11);
+    late.set_sender(1);
+    const auto unheard = fixture.registry.renew(caller_at(7), late, [] { return false; });
+    REQUIRE(unheard.ok());
+    CHECK(unheard->state() == v1::Outcome::STATE_FAILED);
+    CHECK(fixture.registry.live() == 0);
+    // Those that have been told are forgotten when others come.
+    fixture.open("next", 12, 1);
+    const auto heard = fixture.registry.renew(caller_at(7), late, [] { return true; });
+    REQUIRE(heard.ok());
+    CHECK(heard->state() == v1::Outcome::STATE_FAILED);
+    fixture.open("another", 13, 1);
+    CHECK(fixture.renew(11, 1).state() == v1::Outcome::STATE_UNKNOWN);
+}
+
 TEST_CASE("a sender that waits for its task's end is not woken by those that join") {
     constexpr unsigned kJoins = 20;
     Fixture fixture;

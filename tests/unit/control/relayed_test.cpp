@@ -32,7 +32,9 @@ struct Stage {
     bool below_cannot_repeat = false;
     std::optional<Errc> below_fails;
     std::optional<Errc> above_fails;
-    bool holds = false;  // the receive waits until it is cancelled
+    std::optional<std::string> below_error;  // what it says of somebody who never came
+    bool above_waits = false;                // to be joined
+    bool holds = false;                      // the receive waits until it is cancelled
 
     void note(std::string what) {
         const Guard lock(mutex);
@@ -93,6 +95,9 @@ class Below final : public RelayBelow {
             stage_.await_cancel();
             return Error(Errc::kAborted, "cancelled");
         }
+        if (stage_.below_error) {
+            return Error(Errc::kDeadline, *stage_.below_error);
+        }
         if (stage_.below_fails) {
             return Error(*stage_.below_fails, "below");
         }
@@ -102,6 +107,7 @@ class Below final : public RelayBelow {
             std::make_unique<Part>(stage_.tables[at], at + 1 == stage_.tables.size()));
     }
     void taking(const std::string& /*waits_for*/) override {}
+    void alive() override { stage_.note("alive below"); }
     [[nodiscard]] std::vector<std::string> lost_relays() const override { return {"s9"}; }
     void abandon(const Error& why) override { stage_.note("abandon below: " + why.text()); }
     Result<> confirm() override {
@@ -117,8 +123,11 @@ class Below final : public RelayBelow {
 
 class Above final : public RelayAbove {
  public:
-    explicit Above(Stage& stage) : stage_(stage) {}
+    Above(Stage& stage, RelayHooks& hooks) : stage_(stage), hooks_(hooks) {}
     Result<> open() override {
+        if (stage_.above_waits) {
+            hooks_.on_above("");
+        }
         stage_.note("open above");
         return {};
     }
@@ -143,12 +152,13 @@ class Above final : public RelayAbove {
 
  private:
     Stage& stage_;
+    RelayHooks& hooks_;
 };
 
 class Sessions final : public RelaySessions {
  public:
     Sessions(Stage& stage, RelayHooks hooks)
-        : stage_(stage), hooks_(std::move(hooks)), below_(stage, hooks_), above_(stage) {}
+        : stage_(stage), hooks_(std::move(hooks)), below_(stage, hooks_), above_(stage, hooks_) {}
     RelayBelow& below() override { return below_; }
     RelayAbove& above() override { return above_; }
     void cancel() override { stage_.cancel(); }
@@ -223,11 +233,30 @@ TEST_CASE("a relay sends a sum that leaves int64 in pieces, and a zero as a zero
                                "confirm below", "closed"});
 }
 
+TEST_CASE("a relay that waits to join its parent shows those below that it is alive") {
+    Stage stage;
+    stage.above_waits = true;
+    CHECK(run(stage) == Events{"open below", "alive below", "open above", "table", "a=1", "finish",
+                               "confirm below", "closed"});
+}
+
 TEST_CASE("a relay tells nobody below of success when its parent has failed") {
     Stage stage;
     stage.above_fails = Errc::kSwitchLost;
     CHECK(run(stage) == Events{"open below", "open above", "table", "a=1", "finish", "abandon below: above",
                                "abandon above: above s9", "closed"});
+}
+
+TEST_CASE("what a relay says of who is missing names its task and the relay, and no id that was drawn") {
+    Stage stage;
+    stage.below_error = "task relayed-1: 1 of 2 senders joined within 5 s: only h3";
+    const Events events = run(stage);
+    CHECK(std::ranges::find(
+              events, "abandon below: task t below relay s1: 1 of 2 senders joined within 5 s: only h3") !=
+          events.end());
+    CHECK(std::ranges::find(
+              events, "abandon above: task t below relay s1: 1 of 2 senders joined within 5 s: only h3 s9") !=
+          events.end());
 }
 
 TEST_CASE("a relay hands on which relays were lost below, and sends nothing") {

@@ -73,6 +73,27 @@ TEST_CASE("an order that makes no sense opens nothing, and says why") {
     CHECK_FALSE(book.refusal(with([](auto& order) { order.set_task_id("../x"); }), Errc::kUsage).empty());
 }
 
+TEST_CASE("a relay sends on to a task's receiver and to the parents that it was told of alone") {
+    RelayBook book;
+    book.config.memory_mib = 1;  // what is not refused for its parent is for want of room
+    v1::OpenRelayRequest order = good_order();
+    book.refusal(order, Errc::kLimit);
+    order.set_parent("198.18.129.2:4791");
+    CHECK(book.refusal(order, Errc::kDenied) ==
+          "task t: its parent 198.18.129.2:4791 is neither its receiver nor one that this relay may send to: "
+          "add its "
+          "address to `parents` of ask-relayd");
+    book.config.parents = {"198.18.130.2", "198.18.128.0/24"};
+    book.refusal(order, Errc::kDenied);
+    book.config.parents = {"198.18.130.2", "198.18.128.0/23"};
+    book.refusal(order, Errc::kLimit);
+    order.set_parent("198.18.130.2:4791");
+    book.refusal(order, Errc::kLimit);
+    // By name it could be anybody tomorrow.
+    order.set_parent("parent.example:4791");
+    book.refusal(order, Errc::kInput);
+}
+
 TEST_CASE("a relay takes orders for tasks of who orders, and within his share") {
     RelayBook book;
     CHECK(book.refusal(good_order(), Errc::kDenied, "198.18.6.2").find("may not act for that host") !=
