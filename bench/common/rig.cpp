@@ -69,8 +69,8 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const RigSett
     std::unique_ptr<Rig> rig(new Rig(std::move(*pins), std::move(*plane), std::move(*credentials)));
     auto ports = PortTable::attach(config, rig->pins_, rig->plane_);
     ASK_PASS(ports);
-    rig->ports_ = std::move(*ports);
-    auto store = make_kernel_store(rig->plane_, rig->pins_, rig->ports_);
+    rig->ports_ = *std::move(ports);
+    auto store = make_kernel_store(rig->plane_, rig->pins_, *rig->ports_);
     ASK_PASS(store);
     rig->store_ = std::move(*store);
     const std::uint64_t sram_bytes =
@@ -82,7 +82,7 @@ Result<std::unique_ptr<Rig>> Rig::create(const std::string& bpffs, const RigSett
                                                         .rcu_only = settings.swap_barrier == "rcu"});
     ASK_PASS(controller);
     rig->controller_ = std::move(*controller);
-    rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, rig->ports_);
+    rig->service_ = std::make_unique<SwitchService>(*rig->controller_, rig->plane_, rig->pins_, *rig->ports_);
     grpc::ServerBuilder builder;
     int port = 0;
     rig->server_ = builder.AddListeningPort(kListen, rig->server_credentials_, &port)

@@ -70,7 +70,7 @@ class Rig {
 
     PinDir pins_;
     DataPlane plane_;
-    PortTable ports_;
+    std::unique_ptr<PortTable> ports_;
     std::unique_ptr<SwitchStore> store_;
     std::unique_ptr<Controller> controller_;
     std::unique_ptr<SwitchService> service_;
