@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_service.h"
 
-#include <chrono>
 #include <utility>
+
+#include <grpc/support/time.h>
 
 #include "agent/status.h"
 #include "lib/control/member/convert.h"
@@ -26,6 +27,12 @@ grpc::Status answer(Result<Message> result, Message* reply) {
     return grpc::Status::OK;
 }
 
+// Its caller has given up. By the clock that nobody sets, which context.deadline() is not.
+bool is_overdue(const grpc::ServerContext& context) {
+    const gpr_timespec until = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
+    return gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), until) >= 0;
+}
+
 }  // namespace
 
 grpc::Status AgentService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
@@ -40,9 +47,7 @@ grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequ
 
 grpc::Status AgentService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
                                  v1::Outcome* reply) {
-    const auto listens = [context] {
-        return std::chrono::system_clock::now() < context->deadline() && !context->IsCancelled();
-    };
+    const auto listens = [context] { return !is_overdue(*context) && !context->IsCancelled(); };
     return answer(agent_.member.registry.renew(caller_of(*context), *request, listens), reply);
 }
 
