@@ -74,7 +74,7 @@ struct ReceiveOptions {
     // Of a partial one: bytes that its tables may take, which the agent sets aside at once. What does not fit
     // comes in parts, each by a wait() of its own; 0: all of it comes at the end.
     std::uint64_t reserve = 0;
-    // The caller is always within a call of this session, or calls alive() or taking() about once a second:
+    // The caller is always within a call of ReceiveSession, or calls alive() or taking() about once a second:
     // it is taken for one that hangs, and the task ends, if the agent hears nothing for half of the deadline,
     // and at least 2 s.
     bool answers_progress = false;

@@ -46,7 +46,7 @@ struct SendOptions {
     // are lost if this process goes.
     bool partial = false;
     std::string relay{};  // of a partial one: the switch that it is the relay of
-    // The caller is always within a call of this session, or calls flush() about once a second: it is taken
+    // The caller is always within a call of SendSession, or calls flush() about once a second: it is taken
     // for one that hangs, and the task ends, if the agent hears nothing for half of the deadline, and at
     // least 2 s.
     bool answers_progress = false;

@@ -11,7 +11,7 @@ readonly case=${1:?}
 readonly elsewhere=ask-reach-$$
 
 on_exit() {
-    ip netns del "$elsewhere" 2>/dev/null || true
+    ip netns del "$elsewhere" 2>/dev/null || true # only one of the cases makes it
 }
 
 # port_is NAME JQ: what the switch says of a port.

@@ -49,7 +49,7 @@ offers_zsh() {
         words=(${=2}); [[ $2 != *" " ]] || words+=("")
         CURRENT=$#words
         source ./$1.zsh
-        _$1' complete "${1%% *}" "$1" | grep -- "^${1##* }" || true
+        _$1' complete "${1%% *}" "$1" | grep -- "^${1##* }" || true # none is an answer
 }
 offers_fish() {
     # shellcheck disable=SC2016  # fish's

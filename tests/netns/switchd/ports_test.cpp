@@ -43,7 +43,7 @@ bool becomes(Daemon& daemon, const std::string& name,
             INFO(daemon.status().DebugString(), daemon.log());
             return false;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
     }
     return true;
 }
