@@ -257,13 +257,13 @@ Result<> ReceiveSession::Impl::open() {
     // The agent's side of an earlier run is over once it has said so; its end of the socket goes first.
     tell_socket(-1);
     link_.reset();
-    auto link = AgentLink::open({.agent = options_.agent,
-                                 .task = options_.task,
-                                 .deadline = options_.deadline,
-                                 .cancel_fd = options_.cancel_fd,
-                                 .on_progress = options_.on_progress},
-                                options_.again ? again_request(options_)
-                                               : open_request(options_, run_, without_switches_));
+    auto link = AgentLink::open(
+        {.agent = options_.agent,
+         .task = options_.task,
+         .deadline = options_.deadline,
+         .cancel_fd = options_.cancel_fd,
+         .on_progress = options_.on_progress},
+        options_.again ? again_request(options_) : open_request(options_, run_, without_switches_));
     ASK_PASS(link);
     link_ = *std::move(link);
     tell_socket(link_->fd());

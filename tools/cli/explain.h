@@ -20,7 +20,7 @@ namespace ask::cli {
 struct TaskSources {
     std::optional<v1::AgentStatus> agent;
     std::optional<v1::SwitchStatus> on_switch;
-    std::string switch_trouble;  // why the switch could not be asked, if it should have been
+    std::string switch_trouble;         // why the switch could not be asked, if it should have been
     std::vector<RelayAnswer> relays{};  // of the task's plan
 };
 

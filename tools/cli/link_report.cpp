@@ -39,7 +39,8 @@ Arrivals arrivals_at(const v1::PlacedRelay& relay, const v1::AgentTask& task,
     }
     return part->flows().empty()
                ? Arrivals{nullptr, "relay " + relay.name() +
-                                       " knows once all that come to it have finished: it is " + part->state()}
+                                       " knows once all that come to it have finished: it is " +
+                                       part->state()}
                : Arrivals{&part->flows(), ""};
 }
 
@@ -121,9 +122,9 @@ class Counting {
     const v1::AgentTask& task_;
     const v1::Placement& plan_;
     LinkCounts counts_;
-    std::map<std::string, std::size_t> next_;    // its link upwards, by a switch's name
-    std::map<std::string, std::string> at_;      // its switch, by a host's address
-    bool nowhere_ = false;                       // a host whose switch is not known
+    std::map<std::string, std::size_t> next_;  // its link upwards, by a switch's name
+    std::map<std::string, std::string> at_;    // its switch, by a host's address
+    bool nowhere_ = false;                     // a host whose switch is not known
 };
 
 LinkCount sum_of(const std::vector<LinkCount>& links) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What crossed the links of a task's plan, planned and counted: a flow's way between two places where it ends is
-// known from the plan, so each place's word on who has come to it counts on every link between. Text only: no
-// I/O.
+// What crossed the links of a task's plan, planned and counted: a flow's way between two places where it ends
+// is known from the plan, so each place's word on who has come to it counts on every link between. Text only:
+// no I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace ask::cli {
 
-// Of flows that have ended: bytes of frames as their senders sent them, each once, whatever a switch has kept.
+// Of flows that have ended: bytes of frames as their senders sent them, each once, whatever a switch has
+// kept.
 struct Crossed {
     std::uint64_t flows = 0;
     std::uint64_t frame_bytes = 0;
@@ -27,8 +28,8 @@ struct Crossed {
 struct LinkCount {
     std::string from;
     std::string to;
-    std::uint64_t planned = 0;      // flows
-    double predicted = 0;           // bytes; 0: the plan says nothing of them
+    std::uint64_t planned = 0;       // flows
+    double predicted = 0;            // bytes; 0: the plan says nothing of them
     std::optional<Crossed> counted;  // nothing: somebody who knows of it could not say
 };
 

@@ -184,7 +184,8 @@ v1::AgentStatus placed_status() {
     };
     host("h1", "198.18.1.2", "s4", "s1");
     host("h2", "198.18.2.2", "s5", "s5");
-    const auto link = [&](const std::string& from, const std::string& to, std::uint64_t messages, double bytes) {
+    const auto link = [&](const std::string& from, const std::string& to, std::uint64_t messages,
+                          double bytes) {
         v1::PlacedLink& entry = *plan.add_links();
         entry.set_from(from);
         entry.set_to(to);
@@ -225,20 +226,21 @@ v1::FlowsFrom came(std::uint32_t host, const std::string& relay, std::uint32_t f
 }
 
 std::vector<RelayAnswer> all_came() {
-    return {relay_answer("198.18.129.2:4793",
-                         {came(0xc6120102, "", 2, 1700), came(0xc6128502, "s5", 1, 900)}),
-            relay_answer("198.18.133.2:4793", {came(0xc6120202, "", 3, 4000)})};
+    return {
+        relay_answer("198.18.129.2:4793", {came(0xc6120102, "", 2, 1700), came(0xc6128502, "s5", 1, 900)}),
+        relay_answer("198.18.133.2:4793", {came(0xc6120202, "", 3, 4000)})};
 }
 
 TEST_CASE("what crossed each link of a plan stands beside what was planned") {
     const auto text = explain_task("wordcount", {placed_status(), std::nullopt, "", all_came()});
     REQUIRE(text.ok());
-    CHECK_MESSAGE(has(*text, "Link      flows planned  counted  bytes planned  counted\n"
-                             "s5 -> s2              1        1              -      900\n"
-                             "s4 -> s2              2        2          1,800    1,700\n"
-                             "s2 -> s1              3        3          2,600    2,600\n"
-                             "s1 -> h9              1        1            500      510\n"
-                             "all                   7        7              -    5,710\n"),
+    CHECK_MESSAGE(has(*text,
+                      "Link      flows planned  counted  bytes planned  counted\n"
+                      "s5 -> s2              1        1              -      900\n"
+                      "s4 -> s2              2        2          1,800    1,700\n"
+                      "s2 -> s1              3        3          2,600    2,600\n"
+                      "s1 -> h9              1        1            500      510\n"
+                      "all                   7        7              -    5,710\n"),
                   *text);
     CHECK_FALSE(has(*text, "Not counted"));
     CHECK_FALSE(has(*text, "sent again"));
@@ -265,18 +267,21 @@ TEST_CASE("packets that were sent again are no bytes of the plan's, and are said
 
 TEST_CASE("what a relay cannot say is not guessed") {
     auto answers = all_came();
-    // One that still takes in: what comes to it crosses links below it, and what it sends on is counted above.
+    // One that still takes in: what comes to it crosses links below it, and what it sends on is counted
+    // above.
     answers[0] = relay_answer("198.18.129.2:4793", {});
     answers[1].status = Error(Errc::kUnavailable, "the relay at 198.18.133.2:4793 is away");
     const auto text = explain_task("wordcount", {placed_status(), std::nullopt, "", answers});
     REQUIRE(text.ok());
-    CHECK_MESSAGE(has(*text, "s5 -> s2              1        -              -        -\n"
-                             "s4 -> s2              2        -          1,800        -\n"
-                             "s2 -> s1              3        -          2,600        -\n"
-                             "s1 -> h9              1        1            500      510\n"
-                             "all                   7        -              -        -\n"),
+    CHECK_MESSAGE(has(*text,
+                      "s5 -> s2              1        -              -        -\n"
+                      "s4 -> s2              2        -          1,800        -\n"
+                      "s2 -> s1              3        -          2,600        -\n"
+                      "s1 -> h9              1        1            500      510\n"
+                      "all                   7        -              -        -\n"),
                   *text);
-    CHECK(has(*text, "Not counted: relay s1 knows once all that come to it have finished: it is receiving.\n"));
+    CHECK(
+        has(*text, "Not counted: relay s1 knows once all that come to it have finished: it is receiving.\n"));
     CHECK(has(*text, "Not counted: relay s5: the relay at 198.18.133.2:4793 is away.\n"));
     answers[1].status = v1::RelayStatus();
     CHECK(has(*explain_task("wordcount", {placed_status(), std::nullopt, "", answers}),

@@ -85,17 +85,18 @@ TEST_CASE("relays are asked all at once, and answer in their order") {
     CondVar changed;
     std::size_t asked = 0;
     // None answers before all have been asked.
-    const auto all = ask_relays(relays_of(status), [&](const std::string& address) -> Result<v1::RelayStatus> {
-        Lock lock(mutex);
-        ++asked;
-        changed.notify_all();
-        if (!changed.wait_for(lock, std::chrono::seconds(60), [&] { return asked == kRelays; })) {
-            return Error(Errc::kDeadline, "one after the other");
-        }
-        v1::RelayStatus answer;
-        answer.set_name("r" + address);
-        return answer;
-    });
+    const auto all =
+        ask_relays(relays_of(status), [&](const std::string& address) -> Result<v1::RelayStatus> {
+            Lock lock(mutex);
+            ++asked;
+            changed.notify_all();
+            if (!changed.wait_for(lock, std::chrono::seconds(60), [&] { return asked == kRelays; })) {
+                return Error(Errc::kDeadline, "one after the other");
+            }
+            v1::RelayStatus answer;
+            answer.set_name("r" + address);
+            return answer;
+        });
     REQUIRE(all.size() == kRelays);
     for (std::size_t i = 0; i < kRelays; ++i) {
         REQUIRE(all[i].status.ok());

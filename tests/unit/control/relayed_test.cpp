@@ -239,7 +239,8 @@ TEST_CASE("a relay says what came to it once all is there") {
     CHECK(task.flows(0).frame_bytes() == 600);
 }
 
-TEST_CASE("a relay whose agent has another switch than the plan's refuses by name, before it joins its parent") {
+TEST_CASE(
+    "a relay whose agent has another switch than the plan's refuses by name, before it joins its parent") {
     Stage stage;
     v1::OpenRelayRequest other = order(1);
     other.set_switch_address("198.18.130.1:4792");

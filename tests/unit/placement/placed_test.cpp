@@ -176,9 +176,10 @@ TEST_CASE("relays and addresses that are none, or somebody else's, are named by 
                       said);
     }
     for (const char* const control : {"tor2", "tor2:0", ":4792", "tor2:65536"}) {
-        const std::string said = with("[[switch]]\nname = \"b\"\ncontrol = \"" + std::string(control) + "\"\n");
-        CHECK_MESSAGE(contains(said, "t:6: switch 'b': control '" + std::string(control) + "' is not HOST:PORT"),
-                      said);
+        const std::string said =
+            with("[[switch]]\nname = \"b\"\ncontrol = \"" + std::string(control) + "\"\n");
+        CHECK_MESSAGE(
+            contains(said, "t:6: switch 'b': control '" + std::string(control) + "' is not HOST:PORT"), said);
     }
     CHECK(with("[[switch]]\nname = \"b\"\nparent = \"a\"\nrelay = \"198.19.0.1:4793\"\n") ==
           "t:4: switch 'b': relay '198.19.0.1:4793' is taken by line 1");
