@@ -14,7 +14,6 @@
 namespace ask::cli::doctor {
 namespace {
 
-// As ask-switchd and AF_XDP have it: a frame in one page, as native XDP wants it.
 // The least kernel that all of it is tested with.
 constexpr std::pair<unsigned, unsigned> kLeastKernel{6, 1};
 constexpr std::time_t kSoon = 14L * 24 * 3600;
