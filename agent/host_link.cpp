@@ -18,8 +18,6 @@
 namespace ask {
 namespace {
 
-constexpr std::uint32_t kSmallestMtu = 576;
-
 Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interface,
                                   const AgentConfig& config) {
     auto addresses = netlink.addresses(interface.index);
@@ -39,19 +37,6 @@ Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interfa
                                          interface.name + ": check `address` and `interface`");
     }
     return wanted;
-}
-
-Result<std::uint32_t> frame_bytes(const InterfaceInfo& interface) {
-    const auto bytes = frame_bytes_for_mtu(interface.mtu);
-    if (!bytes || interface.mtu < kSmallestMtu) {
-        return Error(Errc::kUnsupported, "interface " + interface.name + ": MTU " +
-                                             std::to_string(interface.mtu) + " is not between " +
-                                             std::to_string(kSmallestMtu) +
-                                             " and 3826, which AF_XDP frames can hold: change it (ip link "
-                                             "set dev " +
-                                             interface.name + " mtu 1500)");
-    }
-    return *bytes;
 }
 
 BindMode bind_mode_of(const std::string& text) {
@@ -78,15 +63,11 @@ Result<InterfaceInfo> free_interface(Netlink& netlink, const std::string& name) 
 // receive.
 Result<> open_sockets(const InterfaceInfo& interface, const AgentConfig& config, std::uint32_t sending,
                       std::vector<XskSocket>& sockets) {
-    auto frame = frame_bytes(interface);
-    if (!frame) {
-        return std::move(frame).error();
-    }
     while (sockets.size() < std::max(interface.rx_queues, 1U)) {
         XskOptions options;
         options.interface = interface.name;
         options.queue = static_cast<std::uint32_t>(sockets.size());
-        options.frame_bytes = *frame;
+        options.frame_bytes = frame_bytes_for_mtu(interface.mtu);
         options.bind = bind_mode_of(config.bind_mode);
         options.may_send = options.queue < sending;
         auto socket = XskSocket::open(options);

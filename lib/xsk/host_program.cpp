@@ -117,8 +117,8 @@ class HostProgram::Impl {
         }
         if (error == ERANGE || error == EINVAL) {
             return Error(Errc::kUnsupported,
-                         "the driver refuses an XDP program at this MTU: lower the MTU of both ends (at most "
-                         "3506 on veth)");
+                         "the driver refuses an XDP program at this MTU: lower the MTU of both ends (to 3506, or "
+                         "what its documentation says), or set xdp_mode to generic");
         }
         if (error == ENOSPC) {
             return Error(

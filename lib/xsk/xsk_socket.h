@@ -44,9 +44,9 @@ struct XskOptions {
 // Bytes of a frame that a received packet cannot use: the kernel starts it this far in.
 inline constexpr std::uint32_t kXskHeadroom = 256;
 
-// Smallest frame that holds a packet of this MTU (bytes) with its Ethernet header; nothing if none does,
-// since a packet must fit one page.
-std::optional<std::uint32_t> frame_bytes_for_mtu(std::uint32_t mtu);
+// Smallest frame that holds a packet of this MTU (bytes) with its Ethernet header. Where none does, since a
+// packet must fit one page, it is the one that holds our longest: what is longer is not for a socket.
+std::uint32_t frame_bytes_for_mtu(std::uint32_t mtu);
 
 // What happened in the socket's rings, beyond what the kernel counts. (name, class, text)
 #define ASK_XSK_COUNTERS(X)                                                         \

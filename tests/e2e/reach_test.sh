@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Where a switch may stand: ports that come and go, hosts with several ways out, bridges. reach_test.sh ports|ways|bridge
+# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, long frames. reach_test.sh ports|ways|bridge|jumbo
 # The rows of docs/gateways.md.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -143,6 +143,79 @@ bridge() {
     wait_for 10 attached p1
     run_task "$dir" again h2 "" "--merge-window 0"
     pass "a bridge that filters VLANs is refused by name, and taken when it no longer does"
+}
+
+counts() {
+    on "$1" askctl counters --json | jq -e --arg name "$2" 'any(.[]; .name == $name and (.value | tonumber) > 0)' >/dev/null
+}
+
+# A connection from h1 to h3 until $scratch/enough is there; it says what its segments hold, and that all came as it was.
+plain_tcp() {
+    spawn "$scratch/sink" h3 python3 - <<'SINK'
+import hashlib, socket
+with socket.create_server(("198.18.3.2", 7777)) as server:
+    connection = server.accept()[0]
+    digest = hashlib.sha256()
+    while piece := connection.recv(1 << 20):
+        digest.update(piece)
+    connection.sendall(digest.hexdigest().encode())
+SINK
+    wait_for 10 listens h3
+    spawn "$scratch/source" h1 python3 - "$scratch/enough" <<'SOURCE'
+import hashlib, os, socket, sys, time
+with socket.create_connection(("198.18.3.2", 7777)) as connection:
+    digest, sent, piece = hashlib.sha256(), 0, os.urandom(1 << 18)
+    while sent < 1 << 23 or not os.path.exists(sys.argv[1]):
+        connection.sendall(piece)
+        digest.update(piece)
+        sent += len(piece)
+        time.sleep(0.01)  # beside the task, not in its place
+    print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
+    connection.shutdown(socket.SHUT_WR)
+    assert connection.recv(64).decode() == digest.hexdigest(), "other bytes came than were sent"
+SOURCE
+    source_pid=$spawned
+}
+
+listens() {
+    [[ -n $(on "$1" ss -Htnl 'sport = 7777') ]]
+}
+
+no_long_ones() {
+    ! counts sw bad_fragments || fail "the switch dropped packets for their length"
+    ! counts "$1" host_drop_too_long || fail "$1 dropped packets for their length"
+}
+
+jumbo() {
+    local -r dir=$scratch/jumbo
+    local -a sum
+    lab_up --hosts 3 --mtu 9000
+    port_is p1 '.mtu == 9000 and .mode == "native"' || fail "p1 is not native at MTU 9000: $(on sw askctl status --json)"
+    make_input "$dir" --seed 94 --senders 3 --tuples 30000 --keys 2500
+    plain_tcp
+    run_task "$dir" jumbo h3 "" "--merge-window 0"
+    touch "$scratch/enough"
+    exit_of "$source_pid"
+    ((code == 0)) || fail "plain TCP ended with $code: $(cat "$scratch/source.err")"
+    # 9000 less IPv4, TCP and a timestamp.
+    [[ $(cat "$scratch/source.out") == 8948 ]] || fail "segments of $(cat "$scratch/source.out") bytes"
+    added_up "$dir"
+    no_long_ones h3
+    pass "MTU 9000: exact, and plain TCP of 8948 bytes a segment beside it"
+
+    # What is said to be ASK's, and is longer than any packet of it.
+    on h1 bash -c 'head -c 8000 /dev/zero | dd bs=8000 iflag=fullblock status=none >/dev/udp/198.18.3.2/4790'
+    wait_for 10 counts h3 host_drop_too_long
+    pass "what claims to be ASK's and is too long for it is dropped by name"
+
+    for host in h1 h2 h3; do
+        on "$host" ip link set dev eth0 mtu 1500
+        lab_do restart "$host"
+    done
+    run_task "$dir" mixed h3 "" "--merge-window 0"
+    added_up "$dir"
+    no_long_ones h3
+    pass "hosts at MTU 1500 behind ports at 9000"
 }
 
 "$case"

@@ -7,14 +7,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "lib/abi/limits.h"
 #include "lib/text/clean.h"
 #include "tools/cli/table.h"
 
 namespace ask::cli::doctor {
 namespace {
 
-// As ask-switchd and AF_XDP have it: a frame in one page, as native XDP wants it.
-constexpr std::uint32_t kMostMtu = 3506;
 // The least kernel that all of it is tested with.
 constexpr std::pair<unsigned, unsigned> kLeastKernel{6, 1};
 constexpr std::time_t kSoon = 14L * 24 * 3600;
@@ -282,11 +281,11 @@ void check_mtu(const Facts& facts, Report& report) {
     for (const Used& used : used_links(facts)) {
         const LinkFacts& link = *used.link;
         mtus.push_back(link.name + " " + std::to_string(link.mtu));
-        if (link.mtu > kMostMtu && used.xdp_mode == "native") {
+        if (link.mtu > ASK_MAX_MTU && used.xdp_mode == "native") {
             report.fault(Errc::kUnsupported,
                          "interface " + link.name + " has MTU " + std::to_string(link.mtu) +
-                             ", native XDP takes up to " + std::to_string(kMostMtu),
-                         "ip link set dev " + link.name + " mtu " + std::to_string(kMostMtu));
+                             ", native XDP takes up to " + std::to_string(ASK_MAX_MTU),
+                         "ip link set dev " + link.name + " mtu " + std::to_string(ASK_MAX_MTU));
         }
     }
     if (report.clean() && !mtus.empty()) {
