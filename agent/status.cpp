@@ -187,6 +187,7 @@ v1::AgentStatus agent_status(Agent& agent) {
     status.set_name(agent.config.name);
     status.set_version(std::string(kVersion));
     status.set_interface(agent.interface.name);
+    status.add_interfaces(agent.interface.name);
     status.set_address(format_ipv4(agent.member.options.address));
     status.set_control_port(agent.control_port);
     status.set_switch_address(agent.config.switch_address);

@@ -48,7 +48,7 @@ static __always_inline bool is_ask(const struct ask_frame *frame)
 	return frame->udp->source == bpf_htons(ASK_UDP_PORT) && channel < ASK_MAX_CHANNELS_PER_HOST;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_host(struct xdp_md *ctx)
 {
 	struct ask_frame frame;
@@ -57,6 +57,11 @@ int ask_host(struct xdp_md *ctx)
 	if (!parse_udp(ctx, &frame) || !is_ask(&frame)) {
 		count(ASK_HOST_CNT_pass_foreign);
 		return XDP_PASS;
+	}
+	/* A socket takes no fragments, and has no room for more than our longest packet. */
+	if (has_fragments(ctx, &frame) || frame.end > frame.data + ASK_HDR_OFFSET + ASK_MAX_PAYLOAD) {
+		count(ASK_HOST_CNT_drop_too_long);
+		return XDP_DROP;
 	}
 	/* A socket gets only what arrives on its own queue, whatever the map says. */
 	action = bpf_redirect_map(&xsks, ctx->rx_queue_index, XDP_DROP);

@@ -92,7 +92,7 @@ __noinline int ask_pass_unknown(struct xdp_md *ctx)
 	return leave_forward(ctx, &frame, ASK_CNT_value_no_group);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_switch(struct xdp_md *ctx)
 {
 	struct ask_claim claim = {};
@@ -110,6 +110,8 @@ int ask_switch(struct xdp_md *ctx)
 	find_flow(frame.hdr, &claim);
 	if (claim.foreign)
 		return leave_pass(ASK_CNT_pass_channel);
+	if (has_fragments(ctx, &frame))
+		return leave_drop(ASK_CNT_bad_fragments);
 	if (!claim.channel)
 		return enter_unproved(ctx, &claim);
 	reason = check_channel(ctx, &frame, claim.channel);

@@ -5,25 +5,13 @@
 #include <utility>
 
 #include "lib/base/event_fd.h"
+#include "lib/client/convert.h"
 #include "lib/client/receive_session.h"
 #include "lib/client/send_session.h"
 #include "lib/rpc/types.h"
 
 namespace ask {
 namespace {
-
-client::TaskOp task_op(v1::Operator op) {
-    switch (op) {
-        case v1::OPERATOR_MIN:
-            return client::TaskOp::kMin;
-        case v1::OPERATOR_MAX:
-            return client::TaskOp::kMax;
-        case v1::OPERATOR_COUNT:
-            return client::TaskOp::kCount;
-        default:
-            return client::TaskOp::kSum;
-    }
-}
 
 class ReceivedTable final : public RelayTable {
  public:
@@ -128,7 +116,9 @@ class ClientSessions final : public RelaySessions {
         options.agent = agent;
         options.task = order.own_task_id();
         options.senders = order.senders();
-        options.op = task_op(order.op());
+        // Known: whoever opened it has looked.
+        const auto op = client::op_from_proto(order.op());
+        options.op = op.ok() ? *op : client::TaskOp::kSum;
         options.deadline = std::chrono::milliseconds(order.deadline_ms());
         if (const auto geometry = geometry_fields(order.geometry()); geometry.ok()) {
             options.geometry = *geometry;

@@ -71,7 +71,7 @@ static __always_inline long load(struct xdp_md* ctx, __u32 index) {
     return bpf_xdp_store_bytes(ctx, 0, slot->frame, bytes);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int feed(struct xdp_md* ctx) {
     const __u32 index = feed_next++;
 

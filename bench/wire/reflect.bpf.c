@@ -48,7 +48,7 @@ static __always_inline int reflect(struct xdp_md* ctx, struct ask_frame* frame,
     return XDP_TX;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int wire_reflect(struct xdp_md* ctx) {
     struct ask_frame frame = {};
     struct ask_claim claim = {};

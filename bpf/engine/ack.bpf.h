@@ -78,6 +78,8 @@ __noinline int ask_take_ack(struct xdp_md *ctx)
 		return leave_pass(ASK_CNT_pass_ack);
 	if (!claim.channel || !claim.task || claim.task->instance != claim.flow->task_instance)
 		return leave_abort(ASK_CNT_abort_state);
+	if (has_fragments(ctx, &frame))
+		return leave_drop(ASK_CNT_bad_fragments);
 	reason = check_ack(&frame, &claim);
 	if (reason)
 		return leave_drop(reason);

@@ -10,8 +10,8 @@
 #include "bpf/engine/parse.bpf.h"
 #include "lib/abi/check.h"
 
-/* Offsets in a frame are bounded by this mask for the verifier; larger than any frame
- * that native XDP without fragments delivers. */
+/* Offsets in a frame are bounded by this mask for the verifier; larger than any frame with
+ * ASK_MAX_PAYLOAD. */
 #define ASK_OFFSET_MASK 0xfffu
 
 /* NH of one 8-byte word. */

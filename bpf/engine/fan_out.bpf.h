@@ -71,7 +71,7 @@ static __always_inline bool is_copy(const struct ethhdr *eth)
 }
 
 /* What is only forwarded passes as it is. */
-SEC("xdp/devmap")
+SEC("xdp.frags/devmap")
 int ask_fan_copy(struct xdp_md *ctx)
 {
 	__u32 port = ctx->egress_ifindex;

@@ -21,7 +21,7 @@
 #define ASK_IP_ECN_MASK 3u
 #define ASK_IP_ECN_CE 3u
 
-/* The headers at the front of a frame, all within it. */
+/* The headers at the front of a frame, all within its first buffer. */
 struct ask_frame {
 	void *data;
 	void *end;
@@ -66,6 +66,13 @@ static __always_inline bool parse_udp(struct xdp_md *ctx, struct ask_frame *fram
 	if (ip->frag_off & bpf_htons(ASK_IP_MF_OFFSET))
 		return false;
 	return true;
+}
+
+/* Whether the frame goes on behind its first buffer, where data_end is. No packet of ours is so long that it
+ * has to, and its check is read in the first alone. */
+static __always_inline bool has_fragments(struct xdp_md *ctx, const struct ask_frame *frame)
+{
+	return bpf_xdp_get_buff_len(ctx) > (__u64)((long)frame->end - (long)frame->data);
 }
 
 /* Header checksum of an IPv4 header without options, computed afresh. */

@@ -43,7 +43,7 @@ static __always_inline void add_back_tuples(struct ask_flow_stats *stats, const 
 	stats->tuples_back_full += left - evicted_left - vector->contention;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_back(struct xdp_md *ctx)
 {
 	struct ask_back_vector *vector = find_back_vector();

@@ -14,7 +14,7 @@
 #include "bpf/tuples/data.bpf.h"
 #include "bpf/tuples/vector.bpf.h"
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_tuples(struct xdp_md *ctx)
 {
 	struct ask_phv *phv = find_phv();

@@ -108,7 +108,7 @@ static __always_inline __u32 take_seen_var(const struct ask_frame *frame,
 	return ASK_CNT_fwd_seen;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_var(struct xdp_md *ctx)
 {
 	struct ask_phv *phv = find_phv();

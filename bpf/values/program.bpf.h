@@ -280,7 +280,7 @@ static __always_inline int take_value(struct xdp_md *ctx, const struct ask_value
 	return leave_offered(ctx, values, group, &flow->key, packet, &part, &merged);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_values(struct xdp_md *ctx)
 {
 	struct ask_packet *packet = find_packet();

@@ -13,7 +13,7 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 10u
+#define ASK_ABI_VERSION 11u
 
 /* UDP destination port of DATA, VAR, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u
@@ -45,9 +45,11 @@
 /* Longest key, in bytes: its length travels in 16 bits. */
 #define ASK_MAX_KEY 65535u
 
-/* Longest UDP payload of any ASK packet: what native XDP without fragments
- * can carry (MTU 3506). */
+/* Longest UDP payload of any ASK packet: what is one piece of a page for native XDP (MTU 3506). */
 #define ASK_MAX_PAYLOAD 3478u
+/* The same where links carry more than that: with its headers within the shortest first buffer that
+ * drivers have for long frames (3072 bytes: i40e, ice). */
+#define ASK_MAX_JUMBO_PAYLOAD 3030u
 /* Words (8 bytes) that are a line of a LONG packet. */
 #define ASK_LONG_ROW_WORDS 32u
 

@@ -16,6 +16,8 @@
 #define ASK_MAX_DEADLINE 86400u
 /* Decimals that --scale keeps: 10^18 is the largest power of ten within int64. */
 #define ASK_MAX_SCALE 18u
+/* MTU of an interface that native XDP is put on: jumbo frames, of which what is not ASK's comes in fragments. */
+#define ASK_MAX_MTU 9216u
 /* Columns of a line that may be key or value. */
 #define ASK_MAX_COLUMN 65535u
 /* Channels of all hosts, flows and tasks that a switch may be configured for. */

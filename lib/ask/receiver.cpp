@@ -172,6 +172,10 @@ Result<std::unique_ptr<ask_result>> take_result(ask_receiver& receiver) {
     receiver.state = ask_receiver::State::kOver;
     auto received = receiver.session->wait();
     ASK_PASS(received);
+    if (received->report.op == TaskOp::kMean) {
+        return Error(ask::Errc::kUnsupported, task + "what is kept are means: ask-recv --task " + receiver.task +
+                                                  " --again takes them");
+    }
     auto result = std::make_unique<ask_result>();
     ASK_PASS(fill(*result, received->table, receiver.sorted, *receiver.session));
     const ask::client::ReceiveReport& report = received->report;

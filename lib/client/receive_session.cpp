@@ -149,17 +149,19 @@ std::vector<NamedStats> senders_from_proto(const v1::Done& done) {
 }
 
 ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
-    ReceiveReport report{.stats = stats_from_proto(done.stats()),
-                         .senders = senders_from_proto(done),
-                         .kept_for = std::chrono::seconds(done.keep_seconds()),
-                         .fetched = done.fetched(),
-                         .swaps = done.swaps(),
-                         .runs = runs,
-                         .missing = {},
-                         .switches = {},
-                         .without = {},
-                         .table_bytes_most = done.table_bytes_most(),
-                         .relays = {}};
+    ReceiveReport report{
+        .stats = stats_from_proto(done.stats()),
+        .senders = senders_from_proto(done),
+        .kept_for = std::chrono::seconds(done.keep_seconds()),
+        .fetched = done.fetched(),
+        .swaps = done.swaps(),
+        .runs = runs,
+        .missing = {},
+        .switches = {},
+        .without = {},
+        .op = op_from_proto(done.op()).ok() ? std::optional(*op_from_proto(done.op())) : std::nullopt,
+        .table_bytes_most = done.table_bytes_most(),
+        .relays = {}};
     report.stats.seconds = done.seconds();
     for (const v1::SwitchOfTask& at : done.switches()) {
         report.switches.push_back({.address = at.address(),

@@ -137,6 +137,7 @@ struct ReceiveReport {
     std::vector<MissingSenders> missing;  // none: the result is whole
     std::vector<TaskSwitchReport> switches;
     std::vector<SenderWithoutSwitch> without;
+    std::optional<TaskOp> op{};           // that the task was opened with; unset: an agent that does not say
     std::uint64_t table_bytes_most = 0;   // with a reserve: what was taken of it at most
     std::vector<TaskRelayReport> relays;  // any: stats and senders are those of what relays sent on
 };

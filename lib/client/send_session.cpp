@@ -12,6 +12,7 @@
 #include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
+#include "lib/client/mean.h"
 #include "lib/client/tuple_ring.h"
 #include "lib/rpc/types.h"
 #include "lib/tuples/combiner.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr std::uint32_t kLookEvery = 1U << 16;
 constexpr std::uint32_t kPublishEvery = 128;
 constexpr std::size_t kRingFds = 3;
+// Tuples of a mean that become two each at a time.
+constexpr std::size_t kMeanBatch = 128;
 
 Op combined_by(TaskOp op) {
     switch (op) {
@@ -72,8 +75,8 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
 
 class SendSession::Impl {
  public:
-    Impl(bool ones, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
-        : ones_(ones), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
+    Impl(bool ones, bool pairs, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
+        : ones_(ones), pairs_wanted_(pairs), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
         if (merge_window > 0) {
             combiner_.emplace(combined_by(op), merge_window, make_seed(random_u64));
         }
@@ -92,6 +95,9 @@ class SendSession::Impl {
     Result<TaskStats> finish();
 
  private:
+    [[nodiscard]] std::span<const Tuple> ones_of(std::span<const Tuple> tuples);
+    Result<> hand_in_pairs(std::span<const Tuple> tuples);
+    Result<> hand_in(std::span<const Tuple> tuples);
     Result<> push(std::span<const Tuple> tuples);
     Result<> wait_for_space();
     void publish();
@@ -99,12 +105,15 @@ class SendSession::Impl {
         return [this](const Tuple& tuple) { return push(std::span(&tuple, 1)); };
     }
 
-    bool ones_;
+    bool ones_;          // every value is 1
+    bool pairs_wanted_;  // of each tuple a sum and a count
     TaskOp op_;
     AgentLink link_;
     TupleRingProducer ring_;
     std::optional<Combiner> combiner_;
     std::vector<Tuple> counted_;     // tuples with their values made 1
+    std::vector<Tuple> pairs_;       // sums and counts
+    std::string marked_;             // keys of these
     std::uint32_t unpublished_ = 0;  // tuples
     std::size_t since_look_ = 0;     // tuples
 };
@@ -140,7 +149,9 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
         return std::move(ring).error().with_context("task " + options.task);
     }
     const std::uint32_t window = options.merge_window.value_or(reply->send_ready().merge_window());
+    // What is partial has become so where it came from.
     return std::make_unique<Impl>(options.as_count || (*op == TaskOp::kCount && !options.partial),
+                                  *op == TaskOp::kMean && !options.partial,
                                   Combiner::useful(window, options.sample ? options.sample->expected : 0),
                                   *op, *std::move(link), *std::move(ring));
 }
@@ -153,14 +164,59 @@ std::vector<int> SendSession::Impl::fds() const {
     return all;
 }
 
-Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
-    if (ones_ && !std::ranges::all_of(tuples, [](const Tuple& tuple) { return tuple.value == 1; })) {
-        counted_.assign(tuples.begin(), tuples.end());
-        for (Tuple& tuple : counted_) {
-            tuple.value = 1;
-        }
-        tuples = counted_;
+std::span<const Tuple> SendSession::Impl::ones_of(std::span<const Tuple> tuples) {
+    if (std::ranges::all_of(tuples, [](const Tuple& tuple) { return tuple.value == 1; })) {
+        return tuples;
     }
+    counted_.assign(tuples.begin(), tuples.end());
+    for (Tuple& tuple : counted_) {
+        tuple.value = 1;
+    }
+    return counted_;
+}
+
+Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
+    if (ones_) {
+        tuples = ones_of(tuples);
+    }
+    if (!pairs_wanted_) {
+        return hand_in(tuples);
+    }
+    for (; !tuples.empty(); tuples = tuples.subspan(std::min(tuples.size(), kMeanBatch))) {
+        ASK_PASS(hand_in_pairs(tuples.first(std::min(tuples.size(), kMeanBatch))));
+    }
+    return {};
+}
+
+Result<> SendSession::Impl::hand_in_pairs(std::span<const Tuple> tuples) {
+    std::size_t bytes = 0;
+    for (const Tuple& tuple : tuples) {
+        if (tuple.key.size() > kMaxMeanKey) {
+            return Error(Errc::kLimit, "a key of " + std::to_string(tuple.key.size()) +
+                                           " bytes; the limit is " + std::to_string(kMaxMeanKey) +
+                                           " in a task of means");
+        }
+        bytes += 2 * (tuple.key.size() + 1);
+    }
+    // Tuples borrow their keys, so these may not move.
+    marked_.clear();
+    marked_.reserve(bytes);
+    const auto marked = [this](std::string_view key, char mark) {
+        const std::size_t begin = marked_.size();
+        marked_ += key;
+        marked_ += mark;
+        return std::string_view(marked_).substr(begin);
+    };
+    pairs_.clear();
+    pairs_.reserve(2 * tuples.size());
+    for (const Tuple& tuple : tuples) {
+        pairs_.push_back(marks_sum(tuple.key) ? Tuple(marked(tuple.key, kSumMark), tuple.value) : tuple);
+        pairs_.emplace_back(marked(tuple.key, kCountMark), 1);
+    }
+    return hand_in(pairs_);
+}
+
+Result<> SendSession::Impl::hand_in(std::span<const Tuple> tuples) {
     if (combiner_) {
         ASK_PASS(combiner_->add(tuples, push_one()));
     } else {

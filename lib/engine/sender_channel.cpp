@@ -86,6 +86,7 @@ void SenderChannel::seal_packet(Header header, std::size_t body_bytes,
     stats_.packets_data += header.type == ASK_DATA ? 1 : 0;
     stats_.packets_long += header.type == ASK_LONG ? 1 : 0;
     stats_.packets_var += header.type == ASK_VAR ? 1 : 0;
+    stats_.payload_bytes += bytes;
 }
 
 bool SenderChannel::build_packet() {

@@ -37,6 +37,7 @@ struct ChannelStats {
     std::uint64_t packets_data = 0;
     std::uint64_t packets_long = 0;
     std::uint64_t packets_var = 0;
+    std::uint64_t payload_bytes = 0;  // of first transmissions, the UDP payloads
     std::uint64_t packets_acked_by_switch = 0;
     std::uint64_t packets_acked_by_receiver = 0;
     std::uint64_t retransmissions = 0;

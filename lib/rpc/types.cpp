@@ -116,7 +116,7 @@ Result<Op> op_from_proto(v1::Operator op) {
         return Op::k##Name;
 #include "lib/abi/operators.def"
         default:
-            return Error(Errc::kInput, "operator: must be SUM, MIN or MAX (COUNT is SUM of ones)");
+            return Error(Errc::kInput, "operator: must be SUM, MIN or MAX (COUNT and MEAN are sums)");
     }
 }
 
@@ -131,7 +131,7 @@ Result<Op> wire_op(v1::Operator op) {
 #include "lib/abi/operators.def"
         default:
             return Error(Errc::kInput, "operator " + std::to_string(static_cast<int>(op)) +
-                                           ": must be SUM, COUNT, MIN or MAX");
+                                           ": must be SUM, COUNT, MEAN, MIN or MAX");
     }
 }
 

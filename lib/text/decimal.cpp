@@ -10,6 +10,8 @@
 namespace ask {
 namespace {
 
+__extension__ using Unsigned = unsigned __int128;
+
 constexpr std::string_view kLimits = "from -9223372036854775808 to 9223372036854775807";
 
 bool all_digits(std::string_view text) {
@@ -36,6 +38,24 @@ std::string scaled_limits(unsigned scale) {
 bool append_digit(std::int64_t& negative, char digit) {
     return !__builtin_mul_overflow(negative, 10, &negative) &&
            !__builtin_sub_overflow(negative, digit - '0', &negative);
+}
+
+// The magnitude of INT64_MIN has no place in int64.
+std::uint64_t magnitude_of(std::int64_t value) {
+    return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value)
+                     : static_cast<std::uint64_t>(value);
+}
+
+// To a number in decimal digits.
+void add_one(std::string& digits) {
+    for (std::size_t at = digits.size(); at-- > 0;) {
+        if (digits[at] != '9') {
+            ++digits[at];
+            return;
+        }
+        digits[at] = '0';
+    }
+    digits.insert(0, 1, '1');
 }
 
 struct Parts {
@@ -114,9 +134,7 @@ Result<std::int64_t> parse_scaled(std::string_view text, unsigned scale) {
 void append_scaled(std::string& out, std::int64_t value, unsigned scale) {
     std::array<char, 24> buffer{};
     const bool minus = value < 0;
-    // The magnitude of INT64_MIN has no place in int64.
-    const std::uint64_t magnitude =
-        minus ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude = magnitude_of(value);
     const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), magnitude).ptr;
     std::string digits(buffer.data(), end);
     if (digits.size() <= scale) {
@@ -126,6 +144,33 @@ void append_scaled(std::string& out, std::int64_t value, unsigned scale) {
         digits.insert(digits.size() - scale, 1, '.');
     }
     out += minus ? "-" : "";
+    out += digits;
+}
+
+void append_mean(std::string& out, std::int64_t value, std::int64_t count, unsigned scale,
+                 unsigned decimals) {
+    const bool minus = value < 0;
+    // 2^63 x 10^18, the largest divisor, leaves room for ten times a remainder.
+    Unsigned divisor = static_cast<std::uint64_t>(count);
+    for (unsigned i = 0; i < scale; ++i) {
+        divisor *= 10;
+    }
+    const std::uint64_t magnitude = magnitude_of(value);
+    std::string digits = std::to_string(static_cast<std::uint64_t>(magnitude / divisor));
+    Unsigned left = magnitude % divisor;
+    for (unsigned i = 0; i < decimals; ++i) {
+        left *= 10;
+        digits += static_cast<char>('0' + static_cast<int>(left / divisor));
+        left %= divisor;
+    }
+    if (left >= divisor - left) {
+        add_one(digits);
+    }
+    const bool zero = digits.find_first_not_of('0') == std::string::npos;
+    if (decimals > 0) {
+        digits.insert(digits.size() - decimals, 1, '.');
+    }
+    out += minus && !zero ? "-" : "";
     out += digits;
 }
 

@@ -24,4 +24,9 @@ Result<std::int64_t> parse_scaled(std::string_view text, unsigned scale);
 // Appends value / 10^scale with just so many decimals; what parse_scaled() reads back as `value`.
 void append_scaled(std::string& out, std::int64_t value, unsigned scale);
 
+// Appends value / (count x 10^scale) with just so many decimals, the nearest number that has them; of two
+// equally near ones that which is farther from zero. `count` is above 0, `scale` and `decimals` are 0 to
+// kMaxScale.
+void append_mean(std::string& out, std::int64_t value, std::int64_t count, unsigned scale, unsigned decimals);
+
 }  // namespace ask

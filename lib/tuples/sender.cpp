@@ -10,6 +10,7 @@ void add(SenderStats& sum, const SenderStats& part) {
     sum.packets_data += part.packets_data;
     sum.packets_long += part.packets_long;
     sum.packets_var += part.packets_var;
+    sum.payload_bytes += part.payload_bytes;
     sum.packets_acked_by_switch += part.packets_acked_by_switch;
     sum.packets_acked_by_receiver += part.packets_acked_by_receiver;
     sum.retransmissions += part.retransmissions;

@@ -98,6 +98,19 @@ figures() {
     pass "as many FINs on each link as planned: SOAR's Fig. 2 and 3"
 }
 
+# A sum and a count of each key, which only senders make.
+means() {
+    numbers mean 9
+    awk -F '\t' '{ sum[$1] += $2; count[$1]++ }
+        END { for (key in sum) {
+            size = sum[key] < 0 ? -sum[key] : sum[key]
+            tenths = int((20 * size + count[key]) / (2 * count[key]))
+            printf "%s\t%s%d.%d\t%d\t%d\n", key, sum[key] < 0 && tenths > 0 ? "-" : "", int(tenths / 10), tenths % 10, sum[key], count[key]
+        } }' "$scratch/mean"/in*.tsv | LC_ALL=C sort -t "$(printf '\t')" -k 1,1 >"$scratch/mean/expected.tsv"
+    start_task "$scratch/mean" mean h5 "--op mean --decimals 1 --placement $scratch/deep.json"
+    finish_placed "$scratch/mean"
+}
+
 # The answer is the same wherever it was added up, and whatever the operator.
 operators() {
     local op
@@ -107,6 +120,7 @@ operators() {
         start_task "$scratch/$op" "$op" h5 "--op $op --placement $scratch/deep.json" "$([[ $op != count ]] || echo --count)"
         finish_placed "$scratch/$op"
     done
+    means
     pass "every operator on seven relays"
 }
 

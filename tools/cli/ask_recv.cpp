@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "lib/text/decimal.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/means.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/placement_file.h"
@@ -40,6 +43,7 @@ struct Flags {
     std::uint32_t senders = 0;
     std::string op = "sum";
     unsigned scale = 0;
+    unsigned decimals = 6;
     std::string geometry = "auto";
     std::uint32_t aggregators = 0;
     std::string swap = "off";
@@ -91,7 +95,9 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option("--senders", flags.senders, "how many sends make the task whole")
         ->check(CLI::Range(1U, ASK_MAX_SENDERS))
         ->type_name("N");
-    app.add_option("--op", flags.op, "how values of equal keys are combined: sum, count, min or max")
+    app.add_option("--op", flags.op,
+                   "how values of equal keys are combined: sum, count, min, max, or mean, which prints "
+                   "key<TAB>mean<TAB>sum<TAB>count")
         ->check(CLI::IsMember(client::task_op_names()))
         ->type_name("OP")
         ->capture_default_str();
@@ -99,6 +105,10 @@ void add_flags(CLI::App& app, Flags& flags) {
                    "print values divided by 10^K, with K decimals, for senders with the same --scale")
         ->check(CLI::Range(0U, kMaxScale))
         ->type_name("K")
+        ->capture_default_str();
+    app.add_option("--decimals", flags.decimals, "of means: the nearest number with so many decimals")
+        ->check(CLI::Range(0U, kMaxScale))
+        ->type_name("D")
         ->capture_default_str();
     app.add_option(
            "--geometry", flags.geometry,
@@ -162,13 +172,16 @@ void add_flags(CLI::App& app, Flags& flags) {
         const std::string name = option->get_name();
         if (name != "--help" && name != "--task" && name != "--deadline" && name != "--stats" &&
             name != "--agent" && name != "--output" && name != "--again" && name != "--version" &&
-            name != "--sort" && name != "--top" && name != "--format") {
+            name != "--sort" && name != "--top" && name != "--format" && name != "--decimals") {
             again->excludes(option);
         }
     }
     app.callback([&app, &flags] {
         if (!flags.again && app.count("--senders") == 0) {
             throw CLI::RequiredError("--senders");
+        }
+        if (!flags.again && app.count("--decimals") > 0 && flags.op != "mean") {
+            throw CLI::ValidationError("--decimals", "is for means: --op mean");
         }
         if (!flags.to_stdout() && flags.output == flags.common.stats_file) {
             throw CLI::ValidationError("--output", "--stats names the same file");
@@ -183,6 +196,11 @@ void add_flags(CLI::App& app, Flags& flags) {
 Result<client::ReceiveOptions> options_from(const Flags& flags) {
     if (flags.op == "count" && flags.scale > 0) {
         return Error(Errc::kUsage, "--scale is for values, and --op count has none: leave out one of them");
+    }
+    if (flags.op == "mean" && flags.allow_incomplete) {
+        return Error(Errc::kUsage,
+                     "--allow-incomplete: of a sender that dies, a key's sum and its count may lack other "
+                     "tuples, so --op mean is whole or an error: leave out one of them");
     }
     client::ReceiveOptions options;
     options.agent = flags.common.agent;
@@ -322,19 +340,41 @@ Result<> close_copy(int fd) {
     return copy < 0 || ::close(copy) != 0 ? Error::from_errno(errno, "close") : Result<>();
 }
 
+// Whether it has a sum and a count of each key. One that was kept says so itself.
+bool is_of_means(const Flags& flags, const client::ReceiveReport& report) {
+    return report.op.value_or(client::parse_task_op(flags.op).value_or(client::TaskOp::kSum)) ==
+           client::TaskOp::kMean;
+}
+
+Result<> write_means(const Flags& flags, Received& received, ResultWriter& out) {
+    const std::function<void()> pulse = [&received] { received.session.taking(); };
+    const auto means = Means::of(received.result.table, pulse);
+    ASK_PASS(means);
+    for (const std::size_t each : means->in_order(flags.order(), flags.top, pulse)) {
+        ASK_PASS(out.add((*means)[each]));
+    }
+    return {};
+}
+
 // Returns once every byte was accepted, and a file has its name.
 Result<> put(const Flags& flags, Received& received, const Destination& to) {
     client::ReceiveSession& session = received.session;
+    const bool of_means = is_of_means(flags, received.result.report);
     const ResultWriter::Style style{parse_result_format(flags.format).value_or(ResultFormat::kTsv),
-                                    flags.scale};
+                                    flags.scale,
+                                    of_means ? std::optional(flags.decimals) : std::nullopt};
     ResultWriter out(to.fd, style, [&]() -> Result<> {
         session.taking();
         return to.stop != nullptr && to.stop->raised() ? Error(Errc::kAborted, "interrupted") : Result<>();
     });
-    ASK_PASS(received.result.table.each_in_order(
-        flags.order(), flags.top,
-        [&out](std::string_view key, std::int64_t value) { return out.add(key, value); },
-        [&session] { session.taking(); }));
+    if (of_means) {
+        ASK_PASS(write_means(flags, received, out));
+    } else {
+        ASK_PASS(received.result.table.each_in_order(
+            flags.order(), flags.top,
+            [&out](std::string_view key, std::int64_t value) { return out.add(key, value); },
+            [&session] { session.taking(); }));
+    }
     ASK_PASS(out.finish());
     return to.file != nullptr ? to.file->finish(true) : close_copy(to.fd);
 }

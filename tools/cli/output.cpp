@@ -63,7 +63,7 @@ ResultWriter::ResultWriter(int fd, const Style& style, OnWritten on_written)
         case ResultFormat::kTsv:
             break;
         case ResultFormat::kCsv:
-            buffer_ = "key,value\r\n";
+            buffer_ = style_.mean_decimals ? "key,mean,sum,count\r\n" : "key,value\r\n";
             break;
         case ResultFormat::kJson:
             buffer_ = "[";
@@ -106,30 +106,62 @@ void ResultWriter::append_value(std::int64_t value) {
     buffer_.append(digits.data(), end);
 }
 
-Result<> ResultWriter::add(std::string_view key, std::int64_t value) {
+void ResultWriter::begin(std::string_view key) {
+    if (style_.format == ResultFormat::kJson) {
+        buffer_ += any_ ? ",\n{\"key\":" : "\n{\"key\":";
+    }
+    append_key(key);
+    any_ = true;
+}
+
+// What stands between two columns.
+void ResultWriter::append_name(std::string_view name) {
     switch (style_.format) {
         case ResultFormat::kTsv:
-            append_key(key);
             buffer_ += '\t';
-            append_value(value);
+            break;
+        case ResultFormat::kCsv:
+            buffer_ += ',';
+            break;
+        case ResultFormat::kJson:
+            buffer_ += ",\"";
+            buffer_ += name;
+            buffer_ += "\":";
+            break;
+    }
+}
+
+Result<> ResultWriter::end() {
+    switch (style_.format) {
+        case ResultFormat::kTsv:
             buffer_ += '\n';
             break;
         case ResultFormat::kCsv:
-            append_key(key);
-            buffer_ += ',';
-            append_value(value);
             buffer_ += "\r\n";
             break;
         case ResultFormat::kJson:
-            buffer_ += any_ ? ",\n{\"key\":" : "\n{\"key\":";
-            append_key(key);
-            buffer_ += ",\"value\":";
-            append_value(value);
             buffer_ += '}';
             break;
     }
-    any_ = true;
     return buffer_.size() < kFlushAt ? Result<>() : flush();
+}
+
+Result<> ResultWriter::add(std::string_view key, std::int64_t value) {
+    begin(key);
+    append_name("value");
+    append_value(value);
+    return end();
+}
+
+Result<> ResultWriter::add(const Mean& mean) {
+    begin(mean.key);
+    append_name("mean");
+    append_mean(buffer_, mean.sum, mean.count, style_.scale, style_.mean_decimals.value_or(0));
+    append_name("sum");
+    append_value(mean.sum);
+    append_name("count");
+    append_scaled(buffer_, mean.count, 0);
+    return end();
 }
 
 Result<> ResultWriter::finish() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "tools/cli/means.h"
 
 namespace ask::cli {
 
@@ -35,15 +36,21 @@ class ResultWriter {
     struct Style {
         ResultFormat format = ResultFormat::kTsv;
         unsigned scale = 0;  // values are printed divided by 10^scale, with just so many decimals
+        std::optional<unsigned> mean_decimals{};  // of means; unset: the result has values
     };
     ResultWriter(int fd, const Style& style, OnWritten on_written = {});
     // Fails when the descriptor cannot take what has gathered.
     Result<> add(std::string_view key, std::int64_t value);
+    // Of a result of means: the mean, what it is the mean of, and of how many.
+    Result<> add(const Mean& mean);
     // What belongs behind the last one, and all that has gathered.
     Result<> finish();
 
  private:
+    void begin(std::string_view key);
+    Result<> end();
     void append_key(std::string_view key);
+    void append_name(std::string_view name);
     void append_value(std::int64_t value);
     Result<> flush();
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/control/member/convert.h"
 
+#include "lib/net/frame.h"
+
 namespace ask {
 
 void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
@@ -22,6 +24,7 @@ void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
     stats.set_packets_data(sender.packets_data);
     stats.set_packets_long(sender.packets_long);
     stats.set_packets_var(sender.packets_var);
+    stats.set_frame_bytes(sender.payload_bytes + sender.packets_sent * kFrameHeaderBytes);
     stats.set_tuples_whole(sender.packer.tuples_var);
 }
 

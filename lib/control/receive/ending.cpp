@@ -64,6 +64,7 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
     done.set_result_keys(keys);
     done.set_fetched(fetched_);
     done.set_swaps(swaps(task_->switches));
+    done.set_op(task_->op);
     done.set_table_bytes_most(parts_ ? parts_->bytes_most() : 0);
     return done;
 }

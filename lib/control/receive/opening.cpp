@@ -270,7 +270,7 @@ v1::OpenTaskRequest Receiving::open_request() const {
     open.set_id(task_->id);
     open.set_instance(task_->instance);
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
-    open.set_op(task_->op == v1::OPERATOR_COUNT ? v1::OPERATOR_SUM : task_->op);
+    open.set_op(op_to_proto(task_->wire));
     open.set_aggregators(aggregators_wanted_);
     open.set_may_shrink(may_shrink_);
     open.set_copies(request_.no_switch() ? 0 : wants_two_copies(request_) ? 2 : 1);

@@ -59,7 +59,7 @@ static __always_inline __u32 echo_check_body(const struct ask_hdr* hdr, const st
     return packet->extensions && packet->extension[0] != ECHO_WORD ? ASK_CNT_bad_geometry : 0;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int ask_echo(struct xdp_md* ctx) {
     struct ask_packet* packet = find_packet();
     struct ask_claim claim = {};

@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/client/mean.h"
 #include "lib/client/receive_session.h"
 #include "lib/client/send_session.h"
 #include "tests/unit/client/fake_agent.h"
@@ -160,6 +161,71 @@ TEST_CASE("counting makes every value 1, by flag or by the task's operator") {
         REQUIRE(session->finish().ok());
     }
     CHECK(seen["a"] == 2);
+}
+
+TEST_CASE("of a mean a sum and a count of each tuple are handed in, whatever the key ends in") {
+    bool by_flag = false;
+    bool partial = false;
+    std::map<std::string, std::int64_t> want;
+    SUBCASE("as they are") {
+        want = {{"a", 995}, {"a#", 2}, {"", 3}, {"#", 1}, {"a#+", 4}, {"a##", 1}, {"++", 5}, {"+#", 1}};
+    }
+    SUBCASE("as ones") {
+        by_flag = true;
+        want = {{"a", 2}, {"a#", 2}, {"", 1}, {"#", 1}, {"a#+", 1}, {"a##", 1}, {"++", 1}, {"+#", 1}};
+    }
+    SUBCASE("but of what is partial, which has both already") {
+        partial = true;
+        want = {{"a", 995}, {"", 3}, {"a#", 4}, {"+", 5}};
+    }
+    std::map<std::string, std::int64_t> seen;
+    {
+        FakeAgent agent([&](LocalSocket& client, const v1::LocalRequest&) {
+            auto ring = make_ring();
+            say_send_ready(client, ring, v1::OPERATOR_MEAN);
+            seen = take_until_request(ring, client);
+            static_cast<void>(test::hear(client));
+            v1::LocalReply done;
+            done.mutable_done();
+            test::say(client, done);
+        });
+        SendOptions options = send_options(agent);
+        options.as_count = by_flag;
+        options.partial = partial;
+        auto session = SendSession::open(options);
+        REQUIRE(session.ok());
+        const std::vector<Tuple> tuples{{"a", 1000}, {"", 3}, {"a#", 4}, {"+", 5}};
+        REQUIRE(session->send(tuples).ok());
+        REQUIRE(session->send("a", -5).ok());
+        const std::string longest(kMaxMeanKey + 1, 'x');
+        CHECK(session->send(longest, 1).ok() == partial);
+        if (partial) {
+            want[longest] = 1;
+        } else {
+            CHECK(session->send(longest, 1).error().text() ==
+                  "a key of 65535 bytes; the limit is 65534 in a task of means");
+        }
+        REQUIRE(session->finish().ok());
+    }
+    CHECK(seen == want);
+}
+
+TEST_CASE("the keys of sums and counts lead back to theirs, and no two are the same") {
+    std::map<std::string, std::string> from;
+    std::vector<std::string> keys{""};
+    for (std::size_t at = 0; at < keys.size() && keys[at].size() < 4; ++at) {
+        for (const char c : {'a', '#', '+'}) {
+            keys.push_back(keys[at] + c);
+        }
+    }
+    for (const std::string& key : keys) {
+        for (const MeanPart part : {MeanPart::kSum, MeanPart::kCount}) {
+            const std::string of = mean_key(key, part);
+            CHECK(from.emplace(of, key).second);
+            CHECK(mean_key(of).key == key);
+            CHECK(mean_key(of).part == part);
+        }
+    }
 }
 
 TEST_CASE("what the agent reports as failed is the error, with its class") {
@@ -566,7 +632,7 @@ TEST_CASE("where the agent is") {
 }
 
 TEST_CASE("operators have names") {
-    for (const TaskOp op : {TaskOp::kSum, TaskOp::kCount, TaskOp::kMin, TaskOp::kMax}) {
+    for (const TaskOp op : {TaskOp::kSum, TaskOp::kCount, TaskOp::kMean, TaskOp::kMin, TaskOp::kMax}) {
         CHECK(parse_task_op(to_string(op)) == op);
     }
     CHECK_FALSE(parse_task_op("avg"));

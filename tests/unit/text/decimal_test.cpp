@@ -61,6 +61,41 @@ TEST_CASE("what is no decimal number, or has too many decimals, is said") {
     }
 }
 
+std::string mean(std::int64_t sum, std::int64_t count, unsigned scale, unsigned decimals) {
+    std::string out;
+    append_mean(out, sum, count, scale, decimals);
+    return out;
+}
+
+TEST_CASE("means are the nearest decimals, halves away from zero") {
+    CHECK(mean(301, 3, 0, 2) == "100.33");
+    CHECK(mean(302, 3, 0, 2) == "100.67");
+    CHECK(mean(-302, 3, 0, 2) == "-100.67");
+    CHECK(mean(1, 2, 0, 0) == "1");
+    CHECK(mean(-1, 2, 0, 0) == "-1");
+    CHECK(mean(1, 3, 0, 0) == "0");
+    CHECK(mean(-1, 3, 0, 1) == "-0.3");
+    CHECK(mean(-1, 30, 0, 1) == "0.0");
+    CHECK(mean(1, 8, 0, 2) == "0.13");
+    CHECK(mean(9995, 10, 0, 0) == "1000");
+    CHECK(mean(999'999, 1000, 0, 2) == "1000.00");
+    CHECK(mean(7, 7, 0, 6) == "1.000000");
+    // Values with decimals of their own.
+    CHECK(mean(1234, 2, 2, 3) == "6.170");
+    CHECK(mean(5, 1, 3, 2) == "0.01");
+    CHECK(mean(4, 1, 3, 2) == "0.00");
+}
+
+TEST_CASE("means of the largest sums and counts are exact") {
+    CHECK(mean(INT64_MIN, 1, 0, 18) == "-9223372036854775808.000000000000000000");
+    CHECK(mean(INT64_MIN, INT64_MAX, 0, 18) == "-1.000000000000000000");
+    CHECK(mean(INT64_MIN, 3, 18, 18) == "-3.074457345618258603");
+    CHECK(mean(INT64_MAX, INT64_MAX, 18, 18) == "0.000000000000000001");
+    CHECK(mean(INT64_MAX, INT64_MAX - 1, 0, 18) == "1.000000000000000000");
+    CHECK(mean(INT64_MAX, 2, 0, 1) == "4611686018427387903.5");
+    CHECK(mean(INT64_MAX, 2, 0, 0) == "4611686018427387904");
+}
+
 TEST_CASE("what is printed is read back as it was") {
     CHECK(printed(1234, 2) == "12.34");
     CHECK(printed(-1, 2) == "-0.01");

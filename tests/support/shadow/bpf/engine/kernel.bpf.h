@@ -55,6 +55,8 @@ static inline void native_loop(__u32 rounds, long (*round)(__u32, void*), void* 
 #define bpf_redirect_map(map, key, flags) native_redirect_map(key, flags)
 #define bpf_loop(rounds, round, data, flags) native_loop(rounds, round, data)
 #define bpf_xdp_adjust_tail(ctx, delta) native_adjust_tail(ctx, delta)
+/* Frames are in one piece here. */
+#define bpf_xdp_get_buff_len(ctx) ((ctx)->data_end - (ctx)->data)
 #define bpf_get_smp_processor_id() native_cpu()
 #define bpf_ktime_get_coarse_ns() native_now()
 #define bpf_jiffies64() (native_now() / 1000000)
