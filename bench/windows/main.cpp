@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Windows of an endless stream as tasks, by today's protocol: what they cost beside one long task. `recv` opens
-// window after window, two at a time, writes each table to a file and confirms; `send` streams into the window that
-// the clock says, and joins the next one meanwhile. Both print what they did, and when, as JSON.
+// Windows of an endless stream as tasks, by today's protocol: what they cost beside one long task. `recv`
+// opens window after window, two at a time, writes each table to a file and confirms; `send` streams into the
+// window that the clock says, and joins the next one meanwhile. Both print what they did, and when, as JSON.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -189,7 +189,8 @@ Result<> receive(const Job& job) {
     return {};
 }
 
-Result<client::SendSession> join(const Job& job, std::uint32_t number, const std::optional<KeySample>& sample) {
+Result<client::SendSession> join(const Job& job, std::uint32_t number,
+                                 const std::optional<KeySample>& sample) {
     client::SendOptions options;
     options.task = id_of(job, number);
     options.to = job.to;
@@ -205,7 +206,8 @@ Result<> stream(const Job& job, std::uint32_t number, const std::future<Result<c
     const std::int64_t until = job.start_ms + std::int64_t{number + 1} * job.every_ms;
     std::uint64_t left = job.tuples == 0 ? UINT64_MAX : job.tuples;
     for (;;) {
-        if (now_ms() >= until && (next == nullptr || next->wait_for(milliseconds(0)) == std::future_status::ready)) {
+        if (now_ms() >= until &&
+            (next == nullptr || next->wait_for(milliseconds(0)) == std::future_status::ready)) {
             break;
         }
         if (left == 0) {
@@ -231,8 +233,7 @@ Result<> finish(client::SendSession session, Window& window) {
 
 Result<> send(const Job& job) {
     Keys keys(job);
-    const std::optional<KeySample> sample =
-        job.plan ? std::optional(keys.sample(job.tuples)) : std::nullopt;
+    const std::optional<KeySample> sample = job.plan ? std::optional(keys.sample(job.tuples)) : std::nullopt;
     std::vector<Window> windows(job.windows);
     std::vector<std::future<Result<>>> ends;
     ends.reserve(job.windows);
@@ -252,7 +253,8 @@ Result<> send(const Job& job) {
         ASK_TRY(stream(job, number, last ? nullptr : &next, *session, keys, windows[number]),
                 "window " + std::to_string(number));
         ends.push_back(std::async(
-            std::launch::async, [&windows, number](client::SendSession of) { return finish(std::move(of), windows[number]); },
+            std::launch::async,
+            [&windows, number](client::SendSession of) { return finish(std::move(of), windows[number]); },
             *std::move(session)));
     }
     for (auto& end : ends) {

@@ -13,6 +13,10 @@ def rate: sum_of(.send[][].tuples) * 1000 / (([.send[][].ended] | max) - ([.send
 def latencies: [.receive, (.send | transpose)] | transpose | map(.[0].done - ([.[1][].ended] | max));
 # ms by which senders stayed in a window after its time, because the next one was not there.
 def late: . as $run | [.send[] | to_entries[] | .value.ended - .value.opened - $run.every];
+# CPU of daemons and applications, ns; less at the mercy of what else the machine does than the rate.
+def cpu_of_tuple: . as $run
+    | (([$run.after | to_entries[] | select(.value | type == "object" and has("cpu")) | .value.cpu - $run.before[.key].cpu] | add) * 10 + .applications)
+    * 1e6 / sum_of(.send[][].tuples);
 # CPU of the daemons by kind, ticks of 10 ms.
 def used: . as $run | {
     senders: sum_of($run.after | to_entries[] | select(.key | test("^h[0-9]+$")) | select(.key != "h\($run.senders + 1)") | .value.cpu - $run.before[.key].cpu),
@@ -21,7 +25,7 @@ def used: . as $run | {
 
 def stream_line:
     "\(.name): \(.senders) senders, \(.count) windows of \(.every) ms: \(rate / 1e6 * 1000 | round / 1000) M tuples/s, machine \(.machine * 10) ms"
-    + ", \(((used | add) * 10 + .applications) * 1e6 / sum_of(.send[][].tuples) | one) ns a tuple of applications \(.applications) ms and daemons \(used | map_values(. * 10)) ms, last tuple to file p50 \(latencies | at(0.5)) p99 \(latencies | at(0.99)) ms"
+    + ", \(cpu_of_tuple | one) ns a tuple of applications \(.applications) ms and daemons \(used | map_values(. * 10)) ms, last tuple to file p50 \(latencies | at(0.5)) p99 \(latencies | at(0.99)) ms"
     + ", late cuts p50 \(late | at(0.5)) max \(late | max) ms";
 
 def rest_line: "rest: \(.senders) senders: daemons \(used | map_values(. * 10)) ms in \(.seconds) s";
@@ -34,4 +38,6 @@ def table:
     ([.runs[] | select(.send)] | {long: [.[] | select(.name | startswith("long-"))], windows: [.[] | select(.name | startswith("windows-"))]}
      | select(.long | length > 0)
      | "windows / long, medians: \(([.windows[] | rate] | median) / ([.long[] | rate] | median) * 1000 | round / 10) %; by pair "
-       + ([[.windows, .long] | transpose[] | (.[0] | rate) / (.[1] | rate) * 1000 | round / 10] | map(tostring) | join(" ")));
+       + ([[.windows, .long] | transpose[] | (.[0] | rate) / (.[1] | rate) * 1000 | round / 10] | map(tostring) | join(" "))
+       + "; CPU a tuple, long / windows: \(([.long[] | cpu_of_tuple] | median) / ([.windows[] | cpu_of_tuple] | median) * 1000 | round / 10) %"
+       + " (\([.long[] | cpu_of_tuple] | median | one) and \([.windows[] | cpu_of_tuple] | median | one) ns)");
