@@ -154,7 +154,7 @@ maps_lost() {
     : >"$scratch/maps.third"
     finish_task "$dir"
     left_with maps "$dir" h9 h10
-    grep -q 'the task begins again without switch 198.19.128.3:4792' "$dir/recv.err" || fail "maps: not said: $(cat "$dir/recv.err")"
+    grep -qE 'no switch has aggregated for h9 .*: switch 198.19.128.3:4792 has lost' "$dir/recv.err" || fail "maps: not said: $(cat "$dir/recv.err")"
     wait_for 20 no_tasks h1 "${SENDERS[@]}" s1 s2 s3 s4
     pass "a switch's maps lost: the task begins again with the others"
 }
