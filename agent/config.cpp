@@ -152,8 +152,7 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
     sender.hold = hold;
     // Links that carry more than a page keep long frames in pieces, of which only the first is read.
     constexpr std::uint32_t kOnePiece = ASK_MAX_PAYLOAD + std::uint32_t{kPacketHeaderBytes};
-    sender.payload_limit =
-        mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - std::uint32_t{kPacketHeaderBytes};
+    sender.payload_limit = mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - std::uint32_t{kPacketHeaderBytes};
     return sender;
 }
 

@@ -39,9 +39,9 @@ Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interfa
     }
     // One that is reached by several interfaces may be the loopback's.
     if (!config.more_interfaces.empty()) {
-        return is_own_address(wanted)
-                   ? Result<std::uint32_t>(wanted)
-                   : Error(Errc::kUnknown, "address " + config.address + " is not this host's: check `address`");
+        return is_own_address(wanted) ? Result<std::uint32_t>(wanted)
+                                      : Error(Errc::kUnknown, "address " + config.address +
+                                                                  " is not this host's: check `address`");
     }
     return Error(Errc::kUnknown, "address " + config.address + " is not one of interface " + interface.name +
                                      ": check `address` and `interface`");
@@ -116,8 +116,7 @@ Result<InterfaceInfo> usable_interface(Netlink& netlink, const std::string& name
     auto interface = free_interface(netlink, name);
     ASK_PASS(interface);
     if (!interface->up) {
-        return Error(Errc::kUnsupported,
-                     "interface " + name + " is down: ip link set dev " + name + " up");
+        return Error(Errc::kUnsupported, "interface " + name + " is down: ip link set dev " + name + " up");
     }
     ASK_TRY(check_link(*interface, mode, driver_info(name)), "ask-agentd");
     return interface;
@@ -136,12 +135,13 @@ Result<std::vector<InterfaceInfo>> usable_interfaces(Netlink& netlink, const Age
         ASK_TRY(next, "check `more_interfaces`");
         const auto like = std::ranges::find(all, next->mac, &InterfaceInfo::mac);
         if (like != all.end()) {
-            return Error(Errc::kUsage,
-                         like->index == next->index
-                             ? "interface " + name + " is named twice: check `interface` and `more_interfaces`"
-                             : "interfaces " + like->name + " and " + name +
-                                   " have one Ethernet address: give one another (ip link set dev " + name +
-                                   " address ...), or leave it out of `more_interfaces`");
+            return Error(
+                Errc::kUsage,
+                like->index == next->index
+                    ? "interface " + name + " is named twice: check `interface` and `more_interfaces`"
+                    : "interfaces " + like->name + " and " + name +
+                          " have one Ethernet address: give one another (ip link set dev " + name +
+                          " address ...), or leave it out of `more_interfaces`");
         }
         all.push_back(*std::move(next));
     }
@@ -181,8 +181,8 @@ Result<> take_interface(const InterfaceInfo& interface, const AgentConfig& confi
 }
 
 // The way that the kernel would take, if that is by one of the interfaces; else, or if it is down there, the
-// first that leads out by another of them. A host may have several ways out, and the kernel takes another for a
-// look-up than its neighbour is for.
+// first that leads out by another of them. A host may have several ways out, and the kernel takes another for
+// a look-up than its neighbour is for.
 Result<Route> way_out(Netlink& netlink, std::span<const InterfaceInfo> interfaces, std::uint32_t dest,
                       const Route& taken) {
     std::optional<Route> best;

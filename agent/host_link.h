@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent's interfaces: on each a steering program and AF_XDP sockets on all its queues, and how packets find
-// their way to other hosts.
+// The agent's interfaces: on each a steering program and AF_XDP sockets on all its queues, and how packets
+// find their way to other hosts.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct HostLink {
     [[nodiscard]] std::uint32_t mtu() const;
 };
 
-// Finds the way to `dest` from `address`: by the route, as far as it leads through one of `interfaces` that is
-// not down, then the next hop's Ethernet address, which is asked for until `deadline`.
+// Finds the way to `dest` from `address`: by the route, as far as it leads through one of `interfaces` that
+// is not down, then the next hop's Ethernet address, which is asked for until `deadline`.
 Result<Path> find_path(std::span<const InterfaceInfo> interfaces, std::uint32_t address, std::uint32_t dest,
                        Clock::time_point deadline);
 

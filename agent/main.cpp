@@ -129,9 +129,8 @@ std::string summary_of(const Agent& agent) {
         names += (names.empty() ? "" : " and ") + interface.name;
         queues += interface.rx_queues;
     }
-    std::string text = agent.member.full_name() + " on " + names + ", XDP " +
-                       agent.config.xdp_mode + ", AF_XDP " + agent.bind_mode + ", " +
-                       std::to_string(queues) + " queues, " +
+    std::string text = agent.member.full_name() + " on " + names + ", XDP " + agent.config.xdp_mode +
+                       ", AF_XDP " + agent.bind_mode + ", " + std::to_string(queues) + " queues, " +
                        std::to_string(agent.workers.size()) + " workers";
     if (agent.control_port != kControlPort) {
         text += ", control port " + std::to_string(agent.control_port) + ": who sends here says --to " +

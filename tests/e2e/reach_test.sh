@@ -189,7 +189,7 @@ no_long_ones() {
 
 jumbo() {
     local -r dir=$scratch/jumbo
-    local -a sum
+    local host
     lab_up --hosts 3 --mtu 9000
     port_is p1 '.mtu == 9000 and .mode == "native"' || fail "p1 is not native at MTU 9000: $(on sw askctl status --json)"
     make_input "$dir" --seed 94 --senders 3 --tuples 30000 --keys 2500
@@ -265,6 +265,7 @@ interfaces() {
     added_up "$dir"
     pass "a cable that is pulled out in mid-task, at a sender and at the receiver: by the other"
 
+    # shellcheck disable=SC2016 # for the shell in the namespace
     on h2 bash -c 'ip link set dev eth1 address "$(cat /sys/class/net/eth0/address)"'
     on h2 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --socket "$scratch/h2" >"$scratch/same" 2>&1 || true
     grep -q 'interfaces eth0 and eth1 have one Ethernet address' "$scratch/same" || fail "of one Ethernet address: $(cat "$scratch/same")"
