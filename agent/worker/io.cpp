@@ -57,7 +57,7 @@ std::vector<WorkerCore::Way> WorkerCore::ways_of(std::span<const XskSocket> sock
         if (ways.empty() || ways.back().mac != mac) {
             ways.insert(ways.end(), {.mac = mac, .first = i});
         }
-        ways.back().senders += sockets[i].may_send() ? 1 : 0;
+        ways.back().senders += sockets[i].may_send() ? 1U : 0U;
     }
     return ways;
 }
