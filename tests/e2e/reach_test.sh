@@ -224,6 +224,10 @@ sent_by() {
     on "$1" ip -json -stats link show dev "$2" | jq '.[0].stats64.tx.packets'
 }
 
+mac_of() {
+    on "$1" ip -json link show dev "$2" | jq -r '.[0].address'
+}
+
 # The interface by which the host's packets to h3 leave.
 way_of() {
     on "$1" ip -json route get 198.18.3.2 | jq -r '.[0].dev'
@@ -265,10 +269,11 @@ interfaces() {
     added_up "$dir"
     pass "a cable that is pulled out in mid-task, at a sender and at the receiver: by the other"
 
-    # shellcheck disable=SC2016 # for the shell in the namespace
-    on h2 bash -c 'ip link set dev eth1 address "$(cat /sys/class/net/eth0/address)"'
+    local -r own=$(mac_of h2 eth1)
+    on h2 ip link set dev eth1 address "$(mac_of h2 eth0)"
     on h2 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --socket "$scratch/h2" >"$scratch/same" 2>&1 || true
     grep -q 'interfaces eth0 and eth1 have one Ethernet address' "$scratch/same" || fail "of one Ethernet address: $(cat "$scratch/same")"
+    on h2 ip link set dev eth1 address "$own"
     pass "interfaces that cannot be told apart are refused by name"
 }
 
