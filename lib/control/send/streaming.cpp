@@ -40,6 +40,7 @@ StreamState Sending::stream_state() const {
 
 Result<> Sending::stream_to_commit() {
     spdlog::info("task {}: sending to {} on channel {}", request_.task_id(), peer_, lease_->id.port);
+    told_.reset();
     last_answer_ = Clock::now();
     // The Join has told all that there is to tell. One that is done by then asks once, with its final
     // figures.
