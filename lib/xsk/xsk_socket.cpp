@@ -394,6 +394,9 @@ std::uint32_t XskSocket::queue() const {
 bool XskSocket::may_send() const {
     return impl_->options().may_send;
 }
+MacAddress XskSocket::mac() const {
+    return impl_->options().mac;
+}
 bool XskSocket::zero_copy() const {
     return impl_->zero_copy();
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, long frames. reach_test.sh ports|ways|bridge|jumbo
+# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, long frames.
+# reach_test.sh ports|ways|bridge|jumbo|interfaces
 # The rows of docs/gateways.md.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -188,7 +189,7 @@ no_long_ones() {
 
 jumbo() {
     local -r dir=$scratch/jumbo
-    local -a sum
+    local host
     lab_up --hosts 3 --mtu 9000
     port_is p1 '.mtu == 9000 and .mode == "native"' || fail "p1 is not native at MTU 9000: $(on sw askctl status --json)"
     make_input "$dir" --seed 94 --senders 3 --tuples 30000 --keys 2500
@@ -216,6 +217,64 @@ jumbo() {
     added_up "$dir"
     no_long_ones h3
     pass "hosts at MTU 1500 behind ports at 9000"
+}
+
+# What a host's interface has sent so far.
+sent_by() {
+    on "$1" ip -json -stats link show dev "$2" | jq '.[0].stats64.tx.packets'
+}
+
+mac_of() {
+    on "$1" ip -json link show dev "$2" | jq -r '.[0].address'
+}
+
+# The interface by which the host's packets to h3 leave.
+way_of() {
+    on "$1" ip -json route get 198.18.3.2 | jq -r '.[0].dev'
+}
+
+# The cable by which h1 sends, and one of the receiver's, while a task is under way.
+without_cables() {
+    local -r half=$(($(wc -l <"$1") / 2))
+    head -n "$half" "$1"
+    wait_for 30 test -e "$scratch/cut"
+    tail -n +$((half + 1)) "$1"
+}
+
+interfaces() {
+    local -r dir=$scratch/interfaces
+    local before eth
+    lab_up --hosts 3 --interfaces 2
+    on h1 askctl status --json | jq -e '.interfaces == ["eth0", "eth1"]' >/dev/null || fail "h1: $(on h1 askctl status --json)"
+    # h1 by the second, h2 by the first, h3 as the kernel likes.
+    on h1 ip route add 198.18.3.2/32 src 198.18.1.2 via 198.19.1.1 dev eth1
+    on h2 ip route add 198.18.3.2/32 src 198.18.2.2 via 198.18.2.1 dev eth0
+    make_input "$dir" --seed 95 --senders 3 --tuples 40000 --keys 2500
+    before=$(sent_by h1 eth1)
+    run_task "$dir" both h3 "" "--merge-window 0"
+    added_up "$dir"
+    (($(sent_by h1 eth1) - before > 500)) || fail "h1 sent $(($(sent_by h1 eth1) - before)) packets by eth1"
+    pass "a host with two interfaces sends by the one that its route says, and receives by both"
+
+    on h1 ip route del 198.18.3.2/32
+    on h2 ip route del 198.18.3.2/32
+    FEED=without_cables start_task "$dir" cut h3 "" "--merge-window 0"
+    wait_for 20 sent_at_least 1000
+    eth=$(way_of h1)
+    on sw ip link set dev "$([[ $eth == eth0 ]] && echo p1 || echo q1)" down
+    on sw ip link set dev p3 down
+    [[ $(way_of h1) != "$eth" ]] || fail "h1 still sends by $eth"
+    touch "$scratch/cut"
+    finish_task "$dir"
+    added_up "$dir"
+    pass "a cable that is pulled out in mid-task, at a sender and at the receiver: by the other"
+
+    local -r own=$(mac_of h2 eth1)
+    on h2 ip link set dev eth1 address "$(mac_of h2 eth0)"
+    on h2 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --socket "$scratch/h2" >"$scratch/same" 2>&1 || true
+    grep -q 'interfaces eth0 and eth1 have one Ethernet address' "$scratch/same" || fail "of one Ethernet address: $(cat "$scratch/same")"
+    on h2 ip link set dev eth1 address "$own"
+    pass "interfaces that cannot be told apart are refused by name"
 }
 
 "$case"

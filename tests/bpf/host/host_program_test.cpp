@@ -99,7 +99,8 @@ TEST_CASE("a packet on a queue without a socket is dropped and counted") {
                    ASK_HOST_CNT_drop_no_socket);
 }
 
-TEST_CASE("a packet of ours that is longer than its first buffer is dropped and counted, one of others is not") {
+TEST_CASE(
+    "a packet of ours that is longer than its first buffer is dropped and counted, one of others is not") {
     Fixture fixture(true);
     constexpr std::size_t kLong = 8972;
     fixture.expect(make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, ASK_MAX_PAYLOAD), XDP_REDIRECT,

@@ -181,7 +181,8 @@ TEST_CASE("ACKs that claim a registered flow and do not prove it are dropped") {
     }
 }
 
-TEST_CASE("what goes on behind its first buffer is dropped if it is a registered channel's, and else the stack's") {
+TEST_CASE(
+    "what goes on behind its first buffer is dropped if it is a registered channel's, and else the stack's") {
     for (const Way& way : kWays) {
         Switch& sw = Switch::get(way);
         sw.add_default();

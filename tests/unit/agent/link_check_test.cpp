@@ -22,7 +22,8 @@ TEST_CASE("an interface on which packets would be lost without a word is refused
     CHECK(trouble("bond", XdpMode::kGeneric, false).empty());
     CHECK(trouble("bond", XdpMode::kNative, false).find("eth7 is a bond") != std::string::npos);
     CHECK(trouble("", XdpMode::kNative, true, 9000).empty());
-    CHECK(trouble("", XdpMode::kNative, true, 9217).find("up to 9216: ip link set dev eth7 mtu 9216") != std::string::npos);
+    CHECK(trouble("", XdpMode::kNative, true, 9217).find("up to 9216: ip link set dev eth7 mtu 9216") !=
+          std::string::npos);
     CHECK(trouble("", XdpMode::kGeneric, true, 65536).empty());
     CHECK(trouble("", XdpMode::kGeneric, true, 575).find("ASK takes from 576") != std::string::npos);
     CHECK(trouble("veth", XdpMode::kGeneric, false).find("ethtool -K eth7 gro on") != std::string::npos);
