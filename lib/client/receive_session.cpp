@@ -234,7 +234,8 @@ class ReceiveSession::Impl {
  private:
     Result<ReceiveResult> wait_for_run();
     Result<ResultMap> table_of(std::vector<UniqueFd> fds);
-    Result<> run_again(const Error& why);
+    Result<> open_run();
+    void next_run(const Error& why);
     void plan_again();
     Result<> note_ready(const v1::LocalReply& reply);
     void tell_socket(int fd) {
@@ -253,7 +254,17 @@ class ReceiveSession::Impl {
     bool ready_ = false;     // what the run got is in info_
 };
 
+// Where nothing is sampled, the first that is heard may be that a relay is not to be had.
 Result<> ReceiveSession::Impl::open() {
+    auto opened = open_run();
+    while (!opened && opened.error().code() == Errc::kRunAgain && link_) {
+        next_run(opened.error());
+        opened = open_run();
+    }
+    return opened;
+}
+
+Result<> ReceiveSession::Impl::open_run() {
     // The agent's side of an earlier run is over once it has said so; its end of the socket goes first.
     tell_socket(-1);
     link_.reset();
@@ -291,11 +302,12 @@ Result<ReceiveResult> ReceiveSession::Impl::wait() {
         if (result.ok() || result.error().code() != Errc::kRunAgain) {
             return result;
         }
-        ASK_PASS(run_again(result.error()));
+        next_run(result.error());
+        ASK_PASS(open());
     }
 }
 
-Result<> ReceiveSession::Impl::run_again(const Error& why) {
+void ReceiveSession::Impl::next_run(const Error& why) {
     if (options_.on_run_again) {
         options_.on_run_again(why);
     }
@@ -305,7 +317,6 @@ Result<> ReceiveSession::Impl::run_again(const Error& why) {
     if (!options_.default_geometry && ready_) {
         options_.geometry = info_.geometry;
     }
-    return open();
 }
 
 // Without the relays or the switches that were lost, or, on the last run, without anything that could be.

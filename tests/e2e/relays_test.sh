@@ -397,11 +397,11 @@ cannot_repeat() {
     pass "a relay lost, and a sender that cannot repeat"
 }
 
-# Before any has sent.
+# Before any has sent; of a geometry that is given, before the receiver has heard anything else.
 relay_away() {
     relay_killed "$1.relayd"
     numbers away 7
-    start_task "$scratch/away" away h5 "--placement $scratch/deep.json"
+    start_task "$scratch/away" away h5 "--geometry 16*8 --placement $scratch/deep.json"
     finish_placed "$scratch/away"
     jq -e '.runs == 2 and .complete' "$scratch/away/recv.json" >/dev/null || fail "away: $(cat "$scratch/away/recv.json")"
     restart_all "$1.relayd"

@@ -12,6 +12,7 @@ readonly SOAK_HOSTS=4
 # So many senders of a task sit on one host at most.
 readonly SOAK_TWINS=2
 
+soak_relays=0          # whether tasks have them
 soak_switches=(sw)     # of the lab
 soak_relay_hosts=()    # of the lab's relays, if it has any
 soak_links=(1 2 3 4)   # numbers of its links
@@ -151,6 +152,8 @@ plan_fault() {
     kinds=$((REPLY + 1))
     if ((kinds & 1)); then
         pick 100 1000 1000 3000 10000 30000
+        # Of every link of a tree that many a way leave nothing.
+        ((!soak_relays || REPLY <= 3000)) || REPLY=3000
         ((REPLY <= plan_loss)) || plan_loss=$REPLY
         rule+=(--loss "$((REPLY / 1000)).$(((REPLY % 1000) / 100))")
     fi

@@ -8,12 +8,11 @@
 # shellcheck disable=SC2004,SC2034,SC2154 # indices are those of associative arrays
 
 # Each with hosts h1 to h4 at least.
-readonly SOAK_TREES=(tree:2,3 tree:2,3 tree:3,2 tree:1,3,3 leaf-spine:4,2)
+readonly SOAK_TREES=('tree:2,3' 'tree:2,3' 'tree:3,2' 'tree:1,3,3' 'leaf-spine:4,2')
 readonly -A SOAK_TREE_SWITCHES=([tree:2,3]=7 [tree:3,2]=4 [tree:1,3,3]=3 [leaf-spine:4,2]=6)
 readonly -A SOAK_TREE_LINKS=([tree:2,3]=18 [tree:3,2]=11 [tree:1,3,3]=9 [leaf-spine:4,2]=18)
 
-soak_relays=0  # whether tasks have them
-plan_tree=     # of the lab
+plan_tree=      # of the lab
 plan_relayds=() # lines of configuration
 
 # What a lab has besides, drawn after plan_lab.
