@@ -132,7 +132,7 @@ means() {
         END { for (key in sum) {
             size = sum[key] < 0 ? -sum[key] : sum[key]
             tenths = int((20 * size + count[key]) / (2 * count[key]))
-            printf "%s\t%s%d.%d\t%d\t%d\n", key, (sum[key] < 0 && tenths > 0 ? "-" : ""), int(tenths / 10), tenths % 10, sum[key], count[key]
+            printf "%s\t%s%.0f.%d\t%.0f\t%d\n", key, (sum[key] < 0 && tenths > 0 ? "-" : ""), int(tenths / 10), tenths % 10, sum[key], count[key]
         } }' "$scratch/mean"/in*.tsv | LC_ALL=C sort -t "$(printf '\t')" -k 1,1 >"$scratch/mean/expected.tsv"
     start_task "$scratch/mean" mean h5 "--op mean --decimals 1 --placement $scratch/deep.json"
     finish_placed "$scratch/mean"

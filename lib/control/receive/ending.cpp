@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/base/log_fields.h"
+#include "lib/base/probe.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/receiving.h"
@@ -138,6 +139,8 @@ void Receiving::end_taken(const v1::Done& done) {
     member_.history.add(member_.registry.describe(*task_));
     member_.totals.committed(TaskRole::kReceiver, done.seconds(), done.stats(), done.result_keys(),
                              done.result_bytes());
+    ASK_PROBE(receive_committed, task_->id.c_str(), task_->instance, done.stats().tuples_in(),
+              done.result_keys(), done.result_bytes());
     const LogAbout how = LogAbout::code(0);
     spdlog::info("task {}: committed: {}", task_->id, figures_of(done));
 }
@@ -193,6 +196,8 @@ void Receiving::end_failed(const Error& error) {
 
 void Receiving::note_failed(const Error& error, const std::string& line) {
     member_.totals.failed(TaskRole::kReceiver, error.code());
+    ASK_PROBE(receive_failed, task_->id.c_str(), task_->instance, static_cast<int>(error.code()),
+              line.c_str());
     const LogAbout how = LogAbout::code(static_cast<int>(error.code()));
     spdlog::warn("{}", line);
 }

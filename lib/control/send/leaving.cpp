@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/base/log_fields.h"
+#include "lib/base/probe.h"
 #include "lib/base/random.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
@@ -43,6 +44,8 @@ Result<> Sending::report_done() {
     }
     put_channel_back(fin_acked_);
     member_.totals.committed(TaskRole::kSender, done.seconds(), done.stats());
+    ASK_PROBE(send_committed, request_.task_id().c_str(), offer_.instance(), done.stats().tuples_in(),
+              done.stats().packets_sent(), done.stats().retransmissions());
     const LogAbout how = LogAbout::code(0);
     spdlog::info("task {}: sent to {} and committed: {}", request_.task_id(), peer_,
                  figures_of(done.stats(), done.seconds()));
@@ -51,6 +54,8 @@ Result<> Sending::report_done() {
 
 void Sending::give_up(const Error& error) {
     member_.totals.failed(TaskRole::kSender, error.code());
+    ASK_PROBE(send_failed, request_.task_id().c_str(), offer_.instance(), static_cast<int>(error.code()),
+              error.text().c_str());
     {
         const LogAbout how = LogAbout::code(static_cast<int>(error.code()));
         spdlog::warn("task {}: send to {} failed: {}", clean_name(request_.task_id()),
