@@ -33,8 +33,9 @@ def online_table:
         ({equal: all(.equal)} | equal_or_not), (map(.most_taken) | max), ((map(.counted) | add) / (map(.all_red) | add) * 1000 | round / 1000)]);
 
 def sizes_table:
-    ["k", "switches", "bytes predicted", "counted", "away by, %", "worst link", "away by, %"],
-    (.[] | [.k, .switches, (.predicted | round), .counted, (.away * 100 | two), .worst.link, (.worst.away * 100 | two)]);
+    ["k", "switches", "bytes predicted", "counted", "away by, %", "worst link", "away by, %", "worst by pieces", "away by, %"],
+    (.[] | [.k, .switches, (.predicted | round), .counted, (.away * 100 | two), .worst.link, (.worst.away * 100 | two), .worst_by_pieces.link,
+            (.worst_by_pieces.away_by_pieces * 100 | two)]);
 
 def table_of($part):
     (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table else sizes_table end)

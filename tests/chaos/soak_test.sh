@@ -58,7 +58,12 @@ jq -e '.failure == null and .rounds == 3 and .groups > 2 and .whole + .shrunk > 
     fail "the verdict on groups: $(cat "$scratch/verdict")"
 echo "ok a short soak of groups: $(jq -c '[.groups, .whole, .shrunk, .failed]' "$scratch/verdict") (${SECONDS}s)"
 
-for bad in "--minutes x" "--seed" "--minutes 0" "--first-round 0" "--often"; do
+soak "$build" --relays --rounds 1 --minutes 0 --seed 1
+((code == 0)) || fail "a soak of relays ended with $code: $said $(cat "$scratch/verdict")"
+jq -e '.failure == null and .rounds == 1 and .exact > 0' "$scratch/verdict" >/dev/null || fail "the verdict on relays: $(cat "$scratch/verdict")"
+echo "ok a short soak on relays: $(jq -c '[.tasks, .exact, .errors]' "$scratch/verdict") (${SECONDS}s)"
+
+for bad in "--groups --relays" "--minutes x" "--seed" "--minutes 0" "--first-round 0" "--often"; do
     # shellcheck disable=SC2086 # option and value
     soak "$build" $bad
     ((code == 2)) || fail "soak $bad ended with $code: $said"

@@ -23,7 +23,7 @@ anyone_alive() {
 tasks_of() {
     local task
     for ((task = 1; task <= plan_tasks; task++)); do
-        [[ $1 != sw && " ${plan[$task.to]} ${plan[$task.from]} " != *" $1 "* ]] || printf '%s\n' "$task"
+        [[ " ${soak_switches[*]} " != *" $1 "* && " ${plan[$task.to]} ${plan[$task.from]} " != *" $1 "* ]] || printf '%s\n' "$task"
     done
 }
 
@@ -45,6 +45,14 @@ stalls() {
 # down_and_up NODE MS: its daemon is killed, and started again so much later.
 down_and_up() {
     soak_lab kill "$1" -KILL 2>/dev/null || return 0
+    sleep_ms "$2"
+    start_again "$1"
+}
+
+# forget_and_up SWITCH MS: as a reboot does: daemon, programs, links and maps are gone.
+forget_and_up() {
+    soak_lab kill "$1" -KILL 2>/dev/null || return 0
+    soak_lab exec "$1" -- ask-switchd --config "$soak_lab_dir/conf/$1.toml" --unload >/dev/null 2>&1 || wrong "the switch $1 cannot be unloaded" || return
     sleep_ms "$2"
     start_again "$1"
 }
@@ -127,9 +135,10 @@ look() {
 event() {
     counts[${1//-/_}]=$((${counts[${1//-/_}]-0} + 1))
     case $1 in
-        switch-kill) down_and_up sw "$2" ;;
-        switch-restart) go_on sw && start_again sw ;;
-        switch-stop) stop sw "$2" ;;
+        switch-kill) down_and_up "$2" "$3" ;;
+        switch-restart) go_on "$2" && start_again "$2" ;;
+        switch-stop) stop "$2" "$3" ;;
+        switch-forgets) forget_and_up "$2" "$3" ;;
         agent-kill) hurts_node "$2" && down_and_up "$2" "$3" ;;
         agent-restart) hurts_node "$2" && go_on "$2" && start_again "$2" ;;
         agent-stop) stop "$2" "$3" ;;
@@ -141,6 +150,7 @@ event() {
         cancel) cancel "$2" ;;
         look) look "$2" "$3" "$4" ;;
         faults-end) soak_lab chaos clear || wrong "the faults could not be cleared" ;;
+        relay-* | link-cut) relays_event "$@" ;;
         *) group_event "$@" ;;
     esac
 }
@@ -148,9 +158,10 @@ event() {
 # undo KIND ARGUMENT... : the end of an event that lasts.
 undo() {
     case $1 in
-        switch-stop) go_on sw ;;
+        switch-stop) go_on "$2" ;;
         agent-stop) go_on "$2" ;;
         link-down) link "$2" "$3" up ;;
+        relay-* | link-cut) relays_undo "$@" ;;
         *) group_undo "$@" ;;
     esac
 }

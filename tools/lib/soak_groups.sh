@@ -43,8 +43,9 @@ plan_group_event() {
         member-quits member-quits member-quits member-quits member-quits member-hangs group-look faults-end && kind=$REPLY
     draw "$plan_tasks" && group=$((REPLY + 1))
     case $kind in
-        switch-kill | switch-forgets) pick 0 300 1500 && kind+=" $REPLY" ;;
-        switch-stop) pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
+        switch-kill | switch-forgets) pick 0 300 1500 && kind+=" sw $REPLY" ;;
+        switch-restart) kind+=" sw" ;;
+        switch-stop) pick_standstill && lasts=$REPLY && kind+=" sw $REPLY" ;;
         agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
         agent-restart) draw_host && kind+=" $REPLY" ;;
         reload) draw_host && pick sw "$REPLY" && kind+=" $REPLY" ;;
@@ -116,13 +117,6 @@ group_event() {
             kill -STOP "${soak_pid[$who]}" 2>/dev/null || true
             ;;
         group-look) look_at_group "$2" "$3" "$4" ;;
-        # As a reboot does: daemon, programs, links and maps are gone.
-        switch-forgets)
-            soak_lab kill sw -KILL 2>/dev/null || return 0
-            soak_lab exec sw -- ask-switchd --config "$soak_lab_dir/conf/sw.toml" --unload >/dev/null 2>&1 || wrong "the switch cannot be unloaded" || return
-            sleep_ms "$2"
-            start_again sw
-            ;;
     esac
 }
 

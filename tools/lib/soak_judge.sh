@@ -12,7 +12,7 @@ readonly BUSY_MS=15000
 # root does not know who they would have been. That a result was not taken, or is not kept, a predecessor whose agent is stopped not
 # gone, or a task cancelled, is about nobody else, and of agents one's own is known.
 names_who() {
-    grep -qE '\bh[1-9]\b|198\.18\.[0-9]+|switch|interrupted|[0-9]+ of [0-9]+ senders joined|ranks? [0-9, ]+ of [0-9]+ did not join|not taken|is kept here|in use on this host|cancelled|its agent is stopping' "$1"
+    grep -qE '\b[hrs][1-9]\b|198\.18\.[0-9]+|switch|interrupted|[0-9]+ of [0-9]+ senders joined|ranks? [0-9, ]+ of [0-9]+ did not join|not taken|is kept here|in use on this host|cancelled|its agent is stopping' "$1"
 }
 
 # The words for a process that ended with an error.

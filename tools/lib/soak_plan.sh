@@ -12,6 +12,11 @@ readonly SOAK_HOSTS=4
 # So many senders of a task sit on one host at most.
 readonly SOAK_TWINS=2
 
+soak_relays=0          # whether tasks have them
+soak_switches=(sw)     # of the lab
+soak_relay_hosts=()    # of the lab's relays, if it has any
+soak_links=(1 2 3 4)   # numbers of its links
+
 # A round's plan.
 plan_tasks=0
 plan_faults=()  # of each `chaos set`, its arguments
@@ -140,13 +145,15 @@ plan_pause() {
 plan_fault() {
     local -a rule=()
     local kinds
-    pick all all 1 2 3 4 && rule+=(--link "$REPLY")
+    pick all all "${soak_links[@]}" && rule+=(--link "$REPLY")
     pick both both up down && rule+=(--dir "$REPLY")
     draw 1000000 && rule+=(--seed "$REPLY")
     draw 31
     kinds=$((REPLY + 1))
     if ((kinds & 1)); then
         pick 100 1000 1000 3000 10000 30000
+        # Of every link of a tree that many a way leave nothing.
+        ((!soak_relays || REPLY <= 3000)) || REPLY=3000
         ((REPLY <= plan_loss)) || plan_loss=$REPLY
         rule+=(--loss "$((REPLY / 1000)).$(((REPLY % 1000) / 100))")
     fi
@@ -172,6 +179,13 @@ draw_host() {
     read -ra hosts <<<"${plan[$((REPLY + 1)).to]} ${plan[$((REPLY + 1)).from]}"
     draw ${#hosts[@]}
     REPLY=${hosts[REPLY]}
+}
+
+# draw_switch: sets REPLY to one of the lab's, without a draw if that is the only one.
+draw_switch() {
+    REPLY=0
+    ((${#soak_switches[@]} == 1)) || draw ${#soak_switches[@]}
+    REPLY=${soak_switches[REPLY]}
 }
 
 # draw_sender TASK: sets REPLY to the number of one.
@@ -203,9 +217,9 @@ plan_task_event() {
 
 # Somebody looks on, at the receiver of a task, its switch or a host of it: "look TASK NODE COMMAND" in $kind.
 plan_look() {
-    local task
+    local task host
     draw "$plan_tasks" && task=$((REPLY + 1))
-    draw_host && pick sw "${plan[$task.to]}" "$REPLY" && kind+=" $task $REPLY"
+    draw_host && host=$REPLY && draw_switch && pick "$REPLY" "${plan[$task.to]}" "$host" && kind+=" $task $REPLY"
     pick status tasks counters explain dump && kind+=" $REPLY"
 }
 
@@ -216,8 +230,9 @@ plan_event() {
         link-down link-down sender-quits sender-quits receiver-quits begin-again begin-again cancel reload look look \
         faults-end && kind=$REPLY
     case $kind in
-        switch-kill) pick 0 50 300 1500 && kind+=" $REPLY" ;; # how long it is away
-        switch-stop) pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
+        switch-kill) pick 0 50 300 1500 && kind+=" sw $REPLY" ;; # how long it is away
+        switch-restart) kind+=" sw" ;;
+        switch-stop) pick_standstill && lasts=$REPLY && kind+=" sw $REPLY" ;;
         agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
         agent-restart) draw_host && kind+=" $REPLY" ;;
         reload) draw_host && pick sw "$REPLY" && kind+=" $REPLY" ;;
@@ -270,12 +285,15 @@ plan_round() {
         plan_receiver "$task"
         plan_senders "$task"
         plan_pause "$task"
-        plan_incomplete "$task"
+        ((soak_relays)) || plan_incomplete "$task"
+        ((!soak_relays)) || plan_placed "$task"
         plan_taking "$task"
     done
     # Nothing, something, or everything at once.
     pick 0 0 1 1 2 3 4 9
-    for ((i = REPLY; i > 0; i--)); do plan_event; done
+    for ((i = REPLY; i > 0; i--)); do
+        if ((soak_relays)); then plan_relays_event; else plan_event; fi
+    done
     mapfile -t plan_events < <(printf '%s\n' "${plan_events[@]}" | sed '/^$/d' | sort -n)
 }
 

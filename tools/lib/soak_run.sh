@@ -100,13 +100,19 @@ renew_lab() {
     plan_lab "$1"
     printf '%s\n' "${plan_switch[@]}" >"$soak_work/switch.toml"
     printf '%s\n' "${plan_agents[@]}" >"$soak_work/agent.toml"
-    soak_lab up --hosts "$SOAK_HOSTS" --chaos --queues "$plan_queues" --config-switch "$soak_work/switch.toml" --config-agent "$soak_work/agent.toml" \
+    local -a shape=(--hosts "$SOAK_HOSTS" --chaos)
+    if ((soak_relays)); then
+        plan_relays_lab
+        shape=(--topology "$plan_tree" --relays)
+    fi
+    soak_lab up "${shape[@]}" --queues "$plan_queues" --config-switch "$soak_work/switch.toml" --config-agent "$soak_work/agent.toml" \
         >"$soak_work/up.log" 2>&1 || { wrong "no lab: $(tail -n 5 "$soak_work/up.log")"; return 1; }
+    ((!soak_relays)) || configure_relays || return
     for ((host = 1; host <= SOAK_HOSTS; host++)); do
         plan_warm_up "$1" "$host"
         run_gated || return
     done
-    leak_check snapshot "$soak_lab" "$soak_work/snapshot" || wrong "no snapshot of the lab"
+    ((soak_relays)) || leak_check snapshot "$soak_lab" "$soak_work/snapshot" || wrong "no snapshot of the lab"
 }
 
 # Runs the planned tasks with the senders' inputs held open until all have joined: no warming up otherwise.
@@ -176,14 +182,15 @@ end_feeders() {
 # start_receiver TASK: another one, if there has been one.
 start_receiver() {
     local -r task=$1 who=$1.recv$((++launched))
-    local -a recv
+    local -a recv placement=()
     local input
+    ((!soak_relays)) || place "$task"
     read -ra recv <<<"${plan[$task.recv]}"
     [[ -z ${plan[$task.output]-} ]] || ln -s "${plan[$task.output]}" "$soak_work/round/$who.out"
     current[$task.recv]=$who
     takers[$task]+=${takers[$task]:+ }$who
     launch "$who" "${plan[$task.to]}" ask-recv --task "${plan[$task.id]}" --senders "${plan[$task.senders]}" \
-        --stats "$soak_work/round/$who.json" "${recv[@]}"
+        --stats "$soak_work/round/$who.json" "${recv[@]}" "${placement[@]}"
 }
 
 # take_again TASK: what its receivers may have left.
@@ -297,16 +304,21 @@ node_idle() {
 }
 
 wait_idle() {
-    local i
-    wait_until 30000 node_idle sw || { wrong "tasks stay on the switch: $(soak_lab exec sw -- askctl tasks | tail -n +2 | head -n 3)"; return 1; }
-    for ((i = 1; i <= SOAK_HOSTS; i++)); do
-        wait_until 30000 node_idle "h$i" || { wrong "tasks stay on h$i: $(soak_lab exec "h$i" -- askctl tasks | tail -n +2 | head -n 3)"; return 1; }
+    local -a hosts=()
+    local i node
+    for ((i = 1; i <= SOAK_HOSTS; i++)); do hosts+=("h$i"); done
+    for node in "${soak_switches[@]}" "${hosts[@]}" "${soak_relay_hosts[@]}"; do
+        wait_until 30000 node_idle "$node" || { wrong "tasks stay on $node: $(soak_lab exec "$node" -- askctl tasks | tail -n +2 | head -n 3)"; return 1; }
     done
+    relays_idle
 }
 
 no_pins() {
-    local -r dir=$soak_lab_dir/bpf/sw/ask/tasks
-    wait_until 10000 dir_empty "$dir" || { wrong "pins of tasks stay: $(ls "$dir")"; return 1; }
+    local switch dir
+    for switch in "${soak_switches[@]}"; do
+        dir=$soak_lab_dir/bpf/$switch/ask/tasks
+        wait_until 10000 dir_empty "$dir" || { wrong "pins of tasks stay on $switch: $(ls "$dir")"; return 1; }
+    done
 }
 
 dir_empty() {
@@ -344,6 +356,6 @@ run_round() {
     events_end=$(now_ms)
     finish_tasks || return
     no_pins || return
-    ((lab_round % LEAK_ROUNDS != 0)) || nothing_left || return
+    ((soak_relays || lab_round % LEAK_ROUNDS != 0)) || nothing_left || return
     soak_summary+=" ($(($(now_ms) - began)) ms)"
 }

@@ -51,6 +51,11 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
             }
         }
         describe_switches(task, done);
+        if (request_.partial()) {
+            for (v1::FlowsFrom& flows : TaskRegistry::flows_locked(task)) {
+                *done.add_flows() = std::move(flows);
+            }
+        }
         for (v1::RelayOfTask& relay : TaskRegistry::relays_locked(task)) {
             *done.add_relays() = std::move(relay);
         }
@@ -232,6 +237,13 @@ void Receiving::forget_open(const std::string& address) {
     std::erase(perhaps_open_, address);
 }
 
+// By every address that senders know it by: each of these would be tried again.
+void Receiving::note_lost(Mark mark) {
+    lost_switches_ = member_.registry.with(*task_, [mark](const ReceiveTask& task) {
+        return task.own ? task.own->addresses_of(mark) : std::vector<std::string>();
+    });
+}
+
 // What a switch lost can be had again if everybody concerned can begin again.
 Error Receiving::explain_loss(const Error& loss) const {
     if (request_.partial()) {
@@ -251,7 +263,8 @@ Error Receiving::explain_loss(const Error& loss) const {
     }
     return unable.empty()
                ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without " +
-                                            (task_->own              ? "switches"
+                                            (!lost_switches_.empty() ? "switch " + lost_switches_.front()
+                                             : task_->own            ? "switches"
                                              : !lost_relays_.empty() ? "relay " + lost_relays_.front()
                                                                      : "the switch"))
                : Error(Errc::kSwitchLost, loss.text() + ", and " + unable + ": run the task again");
@@ -278,7 +291,7 @@ void Receiving::give_up(const Error& reason) {
     if (added_ && error.code() == Errc::kRunAgain) {
         close_on_switches();
     }
-    io_.fail(error, lost_relays_);
+    io_.fail(error, lost_relays_, lost_switches_);
     if (added_ && error.code() != Errc::kRunAgain) {
         close_on_switches();
     }

@@ -64,6 +64,7 @@ Result<> Receiving::choose_parameters() {
     }
     if (request_.own_switches()) {
         task_->own.emplace();
+        leave_out_switches();
     }
     ASK_PASS(choose_placement());
     task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;

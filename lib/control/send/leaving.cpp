@@ -68,6 +68,9 @@ void Sending::give_up(const Error& error) {
     if (joined_ && !outcome_) {
         leave(error);
     }
+    if (told_ && (!joined_ || by_relay_)) {
+        give_place_back(error);
+    }
     member_.channels.withdraw(io_.mailbox());
     put_channel_back(!streaming_);
 }
@@ -87,6 +90,18 @@ void Sending::leave(const Error& reason) {
     if (!left.ok()) {
         // It finds out by our silence.
         spdlog::warn("task {}: {}", request_.task_id(), left.error().text());
+    }
+}
+
+// The receiver knows of no sender that has not joined, but has counted it if its task has a placement.
+void Sending::give_place_back(const Error& reason) {
+    v1::LeaveRequest request;
+    request.set_instance(*told_);
+    request.set_sender(sender_);
+    request.set_reason(reason.text());
+    const auto left = member_.network.peer_at(root_.control, root_.name)->leave(request, kGoodbyeWait);
+    if (!left.ok()) {
+        spdlog::warn("task {}: {}", clean_name(request_.task_id()), left.error().text());
     }
 }
 

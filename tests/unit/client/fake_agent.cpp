@@ -52,21 +52,23 @@ UniqueFd to_memfd(std::span<const std::byte> bytes, int seals) {
 
 }  // namespace
 
-FakeAgent::FakeAgent(Script script) {
+FakeAgent::FakeAgent(Script script, unsigned connections) {
     dir_ = std::filesystem::temp_directory_path() / "ask-agent-XXXXXX";
     REQUIRE(::mkdtemp(dir_.data()) != nullptr);
     path_ = dir_ + "/agent.sock";
     auto made = LocalListener::listen(path_, ::getgid());
     REQUIRE(made.ok());
-    thread_ = std::thread([script = std::move(script), listener = *std::move(made)]() mutable {
-        auto waiting = wait_fd(listener.fd(), 1 /* POLLIN */, kAgentPatience);
-        auto client = listener.accept();
-        if (!waiting.ok() || !*waiting || !client.ok() || !*client) {
-            return;
-        }
-        v1::LocalRequest opening;
-        if (client->receive(opening, nullptr, kAgentPatience).ok()) {
-            script(*client, opening);
+    thread_ = std::thread([script = std::move(script), listener = *std::move(made), connections]() mutable {
+        for (; connections > 0; --connections) {
+            auto waiting = wait_fd(listener.fd(), 1 /* POLLIN */, kAgentPatience);
+            auto client = listener.accept();
+            if (!waiting.ok() || !*waiting || !client.ok() || !*client) {
+                return;
+            }
+            v1::LocalRequest opening;
+            if (client->receive(opening, nullptr, kAgentPatience).ok()) {
+                script(*client, opening);
+            }
         }
     });
 }

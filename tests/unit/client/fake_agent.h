@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An agent that says what a test tells it to, on a socket of its own. One connection.
+// An agent that says what a test tells it to, on a socket of its own. One connection after another.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@
 
 namespace ask::test {
 
-// The script of one connection: runs on a thread of its own, after the first request.
+// The script of each connection: runs on a thread of its own, after the first request.
 class FakeAgent {
  public:
     using Script = std::function<void(LocalSocket& client, const v1::LocalRequest& opening)>;
-    explicit FakeAgent(Script script);
+    explicit FakeAgent(Script script, unsigned connections = 1);
     FakeAgent(const FakeAgent&) = delete;
     FakeAgent& operator=(const FakeAgent&) = delete;
     ~FakeAgent();

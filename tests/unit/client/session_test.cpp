@@ -569,6 +569,51 @@ TEST_CASE("a receive is open before it is known what it gets, and that is said o
     CHECK_FALSE(opened.open_receive().has_geometry());
 }
 
+TEST_CASE("a receive begins again whatever it has heard of its task before") {
+    bool accepted = false;
+    SUBCASE("nothing") {}
+    SUBCASE("that it is taken") {
+        accepted = true;
+    }
+    std::vector<std::size_t> relays;
+    std::vector<std::string> reasons;
+    {
+        FakeAgent agent(
+            [&](LocalSocket& client, const v1::LocalRequest& opening) {
+                v1::LocalReply reply;
+                if (accepted) {
+                    reply.mutable_receive_accepted();
+                    test::say(client, reply);
+                }
+                relays.push_back(static_cast<std::size_t>(opening.open_receive().placement().relays_size()));
+                if (relays.back() > 0) {
+                    const std::string first = opening.open_receive().placement().relays(0).name();
+                    reply.mutable_failed()->set_code(static_cast<int>(Errc::kRunAgain));
+                    reply.mutable_failed()->set_error(first + " has no room");
+                    reply.mutable_failed()->add_lost_relays(first);
+                } else {
+                    CHECK(opening.open_receive().no_switch());
+                    reply.mutable_receive_ready();
+                }
+                test::say(client, reply);
+            },
+            3);
+        ReceiveOptions options = receive_options(agent);
+        options.placement =
+            Placement{.relays = {{.name = "s1", .address = "192.0.2.1:4793", .parent = ""},
+                                 {.name = "s2", .address = "192.0.2.2:4793", .parent = ""},
+                                 {.name = "s3", .address = "192.0.2.3:4793", .parent = ""}},
+                      .hosts = {{.name = "h1", .address = "192.0.2.4", .sends = 2, .entry = "s1"}}};
+        options.on_run_again = [&reasons](const Error& why) { reasons.push_back(why.text()); };
+        auto session = ReceiveSession::open(options);
+        REQUIRE(session.ok());
+        // The agent of the last run goes away.
+        CHECK(session->wait().error().code() == Errc::kUnavailable);
+    }
+    CHECK(relays == std::vector<std::size_t>{3, 2, 0});
+    CHECK(reasons == std::vector<std::string>{"s1 has no room", "s2 has no room"});
+}
+
 TEST_CASE("a table that may still change, or is none, is refused") {
     int seals = kSealed;
     bool break_it = false;
