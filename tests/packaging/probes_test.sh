@@ -19,7 +19,7 @@ fail() {
 # notes PROGRAM: "NAME ARGUMENTS SEMAPHORE LOCATION" of each place.
 notes() {
     readelf --notes --wide "$bin/$1" | awk '
-        /^ +Provider: / { ours = $2 == "ask" }
+        /Provider: / { ours = $NF == "ask" }
         /^ +Name: / { name = $2 }
         /^ +Location: / { gsub(",", ""); location = $2; semaphore = $6 }
         /^ +Arguments: / && ours { print name, gsub(/-?[0-9]@/, ""), semaphore, location }'
