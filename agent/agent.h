@@ -25,11 +25,11 @@ struct Agent {
     Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> credentials, HostLink link);
 
     const AgentConfig config;
-    const InterfaceInfo interface;
+    const std::vector<InterfaceInfo> interfaces;  // the first is `interface` of the configuration
     const std::uint16_t control_port;
     const std::string bind_mode;
     const Clock::time_point started = Clock::now();
-    HostProgram program;
+    std::vector<HostProgram> programs;  // one per interface
     AgentCounters counters;
     const std::shared_ptr<RpcCredentials> credentials;
     RpcChannels rpc;

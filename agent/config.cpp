@@ -45,6 +45,8 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.text("socket_group", &config.socket_group,
                "group, by name or number, whose members may use both sockets (default: the agent's own)");
     table.text("interface", &config.interface, "interface that ASK packets take", check_interface);
+    table.list("more_interfaces", &config.more_interfaces,
+               "others that they may take, where routes lead through them", check_interface);
     table.text("address", &config.address, "own IPv4 address (default: the interface's first)",
                check_optional_ipv4);
     table.text("switch", &config.switch_address, "control address of ask-switchd, empty for none",
@@ -148,7 +150,9 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
         sender.rto_floor = sender.rto_initial = sender.rto_ceiling = rto_fixed_us * kMicrosecond;
     }
     sender.hold = hold;
-    sender.payload_limit = std::min(mtu - std::uint32_t{kPacketHeaderBytes}, ASK_MAX_PAYLOAD);
+    // Links that carry more than a page keep long frames in pieces, of which only the first is read.
+    constexpr std::uint32_t kOnePiece = ASK_MAX_PAYLOAD + std::uint32_t{kPacketHeaderBytes};
+    sender.payload_limit = mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - std::uint32_t{kPacketHeaderBytes};
     return sender;
 }
 

@@ -21,6 +21,7 @@ struct AgentConfig {
     std::string socket = "/run/ask/agent.sock";
     std::string socket_group;  // name or number; empty: the agent's own
     std::string interface = "eth0";
+    std::vector<std::string> more_interfaces;
     std::string address;         // empty: first IPv4 address of the interface
     std::string switch_address;  // key `switch`; empty: none
     std::vector<std::string> switches;

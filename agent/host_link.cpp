@@ -5,6 +5,7 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -18,8 +19,7 @@
 namespace ask {
 namespace {
 
-constexpr std::uint32_t kSmallestMtu = 576;
-
+// `interface`: the first of the agent's.
 Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interface,
                                   const AgentConfig& config) {
     auto addresses = netlink.addresses(interface.index);
@@ -34,24 +34,17 @@ Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interfa
         return addresses->front();
     }
     const std::uint32_t wanted = *parse_ipv4(config.address);
-    if (std::ranges::find(*addresses, wanted) == addresses->end()) {
-        return Error(Errc::kUnknown, "address " + config.address + " is not one of interface " +
-                                         interface.name + ": check `address` and `interface`");
+    if (std::ranges::find(*addresses, wanted) != addresses->end()) {
+        return wanted;
     }
-    return wanted;
-}
-
-Result<std::uint32_t> frame_bytes(const InterfaceInfo& interface) {
-    const auto bytes = frame_bytes_for_mtu(interface.mtu);
-    if (!bytes || interface.mtu < kSmallestMtu) {
-        return Error(Errc::kUnsupported, "interface " + interface.name + ": MTU " +
-                                             std::to_string(interface.mtu) + " is not between " +
-                                             std::to_string(kSmallestMtu) +
-                                             " and 3826, which AF_XDP frames can hold: change it (ip link "
-                                             "set dev " +
-                                             interface.name + " mtu 1500)");
+    // One that is reached by several interfaces may be the loopback's.
+    if (!config.more_interfaces.empty()) {
+        return is_own_address(wanted) ? Result<std::uint32_t>(wanted)
+                                      : Error(Errc::kUnknown, "address " + config.address +
+                                                                  " is not this host's: check `address`");
     }
-    return *bytes;
+    return Error(Errc::kUnknown, "address " + config.address + " is not one of interface " + interface.name +
+                                     ": check `address` and `interface`");
 }
 
 BindMode bind_mode_of(const std::string& text) {
@@ -78,15 +71,12 @@ Result<InterfaceInfo> free_interface(Netlink& netlink, const std::string& name) 
 // receive.
 Result<> open_sockets(const InterfaceInfo& interface, const AgentConfig& config, std::uint32_t sending,
                       std::vector<XskSocket>& sockets) {
-    auto frame = frame_bytes(interface);
-    if (!frame) {
-        return std::move(frame).error();
-    }
     while (sockets.size() < std::max(interface.rx_queues, 1U)) {
         XskOptions options;
         options.interface = interface.name;
+        options.mac = interface.mac;
         options.queue = static_cast<std::uint32_t>(sockets.size());
-        options.frame_bytes = *frame;
+        options.frame_bytes = frame_bytes_for_mtu(interface.mtu);
         options.bind = bind_mode_of(config.bind_mode);
         options.may_send = options.queue < sending;
         auto socket = XskSocket::open(options);
@@ -122,6 +112,103 @@ Result<> start_steering(const InterfaceInfo& interface, const AgentConfig& confi
     return {};
 }
 
+Result<InterfaceInfo> usable_interface(Netlink& netlink, const std::string& name, XdpMode mode) {
+    auto interface = free_interface(netlink, name);
+    ASK_PASS(interface);
+    if (!interface->up) {
+        return Error(Errc::kUnsupported, "interface " + name + " is down: ip link set dev " + name + " up");
+    }
+    ASK_TRY(check_link(*interface, mode, driver_info(name)), "ask-agentd");
+    return interface;
+}
+
+// Workers tell by a frame's source which interface it is to leave by.
+Result<std::vector<InterfaceInfo>> usable_interfaces(Netlink& netlink, const AgentConfig& config,
+                                                     XdpMode mode) {
+    std::vector<InterfaceInfo> all;
+    all.reserve(1 + config.more_interfaces.size());
+    auto first = usable_interface(netlink, config.interface, mode);
+    ASK_TRY(first, "check `interface`");
+    all.push_back(*std::move(first));
+    for (const std::string& name : config.more_interfaces) {
+        auto next = usable_interface(netlink, name, mode);
+        ASK_TRY(next, "check `more_interfaces`");
+        const auto like = std::ranges::find(all, next->mac, &InterfaceInfo::mac);
+        if (like != all.end()) {
+            return Error(
+                Errc::kUsage,
+                like->index == next->index
+                    ? "interface " + name + " is named twice: check `interface` and `more_interfaces`"
+                    : "interfaces " + like->name + " and " + name +
+                          " have one Ethernet address: give one another (ip link set dev " + name +
+                          " address ...), or leave it out of `more_interfaces`");
+        }
+        all.push_back(*std::move(next));
+    }
+    return all;
+}
+
+Result<> check_workers(const AgentConfig& config, const InterfaceInfo& interface,
+                       std::span<const XskSocket> sockets) {
+    const auto senders = std::ranges::count_if(sockets, &XskSocket::may_send);
+    if (std::cmp_less_equal(config.workers, senders)) {
+        return {};
+    }
+    return Error(Errc::kUsage, "workers = " + std::to_string(config.workers) + ", but " + interface.name +
+                                   " has " + std::to_string(senders) +
+                                   " queues in use to send on, and each worker needs one: set workers to at "
+                                   "most that");
+}
+
+// Adds the interface's program and sockets to the link's.
+Result<> take_interface(const InterfaceInfo& interface, const AgentConfig& config, XdpMode mode,
+                        HostLink& link) {
+    // Sockets first: a kernel without AF_XDP says so more clearly here than where the program is loaded.
+    std::vector<XskSocket> sockets;
+    const std::uint32_t sending = sending_queues(interface.name);
+    ASK_TRY(open_sockets(interface, config, sending, sockets), "ask-agentd");
+    auto program = HostProgram::load({.interface = interface.name,
+                                      .interface_index = interface.index,
+                                      .own_address = link.address,
+                                      .queues = std::max(interface.rx_queues, 1U),
+                                      .mode = mode});
+    ASK_PASS(program);
+    ASK_TRY(start_steering(interface, config, sending, *program, sockets), "ask-agentd");
+    ASK_PASS(check_workers(config, interface, sockets));
+    link.programs.push_back(*std::move(program));
+    std::ranges::move(sockets, std::back_inserter(link.sockets));
+    return {};
+}
+
+// The way that the kernel would take, if that is by one of the interfaces; else, or if it is down there, the
+// first that leads out by another of them. A host may have several ways out, and the kernel takes another for
+// a look-up than its neighbour is for.
+Result<Route> way_out(Netlink& netlink, std::span<const InterfaceInfo> interfaces, std::uint32_t dest,
+                      const Route& taken) {
+    std::optional<Route> best;
+    for (const InterfaceInfo& interface : interfaces) {
+        const bool is_taken = interface.index == taken.interface_index;
+        if (is_taken && interfaces.size() == 1) {
+            return taken;
+        }
+        const auto way = netlink.way_by(dest, interface.index);
+        if (way.ok() && (!best || (best->down && !way->down) || (is_taken && !way->down))) {
+            best = *way;
+        }
+    }
+    if (best) {
+        return *best;
+    }
+    std::string names;
+    for (const InterfaceInfo& interface : interfaces) {
+        names += (names.empty() ? "" : " or ") + interface.name;
+    }
+    return Error(Errc::kUnsupported,
+                 "no route to " + format_ipv4(dest) + " leads through " + names +
+                     ": add one (ip route add ... dev " + interfaces.front().name +
+                     "), or change the agent's `interface`, or add another as `more_interfaces`");
+}
+
 }  // namespace
 
 Result<HostLink> HostLink::open(const AgentConfig& config) {
@@ -130,56 +217,34 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     if (!netlink) {
         return std::move(netlink).error();
     }
-    auto interface = free_interface(*netlink, config.interface);
-    if (!interface) {
-        return std::move(interface).error().with_context("check `interface`");
-    }
-    if (!interface->up) {
-        return Error(Errc::kUnsupported, "interface " + config.interface + " is down: ip link set dev " +
-                                             config.interface + " up");
-    }
     const XdpMode mode = config.xdp_mode == "generic" ? XdpMode::kGeneric : XdpMode::kNative;
-    ASK_TRY(check_link(*interface, mode, driver_info(interface->name)), "ask-agentd");
-    auto address = own_address(*netlink, *interface, config);
-    if (!address) {
-        return std::move(address).error();
+    auto interfaces = usable_interfaces(*netlink, config, mode);
+    ASK_PASS(interfaces);
+    auto address = own_address(*netlink, interfaces->front(), config);
+    ASK_PASS(address);
+    HostLink link;
+    link.address = *address;
+    link.programs.reserve(interfaces->size());
+    for (const InterfaceInfo& interface : *interfaces) {
+        ASK_PASS(take_interface(interface, config, mode, link));
     }
-    // Sockets first: a kernel without AF_XDP says so more clearly here than where the program is loaded.
-    std::vector<XskSocket> sockets;
-    const std::uint32_t sending = sending_queues(interface->name);
-    ASK_TRY(open_sockets(*interface, config, sending, sockets), "ask-agentd");
-    auto program = HostProgram::load({.interface = interface->name,
-                                      .interface_index = interface->index,
-                                      .own_address = *address,
-                                      .queues = std::max(interface->rx_queues, 1U),
-                                      .mode = mode});
-    if (!program) {
-        return std::move(program).error();
-    }
-    ASK_TRY(start_steering(*interface, config, sending, *program, sockets), "ask-agentd");
-    const auto senders = std::ranges::count_if(sockets, &XskSocket::may_send);
-    if (std::cmp_greater(config.workers, senders)) {
-        return Error(Errc::kUsage,
-                     "workers = " + std::to_string(config.workers) + ", but " + config.interface + " has " +
-                         std::to_string(senders) +
-                         " queues in use to send on, and each worker needs one: set workers to at "
-                         "most that");
-    }
-    const bool zero_copy = std::ranges::all_of(sockets, &XskSocket::zero_copy);
-    return HostLink{std::move(*interface), *address, zero_copy ? "zerocopy" : "copy", std::move(*program),
-                    std::move(sockets)};
+    link.interfaces = *std::move(interfaces);
+    link.bind_mode = std::ranges::all_of(link.sockets, &XskSocket::zero_copy) ? "zerocopy" : "copy";
+    return link;
 }
 
-Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, std::uint32_t dest,
+std::uint32_t HostLink::mtu() const {
+    return std::ranges::min(interfaces, {}, &InterfaceInfo::mtu).mtu;
+}
+
+Result<Path> find_path(std::span<const InterfaceInfo> interfaces, std::uint32_t address, std::uint32_t dest,
                        Clock::time_point deadline) {
     auto netlink = Netlink::open();
     if (!netlink) {
         return std::move(netlink).error();
     }
-    auto route = netlink->route(dest);
-    if (!route) {
-        return std::move(route).error();
-    }
+    const auto route = netlink->route(dest);
+    ASK_PASS(route);
     Path path;
     path.addresses.source = address;
     path.addresses.dest = dest;
@@ -187,20 +252,14 @@ Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, st
         path.local = true;
         return path;
     }
-    // A host may have several ways out, and the kernel takes another for this look-up than its neighbour is
-    // for.
-    const auto way =
-        route->interface_index == interface.index ? std::move(route) : netlink->way_by(dest, interface.index);
-    if (!way.ok()) {
-        return Error(Errc::kUnsupported, "no route to " + format_ipv4(dest) + " leads through " +
-                                             interface.name + ": add one (ip route add ... dev " +
-                                             interface.name + "), or change the agent's `interface`");
-    }
-    auto mac = netlink->resolve(interface.index, way->next_hop, deadline);
+    const auto way = way_out(*netlink, interfaces, dest, *route);
+    ASK_PASS(way);
+    auto mac = netlink->resolve(way->interface_index, way->next_hop, deadline);
     if (!mac) {
         return std::move(mac).error();
     }
-    path.addresses.source_mac = interface.mac;
+    path.addresses.source_mac =
+        std::ranges::find(interfaces, way->interface_index, &InterfaceInfo::index)->mac;
     path.addresses.dest_mac = *mac;
     return path;
 }

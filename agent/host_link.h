@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent's interface: steering program and AF_XDP sockets on all its queues, and how packets find their
-// way to other hosts.
+// The agent's interfaces: on each a steering program and AF_XDP sockets on all its queues, and how packets
+// find their way to other hosts.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,19 +22,21 @@
 namespace ask {
 
 struct HostLink {
-    InterfaceInfo interface;
     std::uint32_t address = 0;
-    std::string bind_mode;  // obtained
-    HostProgram program;
-    std::vector<XskSocket> sockets;  // one per queue, until the workers take them
+    std::string bind_mode;                  // obtained, on all
+    std::vector<InterfaceInfo> interfaces;  // the first is `interface`
+    std::vector<HostProgram> programs;      // one per interface
+    std::vector<XskSocket> sockets;         // one per queue of each, until the workers take them
 
     // Checks what is needed, opens a socket per queue and starts steering. Errors name what is missing.
     static Result<HostLink> open(const AgentConfig& config);
+    // What fits through each of them.
+    [[nodiscard]] std::uint32_t mtu() const;
 };
 
-// Finds the way to `dest` from `address` on `interface`: route, then the next hop's Ethernet address, which
-// is asked for until `deadline`.
-Result<Path> find_path(const InterfaceInfo& interface, std::uint32_t address, std::uint32_t dest,
+// Finds the way to `dest` from `address`: by the route, as far as it leads through one of `interfaces` that
+// is not down, then the next hop's Ethernet address, which is asked for until `deadline`.
+Result<Path> find_path(std::span<const InterfaceInfo> interfaces, std::uint32_t address, std::uint32_t dest,
                        Clock::time_point deadline);
 
 // Whether an address is one of this host's own.

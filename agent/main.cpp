@@ -123,9 +123,14 @@ void unregister_channels(Agent& agent) {
 
 // What people see once everything runs.
 std::string summary_of(const Agent& agent) {
-    std::string text = agent.member.full_name() + " on " + agent.interface.name + ", XDP " +
-                       agent.config.xdp_mode + ", AF_XDP " + agent.bind_mode + ", " +
-                       std::to_string(agent.interface.rx_queues) + " queues, " +
+    std::string names;
+    std::uint32_t queues = 0;
+    for (const InterfaceInfo& interface : agent.interfaces) {
+        names += (names.empty() ? "" : " and ") + interface.name;
+        queues += interface.rx_queues;
+    }
+    std::string text = agent.member.full_name() + " on " + names + ", XDP " + agent.config.xdp_mode +
+                       ", AF_XDP " + agent.bind_mode + ", " + std::to_string(queues) + " queues, " +
                        std::to_string(agent.workers.size()) + " workers";
     if (agent.control_port != kControlPort) {
         text += ", control port " + std::to_string(agent.control_port) + ": who sends here says --to " +

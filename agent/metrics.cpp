@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -222,7 +223,8 @@ class AgentMetrics : public prometheus::Collectable {
                                  "Switches that tasks received here are open on, for each task",
                                  static_cast<double>(agent_.member.registry.on_switch().size())));
         add_groups(agent_, families);
-        const std::string interfaces[] = {agent_.interface.name};
+        std::vector<std::string> interfaces;
+        std::ranges::transform(agent_.interfaces, std::back_inserter(interfaces), &InterfaceInfo::name);
         add_port_metrics("ask_agent", interfaces, families);
         add_process_metrics("ask_agent", families);
         return families;

@@ -10,10 +10,10 @@
 
 namespace ask {
 
-HostNetwork::HostNetwork(InterfaceInfo interface, std::uint32_t address,
+HostNetwork::HostNetwork(std::vector<InterfaceInfo> interfaces, std::uint32_t address,
                          std::map<std::string, std::string> hosts, std::vector<std::string> switches,
                          RpcChannels& rpc)
-    : interface_(std::move(interface)),
+    : interfaces_(std::move(interfaces)),
       address_(address),
       hosts_(std::move(hosts)),
       switches_(std::move(switches)),
@@ -28,7 +28,7 @@ bool HostNetwork::is_own(std::uint32_t address) {
 }
 
 Result<Path> HostNetwork::find_path(std::uint32_t dest, Clock::time_point deadline) {
-    return ask::find_path(interface_, address_, dest, deadline);
+    return ask::find_path(interfaces_, address_, dest, deadline);
 }
 
 std::unique_ptr<SwitchPort> HostNetwork::switch_at(const std::string& address) {

@@ -18,8 +18,9 @@ namespace ask {
 class HostNetwork final : public NetworkPort {
  public:
     // `rpc` outlives it. `switches`: those that may be called, whoever names them.
-    HostNetwork(InterfaceInfo interface, std::uint32_t address, std::map<std::string, std::string> hosts,
-                std::vector<std::string> switches, RpcChannels& rpc);
+    HostNetwork(std::vector<InterfaceInfo> interfaces, std::uint32_t address,
+                std::map<std::string, std::string> hosts, std::vector<std::string> switches,
+                RpcChannels& rpc);
     // The table [hosts] has changed.
     void set_hosts(std::map<std::string, std::string> hosts) { hosts_.set(std::move(hosts)); }
 
@@ -34,7 +35,7 @@ class HostNetwork final : public NetworkPort {
                                                     const std::string& name) override;
 
  private:
-    const InterfaceInfo interface_;
+    const std::vector<InterfaceInfo> interfaces_;
     const std::uint32_t address_;
     HostNames hosts_;
     const std::vector<std::string> switches_;

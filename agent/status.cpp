@@ -2,6 +2,8 @@
 #include "agent/status.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -56,6 +58,21 @@ void add_group_counters(const std::string& prefix, const Texts& texts, const Val
     }
 }
 
+// Sums over the interfaces; none if one does not answer, as the sum would look as if it had fallen.
+void add_host_counters(const Agent& agent, v1::AgentStatus& status) {
+    std::array<std::uint64_t, std::size(kHostCounters)> sums{};
+    for (const HostProgram& program : agent.programs) {
+        const auto counters = program.counters();
+        if (!counters.ok()) {
+            return;
+        }
+        std::ranges::transform(sums, *counters, sums.begin(), std::plus());
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+        add_counter(status, "host_", kHostCounters[i], sums[i]);
+    }
+}
+
 }  // namespace
 
 void add_counters(Agent& agent, const WorkerTotals& sum, v1::AgentStatus& status) {
@@ -72,11 +89,7 @@ void add_counters(Agent& agent, const WorkerTotals& sum, v1::AgentStatus& status
     }
     add_group_counters("group_member_", values::kMemberStats, values::list_of(sum.members), status);
     add_group_counters("group_collector_", values::kCollectorStats, values::list_of(sum.collectors), status);
-    if (const auto host = agent.program.counters(); host.ok()) {
-        for (std::size_t i = 0; i < host->size(); ++i) {
-            add_counter(status, "host_", kHostCounters[i], (*host)[i]);
-        }
-    }
+    add_host_counters(agent, status);
 }
 
 std::vector<v1::AgentGroup> groups_now(Agent& agent) {
@@ -186,8 +199,10 @@ v1::AgentStatus agent_status(Agent& agent) {
     v1::AgentStatus status;
     status.set_name(agent.config.name);
     status.set_version(std::string(kVersion));
-    status.set_interface(agent.interface.name);
-    status.add_interfaces(agent.interface.name);
+    status.set_interface(agent.interfaces.front().name);
+    for (const InterfaceInfo& interface : agent.interfaces) {
+        status.add_interfaces(interface.name);
+    }
     status.set_address(format_ipv4(agent.member.options.address));
     status.set_control_port(agent.control_port);
     status.set_switch_address(agent.config.switch_address);

@@ -164,6 +164,16 @@ class WorkerCore {
         std::unordered_map<ChannelId, std::shared_ptr<TaskArrivals>, ChannelIdHash> arrivals;
     };
 
+    // An interface's sockets among this worker's, of which those that send come first.
+    struct Way {
+        MacAddress mac{};
+        std::size_t first = 0;
+        std::size_t senders = 0;
+    };
+    static std::vector<Way> ways_of(std::span<const XskSocket> sockets);
+    // By which a channel's frames leave that go out by the interface of this Ethernet address.
+    XskSocket& way_out(const MacAddress& from, std::uint16_t port);
+
     void handle_frame(XskSocket& socket, const XskFrame& frame);
     void handle_data(XskSocket& socket, const XskFrame& frame, const UdpFrame& packet);
     // Receiver's verdict on a packet, its consequences but the ACK, which goes to `ack_`.
@@ -201,12 +211,14 @@ class WorkerCore {
     bool send_values(Group& group);
     template <typename End>
     bool send_one(Group& group, End& end);
+    void send_frame(XskSocket& socket, const XskFrame& frame, const UdpAddresses& addresses,
+                    std::size_t bytes, std::uint16_t port);
     bool finish_operations(Group& group);
     void fail_group(Group& group, const Error& error);
 
     Options options_;
     std::vector<XskSocket> sockets_;
-    std::size_t senders_;  // how many of them send: the first ones
+    std::vector<Way> ways_;  // one for each interface that `sockets_` are on
     UniqueFd epoll_;
     std::vector<std::unique_ptr<Stream>> streams_;  // by number; null: not this worker's
     std::vector<Stream*> active_;                   // those with a task: idle ones cost a packet nothing
@@ -231,7 +243,7 @@ class WorkerCore {
 
 class Worker {
  public:
-    // At least one socket that may send, and those that may not last.
+    // Of each interface at least one socket that may send, and those that may not last.
     Worker(WorkerCore::Options options, std::vector<XskSocket> sockets);
     // Stops the thread.
     ~Worker();

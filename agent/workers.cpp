@@ -16,8 +16,8 @@ Result<Value> flat(Result<Result<Value>> answer) {
 
 Workers::Workers(const Options& options, std::vector<XskSocket> sockets) : arenas_(options.arena_limit) {
     std::vector<std::vector<XskSocket>> shares(options.workers);
-    for (std::size_t i = 0; i < sockets.size(); ++i) {
-        shares[i % shares.size()].push_back(std::move(sockets[i]));
+    for (XskSocket& socket : sockets) {
+        shares[socket.queue() % shares.size()].push_back(std::move(socket));
     }
     for (unsigned index = 0; index < options.workers; ++index) {
         WorkerCore::Options core;

@@ -21,7 +21,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
         SenderConfig sender;
         std::size_t arena_limit = 0;  // bytes
     };
-    // Queue q's socket goes to worker q % workers.
+    // The sockets of an interface come one after the other, by queue. Queue q's goes to worker q % workers.
     Workers(const Options& options, std::vector<XskSocket> sockets);
     ~Workers() override { stop(); }
     Workers(const Workers&) = delete;

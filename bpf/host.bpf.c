@@ -59,7 +59,8 @@ int ask_host(struct xdp_md *ctx)
 		return XDP_PASS;
 	}
 	/* A socket takes no fragments, and has no room for more than our longest packet. */
-	if (has_fragments(ctx, &frame) || frame.end > frame.data + ASK_HDR_OFFSET + ASK_MAX_PAYLOAD) {
+	if (has_fragments(ctx, &frame) ||
+	    frame.end > frame.data + ASK_HDR_OFFSET + ASK_MAX_PAYLOAD) {
 		count(ASK_HOST_CNT_drop_too_long);
 		return XDP_DROP;
 	}

@@ -36,6 +36,17 @@ ask_pkg_target(zstd libzstd)
 ask_pkg_target(tomlplusplus tomlplusplus)
 add_library(ask::prometheus ALIAS prometheus-cpp::core)
 
+# Probes (lib/base/probe.h): a header, and nothing that is linked.
+option(ASK_USDT "Probes for tracers in the daemons (docs/operations.md)" ON)
+if(ASK_USDT)
+    find_path(ASK_SDT_INCLUDE sys/sdt.h)
+    if(NOT ASK_SDT_INCLUDE)
+        message(FATAL_ERROR "no sys/sdt.h (systemtap-sdt-dev): ${ask_deps_hint}, or configure with -DASK_USDT=OFF")
+    endif()
+else()
+    add_compile_definitions(ASK_NO_USDT)
+endif()
+
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
     find_package(doctest REQUIRED)
 endif()

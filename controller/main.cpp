@@ -3,7 +3,6 @@
 // ask-controld: the controller of placements. Exit status: 0, or that of docs/commands.md.
 #include <chrono>
 #include <memory>
-#include <optional>
 
 #include <spdlog/spdlog.h>
 
@@ -102,11 +101,11 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     ControllerService service(*std::move(ground), config.topology, config.settings());
     const auto server = start_server(config, **credentials, service);
     ASK_PASS(server);
-    std::optional<ControllerMetricsServer> metrics;
+    std::unique_ptr<MetricsServer> metrics;
     if (!config.security.metrics.empty()) {
-        auto started = ControllerMetricsServer::start(config.security, service);
-        ASK_PASS(started);
-        metrics.emplace(std::move(*started));
+        auto exposed = expose_metrics(config.security, service);
+        ASK_PASS(exposed);
+        metrics = *std::move(exposed);
     }
     spdlog::info("listening on {}; for {} s, while tasks that run make themselves known, others are admitted "
                  "without switches",

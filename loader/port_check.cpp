@@ -5,6 +5,8 @@
 #include <array>
 #include <string_view>
 
+#include "lib/abi/limits.h"
+
 namespace ask {
 namespace {
 
@@ -19,13 +21,13 @@ Error refused(const InterfaceInfo& interface, const std::string& why, const std:
 }
 
 Result<> check_mtu(const InterfaceInfo& interface) {
-    if (interface.mtu <= kMaxNativeMtu) {
+    if (interface.mtu <= ASK_MAX_MTU) {
         return {};
     }
     return refused(interface,
                    "has MTU " + std::to_string(interface.mtu) + ", native XDP takes up to " +
-                       std::to_string(kMaxNativeMtu),
-                   "ip link set dev " + interface.name + " mtu " + std::to_string(kMaxNativeMtu) +
+                       std::to_string(ASK_MAX_MTU),
+                   "ip link set dev " + interface.name + " mtu " + std::to_string(ASK_MAX_MTU) +
                        ", or set xdp_mode to generic");
 }
 

@@ -14,9 +14,6 @@
 
 namespace ask {
 
-// Longest MTU that native XDP takes without fragments (veth; limits of other drivers are close).
-inline constexpr std::uint32_t kMaxNativeMtu = 3506;
-
 // Errors say what it is, and what to do. `all`: of the namespace, `interface` among them.
 [[nodiscard]] Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
                                   bpf::XdpMode mode, const DriverInfo& driver);

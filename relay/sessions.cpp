@@ -19,6 +19,21 @@ class ReceivedTable final : public RelayTable {
     [[nodiscard]] bool last() const override { return result_.last; }
     [[nodiscard]] std::uint64_t bytes_most() const override { return result_.report.table_bytes_most; }
     [[nodiscard]] Result<> each(const Visit& visit) const override { return result_.table.each_wide(visit); }
+    [[nodiscard]] std::vector<v1::FlowsFrom> flows() const override {
+        std::vector<v1::FlowsFrom> all;
+        all.reserve(result_.report.flows.size());
+        for (const client::FlowsFromReport& from : result_.report.flows) {
+            v1::FlowsFrom& entry = all.emplace_back();
+            entry.set_host(from.host);
+            entry.set_relay(from.relay);
+            entry.set_joined(from.joined);
+            entry.set_finished(from.finished);
+            entry.set_packets(from.packets);
+            entry.set_frame_bytes(from.frame_bytes);
+            entry.set_retransmissions(from.retransmissions);
+        }
+        return all;
+    }
 
  private:
     client::ReceiveResult result_;

@@ -42,13 +42,31 @@ std::optional<ChannelId> claimed_channel(std::span<const std::byte> payload) {
 WorkerCore::WorkerCore(Options options, std::vector<XskSocket> sockets)
     : options_(std::move(options)),
       sockets_(std::move(sockets)),
-      // Those that only receive come after the others: they have the device's highest queues.
-      senders_(static_cast<std::size_t>(std::ranges::count_if(sockets_, &XskSocket::may_send))),
+      ways_(ways_of(sockets_)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       receiver_(options_.limits),
       scratch_(options_.sender.payload_limit) {}
 
 WorkerCore::~WorkerCore() = default;
+
+// Those that only receive come after the others: they have the device's highest queues.
+std::vector<WorkerCore::Way> WorkerCore::ways_of(std::span<const XskSocket> sockets) {
+    std::vector<Way> ways;
+    for (std::size_t i = 0; i < sockets.size(); ++i) {
+        const MacAddress mac = sockets[i].mac();
+        if (ways.empty() || ways.back().mac != mac) {
+            ways.insert(ways.end(), {.mac = mac, .first = i});
+        }
+        ways.back().senders += sockets[i].may_send() ? 1U : 0U;
+    }
+    return ways;
+}
+
+XskSocket& WorkerCore::way_out(const MacAddress& from, std::uint16_t port) {
+    const auto found = std::ranges::find(ways_, from, &Way::mac);
+    const Way& way = found == ways_.end() ? ways_.front() : *found;
+    return sockets_[way.first + port % way.senders];
+}
 
 Result<> WorkerCore::watch(int fd, std::uint32_t events) const {
     epoll_event event{.events = events, .data = {.fd = fd}};
@@ -213,7 +231,7 @@ bool WorkerCore::hand_over(ChannelId channel, std::span<const std::byte> payload
 }
 
 void WorkerCore::answer_remote(const UdpAddresses& to, std::size_t ack_bytes) {
-    XskSocket& socket = sockets_.front();
+    XskSocket& socket = way_out(to.source_mac, 0);
     const auto frame = socket.take();
     if (!frame) {
         count(AgentCounter::k_drop_ack_no_room);

@@ -111,7 +111,7 @@ std::size_t WorkerCore::send_packets(Stream& stream, std::size_t most) {
 }
 
 bool WorkerCore::send_remote(Stream& stream, Nanos now) {
-    XskSocket& socket = sockets_[stream.channel.id().port % senders_];
+    XskSocket& socket = way_out(stream.addresses.source_mac, stream.channel.id().port);
     const auto frame = socket.take();
     if (!frame) {
         return false;

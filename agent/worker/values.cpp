@@ -346,7 +346,8 @@ bool WorkerCore::send_values(Group& group) {
 template <typename End>
 bool WorkerCore::send_one(Group& group, End& end) {
     const values::GroupTerms& terms = group.wire.terms();
-    XskSocket& socket = sockets_[terms.seats[group.rank].channel.port % senders_];
+    const std::uint16_t port = terms.seats[group.rank].channel.port;
+    XskSocket& socket = way_out(group.ways[group.rank].source_mac, port);
     const auto frame = socket.take();
     if (!frame) {
         return false;
@@ -381,10 +382,28 @@ bool WorkerCore::send_one(Group& group, End& end) {
     addresses.dest = to.host;
     addresses.source_port = to.ports.source;
     addresses.dest_port = to.ports.dest;
-    if (socket.send(*frame, write_frame_header(frame->bytes, addresses, outgoing->bytes))) {
+    send_frame(socket, *frame, addresses, outgoing->bytes, port);
+    return true;
+}
+
+// What is in a frame of one interface's, by the one that its addresses name.
+void WorkerCore::send_frame(XskSocket& socket, const XskFrame& frame, const UdpAddresses& addresses,
+                            std::size_t bytes, std::uint16_t port) {
+    XskSocket& leaving = way_out(addresses.source_mac, port);
+    std::optional<XskFrame> other;
+    if (&leaving != &socket) {
+        other = leaving.take();
+        if (other) {
+            copy_bytes(frame.bytes.subspan(kFrameHeaderBytes, bytes),
+                       other->bytes.data() + kFrameHeaderBytes);
+        }
+        socket.recycle(frame);
+    }
+    const XskFrame& out = other ? *other : frame;
+    if ((&leaving == &socket || other) &&
+        leaving.send(out, write_frame_header(out.bytes, addresses, bytes))) {
         count(AgentCounter::k_tx_values);
     }
-    return true;
 }
 
 bool WorkerCore::finish_operations(Group& group) {

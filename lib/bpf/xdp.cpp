@@ -49,11 +49,18 @@ Result<UniqueFd> attach_xdp(int program, std::uint32_t ifindex, const std::strin
                 "in the way, as virtio-net does without ctrl_guest_offloads): use an interface that can, "
                 "or set xdp_mode to generic");
     }
-    if (error == ERANGE || error == ENOSPC) {
-        return Error(Errc::kUnsupported,
-                     "interface " + name + " refuses native XDP: " +
-                         (error == ERANGE ? "its MTU, or its peer's, is too large"
-                                          : "it has fewer receive queues than its peer sends on"));
+    if (error == ENOSPC) {
+        return Error(Errc::kUnsupported, "interface " + name +
+                                             " refuses native XDP: it has fewer receive queues than its "
+                                             "peer sends on");
+    }
+    // Which of the two a driver says that knows of no fragments is its own choice.
+    if ((error == ERANGE || error == EINVAL) && mode == XdpMode::kNative) {
+        return Error(
+            Errc::kUnsupported,
+            "interface " + name +
+                " refuses native XDP: its MTU, or its peer's, is too large for its driver: ip link set dev " +
+                name + " mtu 3506 suits most, 1500 all; or set xdp_mode to generic");
     }
     return Error::from_errno(error, "attach XDP to " + name + " (" + std::string(to_string(mode)) + ")");
 }

@@ -120,6 +120,7 @@ Result<bool> AgentLink::handle(const v1::LocalReply& reply) {
     last_heard_ = Clock::now();
     if (reply.kind_case() == v1::LocalReply::kFailed) {
         lost_relays_.assign(reply.failed().lost_relays().begin(), reply.failed().lost_relays().end());
+        lost_switches_.assign(reply.failed().lost_switches().begin(), reply.failed().lost_switches().end());
         return Error(errc_from_number(reply.failed().code(), Errc::kInternal), reply.failed().error());
     }
     if (reply.kind_case() != v1::LocalReply::kProgress) {

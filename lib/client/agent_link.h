@@ -40,6 +40,8 @@ class AgentLink {
     void give_up(const Error& reason, const std::vector<std::string>& lost_relays = {});
     // Those that a task that begins again is to do without, as the agent's Failed said.
     [[nodiscard]] const std::vector<std::string>& lost_relays() const { return lost_relays_; }
+    // The same of senders' own switches, by their addresses.
+    [[nodiscard]] const std::vector<std::string>& lost_switches() const { return lost_switches_; }
     // The agent had nothing to say so far: its silence counts from now.
     void listen_anew() { last_heard_ = Clock::now(); }
     // Waits for the next reply that is no Progress. What the agent reports as Failed becomes the error.
@@ -77,6 +79,7 @@ class AgentLink {
     Clock::time_point last_heard_;
     Clock::time_point last_waiting_{};  // for what the other side of the task waits for
     std::vector<std::string> lost_relays_;
+    std::vector<std::string> lost_switches_;
 };
 
 }  // namespace ask::client

@@ -68,6 +68,7 @@ v1::Placement placement_to_proto(const Placement& placement) {
         entry.set_name(relay.name);
         entry.set_address(relay.address);
         entry.set_parent(relay.parent);
+        entry.set_control(relay.control);
     }
     for (const PlacedHost& host : placement.hosts) {
         v1::PlacedHost& entry = *plan.add_hosts();
@@ -75,11 +76,20 @@ v1::Placement placement_to_proto(const Placement& placement) {
         entry.set_address(host.address);
         entry.set_sends(host.sends);
         entry.set_entry(host.entry);
+        entry.set_at(host.at);
+    }
+    for (const PlacedLink& link : placement.links) {
+        v1::PlacedLink& entry = *plan.add_links();
+        entry.set_from(link.from);
+        entry.set_to(link.to);
+        entry.set_messages(link.messages);
+        entry.set_bytes(link.bytes);
     }
     return plan;
 }
 
-v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) {
+v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run,
+                              const std::vector<std::string>& without_switches) {
     v1::LocalRequest request;
     v1::OpenReceive& open = *request.mutable_open_receive();
     open.set_task_id(options.task);
@@ -98,6 +108,7 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run) 
     }
     open.set_no_switch(options.no_switch);
     open.set_own_switches(options.own_switches);
+    open.mutable_without_switches()->Add(without_switches.begin(), without_switches.end());
     open.set_no_back(options.no_back);
     open.set_require_region(options.require_region);
     open.set_policy(policy_to_proto(options.policy));
@@ -161,7 +172,8 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
         .without = {},
         .op = op_from_proto(done.op()).ok() ? std::optional(*op_from_proto(done.op())) : std::nullopt,
         .table_bytes_most = done.table_bytes_most(),
-        .relays = {}};
+        .relays = {},
+        .flows = {}};
     report.stats.seconds = done.seconds();
     for (const v1::SwitchOfTask& at : done.switches()) {
         report.switches.push_back({.address = at.address(),
@@ -181,6 +193,15 @@ ReceiveReport report_from_proto(const v1::Done& done, std::uint32_t runs) {
                                  .parent = relay.parent(),
                                  .senders = relay.senders(),
                                  .hosts = {relay.hosts().begin(), relay.hosts().end()}});
+    }
+    for (const v1::FlowsFrom& flows : done.flows()) {
+        report.flows.push_back({.host = flows.host(),
+                                .relay = flows.relay(),
+                                .joined = flows.joined(),
+                                .finished = flows.finished(),
+                                .packets = flows.packets(),
+                                .frame_bytes = flows.frame_bytes(),
+                                .retransmissions = flows.retransmissions()});
     }
     for (const v1::Missing& missing : done.missing()) {
         report.missing.push_back({missing.name(), missing.senders(), missing.reason()});
@@ -225,6 +246,7 @@ class ReceiveSession::Impl {
 
     ReceiveOptions options_;
     std::uint32_t run_ = 1;
+    std::vector<std::string> without_switches_;  // that runs before this one have lost, by their addresses
     std::optional<AgentLink> link_;
     ReceiveInfo info_;
     std::chrono::steady_clock::time_point next_sign_;
@@ -246,12 +268,13 @@ Result<> ReceiveSession::Impl::open_run() {
     // The agent's side of an earlier run is over once it has said so; its end of the socket goes first.
     tell_socket(-1);
     link_.reset();
-    auto link = AgentLink::open({.agent = options_.agent,
-                                 .task = options_.task,
-                                 .deadline = options_.deadline,
-                                 .cancel_fd = options_.cancel_fd,
-                                 .on_progress = options_.on_progress},
-                                options_.again ? again_request(options_) : open_request(options_, run_));
+    auto link = AgentLink::open(
+        {.agent = options_.agent,
+         .task = options_.task,
+         .deadline = options_.deadline,
+         .cancel_fd = options_.cancel_fd,
+         .on_progress = options_.on_progress},
+        options_.again ? again_request(options_) : open_request(options_, run_, without_switches_));
     ASK_PASS(link);
     link_ = *std::move(link);
     tell_socket(link_->fd());
@@ -296,8 +319,13 @@ void ReceiveSession::Impl::next_run(const Error& why) {
     }
 }
 
-// Without the relays that were lost, or, on the last run, without anything that could be.
+// Without the relays or the switches that were lost, or, on the last run, without anything that could be.
 void ReceiveSession::Impl::plan_again() {
+    if (options_.own_switches && !options_.no_switch && run_ < kMostRuns && !link_->lost_switches().empty()) {
+        without_switches_.insert(without_switches_.end(), link_->lost_switches().begin(),
+                                 link_->lost_switches().end());
+        return;
+    }
     if (options_.placement && run_ < kMostRuns && !link_->lost_relays().empty()) {
         for (const std::string& relay : link_->lost_relays()) {
             options_.placement = options_.placement->without(relay);

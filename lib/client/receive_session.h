@@ -87,8 +87,8 @@ struct ReceiveOptions {
     std::function<void(const ReceiveInfo&)> on_open;       // what each run got; within open() or wait()
     // What the session holds open is now this descriptor, or -1: nothing. Within open() or wait().
     std::function<void(int fd)> on_socket;
-    // The switch has lost what it had aggregated, and the task begins again on this host only, as another
-    // instance; within wait().
+    // A switch has lost what it had aggregated, and the task begins again without it, as another instance;
+    // within wait().
     std::function<void(const Error& why)> on_run_again;
 };
 
@@ -126,6 +126,17 @@ struct TaskRelayReport {
     std::vector<std::string> hosts;  // of these, the hosts, by name
 };
 
+// Of a partial one: what came from one host, or from the relay beside one switch.
+struct FlowsFromReport {
+    std::uint32_t host = 0;      // IPv4
+    std::string relay;           // name of that switch; empty: a host that sends
+    std::uint32_t joined = 0;    // flows
+    std::uint32_t finished = 0;  // of these
+    std::uint64_t packets = 0;   // first transmissions, whatever a switch on the way has kept of them
+    std::uint64_t frame_bytes = 0;
+    std::uint64_t retransmissions = 0;
+};
+
 struct ReceiveReport {
     TaskStats stats;  // of all senders; seconds: from the first join to the commit
     std::vector<NamedStats> senders;
@@ -140,6 +151,7 @@ struct ReceiveReport {
     std::optional<TaskOp> op{};           // that the task was opened with; unset: an agent that does not say
     std::uint64_t table_bytes_most = 0;   // with a reserve: what was taken of it at most
     std::vector<TaskRelayReport> relays;  // any: stats and senders are those of what relays sent on
+    std::vector<FlowsFromReport> flows{};
 };
 
 struct ReceiveResult {

@@ -7,6 +7,7 @@
 
 #include "lib/abi/var.h"
 #include "lib/base/bytes.h"
+#include "lib/base/probe.h"
 
 namespace ask {
 
@@ -148,6 +149,7 @@ std::size_t SenderChannel::next_packet(Nanos now, std::span<std::byte> out) {
         lost_.remove(places_, at);
         places_[at].repeated = true;
         ++stats_.retransmissions;
+        ASK_PROBE(packet_sent_again, id_.port, places_[at].seq);
         return transmit(at, now_, out);
     }
     const std::uint32_t at = place_of_seq(next_seq_);

@@ -34,6 +34,7 @@ void add_relays(const Planned& planned, const std::vector<SwitchId>& nearest, v1
         v1::PlacedRelay& relay = *message.add_relays();
         relay.set_name(switches[id].name);
         relay.set_address(switches[id].relay);
+        relay.set_control(switches[id].control);
         const SwitchId up = planned.tree->parent(id);
         if (up != kNoSwitch && nearest[up] != kNoSwitch) {
             relay.set_parent(switches[nearest[up]].name);
@@ -74,8 +75,13 @@ v1::Placement placed_message(const Planned& planned, std::span<const PlacedSende
         host.set_name(sender.name);
         host.set_address(format_ipv4(sender.address));
         host.set_sends(sender.sends);
-        if (sender.at && nearest[*sender.at] != kNoSwitch) {
-            host.set_entry(planned.fabric->switches()[nearest[*sender.at]].name);
+        if (!sender.at) {
+            continue;
+        }
+        const std::vector<Switch>& switches = planned.fabric->switches();
+        host.set_at(switches[*sender.at].name);
+        if (nearest[*sender.at] != kNoSwitch) {
+            host.set_entry(switches[nearest[*sender.at]].name);
         }
     }
     add_links(planned, message);

@@ -32,6 +32,18 @@ void read_relay(TableReader& reader, const Value& table, std::string& out) {
     out = format_ipv4(*address) + ":" + std::to_string(parts->port);
 }
 
+// As the agent's `switch` says it, which may be a name.
+void read_control(TableReader& reader, const Value& table, std::string& out) {
+    reader.text("control", out);
+    const Value* const value = table.find("control");
+    if (out.empty() || value == nullptr) {
+        return;
+    }
+    if (const auto valid = check_host_port(out); !valid.ok()) {
+        reader.fail(value->line, "control '" + out + "' is not HOST:PORT");
+    }
+}
+
 void read_address(TableReader& reader, const Value& table, std::optional<std::uint32_t>& out) {
     std::string text;
     reader.text("address", text);
@@ -58,6 +70,7 @@ Result<Switch> read_switch(const Value& table, const std::string& source) {
     reader.count("load", made.load, placement::kMaxTotalLoad);
     reader.flag("available", made.available);
     read_relay(reader, table, made.relay);
+    read_control(reader, table, made.control);
     std::uint64_t capacity = made.capacity;
     reader.count("capacity", capacity, std::numeric_limits<std::uint32_t>::max());
     made.capacity = static_cast<std::uint32_t>(capacity);

@@ -24,6 +24,7 @@ struct Switch {
     std::uint64_t load = 0;
     bool available = true;
     std::string relay;             // control address of its ask-relayd, IPv4:PORT; empty: it has none
+    std::string control = {};      // of itself, as its relay's agent is told of it; empty: not known
     std::uint32_t capacity = 0;    // tasks that it may aggregate for at a time; 0: no limit
     std::uint64_t memory_mib = 0;  // that tasks may ask for there in all; 0: nobody counts
     std::uint32_t line = 0;

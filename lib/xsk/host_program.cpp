@@ -116,9 +116,10 @@ class HostProgram::Impl {
                                             " xdp off)");
         }
         if (error == ERANGE || error == EINVAL) {
-            return Error(Errc::kUnsupported,
-                         "the driver refuses an XDP program at this MTU: lower the MTU of both ends (at most "
-                         "3506 on veth)");
+            return Error(
+                Errc::kUnsupported,
+                "the driver refuses an XDP program at this MTU: lower the MTU of both ends (to 3506, or "
+                "what its documentation says), or set xdp_mode to generic");
         }
         if (error == ENOSPC) {
             return Error(

@@ -12,6 +12,8 @@
 
 #include <xdp/xsk.h>
 
+#include "lib/abi/consts.h"
+#include "lib/net/frame.h"
 #include "lib/xsk/frame_pool.h"
 
 namespace ask {
@@ -86,14 +88,11 @@ Error bind_error(int error, BindMode mode) {
 
 }  // namespace
 
-std::optional<std::uint32_t> frame_bytes_for_mtu(std::uint32_t mtu) {
-    constexpr std::uint32_t kEthernetHeader = 14;
-    for (const std::uint32_t frame : {2048U, 4096U}) {
-        if (mtu + kEthernetHeader + kXskHeadroom <= frame) {
-            return frame;
-        }
-    }
-    return std::nullopt;
+std::uint32_t frame_bytes_for_mtu(std::uint32_t mtu) {
+    constexpr std::uint32_t kShort = 2048;
+    constexpr std::uint32_t kPage = 4096;
+    static_assert(kFrameHeaderBytes + ASK_MAX_PAYLOAD + kXskHeadroom <= kPage);
+    return mtu + kEthernetBytes + kXskHeadroom <= kShort ? kShort : kPage;
 }
 
 class XskSocket::Impl {
@@ -394,6 +393,9 @@ std::uint32_t XskSocket::queue() const {
 }
 bool XskSocket::may_send() const {
     return impl_->options().may_send;
+}
+MacAddress XskSocket::mac() const {
+    return impl_->options().mac;
 }
 bool XskSocket::zero_copy() const {
     return impl_->zero_copy();

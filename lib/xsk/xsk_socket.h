@@ -19,6 +19,7 @@
 #include <string>
 
 #include "lib/base/result.h"
+#include "lib/net/address.h"
 
 namespace ask {
 
@@ -37,6 +38,7 @@ struct XskOptions {
     std::uint32_t tx_frames = 1024;  // most frames on their way out; a power of two
     BindMode bind = BindMode::kAuto;
     bool may_send = true;  // false: the driver only receives on this queue
+    MacAddress mac{};      // the interface's, by which sockets of several are told apart
     // A queue stays busy for some milliseconds after its former socket was closed, even by a crash.
     std::chrono::milliseconds busy_deadline{1000};
 };
@@ -44,9 +46,9 @@ struct XskOptions {
 // Bytes of a frame that a received packet cannot use: the kernel starts it this far in.
 inline constexpr std::uint32_t kXskHeadroom = 256;
 
-// Smallest frame that holds a packet of this MTU (bytes) with its Ethernet header; nothing if none does,
-// since a packet must fit one page.
-std::optional<std::uint32_t> frame_bytes_for_mtu(std::uint32_t mtu);
+// Smallest frame that holds a packet of this MTU (bytes) with its Ethernet header. Where none does, since a
+// packet must fit one page, it is the one that holds our longest: what is longer is not for a socket.
+std::uint32_t frame_bytes_for_mtu(std::uint32_t mtu);
 
 // What happened in the socket's rings, beyond what the kernel counts. (name, class, text)
 #define ASK_XSK_COUNTERS(X)                                                         \
@@ -101,6 +103,7 @@ class XskSocket {
     [[nodiscard]] std::uint32_t queue() const;
     [[nodiscard]] bool zero_copy() const;
     [[nodiscard]] bool may_send() const;
+    [[nodiscard]] MacAddress mac() const;
 
     // Takes up to out.size() received frames, which the caller then holds, and gives the kernel new ones.
     std::size_t receive(std::span<XskFrame> out);

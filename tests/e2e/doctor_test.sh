@@ -80,14 +80,14 @@ nothing_wrong() {
 interfaces() {
     changed_host 's/^interface = .*/interface = "nosuch0"/'
     finds interface fault 'no interface nosuch0' 4
-    on h1 ip link add big0 mtu 9000 type veth peer name big1
+    on h1 ip link add big0 mtu 9300 type veth peer name big1
     changed_host 's/^interface = .*/interface = "big0"/; /^address/d'
     finds interface fault 'big0 is down -> ip link set dev big0 up' 8
     on h1 ip address add 192.0.2.1/32 dev big0
     on h1 ip link set dev big1 up
     on h1 ip link set dev big0 up
     changed_host 's/^interface = .*/interface = "big0"/; /^address/d' --to h2
-    finds mtu fault 'big0 has MTU 9000, native XDP takes up to 3506 -> ip link set dev big0 mtu 3506' 8
+    finds mtu fault 'big0 has MTU 9300, native XDP takes up to 9216 -> ip link set dev big0 mtu 9216' 8
     finds path fault 'h2 .* leave by eth0, not by big0' 8
     on h1 ip link add off0 type veth peer name off1
     on h1 ip link set dev off0 up

@@ -14,7 +14,7 @@ make_lines() {
         for (i = 0; i < 4000; i++) {
             n = int(rand() * 97)
             key = n % 7 == 0 ? "k" n "#" : n % 11 == 0 ? "+" : n % 13 == 0 ? "a key that fits no slot, number " n : n % 5 == 0 ? "k#" n "+" : "w" n
-            printf "%s\t%d\n", key, n % 17 ? int((rand() - 0.5) * 2000) : int((rand() - 0.5) * 8000000000)
+            printf "%s\t%.0f\n", key, n % 17 ? int((rand() - 0.5) * 2000) : int((rand() - 0.5) * 8000000000)
         }
     }'
 }
@@ -22,7 +22,7 @@ make_lines() {
 # means FORMAT FILE... : what is expected. Sums are far below 2^53, so awk has them exactly.
 means() {
     awk -F '\t' '{ sum[$1] += $2; count[$1]++ }
-        END { for (key in sum) printf "%s\t%d\t%d\n", key, sum[key], count[key] }' "$@" | LC_ALL=C sort -t $'\t' -k 1,1
+        END { for (key in sum) printf "%s\t%.0f\t%d\n", key, sum[key], count[key] }' "$@" | LC_ALL=C sort -t $'\t' -k 1,1
 }
 
 # whole TASK RECEIVER "RECV FLAGS" "SEND FLAGS"
@@ -41,7 +41,7 @@ whole() {
         exit_of "$pid"
         ((code == 0)) || fail "$id: one ended with $code: $(cat "$scratch/$id"*.err)"
     done
-    cut -f 1,3,4 "$scratch/$id.out" | cmp - "$scratch/expected" || fail "$id: other sums or counts"
+    cut -f 1,3,4 "$scratch/$id.out" | diff - "$scratch/expected" >&2 || fail "$id: other sums or counts (above)"
     awk -F '\t' '{ exact = $3 / $4; if ($2 - exact > 0.000501 || exact - $2 > 0.000501) { print; bad = 1 } } END { exit bad }' "$scratch/$id.out" >&2 ||
         fail "$id: that is no mean (above)"
 }

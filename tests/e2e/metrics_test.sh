@@ -9,10 +9,10 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 readonly document=$root/docs/metrics.md fix=${1-}
 
-# page NODE > FILE: its metrics.
+# page NODE [PORT] > FILE: its metrics.
 page() {
     # shellcheck disable=SC2016 # the node's
-    on "$1" bash -c 'exec 3<>/dev/tcp/127.0.0.1/9792; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3' |
+    on "$1" bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3' page "${2-9792}" |
         tr -d '\r' | sed '1,/^$/d'
 }
 
@@ -117,7 +117,6 @@ under_way() {
     must_exceed h1 process_start_time_seconds "$(($(date +%s) - SECONDS - 60))"
     local node
     for node in h1 h3 sw; do page "$node" >"$scratch/$node.page"; done
-    grep -q 'ask_agent_build_info{version="[0-9]' "$scratch/h1.page" || fail "no version"
     exec 9>&-
     exit_of "$receiver"
     ((code == 0)) || fail "ask-recv ended with $code: $(cat "$scratch/live.err")"
@@ -127,8 +126,35 @@ under_way() {
     pass "a task under way, queues, ports and processes"
 }
 
+page_at() {
+    page h2 "$1" >"$scratch/$2.page" 2>/dev/null && [[ -s $scratch/$2.page ]]
+}
+
+# Those that this lab has no use for.
+others() {
+    jq -n '{switch: [{name: "sw", relay: "127.0.0.1:4793"}], host: [{name: "h1", switch: "sw", address: "198.18.1.2", load: 1},
+        {name: "h2", switch: "sw", address: "198.18.2.2"}]}' >"$scratch/network.json"
+    spawn "$scratch/controller" h2 ask-controld --config /dev/null --topology "$scratch/network.json" --plain-text loopback \
+        --listen 127.0.0.1:4794 --socket "$scratch/controller.sock" --metrics 127.0.0.1:9794 </dev/null
+    local -r controller=$spawned
+    spawn "$scratch/relay" h2 ask-relayd --config /dev/null --name sw --plain-text loopback --listen 127.0.0.1:4793 \
+        --socket "$scratch/relay.sock" --metrics 127.0.0.1:9793 </dev/null
+    local -r relay=$spawned
+    wait_for 20 page_at 9794 controller
+    wait_for 20 page_at 9793 relay
+    local each
+    for each in h1:agent sw:switch controller:controller relay:relay; do
+        grep -q "^ask_${each#*:}_build_info{version=\"$("$build/bin/askctl" --version | cut -d ' ' -f 2)\"" "$scratch/${each%:*}.page" ||
+            fail "the page of ${each%:*} does not say its version"
+    done
+    kill "$controller" "$relay"
+    exit_of "$controller"
+    exit_of "$relay"
+    pass "every daemon says its version"
+}
+
 listed() {
-    "$root/tests/e2e/exposition" "$scratch"/{h1,h3,sw}.page >"$scratch/rows" || fail "the pages are not well formed (above)"
+    "$root/tests/e2e/exposition" "$scratch"/{h1,h3,sw,controller,relay}.page >"$scratch/rows" || fail "the pages are not well formed (above)"
     if [[ $fix == --fix ]]; then
         { sed '/^| `/d' "$document" && cat "$scratch/rows"; } >"$scratch/document"
         cp "$scratch/document" "$document"
@@ -155,5 +181,6 @@ lab_up --hosts 3 --config-switch "$scratch/metrics.toml" --config-agent "$scratc
 committed
 failed
 under_way
+others
 listed
 mistakes

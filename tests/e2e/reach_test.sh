@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Where a switch may stand: ports that come and go, hosts with several ways out, bridges. reach_test.sh ports|ways|bridge
+# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, long frames.
+# reach_test.sh ports|ways|bridge|jumbo|interfaces
 # The rows of docs/gateways.md.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -143,6 +144,137 @@ bridge() {
     wait_for 10 attached p1
     run_task "$dir" again h2 "" "--merge-window 0"
     pass "a bridge that filters VLANs is refused by name, and taken when it no longer does"
+}
+
+counts() {
+    on "$1" askctl counters --json | jq -e --arg name "$2" 'any(.[]; .name == $name and (.value | tonumber) > 0)' >/dev/null
+}
+
+# A connection from h1 to h3 until $scratch/enough is there; it says what its segments hold, and that all came as it was.
+plain_tcp() {
+    spawn "$scratch/sink" h3 python3 - <<'SINK'
+import hashlib, socket
+with socket.create_server(("198.18.3.2", 7777)) as server:
+    connection = server.accept()[0]
+    digest = hashlib.sha256()
+    while piece := connection.recv(1 << 20):
+        digest.update(piece)
+    connection.sendall(digest.hexdigest().encode())
+SINK
+    wait_for 10 listens h3
+    spawn "$scratch/source" h1 python3 - "$scratch/enough" <<'SOURCE'
+import hashlib, os, socket, sys, time
+with socket.create_connection(("198.18.3.2", 7777)) as connection:
+    digest, sent, piece = hashlib.sha256(), 0, os.urandom(1 << 18)
+    while sent < 1 << 23 or not os.path.exists(sys.argv[1]):
+        connection.sendall(piece)
+        digest.update(piece)
+        sent += len(piece)
+        time.sleep(0.01)  # beside the task, not in its place
+    print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
+    connection.shutdown(socket.SHUT_WR)
+    assert connection.recv(64).decode() == digest.hexdigest(), "other bytes came than were sent"
+SOURCE
+    source_pid=$spawned
+}
+
+listens() {
+    [[ -n $(on "$1" ss -Htnl 'sport = 7777') ]]
+}
+
+no_long_ones() {
+    ! counts sw bad_fragments || fail "the switch dropped packets for their length"
+    ! counts "$1" host_drop_too_long || fail "$1 dropped packets for their length"
+}
+
+jumbo() {
+    local -r dir=$scratch/jumbo
+    local host
+    lab_up --hosts 3 --mtu 9000
+    port_is p1 '.mtu == 9000 and .mode == "native"' || fail "p1 is not native at MTU 9000: $(on sw askctl status --json)"
+    make_input "$dir" --seed 94 --senders 3 --tuples 30000 --keys 2500
+    plain_tcp
+    run_task "$dir" jumbo h3 "" "--merge-window 0"
+    touch "$scratch/enough"
+    exit_of "$source_pid"
+    ((code == 0)) || fail "plain TCP ended with $code: $(cat "$scratch/source.err")"
+    # 9000 less IPv4, TCP and a timestamp.
+    [[ $(cat "$scratch/source.out") == 8948 ]] || fail "segments of $(cat "$scratch/source.out") bytes"
+    added_up "$dir"
+    no_long_ones h3
+    pass "MTU 9000: exact, and plain TCP of 8948 bytes a segment beside it"
+
+    # What is said to be ASK's, and is longer than any packet of it.
+    on h1 bash -c 'head -c 8000 /dev/zero | dd bs=8000 iflag=fullblock status=none >/dev/udp/198.18.3.2/4790'
+    wait_for 10 counts h3 host_drop_too_long
+    pass "what claims to be ASK's and is too long for it is dropped by name"
+
+    for host in h1 h2 h3; do
+        on "$host" ip link set dev eth0 mtu 1500
+        lab_do restart "$host"
+    done
+    run_task "$dir" mixed h3 "" "--merge-window 0"
+    added_up "$dir"
+    no_long_ones h3
+    pass "hosts at MTU 1500 behind ports at 9000"
+}
+
+# What a host's interface has sent so far.
+sent_by() {
+    on "$1" ip -json -stats link show dev "$2" | jq '.[0].stats64.tx.packets'
+}
+
+mac_of() {
+    on "$1" ip -json link show dev "$2" | jq -r '.[0].address'
+}
+
+# The interface by which the host's packets to h3 leave.
+way_of() {
+    on "$1" ip -json route get 198.18.3.2 | jq -r '.[0].dev'
+}
+
+# The cable by which h1 sends, and one of the receiver's, while a task is under way.
+without_cables() {
+    local -r half=$(($(wc -l <"$1") / 2))
+    head -n "$half" "$1"
+    wait_for 30 test -e "$scratch/cut"
+    tail -n +$((half + 1)) "$1"
+}
+
+interfaces() {
+    local -r dir=$scratch/interfaces
+    local before eth
+    lab_up --hosts 3 --interfaces 2
+    on h1 askctl status --json | jq -e '.interfaces == ["eth0", "eth1"]' >/dev/null || fail "h1: $(on h1 askctl status --json)"
+    # h1 by the second, h2 by the first, h3 as the kernel likes.
+    on h1 ip route add 198.18.3.2/32 src 198.18.1.2 via 198.19.1.1 dev eth1
+    on h2 ip route add 198.18.3.2/32 src 198.18.2.2 via 198.18.2.1 dev eth0
+    make_input "$dir" --seed 95 --senders 3 --tuples 40000 --keys 2500
+    before=$(sent_by h1 eth1)
+    run_task "$dir" both h3 "" "--merge-window 0"
+    added_up "$dir"
+    (($(sent_by h1 eth1) - before > 500)) || fail "h1 sent $(($(sent_by h1 eth1) - before)) packets by eth1"
+    pass "a host with two interfaces sends by the one that its route says, and receives by both"
+
+    on h1 ip route del 198.18.3.2/32
+    on h2 ip route del 198.18.3.2/32
+    FEED=without_cables start_task "$dir" cut h3 "" "--merge-window 0"
+    wait_for 20 sent_at_least 1000
+    eth=$(way_of h1)
+    on sw ip link set dev "$([[ $eth == eth0 ]] && echo p1 || echo q1)" down
+    on sw ip link set dev p3 down
+    [[ $(way_of h1) != "$eth" ]] || fail "h1 still sends by $eth"
+    touch "$scratch/cut"
+    finish_task "$dir"
+    added_up "$dir"
+    pass "a cable that is pulled out in mid-task, at a sender and at the receiver: by the other"
+
+    local -r own=$(mac_of h2 eth1)
+    on h2 ip link set dev eth1 address "$(mac_of h2 eth0)"
+    on h2 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --socket "$scratch/h2" >"$scratch/same" 2>&1 || true
+    grep -q 'interfaces eth0 and eth1 have one Ethernet address' "$scratch/same" || fail "of one Ethernet address: $(cat "$scratch/same")"
+    on h2 ip link set dev eth1 address "$own"
+    pass "interfaces that cannot be told apart are refused by name"
 }
 
 "$case"

@@ -46,6 +46,30 @@ fins() {
           else {link: "\(.from) -> \(.to)", fins: (.up.fin.packets // 0)} end]'
 }
 
+# carried: [{link, packets, bytes}] of the same links: what senders' packets were on each, with those that were sent again.
+carried() {
+    "$lab" link --name "$name" --json | jq -c '[.[]
+        | select((.from | test("^s")) and (.to | test("^s")) or .from == "h5")
+        | (if .from == "h5" then {link: "s1 -> h5", way: .down} else {link: "\(.from) -> \(.to)", way: .up} end)
+        | [.way.data, .way.long, .way.var, .way.fin | values] as $types
+        | {link, packets: ([$types[].packets] | add // 0), bytes: ([$types[].bytes] | add // 0)}]'
+}
+
+# explained DIR NAME BEFORE: askctl says as many flows on each link of the plan as FINs were counted there, and as many bytes as
+# the lab counted since BEFORE, but for packets that were sent again.
+explained() {
+    local -r dir=$1
+    on h5 askctl task explain "$2" --json >"$dir/explained.json"
+    jq -n --argjson before "$3" --argjson after "$(carried)" '[range($before | length) as $i
+        | {key: $after[$i].link, value: ($after[$i].bytes - $before[$i].bytes)}] | from_entries' >"$dir/carried.json"
+    jq -e --slurpfile counted "$dir/fins.json" --slurpfile carried "$dir/carried.json" '.here[0].crossed
+        | (.unknown == []) and ([.links[] | {link: "\(.from) -> \(.to)", fins: .flows}] | sort) == ($counted[0] | sort)
+          and all(.links[]; .flows == .flows_planned and .frame_bytes <= $carried[0]["\(.from) -> \(.to)"]
+              and (.retransmissions > 0 or .frame_bytes == $carried[0]["\(.from) -> \(.to)"]))' \
+        "$dir/explained.json" >/dev/null ||
+        fail "$2: explained $(jq -c '.here[0].crossed' "$dir/explained.json"), carried $(jq -c . "$dir/carried.json")"
+}
+
 # finish_placed DIR: everybody succeeded, and the answer is the reference's.
 finish_placed() {
     local -r dir=$1
@@ -65,13 +89,14 @@ numbers() {
 # counted NAME COST K [SWITCH,...]: what is planned, and what each link then carries, one FIN a flow.
 counted() {
     local -r dir=$scratch/$1 cost=$2
-    local before sum
+    local before before_all sum
     mkdir -p "$dir"
     plan "$dir/plan.json" "$3" "${4-}"
     jq -e --argjson cost "$cost" '[.links[].messages] | add == $cost' "$dir/plan.json" >/dev/null ||
         fail "$1: planned $(jq -c '.links' "$dir/plan.json")"
     numbers "$1" "$3"
     before=$(fins)
+    before_all=$(carried)
     start_task "$dir" "$1" h5 "--placement $dir/plan.json"
     finish_placed "$dir"
     jq -n --argjson before "$before" --argjson after "$(fins)" \
@@ -82,6 +107,7 @@ counted() {
     sum=$(jq '[.[].fins] | add' "$dir/fins.json")
     ((sum == cost)) || fail "$1: $sum FINs on links, and SOAR has $cost"
     jq -e '.runs == 1 and .complete' "$dir/recv.json" >/dev/null || fail "$1: $(cat "$dir/recv.json")"
+    explained "$dir" "$1" "$before_all"
     printf '%s: %s FINs, at %s\n' "$1" "$sum" "$(jq -r '.aggregate | join(" ")' "$dir/plan.json")"
 }
 
@@ -95,6 +121,7 @@ figures() {
     counted two 20 2
     counted three 15 3
     counted four 11 4
+    on h5 askctl task explain two | grep -qE '^all +20 +20 +- +[0-9,]+$' || fail "two: not explained in words: $(on h5 askctl task explain two)"
     pass "as many FINs on each link as planned: SOAR's Fig. 2 and 3"
 }
 
@@ -105,7 +132,7 @@ means() {
         END { for (key in sum) {
             size = sum[key] < 0 ? -sum[key] : sum[key]
             tenths = int((20 * size + count[key]) / (2 * count[key]))
-            printf "%s\t%s%d.%d\t%d\t%d\n", key, sum[key] < 0 && tenths > 0 ? "-" : "", int(tenths / 10), tenths % 10, sum[key], count[key]
+            printf "%s\t%s%.0f.%d\t%.0f\t%d\n", key, (sum[key] < 0 && tenths > 0 ? "-" : ""), int(tenths / 10), tenths % 10, sum[key], count[key]
         } }' "$scratch/mean"/in*.tsv | LC_ALL=C sort -t "$(printf '\t')" -k 1,1 >"$scratch/mean/expected.tsv"
     start_task "$scratch/mean" mean h5 "--op mean --decimals 1 --placement $scratch/deep.json"
     finish_placed "$scratch/mean"
@@ -171,6 +198,25 @@ odd_plans() {
     pass "plans that make no sense"
 }
 
+# beside_another: a relay whose agent has another switch than the plan's is done without, by name, and the rest goes on.
+beside_another() {
+    local -r dir=$scratch/beside
+    mkdir -p "$dir"
+    plan "$dir/right.json" 3 s2,s3,s6
+    jq '.placement.relays |= map(if .name == "s6" then .control = "198.19.128.7:4792" else . end)' "$dir/right.json" >"$dir/plan.json"
+    numbers beside 16
+    start_task "$dir" beside h5 "--placement $dir/plan.json"
+    finish_placed "$dir"
+    grep -q "relay s6: its agent's switch is 198.19.128.6:4792, and the plan has s6 at 198.19.128.7:4792: .*: the task begins again without relay s6" \
+        "$dir/recv.err" || fail "beside: not said: $(cat "$dir/recv.err")"
+    jq -e '.runs == 2 and ([.relays[].name] | sort) == ["s2", "s3"]' "$dir/recv.json" >/dev/null || fail "beside: $(cat "$dir/recv.json")"
+    # What comes to s6 crosses the link above it now.
+    on h5 askctl task explain beside --json |
+        jq -e '.here[0].crossed | .unknown == [] and all(.links[]; .flows == .flows_planned) and any(.links[]; .from == "s6" and .flows == 5)' >/dev/null ||
+        fail "beside: explained: $(on h5 askctl task explain beside)"
+    pass "a relay that is beside another switch"
+}
+
 # What a controller says once it is no longer young, and without one.
 by_controller() {
     numbers early 10
@@ -218,6 +264,7 @@ plans() {
     operators
     wide_sums
     odd_plans
+    beside_another
     by_controller
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
 }

@@ -389,7 +389,8 @@ std::string joined(const std::vector<std::string>& names) {
 
 // Said even into a pipe: it is slower then, for no other visible reason.
 void tell_without(const client::ReceiveReport& report, ProgressLine& progress) {
-    if (report.runs > 1) {
+    const auto aggregates = [](const client::TaskSwitchReport& at) { return at.aggregators > 0; };
+    if (report.runs > 1 && std::ranges::none_of(report.switches, aggregates)) {
         return;  // without any, which has been said
     }
     for (const client::TaskSwitchReport& at : report.switches) {

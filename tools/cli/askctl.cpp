@@ -31,6 +31,7 @@
 #include "tools/cli/idle.h"
 #include "tools/cli/output.h"
 #include "tools/cli/region_dump.h"
+#include "tools/cli/relay_questions.h"
 #include "tools/cli/relay_report.h"
 #include "tools/cli/report.h"
 #include "tools/cli/top.h"
@@ -189,10 +190,19 @@ Result<TaskSources> ask_all(const Flags& flags) {
     return sources;
 }
 
+std::vector<RelayAnswer> asked_at_once(const Flags& flags, std::vector<RelayToAsk> relays) {
+    return ask_relays(std::move(relays),
+                      [&](const std::string& address) { return relay_status(address, flags.security); });
+}
+
 int explain(const Flags& flags) {
-    const auto sources = ask_all(flags);
+    auto sources = ask_all(flags);
     if (!sources) {
         return fail(kName, sources.error());
+    }
+    const v1::AgentTask* const placed = sources->agent ? placed_task(flags.task, *sources->agent) : nullptr;
+    if (placed != nullptr) {
+        sources->relays = asked_at_once(flags, relays_of(*placed));
     }
     if (flags.json) {
         const auto json = explain_task_json(flags.task, *sources);
@@ -387,14 +397,7 @@ int print_relay_tasks(const Flags& flags, const std::vector<RelayAnswer>& answer
 
 // One that does not answer is said, and the others are shown.
 int relay_tasks(const Flags& flags, const v1::ControllerStatus& status) {
-    std::vector<RelayAnswer> answers;
-    answers.reserve(static_cast<std::size_t>(status.switches_size()));
-    for (const v1::ControllerSwitch& each : status.switches()) {
-        if (!each.relay().empty()) {
-            answers.push_back({each.name(), each.relay(), relay_status(each.relay(), flags.security)});
-        }
-    }
-    return print_relay_tasks(flags, answers);
+    return print_relay_tasks(flags, asked_at_once(flags, relays_of(status)));
 }
 
 int relays(const Flags& flags) {

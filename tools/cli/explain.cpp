@@ -9,6 +9,7 @@
 #include "lib/client/convert.h"
 #include "lib/rpc/flow_stats.h"
 #include "tools/cli/causes.h"
+#include "tools/cli/link_report.h"
 #include "tools/cli/names.h"
 #include "tools/cli/rate_flag.h"
 #include "tools/cli/table.h"
@@ -297,6 +298,13 @@ Json tuples_json(const v1::FlowStats& stats, const TaskSetup& setup) {
 
 }  // namespace
 
+const v1::AgentTask* placed_task(const std::string& id, const v1::AgentStatus& status) {
+    const auto tasks = tasks_here(id, status);
+    const auto at = std::ranges::find_if(
+        tasks, [](const v1::AgentTask* task) { return !task->placement().links().empty(); });
+    return at == tasks.end() ? nullptr : *at;
+}
+
 Result<std::string> explain_task(const std::string& id, const TaskSources& sources) {
     const auto found = find(id, sources);
     ASK_PASS(found);
@@ -306,6 +314,7 @@ Result<std::string> explain_task(const std::string& id, const TaskSources& sourc
         text +=
             task == found->here.front() && found->on_switch != nullptr ? switch_part(*found->on_switch) : "";
         text += tuples_part(stats_of(*task, found->on_switch), setup_of(*task));
+        text += links_text(*task, sources.relays);
     }
     if (found->here.empty()) {
         text += switch_part(*found->on_switch) +
@@ -326,6 +335,7 @@ Result<Json> explain_task_json(const std::string& id, const TaskSources& sources
         Json entry = to_json(*task);
         entry["waits_for"] = waits_for(*task);
         entry["tuples"] = tuples_json(stats_of(*task, found->on_switch), setup_of(*task));
+        entry["crossed"] = links_json(*task, sources.relays);
         json["here"].push_back(std::move(entry));
     }
     if (found->on_switch != nullptr) {

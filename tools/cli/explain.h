@@ -6,10 +6,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "proto/agent.pb.h"
 #include "proto/switch.pb.h"
+#include "tools/cli/relay_report.h"
 #include "tools/cli/to_json.h"
 
 namespace ask::cli {
@@ -18,8 +20,12 @@ namespace ask::cli {
 struct TaskSources {
     std::optional<v1::AgentStatus> agent;
     std::optional<v1::SwitchStatus> on_switch;
-    std::string switch_trouble;  // why the switch could not be asked, if it should have been
+    std::string switch_trouble;         // why the switch could not be asked, if it should have been
+    std::vector<RelayAnswer> relays{};  // of the task's plan
 };
+
+// Of this host's, the one whose relays know more of it; null: there is none with a plan of links.
+[[nodiscard]] const v1::AgentTask* placed_task(const std::string& id, const v1::AgentStatus& status);
 
 // kUnknown: neither knows the task.
 Result<std::string> explain_task(const std::string& id, const TaskSources& sources);

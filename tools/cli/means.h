@@ -28,15 +28,15 @@ class Means {
  public:
     // Takes what is in the result; 64 bytes of memory a key, and time, in which it calls `pulse` now and
     // then. kInternal: a key has a sum and no count, or the other way round, or one below 1.
-    [[nodiscard]] static Result<Means> of(const client::ResultMap& result,
-                                          const std::function<void()>& pulse = [] {});
+    [[nodiscard]] static Result<Means> of(
+        const client::ResultMap& result, const std::function<void()>& pulse = [] {});
 
     [[nodiscard]] std::size_t size() const { return parts_.size() / 2; }
     [[nodiscard]] Mean operator[](std::size_t i) const;
     // Which come first, by the keys' bytes, or the largest means and of equal ones by key; no more than
     // `most`.
-    [[nodiscard]] std::vector<std::size_t> in_order(client::ResultMap::Order order, std::uint64_t most,
-                                                    const std::function<void()>& pulse = [] {}) const;
+    [[nodiscard]] std::vector<std::size_t> in_order(
+        client::ResultMap::Order order, std::uint64_t most, const std::function<void()>& pulse = [] {}) const;
 
  private:
     struct Part {

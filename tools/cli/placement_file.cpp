@@ -2,6 +2,7 @@
 #include "tools/cli/placement_file.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -59,6 +60,30 @@ class Fields {
         return value->get<std::uint32_t>();
     }
 
+    // 64 bits, which proto3's JSON has as text.
+    std::uint64_t large(const char* key) {
+        const json* const value = find(key, false);
+        if (value == nullptr || value->is_number_unsigned()) {
+            return value == nullptr ? 0 : value->get<std::uint64_t>();
+        }
+        std::uint64_t number = 0;
+        const std::string text = value->is_string() ? value->get<std::string>() : "";
+        const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (text.empty() || code != std::errc() || end != text.data() + text.size()) {
+            fail(std::string("'") + key + "' must be a whole number from 0");
+        }
+        return number;
+    }
+
+    double number(const char* key) {
+        const json* const value = find(key, false);
+        if (value == nullptr || value->is_number()) {
+            return value == nullptr ? 0 : value->get<double>();
+        }
+        fail(std::string("'") + key + "' must be a number");
+        return 0;
+    }
+
     [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
  private:
@@ -90,6 +115,7 @@ Result<client::PlacedRelay> read_relay(const json& table, const std::string& nam
     relay.name = fields.text("name", true);
     relay.address = fields.text("address", true);
     relay.parent = fields.text("parent", false);
+    relay.control = fields.text("control", false);
     return fields.error() ? Result<client::PlacedRelay>(*fields.error()) : relay;
 }
 
@@ -100,7 +126,18 @@ Result<client::PlacedHost> read_host(const json& table, const std::string& name)
     host.address = fields.text("address", true);
     host.sends = fields.count("sends", 1);
     host.entry = fields.text("entry", false);
+    host.at = fields.text("at", false);
     return fields.error() ? Result<client::PlacedHost>(*fields.error()) : host;
+}
+
+Result<client::PlacedLink> read_link(const json& table, const std::string& name) {
+    Fields fields(table, name, "a link");
+    client::PlacedLink link;
+    link.from = fields.text("from", false);
+    link.to = fields.text("to", false);
+    link.messages = fields.large("messages");
+    link.bytes = fields.number("bytes");
+    return fields.error() ? Result<client::PlacedLink>(*fields.error()) : link;
 }
 
 // An array that may be missing, as proto3's JSON has it when it is empty.
@@ -144,6 +181,15 @@ Result<client::Placement> parse_placement(const std::string& text, const std::st
         auto host = read_host(each, name);
         ASK_PASS(host);
         placement.hosts.push_back(*std::move(host));
+    }
+    const auto links = array_of(plan, "links", name);
+    ASK_PASS(links);
+    for (const json& each : **links) {
+        auto link = read_link(each, name);
+        ASK_PASS(link);
+        if (!link->from.empty() && !link->to.empty()) {
+            placement.links.push_back(*std::move(link));
+        }
     }
     return placement;
 }

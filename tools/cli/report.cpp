@@ -51,13 +51,21 @@ std::string senders_text(const v1::AgentTask& task) {
            " joined, " + std::to_string(task.senders_finished_size()) + " finished";
 }
 
+std::string interfaces_text(const v1::AgentStatus& status) {
+    std::string text = status.interface();
+    for (int i = 1; i < status.interfaces_size(); ++i) {
+        text += ", " + status.interfaces(i);
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string status_text(const v1::AgentStatus& status) {
     Table table = facts();
     table.add({"agent", status.name() + ", " + version_text(status) + ", up " +
                             duration_text(status.uptime_seconds())});
-    table.add({"interface", status.interface() + " (" + status.address() + "), XDP " +
+    table.add({"interface", interfaces_text(status) + " (" + status.address() + "), XDP " +
                                 or_none(status.xdp_mode()) + ", AF_XDP " + or_none(status.bind_mode())});
     if (status.control_port() != 0) {
         table.add({"control port", std::to_string(status.control_port())});

@@ -87,7 +87,10 @@ switch_ports() {
     if lab_has_topology; then
         ports=$(switch_ends "$1" | awk '{ printf "%s\"%s\"", (NR > 1 ? ", " : ""), $1 }')
     else
-        for ((i = 1; i <= LAB_HOSTS; i++)); do ports+="${ports:+, }\"p$i\""; done
+        for ((i = 1; i <= LAB_HOSTS; i++)); do
+            ports+="${ports:+, }\"p$i\""
+            ((UP_INTERFACES == 1)) || ports+=", \"q$i\""
+        done
     fi
     printf '[%s]' "$ports"
 }
@@ -118,6 +121,7 @@ listen = "0.0.0.0:4791"
 socket = "$TOML_DIR/$1/agent.sock"
 $(tls_keys "$1")
 interface = "eth0"
+$( ((UP_INTERFACES == 1)) || echo 'more_interfaces = ["eth1"]')
 address = "${NODE_ADDRESS[$1]}"
 switch = "${NODE_ASKS[$1]}"
 TOML

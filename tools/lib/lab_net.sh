@@ -62,6 +62,8 @@ netns_sysctls() {
     [[ ${NODE_KIND[$1]} != switch ]] || settings+=(net.ipv4.ip_forward=1)
     # A channel is a flow: where there are several ways, each channel takes one.
     ! lab_has_topology || settings+=(net.ipv4.fib_multipath_hash_policy=1)
+    ((UP_INTERFACES == 1)) ||
+        settings+=(net.ipv4.fib_multipath_hash_policy=1 net.ipv4.conf.all.ignore_routes_with_linkdown=1)
     in_node "$1" sysctl -q -w "${settings[@]}" || die "cannot set sysctls in $(lab_netns "$1")"
 }
 
@@ -143,6 +145,26 @@ $route
 BATCH
     interfaces_quiet sw $gro "p$i"
     interfaces_quiet "h$i" $gro eth0
+}
+
+# second_link_create I MTU QUEUES: h<I>'s eth1 to the switch's q<I>. Host and switch share what they send each other among
+# both; the host keeps the address of its eth0.
+second_link_create() {
+    local -r i=$1
+    local -r wide="mtu $2 numrxqueues $3 numtxqueues $3"
+    in_node sw ip -batch - <<BATCH || die "cannot make the second link of h$i"
+link add dev q$i $wide type veth peer name eth1 $wide netns $(lab_netns "h$i")
+address add 198.19.$i.1/24 dev q$i
+link set dev q$i up
+route add 198.18.$i.2/32 nexthop via 198.18.$i.2 dev p$i nexthop via 198.19.$i.2 dev q$i
+BATCH
+    in_node "h$i" ip -batch - <<BATCH || die "cannot configure eth1 of h$i"
+address add 198.19.$i.2/24 dev eth1
+link set dev eth1 up
+route replace default src 198.18.$i.2 nexthop via 198.18.$i.1 dev eth0 nexthop via 198.19.$i.1 dev eth1
+BATCH
+    interfaces_quiet sw off "q$i"
+    interfaces_quiet "h$i" off eth1
 }
 
 bpffs_mount() {

@@ -57,7 +57,7 @@ def is_load($what):
 
 # Each checks the object at hand and hands it on.
 def check_switch($at):
-    is_object("switch \($at)") | has_keys("switch \($at)"; ["name", "parent", "rate", "load", "available", "relay", "capacity", "memory_mib"]) |
+    is_object("switch \($at)") | has_keys("switch \($at)"; ["name", "parent", "rate", "load", "available", "relay", "control", "capacity", "memory_mib"]) |
     . as {$name, $parent, $rate, $load, $available} |
     ($name | is_name("switch \($at): name")) | "switch '\($name)'" as $what |
     (if $parent != null then ($parent | is_name("\($what): parent")) else . end) |
@@ -207,9 +207,10 @@ def with_own_switch:
     (if $blue == [] then {} else [$blue[] | {name: ., far: distances($next; [.])}] end) as $from |
     .nodes |= map(.switch as $at | . + {asks: (if $blue == [] then "" else $from | min_by(.far[$at]) | $control[.name] end)});
 
-# Where each switch's ask-relayd is reached, and where hosts are: what a placement is made of.
+# Where each switch and its ask-relayd are reached, and where hosts are: what a placement is made of.
 def with_relays:
-    .switch |= [range(length) as $at | .[$at] | if .available then . + {relay: "198.18.\(129 + $at).2:4793"} else . end] |
+    .switch |= [range(length) as $at | .[$at]
+        | if .available then . + {relay: "198.18.\(129 + $at).2:4793", control: "198.19.128.\($at + 1):4792"} else . end] |
     .host |= [range(length) as $at | .[$at] + {address: "198.18.\($at + 1).2"}];
 
 def laid_out($blue; $relays):

@@ -33,6 +33,7 @@ struct SessionEvent {
     Kind kind = Kind::kStop;
     ChannelId channel;
     std::optional<Error> error;
+    Mark mark{};  // kSwitchLost: the switch's
 };
 
 // Many threads post, the session takes. Bounded: a kind that carries nothing is posted only once until taken,

@@ -13,8 +13,10 @@ constexpr milliseconds kReplyWait{5000};
 constexpr std::size_t kLongestReason = 512;
 constexpr int kMostLostRelays = 16;
 
-v1::LocalReply failed_reply(const Error& error, const std::vector<std::string>& lost_relays = {}) {
+v1::LocalReply failed_reply(const Error& error, const std::vector<std::string>& lost_relays = {},
+                            const std::vector<std::string>& lost_switches = {}) {
     v1::LocalReply reply;
+    reply.mutable_failed()->mutable_lost_switches()->Add(lost_switches.begin(), lost_switches.end());
     reply.mutable_failed()->mutable_lost_relays()->Add(lost_relays.begin(), lost_relays.end());
     reply.mutable_failed()->set_code(static_cast<std::int32_t>(error.code()));
     reply.mutable_failed()->set_error(error.text());
@@ -137,13 +139,14 @@ void SessionIo::expect_answers(milliseconds deadline, std::string who) {
     who_ = std::move(who);
 }
 
-void SessionIo::fail(const Error& error, const std::vector<std::string>& lost_relays) {
+void SessionIo::fail(const Error& error, const std::vector<std::string>& lost_relays,
+                     const std::vector<std::string>& lost_switches) {
     if (application_hangs_) {
         fail_at_once(error);
     } else if (!application_gone_) {
         // If the application has gone meanwhile, nobody is left to tell.
         [[maybe_unused]] const auto sent =
-            application_.send(failed_reply(error, lost_relays), nullptr, kReplyWait);
+            application_.send(failed_reply(error, lost_relays, lost_switches), nullptr, kReplyWait);
     }
 }
 

@@ -50,8 +50,9 @@ class SessionIo {
     void expect_answers(milliseconds deadline, std::string who);
     // It has something to do now that has a clock of its own.
     void expect_no_answers() { answers_.reset(); }
-    // `lost_relays`: what a task that begins again is to do without.
-    void fail(const Error& error, const std::vector<std::string>& lost_relays = {});
+    // `lost_relays`, `lost_switches`: what a task that begins again is to do without.
+    void fail(const Error& error, const std::vector<std::string>& lost_relays = {},
+              const std::vector<std::string>& lost_switches = {});
     // The same for an application that may never read again: not waiting.
     void fail_at_once(const Error& error);
 

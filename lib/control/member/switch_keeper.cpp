@@ -35,8 +35,8 @@ bool start_beside(std::vector<Thread>& beside, Body body) {
 void tell_lost(std::span<const TaskAtSwitch> tasks, const v1::RenewTasksReply& reply,
                const std::string& switch_name) {
     const auto tell = [](const TaskAtSwitch& open, std::string text) {
-        open.task->mailbox->post(
-            SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(Errc::kSwitchLost, std::move(text))});
+        open.task->mailbox->post(SessionEvent{
+            SessionEvent::Kind::kSwitchLost, {}, Error(Errc::kSwitchLost, std::move(text)), open.mark});
     };
     for (const TaskAtSwitch& open : tasks) {
         const std::uint64_t instance = open.task->instance;

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/base/log_fields.h"
+#include "lib/base/probe.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/receiving.h"
@@ -50,6 +51,11 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
             }
         }
         describe_switches(task, done);
+        if (request_.partial()) {
+            for (v1::FlowsFrom& flows : TaskRegistry::flows_locked(task)) {
+                *done.add_flows() = std::move(flows);
+            }
+        }
         for (v1::RelayOfTask& relay : TaskRegistry::relays_locked(task)) {
             *done.add_relays() = std::move(relay);
         }
@@ -133,6 +139,8 @@ void Receiving::end_taken(const v1::Done& done) {
     member_.history.add(member_.registry.describe(*task_));
     member_.totals.committed(TaskRole::kReceiver, done.seconds(), done.stats(), done.result_keys(),
                              done.result_bytes());
+    ASK_PROBE(receive_committed, task_->id.c_str(), task_->instance, done.stats().tuples_in(),
+              done.result_keys(), done.result_bytes());
     const LogAbout how = LogAbout::code(0);
     spdlog::info("task {}: committed: {}", task_->id, figures_of(done));
 }
@@ -188,6 +196,8 @@ void Receiving::end_failed(const Error& error) {
 
 void Receiving::note_failed(const Error& error, const std::string& line) {
     member_.totals.failed(TaskRole::kReceiver, error.code());
+    ASK_PROBE(receive_failed, task_->id.c_str(), task_->instance, static_cast<int>(error.code()),
+              line.c_str());
     const LogAbout how = LogAbout::code(static_cast<int>(error.code()));
     spdlog::warn("{}", line);
 }
@@ -227,6 +237,13 @@ void Receiving::forget_open(const std::string& address) {
     std::erase(perhaps_open_, address);
 }
 
+// By every address that senders know it by: each of these would be tried again.
+void Receiving::note_lost(Mark mark) {
+    lost_switches_ = member_.registry.with(*task_, [mark](const ReceiveTask& task) {
+        return task.own ? task.own->addresses_of(mark) : std::vector<std::string>();
+    });
+}
+
 // What a switch lost can be had again if everybody concerned can begin again.
 Error Receiving::explain_loss(const Error& loss) const {
     if (request_.partial()) {
@@ -246,7 +263,8 @@ Error Receiving::explain_loss(const Error& loss) const {
     }
     return unable.empty()
                ? Error(Errc::kRunAgain, loss.text() + ": the task begins again without " +
-                                            (task_->own              ? "switches"
+                                            (!lost_switches_.empty() ? "switch " + lost_switches_.front()
+                                             : task_->own            ? "switches"
                                              : !lost_relays_.empty() ? "relay " + lost_relays_.front()
                                                                      : "the switch"))
                : Error(Errc::kSwitchLost, loss.text() + ", and " + unable + ": run the task again");
@@ -273,7 +291,7 @@ void Receiving::give_up(const Error& reason) {
     if (added_ && error.code() == Errc::kRunAgain) {
         close_on_switches();
     }
-    io_.fail(error, lost_relays_);
+    io_.fail(error, lost_relays_, lost_switches_);
     if (added_ && error.code() != Errc::kRunAgain) {
         close_on_switches();
     }

@@ -173,7 +173,7 @@ Result<> Receiving::merge_swapped(ResultTable& table) {
     }
     for (TaskSwitch& at : task_->switches) {
         if (at.swapper) {
-            ASK_PASS(merge_swapped(table, at));
+            ASK_PASS(or_lost(at, merge_swapped(table, at)));
         }
     }
     return {};
@@ -194,10 +194,17 @@ Result<> Receiving::merge_switch_copies(ResultTable& table) {
         const bool used = std::ranges::find(accounts_, at.mark, &FlowAccount::via) != accounts_.end();
         // One that was opened for a sender who then joined without it has nothing.
         if (used || at.epoch > 0 || !task_->own) {
-            ASK_PASS(merge_switch_copy(table, at));
+            ASK_PASS(or_lost(at, merge_switch_copy(table, at)));
         }
     }
     return {};
+}
+
+Result<> Receiving::or_lost(const TaskSwitch& at, Result<> merged) {
+    if (!merged && merged.error().code() == Errc::kSwitchLost) {
+        note_lost(at.mark);
+    }
+    return merged;
 }
 
 // Each entry once. If it cannot be had whole, the task fails, and its table with it.

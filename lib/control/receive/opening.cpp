@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/abi/limits.h"
+#include "lib/base/probe.h"
 #include "lib/base/random.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
@@ -63,6 +64,7 @@ Result<> Receiving::choose_parameters() {
     }
     if (request_.own_switches()) {
         task_->own.emplace();
+        leave_out_switches();
     }
     ASK_PASS(choose_placement());
     task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
@@ -226,6 +228,7 @@ Result<> Receiving::open() {
     if (auto opened = open_relays(); !opened) {
         return opened;
     }
+    ASK_PROBE(receive_opened, task_->id.c_str(), task_->instance, task_->senders_expected);
     const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
     spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
                  task_->sends(), to_string(task_->geometry), brackets(task_->geometry_reason),
@@ -346,6 +349,7 @@ void Receiving::note_grant(const TaskSwitch& at, const v1::OpenTaskReply& reply)
     });
     if (at.aggregators == 0 && !request_.no_switch()) {
         member_.counters.add(AgentCounter::k_tasks_without_region);
+        ASK_PROBE(receive_without_region, task_->id.c_str(), task_->instance, at.note.c_str());
         spdlog::warn("task {}: no memory on {}, {} is added up here: {}", task_->id, at.client->name(),
                      task_->own ? "what comes through it" : "everything", at.note);
     }

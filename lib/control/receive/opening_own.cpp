@@ -21,6 +21,16 @@ constexpr milliseconds kOwnLeast{500};
 
 }  // namespace
 
+// Those that a run before this one has lost.
+void Receiving::leave_out_switches() {
+    const int most = std::min(request_.without_switches_size(), static_cast<int>(ASK_MAX_SENDERS));
+    for (int i = 0; i < most; ++i) {
+        const std::string& address = request_.without_switches(i);
+        task_->own->refused(address,
+                            "switch " + clean_name(address) + " has lost what it had of the task's last run");
+    }
+}
+
 std::shared_ptr<SwitchPort> Receiving::switch_called(const std::string& address) {
     const bool is_ours = member_.own_switch && member_.own_switch->address() == address;
     return is_ours ? member_.own_switch : std::shared_ptr<SwitchPort>(member_.network.switch_at(address));

@@ -63,6 +63,16 @@ std::optional<OwnSwitches::Wanted> OwnSwitches::next() const {
                                    : std::optional(Wanted{found->first, found->second.wanted_at});
 }
 
+std::vector<std::string> OwnSwitches::addresses_of(Mark mark) const {
+    std::vector<std::string> addresses;
+    for (const auto& [address, entry] : entries_) {
+        if (entry.state == State::kOpen && entry.mark == mark) {
+            addresses.push_back(address);
+        }
+    }
+    return addresses;
+}
+
 std::optional<std::string> OwnSwitches::any() const {
     const auto found =
         std::ranges::find_if(entries_, [](const auto& entry) { return entry.second.state != State::kNone; });

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/runtime.h"
 #include "lib/tuples/types.h"
@@ -42,6 +43,8 @@ class OwnSwitches {
     };
     // The next one to be opened.
     [[nodiscard]] std::optional<Wanted> next() const;
+    // Those that senders know that switch by.
+    [[nodiscard]] std::vector<std::string> addresses_of(Mark mark) const;
     // Any that senders have named.
     [[nodiscard]] std::optional<std::string> any() const;
 

@@ -47,6 +47,19 @@ Result<> check_name(const std::string& name, std::string_view what) {
                : Result<>();
 }
 
+// Nothing is done by them; people look at what crosses them.
+Result<> check_links(const v1::Placement& plan) {
+    if (plan.links_size() > static_cast<int>(Placed::kMostLinks)) {
+        return wrong(std::to_string(plan.links_size()) + " links; the limit is " +
+                     std::to_string(Placed::kMostLinks));
+    }
+    for (const v1::PlacedLink& link : plan.links()) {
+        ASK_PASS(check_name(link.from(), "link's end"));
+        ASK_PASS(check_name(link.to(), "link's end"));
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<std::optional<std::size_t>> Placed::find(const std::string& name, std::string_view whose) const {
@@ -71,8 +84,12 @@ Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
     ASK_PASS(parent);
     const auto host = ipv4_of_control(relay.address());
     ASK_TRY(host, "placement: " + whose + ": its address");
+    if (!relay.control().empty()) {
+        ASK_TRY(check_host_port(relay.control()), "placement: " + whose + ": its switch's address");
+    }
     relays_.push_back({.name = relay.name(),
                        .address = relay.address(),
+                       .control = relay.control(),
                        .host = *host,
                        .parent = *parent,
                        .depth = *parent ? relays_[**parent].depth + 1 : 0,
@@ -111,7 +128,9 @@ Result<Placed> Placed::create(const v1::Placement& plan, std::uint32_t sends) {
                      " hosts; the limits are " + std::to_string(kMostRelays) + " and " +
                      std::to_string(kMostHosts));
     }
+    ASK_PASS(check_links(plan));
     Placed placed;
+    placed.plan_ = plan;
     placed.token_ = draw_token();
     for (const v1::PlacedRelay& relay : plan.relays()) {
         ASK_PASS(placed.add_relay(relay));
@@ -165,6 +184,10 @@ Result<> Placed::count_sender(const Host& host, std::uint64_t sender) {
     }
     senders.insert(sender);
     return {};
+}
+
+void Placed::forget_sender(const Host& host, std::uint64_t sender) {
+    hosts_[static_cast<std::size_t>(&host - hosts_.data())].senders.erase(sender);
 }
 
 std::vector<v1::RelayOfTask> Placed::describe() const {

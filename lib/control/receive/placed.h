@@ -24,11 +24,13 @@ class Placed {
  public:
     static constexpr std::size_t kMostRelays = 256;
     static constexpr std::size_t kMostHosts = 4096;
+    static constexpr std::size_t kMostLinks = 65536;
     static constexpr std::size_t kLongestName = 64;
 
     struct Relay {
         std::string name;                   // of the switch that it is beside
         std::string address;                // control address of its ask-relayd
+        std::string control{};              // and of the switch; empty: not known
         std::uint32_t host = 0;             // the same as an address alone
         std::optional<std::size_t> parent;  // index; nothing: the receiver
         unsigned depth = 0;                 // relays between it and the receiver
@@ -62,6 +64,10 @@ class Placed {
     [[nodiscard]] const Relay* relay_of(const Caller& caller, std::string_view token) const;
     // It has one more sender, unless it has been counted. kDenied: it sends more often than the plan has it.
     Result<> count_sender(const Host& host, std::uint64_t sender);
+    // It has gone before it joined: another may come in its place.
+    void forget_sender(const Host& host, std::uint64_t sender);
+    // As it was given.
+    [[nodiscard]] const v1::Placement& plan() const { return plan_; }
     // The relay at the receiver's end of the way of a host; null: none is on it.
     [[nodiscard]] const Relay* last_relay(const Host& host) const;
     // For whoever looks.
@@ -76,6 +82,7 @@ class Placed {
     [[nodiscard]] Result<std::optional<std::size_t>> find(const std::string& name,
                                                           std::string_view whose) const;
 
+    v1::Placement plan_;
     std::vector<Relay> relays_;  // parents before their children
     std::vector<Host> hosts_;
     std::string token_;

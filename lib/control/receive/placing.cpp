@@ -170,6 +170,7 @@ v1::OpenRelayRequest Receiving::relay_request(const Placed::Relay& relay) const 
     *open.mutable_geometry() = geometry_to_proto(task_->geometry);
     open.set_aggregators(aggregators_wanted_);
     open.set_name(relay.name);
+    open.set_switch_address(relay.control);
     if (relay.parent) {
         const Placed::Relay& parent = placed.relays()[*relay.parent];
         open.set_parent(parent.agent);

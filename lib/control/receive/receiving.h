@@ -76,6 +76,7 @@ class Receiving {
     Result<TaskSwitch*> add_switch(const std::shared_ptr<SwitchPort>& client, const v1::OpenTaskReply& reply);
     void note_grant(const TaskSwitch& at, const v1::OpenTaskReply& reply);
     // Senders' own switches.
+    void leave_out_switches();
     [[nodiscard]] std::shared_ptr<SwitchPort> switch_called(const std::string& address);
     Result<> open_wanted();
     Result<> open_own(const OwnSwitches::Wanted& wanted);
@@ -161,6 +162,9 @@ class Receiving {
     void end_failed(const Error& error);
     void end_given_up();
     void note_failed(const Error& error, const std::string& line);
+    void note_lost(Mark mark);
+    // What has come of that switch, whose loss is noted.
+    Result<> or_lost(const TaskSwitch& at, Result<> merged);
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
     void stop_swappers();
@@ -185,6 +189,7 @@ class Receiving {
     BackWish back_;
     std::string placement_note_;                         // why there are no relays, though there were to be
     std::vector<std::string> lost_relays_;               // to do without, should the task begin again
+    std::vector<std::string> lost_switches_;             // the same, of senders' own: their addresses
     std::uint64_t fetched_ = 0;                          // of all epochs
     std::map<std::uint64_t, MarkWatch> marks_;           // by sender
     std::map<std::uint64_t, std::uint64_t> packets_of_;  // the same: how many seqs its flow has taken

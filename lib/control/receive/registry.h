@@ -190,9 +190,12 @@ class TaskRegistry {
     static v1::SwitchOfTask describe_locked(const ReceiveTask& task, const TaskSwitch& at);
     static std::vector<v1::SenderWithout> without_locked(const ReceiveTask& task);
     static std::vector<v1::RelayOfTask> relays_locked(const ReceiveTask& task);
+    // What has come to it, and from whom; under the mutex.
+    static std::vector<v1::FlowsFrom> flows_locked(const ReceiveTask& task);
 
  private:
     static v1::AgentTask describe_locked(const ReceiveTask& task);
+    static void describe_placed_locked(const ReceiveTask& task, v1::AgentTask& entry);
     // When a call is answered at the latest that may be held back for so long.
     static Clock::time_point held_until(std::uint32_t wait_ms);
     // Holds a call back until `done`, which `event` announces, or until then; not at all if too many are.
@@ -205,6 +208,7 @@ class TaskRegistry {
     // Of a task with a placement.
     static Result<v1::TaskOffer> offer_placed_locked(ReceiveTask& task, const Caller& caller,
                                                      std::uint64_t sender);
+    static void give_back_place_locked(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
     static Result<> admit_relay_locked(const ReceiveTask& task, const Caller& caller,
                                        const v1::JoinRequest& request);
     static Result<> admit_placed_locked(const ReceiveTask& task, const Caller& caller,

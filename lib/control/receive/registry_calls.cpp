@@ -150,6 +150,13 @@ Result<v1::TaskOffer> TaskRegistry::offer_placed_locked(ReceiveTask& task, const
     return offer;
 }
 
+// Of one that was told where to send, and has gone before it did.
+void TaskRegistry::give_back_place_locked(ReceiveTask& task, const Caller& caller, std::uint64_t sender) {
+    if (const Placed::Host* const host = task.placed->host_of(caller); host != nullptr) {
+        task.placed->forget_sender(*host, sender);
+    }
+}
+
 v1::TaskOffer TaskRegistry::offer_locked(const ReceiveTask& task, const std::string& own_switch) {
     v1::TaskOffer offer;
     offer.set_instance(task.instance);
@@ -238,6 +245,9 @@ Result<> TaskRegistry::leave(const Caller& caller, const v1::LeaveRequest& reque
     const Guard lock(mutex_);
     const auto task = find_locked(request.instance());
     TaskSender* const entry = task ? sender_of(*task, caller, request.sender()) : nullptr;
+    if (entry == nullptr && task && task->placed) {
+        give_back_place_locked(*task, caller, request.sender());
+    }
     // Whoever is not here has left.
     if (entry != nullptr) {
         for (int i = 0; i < std::min(request.lost_relays_size(), kMostLostRelays); ++i) {

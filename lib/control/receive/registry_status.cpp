@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -69,6 +71,44 @@ std::vector<v1::RelayOfTask> TaskRegistry::relays_locked(const ReceiveTask& task
     return task.placed ? task.placed->describe() : std::vector<v1::RelayOfTask>();
 }
 
+std::vector<v1::FlowsFrom> TaskRegistry::flows_locked(const ReceiveTask& task) {
+    std::map<std::pair<std::string, std::uint32_t>, v1::FlowsFrom> flows;
+    for (const TaskSender& sender : task.senders) {
+        if (!sender.joined) {
+            continue;
+        }
+        // Two relays may be beside each other on one host.
+        v1::FlowsFrom& entry = flows[{sender.relay, sender.flow.channel.host}];
+        entry.set_host(sender.flow.channel.host);
+        entry.set_relay(sender.relay);
+        entry.set_joined(entry.joined() + 1);
+        entry.set_finished(entry.finished() + (sender.fin ? 1 : 0));
+        entry.set_packets(entry.packets() + sender.stats.packets_sent());
+        entry.set_frame_bytes(entry.frame_bytes() + sender.stats.frame_bytes());
+        entry.set_retransmissions(entry.retransmissions() + sender.stats.retransmissions());
+    }
+    std::vector<v1::FlowsFrom> all;
+    all.reserve(flows.size());
+    for (auto& [from, entry] : flows) {
+        all.push_back(std::move(entry));
+    }
+    return all;
+}
+
+// A plan is long: whoever looks at a task without one pays nothing for it.
+void TaskRegistry::describe_placed_locked(const ReceiveTask& task, v1::AgentTask& entry) {
+    if (!task.placed) {
+        return;
+    }
+    for (v1::RelayOfTask& relay : relays_locked(task)) {
+        *entry.add_relays() = std::move(relay);
+    }
+    for (v1::FlowsFrom& flows : flows_locked(task)) {
+        *entry.add_flows() = std::move(flows);
+    }
+    *entry.mutable_placement() = task.placed->plan();
+}
+
 v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     v1::AgentTask entry;
     entry.set_id(task.id);
@@ -103,9 +143,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
         for (v1::SenderWithout& without : without_locked(task)) {
             *entry.add_without() = std::move(without);
         }
-        for (v1::RelayOfTask& relay : relays_locked(task)) {
-            *entry.add_relays() = std::move(relay);
-        }
+        describe_placed_locked(task, entry);
     }
     return entry;
 }

@@ -79,7 +79,8 @@ void Swapper::swap_until_told() {
     while (wait_for_turn()) {
         if (result_ = swap(); !result_) {
             result_ = std::move(result_).error().with_context("task " + options_.id);
-            options_.mailbox->post(SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(result_.error())});
+            options_.mailbox->post(
+                SessionEvent{SessionEvent::Kind::kSwitchLost, {}, Error(result_.error()), options_.mark});
             return;
         }
     }

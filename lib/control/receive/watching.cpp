@@ -72,6 +72,9 @@ Result<> Receiving::handle(const SessionIo::Wake& wake) {
         if (event.kind == SessionEvent::Kind::kPartFull && parts_) {
             parts_->note_full(event.channel);
         }
+        if (event.kind == SessionEvent::Kind::kSwitchLost) {
+            note_lost(event.mark);
+        }
         if (event.error) {
             return Error(*event.error).with_context("task " + task_->id);
         }
@@ -253,6 +256,7 @@ Error Receiving::explain_strays(const TaskSender& sender, const std::string& str
         return std::move(away).error();
     }
     if (*away) {
+        note_lost(at->mark);
         return {Errc::kSwitchLost, text + ", and " + (*away)->text()};
     }
     return {Errc::kAborted, text + advice + at->client->name()};

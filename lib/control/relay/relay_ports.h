@@ -48,6 +48,8 @@ class RelayTable {
     [[nodiscard]] virtual bool last() const = 0;  // nothing comes after it
     // That tables have taken of the reserve at a time, up to now.
     [[nodiscard]] virtual std::uint64_t bytes_most() const = 0;
+    // What has come of the last one, and from whom.
+    [[nodiscard]] virtual std::vector<v1::FlowsFrom> flows() const = 0;
     using Visit = std::function<void(std::string_view key, Wide value)>;
     [[nodiscard]] virtual Result<> each(const Visit& visit) const = 0;
 };

@@ -99,6 +99,7 @@ v1::RelayedTask Relayed::describe() const {
     task.set_waits_for(state_ < State::kCommitted ? waits_for_ : "");
     task.set_aggregators(reply_.aggregators());
     task.set_error(error_ ? error_->text() : "");
+    task.mutable_flows()->Add(flows_.begin(), flows_.end());
     return task;
 }
 
@@ -165,11 +166,27 @@ Result<> Relayed::open() {
     auto reply = sessions_->below().open();
     ASK_PASS(reply);
     below_open_ = true;
+    ASK_PASS(check_switch(*reply));
     ASK_PASS(sessions_->above().open());
     above_open_ = true;
     const Guard lock(mutex_);
     reply_ = *std::move(reply);
     return {};
+}
+
+// Tuples would be added up elsewhere than planned, if anywhere.
+Result<> Relayed::check_switch(const v1::OpenRelayReply& reply) const {
+    const std::string& planned = order_.request.switch_address();
+    if (planned.empty() || planned == reply.switch_address()) {
+        return {};
+    }
+    const std::string name = clean_name(order_.request.name());
+    return Error(Errc::kInput,
+                 "relay " + name + ": its agent's switch is " +
+                     (reply.switch_address().empty() ? "none" : clean_name(reply.switch_address())) +
+                     ", and the plan has " + name + " at " + clean_name(planned) +
+                     ": the topology's `relay` is beside another switch, or its `control` is not what that "
+                     "agent's `switch` says");
 }
 
 // Table by table, each once: what comes of it is in the parent's hands, or all of the task begins again.
@@ -196,6 +213,9 @@ void Relayed::note_table(const RelayTable& table) {
     const Guard lock(mutex_);
     parts_ += table.last() ? 0U : 1U;
     table_bytes_most_ = std::max(table_bytes_most_, table.bytes_most());
+    if (table.last()) {
+        flows_ = table.flows();
+    }
 }
 
 // About once a second while it receives: what goes on above is looked at as well.

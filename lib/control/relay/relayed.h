@@ -47,6 +47,7 @@ class Relayed {
     void run();
     Result<> run_steps();
     Result<> open();
+    [[nodiscard]] Result<> check_switch(const v1::OpenRelayReply& reply) const;
     Result<> pass_on();
     Result<std::unique_ptr<RelayTable>> receive();
     void note_table(const RelayTable& table);
@@ -83,6 +84,7 @@ class Relayed {
     std::uint64_t tuples_out_ = 0;
     std::uint64_t parts_ = 0;
     std::uint64_t table_bytes_most_ = 0;
+    std::vector<v1::FlowsFrom> flows_;  // of those below, once all have finished
 
     Thread thread_;  // last: it uses all of these
 };

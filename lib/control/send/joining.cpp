@@ -80,6 +80,9 @@ Result<v1::TaskOffer> Sending::find_task() {
         turn_to(root_);
     }
     auto offer = look_up(request_.task_id());
+    if (offer) {
+        told_ = offer->instance();
+    }
     if (!offer || !offer->has_relay()) {
         return offer;
     }

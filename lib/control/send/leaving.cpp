@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/base/log_fields.h"
+#include "lib/base/probe.h"
 #include "lib/base/random.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
@@ -43,6 +44,8 @@ Result<> Sending::report_done() {
     }
     put_channel_back(fin_acked_);
     member_.totals.committed(TaskRole::kSender, done.seconds(), done.stats());
+    ASK_PROBE(send_committed, request_.task_id().c_str(), offer_.instance(), done.stats().tuples_in(),
+              done.stats().packets_sent(), done.stats().retransmissions());
     const LogAbout how = LogAbout::code(0);
     spdlog::info("task {}: sent to {} and committed: {}", request_.task_id(), peer_,
                  figures_of(done.stats(), done.seconds()));
@@ -51,6 +54,8 @@ Result<> Sending::report_done() {
 
 void Sending::give_up(const Error& error) {
     member_.totals.failed(TaskRole::kSender, error.code());
+    ASK_PROBE(send_failed, request_.task_id().c_str(), offer_.instance(), static_cast<int>(error.code()),
+              error.text().c_str());
     {
         const LogAbout how = LogAbout::code(static_cast<int>(error.code()));
         spdlog::warn("task {}: send to {} failed: {}", clean_name(request_.task_id()),
@@ -62,6 +67,9 @@ void Sending::give_up(const Error& error) {
     }
     if (joined_ && !outcome_) {
         leave(error);
+    }
+    if (told_ && (!joined_ || by_relay_)) {
+        give_place_back(error);
     }
     member_.channels.withdraw(io_.mailbox());
     put_channel_back(!streaming_);
@@ -82,6 +90,18 @@ void Sending::leave(const Error& reason) {
     if (!left.ok()) {
         // It finds out by our silence.
         spdlog::warn("task {}: {}", request_.task_id(), left.error().text());
+    }
+}
+
+// The receiver knows of no sender that has not joined, but has counted it if its task has a placement.
+void Sending::give_place_back(const Error& reason) {
+    v1::LeaveRequest request;
+    request.set_instance(*told_);
+    request.set_sender(sender_);
+    request.set_reason(reason.text());
+    const auto left = member_.network.peer_at(root_.control, root_.name)->leave(request, kGoodbyeWait);
+    if (!left.ok()) {
+        spdlog::warn("task {}: {}", clean_name(request_.task_id()), left.error().text());
     }
 }
 

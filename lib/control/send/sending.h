@@ -91,6 +91,7 @@ class Sending {
     void give_up(const Error& error);
     void put_channel_back(bool clean);
     void leave(const Error& reason);
+    void give_place_back(const Error& reason);
     Result<> unregister(CallCancel* cancel = nullptr);
 
     Member& member_;
@@ -112,6 +113,10 @@ class Sending {
     std::unique_ptr<PeerPort> receiver_;
     std::unique_ptr<Renewal> renew_;         // of receiver_
     std::optional<std::uint64_t> by_relay_;  // the task's instance at the receiver
+
+    // The task's instance, from when its receiver has said where to send until something is: one with a
+    // placement counts those that it has told.
+    std::optional<std::uint64_t> told_;
 
     v1::TaskOffer offer_;
     std::optional<ChannelLease> lease_;

@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/base/probe.h"
 #include "lib/control/switch/controller.h"
 
 namespace ask {
@@ -150,6 +151,7 @@ Result<FetchSource> Controller::close_epoch(const Caller& caller, const RegionId
         end_step(task);
         ASK_TRY(waited, "task " + task.id);
         swaps_++;
+        ASK_PROBE(region_swapped, task.id.c_str(), region.instance, epoch);
     }
     if (word != passed) {
         return wrong_epoch(task.id, epoch, word);

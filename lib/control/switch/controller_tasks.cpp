@@ -14,6 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/base/log_fields.h"
+#include "lib/base/probe.h"
 #include "lib/base/random.h"
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
@@ -355,9 +356,11 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     settled_.notify_all();
     if (request.copies != 0 && task.entry.copies == 0) {
         ++tasks_without_region_;
+        ASK_PROBE(region_refused, request.id.c_str(), request.instance, task.no_region_reason.c_str());
         spdlog::warn("task {} of {} gets no region, its receiver adds up everything: {}", request.id,
                      request.receiver, task.no_region_reason);
     }
+    ASK_PROBE(task_opened, request.id.c_str(), request.instance, task.entry.aggregators, task.back_bytes);
     spdlog::info("task {} opened for {}: geometry {}, {}", request.id, request.receiver,
                  to_string(request.geometry),
                  task.entry.copies == 0
@@ -574,6 +577,7 @@ Result<> Controller::close_task(const Caller& caller, std::uint64_t instance) {
     if (find() != tasks_.end() && find()->second.state == Task::State::kOpen) {
         ASK_PASS(begin_close(instance, find()->second));
         const LogAbout about = LogAbout::task(id);
+        ASK_PROBE(task_closed, id.c_str(), instance);
         spdlog::info("task {} closed", id);
     }
     if (!wait_settled(lock, [&] { return find() == tasks_.end(); })) {
@@ -613,6 +617,7 @@ void Controller::expire_leases() {
             spdlog::error("{}", closed.error().text());
         } else {
             ++tasks_expired_;
+            ASK_PROBE(task_expired, task.id.c_str(), instance);
         }
     }
 }

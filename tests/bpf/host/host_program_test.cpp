@@ -99,6 +99,23 @@ TEST_CASE("a packet on a queue without a socket is dropped and counted") {
                    ASK_HOST_CNT_drop_no_socket);
 }
 
+TEST_CASE(
+    "a packet of ours that is longer than its first buffer is dropped and counted, one of others is not") {
+    Fixture fixture(true);
+    constexpr std::size_t kLong = 8972;
+    fixture.expect(make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, ASK_MAX_PAYLOAD), XDP_REDIRECT,
+                   ASK_HOST_CNT_steered);
+    fixture.expect(make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, ASK_MAX_PAYLOAD + 1), XDP_DROP,
+                   ASK_HOST_CNT_drop_too_long);
+    fixture.expect(make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, kLong), XDP_DROP,
+                   ASK_HOST_CNT_drop_too_long);
+    fixture.expect(make_frame(kOther, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, kLong), XDP_PASS,
+                   ASK_HOST_CNT_pass_foreign);
+    auto tcp = make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, kLong);
+    tcp[23] = std::byte{6};
+    fixture.expect(std::move(tcp), XDP_PASS, ASK_HOST_CNT_pass_foreign);
+}
+
 TEST_CASE("everything else is the stack's") {
     Fixture fixture(true);
     const auto pass = [&](std::vector<std::byte> frame) {

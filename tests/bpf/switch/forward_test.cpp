@@ -181,6 +181,30 @@ TEST_CASE("ACKs that claim a registered flow and do not prove it are dropped") {
     }
 }
 
+TEST_CASE(
+    "what goes on behind its first buffer is dropped if it is a registered channel's, and else the stack's") {
+    for (const Way& way : kWays) {
+        Switch& sw = Switch::get(way);
+        sw.add_default();
+        const Bytes more(6000, 1);
+        const auto with_more = [&more](Packet packet) {
+            packet.trailer = more;
+            return packet;
+        };
+        const Packet data = sw.packet().put(0, 0, "k", 1);
+        sw.expect_drop("DATA", with_more(data), ASK_CNT_bad_fragments);
+        sw.expect_drop("FIN", with_more(passing_fin(sw, 1)), ASK_CNT_bad_fragments);
+        sw.expect_drop("an ACK", with_more(passing_ack(sw)), ASK_CNT_bad_fragments, network().out);
+        Packet others = with_more(data);
+        others.host = kBehindSide;
+        sw.expect("of a channel that is not registered", others, XDP_PASS, ASK_CNT_pass_channel);
+        Packet tcp = with_more(data);
+        tcp.protocol = 6;
+        sw.expect("TCP", tcp, XDP_PASS, ASK_CNT_pass_foreign);
+        sw.expect_ack("the same without it", data, ASK_CNT_ack_new);
+    }
+}
+
 TEST_CASE("one flipped bit in an ACK, from its addresses on: not forwarded") {
     Switch& sw = Switch::get({});
     sw.add_default();

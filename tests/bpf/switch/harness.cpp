@@ -491,7 +491,7 @@ Switch::Outcome Switch::run(const Bytes& frame, std::uint32_t ifindex) const {
     context.data_end = static_cast<__u32>(frame.size());
     context.ingress_ifindex = ifindex == 0 ? network().in : ifindex;
     Outcome outcome;
-    outcome.frame.resize(4096);
+    outcome.frame.resize(16384);
     LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data(), .data_out = outcome.frame.data(),
                 .data_size_in = static_cast<__u32>(frame.size()),
                 .data_size_out = static_cast<__u32>(outcome.frame.size()), .ctx_in = &context,

@@ -219,7 +219,7 @@ TEST_CASE("LONG with a length that is not one") {
         sw.expect_drop("rows 1", packet, ASK_CNT_bad_length);
         packet.rows_field.reset();
         packet.body = Bytes(3432);
-        sw.expect_drop("past the longest payload", packet, ASK_CNT_bad_length);
+        sw.expect_drop("past the longest payload", packet, ASK_CNT_bad_fragments);
         packet.body = Bytes(16);
         packet.check = 0;
         sw.expect_drop("check", packet, ASK_CNT_bad_check);

@@ -49,8 +49,8 @@ TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
     refused(run_daemon("--plain-text loopback --ports p1 --bpffs /nonexistent"), kUnknown, "/nonexistent");
     must_run("ip link set lo mtu 1500");
     refused(run_daemon(base_flags("p1,lo")), kUnsupported, "interface lo cannot do native XDP");
-    must_run("ip link set p2 mtu 3507");
-    refused(run_daemon(base_flags()), kUnsupported, "port p2 has MTU 3507, native XDP takes up to 3506");
+    must_run("ip link set p2 mtu 9217");
+    refused(run_daemon(base_flags()), kUnsupported, "port p2 has MTU 9217, native XDP takes up to 9216");
     must_run("ip link set p2 mtu 1500");
     refused(run_daemon(base_flags("p1") + "--metrics 198.18.9.9:1 --metrics-open"), kUnknown,
             "metrics: cannot listen on 198.18.9.9:1: Cannot assign requested address");

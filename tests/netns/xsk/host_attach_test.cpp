@@ -64,15 +64,6 @@ TEST_CASE("native mode does not fall back") {
         REQUIRE(generic.ok());
         CHECK(generic->attach().ok());
     }
-    SUBCASE("an MTU that does not fit a page") {
-        run("ip link set left mtu 9000 && ip link set right mtu 9000");
-        auto program = HostProgram::load(options_for("left"));
-        REQUIRE(program.ok());
-        const auto refused = program->attach();
-        REQUIRE_FALSE(refused.ok());
-        CHECK(refused.error().code() == Errc::kUnsupported);
-        CHECK(refused.error().text().find("MTU") != std::string::npos);
-    }
 }
 
 TEST_CASE("fewer queues than the other end of a veth sends on are refused, with the remedy") {

@@ -158,7 +158,7 @@ Apps::TaskPtr Apps::make_task(std::uint32_t receiver, std::uint32_t number, Rand
 // Tried again if it fails, as a new instance.
 void Apps::receive(const TaskPtr& task, Random& random) {
     std::uint32_t runs = 1;
-    Try how{.no_switch = false, .placement = task->placement, .lost_relays = {}};
+    Try how{.no_switch = false, .placement = task->placement};
     for (std::uint32_t attempt = 0; attempt < kAttempts;) {
         const Result<> result = try_receive(*task, how);
         check_end("task " + task->id);
@@ -172,7 +172,7 @@ void Apps::receive(const TaskPtr& task, Random& random) {
             continue;
         }
         runs = 1;
-        how = Try{.no_switch = false, .placement = task->placement, .lost_relays = {}};
+        how = Try{.no_switch = false, .placement = task->placement};
         ++attempt;
         ++errors_;
         if (tasks_must_succeed()) {
@@ -184,8 +184,12 @@ void Apps::receive(const TaskPtr& task, Random& random) {
     }
 }
 
-// Without the relays that were lost, or, on the last run, without anything that could be.
+// Without the relays or switches that were lost, or, on the last run, without anything that could be.
 void Apps::plan_again(Try& how, std::uint32_t run) {
+    if (run < kMostRuns && !how.lost_switches.empty()) {
+        how.without.insert(how.without.end(), how.lost_switches.begin(), how.lost_switches.end());
+        return;
+    }
     if (run < kMostRuns && !how.lost_relays.empty() && how.placement.relays_size() > 0) {
         for (const std::string& relay : how.lost_relays) {
             how.placement = without(how.placement, relay);
@@ -263,6 +267,7 @@ v1::LocalRequest Apps::receive_request(const Task& task, const Try& how) const {
     open.set_no_switch(!placed && (how.no_switch || plan.aggregators == 0));
     open.set_policy(policy_to_proto(static_cast<ask_policy>(plan.policy)));
     open.set_own_switches(plan.own > 0 && !placed);
+    open.mutable_without_switches()->Add(how.without.begin(), how.without.end());
     open.set_can_repeat(true);
     open.set_allow_incomplete(plan.incomplete > 0 && !placed);
     if (placed) {
@@ -285,9 +290,12 @@ Result<> Apps::try_receive(const Task& task, Try& how) {
     const auto app = connect(task.receiver, receive_request(task, how));
     const auto ended = [&how](const std::optional<v1::LocalReply>& with) {
         how.lost_relays.clear();
+        how.lost_switches.clear();
         if (with && with->has_failed()) {
             const auto& lost = with->failed().lost_relays();
+            const auto& switches = with->failed().lost_switches();
             how.lost_relays.assign(lost.begin(), lost.end());
+            how.lost_switches.assign(switches.begin(), switches.end());
         }
         return sim::ended(with);
     };

@@ -43,7 +43,9 @@ class Apps {
     struct Try {
         bool no_switch = false;
         v1::Placement placement;
-        std::vector<std::string> lost_relays;  // what the agent said
+        std::vector<std::string> lost_relays{};  // what the agent said
+        std::vector<std::string> lost_switches{};
+        std::vector<std::string> without{};  // senders' own switches that were lost, by their addresses
     };
 
     void receive_all(std::uint32_t receiver);

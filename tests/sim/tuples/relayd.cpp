@@ -118,9 +118,11 @@ class RelayLink {
 
 class SealedPart final : public RelayTable {
  public:
-    SealedPart(std::shared_ptr<const SimSealed> table, bool last) : table_(std::move(table)), last_(last) {}
+    SealedPart(std::shared_ptr<const SimSealed> table, bool last, std::vector<v1::FlowsFrom> flows = {})
+        : table_(std::move(table)), last_(last), flows_(std::move(flows)) {}
     [[nodiscard]] bool last() const override { return last_; }
     [[nodiscard]] std::uint64_t bytes_most() const override { return 0; }
+    [[nodiscard]] std::vector<v1::FlowsFrom> flows() const override { return flows_; }
     [[nodiscard]] Result<> each(const Visit& visit) const override {
         auto& table = const_cast<SimSealed&>(*table_).table;
         const auto& memory = static_cast<const ReadableMemory&>(table.memory());
@@ -132,6 +134,7 @@ class SealedPart final : public RelayTable {
  private:
     std::shared_ptr<const SimSealed> table_;
     const bool last_;
+    const std::vector<v1::FlowsFrom> flows_;
 };
 
 class SimBelow final : public RelayBelow {
@@ -184,8 +187,10 @@ class SimBelow final : public RelayBelow {
             return Error(Errc::kInternal, "an answer that does not fit a result");
         }
         const auto& names = reply->done().sender_names();
+        const auto& flows = reply->done().flows();
         oracle_.came_to_relay(order_.instance(), relay_, {names.begin(), names.end()});
-        return std::unique_ptr<RelayTable>(std::make_unique<SealedPart>(link_.link().result, true));
+        return std::unique_ptr<RelayTable>(std::make_unique<SealedPart>(
+            link_.link().result, true, std::vector<v1::FlowsFrom>(flows.begin(), flows.end())));
     }
     void taking(const std::string& waits_for) override {
         const Nanos now = sim_now();

@@ -6,10 +6,11 @@
 namespace ask {
 namespace {
 
-std::string trouble(const std::string& kind, XdpMode mode, bool gro) {
+std::string trouble(const std::string& kind, XdpMode mode, bool gro, std::uint32_t mtu = 1500) {
     InterfaceInfo interface;
     interface.name = "eth7";
     interface.kind = kind;
+    interface.mtu = mtu;
     const auto checked = check_link(interface, mode, {.name = "", .merges = gro});
     return checked.ok() ? "" : std::string(checked.error().text());
 }
@@ -20,6 +21,11 @@ TEST_CASE("an interface on which packets would be lost without a word is refused
     CHECK(trouble("veth", XdpMode::kGeneric, true).empty());
     CHECK(trouble("bond", XdpMode::kGeneric, false).empty());
     CHECK(trouble("bond", XdpMode::kNative, false).find("eth7 is a bond") != std::string::npos);
+    CHECK(trouble("", XdpMode::kNative, true, 9000).empty());
+    CHECK(trouble("", XdpMode::kNative, true, 9217).find("up to 9216: ip link set dev eth7 mtu 9216") !=
+          std::string::npos);
+    CHECK(trouble("", XdpMode::kGeneric, true, 65536).empty());
+    CHECK(trouble("", XdpMode::kGeneric, true, 575).find("ASK takes from 576") != std::string::npos);
     CHECK(trouble("veth", XdpMode::kGeneric, false).find("ethtool -K eth7 gro on") != std::string::npos);
 }
 

@@ -205,6 +205,63 @@ TEST_CASE("a host that sends more often than the plan has it is refused by name"
     CHECK(fixture.look_up("198.18.2.2", "", 6).ok());
 }
 
+TEST_CASE("a sender that has gone before it joined leaves its place in the plan to another") {
+    PlacedTask fixture;
+    fixture.registry.placed(*fixture.task);
+    v1::LeaveRequest leave;
+    leave.set_instance(kPlacedInstance);
+    const auto gone = [&](const std::string& host, std::uint64_t sender) {
+        leave.set_sender(sender);
+        REQUIRE(fixture.registry.leave(at(host), leave).ok());
+    };
+    CHECK(fixture.look_up("198.18.2.2", "", 1).ok());
+    CHECK_FALSE(fixture.look_up("198.18.2.2", "", 2).ok());
+    // Nobody else can give it back, nor a sender that never had one.
+    gone("198.18.1.2", 1);
+    gone("198.18.2.2", 2);
+    CHECK_FALSE(fixture.look_up("198.18.2.2", "", 2).ok());
+    gone("198.18.2.2", 1);
+    CHECK(fixture.look_up("198.18.2.2", "", 2).ok());
+    CHECK_FALSE(fixture.look_up("198.18.2.2", "", 1).ok());
+    // The same of one that sends to the receiver itself.
+    CHECK(fixture.look_up("198.18.4.2", "", 3).ok());
+    gone("198.18.4.2", 3);
+    CHECK(fixture.look_up("198.18.4.2", "", 4).ok());
+}
+
+TEST_CASE("what has come, and from whom, is there for whoever looks, with the plan") {
+    PlacedTask fixture;
+    fixture.registry.placed(*fixture.task);
+    const auto came = [&](std::uint64_t id, const std::string& host, const std::string& relay, bool fin) {
+        TaskSender sender;
+        sender.sender = id;
+        sender.joined = true;
+        sender.fin = fin;
+        sender.relay = relay;
+        sender.flow.channel.host = parse_ipv4(host).value();
+        sender.stats.set_packets_sent(3);
+        sender.stats.set_frame_bytes(300);
+        sender.stats.set_retransmissions(1);
+        fixture.task->senders.push_back(sender);
+    };
+    came(1, "198.18.4.2", "", true);
+    came(2, "198.18.4.2", "", false);
+    came(3, "198.18.129.2", "s1", true);
+    fixture.task->senders.emplace_back();  // its Join is under way
+    const v1::AgentTask seen = fixture.registry.describe(*fixture.task);
+    CHECK(seen.placement().hosts_size() == 4);
+    REQUIRE(seen.flows_size() == 2);
+    CHECK(seen.flows(0).relay().empty());
+    CHECK(seen.flows(0).host() == parse_ipv4("198.18.4.2").value());
+    CHECK(seen.flows(0).joined() == 2);
+    CHECK(seen.flows(0).finished() == 1);
+    CHECK(seen.flows(0).packets() == 6);
+    CHECK(seen.flows(0).frame_bytes() == 600);
+    CHECK(seen.flows(0).retransmissions() == 2);
+    CHECK(seen.flows(1).relay() == "s1");
+    CHECK(seen.flows(1).finished() == 1);
+}
+
 TEST_CASE("whoever is to send to a relay does not join at the receiver") {
     PlacedTask fixture;
     fixture.registry.placed(*fixture.task);

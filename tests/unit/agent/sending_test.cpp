@@ -55,6 +55,8 @@ struct Told {
     bool own = false;  // each sender's own switch is to aggregate
     std::vector<v1::LookupRequest> lookups;
     std::vector<v1::JoinRequest> joins;
+    std::vector<v1::LeaveRequest> leaves;
+    bool refuses = false;  // whoever wants to join
 };
 
 // Has every task, and sends its packets to `address`.
@@ -80,6 +82,9 @@ class FakePeer final : public PeerPort {
                                CallCancel* /*cancel*/) override {
         CHECK(request.channel().host() == kHost);
         told_.joins.push_back(request);
+        if (told_.refuses) {
+            return Error(Errc::kDenied, "not you");
+        }
         v1::JoinReply reply;
         reply.set_secret(std::string(16, 's'));
         reply.set_op(v1::OPERATOR_SUM);
@@ -88,7 +93,10 @@ class FakePeer final : public PeerPort {
         reply.set_lease_seconds(30);
         return reply;
     }
-    Result<> leave(const v1::LeaveRequest& /*request*/, milliseconds /*wait*/) override { return {}; }
+    Result<> leave(const v1::LeaveRequest& request, milliseconds /*wait*/) override {
+        told_.leaves.push_back(request);
+        return {};
+    }
     std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override {
         return std::make_unique<LastRenewal>(std::move(mailbox), renewed_);
     }
@@ -246,4 +254,17 @@ TEST_CASE("a sender that has joined has nothing to tell until something has chan
     CHECK(send_to(network).error().find("over") != std::string::npos);
     REQUIRE(network.renewed.size() == 1);
     CHECK_FALSE(network.renewed.front().can_repeat());
+}
+
+TEST_CASE("a sender that gives up before it has joined tells its receiver, which may have counted it") {
+    FakeNetwork network;
+    network.told.refuses = true;
+    CHECK(send_to(network).error().find("not you") != std::string::npos);
+    REQUIRE(network.told.leaves.size() == 1);
+    CHECK(network.told.leaves.front().instance() == 11);
+    CHECK(network.told.leaves.front().sender() == network.told.lookups.front().sender());
+    // One whose stream has begun leaves as ever, once.
+    FakeNetwork joined;
+    CHECK(send_to(joined).error().find("no way there") != std::string::npos);
+    CHECK(joined.told.leaves.size() == 1);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/placement_file.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -20,10 +22,12 @@ std::string placement_refusal(const std::string& text) {
 
 TEST_CASE("a placement is read as ask-plan writes it, whole or alone") {
     const std::string alone =
-        R"({"relays": [{"name": "s1", "address": "198.18.129.2:4793"},)"
+        R"({"relays": [{"name": "s1", "address": "198.18.129.2:4793", "control": "198.18.129.1:4792"},)"
         R"( {"name": "s2", "address": "198.18.130.2:4793", "parent": "s1"}],)"
-        R"( "hosts": [{"name": "h1", "address": "198.18.1.2", "sends": 3, "entry": "s2"},)"
-        R"( {"name": "h2", "address": "198.18.2.2"}], "links": [{"messages": "3"}]})";
+        R"( "hosts": [{"name": "h1", "address": "198.18.1.2", "sends": 3, "entry": "s2", "at": "s4"},)"
+        R"( {"name": "h2", "address": "198.18.2.2"}],)"
+        R"( "links": [{"messages": "3"}, {"from": "s4", "to": "s2", "messages": "3", "bytes": 1.5},)"
+        R"( {"from": "s2", "to": "s1", "messages": 1}]})";
     for (const std::string& text : {alone, R"({"objective": "bytes", "placement": )" + alone + "}"}) {
         const auto plan = cli::parse_placement(text, "plan.json");
         REQUIRE(plan.ok());
@@ -35,6 +39,15 @@ TEST_CASE("a placement is read as ask-plan writes it, whole or alone") {
         CHECK(plan->hosts[0].entry == "s2");
         CHECK(plan->hosts[1].sends == 1);
         CHECK(plan->hosts[1].entry.empty());
+        CHECK(plan->hosts[0].at == "s4");
+        CHECK(plan->relays[0].control == "198.18.129.1:4792");
+        CHECK(plan->relays[1].control.empty());
+        // One without ends says nothing.
+        REQUIRE(plan->links.size() == 2);
+        CHECK(plan->links[0].from == "s4");
+        CHECK(plan->links[0].messages == 3);
+        CHECK(plan->links[0].bytes == 1.5);
+        CHECK(plan->links[1].messages == 1);
     }
     CHECK(cli::parse_placement("{}", "plan.json")->hosts.empty());
 }
@@ -54,6 +67,12 @@ TEST_CASE("a placement that is none is refused by name") {
                                 "}]}") ==
               "placement plan.json: a host 'sends' must be a whole number from 0 to 4294967295");
     }
+    for (const char* const messages : {"-1", "1.5", "\"\"", "\"3x\"", "true"}) {
+        CHECK(placement_refusal(std::string(R"({"links": [{"messages": )") + messages + "}]}") ==
+              "placement plan.json: a link 'messages' must be a whole number from 0");
+    }
+    CHECK(placement_refusal(R"({"links": [{"bytes": "1"}]})") ==
+          "placement plan.json: a link 'bytes' must be a number");
     CHECK(placement_refusal(R"({"aggregate": ["s1"], "links": []})")
               .find("is a plan without relays: give switches their `relay`") != std::string::npos);
 }
@@ -73,4 +92,32 @@ TEST_CASE("without a relay, who sends to it sends to its parent") {
     CHECK(rest.relays[0].parent.empty());
     CHECK(rest.hosts[1].entry.empty());
     CHECK(plan.without("s9").relays.size() == 3);
+}
+
+TEST_CASE("what came to a relay that is left out crosses the links that its one flow did") {
+    client::Placement plan;
+    plan.relays = {{"s1", "a:1", ""}, {"s3", "c:1", "s1"}, {"s4", "d:1", "s3"}};
+    plan.hosts = {{"h1", "1", 2, "s3", "s3"}, {"h2", "2", 5, "s4", "s4"}, {"h3", "3", 1, "s1", "s2"}};
+    plan.links = {{"s1", "h9", 1, 10}, {"s2", "s1", 2, 20}, {"s3", "s2", 1, 30}, {"s4", "s3", 1, 40}};
+    const auto messages = [](const client::Placement& of) {
+        std::vector<std::uint64_t> all;
+        for (const client::PlacedLink& link : of.links) {
+            all.push_back(link.messages);
+        }
+        return all;
+    };
+    // Two sends and a relay.
+    const client::Placement middle = plan.without("s3");
+    CHECK(messages(middle) == std::vector<std::uint64_t>{1, 4, 3, 1});
+    CHECK(middle.links[0].bytes == 10);
+    CHECK(middle.links[1].bytes == 0);
+    CHECK(middle.links[2].bytes == 0);
+    CHECK(middle.links[3].bytes == 40);
+    CHECK(messages(middle.without("s4")) == std::vector<std::uint64_t>{1, 8, 7, 5});
+    // Up to the receiver: a relay and a send of its own.
+    CHECK(messages(plan.without("s1")) == std::vector<std::uint64_t>{2, 2, 1, 1});
+    CHECK(messages(plan.without("s9")) == messages(plan));
+    // Links that lead round in a circle are nobody's plan, and no reason to hang.
+    plan.links = {{"s3", "s4", 1, 0}, {"s4", "s3", 1, 0}};
+    CHECK(plan.without("s3").links.size() == 2);
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/relay_report.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "lib/base/runtime.h"
+#include "tools/cli/relay_questions.h"
 
 using namespace ask;
 using namespace ask::cli;
@@ -66,4 +70,38 @@ TEST_CASE("relays' tasks as JSON have an error where one does not answer") {
     CHECK(all[0]["tasks"][0]["senders_joined"] == 1100);
     CHECK(all[0]["tasks"][0]["waits_for"] == "relay s1 waits for h5");
     CHECK(all[1]["error"] == "the relay at 198.18.130.2:4793 is away");
+}
+
+TEST_CASE("relays are asked all at once, and answer in their order") {
+    constexpr std::size_t kRelays = 7;
+    v1::ControllerStatus status;
+    for (std::size_t i = 0; i < kRelays; ++i) {
+        v1::ControllerSwitch& each = *status.add_switches();
+        each.set_name("s" + std::to_string(i));
+        each.set_relay(std::to_string(i));
+    }
+    status.add_switches()->set_name("without");
+    Mutex mutex;
+    CondVar changed;
+    std::size_t asked = 0;
+    // None answers before all have been asked.
+    const auto all =
+        ask_relays(relays_of(status), [&](const std::string& address) -> Result<v1::RelayStatus> {
+            Lock lock(mutex);
+            ++asked;
+            changed.notify_all();
+            if (!changed.wait_for(lock, std::chrono::seconds(60), [&] { return asked == kRelays; })) {
+                return Error(Errc::kDeadline, "one after the other");
+            }
+            v1::RelayStatus answer;
+            answer.set_name("r" + address);
+            return answer;
+        });
+    REQUIRE(all.size() == kRelays);
+    for (std::size_t i = 0; i < kRelays; ++i) {
+        REQUIRE(all[i].status.ok());
+        CHECK(all[i].status->name() == "r" + std::to_string(i));
+        CHECK(all[i].name == "s" + std::to_string(i));
+    }
+    CHECK(ask_relays({}, {}).empty());
 }

@@ -67,6 +67,13 @@ class Part final : public RelayTable {
     Part(std::vector<Item> items, bool last) : items_(std::move(items)), last_(last) {}
     [[nodiscard]] bool last() const override { return last_; }
     [[nodiscard]] std::uint64_t bytes_most() const override { return 0; }
+    [[nodiscard]] std::vector<v1::FlowsFrom> flows() const override {
+        v1::FlowsFrom from;
+        from.set_relay("s4");
+        from.set_finished(1);
+        from.set_frame_bytes(600);
+        return {from};
+    }
     [[nodiscard]] Result<> each(const Visit& visit) const override {
         for (const auto& [key, value] : items_) {
             visit(key, value);
@@ -84,7 +91,9 @@ class Below final : public RelayBelow {
     Below(Stage& stage, RelayHooks& hooks) : stage_(stage), hooks_(hooks) {}
     Result<v1::OpenRelayReply> open() override {
         stage_.note("open below");
-        return v1::OpenRelayReply();
+        v1::OpenRelayReply reply;
+        reply.set_switch_address("198.18.129.1:4792");
+        return reply;
     }
     Result<std::unique_ptr<RelayTable>> next() override {
         RelayProgress now;
@@ -192,6 +201,7 @@ v1::OpenRelayRequest order(std::uint64_t instance) {
     request.set_parent_task_id("t");
     request.set_parent_token("up");
     request.set_name("s1");
+    request.set_switch_address("198.18.129.1:4792");
     request.set_wait_ms(10'000);
     return request;
 }
@@ -215,6 +225,34 @@ TEST_CASE("a relay opens below, joins above, sends its table once, and those bel
     Stage stage;
     CHECK(run(stage) ==
           Events{"open below", "open above", "table", "a=1", "finish", "confirm below", "closed"});
+}
+
+TEST_CASE("a relay says what came to it once all is there") {
+    Stage stage;
+    Relayed relayed({.request = order(1), .owner = {}, .reserve_bytes = 0}, on(stage));
+    while (!relayed.ended()) {
+        yield_thread();
+    }
+    const v1::RelayedTask task = relayed.describe();
+    REQUIRE(task.flows_size() == 1);
+    CHECK(task.flows(0).relay() == "s4");
+    CHECK(task.flows(0).frame_bytes() == 600);
+}
+
+TEST_CASE(
+    "a relay whose agent has another switch than the plan's refuses by name, before it joins its parent") {
+    Stage stage;
+    v1::OpenRelayRequest other = order(1);
+    other.set_switch_address("198.18.130.1:4792");
+    Relayed relayed({.request = other, .owner = {}, .reserve_bytes = 0}, on(stage));
+    const auto opened = relayed.await_open(Clock::now() + std::chrono::seconds(60));
+    REQUIRE(opened);
+    REQUIRE_FALSE(opened->ok());
+    CHECK(opened->error().code() == Errc::kInput);
+    CHECK(opened->error().text().starts_with(
+        "relay s1: its agent's switch is 198.18.129.1:4792, and the plan has s1 at 198.18.130.1:4792: "));
+    const Events events = stage.events();
+    CHECK(std::ranges::find(events, "open above") == events.end());
 }
 
 TEST_CASE("a relay passes each of several tables on before it asks for the next") {

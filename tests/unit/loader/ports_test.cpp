@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/limits.h"
 #include "loader/port_check.h"
 #include "loader/port_names.h"
 
@@ -85,8 +86,8 @@ TEST_CASE("what would lose packets without a word is refused by name, with what 
     CHECK(says(trouble(all[4], all), "xdp_mode to generic"));
     CHECK(trouble(all[4], all, {}, bpf::XdpMode::kGeneric).empty());
 
-    all[1].mtu = kMaxNativeMtu + 1;
-    CHECK(says(trouble(all[1], all), "MTU 3507, native XDP takes up to 3506"));
+    all[1].mtu = ASK_MAX_MTU + 1;
+    CHECK(says(trouble(all[1], all), "MTU 9217, native XDP takes up to 9216"));
     CHECK(trouble(all[1], all, {}, bpf::XdpMode::kGeneric).empty());
     all[1].mtu = 1500;
 

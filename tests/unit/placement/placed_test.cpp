@@ -28,6 +28,7 @@ relay = "198.19.0.1:4793"
 name = "s2"
 parent = "s1"
 relay = "198.19.0.2:4793"
+control = "tor2:4792"
 capacity = 4
 memory_mib = 512
 [[switch]]
@@ -122,6 +123,9 @@ TEST_CASE("the plan's JSON is that of the message") {
     CHECK(placement.hosts(1).sends() == 4);
     CHECK(placement.hosts(1).entry() == "s2");
     CHECK(placement.hosts(2).entry() == "s1");
+    CHECK(placement.hosts(1).at() == "s2");
+    CHECK(placement.relays(0).control().empty());
+    CHECK(placement.relays(1).control() == "tor2:4792");
     CHECK(placement.objective() == "utilisation");
     REQUIRE(placement.links_size() == 3);
     CHECK(placement.links(0).from() == "s1");
@@ -170,6 +174,12 @@ TEST_CASE("relays and addresses that are none, or somebody else's, are named by 
         const std::string said = with("[[switch]]\nname = \"b\"\nrelay = \"" + std::string(relay) + "\"\n");
         CHECK_MESSAGE(contains(said, "t:6: switch 'b': relay '" + std::string(relay) + "' is not IPv4:PORT"),
                       said);
+    }
+    for (const char* const control : {"tor2", "tor2:0", ":4792", "tor2:65536"}) {
+        const std::string said =
+            with("[[switch]]\nname = \"b\"\ncontrol = \"" + std::string(control) + "\"\n");
+        CHECK_MESSAGE(
+            contains(said, "t:6: switch 'b': control '" + std::string(control) + "' is not HOST:PORT"), said);
     }
     CHECK(with("[[switch]]\nname = \"b\"\nparent = \"a\"\nrelay = \"198.19.0.1:4793\"\n") ==
           "t:4: switch 'b': relay '198.19.0.1:4793' is taken by line 1");

@@ -5,16 +5,16 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
+#include "lib/abi/limits.h"
 #include "lib/text/clean.h"
 #include "tools/cli/table.h"
 
 namespace ask::cli::doctor {
 namespace {
 
-// As ask-switchd and AF_XDP have it: a frame in one page, as native XDP wants it.
-constexpr std::uint32_t kMostMtu = 3506;
 // The least kernel that all of it is tested with.
 constexpr std::pair<unsigned, unsigned> kLeastKernel{6, 1};
 constexpr std::time_t kSoon = 14L * 24 * 3600;
@@ -69,10 +69,20 @@ struct Used {
     std::string xdp_mode;
 };
 
+// All that the agent uses, its `interface` first.
+std::vector<const LinkFacts*> links_of(const HostFacts& host) {
+    std::vector<const LinkFacts*> links{&host.link};
+    std::ranges::transform(host.more_links, std::back_inserter(links),
+                           [](const LinkFacts& link) { return &link; });
+    return links;
+}
+
 std::vector<Used> used_links(const Facts& facts) {
     std::vector<Used> links;
     if (facts.host) {
-        links.push_back({&facts.host->link, facts.host->xdp_mode});
+        for (const LinkFacts* const link : links_of(*facts.host)) {
+            links.push_back({link, facts.host->xdp_mode});
+        }
     }
     if (facts.box) {
         for (const LinkFacts& port : facts.box->ports) {
@@ -258,6 +268,9 @@ void check_interfaces(const Facts& facts, Report& report) {
     };
     if (facts.host) {
         look(facts.host->link, "interface");
+        for (const LinkFacts& link : facts.host->more_links) {
+            look(link, "more_interfaces");
+        }
         if (facts.host->link.present && !facts.host->has_address) {
             const bool named = !facts.host->address.empty();
             report.fault(
@@ -282,11 +295,11 @@ void check_mtu(const Facts& facts, Report& report) {
     for (const Used& used : used_links(facts)) {
         const LinkFacts& link = *used.link;
         mtus.push_back(link.name + " " + std::to_string(link.mtu));
-        if (link.mtu > kMostMtu && used.xdp_mode == "native") {
+        if (link.mtu > ASK_MAX_MTU && used.xdp_mode == "native") {
             report.fault(Errc::kUnsupported,
                          "interface " + link.name + " has MTU " + std::to_string(link.mtu) +
-                             ", native XDP takes up to " + std::to_string(kMostMtu),
-                         "ip link set dev " + link.name + " mtu " + std::to_string(kMostMtu));
+                             ", native XDP takes up to " + std::to_string(ASK_MAX_MTU),
+                         "ip link set dev " + link.name + " mtu " + std::to_string(ASK_MAX_MTU));
         }
     }
     if (report.clean() && !mtus.empty()) {
@@ -439,6 +452,11 @@ void check_switch(const Facts& facts, Report& report) {
     }
 }
 
+bool uses(const HostFacts& host, const std::string& interface) {
+    return std::ranges::any_of(links_of(host),
+                               [&interface](const LinkFacts* link) { return link->name == interface; });
+}
+
 void check_path(const Facts& facts, const PathFacts& path, Report& report) {
     if (path.address.empty()) {
         report.fault(Errc::kUnknown, "the name " + path.to + " does not resolve",
@@ -454,11 +472,16 @@ void check_path(const Facts& facts, const PathFacts& path, Report& report) {
         report.fault(Errc::kUnavailable, "there is no route to " + to, "ip route add one");
         return;
     }
-    if (facts.host && path.leaves_by != facts.host->link.name) {
+    if (facts.host && !uses(*facts.host, path.leaves_by)) {
+        std::vector<std::string> names;
+        for (const LinkFacts* const link : links_of(*facts.host)) {
+            names.insert(names.end(), link->name);
+        }
         report.fault(Errc::kUnavailable,
                      "packets to " + to + " leave by " + path.leaves_by + ", not by " +
-                         facts.host->link.name + ", which the agent uses",
-                     "a route by " + facts.host->link.name + ", or interface = \"" + path.leaves_by + "\"");
+                         joined(names, " or ") + ", which the agent uses",
+                     "a route by " + names.front() + ", or \"" + path.leaves_by +
+                         "\" as interface or one of more_interfaces");
     }
     if (!path.answers) {
         report.warning(to + " does not answer to ICMP, so nobody knows how large packets may be on the way",

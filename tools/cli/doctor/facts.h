@@ -56,6 +56,7 @@ struct DaemonFacts {
 struct HostFacts {
     std::string config;  // its file
     LinkFacts link;
+    std::vector<LinkFacts> more_links;
     bool has_address = false;  // the interface has an IPv4 address, or the one that is configured
     std::string address;       // as configured; empty: the interface's first
     std::string xdp_mode;      // as configured

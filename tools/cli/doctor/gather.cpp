@@ -200,13 +200,25 @@ bool has_address(const AgentConfig& config) {
     }
     const auto addresses = netlink->addresses(info->index);
     const auto wanted = parse_ipv4(config.address);
+    // One that several interfaces lead to may be the loopback's.
+    if (wanted && !config.more_interfaces.empty()) {
+        const auto route = netlink->route(*wanted);
+        return route && route->local;
+    }
     return addresses && !addresses->empty() &&
            (!wanted || std::ranges::find(*addresses, *wanted) != addresses->end());
+}
+
+std::vector<LinkFacts> look_at_links(const std::vector<std::string>& names) {
+    std::vector<LinkFacts> links(names.size());
+    std::ranges::transform(names, links.begin(), look_at_link);
+    return links;
 }
 
 HostFacts look_at_host(const std::string& file, const AgentConfig& config) {
     HostFacts host{.config = file,
                    .link = look_at_link(config.interface),
+                   .more_links = look_at_links(config.more_interfaces),
                    .has_address = has_address(config),
                    .address = config.address,
                    .xdp_mode = config.xdp_mode,
