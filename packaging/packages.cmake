@@ -12,6 +12,11 @@ set(doc ${CMAKE_CURRENT_BINARY_DIR}/doc)
 
 # All that is in them, and nothing else of the tree.
 add_custom_target(packaged DEPENDS ask_shared)
+set(mpis)
+if("mpi" IN_LIST ASK_WITH)
+    set(mpis mpich openmpi)
+    add_dependencies(packaged ask_pmpi_mpich ask_pmpi_openmpi)
+endif()
 add_custom_target(debs COMMAND ${CMAKE_CPACK_COMMAND} -B ${PROJECT_BINARY_DIR}/debs WORKING_DIRECTORY ${PROJECT_BINARY_DIR} USES_TERMINAL VERBATIM)
 
 # What completes a command is made of the same flags.
@@ -60,6 +65,10 @@ execute_process(
 set(maintainer "ASK maintainers <maintainers@ask.invalid>")
 set(packages ask-switch ask-agent ask-controller ask-relay ask-tools libask0 libask-dev python3-ask)
 set(components ask-switch ask-agent ask-controller ask-relay ask-tools libask libask-dev python3-ask)
+foreach(mpi IN LISTS mpis)
+    list(APPEND packages libask-pmpi-${mpi})
+    list(APPEND components libask-pmpi-${mpi})
+endforeach()
 foreach(package component IN ZIP_LISTS packages components)
     file(CONFIGURE OUTPUT ${doc}/${package}/changelog @ONLY CONTENT "@package@ (@version@) unstable; urgency=medium
 
@@ -109,6 +118,9 @@ ask_describe(libask "in-network aggregation: shared library" "What programs link
 ask_describe(libask-dev "in-network aggregation: headers" "What programs are built with that link libask: headers for C and C++,\nfiles for pkg-config and CMake.")
 ask_describe(python3-ask "in-network aggregation: Python" "Groups and collectives for NumPy's arrays and PyTorch, over libask.")
 
+ask_describe(libask-pmpi-mpich "in-network aggregation: for MPI programs, with MPICH" "Stands before MPI's reductions, broadcasts and barriers in programs that are\nstarted with it (LD_PRELOAD), and lets groups of ASK's do them.")
+ask_describe(libask-pmpi-openmpi "in-network aggregation: for MPI programs, with Open MPI" "Stands before MPI's reductions, broadcasts and barriers in programs that are\nstarted with it (LD_PRELOAD), and lets groups of ASK's do them.")
+
 include(scripts.cmake)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/abi/wire.h)
 # Those in namespaces, which a relay's package brings and an agent's runs.
@@ -146,4 +158,13 @@ set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_DEPENDS "libask0 (>= ${version}), python3, python3-numpy")
 set(CPACK_DEBIAN_PYTHON3-ASK_PACKAGE_SHLIBDEPS OFF)
+# What they link is said here, since dpkg-shlibdeps knows libask only where it is installed.
+set(runs_mpich libmpich12)
+set(runs_openmpi libopenmpi3)
+foreach(mpi IN LISTS mpis)
+    string(TOUPPER libask-pmpi-${mpi} upper)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION libs)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS OFF)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "libask0 (= ${version}), libc6 (>= 2.36), libgcc-s1 (>= 3.0), libstdc++6 (>= 12), ${runs_${mpi}}")
+endforeach()
 include(CPack)

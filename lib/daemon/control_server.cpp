@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <utility>
 
+#include <grpc/grpc.h>
 #include <grpc/support/time.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
@@ -40,6 +41,16 @@ constexpr int kPingAnswerMs = 20'000;
 constexpr int kPauseMs = 100;
 constexpr std::chrono::seconds kSayEvery{10};
 constexpr std::chrono::milliseconds kProbeWait{2000};
+
+// gRPC ends with its last user. It waits for its threads then, of which one may be in a poll of ten seconds
+// that nothing ends, if something sent has ever had to wait for its reader; and a daemon that is to stop is
+// waited for. So it does not end: what it has goes with the process.
+void keep_grpc() {
+    [[maybe_unused]] static const bool kept = [] {
+        ::grpc_init();
+        return true;
+    }();
+}
 
 std::size_t descriptor_limit() {
     rlimit limit{};
@@ -126,6 +137,7 @@ ControlServer::ControlServer(ControlServerOptions options, RpcCredentials& crede
 Result<std::unique_ptr<ControlServer>> ControlServer::start(ControlServerOptions options,
                                                             RpcCredentials& credentials,
                                                             grpc::Service& service) {
+    keep_grpc();
     std::unique_ptr<ControlServer> server(new ControlServer(std::move(options), credentials));
     ASK_PASS(server->build(service));
     server->thread_ = std::thread([raw = server.get()] { raw->accept_loop(); });

@@ -58,3 +58,25 @@ printf '%s recv\n%s send1\n' "$receiver" "$sender" >"$dir/pids"
 finish_task "$dir"
 pass "killed before the task's end"
 wait_for 20 no_tasks h1 h2 sw
+
+# stops NODE: within a time that nobody notices, whatever it has sent.
+stops() {
+    local -r began=$SECONDS
+    lab_do kill "$1" -TERM
+    wait_for 20 gone "$1"
+    ((SECONDS - began < 6)) || fail "$1 took $((SECONDS - began)) s to stop"
+}
+
+gone() {
+    lab_do status --json | jq -e --arg name "$1" 'any(.nodes[]; .node == $name and (.running | not))' >/dev/null
+}
+
+# What a fetch sends is more than its reader takes at once: gRPC polls for it then, for longer than a daemon may take.
+dir=$scratch/large
+make_input "$dir" --seed 63 --senders 2 --tuples 60000 --keys 50000
+run_task "$dir" large h2 "" "--merge-window 0"
+wait_for 20 no_tasks h1 h2 sw
+stops h1
+stops h2
+stops sw
+pass "daemons stop at once"

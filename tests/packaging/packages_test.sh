@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Debian packages of this tree: lintian accepts them, and in a clean Debian root they install with all that they need, run,
-# are replaced by a newer version, and leave nothing when they are purged.
+# are replaced by a newer version, and leave nothing when they are purged. packages_test.sh mpi: those for MPI programs, too.
 
 set -euo pipefail
 
@@ -10,6 +10,13 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 scratch=$(mktemp -d /tmp/ask-packages-test.XXXXXX)
 readonly root scratch debian=$scratch/debian
+names=(ask-switch ask-agent ask-controller ask-relay ask-tools libask0 libask-dev python3-ask)
+with=()
+if [[ ${1-} == mpi ]]; then
+    names+=(libask-pmpi-mpich libask-pmpi-openmpi)
+    with=(--with mpi)
+fi
+readonly names with
 cleanup() {
     local at
     for at in dev proc; do ! mountpoint -q "$debian/$at" || umount -R "$debian/$at"; done
@@ -32,7 +39,7 @@ inside() {
 
 # packages VERSION: into $scratch/VERSION.
 packages() {
-    "$root/tools/package" --version "$1" --out "$scratch/$1" >"$scratch/log" 2>&1 || fail "tools/package: $(cat "$scratch/log")"
+    "$root/tools/package" "${with[@]}" --version "$1" --out "$scratch/$1" >"$scratch/log" 2>&1 || fail "tools/package: $(cat "$scratch/log")"
 }
 
 # What is in the root, but for what packages do not bring.
@@ -66,7 +73,7 @@ accepted() {
 install() {
     local -a debs
     mapfile -t debs < <(cd "$debian" && printf '/%s\n' "$1"/*.deb)
-    ((${#debs[@]} == 8)) || fail "not eight packages: ${debs[*]}"
+    ((${#debs[@]} == ${#names[@]})) || fail "not ${names[*]}, but ${debs[*]}"
     inside dpkg --install "${debs[@]}" >"$scratch/log" 2>&1 || fail "dpkg --install: $(tail -n 30 "$scratch/log")"
 }
 
@@ -78,6 +85,10 @@ installs() {
         [[ -n $(find "$debian/usr/share/man" -name "$program.*.gz" -size +200c) ]] || fail "no man page of $program"
     done
     inside python3 -c 'import ask' || fail "python3 does not find ask"
+    local library
+    for library in "$debian"/usr/lib/*/ask/*/libask_pmpi.so; do
+        [[ ! -e $library ]] || ! inside ldd "${library#"$debian"}" | grep 'not found' >&2 || fail "$library lacks libraries (above)"
+    done
     grep -q '^ask:' "$debian/etc/group" || fail "no group ask"
     grep -q '^ask-controld:' "$debian/etc/passwd" || fail "no user ask-controld"
     grep -qE '^ask:.*ask-relayd' "$debian/etc/group" || fail "ask-relayd is not in the group ask"
@@ -89,7 +100,7 @@ upgraded() {
     echo '# mine' >"$debian/etc/ask/agentd.toml"
     install 0.1.1
     # shellcheck disable=SC2016 # dpkg-query's
-    [[ $(inside dpkg-query -W -f '${Version}\n' ask-switch ask-agent ask-controller ask-relay ask-tools libask0 libask-dev python3-ask | sort -u) == 0.1.1 ]] ||
+    [[ $(inside dpkg-query -W -f '${Version}\n' "${names[@]}" | sort -u) == 0.1.1 ]] ||
         fail "not all are of 0.1.1"
     [[ $(<"$debian/etc/ask/agentd.toml") == '# mine' ]] || fail "the configuration was changed"
     rm "$debian/etc/ask/agentd.toml"
@@ -97,7 +108,7 @@ upgraded() {
 }
 
 leaves_nothing() {
-    inside dpkg --purge ask-switch ask-agent ask-controller ask-relay ask-tools libask0 libask-dev python3-ask >"$scratch/log" 2>&1 ||
+    inside dpkg --purge "${names[@]}" >"$scratch/log" 2>&1 ||
         fail "dpkg --purge: $(tail -n 30 "$scratch/log")"
     ! files | grep -E '/(lib)?ask[^/]*(/|$)' | grep -vE '/(passwd|askpass|ask-password)|systemd-(ask|tty-ask)|/systemd/ask-password' ||
         fail "left behind (above)"
