@@ -161,6 +161,7 @@ BATCH
 on_top() {
     local -r i=$1 at_switch=${2-} at_host=${3-}
     if [[ -n $at_switch ]]; then
+        # shellcheck disable=SC2086 # words of a command
         on sw ip link add name "p$i" $at_switch
     else
         on sw ip link set dev "wire$i" down
@@ -211,6 +212,7 @@ has() {
     if [[ $1 == netkit ]]; then
         on sw "$root/vm/guest/make_netkit" try0 try1 2>/dev/null
     else
+        # shellcheck disable=SC2086 # words of a command
         on sw ip link add name try0 ${2-} type "$1" ${3-} 2>/dev/null
     fi && on sw ip link del try0
 }
@@ -240,6 +242,7 @@ overlays() {
         i=$((i + 1))
     done
     make_input "$dir" --seed 95 --senders ${#kinds[@]} --tuples 10000 --keys 700
+    # shellcheck disable=SC2317 # start_task calls it
     sender_host() { printf 'h%d' "$1"; }
     run_task "$dir" overlays h5 "" "--merge-window 0"
     added_up "$dir"
