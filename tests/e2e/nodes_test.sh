@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a switch and its hosts may stand on: pods, overlays. nodes_test.sh pods|overlays
+# What a switch and its hosts may stand on: pods, overlays, other modes and addresses. nodes_test.sh pods|overlays|modes
 # The rows of docs/gateways.md. What this kernel lacks is left out by name; vm/matrix has kernels that have it.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -247,6 +247,34 @@ overlays() {
     run_task "$dir" overlays h5 "" "--merge-window 0"
     added_up "$dir"
     pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan and netkit"
+}
+
+# A switch that is asked over IPv6, and a host that is generic while the switch is native.
+modes() {
+    local -r dir=$scratch/modes conf=$state/conf
+    local i
+    lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\n')
+    "$build/bin/askctl" ca issue "$state/tls" --switch sw=127.0.0.1,198.18.1.1,198.18.2.1,198.18.3.1,$(printf '2001:2:0:%s::1,' 1 2)2001:2:0:3::1 \
+        >/dev/null
+    lab_do restart sw
+    for i in 1 2 3; do
+        on sw ip address add "2001:2:0:$i::1/64" dev "p$i"
+        on "h$i" ip address add "2001:2:0:$i::2/64" dev eth0
+        on "h$i" ip route add default via "2001:2:0:$i::1"
+        sed -i "s/^switch = .*/switch = \"[2001:2:0:$i::1]:4792\"/" "$conf/h$i.toml"
+        lab_do restart "h$i"
+    done
+    lab_do kill h2
+    spawn "$scratch/refused" h2 timeout 5 ask-agentd --config "$conf/h2.toml" --xdp-mode generic </dev/null
+    expect "$scratch/refused" "[1-9]|[1-9]0" "eth0 is a veth without GRO.*ethtool -K eth0 gro on" "$spawned"
+    on h2 ethtool -K eth0 gro on
+    restart_as h2 generic
+    pass "a host that is generic on a veth without GRO is refused by name"
+
+    make_input "$dir" --seed 96 --senders 2 --tuples 10000 --keys 700
+    run_task "$dir" modes h3 "" "--merge-window 0"
+    added_up "$dir"
+    pass "a switch that is asked over IPv6; a generic host at a native switch"
 }
 
 "$case"
