@@ -254,8 +254,8 @@ modes() {
     local -r dir=$scratch/modes conf=$state/conf
     local i
     lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\n')
-    "$build/bin/askctl" ca issue "$state/tls" --switch sw=127.0.0.1,198.18.1.1,198.18.2.1,198.18.3.1,$(printf '2001:2:0:%s::1,' 1 2)2001:2:0:3::1 \
-        >/dev/null
+    "$build/bin/askctl" ca issue "$state/tls" \
+        --switch sw=127.0.0.1,198.18.1.1,198.18.2.1,198.18.3.1,2001:2:0:1::1,2001:2:0:2::1,2001:2:0:3::1 >/dev/null
     lab_do restart sw
     for i in 1 2 3; do
         on sw ip address add "2001:2:0:$i::1/64" dev "p$i"
