@@ -122,6 +122,17 @@ Result<InterfaceInfo> usable_interface(Netlink& netlink, const std::string& name
     return interface;
 }
 
+Error named_twice(const std::string& name) {
+    return {Errc::kUsage, "interface " + name + " is named twice: check `interface` and `more_interfaces`"};
+}
+
+Error alike(const std::string& first, const std::string& second) {
+    std::string text = "interfaces " + first + " and " + second;
+    text += " have one Ethernet address: give one another (ip link set dev " + second;
+    text += " address ...), or leave it out of `more_interfaces`";
+    return {Errc::kUsage, std::move(text)};
+}
+
 // Workers tell by a frame's source which interface it is to leave by.
 Result<std::vector<InterfaceInfo>> usable_interfaces(Netlink& netlink, const AgentConfig& config,
                                                      XdpMode mode) {
@@ -135,13 +146,7 @@ Result<std::vector<InterfaceInfo>> usable_interfaces(Netlink& netlink, const Age
         ASK_TRY(next, "check `more_interfaces`");
         const auto like = std::ranges::find(all, next->mac, &InterfaceInfo::mac);
         if (like != all.end()) {
-            return Error(
-                Errc::kUsage,
-                like->index == next->index
-                    ? "interface " + name + " is named twice: check `interface` and `more_interfaces`"
-                    : "interfaces " + like->name + " and " + name +
-                          " have one Ethernet address: give one another (ip link set dev " + name +
-                          " address ...), or leave it out of `more_interfaces`");
+            return like->index == next->index ? named_twice(name) : alike(like->name, name);
         }
         all.push_back(*std::move(next));
     }

@@ -58,7 +58,8 @@ void SwitchClient::learn(const grpc::AuthContext* auth) const {
     }
     std::vector<std::string> own;
     for (const std::string& address : shown_addresses(auth)) {
-        own.push_back(address + ":" + std::to_string(parts->port));
+        const bool is_ipv6 = address.find(':') != std::string::npos;
+        own.push_back((is_ipv6 ? "[" + address + "]" : address) + ":" + std::to_string(parts->port));
     }
     channels_.learn_switch(own);
 }

@@ -279,6 +279,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "counters", maps.counters));
     ASK_PASS(open_map(pins, "ports", maps.ports));
     ASK_PASS(open_map(pins, "bridges", maps.bridges));
+    ASK_PASS(open_map(pins, "any_bridges", maps.any_bridges));
     ASK_PASS(open_map(pins, "channel_ids", maps.channel_ids));
     ASK_PASS(open_map(pins, "channels", maps.channels));
     ASK_PASS(open_map(pins, "dedupe", maps.dedupe));

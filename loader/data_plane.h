@@ -26,6 +26,7 @@ struct SwitchMaps {
     bpf::PerCpuArray<std::uint64_t> counters;
     bpf::Map<std::uint32_t, bpf_devmap_val> ports;
     bpf::Map<std::uint32_t, std::uint32_t> bridges;
+    bpf::Map<std::uint32_t, std::uint32_t> any_bridges;
     bpf::Map<ask_channel_id, std::uint32_t> channel_ids;
     bpf::Map<std::uint32_t, ask_channel> channels;
     bpf::Map<std::uint32_t, ask_dedupe_state> dedupe;

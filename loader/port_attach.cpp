@@ -107,6 +107,7 @@ Result<> describe_port(const PortSeat& seat, const Port& port) {
     if (port.bridge_index == 0) {
         return maps.bridges.erase(port.ifindex);
     }
+    ASK_TRY(maps.any_bridges.set(0, 1), "port " + port.name);
     ASK_TRY(maps.bridges.set(port.bridge_index, port.bridge_index), "port " + port.name);
     ASK_TRY(maps.bridges.set(port.ifindex, port.bridge_index), "port " + port.name);
     return {};
@@ -165,14 +166,16 @@ Result<> detach_others(const PortSeat& seat, const std::vector<Port>& ports) {
     }
     const auto bridged = maps.bridges.keys();
     ASK_PASS(bridged);
+    std::uint32_t left = 0;
     for (const std::uint32_t ifindex : *bridged) {
         const bool used = std::ranges::any_of(ports, [ifindex](const Port& port) {
             return port.trouble.empty() && port.bridge_index != 0 &&
                    (port.ifindex == ifindex || port.bridge_index == ifindex);
         });
         ASK_PASS(used ? Result<>() : maps.bridges.erase(ifindex));
+        left += used ? 1 : 0;
     }
-    return {};
+    return maps.any_bridges.set(0, left > 0 ? 1 : 0);
 }
 
 }  // namespace ask

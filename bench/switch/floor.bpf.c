@@ -129,18 +129,18 @@ static __always_inline int answer(struct xdp_md* ctx, const __u32 rows) {
     return leave_ack(ctx, &frame, &claim.flow->key, ASK_CNT_ack_new);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int floor_1(struct xdp_md* ctx) {
     return answer(ctx, 1);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int floor_4(struct xdp_md* ctx) {
     return answer(ctx, 4);
 }
 
 /* What feeding costs: the packet becomes an ACK in one store. */
-SEC("xdp")
+SEC("xdp.frags")
 int reflector(struct xdp_md* ctx) {
     struct ask_hdr* hdr = (void*)(long)ctx->data + ASK_HDR_OFFSET;
 

@@ -9,7 +9,7 @@
 #include "bpf/values/fold.bpf.h"
 #include "bpf/values/slot.bpf.h"
 
-SEC("xdp")
+SEC("xdp.frags")
 int floor_fold(struct xdp_md* ctx) {
     struct ask_packet* packet = find_packet();
     struct ask_frame frame = {};
@@ -49,7 +49,7 @@ int floor_fold(struct xdp_md* ctx) {
 }
 
 /* What feeding costs. */
-SEC("xdp")
+SEC("xdp.frags")
 int absorber(struct xdp_md* ctx) {
     (void)ctx;
     return XDP_DROP;

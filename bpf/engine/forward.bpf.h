@@ -29,7 +29,10 @@ static __always_inline bool find_next_hop(struct xdp_md *ctx, const struct ask_f
 
 static __always_inline bool is_bridged(__u32 ifindex)
 {
-	return bpf_map_lookup_elem(&bridges, &ifindex);
+	const __u32 zero = 0;
+	const __u32 *any = bpf_map_lookup_elem(&any_bridges, &zero);
+
+	return any && *any && bpf_map_lookup_elem(&bridges, &ifindex);
 }
 
 /* Leaves by the port that the route says, counted as `reason`. */

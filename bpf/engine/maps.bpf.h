@@ -47,6 +47,14 @@ struct {
 	__type(value, __u32);
 } bridges SEC(".maps");
 
+/* One entry: whether `bridges` has any. An array's element costs next to nothing, and most switches have none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} any_bridges SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ASK_DEFAULT_CHANNELS);

@@ -173,8 +173,8 @@ Result<std::unique_ptr<ask_result>> take_result(ask_receiver& receiver) {
     auto received = receiver.session->wait();
     ASK_PASS(received);
     if (received->report.op == TaskOp::kMean) {
-        return Error(ask::Errc::kUnsupported, task + "what is kept are means: ask-recv --task " + receiver.task +
-                                                  " --again takes them");
+        return Error(ask::Errc::kUnsupported, task + "what is kept are means: ask-recv --task " +
+                                                  receiver.task + " --again takes them");
     }
     auto result = std::make_unique<ask_result>();
     ASK_PASS(fill(*result, received->table, receiver.sorted, *receiver.session));

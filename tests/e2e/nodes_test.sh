@@ -140,5 +140,142 @@ pods() {
     pass "an application of the gateway receives by an agent in a namespace of its own"
 }
 
+# The ends of host I's link get other names, so that what is put on top has theirs.
+bare_wire() {
+    local -r i=$1
+    on sw ip -batch - <<BATCH
+link set dev p$i down
+address flush dev p$i
+link set dev p$i name wire$i
+link set dev wire$i up
+BATCH
+    on "h$i" ip -batch - <<BATCH
+link set dev eth0 down
+address flush dev eth0
+link set dev eth0 name wire0
+link set dev wire0 up
+BATCH
+}
+
+# on_top I ABOVE-AT-SWITCH ABOVE-AT-HOST: interfaces p<I> and eth0, as ip link add has them; "" for the wire itself.
+on_top() {
+    local -r i=$1 at_switch=${2-} at_host=${3-}
+    if [[ -n $at_switch ]]; then
+        # shellcheck disable=SC2086 # words of a command
+        on sw ip link add name "p$i" $at_switch
+    else
+        on sw ip link set dev "wire$i" down
+        on sw ip link set dev "wire$i" name "p$i"
+    fi
+    # shellcheck disable=SC2086 # words of a command
+    on "h$i" ip link add name eth0 $at_host
+    on sw ip -batch - <<BATCH
+link set dev p$i up
+address add 198.18.$i.1/24 dev p$i
+BATCH
+    on "h$i" ip -batch - <<BATCH
+address add 198.18.$i.2/24 dev eth0
+link set dev eth0 up
+route replace default via 198.18.$i.1
+BATCH
+}
+
+vxlan() {
+    on sw ip address add 198.19.1.1/30 dev "wire$1"
+    on "h$1" ip address add 198.19.1.2/30 dev wire0
+    on_top "$1" "type vxlan id 7 dstport 4789 local 198.19.1.1 remote 198.19.1.2 dev wire$1" \
+        "type vxlan id 7 dstport 4789 local 198.19.1.2 remote 198.19.1.1 dev wire0"
+}
+
+macvlan() {
+    on_top "$1" "" "link wire0 type macvlan mode bridge"
+}
+
+vlan() {
+    on_top "$1" "link wire$1 type vlan id 7" "link wire0 type vlan id 7"
+}
+
+netkit() {
+    on sw "$root/vm/guest/make_netkit" "p$1" "e$1"
+    on sw ip link set dev "e$1" netns "$(netns_of "h$1")" name eth0
+    on sw ip address add "198.18.$1.1/24" dev "p$1"
+    on sw ip link set dev "p$1" up
+    on "h$1" ip -batch - <<BATCH
+address add 198.18.$1.2/24 dev eth0
+link set dev eth0 up
+route replace default via 198.18.$1.1
+BATCH
+}
+
+# has KIND: the kernel has such interfaces.
+has() {
+    if [[ $1 == netkit ]]; then
+        on sw "$root/vm/guest/make_netkit" try0 try1 2>/dev/null
+    else
+        # shellcheck disable=SC2086 # words of a command
+        on sw ip link add name try0 ${2-} type "$1" ${3-} 2>/dev/null
+    fi && on sw ip link del try0
+}
+
+# restart_as HOST MODE: its agent, with its XDP program in that mode.
+restart_as() {
+    sed -i "1i xdp_mode = \"$2\"" "$state/conf/$1.toml"
+    lab_do restart "$1"
+}
+
+# Everything that has no driver of its own: generic, at the switch and at the hosts on it.
+overlays() {
+    local -r dir=$scratch/overlays
+    local kind i=1
+    local -a kinds=()
+    lab_up --hosts 5 --config-switch <(printf 'xdp_mode = "generic"\nports = ["p[0-9]"]\n')
+    has vxlan "" "id 1 dstport 4789 local 198.18.1.1 remote 198.18.1.2" && kinds+=(vxlan)
+    has macvlan "link p1" && kinds+=(macvlan)
+    has vlan "link p1" "id 9" && kinds+=(vlan)
+    has netkit && kinds+=(netkit)
+    for kind in "${kinds[@]}"; do
+        lab_do kill "h$i" -KILL
+        bare_wire "$i"
+        "$kind" "$i"
+        restart_as "h$i" generic
+        attached "p$i" || fail "p$i, $kind: $(on sw askctl status)"
+        i=$((i + 1))
+    done
+    make_input "$dir" --seed 95 --senders ${#kinds[@]} --tuples 10000 --keys 700
+    # shellcheck disable=SC2317 # start_task calls it
+    sender_host() { printf 'h%d' "$1"; }
+    run_task "$dir" overlays h5 "" "--merge-window 0"
+    added_up "$dir"
+    pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan and netkit"
+}
+
+# A switch that is asked over IPv6, and a host that is generic while the switch is native.
+modes() {
+    local -r dir=$scratch/modes conf=$state/conf
+    local i
+    lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\n')
+    "$build/bin/askctl" ca issue "$state/tls" \
+        --switch sw=127.0.0.1,198.18.1.1,198.18.2.1,198.18.3.1,2001:2:0:1::1,2001:2:0:2::1,2001:2:0:3::1 >/dev/null
+    lab_do restart sw
+    for i in 1 2 3; do
+        on sw ip address add "2001:2:0:$i::1/64" dev "p$i"
+        on "h$i" ip address add "2001:2:0:$i::2/64" dev eth0
+        on "h$i" ip route add default via "2001:2:0:$i::1"
+        sed -i "s/^switch = .*/switch = \"[2001:2:0:$i::1]:4792\"/" "$conf/h$i.toml"
+        lab_do restart "h$i"
+    done
+    lab_do kill h2
+    spawn "$scratch/refused" h2 timeout 5 ask-agentd --config "$conf/h2.toml" --xdp-mode generic </dev/null
+    expect "$scratch/refused" "[1-9]|[1-9]0" "eth0 is a veth without GRO.*ethtool -K eth0 gro on" "$spawned"
+    on h2 ethtool -K eth0 gro on
+    restart_as h2 generic
+    pass "a host that is generic on a veth without GRO is refused by name"
+
+    make_input "$dir" --seed 96 --senders 2 --tuples 10000 --keys 700
+    run_task "$dir" modes h3 "" "--merge-window 0"
+    added_up "$dir"
+    pass "a switch that is asked over IPv6; a generic host at a native switch"
+}
+
 "$case"
 wait_for 20 no_tasks h1 h2 h3 sw

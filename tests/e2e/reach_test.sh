@@ -241,6 +241,30 @@ without_cables() {
     tail -n +$((half + 1)) "$1"
 }
 
+# multiples N: 0, N, 2N ... as int64.
+multiples() {
+    perl -e 'print pack("q<*", map { $_ * $ARGV[0] } 0 .. 19999)' "$1"
+}
+
+# add_up GROUP OPTION... : of all three hosts, each with multiples of its own.
+add_up() {
+    local -r group=$1
+    shift
+    local -a members=()
+    local rank
+    for rank in 0 1 2; do
+        multiples $((rank + 1)) >"$scratch/values$rank"
+        spawn "$scratch/$group$rank" "h$((rank + 1))" ask-allreduce --group "$group" --rank "$rank" --size 3 --root h3 "$@" \
+            "$scratch/values$rank" </dev/null
+        members+=("$spawned")
+    done
+    for rank in 0 1 2; do
+        exit_of "${members[rank]}"
+        ((code == 0)) || fail "group $group: rank $rank ended with $code: $(cat "$scratch/$group$rank.err")"
+        cmp -s "$scratch/$group$rank.out" <(multiples 6) || fail "group $group: rank $rank has another sum"
+    done
+}
+
 interfaces() {
     local -r dir=$scratch/interfaces
     local before eth
@@ -255,6 +279,15 @@ interfaces() {
     added_up "$dir"
     (($(sent_by h1 eth1) - before > 500)) || fail "h1 sent $(($(sent_by h1 eth1) - before)) packets by eth1"
     pass "a host with two interfaces sends by the one that its route says, and receives by both"
+
+    # Its collector reaches one member by either: alone, and beside the switch.
+    on h3 ip route add 198.18.1.2/32 src 198.18.3.2 via 198.19.3.1 dev eth1
+    on h3 ip route add 198.18.2.2/32 src 198.18.3.2 via 198.18.3.1 dev eth0
+    add_up alone --no-switch
+    add_up beside
+    on h3 ip route del 198.18.1.2/32
+    on h3 ip route del 198.18.2.2/32
+    pass "a group whose collector reaches its members by two interfaces"
 
     on h1 ip route del 198.18.3.2/32
     on h2 ip route del 198.18.3.2/32

@@ -71,6 +71,7 @@ static struct map maps[] = {
     ARRAY_MAP(counters, ASK_CNT_COUNT),
     HASH_MAP(ports, NATIVE_TABLE_ENTRIES),
     HASH_MAP(bridges, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(any_bridges, 1),
     HASH_MAP(channel_ids, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(channels, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(dedupe, NATIVE_TABLE_ENTRIES),

@@ -361,8 +361,7 @@ Result<> put(const Flags& flags, Received& received, const Destination& to) {
     client::ReceiveSession& session = received.session;
     const bool of_means = is_of_means(flags, received.result.report);
     const ResultWriter::Style style{parse_result_format(flags.format).value_or(ResultFormat::kTsv),
-                                    flags.scale,
-                                    of_means ? std::optional(flags.decimals) : std::nullopt};
+                                    flags.scale, of_means ? std::optional(flags.decimals) : std::nullopt};
     ResultWriter out(to.fd, style, [&]() -> Result<> {
         session.taking();
         return to.stop != nullptr && to.stop->raised() ? Error(Errc::kAborted, "interrupted") : Result<>();

@@ -180,6 +180,7 @@ TEST_CASE("maps have keys and values of the C++ types, and the counters of the l
     const Sizes maps[] = {{"meta", 4, sizeof(ask_meta)},
                           {"counters", 4, 8},
                           {"bridges", 4, 4},
+                          {"any_bridges", 4, 4},
                           {"channel_ids", sizeof(ask_channel_id), 4},
                           {"channels", 4, sizeof(ask_channel)},
                           {"dedupe", 4, sizeof(ask_dedupe_state)},

@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
     if (map == &ports) {
         return here; /* all that routes lead to */
     }
-    if (map == &bridges) {
+    if (map == &bridges || map == &any_bridges) {
         return NULL;
     }
     if (map == &channels) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of means: which sums and counts belong together, in which order they come, and how they are written.
+// Results of means: which sums and counts belong together, in which order they come, and how they are
+// written.
 #include "tools/cli/means.h"
 
 #include <fcntl.h>
@@ -44,8 +45,8 @@ std::string keys_of(const Rows& rows, Order order, std::uint64_t most) {
 }
 
 // Keys between which others' marks sort.
-const Rows kMeanRows{{"a", 10}, {"a#", 4},  {"a!", 9},  {"a!#", 3}, {"a#+", -1}, {"a##", 2},
-                 {"", 30},  {"#", 10}, {"b", -9}, {"b#", 1},  {"++", 5},   {"+#", 2}};
+const Rows kMeanRows{{"a", 10}, {"a#", 4}, {"a!", 9}, {"a!#", 3}, {"a#+", -1}, {"a##", 2},
+                     {"", 30},  {"#", 10}, {"b", -9}, {"b#", 1},  {"++", 5},   {"+#", 2}};
 
 TEST_CASE("a key's sum and count are brought together, whatever sorts between them") {
     const client::ResultMap result = result_of(kMeanRows);
@@ -55,7 +56,8 @@ TEST_CASE("a key's sum and count are brought together, whatever sorts between th
     std::string all;
     for (std::size_t i = 0; i < means->size(); ++i) {
         const Mean mean = (*means)[i];
-        all += std::string(mean.key) + " " + std::to_string(mean.sum) + "/" + std::to_string(mean.count) + "\n";
+        all +=
+            std::string(mean.key) + " " + std::to_string(mean.sum) + "/" + std::to_string(mean.count) + "\n";
     }
     CHECK(all == " 30/10\n+ 5/2\na 10/4\na! 9/3\na# -1/2\nb -9/1\n");
     CHECK(Means::of(result_of({}))->size() == 0);
@@ -77,8 +79,8 @@ TEST_CASE("means come by key, or the largest first, by their exact value") {
 }
 
 TEST_CASE("a sum without a count, or a count without a sum, is an error that names the key") {
-    for (const Rows& rows : {Rows{{"a", 1}}, Rows{{"a#", 1}}, Rows{{"a", 1}, {"a#", 0}}, Rows{{"b", 1}, {"b#", 1}, {"a", 1}},
-                             Rows{{"a", 1}, {"b#", 1}}}) {
+    for (const Rows& rows : {Rows{{"a", 1}}, Rows{{"a#", 1}}, Rows{{"a", 1}, {"a#", 0}},
+                             Rows{{"b", 1}, {"b#", 1}, {"a", 1}}, Rows{{"a", 1}, {"b#", 1}}}) {
         const client::ResultMap result = result_of(rows);
         const auto means = Means::of(result);
         REQUIRE_FALSE(means.ok());
@@ -102,12 +104,15 @@ std::string means_written(const ResultWriter::Style& style, const std::vector<Me
 TEST_CASE("means are written with what they are made of") {
     const std::vector<Mean> means{{"/home", 301, 3}, {"a,\t", -5, 2}};
     CHECK(means_written({ResultFormat::kTsv, 0, 2}, means) == "/home\t100.33\t301\t3\na,\\t\t-2.50\t-5\t2\n");
-    CHECK(means_written({ResultFormat::kTsv, 1, 3}, means) == "/home\t10.033\t30.1\t3\na,\\t\t-0.250\t-0.5\t2\n");
-    CHECK(means_written({ResultFormat::kCsv, 0, 0}, means) == "key,mean,sum,count\r\n/home,100,301,3\r\n\"a,\\t\",-3,-5,2\r\n");
+    CHECK(means_written({ResultFormat::kTsv, 1, 3}, means) ==
+          "/home\t10.033\t30.1\t3\na,\\t\t-0.250\t-0.5\t2\n");
+    CHECK(means_written({ResultFormat::kCsv, 0, 0}, means) ==
+          "key,mean,sum,count\r\n/home,100,301,3\r\n\"a,\\t\",-3,-5,2\r\n");
     CHECK(means_written({ResultFormat::kCsv, 0, 0}, {}) == "key,mean,sum,count\r\n");
     const auto json = nlohmann::json::parse(means_written({ResultFormat::kJson, 0, 6}, means));
     REQUIRE(json.size() == 2);
-    CHECK(json[0] == nlohmann::json::parse(R"({"key": "/home", "mean": 100.333333, "sum": 301, "count": 3})"));
+    CHECK(json[0] ==
+          nlohmann::json::parse(R"({"key": "/home", "mean": 100.333333, "sum": 301, "count": 3})"));
 }
 
 }  // namespace
