@@ -128,12 +128,14 @@ figures() {
 # A sum and a count of each key, which only senders make.
 means() {
     numbers mean 9
-    awk -F '\t' '{ sum[$1] += $2; count[$1]++ }
-        END { for (key in sum) {
-            size = sum[key] < 0 ? -sum[key] : sum[key]
-            tenths = int((20 * size + count[key]) / (2 * count[key]))
-            printf "%s\t%s%.0f.%d\t%.0f\t%d\n", key, (sum[key] < 0 && tenths > 0 ? "-" : ""), int(tenths / 10), tenths % 10, sum[key], count[key]
-        } }' "$scratch/mean"/in*.tsv | LC_ALL=C sort -t "$(printf '\t')" -k 1,1 >"$scratch/mean/expected.tsv"
+    cat "$scratch/mean"/in*.tsv | awk -F '\t' '
+        NR == FNR { count[$1]++; next }
+        {
+            size = $2 < 0 ? -$2 : $2
+            tenths = int((20 * size + count[$1]) / (2 * count[$1]))
+            printf "%s\t%s%.0f.%d\t%s\t%d\n", $1, ($2 < 0 && tenths > 0 ? "-" : ""), int(tenths / 10), tenths % 10, $2, count[$1]
+        }' - "$scratch/mean/expected.tsv" >"$scratch/mean/means.tsv"
+    mv "$scratch/mean/means.tsv" "$scratch/mean/expected.tsv"
     start_task "$scratch/mean" mean h5 "--op mean --decimals 1 --placement $scratch/deep.json"
     finish_placed "$scratch/mean"
 }
