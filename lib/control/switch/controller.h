@@ -264,7 +264,7 @@ class Controller {
         Owner owner;
         ask_ports ports{};      // as they stand in the map
         LeaseClock::Time used;  // registered, or a flow joined or left
-        bool served = false;    // its last flow was of a task of tuples, and it is registered for no other yet
+        bool served = false;  // its last flow was of a task of tuples, and it is registered for no other yet
     };
     struct Flow {
         std::uint32_t index = 0;

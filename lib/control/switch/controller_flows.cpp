@@ -411,8 +411,8 @@ std::set<ChannelId> Controller::busy_channels() const {
 
 // An agent that was killed has its channels under other incarnations when it begins again, and what they send
 // for tasks that only pass this switch would be dropped here. One that lives is told at its next join and
-// registers again. Groups' channels stay, and those that wait for their first flow: a group is registered long
-// before it is open, and again, after its switch was lost, only if that has started anew.
+// registers again. Groups' channels stay, and those that wait for their first flow: a group is registered
+// long before it is open, and again, after its switch was lost, only if that has started anew.
 void Controller::drop_served_channels() {
     const auto last = lease_now() - limits_.lease;
     std::vector<ChannelId> idle;
