@@ -154,6 +154,8 @@ sends_for_a_task_that_is_over() {
     look_up twice
     [[ $(jq .instance <<<"$offer") != "$(jq .instance <<<"$old")" ]] || fail "an instance was used twice"
     offer=$old
+    # Else the switch would give it up after a lease.
+    call "$switch" Switch/RegisterChannel "$(channel 1)" >/dev/null
     dropped bad_task packet data 3
     dropped bad_task packet fin 2
     [[ $(call "$receiver_agent" Agent/Renew "$(jq -c '{instance, sender: "77"}' <<<"$old")" | jq -r .state) != STATE_RUNNING ]] ||

@@ -64,10 +64,7 @@ Result<> Sending::try_join() {
     if (auto got = get_channel(); !got) {
         return got;
     }
-    if (auto registered = register_channel(offer_); !registered) {
-        return registered;
-    }
-    auto reply = call_join(offer_);
+    auto reply = register_and_join(offer_);
     if (!reply) {
         return std::move(reply).error();
     }
@@ -235,6 +232,26 @@ void Sending::take_other_channel() {
     }
 }
 
+// A switch gives up channels that have served no task for a while, and the join tells: no reason to pause.
+Result<v1::JoinReply> Sending::register_and_join(const v1::TaskOffer& offer) {
+    const bool was_registered = is_registered(offer);
+    ASK_PASS(register_channel(offer));
+    auto reply = call_join(offer);
+    if (reply.ok() || !was_registered || reply.error().code() != Errc::kUnknown) {
+        return reply;
+    }
+    retry_ = false;
+    ASK_PASS(register_channel(offer));
+    return call_join(offer);
+}
+
+bool Sending::is_registered(const v1::TaskOffer& offer) const {
+    const Mark mark = wanted_mark();
+    return !local_ && mark.switch_id != 0 && lease_->registered == mark &&
+           lease_->registered_as == lease_->incarnation && !lease_->bypassed &&
+           lease_->switch_address == offer.switch_address();
+}
+
 Result<> Sending::register_channel(const v1::TaskOffer& offer) {
     const Mark mark = wanted_mark();
     if (local_) {
@@ -243,8 +260,7 @@ Result<> Sending::register_channel(const v1::TaskOffer& offer) {
     if (mark.switch_id == 0) {
         return lease_->registered.switch_id == 0 ? Result<>() : leave_switch();
     }
-    if (lease_->registered == mark && lease_->registered_as == lease_->incarnation && !lease_->bypassed &&
-        lease_->switch_address == offer.switch_address()) {
+    if (is_registered(offer)) {
         return {};
     }
     if (auto valid = check_host_port(offer.switch_address()); !valid) {

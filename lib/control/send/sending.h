@@ -60,7 +60,10 @@ class Sending {
     [[nodiscard]] std::string own_switch() const;
     Error note_unregistered(const Error& why);
     Result<> start_afresh();
+    // As the switch last said.
+    [[nodiscard]] bool is_registered(const v1::TaskOffer& offer) const;
     Result<> register_channel(const v1::TaskOffer& offer);
+    Result<v1::JoinReply> register_and_join(const v1::TaskOffer& offer);
     Result<v1::JoinReply> call_join(const v1::TaskOffer& offer);
     Result<> begin_stream(const v1::JoinReply& reply);
     Result<> set_path(std::uint32_t receiver);

@@ -241,7 +241,8 @@ class Controller {
     // For tasks that are opened from now on, and leases that are renewed; budget and barrier stay as they
     // are.
     void change_limits(const ControllerLimits& limits);
-    // Closes tasks that nobody renewed. Call at least every second: leases run by these calls (LeaseClock).
+    // Closes tasks that nobody renewed, and drops channels that tasks have left. Call at least every second:
+    // leases run by these calls (LeaseClock).
     void expire_leases();
 
     // Tasks of the caller and its tenant, channels of its hosts; of everybody to who may operate the switch.
@@ -261,8 +262,9 @@ class Controller {
         std::uint32_t index = 0;
         std::uint32_t incarnation = 0;
         Owner owner;
-        ask_ports ports{};       // as they stand in the map
-        Clock::time_point used;  // registered, or a flow joined or left
+        ask_ports ports{};      // as they stand in the map
+        LeaseClock::Time used;  // registered, or a flow joined or left
+        bool served = false;  // its last flow was of a task of tuples, and it is registered for no other yet
     };
     struct Flow {
         std::uint32_t index = 0;
@@ -351,7 +353,9 @@ class Controller {
     Result<> check_has_not_sent(const FlowKey& key) const;
     Result<> drop_flows_of_task(std::uint64_t instance);
     Result<> drop_flow(const FlowKey& key);
+    [[nodiscard]] std::set<ChannelId> busy_channels() const;
     void evict_idle_channel();
+    void drop_served_channels();
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
     Result<std::optional<std::uint64_t>> find_joined(const Caller& caller, std::uint64_t instance,

@@ -174,7 +174,7 @@ Result<> Controller::adopt_channels() {
         // Of which tenant is not pinned: until it is registered anew, it counts for its host alone.
         add_channel(
             {ntohl(key.host), ntohs(key.port)},
-            {**index, ntohl((*entry)->incarnation), {{}, ntohl(key.host)}, (*entry)->ports, Clock::now()});
+            {**index, ntohl((*entry)->incarnation), {{}, ntohl(key.host)}, (*entry)->ports, lease_now()});
     }
     return {};
 }

@@ -155,6 +155,8 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
             return Error(Errc::kUnsupported, channel_name(channel) + " is now behind port " + ways->usual +
                                                  ", where it is not registered: take a new incarnation");
         }
+        it->second.used = lease_now();
+        it->second.served = false;
         return std::optional(Registration{ways->usual, current});
     };
     auto registered = settled();
@@ -195,7 +197,7 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
         ASK_PASS(registered);
         return **registered;
     }
-    add_channel(channel, {*index, incarnation, owner, ways->ports, Clock::now()});
+    add_channel(channel, {*index, incarnation, owner, ways->ports, lease_now()});
     spdlog::info("{} registered: incarnation {}, port {}", channel_name(channel), hex(incarnation),
                  ways->usual);
     return Registration{ways->usual, incarnation};
@@ -330,7 +332,8 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
 
 Result<> Controller::drop_flow(const FlowKey& key) {
     const auto it = flows_.find(key);
-    if (it->second.cut) {
+    const bool was_cut = it->second.cut;
+    if (was_cut) {
         ASK_TRY(set_cut(it->second.index, false), channel_name(key.second));
     }
     ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
@@ -344,7 +347,8 @@ Result<> Controller::drop_flow(const FlowKey& key) {
     garbage_.flows.push_back(it->second.index);
     flows_.erase(it);
     if (const auto channel = channels_.find(key.second); channel != channels_.end()) {
-        channel->second.used = Clock::now();
+        channel->second.used = lease_now();
+        channel->second.served = channel->second.served || (!was_cut && !tasks_.at(key.first).group);
     }
     work_.notify_all();
     return {};
@@ -395,17 +399,48 @@ Result<> Controller::drop_flows_of_task(std::uint64_t instance) {
     return {};
 }
 
-// Hosts that went away for good leave channels behind; the one that no flow has used for longest makes room.
-// Its host, should it still live, is told at its next join and registers again.
-void Controller::evict_idle_channel() {
+std::set<ChannelId> Controller::busy_channels() const {
     std::set<ChannelId> busy;
     for (const auto& [key, flow] : flows_) {
         if (!flow.cut) {
             busy.insert(key.second);
         }
     }
+    return busy;
+}
+
+// An agent that was killed has its channels under other incarnations when it begins again, and what they send
+// for tasks that only pass this switch would be dropped here. One that lives is told at its next join and
+// registers again. Groups' channels stay, and those that wait for their first flow: a group is registered
+// long before it is open, and again, after its switch was lost, only if that has started anew.
+void Controller::drop_served_channels() {
+    const auto last = lease_now() - limits_.lease;
+    std::vector<ChannelId> idle;
+    for (const auto& [id, channel] : channels_) {
+        if (channel.served && channel.used <= last) {
+            idle.push_back(id);
+        }
+    }
+    const auto busy = idle.empty() ? std::set<ChannelId>() : busy_channels();
+    for (const ChannelId& id : idle) {
+        if (busy.contains(id)) {
+            continue;
+        }
+        if (const auto dropped = drop_channel(id); !dropped.ok()) {
+            spdlog::error("{}: cannot be given up: {}", channel_name(id), dropped.error().text());
+        } else {
+            spdlog::info("{} has served no task for {} s and is given up", channel_name(id),
+                         limits_.lease.count());
+        }
+    }
+}
+
+// Hosts that went away for good leave channels behind; the one that no flow has used for longest makes room.
+// Its host, should it still live, is told at its next join and registers again.
+void Controller::evict_idle_channel() {
+    const auto busy = busy_channels();
     const ChannelId* oldest = nullptr;
-    Clock::time_point since = Clock::now() - limits_.lease;
+    LeaseClock::Time since = lease_now() - limits_.lease;
     for (const auto& [id, channel] : channels_) {
         if (channel.used < since && !busy.contains(id)) {
             oldest = &id;
@@ -570,7 +605,8 @@ Result<std::uint64_t> Controller::join_flow(const Caller& caller, std::uint64_t 
         return fresh;
     }
     tasks_.at(instance).expires = lease_now() + limits_.lease;
-    channels_.at(channel).used = Clock::now();
+    channels_.at(channel).used = lease_now();
+    channels_.at(channel).served = false;
     const LogAbout about = LogAbout::task(tasks_.at(instance).id);
     spdlog::info("task {}: {} joined", tasks_.at(instance).id, channel_name(channel));
     return nonce;

@@ -150,6 +150,16 @@ TEST_CASE("nothing is left of a group that was closed, and its slots cost nothin
     CHECK(on.controller->report()->flow_indices.used == 0);
 }
 
+TEST_CASE("a group's channels stay when it is closed: it may be opened again, long after") {
+    const Switch on;
+    REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());
+    REQUIRE(on.join(0).ok());
+    REQUIRE(on.controller->close_task(root_host(), kOpened).ok());
+    on.controller->change_limits({.lease = std::chrono::seconds(0)});
+    on.controller->expire_leases();
+    CHECK(on.controller->report()->channels.size() == 1);
+}
+
 TEST_CASE("two groups share the pool, which is charged once; without room for it a group has no slots") {
     const Switch on;
     REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());

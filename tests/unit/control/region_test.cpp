@@ -4,6 +4,8 @@
 // that its flows' counts are there, whoever calls, and whatever became of channels and daemon.
 #include <arpa/inet.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -202,4 +204,45 @@ TEST_CASE("a flow whose channel is gone makes no room for another while its task
     const auto ninth = on.join(channel_at(8), 3);
     CHECK_FALSE(ninth.ok());
     CHECK(on.flows().size() == 8);
+}
+
+TEST_CASE("a channel that tasks have left is given up after a lease, and its host registers it again") {
+    const OneTask on;
+    constexpr ChannelId kWaits{kChannel.host, kChannel.port + 1};
+    const auto has = [&on](ChannelId id) {
+        const auto report = on.controller->report();
+        REQUIRE(report.ok());
+        return std::ranges::any_of(report->channels,
+                                   [id](const ChannelReport& channel) { return channel.channel == id; });
+    };
+    // Of what is granted from now on; what is open keeps its lease.
+    const auto expire_within = [&on](std::chrono::seconds lease) {
+        on.controller->change_limits({.sram_bytes = 1U << 20U, .lease = lease, .quota = {.flows = 8}});
+        on.controller->expire_leases();
+    };
+    static_cast<void>(on.open());
+    on.channel(kChannel, 3);
+    on.channel(kWaits, 3);
+    REQUIRE(on.join(kChannel, 3).ok());
+    expire_within(std::chrono::seconds(0));
+    CHECK(has(kChannel));
+    on.close();
+    expire_within(std::chrono::seconds(30));
+    CHECK(has(kChannel));
+    SUBCASE("wanted again, it waits for its next task") {
+        on.channel(kChannel, 3);
+        expire_within(std::chrono::seconds(0));
+        CHECK(has(kChannel));
+    }
+    SUBCASE("its host hears of it when it joins") {
+        expire_within(std::chrono::seconds(0));
+        CHECK_FALSE(has(kChannel));
+        // Never in a task: it may be on its way into one.
+        CHECK(has(kWaits));
+        expire_within(std::chrono::seconds(30));
+        static_cast<void>(on.open());
+        refused(on.join(kChannel, 3), Errc::kUnknown, "is not registered on this switch");
+        on.channel(kChannel, 4);
+        CHECK(on.join(kChannel, 4).ok());
+    }
 }
