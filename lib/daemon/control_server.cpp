@@ -46,7 +46,7 @@ constexpr std::chrono::milliseconds kProbeWait{2000};
 // that nothing ends, if something sent has ever had to wait for its reader; and a daemon that is to stop is
 // waited for. So it does not end: what it has goes with the process.
 void keep_grpc() {
-    [[maybe_unused]] static const bool kept = [] {
+    [[maybe_unused]] static const bool kKept = [] {
         ::grpc_init();
         return true;
     }();
