@@ -57,8 +57,9 @@ a_task() {
     nothing_left "a task under way is found"
 }
 
-# A dead agent's channel stays on the switch until the agent is back, but is nobody's meanwhile.
+# A dead agent's channel stays on the switch until the agent is back or a lease is over, but is nobody's meanwhile.
 channel_of_nobody() {
+    warm_up
     lab_do kill h2 -KILL
     finds "a dead agent's channel" 'sw channels of nobody'
     lab_do restart h2
