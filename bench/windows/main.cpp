@@ -212,7 +212,8 @@ Result<> stream(const Job& job, std::uint32_t number, const std::future<Result<c
         }
         if (left == 0) {
             ASK_PASS(session.flush());
-            std::this_thread::sleep_for(milliseconds(1));
+            std::this_thread::sleep_for(
+                milliseconds(1));  // all is sent: until the window ends, or the next one is open
             continue;
         }
         const auto some = keys.next(left);

@@ -307,6 +307,7 @@ interfaces() {
 
     local -r own=$(mac_of h2 eth1)
     on h2 ip link set dev eth1 address "$(mac_of h2 eth0)"
+    # It ends with an error: which, is what is looked at.
     on h2 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --socket "$scratch/h2" >"$scratch/same" 2>&1 || true
     grep -q 'interfaces eth0 and eth1 have one Ethernet address' "$scratch/same" || fail "of one Ethernet address: $(cat "$scratch/same")"
     on h2 ip link set dev eth1 address "$own"

@@ -313,7 +313,7 @@ inline carry_over(w) {
 
 #define is_sending(s, w) (session[of(s, w)] != 0 && session[of(s, w)] == run_of[w] && !computed[w] && !has(ended[w] | missing[w], s))
 
-/* From where it has got in this session. */
+/* From where its present send, of a run of a window, has got. */
 inline send_all(w) {
     twice_in_a_run = (table[w] & spool[of(me, w)] & ~sent[of(me, w)]) != 0;
     assert(!twice_in_a_run);
