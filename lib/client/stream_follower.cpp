@@ -14,13 +14,14 @@ using Clock = std::chrono::steady_clock;
 
 // Between two tries to reach an agent that has gone.
 constexpr milliseconds kTryAgain{200};
-// What lasts no longer is not worth a word: agents are restarted.
-constexpr milliseconds kPatience{5'000};
 
 }  // namespace
 
 StreamFollower::StreamFollower(FollowOptions options)
-    : options_(std::move(options)), keeps_(options_.keeps), thread_([this] { run(); }) {}
+    : options_(std::move(options)),
+      keeps_(options_.keeps),
+      trouble_(options_.deadline),
+      thread_([this] { run(); }) {}
 
 StreamFollower::~StreamFollower() {
     stop_.notify();
@@ -137,6 +138,12 @@ Result<> StreamFollower::serve() {
 Result<> StreamFollower::take(const v1::LocalReply& reply) {
     auto view = view_from_proto(reply.stream_state());
     ASK_TRY(view, "stream " + options_.name);
+    const std::uint64_t nonce = StreamFollower::view().nonce;
+    if (nonce != 0 && view->nonce != nonce) {
+        return Error(Errc::kExists,
+                     "stream " + options_.name + ": its receiver has been started anew with another directory: " +
+                         "what it had committed is not known there, so this sender must be, too");
+    }
     note_trouble(view->trouble);
     note_left_out(*view);
     {
@@ -161,23 +168,9 @@ void StreamFollower::note_left_out(const StreamView& view) {
 }
 
 void StreamFollower::note_trouble(const std::string& trouble) {
-    const auto now = Clock::now();
     const std::lock_guard lock(mutex_);
-    if (trouble.empty()) {
-        if (std::exchange(trouble_said_, false)) {
-            news_.emplace_back("the stream goes on");
-        }
-        trouble_since_.reset();
-        return;
-    }
-    if (!trouble_since_) {
-        trouble_since_ = now;
-        say_next_ = now + std::min(kPatience, options_.deadline);
-    }
-    if (now >= say_next_) {
-        say_next_ = now + options_.deadline;
-        trouble_said_ = true;
-        news_.push_back(trouble);
+    if (auto words = trouble_.note(trouble, Clock::now()); words) {
+        news_.push_back(*std::move(words));
     }
 }
 

@@ -18,6 +18,7 @@
 #include "lib/base/event_fd.h"
 #include "lib/base/result.h"
 #include "lib/client/stream_view.h"
+#include "lib/client/trouble.h"
 #include "proto/local.pb.h"
 
 namespace ask::client {
@@ -79,9 +80,7 @@ class StreamFollower {
     bool leaves_ = false;
     std::vector<std::string> news_;
     std::uint64_t told_left_out_ = 0;  // the latest window of which that has been said
-    std::optional<std::chrono::steady_clock::time_point> trouble_since_;
-    std::chrono::steady_clock::time_point say_next_{};
-    bool trouble_said_ = false;
+    Trouble trouble_;
     std::thread thread_;
 };
 
