@@ -78,6 +78,7 @@ class SendSession::Impl {
     Result<> flush();
     Result<> wait_for_input(int fd);
     Result<> cannot_repeat();
+    void note_merged(std::uint64_t tuples) { merged_before_ = tuples; }
     void abandon(const Error& reason, const std::vector<std::string>& lost_relays) {
         link_.give_up(reason, lost_relays);
     }
@@ -97,7 +98,8 @@ class SendSession::Impl {
     AgentLink link_;
     TupleRingProducer ring_;
     std::optional<Combiner> combiner_;
-    std::uint32_t unpublished_ = 0;  // tuples
+    std::uint64_t merged_before_ = 0;  // tuples, without a combiner here
+    std::uint32_t unpublished_ = 0;    // tuples
     std::size_t since_look_ = 0;     // tuples
 };
 
@@ -187,9 +189,7 @@ Result<> SendSession::Impl::push(std::span<const Tuple> tuples) {
 }
 
 void SendSession::Impl::publish() {
-    if (combiner_) {
-        ring_.set_merged(combiner_->merged());
-    }
+    ring_.set_merged(combiner_ ? combiner_->merged() : merged_before_);
     ring_.publish();
     unpublished_ = 0;
 }
@@ -276,6 +276,9 @@ Result<> SendSession::wait_for_input(int fd) {
 }
 Result<> SendSession::cannot_repeat() {
     return impl_->cannot_repeat();
+}
+void SendSession::note_merged(std::uint64_t tuples) {
+    impl_->note_merged(tuples);
 }
 void SendSession::abandon(const Error& reason, const std::vector<std::string>& lost_relays) {
     impl_->abandon(reason, lost_relays);

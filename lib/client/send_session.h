@@ -87,6 +87,9 @@ class SendSession {
     // Like flush(), then waits until `fd` (an input) is readable, with the agent's news taken in meanwhile;
     // as long as it takes: an idle input is no error.
     Result<> wait_for_input(int fd);
+    // Of a stream's window: so many tuples, in all, were merged into those that have come, before they came. For
+    // statistics alone.
+    void note_merged(std::uint64_t tuples);
     // Nothing more will come, and the task cannot succeed: tells everybody concerned why, instead of leaving
     // them to the closed connection. Does not wait; no call is allowed after it.
     void abandon(std::string_view reason) { abandon(Error(Errc::kAborted, std::string(reason))); }

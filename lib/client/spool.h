@@ -48,6 +48,9 @@ class Spool {
     void append(const Tuple& tuple);
     // Wakes a reader that sleeps on event().
     void wake();
+    // Tuples that were merged into those that are here, so far. For statistics alone.
+    void set_merged(std::uint64_t tuples) { merged_.store(tuples, std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t merged() const { return merged_.load(std::memory_order_relaxed); }
     // Nothing more will be appended. By the thread that writes.
     void close();
     [[nodiscard]] std::uint64_t tuples() const { return tuples_.load(std::memory_order_relaxed); }
@@ -83,6 +86,7 @@ class Spool {
     std::atomic<bool> closed_{false};
     std::atomic<bool> sleeping_{false};
     std::atomic<std::uint64_t> tuples_{0};
+    std::atomic<std::uint64_t> merged_{0};
     std::atomic<std::size_t> bytes_{0};
     EventFd event_;
 };

@@ -78,6 +78,7 @@ class StreamSender::Impl {
     StreamView view_;
     std::optional<TaskTuples> tuples_;
     std::optional<Combiner> combiner_;
+    std::uint64_t merged_before_ = 0;  // by the combiner, when the window began
     Clock::time_point pass_on_at_ = Clock::time_point::max();  // what is held back to be merged
     std::vector<std::unique_ptr<WindowSend>> windows_;  // that are not committed, in their order
     bool inside_ = false;  // the last one of these is the one it is in
@@ -216,6 +217,7 @@ void StreamSender::Impl::enter(const OpenStreamWindow& window) {
                                                     },
                                                     room_, follower_));
     inside_ = true;
+    merged_before_ = combiner_ ? combiner_->merged() : 0;
     tell_kept();
 }
 
@@ -251,6 +253,7 @@ void StreamSender::Impl::pass_on() {
         return;
     }
     Spool& spool = windows_.back()->spool();
+    spool.set_merged(combiner_->merged() - merged_before_);
     [[maybe_unused]] const auto drained = combiner_->drain([&spool](const Tuple& tuple) {
         spool.append(tuple);
         return Result<>();
@@ -266,6 +269,7 @@ Result<> StreamSender::Impl::append(std::span<const Tuple> tuples) {
     };
     if (combiner_) {
         ASK_PASS(combiner_->add(tuples, push));
+        spool.set_merged(combiner_->merged() - merged_before_);
         if (options_.linger.count() > 0 && pass_on_at_ == Clock::time_point::max()) {
             pass_on_at_ = Clock::now() + options_.linger;
         }

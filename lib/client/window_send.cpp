@@ -58,12 +58,14 @@ Result<> WindowSend::send(const OpenStreamWindow& window, bool& joined) {
     Spool::Reader reader(spool_);
     while (!reader.at_end()) {
         const auto& tuples = reader.next(kBatch);
+        session->note_merged(spool_.merged());
         if (!tuples.empty()) {
             ASK_PASS(session->send(tuples));
         } else if (!reader.arm()) {
             ASK_PASS(session->wait_for_input(spool_.event()));
         }
     }
+    session->note_merged(spool_.merged());
     const auto finished = session->finish();
     return finished ? Result<>() : Result<>(finished.error());
 }

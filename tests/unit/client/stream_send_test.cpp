@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -110,7 +111,7 @@ class FakeStream {
         });
     }
     template <typename Is>
-    void wait(Is&& is) {
+    void wait(Is&& is, const std::function<void()>& meanwhile = [] {}) {
         const auto until = std::chrono::steady_clock::now() + kLong;
         for (;;) {
             {
@@ -120,6 +121,7 @@ class FakeStream {
                 }
             }
             REQUIRE(std::chrono::steady_clock::now() < until);
+            meanwhile();
             std::this_thread::sleep_for(2ms);  // between two looks
         }
     }
@@ -267,6 +269,12 @@ StreamSender begin(FakeStream& fake, StreamSendOptions options) {
     return *std::move(stream);
 }
 
+// Until the stream's word has come, by another thread, and the member keeps these windows.
+void keeps(FakeStream& fake, StreamSender& stream, const std::vector<std::uint64_t>& windows) {
+    const UniqueFd input(::eventfd(1, EFD_CLOEXEC));
+    fake.wait([&] { return fake.keeps_ == windows; }, [&] { CHECK(stream.wait_for_input(input.get()).ok()); });
+}
+
 // Ends the member's part with window `last`, which is committed.
 void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last) {
     std::thread receiver([&] {
@@ -318,6 +326,7 @@ TEST_CASE("a window that begins again gets all of its tuples again, and no other
     fake.wait([&] { return fake.runs_[1] == 2 && fake.sums_[1] == Sums{{"a", 1}, {"b", 1}}; });
     // Over, and in its next window: it begins again once more.
     fake.open(2, wall_ms() - 1, 12);
+    keeps(fake, stream, {1, 2});
     CHECK(send(stream, "c", 1).ok());
     fake.wait([&] { return fake.sums_[2] == Sums{{"c", 1}}; });
     fake.fail(1, 22);
@@ -333,12 +342,18 @@ TEST_CASE("no third window is entered before the first is committed") {
     FakeStream fake;
     auto stream = begin(fake, fake.options());
     fake.open(2, wall_ms() - 2, 12);
+    keeps(fake, stream, {1, 2});
     CHECK(send(stream, "b", 1).ok());
     fake.open(3, wall_ms() - 1, 13);
+    const UniqueFd input(::eventfd(1, EFD_CLOEXEC));
+    const auto until = std::chrono::steady_clock::now() + 50ms;
+    while (std::chrono::steady_clock::now() < until) {
+        CHECK(stream.wait_for_input(input.get()).ok());
+    }
     CHECK(send(stream, "b", 1).ok());
-    fake.wait([&] { return fake.keeps_ == std::vector<std::uint64_t>{1, 2}; });
+    keeps(fake, stream, {1, 2});
     fake.commit(1);
-    fake.wait([&] { return fake.keeps_ == std::vector<std::uint64_t>{1, 2}; });
+    keeps(fake, stream, {2, 3});
     const UniqueFd never(::eventfd(0, EFD_CLOEXEC));
     std::thread receiver([&] {
         fake.commit(2);
@@ -357,6 +372,7 @@ TEST_CASE("no third window is entered before the first is committed") {
     CHECK(sent->tuples == 2);
     CHECK(sent->late == 1);
     CHECK(fake.sums_[2] == Sums{{"b", 2}});
+    CHECK(fake.sums_[3].empty());
 }
 
 TEST_CASE("a full spool holds its reader back until a window is committed") {
