@@ -27,6 +27,14 @@ constexpr milliseconds kLook{200};
 // That a run may take to hear of its window's commit, as the stream has said it.
 constexpr milliseconds kToHear{2'000};
 
+std::vector<std::uint64_t> kept(const StreamMemory& memory) {
+    std::vector<std::uint64_t> windows = memory.ended;
+    if (memory.inside != 0) {
+        windows.push_back(memory.inside);
+    }
+    return windows;
+}
+
 bool readable(const pollfd& polled) {
     return polled.revents != 0;
 }
@@ -37,13 +45,16 @@ class StreamSender::Impl {
  public:
     explicit Impl(StreamSendOptions options)
         : options_(std::move(options)),
-          member_(random_u64()),
+          member_(options_.memory.member != 0 ? options_.memory.member : random_u64()),
           room_(options_.spool_bytes),
           follower_({.agent = options_.agent,
                      .name = options_.name,
                      .to = options_.to,
                      .token = options_.token,
                      .member = member_,
+                     .nonce = options_.memory.nonce,
+                     .committed = options_.memory.committed,
+                     .keeps = kept(options_.memory),
                      .deadline = options_.deadline}) {}
 
     Result<> begin();
@@ -57,10 +68,14 @@ class StreamSender::Impl {
     [[nodiscard]] std::string about() const { return "stream " + options_.name + ": "; }
     Result<> hear();
     Result<> go_on();
+    Result<> take_place();
     void let_go();
     void enter(const OpenStreamWindow& window);
-    void enter_first();
-    void cut(const OpenStreamWindow& next);
+    void add_window(std::uint64_t number);
+    Result<> resume();
+    Result<> enter_first();
+    Result<> cut(const OpenStreamWindow& next);
+    [[nodiscard]] Result<> step(std::uint64_t ended, std::uint64_t entered) const;
     [[nodiscard]] bool may_cut(const OpenStreamWindow& next) const;
     [[nodiscard]] milliseconds until_cut() const;
     void end_window();
@@ -93,13 +108,51 @@ class StreamSender::Impl {
 };
 
 Result<> StreamSender::Impl::begin() {
-    while (!inside_ && !view_.ended) {
-        ASK_PASS(go_on());
-        if (!inside_) {
+    while (view_.nonce == 0) {
+        ASK_PASS(hear());
+        if (view_.nonce == 0) {
             ASK_PASS(sleep(-1));
         }
     }
-    return inside_ ? Result<>() : Error(Errc::kAborted, about() + "it has ended");
+    ASK_PASS(resume());
+    while (!inside_ && !over_ && !view_.ended) {
+        ASK_PASS(go_on());
+        if (!inside_ && !over_) {
+            ASK_PASS(sleep(-1));
+        }
+    }
+    return inside_ || over_ ? Result<>() : Error(Errc::kAborted, about() + "it has ended");
+}
+
+// Where an earlier process of this member has stopped.
+Result<> StreamSender::Impl::resume() {
+    for (const std::uint64_t number : options_.memory.ended) {
+        if (number <= view_.committed) {
+            continue;
+        }
+        add_window(number);
+        ASK_PASS(options_.memory.again(number, [this](std::span<const Tuple> tuples) {
+            return tuples_->each(tuples, [this](std::span<const Tuple> some) {
+                Spool& spool = windows_.back()->spool();
+                std::ranges::for_each(some, [&spool](const Tuple& tuple) { spool.append(tuple); });
+                spool.wake();
+                return Result<>();
+            });
+        }));
+        windows_.back()->spool().close();
+    }
+    if (options_.memory.inside == 0) {
+        return {};
+    }
+    if (options_.memory.inside <= view_.committed) {
+        return Error(Errc::kSwitchLost, about() + "window " + std::to_string(options_.memory.inside) +
+                                            " was committed while this sender was away: how much of it is in "
+                                            "there, nobody knows");
+    }
+    add_window(options_.memory.inside);
+    inside_ = true;
+    tell_kept();
+    return {};
 }
 
 // Takes in what the follower has heard.
@@ -137,20 +190,30 @@ Result<> StreamSender::Impl::go_on() {
         return {};
     }
     if (!inside_) {
-        enter_first();
+        ASK_PASS(enter_first());
     }
     if (!inside_) {
         return {};
     }
     if (const OpenStreamWindow* const next = view_.next(windows_.back()->number());
         next != nullptr && may_cut(*next)) {
-        cut(*next);
+        ASK_PASS(cut(*next));
     }
     if (view_.last != 0 && windows_.back()->number() >= view_.last) {
+        ASK_PASS(step(windows_.back()->number(), 0));
         end_window();
         over_ = true;
     }
     return {};
+}
+
+// Before the one that has ended can be sent to its end.
+Result<> StreamSender::Impl::step(std::uint64_t ended, std::uint64_t entered) const {
+    return options_.on_step ? options_.on_step({.ended = ended,
+                                                .entered = entered,
+                                                .committed = view_.committed,
+                                                .nonce = view_.nonce})
+                            : Result<>();
 }
 
 // Windows that are committed, with it or without.
@@ -190,20 +253,22 @@ void StreamSender::Impl::tell_kept() {
     follower_.keep(std::move(numbers), leaving_);
 }
 
-void StreamSender::Impl::enter_first() {
+Result<> StreamSender::Impl::enter_first() {
     if (view_.first == 0) {
-        return;
+        return {};
     }
     const std::uint64_t behind = std::max(view_.first - 1, view_.committed);
     if (const OpenStreamWindow* const window = view_.next(behind); window != nullptr) {
+        ASK_PASS(step(0, window->number));
         enter(*window);
     } else if (view_.last != 0 && view_.last <= view_.committed) {
         over_ = true;
     }
+    return {};
 }
 
-void StreamSender::Impl::enter(const OpenStreamWindow& window) {
-    windows_.push_back(std::make_unique<WindowSend>(window.number,
+void StreamSender::Impl::add_window(std::uint64_t number) {
+    windows_.push_back(std::make_unique<WindowSend>(number,
                                                     SendOptions{
                                                         .agent = options_.agent,
                                                         .to = options_.to,
@@ -216,6 +281,10 @@ void StreamSender::Impl::enter(const OpenStreamWindow& window) {
                                                         .token = options_.token,
                                                     },
                                                     room_, follower_));
+}
+
+void StreamSender::Impl::enter(const OpenStreamWindow& window) {
+    add_window(window.number);
     inside_ = true;
     merged_before_ = combiner_ ? combiner_->merged() : 0;
     tell_kept();
@@ -235,9 +304,11 @@ milliseconds StreamSender::Impl::until_cut() const {
     return next == nullptr ? kLook : until(*next, view_.clock_ms, std::chrono::system_clock::now());
 }
 
-void StreamSender::Impl::cut(const OpenStreamWindow& next) {
+Result<> StreamSender::Impl::cut(const OpenStreamWindow& next) {
+    ASK_PASS(step(windows_.back()->number(), next.number));
     end_window();
     enter(next);
+    return {};
 }
 
 void StreamSender::Impl::end_window() {
@@ -287,12 +358,8 @@ Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
         return Error(Errc::kLimit, "a key of " + std::to_string(too_long->key.size()) +
                                        " bytes; the limit is " + std::to_string(ASK_MAX_KEY));
     }
-    ASK_PASS(go_on());
-    while (!over_ && (!inside_ || room_.full())) {
-        ASK_PASS(sleep(-1));
-        ASK_PASS(go_on());
-    }
-    if (over_) {
+    ASK_PASS(options_.in_pieces ? Result<>() : take_place());
+    if (over_ || !inside_) {
         sent_.late += tuples.size();
         return {};
     }
@@ -322,9 +389,19 @@ Result<bool> StreamSender::Impl::sleep(int fd) {
     return readable(polls[2]);
 }
 
+// In a window, and with room.
+Result<> StreamSender::Impl::take_place() {
+    ASK_PASS(go_on());
+    while (!over_ && (!inside_ || room_.full())) {
+        ASK_PASS(sleep(-1));
+        ASK_PASS(go_on());
+    }
+    return {};
+}
+
 Result<bool> StreamSender::Impl::wait_for_input(int fd) {
     for (;;) {
-        ASK_PASS(go_on());
+        ASK_PASS(take_place());
         if (over_) {
             return false;
         }

@@ -28,6 +28,25 @@
 
 namespace ask::client {
 
+// A step from one window to the next, or into the first.
+struct StreamStep {
+    std::uint64_t ended = 0;    // 0: none
+    std::uint64_t entered = 0;  // 0: none, the stream is over
+    std::uint64_t committed = 0;
+    std::uint64_t nonce = 0;  // of the stream
+};
+
+// What an earlier process of a member knew.
+struct StreamMemory {
+    std::uint64_t member = 0;  // 0: there was none; another one is drawn
+    std::uint64_t nonce = 0;
+    std::uint64_t committed = 0;
+    std::vector<std::uint64_t> ended{};  // windows that it had left, and had not heard to be committed
+    std::uint64_t inside = 0;            // the window that it was in; 0: none
+    // Hands in what it had given to such a window.
+    std::function<Result<>(std::uint64_t window, const std::function<Result<>(std::span<const Tuple>)>&)> again{};
+};
+
 struct StreamSendOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string name{};   // as the receiver opened it
@@ -39,10 +58,18 @@ struct StreamSendOptions {
     std::uint32_t merge_window = 1U << 17U;  // tuples held back to merge equal keys; 0: none
     // Merged ones are held back for no longer than that; 0: until the window is over.
     std::chrono::milliseconds linger{0};
-    bool as_count = false;       // every value is 1
+    // What is handed in between two calls of wait_for_input() goes into one window: then that call alone waits
+    // for room, and goes from one window to the next.
+    bool in_pieces = false;
+    bool as_count = false;  // every value is 1
     std::uint64_t max_rate = 0;  // as SendOptions has it
     int cancel_fd = -1;          // ends every wait with kAborted while it is readable
     std::function<void(const std::string&)> on_news{};  // what people should hear; within calls
+    // Of a member that outlives its process, which can hand in once more what it had handed in.
+    StreamMemory memory{};
+    // It is in another window from here on: before what it gave to the one before is sent to its end, so that a
+    // successor can be told. An error ends the stream for this process.
+    std::function<Result<>(const StreamStep&)> on_step{};
 };
 
 struct StreamSent {

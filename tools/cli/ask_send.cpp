@@ -42,6 +42,7 @@ struct Flags {
     std::size_t spool_mib = 64;
     bool follow = false;
     std::uint32_t linger_ms = 0;
+    std::string state;
     std::vector<std::string> files;
 };
 
@@ -76,7 +77,8 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->capture_default_str();
     CLI::Option* const follow = app.add_flag(
         "--follow", flags.follow,
-        "into a stream (ask-recv --every), from one pipe: until that ends, or a signal comes, then leave it");
+        "into a stream (ask-recv --every), from one pipe or file that grows, through its rotation: until the pipe "
+        "ends, or a signal comes, then leave it");
     follow->excludes(app.get_option("--stats"));
     app.add_option("--linger", flags.linger_ms,
                    "with --follow: hold merged tuples back for no longer than this (default: while the window "
@@ -84,6 +86,11 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(1U, 86'400'000U))
         ->needs(follow)
         ->type_name("MS");
+    app.add_option("--state", flags.state,
+                   "with --follow FILE: keep in this file what is not committed of which lines, so that another "
+                   "ask-send goes on should this one be killed")
+        ->needs(follow)
+        ->type_name("STATE");
     app.add_option("FILE", flags.files,
                    "lines of key<TAB>value, or as the flags say, gzip and zstd decompressed; - is standard "
                    "input, which is "
@@ -193,7 +200,8 @@ Result<FollowRun> follow_run(const Flags& flags) {
     ASK_PASS(rules);
     auto token = read_token(flags.common.token_file);
     ASK_PASS(token);
-    FollowRun run{.stream = {}, .file = flags.files.front(), .rules = *std::move(rules)};
+    FollowRun run{
+        .stream = {}, .file = flags.files.front(), .state = flags.state, .rules = *std::move(rules)};
     client::StreamSendOptions& stream = run.stream;
     stream.agent = flags.common.agent;
     stream.name = flags.common.task;

@@ -14,12 +14,14 @@ namespace ask::cli {
 
 struct FollowRun {
     client::StreamSendOptions stream{};
-    std::string file{};  // a pipe; -: standard input
+    std::string file{};   // a pipe, or a file that grows; -: standard input
+    std::string state{};  // of a file: where its member and what it has read are kept; empty: nowhere
     InputRules rules{};
 };
 
-// Until the input or the stream has ended, or a signal came: then it leaves, and waits for what it has given to
-// be committed. Another signal ends that, too. kSwitchLost: windows were committed without it.
-Result<client::StreamSent> follow_input(FollowRun run, StopSignals& stop, BadLines& bad, ProgressLine& progress);
+// Until a pipe or the stream has ended, or a signal came: then it leaves, and waits for what it has given to be
+// committed. Another signal ends that, too. kSwitchLost: windows were committed without it.
+Result<client::StreamSent> follow_input(FollowRun run, const StopSignals& stop, BadLines& bad,
+                                        ProgressLine& progress);
 
 }  // namespace ask::cli
