@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tools/cli/member_state.h"
 #include "tools/cli/tail_input.h"
 
 namespace ask::cli {
@@ -147,6 +148,53 @@ TEST_CASE("a place is found again, also in a file that was renamed meanwhile") {
     FilePlace beyond = end;
     beyond.offset = 100;
     CHECK_FALSE(TailInput::open({.path = log.path, .from = beyond}).ok());
+}
+
+TEST_CASE("a member's state says which lines are in which window") {
+    const Log log;
+    const std::string path = log.folder + "/state";
+    const auto at = [](std::uint64_t offset) { return FilePlace{.device = 1, .inode = 2, .offset = offset}; };
+    std::uint64_t member = 0;
+    {
+        auto state = MemberState::open(path, "web at h4", "log");
+        REQUIRE(state.ok());
+        CHECK(state->is_new());
+        member = state->member();
+        CHECK(member != 0);
+        CHECK(state->begin(at(0)).ok());
+        CHECK(state->step({.ended = 0, .entered = 7, .committed = 0, .nonce = 9}, at(0)).ok());
+        CHECK(state->step({.ended = 7, .entered = 8, .committed = 6, .nonce = 9}, at(100)).ok());
+        CHECK(state->step({.ended = 8, .entered = 9, .committed = 7, .nonce = 9}, at(150)).ok());
+        CHECK(MemberState::open(path, "web at h4", "log").error().code() == Errc::kExists);
+    }
+    {
+        auto state = MemberState::open(path, "web at h4", "log");
+        REQUIRE(state.ok());
+        CHECK_FALSE(state->is_new());
+        CHECK(state->member() == member);
+        CHECK(state->nonce() == 9);
+        CHECK(state->committed() == 7);
+        CHECK(state->inside() == 9);
+        CHECK(state->place() == at(150));
+        REQUIRE(state->windows().size() == 1);
+        CHECK(state->windows().front().number == 8);
+        CHECK(state->windows().front().from == at(100));
+        CHECK(state->windows().front().to == at(150));
+        CHECK(state->leave(at(170)).ok());
+    }
+    {
+        auto state = MemberState::open(path, "web at h4", "log");
+        REQUIRE(state.ok());
+        CHECK_FALSE(state->is_new());
+        CHECK(state->member() != member);
+        CHECK(state->windows().empty());
+        CHECK(state->inside() == 0);
+        CHECK(state->place() == at(170));
+    }
+    CHECK(MemberState::open(path, "web at h5", "log").error().code() == Errc::kUsage);
+    CHECK(MemberState::open(path, "web at h4", "other").error().code() == Errc::kUsage);
+    std::ofstream(path) << "{";
+    CHECK(MemberState::open(path, "web at h4", "log").error().code() == Errc::kInput);
 }
 
 }  // namespace

@@ -130,6 +130,7 @@ class FakeStream {
     std::map<std::uint64_t, int> runs_;
     std::vector<std::uint64_t> keeps_;
     bool leaves_ = false;
+    std::uint64_t member_ = 0;
 
  private:
     void accept(LocalListener& listener) {
@@ -161,6 +162,7 @@ class FakeStream {
         const v1::FollowStream& follow = request.follow_stream();
         keeps_.assign(follow.keeps().begin(), follow.keeps().end());
         leaves_ = leaves_ || follow.leaves();
+        member_ = follow.member();
     }
     void follow(LocalSocket& client, const v1::LocalRequest& opening) {
         hear(opening);
@@ -415,6 +417,63 @@ TEST_CASE("who was left out of a window says so, and goes on in one that is open
     leave(fake, stream, 3);
     CHECK(news.front().find("window 1 was committed without") != std::string::npos);
     CHECK(fake.sums_[3].at("c") == 1);
+}
+
+TEST_CASE("a member that outlives its process hands in once more what is not committed, and goes on") {
+    FakeStream fake;
+    auto options = fake.options();
+    options.in_pieces = true;
+    std::vector<StreamStep> steps;
+    options.on_step = [&steps](const StreamStep& step) {
+        steps.push_back(step);
+        return Result<>();
+    };
+    options.memory = {.member = 77, .nonce = 5, .committed = 1, .ended = {1, 2}, .inside = 3, .again = {}};
+    options.memory.again = [](std::uint64_t window, const auto& sink) {
+        const Tuple tuple(window == 2 ? "two" : "other", 1);
+        return sink(std::span(&tuple, 1));
+    };
+    fake.say([](v1::StreamState& state) {
+        state.set_committed(1);
+        state.set_first(1);
+    });
+    fake.open(2, wall_ms() - 2, 12);
+    fake.open(3, wall_ms() - 1, 13);
+    auto stream = StreamSender::open(options);
+    REQUIRE(stream.ok());
+    keeps(fake, *stream, {2, 3});
+    CHECK(fake.member_ == 77);
+    CHECK(send(*stream, "three", 1).ok());
+    fake.wait([&] { return fake.sums_[2] == Sums{{"two", 1}}; });
+    CHECK(steps.empty());
+    fake.open(4, wall_ms() - 1, 14);
+    fake.commit(2);
+    keeps(fake, *stream, {3, 4});
+    REQUIRE(steps.size() == 1);
+    CHECK(steps.front().ended == 3);
+    CHECK(steps.front().entered == 4);
+    CHECK(steps.front().committed == 2);
+    CHECK(steps.front().nonce == 5);
+    fake.commit(3);
+    leave(fake, *stream, 4);
+    CHECK(fake.sums_[3] == Sums{{"three", 1}});
+    CHECK(fake.runs_[2] == 1);
+    REQUIRE(steps.size() == 2);
+    CHECK(steps.back().ended == 4);
+    CHECK(steps.back().entered == 0);
+}
+
+TEST_CASE("what was committed while a member was away is not handed in again, and what is not known is an error") {
+    FakeStream fake;
+    auto options = fake.options();
+    options.memory = {.member = 77, .nonce = 5, .committed = 1, .ended = {2}, .inside = 3, .again = {}};
+    fake.say([](v1::StreamState& state) {
+        state.set_committed(3);
+        state.set_first(4);
+    });
+    const auto stream = StreamSender::open(options);
+    REQUIRE_FALSE(stream.ok());
+    CHECK(stream.error().code() == Errc::kSwitchLost);
 }
 
 }  // namespace
