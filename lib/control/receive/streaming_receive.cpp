@@ -17,6 +17,8 @@ namespace ask {
 namespace {
 
 constexpr std::uint32_t kShortestWindow = 100;
+constexpr milliseconds kNameWait{2000};
+constexpr milliseconds kNamePause{20};
 constexpr std::uint32_t kLongestWindow = 86'400'000;
 
 }  // namespace
@@ -105,13 +107,25 @@ Result<> StreamingReceive::open() {
     here_->members = *std::move(members);
     here_->user = io_.user();
     here_->mailbox = io_.mailbox();
-    ASK_PASS(member_.registry.open_stream(here_));
-    is_open_ = true;
+    ASK_PASS(take_name());
     spdlog::info("stream {}: open, a window each {} ms, committed through {}", request_.name(),
                  request_.every_ms(), request_.committed());
     v1::LocalReply reply;
     reply.mutable_stream_open()->set_agent(member_.options.control_address);
     return io_.reply(reply);
+}
+
+// An application that has died leaves its session a moment behind, and its successor is there already.
+Result<> StreamingReceive::take_name() {
+    const auto until = Clock::now() + kNameWait;
+    for (;;) {
+        auto opened = member_.registry.open_stream(here_);
+        is_open_ = opened.ok();
+        if (is_open_ || opened.error().code() != Errc::kExists || Clock::now() >= until) {
+            return opened;
+        }
+        ASK_PASS(listen(Clock::now() + kNamePause));
+    }
 }
 
 Result<> StreamingReceive::serve() {

@@ -22,6 +22,7 @@ class StreamingReceive {
     Result<> run_steps();
     Result<> check_request() const;
     Result<> open();
+    Result<> take_name();
     Result<Membership> choose_members();
     Result<> serve();
     Result<> tell(const Stream::News& news);
