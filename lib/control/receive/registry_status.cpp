@@ -117,7 +117,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     entry.set_user(task.user);
     entry.set_state(to_string(task.phase));
     entry.set_op(task.op);
-    entry.set_senders_expected(task.senders_expected);
+    entry.set_senders_expected(task.expects());
     for (const TaskSender& sender : task.senders) {
         entry.add_senders_joined(sender.name);
         if (sender.fin) {
@@ -148,8 +148,8 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     return entry;
 }
 
-// The latest first: of a task that began again, the run that counts. A result that is kept is there once, as that, for
-// as long as it is.
+// The latest first: of a task that began again, the run that counts. A result that is kept is there once, as
+// that, for as long as it is.
 std::vector<v1::AgentTask> TaskRegistry::describe() {
     std::vector<v1::AgentTask> list;
     std::set<std::uint64_t> kept;
