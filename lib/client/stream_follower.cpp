@@ -136,6 +136,11 @@ Result<> StreamFollower::serve() {
 }
 
 Result<> StreamFollower::take(const v1::LocalReply& reply) {
+    if (reply.stream_state().op() == v1::OPERATOR_UNSPECIFIED) {
+        // The agent has not heard of the stream yet.
+        note_trouble(reply.stream_state().trouble());
+        return {};
+    }
     auto view = view_from_proto(reply.stream_state());
     ASK_TRY(view, "stream " + options_.name);
     const std::uint64_t nonce = StreamFollower::view().nonce;
