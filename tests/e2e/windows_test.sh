@@ -9,7 +9,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 readonly every=1s
 
-# source SENDER BLOCKS: the lines of an application that goes on for a tenth of a second a block. Each has a key of its own,
+# lines_of SENDER BLOCKS: the lines of an application that goes on for a tenth of a second a block. Each has a key of its own,
 # and one that all have.
 lines_of() {
     awk -v sender="$1" -v blocks="$2" 'BEGIN {
@@ -37,6 +37,24 @@ send() {
     shift 2
     spawn "$dir/send$sender" "h$sender" ask-send --follow --task web --to h4 "$@" - < <(lines_of "$sender" "$blocks")
     senders[sender]=$spawned
+}
+
+# log SENDER BLOCKS: the same lines into a file, whatever file has its name; its writer is in $writer.
+log() {
+    lines_of "$1" "$2" | while IFS= read -r line; do printf '%s\n' "$line" >>"$dir/log"; done &
+    writer=$!
+}
+
+# send_log: from h3, what is in that file; sets senders[3].
+send_log() {
+    spawn "$dir/send3" h3 ask-send --follow --task web --to h4 --state "$dir/state" "$dir/log" </dev/null
+    senders[3]=$spawned
+}
+
+# log_is_read: all of the file is in windows that its sender has left.
+log_is_read() {
+    jq -e --argjson size "$(stat -c %s "$dir/log")" --argjson inode "$(stat -c %i "$dir/log")" \
+        '.place.offset == $size and .place.inode == $inode' "$dir/state" >/dev/null
 }
 
 # committed N: so many windows have their line.
@@ -103,16 +121,17 @@ undisturbed() {
     pass "windows of three senders"
 }
 
-# Each of them once, and the next one when windows go on.
+# Each of them once, and the next one when windows go on. The third sender reads a log, which is rotated.
 killed() {
     dir=$scratch/killed
     mkdir -p "$dir"
     declare -ga senders=()
+    : >"$dir/log"
     receive "$dir/out"
-    local sender
-    for sender in 1 2 3; do
-        send "$sender" 110
-    done
+    send 1 110
+    send 2 110
+    log 3 110
+    send_log
     wait_for 10 committed 2
     kill -KILL "$receiver"
     receive "$dir/out"
@@ -125,6 +144,14 @@ killed() {
     wait_for 15 committed 8
     lab_do kill sw -KILL
     lab_do restart sw
+    mv "$dir/log" "$dir/log.1"
+    wait_for 15 committed 9
+    kill -KILL "${senders[3]}"
+    exit_of "${senders[3]}"
+    send_log
+    wait "$writer"
+    wait_for 15 log_is_read
+    kill -TERM "${senders[3]}"
     all_have_left
     exact 110 8
     pass "receiver, agents and switch killed"

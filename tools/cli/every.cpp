@@ -115,9 +115,8 @@ client::StreamReceiveOptions Windows::stream_options() {
             .window = options_.window,
             .cancel_fd = stop_.fd(),
             .on_progress = [this](const client::TaskProgress& now) {
-                progress_.show(now.state);
-                if (const auto words = trouble_.note(now.waits_for, Clock::now()); words) {
-                    progress_.say(about() + *words);
+                if (const auto words = trouble_.note(now.state, Clock::now()); words) {
+                    progress_.say(*words);
                 }
             }};
 }
