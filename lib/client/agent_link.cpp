@@ -64,8 +64,8 @@ Milliseconds AgentLink::silence_left() const {
 }
 
 Error AgentLink::gone() const {
-    return {Errc::kUnavailable, about() + "the agent at " + options_.agent + " went away, which ends the " + options_.kind +
-                                    "; its log says why"};
+    return {Errc::kUnavailable, about() + "the agent at " + options_.agent + " went away, which ends the " +
+                                    options_.kind + "; its log says why"};
 }
 
 Error AgentLink::cancelled() const {

@@ -18,11 +18,11 @@
 namespace ask::client {
 
 struct LinkOptions {
-    std::string agent;      // socket path; empty: agent_socket_path()
-    std::string task;       // id, for messages
-    Milliseconds deadline;  // of the task; the agent is given a little more to report it
+    std::string agent;          // socket path; empty: agent_socket_path()
+    std::string task;           // id, for messages
+    Milliseconds deadline;      // of the task; the agent is given a little more to report it
     const char* kind = "task";  // what `task` is the id of
-    int cancel_fd = -1;     // readable: give up (kAborted)
+    int cancel_fd = -1;         // readable: give up (kAborted)
     std::function<void(const TaskProgress&)> on_progress{};
 };
 

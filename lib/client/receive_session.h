@@ -82,8 +82,8 @@ struct ReceiveOptions {
     // one's tenant.
     std::vector<std::string> from;
     std::string token;
-    // A run of a stream's window: the stream, whose receiver is this process (lib/client/stream_receive.h), and
-    // the window's number. Its senders are the stream's members; confirm() commits the window. A run that
+    // A run of a stream's window: the stream, whose receiver is this process (lib/client/stream_receive.h),
+    // and the window's number. Its senders are the stream's members; confirm() commits the window. A run that
     // fails does not begin again here: the stream says when.
     std::string stream{};
     std::uint64_t window = 0;

@@ -100,7 +100,7 @@ class SendSession::Impl {
     std::optional<Combiner> combiner_;
     std::uint64_t merged_before_ = 0;  // tuples, without a combiner here
     std::uint32_t unpublished_ = 0;    // tuples
-    std::size_t since_look_ = 0;     // tuples
+    std::size_t since_look_ = 0;       // tuples
 };
 
 Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions options) {

@@ -3,8 +3,8 @@
 // Tuples of a stream's window, kept until the window is committed: appended by one thread, and read from the
 // beginning by another, as they come, as often as the window's run begins again.
 //
-// Tuples lie behind each other in blocks that never move: 8 bytes value, 4 bytes key length, key, padded to 4.
-// A reader sees a block's tuples up to `used`, and the next block once this one will get no more.
+// Tuples lie behind each other in blocks that never move: 8 bytes value, 4 bytes key length, key, padded
+// to 4. A reader sees a block's tuples up to `used`, and the next block once this one will get no more.
 #pragma once
 
 #include <atomic>
@@ -60,8 +60,8 @@ class Spool {
     class Reader {
      public:
         explicit Reader(Spool& spool) : spool_(spool) {}
-        // The next ones, at most `most`, borrowed for as long as the spool lives. None: there are none for the
-        // time being.
+        // The next ones, at most `most`, borrowed for as long as the spool lives. None: there are none for
+        // the time being.
         [[nodiscard]] const std::vector<Tuple>& next(std::size_t most);
         // Whether all has been read, and no more will come.
         [[nodiscard]] bool at_end();

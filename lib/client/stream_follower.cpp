@@ -146,7 +146,8 @@ Result<> StreamFollower::take(const v1::LocalReply& reply) {
     const std::uint64_t nonce = StreamFollower::view().nonce;
     if (nonce != 0 && view->nonce != nonce) {
         return Error(Errc::kExists,
-                     "stream " + options_.name + ": its receiver has been started anew with another directory: " +
+                     "stream " + options_.name +
+                         ": its receiver has been started anew with another directory: " +
                          "what it had committed is not known there, so this sender must be, too");
     }
     note_trouble(view->trouble);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A member's connection about its stream, on a thread of its own, since what it says concerns several threads:
-// the one that reads input and each that sends a window. Once something has been heard of the stream, it
-// outlives the agent. Internal to lib/client.
+// A member's connection about its stream, on a thread of its own, since what it says concerns several
+// threads: the one that reads input and each that sends a window. Once something has been heard of the
+// stream, it outlives the agent. Internal to lib/client.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ struct FollowOptions {
     std::string to{};
     std::string token{};
     std::uint64_t member = 0;
-    std::uint64_t nonce = 0;      // of an earlier process of the same member; 0: none
-    std::uint64_t committed = 0;  // the same
+    std::uint64_t nonce = 0;             // of an earlier process of the same member; 0: none
+    std::uint64_t committed = 0;         // the same
     std::vector<std::uint64_t> keeps{};  // the same
     std::chrono::milliseconds deadline{};
 };

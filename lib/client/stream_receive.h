@@ -57,14 +57,14 @@ struct StreamReceiveOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string name{};
     std::chrono::milliseconds every{60'000};
-    std::uint32_t senders = 0;  // members to wait for before the first window; 0: any
+    std::uint32_t senders = 0;                   // members to wait for before the first window; 0: any
     std::chrono::milliseconds deadline{30'000};  // without a sign of a member
     bool allow_incomplete = false;
-    std::uint64_t nonce = 0;      // of where the windows are kept; not 0
-    std::uint64_t committed = 0;  // the last window there; 0: none
+    std::uint64_t nonce = 0;              // of where the windows are kept; not 0
+    std::uint64_t committed = 0;          // the last window there; 0: none
     std::vector<StreamMember> members{};  // as noted there
-    ReceiveOptions window{};  // what each is opened with; from and token are the stream's
-    int cancel_fd = -1;       // ends every wait with kAborted once it is readable
+    ReceiveOptions window{};              // what each is opened with; from and token are the stream's
+    int cancel_fd = -1;                   // ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress{};  // within next_or()
 };
 

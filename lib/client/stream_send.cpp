@@ -93,10 +93,10 @@ class StreamSender::Impl {
     StreamView view_;
     std::optional<TaskTuples> tuples_;
     std::optional<Combiner> combiner_;
-    std::uint64_t merged_before_ = 0;  // by the combiner, when the window began
+    std::uint64_t merged_before_ = 0;                          // by the combiner, when the window began
     Clock::time_point pass_on_at_ = Clock::time_point::max();  // what is held back to be merged
-    std::vector<std::unique_ptr<WindowSend>> windows_;  // that are not committed, in their order
-    bool inside_ = false;  // the last one of these is the one it is in
+    std::vector<std::unique_ptr<WindowSend>> windows_;         // that are not committed, in their order
+    bool inside_ = false;                                      // the last one of these is the one it is in
     struct Ending {
         std::unique_ptr<WindowSend> window;
         Clock::time_point since;
@@ -209,11 +209,10 @@ Result<> StreamSender::Impl::go_on() {
 
 // Before the one that has ended can be sent to its end.
 Result<> StreamSender::Impl::step(std::uint64_t ended, std::uint64_t entered) const {
-    return options_.on_step ? options_.on_step({.ended = ended,
-                                                .entered = entered,
-                                                .committed = view_.committed,
-                                                .nonce = view_.nonce})
-                            : Result<>();
+    return options_.on_step
+               ? options_.on_step(
+                     {.ended = ended, .entered = entered, .committed = view_.committed, .nonce = view_.nonce})
+               : Result<>();
 }
 
 // Windows that are committed, with it or without.
@@ -368,8 +367,8 @@ Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
 }
 
 Result<bool> StreamSender::Impl::sleep(int fd) {
-    const auto linger = std::chrono::ceil<milliseconds>(
-        std::min<Clock::duration>(pass_on_at_ - Clock::now(), kLook));
+    const auto linger =
+        std::chrono::ceil<milliseconds>(std::min<Clock::duration>(pass_on_at_ - Clock::now(), kLook));
     const auto most = std::clamp(std::min(until_cut(), linger), milliseconds(0), kLook);
     std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0},
                                 pollfd{follower_.changed().fd(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A member of a stream: hands tuples in for as long as it likes, and each is in the result of exactly one of the
-// stream's windows, the one that the member was in.
+// A member of a stream: hands tuples in for as long as it likes, and each is in the result of exactly one of
+// the stream's windows, the one that the member was in.
 //
 //     auto stream = ask::client::StreamSender::open({.name = "web", .to = "h4"});
 //     ...(*stream)->send(tuples)... (*stream)->wait_for_input(fd)...
 //     auto sent = (*stream)->leave();
 //
-// It keeps what is not committed, and sends it again whenever a run of a window fails. It goes from one window to
-// the next when the receiver's clock says so and the last but one is committed, within any call: while nothing
-// comes, wait_for_input() is such a call.
+// It keeps what is not committed, and sends it again whenever a run of a window fails. It goes from one
+// window to the next when the receiver's clock says so and the last but one is committed, within any call:
+// while nothing comes, wait_for_input() is such a call.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,8 @@ struct StreamMemory {
     std::vector<std::uint64_t> ended{};  // windows that it had left, and had not heard to be committed
     std::uint64_t inside = 0;            // the window that it was in; 0: none
     // Hands in what it had given to such a window.
-    std::function<Result<>(std::uint64_t window, const std::function<Result<>(std::span<const Tuple>)>&)> again{};
+    std::function<Result<>(std::uint64_t window, const std::function<Result<>(std::span<const Tuple>)>&)>
+        again{};
 };
 
 struct StreamSendOptions {
@@ -58,17 +59,17 @@ struct StreamSendOptions {
     std::uint32_t merge_window = 1U << 17U;  // tuples held back to merge equal keys; 0: none
     // Merged ones are held back for no longer than that; 0: until the window is over.
     std::chrono::milliseconds linger{0};
-    // What is handed in between two calls of wait_for_input() goes into one window: then that call alone waits
-    // for room, and goes from one window to the next.
+    // What is handed in between two calls of wait_for_input() goes into one window: then that call alone
+    // waits for room, and goes from one window to the next.
     bool in_pieces = false;
-    bool as_count = false;  // every value is 1
-    std::uint64_t max_rate = 0;  // as SendOptions has it
-    int cancel_fd = -1;          // ends every wait with kAborted while it is readable
+    bool as_count = false;                              // every value is 1
+    std::uint64_t max_rate = 0;                         // as SendOptions has it
+    int cancel_fd = -1;                                 // ends every wait with kAborted while it is readable
     std::function<void(const std::string&)> on_news{};  // what people should hear; within calls
     // Of a member that outlives its process, which can hand in once more what it had handed in.
     StreamMemory memory{};
-    // It is in another window from here on: before what it gave to the one before is sent to its end, so that a
-    // successor can be told. An error ends the stream for this process.
+    // It is in another window from here on: before what it gave to the one before is sent to its end, so that
+    // a successor can be told. An error ends the stream for this process.
     std::function<Result<>(const StreamStep&)> on_step{};
 };
 

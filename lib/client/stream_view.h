@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream as one of its members knows it, and what follows for the window that the member is in. No clock, no
-// I/O. Internal to lib/client.
+// A stream as one of its members knows it, and what follows for the window that the member is in. No clock,
+// no I/O. Internal to lib/client.
 #pragma once
 
 #include <chrono>
@@ -35,10 +35,10 @@ struct StreamView {
     std::uint64_t nonce = 0;  // of where the receiver keeps windows; 0: nothing has been heard yet
     TaskOp op = TaskOp::kSum;
     std::uint64_t committed = 0;
-    std::uint64_t first = 0;  // window of this member; 0: none yet
-    std::uint64_t last = 0;   // the same; 0: no end
+    std::uint64_t first = 0;                  // window of this member; 0: none yet
+    std::uint64_t last = 0;                   // the same; 0: no end
     std::vector<OpenStreamWindow> windows{};  // that are open, in their order
-    std::int64_t clock_ms = 0;  // the receiver's clock, less this host's
+    std::int64_t clock_ms = 0;                // the receiver's clock, less this host's
     bool ended = false;
     std::vector<LeftOutOf> left_out{};
     std::string trouble{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a task's operator makes of tuples before any are merged: of counts each value is 1, of means each tuple
-// becomes two (lib/client/mean.h). Internal to lib/client.
+// What a task's operator makes of tuples before any are merged: of counts each value is 1, of means each
+// tuple becomes two (lib/client/mean.h). Internal to lib/client.
 #pragma once
 
 #include <algorithm>
@@ -34,11 +34,11 @@ class TaskTuples {
     [[nodiscard]] std::span<const Tuple> ones_of(std::span<const Tuple> tuples);
     Result<std::span<const Tuple>> pairs_of(std::span<const Tuple> tuples);
 
-    bool ones_;                  // every value is 1
-    bool pairs_;                 // of each tuple a sum and a count
+    bool ones_;                   // every value is 1
+    bool pairs_;                  // of each tuple a sum and a count
     std::vector<Tuple> counted_;  // tuples with their values made 1
     std::vector<Tuple> paired_;   // sums and counts
-    std::string marked_;         // keys of these
+    std::string marked_;          // keys of these
 };
 
 template <typename Out>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A window that a member is in, or has been in: its tuples, and the thread that sends them into one run of the
-// window after another, until the stream says that it is committed. Internal to lib/client.
+// A window that a member is in, or has been in: its tuples, and the thread that sends them into one run of
+// the window after another, until the stream says that it is committed. Internal to lib/client.
 #pragma once
 
 #include <atomic>

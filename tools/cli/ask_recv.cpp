@@ -210,9 +210,10 @@ void add_every_flags(CLI::App& app, Flags& flags) {
                 return time ? std::string() : time.error().text();
             })
             ->type_name("TIME");
-    app.add_option("--out", flags.out,
-                   "of a stream: the directory that its windows are committed to, a file each; without it they "
-                   "go to standard output, as lines of window<TAB>key<TAB>value")
+    app.add_option(
+           "--out", flags.out,
+           "of a stream: the directory that its windows are committed to, a file each; without it they "
+           "go to standard output, as lines of window<TAB>key<TAB>value")
         ->needs(every)
         ->type_name("DIR");
     app.add_option("--keep", flags.keep, "with --out: remove the oldest windows' files but for N")
@@ -226,7 +227,8 @@ void add_every_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 48U))
         ->needs(every)
         ->type_name("N");
-    for (const char* const other : {"--again", "--output", "--stats", "--placement", "--switches", "--swap"}) {
+    for (const char* const other :
+         {"--again", "--output", "--stats", "--placement", "--switches", "--swap"}) {
         every->excludes(app.get_option(other));
     }
 }
@@ -389,7 +391,8 @@ Result<> put(const Flags& flags, Received& received, const Destination& to) {
     client::ReceiveSession& session = received.session;
     const bool of_means = is_of_means(flags, received.result.report);
     const ResultWriter::Style style{parse_result_format(flags.format).value_or(ResultFormat::kTsv),
-                                    flags.scale, of_means ? std::optional(flags.decimals) : std::nullopt,
+                                    flags.scale,
+                                    of_means ? std::optional(flags.decimals) : std::nullopt,
                                     {}};
     ResultWriter out(to.fd, style, [&]() -> Result<> {
         session.taking();
@@ -480,24 +483,25 @@ Result<EveryOptions> every_options(const Flags& flags) {
     window->default_geometry = window->default_geometry || !window->geometry;
     const ResultFormat format = parse_result_format(flags.format).value_or(ResultFormat::kTsv);
     if (flags.out.empty() && format != ResultFormat::kTsv) {
-        return Error(Errc::kUsage, "--format " + flags.format +
-                                       ": a stream's windows are such files with --out DIR; to standard output "
-                                       "they are lines of tsv");
+        return Error(Errc::kUsage,
+                     "--format " + flags.format +
+                         ": a stream's windows are such files with --out DIR; to standard output "
+                         "they are lines of tsv");
     }
     const auto every = parse_every(flags.every);
     ASK_TRY(every, "--every");
     const bool of_means = window->op == client::TaskOp::kMean;
-    return EveryOptions{.window = *std::move(window),
-                        .every = *every,
-                        .senders = flags.senders,
-                        .directory = flags.out,
-                        .format = format,
-                        .style = {format, flags.scale,
-                                  of_means ? std::optional(flags.decimals) : std::nullopt, {}},
-                        .order = {flags.order(), flags.top},
-                        .keep = flags.keep,
-                        .skip_empty = flags.skip_empty,
-                        .finish_after = flags.finish_after};
+    return EveryOptions{
+        .window = *std::move(window),
+        .every = *every,
+        .senders = flags.senders,
+        .directory = flags.out,
+        .format = format,
+        .style = {format, flags.scale, of_means ? std::optional(flags.decimals) : std::nullopt, {}},
+        .order = {flags.order(), flags.top},
+        .keep = flags.keep,
+        .skip_empty = flags.skip_empty,
+        .finish_after = flags.finish_after};
 }
 
 int run_every(const Flags& flags) {
@@ -511,9 +515,10 @@ int run_every(const Flags& flags) {
     }
     ProgressLine progress(kName, flags.common.quiet);
     if (options->directory.empty()) {
-        progress.say("stream " + flags.common.task +
-                     " goes to standard output: should this process end, it is over for its senders (--out DIR "
-                     "goes on)");
+        progress.say(
+            "stream " + flags.common.task +
+            " goes to standard output: should this process end, it is over for its senders (--out DIR "
+            "goes on)");
     }
     return receive_every(*options, *signals, progress);
 }

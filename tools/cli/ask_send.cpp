@@ -75,20 +75,22 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(0U, 65536U))
         ->type_name("MIB")
         ->capture_default_str();
-    CLI::Option* const follow = app.add_flag(
-        "--follow", flags.follow,
-        "into a stream (ask-recv --every), from one pipe or file that grows, through its rotation: until the pipe "
-        "ends, or a signal comes, then leave it");
+    CLI::Option* const follow = app.add_flag("--follow", flags.follow,
+                                             "into a stream (ask-recv --every), from one pipe or file that "
+                                             "grows, through its rotation: until the pipe "
+                                             "ends, or a signal comes, then leave it");
     follow->excludes(app.get_option("--stats"));
-    app.add_option("--linger", flags.linger_ms,
-                   "with --follow: hold merged tuples back for no longer than this (default: while the window "
-                   "lasts)")
+    app.add_option(
+           "--linger", flags.linger_ms,
+           "with --follow: hold merged tuples back for no longer than this (default: while the window "
+           "lasts)")
         ->check(CLI::Range(1U, 86'400'000U))
         ->needs(follow)
         ->type_name("MS");
-    app.add_option("--state", flags.state,
-                   "with --follow FILE: keep in this file what is not committed of which lines, so that another "
-                   "ask-send goes on should this one be killed")
+    app.add_option(
+           "--state", flags.state,
+           "with --follow FILE: keep in this file what is not committed of which lines, so that another "
+           "ask-send goes on should this one be killed")
         ->needs(follow)
         ->type_name("STATE");
     app.add_option("FILE", flags.files,
@@ -232,7 +234,8 @@ int run_follow(const Flags& flags) {
     progress.clear();
     tell_skipped(bad);
     if (!sent && signals->raised()) {
-        std::fprintf(stderr, "%s: interrupted: what stream %s has not committed of this sender's tuples is lost\n",
+        std::fprintf(stderr,
+                     "%s: interrupted: what stream %s has not committed of this sender's tuples is lost\n",
                      kName, flags.common.task.c_str());
         return kExitInterrupted;
     }

@@ -204,9 +204,8 @@ Result<> Windows::take(client::StreamReceiver& stream, const client::StreamMembe
     if (dir_) {
         ASK_PASS(dir_->note(member));
     } else {
-        std::erase_if(members_, [&member](const client::StreamMember& each) {
-            return each.member == member.member;
-        });
+        std::erase_if(members_,
+                      [&member](const client::StreamMember& each) { return each.member == member.member; });
         members_.push_back(member);
     }
     return stream.noted(member);
@@ -243,8 +242,8 @@ void Windows::begin(const client::StreamWindow& window) {
 Result<bool> Windows::take(WindowResult result) {
     if (!result.result) {
         // The agent's log says more; it begins again.
-        progress_.note(about() + "window " + window_time(begins_[result.number]) + " begins again: " +
-                       result.error);
+        progress_.note(about() + "window " + window_time(begins_[result.number]) +
+                       " begins again: " + result.error);
         return true;
     }
     const WindowRow row = row_of(result.number, *result.result);
@@ -293,8 +292,8 @@ Result<> Windows::commit(const WindowRow& row, const client::ReceiveResult* resu
         if (!dir_ || dir_->committed() >= row.number || written.error().code() != Errc::kLimit) {
             return written;
         }
-        progress_.say(about() + "window " + window_time(row.begins_ms) + " is not committed: " +
-                      written.error().text() + "; tried again every " +
+        progress_.say(about() + "window " + window_time(row.begins_ms) +
+                      " is not committed: " + written.error().text() + "; tried again every " +
                       std::to_string(options_.every.count()) + " s");
         ASK_PASS(pause(milliseconds(options_.every)));
     }
@@ -362,8 +361,7 @@ int receive_every(const EveryOptions& options, const StopSignals& stop, Progress
                      "%s: interrupted: stream %s goes on when ask-recv is started again%s; senders keep what "
                      "is not committed\n",
                      kName, options.window.task.c_str(),
-                     options.directory.empty() ? ", though not with these senders"
-                                               : " with this directory");
+                     options.directory.empty() ? ", though not with these senders" : " with this directory");
         return kExitInterrupted;
     }
     if (!ended) {

@@ -160,10 +160,10 @@ Result<client::StreamSent> follow_file(FollowRun run, const StopSignals& stop, B
         state = *std::move(opened);
         from = state->is_new() ? std::nullopt : std::optional(state->place());
     }
-    auto tail = TailInput::open(
-        {.path = run.file, .from = from, .on_news = [&progress](const std::string& news) {
-             progress.say(news);
-         }});
+    auto tail =
+        TailInput::open({.path = run.file, .from = from, .on_news = [&progress](const std::string& news) {
+                             progress.say(news);
+                         }});
     ASK_PASS(tail);
     EndlessFile input(*std::move(tail), run.file, run.rules.lines, bad);
     if (!state) {
@@ -197,8 +197,9 @@ Result<client::StreamSent> follow_input(FollowRun run, const StopSignals& stop, 
         return Error(Errc::kUsage, "standard input is a file: --follow FILE follows it by its name");
     }
     if (!run.state.empty()) {
-        return Error(Errc::kUsage,
-                     "--state: what comes through a pipe comes but once: name a file that stays, or leave it out");
+        return Error(
+            Errc::kUsage,
+            "--state: what comes through a pipe comes but once: name a file that stays, or leave it out");
     }
     EndlessPipe pipe(*std::move(input), run.rules.lines, bad);
     return run_to_end(run, pipe, stop, progress);

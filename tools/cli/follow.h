@@ -19,8 +19,8 @@ struct FollowRun {
     InputRules rules{};
 };
 
-// Until a pipe or the stream has ended, or a signal came: then it leaves, and waits for what it has given to be
-// committed. Another signal ends that, too. kSwitchLost: windows were committed without it.
+// Until a pipe or the stream has ended, or a signal came: then it leaves, and waits for what it has given to
+// be committed. Another signal ends that, too. kSwitchLost: windows were committed without it.
 Result<client::StreamSent> follow_input(FollowRun run, const StopSignals& stop, BadLines& bad,
                                         ProgressLine& progress);
 

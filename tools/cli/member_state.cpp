@@ -81,8 +81,8 @@ Result<> MemberState::read(const std::string& text) {
         const auto stream = json.at("stream").get<std::string>();
         const auto input = json.at("input").get<std::string>();
         if (stream != stream_ || input != input_) {
-            return Error(Errc::kUsage, "--state " + path_ + ": is of " + input + " into " + stream + ", not of " +
-                                           input_ + " into " + stream_);
+            return Error(Errc::kUsage, "--state " + path_ + ": is of " + input + " into " + stream +
+                                           ", not of " + input_ + " into " + stream_);
         }
         member_ = number_from(json.at("member"));
         nonce_ = number_from(json.at("nonce"));

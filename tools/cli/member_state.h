@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file of ask-send --state: who this member of a stream is, and which lines of its input are in which window, so
-// that a process that comes after it can send again what is not committed, and goes on where it was.
+// The file of ask-send --state: who this member of a stream is, and which lines of its input are in which
+// window, so that a process that comes after it can send again what is not committed, and goes on where it
+// was.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class MemberState {
  public:
     // `stream`: what it is a member of, for people. kExists: another process has it. kUsage: it is of another
     // stream, or of another input.
-    static Result<MemberState> open(const std::string& path, const std::string& stream, const std::string& input);
+    static Result<MemberState> open(const std::string& path, const std::string& stream,
+                                    const std::string& input);
 
     [[nodiscard]] std::uint64_t member() const { return member_; }
     [[nodiscard]] std::uint64_t nonce() const { return nonce_; }

@@ -181,7 +181,8 @@ Result<> StreamDir::read(const std::string& text) {
     const Json json = Json::parse(text, nullptr, false);
     try {
         if (json.at("version").get<int>() != kStateVersion) {
-            return Error(Errc::kUnsupported, options_.path + ": " + kState + " is of another release: version " +
+            return Error(Errc::kUnsupported, options_.path + ": " + kState +
+                                                 " is of another release: version " +
                                                  json.at("version").dump());
         }
         const auto op = client::parse_task_op(json.at("op").get<std::string>());
@@ -206,8 +207,9 @@ Result<> StreamDir::check_identity(const StreamIdentity& found) const {
     if (found.name == is.name && found.every == is.every && found.op == is.op) {
         return {};
     }
-    return Error(Errc::kUsage, options_.path + " is another stream's: it has " + identity_text(found) + ", not " +
-                                   identity_text(is) + ": go on with the former, or name another directory");
+    return Error(Errc::kUsage, options_.path + " is another stream's: it has " + identity_text(found) +
+                                   ", not " + identity_text(is) +
+                                   ": go on with the former, or name another directory");
 }
 
 // What an earlier process has not come to.

@@ -67,7 +67,8 @@ class StreamDir {
     Result<> note(const client::StreamMember& member);
     // A file for a window's table that nobody sees yet.
     Result<UniqueFd> begin(std::uint64_t number);
-    // Table, if there is one, and line are on disk. After an error nothing has changed: it may be tried again.
+    // Table, if there is one, and line are on disk. After an error nothing has changed: it may be tried
+    // again.
     Result<> prepare(const WindowRow& row, int table);
     // Commits what has been prepared. After an error whoever opens the directory next knows whether it is.
     Result<> commit(const WindowRow& row, bool with_table);

@@ -81,7 +81,8 @@ Result<> TailInput::open_at(const FilePlace& place) {
     UniqueFd file = find_file(options_.path, place);
     struct stat info{};
     if (!file || ::fstat(file.get(), &info) != 0) {
-        return no_place(options_.path + ": the file that was read last, inode " + std::to_string(place.inode) +
+        return no_place(options_.path + ": the file that was read last, inode " +
+                        std::to_string(place.inode) +
                         ", is not beside it any more: what had come from it cannot be read again");
     }
     if (static_cast<std::uint64_t>(info.st_size) < place.offset) {
@@ -122,8 +123,7 @@ Result<std::string_view> TailInput::read_lines(std::uint64_t end) {
     for (std::size_t size = kTailPiece;; size *= 2) {
         const std::size_t most = std::min<std::uint64_t>(size, end - place_.offset);
         buffer_.resize(most);
-        const ssize_t count =
-            ::pread(file_.get(), buffer_.data(), most, static_cast<off_t>(place_.offset));
+        const ssize_t count = ::pread(file_.get(), buffer_.data(), most, static_cast<off_t>(place_.offset));
         if (count < 0) {
             return Error::from_errno(errno, options_.path);
         }

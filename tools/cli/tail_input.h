@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that grows, whole lines at a time, through what is done to logs: renamed, with a new file at its name
-// (logrotate's create), or cut off (copytruncate).
+// A file that grows, whole lines at a time, through what is done to logs: renamed, with a new file at its
+// name (logrotate's create), or cut off (copytruncate).
 #pragma once
 
 #include <sys/types.h>
@@ -43,11 +43,11 @@ class TailInput {
     [[nodiscard]] int fd() const { return timer_.get(); }
     // Of what next() has not given.
     [[nodiscard]] const FilePlace& place() const { return place_; }
-    // Whole lines, borrowed until the next call; empty: none for the time being. A last line without its newline
-    // waits, unless its file has lost its name.
+    // Whole lines, borrowed until the next call; empty: none for the time being. A last line without its
+    // newline waits, unless its file has lost its name.
     Result<std::string_view> next();
-    // The same of what lies before `end`, which is in this file or in the one that took its name; empty: that is
-    // all.
+    // The same of what lies before `end`, which is in this file or in the one that took its name; empty: that
+    // is all.
     Result<std::string_view> next_before(const FilePlace& end);
 
  private:
@@ -65,7 +65,7 @@ class TailInput {
     UniqueFd timer_;
     FilePlace place_;
     std::string buffer_;
-    bool nameless_ = false;  // another file has its name
+    bool nameless_ = false;                       // another file has its name
     std::chrono::steady_clock::time_point came_;  // the last bytes, or the loss of the name
 };
 

@@ -17,8 +17,8 @@ struct TableOrder {
     std::uint64_t most = client::ResultMap::kAll;
 };
 
-// All of it and its end, if the style has means by their sums and counts. Calls `pulse` now and then before the
-// first comes.
+// All of it and its end, if the style has means by their sums and counts. Calls `pulse` now and then before
+// the first comes.
 Result<> write_table(
     const client::ResultMap& table, bool of_means, const TableOrder& order, ResultWriter& out,
     const std::function<void()>& pulse = [] {});

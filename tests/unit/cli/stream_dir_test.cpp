@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/stream_dir.h"
+
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -14,7 +16,6 @@
 
 #include "tools/cli/duration_flag.h"
 #include "tools/cli/output.h"
-#include "tools/cli/stream_dir.h"
 
 namespace ask::cli {
 namespace {
@@ -51,7 +52,8 @@ struct Place {
 };
 
 StreamDir::Options options_of(const Place& place) {
-    return {.path = place.path, .is = {"web", 10s, client::TaskOp::kSum}, .suffix = ".tsv", .before_step = {}};
+    return {
+        .path = place.path, .is = {"web", 10s, client::TaskOp::kSum}, .suffix = ".tsv", .before_step = {}};
 }
 
 WindowRow row_of(std::uint64_t number) {
@@ -99,7 +101,8 @@ TEST_CASE("lengths of windows are read") {
 TEST_CASE("a directory has what was committed, and says so to its next process") {
     const Place place;
     std::uint64_t nonce = 0;
-    const client::StreamMember stays{.member = 0xfedcba9876543210, .name = "h1", .first = 7, .last = 0, .lost = false};
+    const client::StreamMember stays{
+        .member = 0xfedcba9876543210, .name = "h1", .first = 7, .last = 0, .lost = false};
     const client::StreamMember leaves{.member = 2, .name = "h2", .first = 7, .last = 8, .lost = true};
     {
         auto dir = StreamDir::open(options_of(place));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/tail_input.h"
+
 #include <unistd.h>
 
 #include <chrono>
@@ -12,7 +14,6 @@
 #include <doctest/doctest.h>
 
 #include "tools/cli/member_state.h"
-#include "tools/cli/tail_input.h"
 
 namespace ask::cli {
 namespace {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/client/spool.h"
+
 #include <poll.h>
 
 #include <map>
@@ -9,7 +11,6 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/consts.h"
-#include "lib/client/spool.h"
 
 namespace ask::client {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A member of a stream against an agent that plays the stream: windows open, end and fail as a test says.
+#include "lib/client/stream_send.h"
+
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,7 +22,6 @@
 #include <doctest/doctest.h>
 
 #include "lib/base/event_fd.h"
-#include "lib/client/stream_send.h"
 #include "lib/client/tuple_ring.h"
 #include "tests/unit/client/fake_agent.h"
 
@@ -92,9 +93,9 @@ class FakeStream {
         say([&](v1::StreamState& state) {
             state.set_committed(number);
             auto& windows = *state.mutable_windows();
-            const auto gone = std::remove_if(
-                windows.begin(), windows.end(),
-                [number](const v1::OpenWindow& window) { return window.number() == number; });
+            const auto gone =
+                std::remove_if(windows.begin(), windows.end(),
+                               [number](const v1::OpenWindow& window) { return window.number() == number; });
             windows.erase(gone, windows.end());
             done_.insert(number);
         });
@@ -274,7 +275,8 @@ StreamSender begin(FakeStream& fake, StreamSendOptions options) {
 // Until the stream's word has come, by another thread, and the member keeps these windows.
 void keeps(FakeStream& fake, StreamSender& stream, const std::vector<std::uint64_t>& windows) {
     const UniqueFd input(::eventfd(1, EFD_CLOEXEC));
-    fake.wait([&] { return fake.keeps_ == windows; }, [&] { CHECK(stream.wait_for_input(input.get()).ok()); });
+    fake.wait([&] { return fake.keeps_ == windows; },
+              [&] { CHECK(stream.wait_for_input(input.get()).ok()); });
 }
 
 // Ends the member's part with window `last`, which is committed.
@@ -463,7 +465,8 @@ TEST_CASE("a member that outlives its process hands in once more what is not com
     CHECK(steps.back().entered == 0);
 }
 
-TEST_CASE("what was committed while a member was away is not handed in again, and what is not known is an error") {
+TEST_CASE(
+    "what was committed while a member was away is not handed in again, and what is not known is an error") {
     FakeStream fake;
     auto options = fake.options();
     options.memory = {.member = 77, .nonce = 5, .committed = 1, .ended = {2}, .inside = 3, .again = {}};

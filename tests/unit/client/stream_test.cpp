@@ -20,9 +20,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace client;
-using test::FakeAgent;
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
+using test::FakeAgent;
 
 system_clock::time_point at_ms(std::int64_t ms) {
     return system_clock::time_point(milliseconds(ms));
