@@ -43,6 +43,7 @@ constexpr unsigned kUsualPayload = 1472;
 struct Flags {
     CommonFlags common;
     std::uint32_t senders = 0;
+    bool any_senders = false;
     std::string op = "sum";
     unsigned scale = 0;
     unsigned decimals = 6;
@@ -100,8 +101,16 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::IsMember(result_format_names()))
         ->type_name("F")
         ->capture_default_str();
-    app.add_option("--senders", flags.senders, "how many sends make the task whole")
-        ->check(CLI::Range(1U, ASK_MAX_SENDERS))
+    app.add_option("--senders", flags.senders,
+                   "how many sends make the task whole; of a stream, how many it waits for before its first "
+                   "window, or any")
+        ->transform(CLI::Validator(
+            [&flags](std::string& text) {
+                flags.any_senders = text == "any";
+                text = flags.any_senders ? "0" : text;
+                return flags.any_senders ? std::string() : CLI::Range(1U, ASK_MAX_SENDERS)(text);
+            },
+            ""))
         ->type_name("N");
     app.add_option("--op", flags.op,
                    "how values of equal keys are combined: sum, count, min, max, or mean, which prints "
@@ -187,6 +196,9 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.callback([&app, &flags] {
         if (!flags.again && app.count("--senders") == 0) {
             throw CLI::RequiredError("--senders");
+        }
+        if (flags.any_senders && flags.every.empty()) {
+            throw CLI::ValidationError("--senders", "any is for streams: --every");
         }
         if (!flags.again && app.count("--decimals") > 0 && flags.op != "mean") {
             throw CLI::ValidationError("--decimals", "is for means: --op mean");
@@ -490,6 +502,10 @@ Result<EveryOptions> every_options(const Flags& flags) {
     }
     const auto every = parse_every(flags.every);
     ASK_TRY(every, "--every");
+    if (flags.any_senders && window->from.empty() && window->token.empty()) {
+        return Error(Errc::kUsage,
+                     "--senders any takes whoever may send: say who, with --from or --token-file");
+    }
     const bool of_means = window->op == client::TaskOp::kMean;
     return EveryOptions{
         .window = *std::move(window),
