@@ -223,6 +223,6 @@ TEST_CASE("a run that fails is asked for again; one whose stream has gone is end
     REQUIRE(second);
     await(*here->mailbox, SessionEvent::Kind::kChanged);
     fixture.registry.close_stream(here);
-    await(*second->mailbox, SessionEvent::Kind::kCancelled);
+    await(*second->mailbox, SessionEvent::Kind::kStreamClosed);
     CHECK(fixture.follow(StreamFixture::says(1)).error().code() == Errc::kUnknown);
 }
