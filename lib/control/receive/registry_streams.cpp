@@ -61,8 +61,10 @@ void TaskRegistry::touch_locked(StreamHere& here) {
     here.told = here.stream.version();
     here.changed.notify_all();
     here.mailbox->post(SessionEvent::Kind::kChanged);
-    if (const auto run = find_locked(here.stream.oldest_run())) {
-        run->mailbox->post(SessionEvent::Kind::kChanged);
+    for (const std::uint64_t instance : here.stream.runs()) {
+        if (const auto run = find_locked(instance)) {
+            run->mailbox->post(SessionEvent::Kind::kChanged);
+        }
     }
 }
 
@@ -120,7 +122,8 @@ void TaskRegistry::close_stream(const std::shared_ptr<StreamHere>& here) {
     }
     for (const auto& [id, task] : live_) {
         if (task->here == here) {
-            task->mailbox->post(SessionEvent::Kind::kCancelled);
+            const Error error(Errc::kAborted, "its stream has ended, or its ask-recv has");
+            task->mailbox->post(SessionEvent{SessionEvent::Kind::kStreamClosed, {}, error});
         }
     }
     here->changed.notify_all();
@@ -172,7 +175,8 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
                               .committed = request.committed(),
                               .keeps = {request.keeps().begin(), request.keeps().end()},
                               .leaves = request.leaves(),
-                              .lost = request.lost()};
+                              .lost = request.lost(),
+                              .anew = request.version() == 0};
     const Error unknown(Errc::kUnknown,
                         "no stream " + clean_name(request.name()) + " on " + options_.host_name);
     const auto until = held_until(request.wait_ms());

@@ -38,6 +38,7 @@ Stream::Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, 
       committed_(terms_.committed),
       is_fresh_(terms_.committed == 0),
       finishing_(terms_.finishing),
+      version_(terms_.version),
       newest_(terms_.committed),
       oldest_since_(now.steady),
       committed_at_(now.steady) {
@@ -154,6 +155,9 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
         member.lost = said.lost;
         change(member);
     }
+    if (said.lost || said.anew) {
+        note_gone(said.member);
+    }
     if (said.leaves && !member.leaves) {
         take_leave(member, said);
     }
@@ -175,6 +179,16 @@ Result<> Stream::admit(const Follow& said) {
     members_[said.member];
     change();
     return {};
+}
+
+// R5: what it has sent there is not all, and it does not join again.
+void Stream::note_gone(std::uint64_t member) {
+    for (Window& window : windows_) {
+        if (window.joined.contains(member) && !window.ended.contains(member)) {
+            window.gone.insert(member);
+            change();
+        }
+    }
 }
 
 // R9: behind the window that it is in, never in it.
@@ -558,6 +572,7 @@ Result<> Stream::begin_run(std::uint64_t number, std::uint64_t instance, Clock::
     window->since = now;
     window->joined.clear();
     window->ended.clear();
+    window->gone.clear();
     change();
     return {};
 }
@@ -572,6 +587,7 @@ void Stream::fail_run(std::uint64_t number, std::uint64_t instance, Clock::time_
     window->instance = 0;
     window->joined.clear();
     window->ended.clear();
+    window->gone.clear();
     ++window->failures;
     ++failed_runs_;
     if (window->failures > 2) {
@@ -661,6 +677,22 @@ void Stream::ended(std::uint64_t number, std::uint64_t member) {
     if (Window* const window = find(number); window != nullptr) {
         window->ended.insert(member);
     }
+}
+
+bool Stream::has_gone(std::uint64_t number, std::uint64_t member) const {
+    const Window* const window = find(number);
+    return window != nullptr && window->gone.contains(member);
+}
+
+std::vector<std::uint64_t> Stream::runs() const {
+    std::vector<std::uint64_t> all;
+    all.reserve(windows_.size());
+    for (const Window& window : windows_) {
+        if (window.instance != 0) {
+            all.push_back(window.instance);
+        }
+    }
+    return all;
 }
 
 bool Stream::may_end(std::uint64_t number) const {

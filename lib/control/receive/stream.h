@@ -40,6 +40,7 @@ struct StreamTerms {
     bool allow_incomplete = false;
     std::uint64_t nonce = 0;      // the directory's
     std::uint64_t committed = 0;  // the last window there; 0: none
+    std::uint64_t version = 1;    // to begin with: another one than a stream of that name has had
     bool finishing = false;       // no windows but those that members still keep
 };
 
@@ -92,6 +93,7 @@ class Stream {
         std::vector<std::uint64_t> keeps;
         bool leaves = false;
         bool lost = false;
+        bool anew = false;  // by a session that has just begun: those of its sends have gone with the one before
     };
     Result<> follow(const Follow& said, const StreamNow& now);
     // What it is told; nothing of a place that the directory does not have yet (R6, R9).
@@ -118,6 +120,8 @@ class Stream {
     // Its Join has failed: it has sent nothing.
     void not_joined(std::uint64_t window, std::uint64_t member);
     void ended(std::uint64_t window, std::uint64_t member);
+    // It has joined the run, has not ended, and is not there any more.
+    [[nodiscard]] bool has_gone(std::uint64_t window, std::uint64_t member) const;
     // All that are waited for have ended, and so have all windows before it (R7).
     [[nodiscard]] bool may_end(std::uint64_t window) const;
     // Why the window goes without that member; empty: it does not.
@@ -138,10 +142,8 @@ class Stream {
     [[nodiscard]] std::uint64_t committed() const { return committed_; }
     // Raised by every change that a member may see.
     [[nodiscard]] std::uint64_t version() const { return version_; }
-    // Of the oldest window's run; 0: there is none.
-    [[nodiscard]] std::uint64_t oldest_run() const {
-        return windows_.empty() ? 0 : windows_.front().instance;
-    }
+    // Instances of the windows that have one.
+    [[nodiscard]] std::vector<std::uint64_t> runs() const;
     [[nodiscard]] std::string task_of(std::uint64_t window) const;
     [[nodiscard]] v1::AgentStream describe(Clock::time_point now) const;
 
@@ -178,6 +180,7 @@ class Stream {
         std::uint64_t instance = 0;
         std::set<std::uint64_t> joined;
         std::set<std::uint64_t> ended;
+        std::set<std::uint64_t> gone;  // their sessions, before they had ended
         std::map<std::uint64_t, std::string> missing;
         unsigned failures = 0;
         Clock::time_point retry_at{};
@@ -196,6 +199,7 @@ class Stream {
     Result<> admit(const Follow& said);
     void take_leave(Member& member, const Follow& said);
     void place(Member& member);
+    void note_gone(std::uint64_t member);
     void drop_done();
 
     bool gather(const StreamNow& now, News& news);
@@ -228,7 +232,7 @@ class Stream {
     bool is_gathered_ = false;  // what is open is known
     bool finishing_;
     bool over_ = false;
-    std::uint64_t version_ = 1;
+    std::uint64_t version_;
     std::uint64_t newest_ = 0;  // window that was ever planned
     Clock::time_point oldest_since_{};
     Clock::time_point committed_at_{};

@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/abi/limits.h"
+#include "lib/base/random.h"
 #include "lib/base/wall_clock.h"
 #include "lib/control/member/beside.h"
 #include "lib/control/member/convert.h"
@@ -101,6 +102,7 @@ Result<> StreamingReceive::open() {
                     .allow_incomplete = request_.allow_incomplete(),
                     .nonce = request_.nonce(),
                     .committed = request_.committed(),
+                    .version = random_u64() >> 1U,
                     .finishing = request_.finishing()},
         std::vector<v1::StreamMember>(request_.members().begin(), request_.members().end()),
         StreamNow{Clock::now(), unix_ms()});

@@ -175,7 +175,9 @@ Result<> Receiving::check_member(const ReceiveTask& task, TaskSender& sender) {
         sender.missing = why;
         return {};
     }
-    auto alive = check_sender(task, sender);
+    const Result<> alive = task.here->stream.has_gone(task.window, sender.member) && !sender.fin
+                               ? Result<>(Error(Errc::kAborted, "has lost its session, and begins again"))
+                               : check_sender(task, sender);
     return alive ? Result<>() : Error(Errc::kRunAgain, "sender " + sender.name + " " + alive.error().text());
 }
 

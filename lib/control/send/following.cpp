@@ -179,7 +179,6 @@ Result<> Following::take_answer() {
 
 // Until it has a place, the deadline is for finding the stream; then it goes on trying.
 Result<> Following::note_failed(const Error& error) {
-    version_ = 0;
     trouble_ = error.code() == Errc::kUnknown ? "stream " + request_.name() + " is not open on " + peer_ +
                                                     ": start ask-recv --every there"
                                               : clean_text(error.text());

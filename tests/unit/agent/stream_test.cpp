@@ -96,7 +96,7 @@ struct Rig {
     void commit(std::uint64_t window) {
         REQUIRE(stream.may_end(window));
         stream.end_run(window);
-        stream.commit(window, stream.oldest_run(), now());
+        stream.commit(window, stream.runs().front(), now());
         look();
     }
 };
@@ -253,6 +253,27 @@ TEST_CASE("R5: a Join that failed half-way has joined nothing; another host is n
     Stream::Follow thief = Rig::says(1);
     thief.owner.host = 77;
     CHECK(rig.follow(thief).error().code() == Errc::kDenied);
+}
+
+TEST_CASE("R5: whose session has gone in mid-run is known when it begins anew") {
+    Rig rig(waits_for(2));
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    REQUIRE(rig.follow(Rig::says(2)).ok());
+    const auto first = rig.run();
+    REQUIRE(rig.join(first, 1).ok());
+    rig.end(first, 2);
+    Stream::Follow anew = Rig::says(1, {first});
+    anew.anew = true;
+    Stream::Follow other = Rig::says(2, {first});
+    other.anew = true;
+    REQUIRE(rig.follow(anew).ok());
+    REQUIRE(rig.follow(other).ok());
+    CHECK(rig.stream.has_gone(first, 1));
+    CHECK_FALSE(rig.stream.has_gone(first, 2));
+    rig.stream.fail_run(first, 1, rig.now().steady);
+    rig.look();
+    rig.run();
+    CHECK_FALSE(rig.stream.has_gone(first, 1));
 }
 
 TEST_CASE("R4: a run at a time; the third failure waits, and what is committed is not run again") {
