@@ -76,7 +76,7 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->type_name("MIB")
         ->capture_default_str();
     CLI::Option* const follow = app.add_flag("--follow", flags.follow,
-                                             "into a stream (ask-recv --every), from one pipe or file that "
+                                             "into a stream, from one pipe or file that "
                                              "grows, through its rotation: until the pipe "
                                              "ends, or a signal comes, then leave it");
     follow->excludes(app.get_option("--stats"));
