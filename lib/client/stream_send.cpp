@@ -170,6 +170,9 @@ Result<> StreamSender::Impl::hear() {
     }
     ASK_PASS(follower_.failed());
     view_ = follower_.view();
+    for (const auto& window : windows_) {
+        window->hear(view_);
+    }
     if (view_.nonce != 0 && !tuples_) {
         tuples_.emplace(options_.as_count || view_.op == TaskOp::kCount, view_.op == TaskOp::kMean);
         if (options_.merge_window > 0) {

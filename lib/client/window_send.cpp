@@ -49,10 +49,25 @@ void WindowSend::run() {
     follower_.poke();
 }
 
+void WindowSend::hear(const StreamView& view) const {
+    const std::uint64_t looked_for = looked_for_.load();
+    const OpenStreamWindow* const window = view.find(number_);
+    if (looked_for != 0 && window != nullptr && window->instance != looked_for) {
+        cancel_.notify();
+    }
+}
+
 Result<> WindowSend::send(const OpenStreamWindow& window, bool& joined) {
     SendOptions options = like_;
     options.task = window.task_id;
+    // Of a run that was looked for before.
+    cancel_.drain();
+    if (cancelled_.load()) {
+        cancel_.notify();
+    }
+    looked_for_.store(window.instance);
     auto session = SendSession::open(std::move(options));
+    looked_for_.store(0);
     ASK_PASS(session);
     joined = true;
     Spool::Reader reader(spool_);

@@ -30,6 +30,8 @@ class WindowSend {
     [[nodiscard]] std::uint64_t number() const { return number_; }
     // By the thread that reads input.
     [[nodiscard]] Spool& spool() { return spool_; }
+    // What has been said of the stream: a run that it still looks for may be over. By the thread that reads input.
+    void hear(const StreamView& view) const;
     // Its thread has nothing more to do.
     [[nodiscard]] bool done() const { return done_.load(); }
 
@@ -44,6 +46,7 @@ class WindowSend {
     Spool spool_;
     EventFd cancel_;
     std::atomic<bool> cancelled_{false};
+    std::atomic<std::uint64_t> looked_for_{0};  // instance of the run that it is about to join
     std::atomic<bool> done_{false};
     std::thread thread_;
 };

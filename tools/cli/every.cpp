@@ -242,7 +242,7 @@ void Windows::begin(const client::StreamWindow& window) {
 Result<bool> Windows::take(WindowResult result) {
     if (!result.result) {
         // The agent's log says more; it begins again.
-        progress_.note(about() + "window " + window_time(begins_[result.number]) +
+        progress_.note(about() + "window " + std::to_string(result.number) +
                        " begins again: " + result.error);
         return true;
     }
