@@ -297,7 +297,13 @@ bool StreamSender::Impl::may_cut(const OpenStreamWindow& next) const {
     if (windows_.size() > 1) {
         return false;  // the last but one is not committed
     }
-    return leaving_ || until(next, view_.clock_ms, std::chrono::system_clock::now()) == milliseconds(0);
+    if (view_.last != 0 && next.number > view_.last) {
+        return false;
+    }
+    if (leaving_) {
+        return view_.last != 0;  // which window it leaves with, the stream says
+    }
+    return until(next, view_.clock_ms, std::chrono::system_clock::now()) == milliseconds(0);
 }
 
 milliseconds StreamSender::Impl::until_cut() const {

@@ -379,6 +379,16 @@ TEST_CASE("no third window is entered before the first is committed") {
     CHECK(fake.sums_[3].empty());
 }
 
+TEST_CASE("who leaves does so with the window that it is in, also if the next one is open") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    fake.open(2, wall_ms() + 60'000, 12);
+    CHECK(send(stream, "a", 1).ok());
+    leave(fake, stream, 1);
+    CHECK(fake.sums_[1] == Sums{{"a", 1}});
+    CHECK(fake.runs_[2] == 0);
+}
+
 TEST_CASE("a full spool holds its reader back until a window is committed") {
     FakeStream fake;
     auto options = fake.options();
