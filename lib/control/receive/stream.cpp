@@ -67,7 +67,11 @@ Stream::Window* Stream::find(std::uint64_t number) {
 }
 
 std::string Stream::task_of(std::uint64_t window) const {
-    return terms_.name + "-w" + std::to_string(window);
+    std::string id = terms_.name + "-w" + std::to_string(window);
+    if (!terms_.opening.empty()) {
+        id += "-" + terms_.opening;
+    }
+    return id;
 }
 
 std::string Stream::context(std::uint64_t window) const {

@@ -42,6 +42,8 @@ struct StreamTerms {
     std::uint64_t committed = 0;  // the last window there; 0: none
     std::uint64_t version = 1;    // to begin with: another one than a stream of that name has had
     bool finishing = false;       // no windows but those that members still keep
+    // Ends the windows' task ids: a switch knows those of an agent that has died for a while. Empty: none does.
+    std::string opening{};
 };
 
 // The time of day as windows have it: goes on by the steady clock when the wall clock is set back, and

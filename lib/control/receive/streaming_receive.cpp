@@ -2,6 +2,8 @@
 #include "lib/control/receive/streaming_receive.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/abi/limits.h"
+#include "lib/base/random.h"
 #include "lib/base/random.h"
 #include "lib/base/wall_clock.h"
 #include "lib/control/member/beside.h"
@@ -21,6 +24,13 @@ constexpr std::uint32_t kShortestWindow = 100;
 constexpr milliseconds kNameWait{2000};
 constexpr milliseconds kNamePause{20};
 constexpr std::uint32_t kLongestWindow = 86'400'000;
+
+// Four hexadecimal digits.
+std::string draw_opening() {
+    std::array<char, 8> text{};
+    std::snprintf(text.data(), text.size(), "%04x", random_u32() & 0xffffU);
+    return text.data();
+}
 
 }  // namespace
 
@@ -103,7 +113,8 @@ Result<> StreamingReceive::open() {
                     .nonce = request_.nonce(),
                     .committed = request_.committed(),
                     .version = random_u64() >> 1U,
-                    .finishing = request_.finishing()},
+                    .finishing = request_.finishing(),
+                    .opening = draw_opening()},
         std::vector<v1::StreamMember>(request_.members().begin(), request_.members().end()),
         StreamNow{Clock::now(), unix_ms()});
     here_->members = *std::move(members);
