@@ -148,7 +148,8 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     return entry;
 }
 
-// A result that is kept is there once, as that, for as long as it is.
+// The latest first: of a task that began again, the run that counts. A result that is kept is there once, as that, for
+// as long as it is.
 std::vector<v1::AgentTask> TaskRegistry::describe() {
     std::vector<v1::AgentTask> list;
     std::set<std::uint64_t> kept;
@@ -161,10 +162,16 @@ std::vector<v1::AgentTask> TaskRegistry::describe() {
     }
     const Guard lock(mutex_);
     forget_old_locked();
+    std::vector<const ReceiveTask*> others;
     for (const auto& [instance, task] : by_instance_) {
         if (!kept.contains(instance)) {
-            list.push_back(describe_locked(*task));
+            others.push_back(task.get());
         }
+    }
+    std::ranges::stable_sort(others, std::ranges::greater(), &ReceiveTask::opened);
+    list.reserve(list.size() + others.size());
+    for (const ReceiveTask* const task : others) {
+        list.push_back(describe_locked(*task));
     }
     return list;
 }

@@ -253,6 +253,22 @@ TEST_CASE("a task is found by its id while it lives") {
     CHECK(fixture.look_up(lookup("wc"))->instance() == 12);
 }
 
+TEST_CASE("the runs of a task are told of the latest first, whatever their instances are") {
+    Fixture fixture;
+    const std::vector<std::uint64_t> instances = {40, 10, 30, 50, 20};
+    for (const std::uint64_t instance : instances) {
+        const auto task = fixture.open("wc", instance);
+        v1::Outcome outcome;
+        outcome.set_state(v1::Outcome::STATE_FAILED);
+        fixture.registry.end(task, std::move(outcome));
+    }
+    std::vector<std::uint64_t> told;
+    for (const v1::AgentTask& task : fixture.registry.describe()) {
+        told.push_back(task.instance());
+    }
+    CHECK(std::ranges::equal(told, std::vector<std::uint64_t>{20, 50, 30, 10, 40}));
+}
+
 TEST_CASE("a Join that is tried again comes to the switch with the secret that it may have already") {
     Fixture fixture;
     RpcChannels channels(plain_text());
