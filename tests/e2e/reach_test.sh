@@ -124,6 +124,53 @@ BATCH
     pass "a host that has no way by its agent's interface is told so"
 }
 
+# h3 says that it has the MAC of h1, in frames to nobody, as fast as it can until $scratch/enough is there.
+forge_mac() {
+    rm -f "$scratch/enough"
+    spawn "$scratch/forger" h3 python3 - "$(mac_of h1 eth0)" "$scratch/enough" <<'FORGER'
+import os, socket, sys, time
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+    raw.bind(("eth0", 0))
+    frame = bytes.fromhex("02000000beef") + bytes.fromhex(sys.argv[1].replace(":", "")) + b"\x88\xb5" + bytes(46)
+    while not os.path.exists(sys.argv[2]):
+        for _ in range(100):
+            raw.send(frame)
+        time.sleep(0.001)  # ten thousand and more a second, beside the task
+FORGER
+    forger_pid=$spawned
+}
+
+no_more_forging() {
+    touch "$scratch/enough"
+    exit_of "$forger_pid"
+    ((code == 0)) || fail "the forger ended with $code: $(cat "$scratch/forger.err")"
+}
+
+is_learned_at() { on sw bridge -json fdb show br br0 | jq -e --arg mac "$(mac_of h1 eth0)" --arg port "$1" 'any(.[]; .mac == $mac and .ifname == $port)' >/dev/null; }
+
+# A host on another port that forges a MAC gets what a bridge sends there, as on any bridge; no answer is wrong for it, and
+# where the bridge is told who is where it gets nothing.
+forged() {
+    local -r dir=$1
+    local pid who
+    forge_mac
+    wait_for 10 is_learned_at p3
+    start_task "$dir" forged h2 "--deadline 4" "--merge-window 0 --deadline 4"
+    while read -r pid who; do
+        exit_of "$pid"
+    done <"$dir/pids"
+    [[ ! -s $dir/recv.out ]] || cmp -s "$dir/recv.out" "$dir/expected.tsv" || fail "forged: a wrong answer"
+    on sw bridge link set dev p1 learning off
+    on sw bridge link set dev p3 learning off
+    on sw bridge fdb replace "$(mac_of h1 eth0)" dev p1 master static
+    on sw bridge fdb replace "$(mac_of h3 eth0)" dev p3 master static
+    wait_for 10 is_learned_at p1
+    run_task "$dir" told h2 "" "--merge-window 0"
+    added_up "$dir"
+    no_more_forging
+    pass "a host that forges another's MAC on a bridge"
+}
+
 bridge() {
     local -r dir=$scratch/bridge
     lab_up --hosts 3 --bridge --config-switch <(printf 'ports = ["p*"]\n')
@@ -134,6 +181,7 @@ bridge() {
     switch_counts up_bridge || fail "nothing went up to the bridge"
     ! switch_counts up_no_route || fail "the bridge's packets were looked up as a router's"
     pass "on a bridge that routes nothing"
+    forged "$dir"
 
     if ! on sw ip link set br0 type bridge vlan_filtering 1 2>/dev/null; then
         pass "this kernel has no bridges that filter VLANs"

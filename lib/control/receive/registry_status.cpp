@@ -148,8 +148,8 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     return entry;
 }
 
-// The latest first: of a task that began again, the run that counts. A result that is kept is there once, as that, for
-// as long as it is.
+// The latest first: of a task that began again, the run that counts. A result that is kept is there once, as
+// that, for as long as it is.
 std::vector<v1::AgentTask> TaskRegistry::describe() {
     std::vector<v1::AgentTask> list;
     std::set<std::uint64_t> kept;

@@ -258,9 +258,8 @@ TEST_CASE("the runs of a task are told of the latest first, whatever their insta
     const std::vector<std::uint64_t> instances = {40, 10, 30, 50, 20};
     for (const std::uint64_t instance : instances) {
         const auto task = fixture.open("wc", instance);
-        v1::Outcome outcome;
-        outcome.set_state(v1::Outcome::STATE_FAILED);
-        fixture.registry.end(task, std::move(outcome));
+        REQUIRE(fixture.join(Fixture::request(instance, instance)).ok());
+        fixture.registry.end(task, failed("over"));
     }
     std::vector<std::uint64_t> told;
     for (const v1::AgentTask& task : fixture.registry.describe()) {
