@@ -22,8 +22,8 @@
  * does not fails the group at all of them, by name.
  *
  * Tasks. Senders stream tuples, a key of bytes and an int64_t each, to a receiver, which gets every key once,
- * with the sum (or count, minimum, maximum, mean) of its values: what ask-send and ask-recv do, and beside them,
- * for a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
+ * with the sum (or count, minimum, maximum, mean) of its values: what ask-send and ask-recv do, and beside
+ * them, for a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
  *
  *     ask_receiver_options options = ASK_RECEIVER_OPTIONS_INIT;    ask_sender_options options = ...INIT;
  *     options.task = "words";                                      options.task = "words";
@@ -146,8 +146,8 @@ typedef enum ask_op {
     ASK_SUM_16 = 9,
     /* Of tuples, which else have SUM, MIN and MAX: each is 1, whatever its value. */
     ASK_COUNT = 10,
-    /* Of tuples: the sum of each key's values and their number, which is ask_result_counts(), so that the mean
-     * is their quotient. Senders hand in what they ever do. */
+    /* Of tuples: the sum of each key's values and their number, which is ask_result_counts(), so that the
+     * mean is their quotient. Senders hand in what they ever do. */
     ASK_MEAN = 11
 } ask_op;
 
@@ -345,10 +345,10 @@ ASK_API int ask_send(const ask_sender_options* options, const ask_columns* colum
 
 typedef struct ask_receiver_options {
     size_t struct_size;
-    const char* task;     /* not in use on this host: 1 to 63 of A-Z a-z 0-9 _ - */
-    uint32_t senders;     /* how many make the task whole: 1 to ASK_MAX_TASK_SENDERS */
-    int op;               /* ASK_SUM, ASK_MIN, ASK_MAX, ASK_COUNT or ASK_MEAN, which is whole or an error: not with
-                             ASK_RECEIVE_ALLOW_INCOMPLETE */
+    const char* task; /* not in use on this host: 1 to 63 of A-Z a-z 0-9 _ - */
+    uint32_t senders; /* how many make the task whole: 1 to ASK_MAX_TASK_SENDERS */
+    int op; /* ASK_SUM, ASK_MIN, ASK_MAX, ASK_COUNT or ASK_MEAN, which is whole or an error: not with
+               ASK_RECEIVE_ALLOW_INCOMPLETE */
     uint32_t deadline_ms; /* for senders to join, and without progress afterwards */
     int cancel_fd;
     const char* agent;

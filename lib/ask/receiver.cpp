@@ -21,7 +21,7 @@ struct ask_receiver : ask::Handle {
     // Told of the session's descriptor, so it stands where it is.
     std::unique_ptr<ask::client::ReceiveSession> session;
     std::string task;
-    TaskOp op = TaskOp::kSum;
+    ask::client::TaskOp op = ask::client::TaskOp::kSum;
     bool sorted = false;
     enum class State : std::uint8_t { kOpen, kTaken, kOver } state = State::kOpen;
 };
@@ -100,8 +100,9 @@ Result<> check_receiver_options(const ask_receiver_options* from) {
                                        std::to_string(ASK_MAX_SENDERS));
     }
     if (from->op == ASK_MEAN && (from->flags & ASK_RECEIVE_ALLOW_INCOMPLETE) != 0) {
-        return usage(task + "of a sender that dies, a key's sum and its count may lack other tuples, so that "
-                            "means are whole or an error: leave out ASK_RECEIVE_ALLOW_INCOMPLETE or ASK_MEAN");
+        return usage(task +
+                     "of a sender that dies, a key's sum and its count may lack other tuples, so that "
+                     "means are whole or an error: leave out ASK_RECEIVE_ALLOW_INCOMPLETE or ASK_MEAN");
     }
     return {};
 }

@@ -54,8 +54,8 @@ Result<Means> Means::of(const ResultMap& result, const std::function<void()>& pu
     for (std::size_t i = 0; i < parts.size(); i += 2) {
         const Part& sum = parts[i];
         const bool paired = i + 1 < parts.size() && sum.of.part == MeanPart::kSum &&
-                            parts[i + 1].of.part == MeanPart::kCount &&
-                            parts[i + 1].of.key == sum.of.key && parts[i + 1].value > 0;
+                            parts[i + 1].of.part == MeanPart::kCount && parts[i + 1].of.key == sum.of.key &&
+                            parts[i + 1].value > 0;
         if (!paired) {
             return Error(Errc::kInternal, "key " + shown(sum.of.key) +
                                               " has a sum and no count, or a count and no sum: something has "
