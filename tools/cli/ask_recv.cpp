@@ -15,11 +15,11 @@
 
 #include "lib/abi/limits.h"
 #include "lib/base/standard_fds.h"
+#include "lib/client/means.h"
 #include "lib/client/receive_session.h"
 #include "lib/text/decimal.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/means.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/placement_file.h"
@@ -348,7 +348,7 @@ bool is_of_means(const Flags& flags, const client::ReceiveReport& report) {
 
 Result<> write_means(const Flags& flags, Received& received, ResultWriter& out) {
     const std::function<void()> pulse = [&received] { received.session.taking(); };
-    const auto means = Means::of(received.result.table, pulse);
+    const auto means = client::Means::of(received.result.table, pulse);
     ASK_PASS(means);
     for (const std::size_t each : means->in_order(flags.order(), flags.top, pulse)) {
         ASK_PASS(out.add((*means)[each]));
