@@ -82,7 +82,7 @@ extern "C" {
 
 /* Version of this header: major << 16 | minor << 8 | patch. Programs of one major version run with every
  * library of it that is as new or newer. */
-#define ASK_API_VERSION ((0u << 16) | (2u << 8) | 0u)
+#define ASK_API_VERSION ((0u << 16) | (1u << 8) | 0u)
 /* Of the library. */
 ASK_API uint32_t ask_version(void);
 
@@ -380,7 +380,7 @@ ASK_API int ask_receive(const ask_receiver_options* options, ask_result** result
 /* Every key once; offsets are ASK_INT64 and begin at 0. Valid until the result is freed. NULL of NULL. */
 ASK_API const ask_columns* ask_result_columns(const ask_result* result);
 /* Of a task of means, row by row: of how many values ask_columns.values has the sum, 1 and more. Valid until
- * the result is freed. NULL: it is none of means, or NULL. (0.2) */
+ * the result is freed. NULL: it is none of means, or NULL. */
 ASK_API const int64_t* ask_result_counts(const ask_result* result);
 /* Of all senders together. */
 ASK_API int ask_result_stats(const ask_result* result, ask_task_stats* stats);

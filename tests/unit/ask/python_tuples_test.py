@@ -147,9 +147,9 @@ def means():
     assert (result.values.tolist(), result.counts.tolist()) == ([10, (1 << 63) - 1], [4, 2])
     assert result.means().tolist() == [2.5, 2.0**62]
     assert not result.counts.flags.writeable
-    schema, array = result.__arrow_c_array__()
-    schema = arrow._Schema.from_address(arrow._pointer_of(schema, b"arrow_schema"))
-    array = arrow._Array.from_address(arrow._pointer_of(array, b"arrow_array"))
+    capsules = result.__arrow_c_array__()
+    schema = arrow._Schema.from_address(arrow._pointer_of(capsules[0], b"arrow_schema"))
+    array = arrow._Array.from_address(arrow._pointer_of(capsules[1], b"arrow_array"))
     assert [schema.children[i].contents.name for i in range(schema.n_children)] == [b"key", b"sum", b"count"]
     assert arrow._memory(array.children[2].contents.buffers[1], 2, numpy.int64, None).tolist() == [4, 2]
     fails(ask.Code.USAGE, "a result of means is of two columns", ask.send, "t", result, to="h3", agent=SOCKET)
