@@ -57,6 +57,29 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
     return left.ok() ? grpc::Status::OK : to_status(left.error());
 }
 
+grpc::Status AgentService::FollowStream(grpc::ServerContext* context,
+                                        const v1::FollowStreamRequest* request,
+                                        v1::FollowStreamReply* reply) {
+    return answer(agent_.member.registry.follow_stream(caller_of(*context), *request), reply);
+}
+
+grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::FinishTaskRequest* request,
+                                      v1::FinishTaskReply* /*reply*/) {
+    const Caller caller = caller_of(*context);
+    if (!caller.is_local()) {
+        return to_status(
+            Error(Errc::kDenied, "a stream is finished on its receiver's host: askctl task finish there"));
+    }
+    if (auto valid = check_task_id(request->task_id()); !valid) {
+        return to_status(valid.error());
+    }
+    if (!agent_.member.registry.finish_stream(caller, request->task_id())) {
+        return to_status(Error(Errc::kUnknown, "no stream " + request->task_id() + " is received on " +
+                                                   agent_.config.name + ": askctl tasks lists what is"));
+    }
+    return grpc::Status::OK;
+}
+
 grpc::Status AgentService::JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
                                      v1::JoinGroupReply* reply) {
     return answer(agent_.groups.join(caller_of(*context), *request), reply);

@@ -25,6 +25,10 @@ class AgentService final : public v1::Agent::Service {
                        v1::Outcome* reply) override;
     grpc::Status Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
                        v1::LeaveReply* reply) override;
+    grpc::Status FollowStream(grpc::ServerContext* context, const v1::FollowStreamRequest* request,
+                              v1::FollowStreamReply* reply) override;
+    grpc::Status FinishTask(grpc::ServerContext* context, const v1::FinishTaskRequest* request,
+                            v1::FinishTaskReply* reply) override;
     grpc::Status JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
                            v1::JoinGroupReply* reply) override;
     grpc::Status RenewGroup(grpc::ServerContext* context, const v1::RenewGroupRequest* request,

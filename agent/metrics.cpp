@@ -208,6 +208,29 @@ void add_workers(Agent& agent, MetricFamilies& families) {
     add_queues(*workers, families);
 }
 
+// Those that are received here.
+void add_streams(Agent& agent, MetricFamilies& families) {
+    auto age = gauge_family("ask_agent_stream_committed_age_seconds",
+                            "Since a window of the stream was committed, or it was opened");
+    auto members = gauge_family("ask_agent_stream_members", "Members of the stream");
+    auto windows = counter_family("ask_agent_stream_windows_total",
+                                  "Windows of the stream that were committed since it was opened, by what they are");
+    auto failed = counter_family("ask_agent_stream_runs_failed_total",
+                                 "Runs of the stream's windows that have failed, and began again");
+    for (const v1::AgentStream& stream : agent.member.registry.describe_streams()) {
+        const MetricLabels labels = {{"stream", stream.name()}};
+        add_gauge(age, labels, stream.committed_seconds_ago());
+        add_gauge(members, labels, stream.members_size());
+        add_counter(windows, {{"stream", stream.name()}, {"state", "whole"}}, stream.whole());
+        add_counter(windows, {{"stream", stream.name()}, {"state", "incomplete"}}, stream.incomplete());
+        add_counter(windows, {{"stream", stream.name()}, {"state", "empty"}}, stream.empty());
+        add_counter(failed, labels, stream.failed_runs());
+    }
+    for (auto* const family : {&age, &members, &windows, &failed}) {
+        families.push_back(std::move(*family));
+    }
+}
+
 // Prometheus calls Collect() from its own threads.
 class AgentMetrics : public prometheus::Collectable {
  public:
@@ -222,6 +245,7 @@ class AgentMetrics : public prometheus::Collectable {
         families.push_back(gauge("ask_agent_task_switches",
                                  "Switches that tasks received here are open on, for each task",
                                  static_cast<double>(agent_.member.registry.on_switch().size())));
+        add_streams(agent_, families);
         add_groups(agent_, families);
         std::vector<std::string> interfaces;
         std::ranges::transform(agent_.interfaces, std::back_inserter(interfaces), &InterfaceInfo::name);

@@ -41,6 +41,20 @@ Result<v1::JoinReply> PeerClient::join(const v1::JoinRequest& request, milliseco
     return call(&v1::Agent::Stub::Join, request, wait, "receiver " + name_, cancel);
 }
 
+// An agent of an older release does not know the call, which no error of its own is like.
+Result<v1::FollowStreamReply> PeerClient::follow_stream(const v1::FollowStreamRequest& request,
+                                                        milliseconds wait, CallCancel* cancel) {
+    const std::string agent = "agent on " + name_;
+    auto reply = call(&v1::Agent::Stub::FollowStream, request, wait, agent, cancel);
+    if (!reply && reply.error().code() == Errc::kInternal) {
+        return Error(Errc::kUnsupported, reply.error().text() + ": it may know no streams: upgrade it");
+    }
+    if (reply.ok()) {
+        ASK_PASS(check_wire_version(reply->wire_version(), agent));
+    }
+    return reply;
+}
+
 Result<> PeerClient::leave(const v1::LeaveRequest& request, milliseconds wait) {
     const auto left = call(&v1::Agent::Stub::Leave, request, wait, "receiver " + name_, nullptr);
     return left ? Result<>() : Error(left.error());

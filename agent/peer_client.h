@@ -24,6 +24,8 @@ class PeerClient final : public PeerPort, public GroupPeer {
                                   CallCancel* cancel) override;
     Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds wait,
                                CallCancel* cancel) override;
+    Result<v1::FollowStreamReply> follow_stream(const v1::FollowStreamRequest& request, milliseconds wait,
+                                                CallCancel* cancel) override;
     Result<> leave(const v1::LeaveRequest& request, milliseconds wait) override;
     Result<v1::JoinGroupReply> join_group(const v1::JoinGroupRequest& request, milliseconds wait,
                                           CallCancel* cancel) override;

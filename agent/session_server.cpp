@@ -15,7 +15,9 @@
 #include "lib/control/group/grouping.h"
 #include "lib/control/member/session_io.h"
 #include "lib/control/receive/receiving.h"
+#include "lib/control/receive/streaming_receive.h"
 #include "lib/control/receive/taking_again.h"
+#include "lib/control/send/following.h"
 #include "lib/control/send/sending.h"
 
 namespace ask {
@@ -175,8 +177,14 @@ void SessionServer::serve(LocalSocket socket, const std::shared_ptr<PolledMailbo
     } else if (request->has_open_group()) {
         const LogAbout about = LogAbout::group(request->open_group().group());
         Grouping(agent_.member, agent_.groups, agent_.group_ports, io, request->open_group()).run();
+    } else if (request->has_open_stream()) {
+        const LogAbout about = LogAbout::task(request->open_stream().name());
+        StreamingReceive(agent_.member, io, request->open_stream()).run();
+    } else if (request->has_follow_stream()) {
+        const LogAbout about = LogAbout::task(request->follow_stream().name());
+        Following(agent_.member, io, request->follow_stream()).run();
     } else {
-        io.fail(Error(Errc::kInput, "the first request must open a send, a receive or a group"));
+        io.fail(Error(Errc::kInput, "the first request must open a send, a receive, a stream or a group"));
     }
 }
 

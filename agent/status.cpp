@@ -110,6 +110,14 @@ std::vector<v1::AgentGroup> groups_now(Agent& agent) {
     return all;
 }
 
+std::vector<v1::AgentStream> streams_now(Agent& agent) {
+    std::vector<v1::AgentStream> all = agent.member.registry.describe_streams();
+    for (v1::AgentStream& stream : agent.member.follows.list()) {
+        all.push_back(std::move(stream));
+    }
+    return all;
+}
+
 namespace {
 
 void add_groups(Agent& agent, v1::AgentStatus& status) {
@@ -187,6 +195,10 @@ void keep_to(const Caller& caller, v1::AgentStatus& status) {
                                      [&](const v1::AgentGroup& group) { return caller.uid != group.user(); }),
                       groups->end());
     }
+    auto* const streams = status.mutable_streams();
+    streams->erase(std::remove_if(streams->begin(), streams->end(),
+                                  [&](const v1::AgentStream& stream) { return caller.uid != stream.user(); }),
+                   streams->end());
     for (v1::AgentChannel& channel : *status.mutable_channels()) {
         if (hidden.contains(channel.task_id())) {
             channel.clear_task_id();
@@ -220,6 +232,9 @@ v1::AgentStatus agent_status(Agent& agent) {
     }
     for (const v1::AgentTask& task : agent.member.history.list()) {
         *status.add_ended() = task;
+    }
+    for (v1::AgentStream& stream : streams_now(agent)) {
+        *status.add_streams() = std::move(stream);
     }
     add_groups(agent, status);
     const auto totals = agent.workers.totals();

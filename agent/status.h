@@ -23,4 +23,7 @@ void add_counters(Agent& agent, const WorkerTotals& sum, v1::AgentStatus& status
 // As they are now, with what their workers and, of those that are coordinated here, the registry know.
 [[nodiscard]] std::vector<v1::AgentGroup> groups_now(Agent& agent);
 
+// That are received here, and that applications of this host are members of.
+[[nodiscard]] std::vector<v1::AgentStream> streams_now(Agent& agent);
+
 }  // namespace ask

@@ -33,8 +33,16 @@ def rest_line: "rest: \(.senders) senders: daemons \(used | map_values(. * 10)) 
 def nodes: . as $state | [to_entries[] | select(.key | test("^h[0-9]+$")) | .key] as $hosts | ($hosts | max_by(.[1:] | tonumber)) as $last
     | "sender \($state.h1), receiver \($state[$last]), switchd \($state.sw), switch \($state.switch), pins \($state.pins)";
 
+def commands_line:
+    "\(.name): \(.senders) senders, \(.seconds) s: \(.tuples / .seconds / 1e6 * 1000 | round / 1000) M tuples/s, machine \(.machine * 1e7 / .tuples | one) ns a tuple"
+    + (if .kind == "task" then "" else ", end of a window to its commit p50 \(.late | at(0.5)) p99 \(.late | at(0.99)) ms" end);
+
 def table:
-    (.runs[] | if .name == "rest" then rest_line elif .send then stream_line else "window \(.at): \(.state | nodes)" end),
+    (.runs[] | if .kind then commands_line elif .name == "rest" then rest_line elif .send then stream_line else "window \(.at): \(.state | nodes)" end),
+    ([.runs[] | select(.kind)] | {task: [.[] | select(.kind == "task")], stream: [.[] | select(.kind == "stream")]}
+     | select(.task | length > 0)
+     | "stream / task, of the commands, medians: \(([.stream[] | .tuples / .seconds] | median) / ([.task[] | .tuples / .seconds] | median) * 1000 | round / 10) %; by pair "
+       + ([[.stream, .task] | transpose[] | (.[0].tuples / .[0].seconds) / (.[1].tuples / .[1].seconds) * 1000 | round / 10] | map(tostring) | join(" "))),
     ([.runs[] | select(.send)] | {long: [.[] | select(.name | startswith("long-"))], windows: [.[] | select(.name | startswith("windows-"))]}
      | select(.long | length > 0)
      | "windows / long, medians: \(([.windows[] | rate] | median) / ([.long[] | rate] | median) * 1000 | round / 10) %; by pair "

@@ -65,7 +65,7 @@ Milliseconds AgentLink::silence_left() const {
 
 Error AgentLink::gone() const {
     return {Errc::kUnavailable, about() + "the agent at " + options_.agent + " went away, which ends the " +
-                                    (options_.is_group ? "group" : "task") + "; its log says why"};
+                                    options_.kind + "; its log says why"};
 }
 
 Error AgentLink::cancelled() const {
@@ -167,7 +167,7 @@ Result<v1::LocalReply> AgentLink::next(std::vector<UniqueFd>* fds) {
     }
 }
 
-Result<> AgentLink::poll() {
+Result<std::optional<v1::LocalReply>> AgentLink::take() {
     for (;;) {
         v1::LocalReply reply;
         auto io = socket_.try_receive(reply);
@@ -175,7 +175,7 @@ Result<> AgentLink::poll() {
             return std::move(io).error().with_context("agent at " + options_.agent);
         }
         if (*io == LocalIo::kWouldBlock) {
-            return {};
+            return std::optional<v1::LocalReply>();
         }
         if (*io == LocalIo::kClosed) {
             return gone();
@@ -186,7 +186,29 @@ Result<> AgentLink::poll() {
             return std::move(progress).error();
         }
         if (!*progress) {
-            return Error(Errc::kInternal, "the agent at " + options_.agent + " sent a reply to nothing");
+            return std::optional(std::move(reply));
+        }
+    }
+}
+
+Result<> AgentLink::poll() {
+    const auto reply = take();
+    ASK_PASS(reply);
+    return reply->has_value()
+               ? Error(Errc::kInternal, "the agent at " + options_.agent + " sent a reply to nothing")
+               : Result<>();
+}
+
+Result<std::optional<v1::LocalReply>> AgentLink::next_or(int fd, Clock::time_point deadline) {
+    for (;;) {
+        auto reply = take();
+        if (!reply || reply->has_value()) {
+            return reply;
+        }
+        const auto ready = sleep(fd, deadline);
+        ASK_PASS(ready);
+        if (ready->fd || (!ready->link && Clock::now() >= deadline)) {
+            return std::optional<v1::LocalReply>();
         }
     }
 }
@@ -210,33 +232,37 @@ Result<> AgentLink::wait_owed(int fd) {
     return {};
 }
 
+Result<AgentLink::Ready> AgentLink::sleep(int fd, Clock::time_point deadline) {
+    using Nanoseconds = std::chrono::nanoseconds;
+    const auto limit = std::clamp<Nanoseconds>(std::min<Nanoseconds>(deadline - Clock::now(), silence_left()),
+                                               Nanoseconds(0), std::chrono::hours(1));
+    const auto whole = std::chrono::floor<std::chrono::seconds>(limit);
+    const timespec timeout{.tv_sec = whole.count(), .tv_nsec = (limit - whole).count()};
+    std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},
+                                pollfd{fd, POLLIN, 0}};
+    const int ready = ::ppoll(polls.data(), polls.size(), &timeout, nullptr);
+    if (ready < 0 && errno != EINTR) {
+        return Error::from_errno(errno, "wait for the agent");
+    }
+    if (ready > 0 && polls[0].revents != 0) {
+        return cancelled();
+    }
+    const Ready is{.link = ready > 0 && polls[1].revents != 0, .fd = ready > 0 && polls[2].revents != 0};
+    if (!is.link && !is.fd && silence_left() == Milliseconds(0)) {
+        return silent();
+    }
+    return is;
+}
+
 Result<bool> AgentLink::wait_until(int fd, Clock::time_point deadline) {
     for (;;) {
-        using Nanoseconds = std::chrono::nanoseconds;
-        const auto limit =
-            std::clamp<Nanoseconds>(std::min<Nanoseconds>(deadline - Clock::now(), silence_left()),
-                                    Nanoseconds(0), std::chrono::hours(1));
-        const auto whole = std::chrono::floor<std::chrono::seconds>(limit);
-        const timespec timeout{.tv_sec = whole.count(), .tv_nsec = (limit - whole).count()};
-        std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},
-                                    pollfd{fd, POLLIN, 0}};
-        const int ready = ::ppoll(polls.data(), polls.size(), &timeout, nullptr);
-        if (ready < 0 && errno != EINTR) {
-            return Error::from_errno(errno, "wait for the agent");
+        const auto ready = sleep(fd, deadline);
+        ASK_PASS(ready);
+        if (ready->link) {
+            ASK_PASS(poll());
         }
-        if (ready > 0 && polls[0].revents != 0) {
-            return cancelled();
-        }
-        if (ready > 0 && polls[1].revents != 0) {
-            if (auto heard = poll(); !heard) {
-                return std::move(heard).error();
-            }
-        }
-        if (ready > 0 && polls[2].revents != 0) {
+        if (ready->fd) {
             return true;
-        }
-        if (silence_left() == Milliseconds(0)) {
-            return silent();
         }
         if (Clock::now() >= deadline) {
             return false;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,11 @@
 namespace ask::client {
 
 struct LinkOptions {
-    std::string agent;      // socket path; empty: agent_socket_path()
-    std::string task;       // id, for messages
-    Milliseconds deadline;  // of the task; the agent is given a little more to report it
-    bool is_group = false;  // not a task
-    int cancel_fd = -1;     // readable: give up (kAborted)
+    std::string agent;          // socket path; empty: agent_socket_path()
+    std::string task;           // id, for messages
+    Milliseconds deadline;      // of the task; the agent is given a little more to report it
+    const char* kind = "task";  // what `task` is the id of
+    int cancel_fd = -1;         // readable: give up (kAborted)
     std::function<void(const TaskProgress&)> on_progress{};
 };
 
@@ -49,6 +50,9 @@ class AgentLink {
     // Takes in what has come, without waiting. Anything but Progress is an error.
     Result<> poll();
     using Clock = std::chrono::steady_clock;
+    // The next reply that is no Progress; none: `fd` was readable before it came, or the deadline has passed.
+    // Fails like next().
+    Result<std::optional<v1::LocalReply>> next_or(int fd, Clock::time_point deadline);
 
     // Waits until `fd` is readable, taking in what the agent says meanwhile. Fails like next().
     Result<> wait_readable(int fd);
@@ -61,6 +65,14 @@ class AgentLink {
 
  private:
     AgentLink(LinkOptions options, LocalSocket socket);
+    // What has come that is no Progress.
+    Result<std::optional<v1::LocalReply>> take();
+    // What there is once something is ready, or the time is over.
+    struct Ready {
+        bool link = false;
+        bool fd = false;
+    };
+    Result<Ready> sleep(int fd, Clock::time_point deadline);
     // Handles Progress and Failed; true if `reply` was a Progress.
     Result<bool> handle(const v1::LocalReply& reply);
     [[nodiscard]] Milliseconds patience() const;
@@ -68,7 +80,7 @@ class AgentLink {
     [[nodiscard]] Milliseconds silence_left() const;
     // What it is about, as messages begin.
     [[nodiscard]] std::string about() const {
-        return (options_.is_group ? "group " : "task ") + options_.task + ": ";
+        return std::string(options_.kind) + " " + options_.task + ": ";
     }
     [[nodiscard]] Error cancelled() const;
     [[nodiscard]] Error gone() const;

@@ -128,7 +128,7 @@ Result<std::unique_ptr<GroupSession::Impl>> GroupSession::Impl::open(GroupOption
     auto link = AgentLink::open({.agent = options.agent,
                                  .task = options.group,
                                  .deadline = options.deadline,
-                                 .is_group = true,
+                                 .kind = "group",
                                  .cancel_fd = options.cancel_fd},
                                 *request);
     ASK_PASS(link);

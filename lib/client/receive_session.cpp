@@ -7,6 +7,7 @@
 #include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
+#include "lib/client/receive_request.h"
 #include "lib/rpc/types.h"
 
 namespace ask::client {
@@ -24,7 +25,7 @@ Result<> check(const ReceiveOptions& options) {
         return id;
     }
     const std::string task = "task " + options.task + ": ";
-    if (options.senders == 0) {
+    if (options.senders == 0 && options.stream.empty()) {
         return Error(Errc::kUsage, task + "the number of senders must be at least 1");
     }
     if (options.deadline.count() <= 0 || options.deadline.count() > UINT32_MAX) {
@@ -92,43 +93,12 @@ v1::LocalRequest open_request(const ReceiveOptions& options, std::uint32_t run,
                               const std::vector<std::string>& without_switches) {
     v1::LocalRequest request;
     v1::OpenReceive& open = *request.mutable_open_receive();
+    const bool again =
+        run < kMostRuns && !options.require_region && !options.partial && options.stream.empty();
+    fill_open_receive(open, options, again ? Again::kYes : Again::kNo, without_switches);
     open.set_task_id(options.task);
-    open.set_senders(options.senders);
-    open.set_op(op_to_proto(options.op));
-    open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
-    if (options.geometry) {
-        *open.mutable_geometry() = geometry_to_proto(*options.geometry);
-    }
-    open.set_aggregators(options.aggregators);
-    if (options.swap) {
-        v1::SwapSettings& swap = *open.mutable_swap();
-        swap.set_packets(options.swap->packets);
-        swap.set_tuples(options.swap->tuples);
-        swap.set_interval_ms(static_cast<std::uint32_t>(options.swap->interval / kMillisecond));
-    }
-    open.set_no_switch(options.no_switch);
-    open.set_own_switches(options.own_switches);
-    open.mutable_without_switches()->Add(without_switches.begin(), without_switches.end());
-    open.set_no_back(options.no_back);
-    open.set_require_region(options.require_region);
-    open.set_policy(policy_to_proto(options.policy));
-    open.set_auto_geometry(!options.geometry && !options.default_geometry);
-    open.set_can_repeat(run < kMostRuns && !options.require_region && !options.partial);
-    open.set_allow_incomplete(options.allow_incomplete);
-    open.mutable_from()->Add(options.from.begin(), options.from.end());
-    open.set_token(options.token);
-    open.set_partial(options.partial);
-    open.set_reserve_bytes(options.reserve);
-    open.set_answers_progress(options.answers_progress);
-    if (options.place) {
-        v1::PlaceWish& wish = *open.mutable_place();
-        wish.set_objective(options.place->objective);
-        wish.set_k(options.place->k);
-        wish.mutable_excluded()->Add(options.place->excluded.begin(), options.place->excluded.end());
-    }
-    if (options.placement) {
-        *open.mutable_placement() = placement_to_proto(*options.placement);
-    }
+    open.set_stream(options.stream);
+    open.set_window(options.window);
     return request;
 }
 
@@ -217,6 +187,46 @@ std::string describe(const MissingSenders& missing) {
                : "an unknown subset of " + missing.name + "'s tuples: " + missing.reason;
 }
 
+void fill_open_receive(v1::OpenReceive& open, const ReceiveOptions& options, Again again,
+                       const std::vector<std::string>& without_switches) {
+    open.set_senders(options.senders);
+    open.set_op(op_to_proto(options.op));
+    open.set_deadline_ms(static_cast<std::uint32_t>(options.deadline.count()));
+    if (options.geometry) {
+        *open.mutable_geometry() = geometry_to_proto(*options.geometry);
+    }
+    open.set_aggregators(options.aggregators);
+    if (options.swap) {
+        v1::SwapSettings& swap = *open.mutable_swap();
+        swap.set_packets(options.swap->packets);
+        swap.set_tuples(options.swap->tuples);
+        swap.set_interval_ms(static_cast<std::uint32_t>(options.swap->interval / kMillisecond));
+    }
+    open.set_no_switch(options.no_switch);
+    open.set_own_switches(options.own_switches);
+    open.mutable_without_switches()->Add(without_switches.begin(), without_switches.end());
+    open.set_no_back(options.no_back);
+    open.set_require_region(options.require_region);
+    open.set_policy(policy_to_proto(options.policy));
+    open.set_auto_geometry(!options.geometry && !options.default_geometry);
+    open.set_can_repeat(again == Again::kYes);
+    open.set_allow_incomplete(options.allow_incomplete);
+    open.mutable_from()->Add(options.from.begin(), options.from.end());
+    open.set_token(options.token);
+    open.set_partial(options.partial);
+    open.set_reserve_bytes(options.reserve);
+    open.set_answers_progress(options.answers_progress);
+    if (options.place) {
+        v1::PlaceWish& wish = *open.mutable_place();
+        wish.set_objective(options.place->objective);
+        wish.set_k(options.place->k);
+        wish.mutable_excluded()->Add(options.place->excluded.begin(), options.place->excluded.end());
+    }
+    if (options.placement) {
+        *open.mutable_placement() = placement_to_proto(*options.placement);
+    }
+}
+
 class ReceiveSession::Impl {
  public:
     explicit Impl(ReceiveOptions options) : options_(std::move(options)) {}
@@ -257,7 +267,7 @@ class ReceiveSession::Impl {
 // Where nothing is sampled, the first that is heard may be that a relay is not to be had.
 Result<> ReceiveSession::Impl::open() {
     auto opened = open_run();
-    while (!opened && opened.error().code() == Errc::kRunAgain && link_) {
+    while (!opened && opened.error().code() == Errc::kRunAgain && link_ && options_.stream.empty()) {
         next_run(opened.error());
         opened = open_run();
     }
@@ -299,7 +309,7 @@ Result<> ReceiveSession::Impl::note_ready(const v1::LocalReply& reply) {
 Result<ReceiveResult> ReceiveSession::Impl::wait() {
     for (;;) {
         auto result = wait_for_run();
-        if (result.ok() || result.error().code() != Errc::kRunAgain) {
+        if (result.ok() || result.error().code() != Errc::kRunAgain || !options_.stream.empty()) {
             return result;
         }
         next_run(result.error());

@@ -82,6 +82,11 @@ struct ReceiveOptions {
     // one's tenant.
     std::vector<std::string> from;
     std::string token;
+    // A run of a stream's window: the stream, whose receiver is this process (lib/client/stream_receive.h),
+    // and the window's number. Its senders are the stream's members; confirm() commits the window. A run that
+    // fails does not begin again here: the stream says when.
+    std::string stream{};
+    std::uint64_t window = 0;
     int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
     std::function<void(const ReceiveInfo&)> on_open;       // what each run got; within open() or wait()

@@ -12,7 +12,7 @@
 #include "lib/base/task_id.h"
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
-#include "lib/client/mean.h"
+#include "lib/client/task_tuples.h"
 #include "lib/client/tuple_ring.h"
 #include "lib/rpc/types.h"
 #include "lib/tuples/combiner.h"
@@ -24,21 +24,6 @@ namespace {
 constexpr std::uint32_t kLookEvery = 1U << 16;
 constexpr std::uint32_t kPublishEvery = 128;
 constexpr std::size_t kRingFds = 3;
-// Tuples of a mean that become two each at a time.
-constexpr std::size_t kMeanBatch = 128;
-
-Op combined_by(TaskOp op) {
-    switch (op) {
-#define ASK_OPERATOR(NAME, Name, number, text) \
-    case TaskOp::k##Name:                      \
-        return Op::k##Name;
-#define ASK_OPERATOR_AS(NAME, Name, AS, As, text) \
-    case TaskOp::k##Name:                         \
-        return Op::k##As;
-#include "lib/abi/operators.def"
-    }
-    return Op::kSum;
-}
 
 Result<v1::LocalRequest> open_request(const SendOptions& options) {
     if (auto id = check_task_id(options.task); !id) {
@@ -62,6 +47,8 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
     open.set_relay(options.relay);
     open.set_answers_progress(options.answers_progress);
     open.set_max_rate(options.max_rate);
+    open.set_stream_member(options.stream_member);
+    open.set_window(options.window);
     if (options.sample) {
         *open.mutable_sample() = sample_to_proto(*options.sample);
     }
@@ -76,7 +63,7 @@ Result<v1::LocalRequest> open_request(const SendOptions& options) {
 class SendSession::Impl {
  public:
     Impl(bool ones, bool pairs, std::uint32_t merge_window, TaskOp op, AgentLink link, TupleRingProducer ring)
-        : ones_(ones), pairs_wanted_(pairs), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
+        : tuples_(ones, pairs), op_(op), link_(std::move(link)), ring_(std::move(ring)) {
         if (merge_window > 0) {
             combiner_.emplace(combined_by(op), merge_window, make_seed(random_u64));
         }
@@ -85,18 +72,19 @@ class SendSession::Impl {
     static Result<std::unique_ptr<Impl>> open(SendOptions options);
     [[nodiscard]] TaskOp op() const { return op_; }
     [[nodiscard]] std::vector<int> fds() const;
-    Result<> send(std::span<const Tuple> tuples);
+    Result<> send(std::span<const Tuple> tuples) {
+        return tuples_.each(tuples, [this](std::span<const Tuple> some) { return hand_in(some); });
+    }
     Result<> flush();
     Result<> wait_for_input(int fd);
     Result<> cannot_repeat();
+    void note_merged(std::uint64_t tuples) { merged_before_ = tuples; }
     void abandon(const Error& reason, const std::vector<std::string>& lost_relays) {
         link_.give_up(reason, lost_relays);
     }
     Result<TaskStats> finish();
 
  private:
-    [[nodiscard]] std::span<const Tuple> ones_of(std::span<const Tuple> tuples);
-    Result<> hand_in_pairs(std::span<const Tuple> tuples);
     Result<> hand_in(std::span<const Tuple> tuples);
     Result<> push(std::span<const Tuple> tuples);
     Result<> wait_for_space();
@@ -105,17 +93,14 @@ class SendSession::Impl {
         return [this](const Tuple& tuple) { return push(std::span(&tuple, 1)); };
     }
 
-    bool ones_;          // every value is 1
-    bool pairs_wanted_;  // of each tuple a sum and a count
+    TaskTuples tuples_;
     TaskOp op_;
     AgentLink link_;
     TupleRingProducer ring_;
     std::optional<Combiner> combiner_;
-    std::vector<Tuple> counted_;     // tuples with their values made 1
-    std::vector<Tuple> pairs_;       // sums and counts
-    std::string marked_;             // keys of these
-    std::uint32_t unpublished_ = 0;  // tuples
-    std::size_t since_look_ = 0;     // tuples
+    std::uint64_t merged_before_ = 0;  // tuples, without a combiner here
+    std::uint32_t unpublished_ = 0;    // tuples
+    std::size_t since_look_ = 0;       // tuples
 };
 
 Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions options) {
@@ -150,8 +135,10 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
     }
     const std::uint32_t window = options.merge_window.value_or(reply->send_ready().merge_window());
     // What is partial has become so where it came from.
-    return std::make_unique<Impl>(options.as_count || (*op == TaskOp::kCount && !options.partial),
-                                  *op == TaskOp::kMean && !options.partial,
+    const bool as_they_are = options.partial || options.stream_member != 0;
+    const bool counts = options.as_count && options.stream_member == 0;
+    return std::make_unique<Impl>(counts || (!as_they_are && *op == TaskOp::kCount),
+                                  !as_they_are && *op == TaskOp::kMean,
                                   Combiner::useful(window, options.sample ? options.sample->expected : 0),
                                   *op, *std::move(link), *std::move(ring));
 }
@@ -162,58 +149,6 @@ std::vector<int> SendSession::Impl::fds() const {
         all.push_back(fd);
     }
     return all;
-}
-
-std::span<const Tuple> SendSession::Impl::ones_of(std::span<const Tuple> tuples) {
-    if (std::ranges::all_of(tuples, [](const Tuple& tuple) { return tuple.value == 1; })) {
-        return tuples;
-    }
-    counted_.assign(tuples.begin(), tuples.end());
-    for (Tuple& tuple : counted_) {
-        tuple.value = 1;
-    }
-    return counted_;
-}
-
-Result<> SendSession::Impl::send(std::span<const Tuple> tuples) {
-    if (ones_) {
-        tuples = ones_of(tuples);
-    }
-    if (!pairs_wanted_) {
-        return hand_in(tuples);
-    }
-    for (; !tuples.empty(); tuples = tuples.subspan(std::min(tuples.size(), kMeanBatch))) {
-        ASK_PASS(hand_in_pairs(tuples.first(std::min(tuples.size(), kMeanBatch))));
-    }
-    return {};
-}
-
-Result<> SendSession::Impl::hand_in_pairs(std::span<const Tuple> tuples) {
-    std::size_t bytes = 0;
-    for (const Tuple& tuple : tuples) {
-        if (tuple.key.size() > kMaxMeanKey) {
-            return Error(Errc::kLimit, "a key of " + std::to_string(tuple.key.size()) +
-                                           " bytes; the limit is " + std::to_string(kMaxMeanKey) +
-                                           " in a task of means");
-        }
-        bytes += 2 * (tuple.key.size() + 1);
-    }
-    // Tuples borrow their keys, so these may not move.
-    marked_.clear();
-    marked_.reserve(bytes);
-    const auto marked = [this](std::string_view key, char mark) {
-        const std::size_t begin = marked_.size();
-        marked_ += key;
-        marked_ += mark;
-        return std::string_view(marked_).substr(begin);
-    };
-    pairs_.clear();
-    pairs_.reserve(2 * tuples.size());
-    for (const Tuple& tuple : tuples) {
-        pairs_.push_back(marks_sum(tuple.key) ? Tuple(marked(tuple.key, kSumMark), tuple.value) : tuple);
-        pairs_.emplace_back(marked(tuple.key, kCountMark), 1);
-    }
-    return hand_in(pairs_);
 }
 
 Result<> SendSession::Impl::hand_in(std::span<const Tuple> tuples) {
@@ -254,9 +189,7 @@ Result<> SendSession::Impl::push(std::span<const Tuple> tuples) {
 }
 
 void SendSession::Impl::publish() {
-    if (combiner_) {
-        ring_.set_merged(combiner_->merged());
-    }
+    ring_.set_merged(combiner_ ? combiner_->merged() : merged_before_);
     ring_.publish();
     unpublished_ = 0;
 }
@@ -343,6 +276,9 @@ Result<> SendSession::wait_for_input(int fd) {
 }
 Result<> SendSession::cannot_repeat() {
     return impl_->cannot_repeat();
+}
+void SendSession::note_merged(std::uint64_t tuples) {
+    impl_->note_merged(tuples);
 }
 void SendSession::abandon(const Error& reason, const std::vector<std::string>& lost_relays) {
     impl_->abandon(reason, lost_relays);

@@ -45,6 +45,10 @@ struct SendOptions {
     // Tuples are sums of others', which came here: each keeps its value, also where the task counts, and they
     // are lost if this process goes.
     bool partial = false;
+    // The run of a stream's window: its member, 0: none, and the window's number. Tuples are what the
+    // operator makes of those that came (lib/client/task_tuples.h), perhaps merged.
+    std::uint64_t stream_member = 0;
+    std::uint64_t window = 0;
     std::string relay{};  // of a partial one: the switch that it is the relay of
     // The caller is always within a call of SendSession, or calls flush() about once a second: it is taken
     // for one that hangs, and the task ends, if the agent hears nothing for half of the deadline, and at
@@ -83,6 +87,9 @@ class SendSession {
     // Like flush(), then waits until `fd` (an input) is readable, with the agent's news taken in meanwhile;
     // as long as it takes: an idle input is no error.
     Result<> wait_for_input(int fd);
+    // Of a stream's window: so many tuples, in all, were merged into those that have come, before they came.
+    // For statistics alone.
+    void note_merged(std::uint64_t tuples);
     // Nothing more will come, and the task cannot succeed: tells everybody concerned why, instead of leaving
     // them to the closed connection. Does not wait; no call is allowed after it.
     void abandon(std::string_view reason) { abandon(Error(Errc::kAborted, std::string(reason))); }

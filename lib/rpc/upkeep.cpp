@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/rpc/upkeep.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,14 @@ void add_stake(v1::Upkeep& upkeep, std::string_view what, const std::string& id,
     stake.add_ids(id);
 }
 
+// A run of one: its stream is at stake.
+bool is_window(const v1::AgentStatus& status, const std::string& task) {
+    return std::ranges::any_of(status.streams(), [&](const v1::AgentStream& stream) {
+        return task.starts_with(stream.name() + "-w") &&
+               task.find_first_not_of("0123456789", stream.name().size() + 2) == std::string::npos;
+    });
+}
+
 template <typename Status>
 v1::Upkeep& begin_upkeep(Status& status, bool whole) {
     v1::Upkeep& upkeep = *status.mutable_upkeep();
@@ -40,10 +49,14 @@ void set_upkeep(v1::AgentStatus& status, bool whole) {
     v1::Upkeep& upkeep = begin_upkeep(status, whole);
     for (const v1::AgentTask& task : status.tasks()) {
         // One that is committed is listed for as long as not all of its senders have heard so.
-        if (task.state() != "failed") {
+        if (task.state() != "failed" && !is_window(status, task.id())) {
             const bool kept = task.state().starts_with("kept until ");
             add_stake(upkeep, kept ? "kept result" : "task", task.id(), kIsLost);
         }
+    }
+    // What a stream has is kept by its applications: a window's run fails, and begins again.
+    for (const v1::AgentStream& stream : status.streams()) {
+        add_stake(upkeep, "stream", stream.name(), kSurvives);
     }
     for (const v1::AgentGroup& group : status.groups()) {
         if (group.state() != "failed" && group.state() != "left") {

@@ -20,6 +20,11 @@
 #include "lib/text/decimal.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
+<<<<<<< HEAD
+=======
+#include "tools/cli/duration_flag.h"
+#include "tools/cli/every.h"
+>>>>>>> wtools
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/placement_file.h"
@@ -30,6 +35,7 @@
 #include "tools/cli/swap_flag.h"
 #include "tools/cli/table.h"
 #include "tools/cli/token.h"
+#include "tools/cli/write_table.h"
 
 namespace ask::cli {
 namespace {
@@ -41,6 +47,7 @@ constexpr unsigned kUsualPayload = 1472;
 struct Flags {
     CommonFlags common;
     std::uint32_t senders = 0;
+    bool any_senders = false;
     std::string op = "sum";
     unsigned scale = 0;
     unsigned decimals = 6;
@@ -62,6 +69,12 @@ struct Flags {
     std::uint64_t top = client::ResultMap::kAll;
     std::string format = "tsv";
     bool again = false;
+    // Of a stream.
+    std::string every;
+    std::string out;
+    std::optional<std::size_t> keep;
+    bool skip_empty = false;
+    std::optional<std::uint64_t> finish_after;
 
     [[nodiscard]] bool to_stdout() const { return output == "-"; }
     [[nodiscard]] client::ResultMap::Order order() const {
@@ -92,8 +105,16 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::IsMember(result_format_names()))
         ->type_name("F")
         ->capture_default_str();
-    app.add_option("--senders", flags.senders, "how many sends make the task whole")
-        ->check(CLI::Range(1U, ASK_MAX_SENDERS))
+    app.add_option("--senders", flags.senders,
+                   "how many sends make the task whole; of a stream, how many it waits for before its first "
+                   "window, or any")
+        ->transform(CLI::Validator(
+            [&flags](std::string& text) {
+                flags.any_senders = text == "any";
+                text = flags.any_senders ? "0" : text;
+                return flags.any_senders ? std::string() : CLI::Range(1U, ASK_MAX_SENDERS)(text);
+            },
+            ""))
         ->type_name("N");
     app.add_option("--op", flags.op,
                    "how values of equal keys are combined: sum, count, min, max, or mean, which prints "
@@ -180,6 +201,9 @@ void add_flags(CLI::App& app, Flags& flags) {
         if (!flags.again && app.count("--senders") == 0) {
             throw CLI::RequiredError("--senders");
         }
+        if (flags.any_senders && flags.every.empty()) {
+            throw CLI::ValidationError("--senders", "any is for streams: --every");
+        }
         if (!flags.again && app.count("--decimals") > 0 && flags.op != "mean") {
             throw CLI::ValidationError("--decimals", "is for means: --op mean");
         }
@@ -191,6 +215,38 @@ void add_flags(CLI::App& app, Flags& flags) {
         "Prints key<TAB>value lines, sorted by the keys' bytes unless flags say otherwise, once every sender "
         "has "
         "finished. Exit codes and more: docs/commands.md.");
+}
+
+void add_every_flags(CLI::App& app, Flags& flags) {
+    CLI::Option* const every =
+        app.add_option("--every", flags.every,
+                       "a stream: a result of every so long (1s to 1d: 10s, 5m, 1h), until it is finished")
+            ->check([](const std::string& text) {
+                const auto time = parse_every(text);
+                return time ? std::string() : time.error().text();
+            })
+            ->type_name("TIME");
+    app.add_option(
+           "--out", flags.out,
+           "of a stream: the directory that its windows are committed to, a file each; without it they "
+           "go to standard output, as lines of window<TAB>key<TAB>value")
+        ->needs(every)
+        ->type_name("DIR");
+    app.add_option("--keep", flags.keep, "with --out: remove the oldest windows' files but for N")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32U))
+        ->needs("--out")
+        ->type_name("N");
+    app.add_flag("--skip-empty", flags.skip_empty, "with --out: no files of windows that no sender was in")
+        ->needs("--out");
+    app.add_option("--finish-after", flags.finish_after,
+                   "of a stream: no more windows than are open once N have been committed")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 48U))
+        ->needs(every)
+        ->type_name("N");
+    for (const char* const other :
+         {"--again", "--output", "--stats", "--placement", "--switches", "--swap"}) {
+        every->excludes(app.get_option(other));
+    }
 }
 
 Result<client::ReceiveOptions> options_from(const Flags& flags) {
@@ -346,6 +402,7 @@ bool is_of_means(const Flags& flags, const client::ReceiveReport& report) {
            client::TaskOp::kMean;
 }
 
+<<<<<<< HEAD
 Result<> write_means(const Flags& flags, Received& received, ResultWriter& out) {
     const std::function<void()> pulse = [&received] { received.session.taking(); };
     const auto means = client::Means::of(received.result.table, pulse);
@@ -356,25 +413,22 @@ Result<> write_means(const Flags& flags, Received& received, ResultWriter& out) 
     return {};
 }
 
+=======
+>>>>>>> wtools
 // Returns once every byte was accepted, and a file has its name.
 Result<> put(const Flags& flags, Received& received, const Destination& to) {
     client::ReceiveSession& session = received.session;
     const bool of_means = is_of_means(flags, received.result.report);
     const ResultWriter::Style style{parse_result_format(flags.format).value_or(ResultFormat::kTsv),
-                                    flags.scale, of_means ? std::optional(flags.decimals) : std::nullopt};
+                                    flags.scale,
+                                    of_means ? std::optional(flags.decimals) : std::nullopt,
+                                    {}};
     ResultWriter out(to.fd, style, [&]() -> Result<> {
         session.taking();
         return to.stop != nullptr && to.stop->raised() ? Error(Errc::kAborted, "interrupted") : Result<>();
     });
-    if (of_means) {
-        ASK_PASS(write_means(flags, received, out));
-    } else {
-        ASK_PASS(received.result.table.each_in_order(
-            flags.order(), flags.top,
-            [&out](std::string_view key, std::int64_t value) { return out.add(key, value); },
-            [&session] { session.taking(); }));
-    }
-    ASK_PASS(out.finish());
+    ASK_PASS(write_table(received.result.table, of_means, {flags.order(), flags.top}, out,
+                         [&session] { session.taking(); }));
     return to.file != nullptr ? to.file->finish(true) : close_copy(to.fd);
 }
 
@@ -451,11 +505,65 @@ int finish(const Flags& flags, Received& received, const Destination& to, Output
     return code;
 }
 
+Result<EveryOptions> every_options(const Flags& flags) {
+    auto window = options_from(flags);
+    ASK_PASS(window);
+    // Nobody waits for samples at every window.
+    window->default_geometry = window->default_geometry || !window->geometry;
+    const ResultFormat format = parse_result_format(flags.format).value_or(ResultFormat::kTsv);
+    if (flags.out.empty() && format != ResultFormat::kTsv) {
+        return Error(Errc::kUsage,
+                     "--format " + flags.format +
+                         ": a stream's windows are such files with --out DIR; to standard output "
+                         "they are lines of tsv");
+    }
+    const auto every = parse_every(flags.every);
+    ASK_TRY(every, "--every");
+    if (flags.any_senders && window->from.empty() && window->token.empty()) {
+        return Error(Errc::kUsage,
+                     "--senders any takes whoever may send: say who, with --from or --token-file");
+    }
+    const bool of_means = window->op == client::TaskOp::kMean;
+    return EveryOptions{
+        .window = *std::move(window),
+        .every = *every,
+        .senders = flags.senders,
+        .directory = flags.out,
+        .format = format,
+        .style = {format, flags.scale, of_means ? std::optional(flags.decimals) : std::nullopt, {}},
+        .order = {flags.order(), flags.top},
+        .keep = flags.keep,
+        .skip_empty = flags.skip_empty,
+        .finish_after = flags.finish_after};
+}
+
+int run_every(const Flags& flags) {
+    auto signals = StopSignals::block();
+    if (!signals) {
+        return fail(kName, signals.error());
+    }
+    const auto options = every_options(flags);
+    if (!options) {
+        return fail(kName, options.error());
+    }
+    ProgressLine progress(kName, flags.common.quiet);
+    if (options->directory.empty()) {
+        progress.say(
+            "stream " + flags.common.task +
+            " goes to standard output: should this process end, it is over for its senders (--out DIR "
+            "goes on)");
+    }
+    return receive_every(*options, *signals, progress);
+}
+
 int run(const Flags& flags) {
-    if (flags.to_stdout() && !is_writable(STDOUT_FILENO)) {
+    if (flags.to_stdout() && flags.out.empty() && !is_writable(STDOUT_FILENO)) {
         return fail(kName, Error(Errc::kUsage,
                                  "standard output is closed, so the result has nowhere to go: "
                                  "redirect it to a file"));
+    }
+    if (!flags.every.empty()) {
+        return run_every(flags);
     }
     auto signals = StopSignals::block();
     if (!signals) {
@@ -497,6 +605,7 @@ int main(int argc, char** argv) {
     CLI::App app("Opens a task for senders on other hosts and prints its result.", ask::cli::kName);
     ask::cli::Flags flags;
     ask::cli::add_flags(app, flags);
+    ask::cli::add_every_flags(app, flags);
     if (const int code = ask::cli::parse(app, argc, argv); code >= 0) {
         return code;
     }

@@ -12,6 +12,7 @@
 #include "lib/client/send_session.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/follow.h"
 #include "tools/cli/input.h"
 #include "tools/cli/line_flags.h"
 #include "tools/cli/output_file.h"
@@ -39,6 +40,9 @@ struct Flags {
     std::optional<std::uint32_t> merge_window;
     std::string max_rate;
     std::size_t spool_mib = 64;
+    bool follow = false;
+    std::uint32_t linger_ms = 0;
+    std::string state;
     std::vector<std::string> files;
 };
 
@@ -67,10 +71,28 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option(
            "--spool", flags.spool_mib,
            "MiB of what comes through pipes to keep, so that it can be sent again if the switch loses what "
-           "it has; 0: none")
+           "it has; 0: none. With --follow: of what is not committed; then nothing more is read")
         ->check(CLI::Range(0U, 65536U))
         ->type_name("MIB")
         ->capture_default_str();
+    CLI::Option* const follow = app.add_flag("--follow", flags.follow,
+                                             "into a stream, from one pipe or file that "
+                                             "grows, through its rotation: until the pipe "
+                                             "ends, or a signal comes, then leave it");
+    follow->excludes(app.get_option("--stats"));
+    app.add_option(
+           "--linger", flags.linger_ms,
+           "with --follow: hold merged tuples back for no longer than this (default: while the window "
+           "lasts)")
+        ->check(CLI::Range(1U, 86'400'000U))
+        ->needs(follow)
+        ->type_name("MS");
+    app.add_option(
+           "--state", flags.state,
+           "with --follow FILE: keep in this file what is not committed of which lines, so that another "
+           "ask-send goes on should this one be killed")
+        ->needs(follow)
+        ->type_name("STATE");
     app.add_option("FILE", flags.files,
                    "lines of key<TAB>value, or as the flags say, gzip and zstd decompressed; - is standard "
                    "input, which is "
@@ -169,6 +191,63 @@ Result<Sent> send_all(const Flags& flags, int stop_fd, BadLines& bad, ProgressLi
     }
 }
 
+Result<FollowRun> follow_run(const Flags& flags) {
+    if (flags.files.size() != 1) {
+        return Error(Errc::kUsage, "--follow takes one FILE: an ask-send for each");
+    }
+    if (flags.spool_mib == 0) {
+        return Error(Errc::kUsage, "--spool 0: with --follow it is what can be sent again: at least 1");
+    }
+    auto rules = input_rules(flags.lines);
+    ASK_PASS(rules);
+    auto token = read_token(flags.common.token_file);
+    ASK_PASS(token);
+    FollowRun run{
+        .stream = {}, .file = flags.files.front(), .state = flags.state, .rules = *std::move(rules)};
+    client::StreamSendOptions& stream = run.stream;
+    stream.agent = flags.common.agent;
+    stream.name = flags.common.task;
+    stream.to = flags.to;
+    stream.token = *std::move(token);
+    stream.deadline = flags.common.deadline();
+    stream.spool_bytes = flags.spool_mib << 20U;
+    stream.merge_window = flags.merge_window.value_or(stream.merge_window);
+    stream.linger = std::chrono::milliseconds(flags.linger_ms);
+    stream.as_count = flags.lines.count;
+    stream.max_rate = max_rate_of(flags);
+    return run;
+}
+
+int run_follow(const Flags& flags) {
+    auto signals = StopSignals::block();
+    if (!signals) {
+        return fail(kName, signals.error());
+    }
+    auto run = follow_run(flags);
+    if (!run) {
+        return fail(kName, run.error());
+    }
+    ProgressLine progress(kName, flags.common.quiet);
+    BadLines bad(flags.lines.skip_bad,
+                 [&progress](const std::string& error) { show_skipped(error, progress); });
+    const auto sent = follow_input(*std::move(run), *signals, bad, progress);
+    progress.clear();
+    tell_skipped(bad);
+    if (!sent && signals->raised()) {
+        std::fprintf(stderr,
+                     "%s: interrupted: what stream %s has not committed of this sender's tuples is lost\n",
+                     kName, flags.common.task.c_str());
+        return kExitInterrupted;
+    }
+    if (!sent) {
+        return fail(kName, sent.error());
+    }
+    progress.say("stream " + flags.common.task + ": " + short_count(sent->tuples) + " tuples in " +
+                 std::to_string(sent->windows) + " windows" +
+                 (sent->late > 0 ? ", " + short_count(sent->late) + " came when it had ended" : ""));
+    return 0;
+}
+
 int run(const Flags& flags) {
     auto signals = StopSignals::block();
     if (!signals) {
@@ -212,5 +291,5 @@ int main(int argc, char** argv) {
     if (flags.files.empty()) {
         flags.files.emplace_back("-");
     }
-    return ask::cli::run(flags);
+    return flags.follow ? ask::cli::run_follow(flags) : ask::cli::run(flags);
 }

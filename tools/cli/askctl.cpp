@@ -312,6 +312,18 @@ int cancel(const Flags& flags) {
                  " send(s) are ending here, and with them the task everywhere\n");
 }
 
+int finish(const Flags& flags) {
+    if (!switch_to_ask(flags).empty()) {
+        return fail(kName, Error(Errc::kUsage, "a stream is finished on the host that receives it"));
+    }
+    const auto finished = finish_stream(client::agent_socket_path(flags.agent), flags.task);
+    if (!finished) {
+        return fail(kName, finished.error());
+    }
+    return print("stream " + flags.task +
+                 ": the windows that are open are the last; its ask-recv ends when they are committed\n");
+}
+
 int status(const Flags& flags) {
     return with_status(flags, [&flags](const auto& from) {
         return flags.json ? dump(status_json(from)) : status_text(from);
@@ -601,7 +613,13 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
         "dump", "keys and values in its memory on the switch, as packets go on: a snapshot");
     auto* const cancel_command =
         task->add_subcommand("cancel", "end it, if it is received on this host or sent to");
+<<<<<<< HEAD
     for (auto* const command : {show_command, explain_command, dump_command, cancel_command}) {
+=======
+    auto* const finish_command =
+        task->add_subcommand("finish", "end a stream that is received on this host: what is open is committed");
+    for (auto* const command : {explain_command, dump_command, cancel_command, finish_command}) {
+>>>>>>> wtools
         command->add_option("ID", flags.task, "id of the task")->required();
         add_json(command, flags);
     }
@@ -618,6 +636,7 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
     commands.emplace_back(dump_command,
                           [](const Flags& f) { return watch(f, [&f] { return dump_task(f); }); });
     commands.emplace_back(cancel_command, cancel);
+    commands.emplace_back(finish_command, finish);
 }
 
 void add_controller_commands(CLI::App& app, Flags& flags, Commands& commands) {

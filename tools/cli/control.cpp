@@ -258,6 +258,16 @@ Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::st
     return reply;
 }
 
+Result<> finish_stream(const std::string& socket, const std::string& name) {
+    grpc::ClientContext context;
+    limit(context);
+    v1::FinishTaskRequest request;
+    request.set_task_id(name);
+    v1::FinishTaskReply reply;
+    const grpc::Status done = agent_stub(socket)->FinishTask(&context, request, &reply);
+    return done.ok() ? Result<>() : explain_agent(done, socket);
+}
+
 Result<> read_region(const std::string& address, const ControlSecurity& security, const v1::SwitchTask& task,
                      const std::function<Result<>(std::string_view entries)>& sink) {
     const auto end = end_at(address, security, kSwitch);

@@ -38,6 +38,8 @@ Result<bool> set_available(const std::string& address, const ControlSecurity& se
                            const std::string& name, bool available);
 // kUnknown: nothing of that id is under way there.
 Result<v1::CancelTaskReply> cancel_task(const std::string& socket, const std::string& id);
+// The windows of that stream that are open are its last. kUnknown: none of that name is received there.
+Result<> finish_stream(const std::string& socket, const std::string& name);
 // A look at the copy in use of a task's region, whose entries `sink` gets; packets go on meanwhile.
 Result<> read_region(const std::string& address, const ControlSecurity& security, const v1::SwitchTask& task,
                      const std::function<Result<>(std::string_view entries)>& sink);

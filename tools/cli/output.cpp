@@ -110,6 +110,10 @@ void ResultWriter::begin(std::string_view key) {
     if (style_.format == ResultFormat::kJson) {
         buffer_ += any_ ? ",\n{\"key\":" : "\n{\"key\":";
     }
+    if (!style_.before_key.empty()) {
+        buffer_ += style_.before_key;
+        buffer_ += '\t';
+    }
     append_key(key);
     any_ = true;
 }

@@ -37,6 +37,7 @@ class ResultWriter {
         ResultFormat format = ResultFormat::kTsv;
         unsigned scale = 0;  // values are printed divided by 10^scale, with just so many decimals
         std::optional<unsigned> mean_decimals{};  // of means; unset: the result has values
+        std::string before_key{};  // the first column of each line, of kTsv; empty: there is none
     };
     ResultWriter(int fd, const Style& style, OnWritten on_written = {});
     // Fails when the descriptor cannot take what has gathered.

@@ -155,12 +155,12 @@ Result<> OutputFile::finish(bool durable) {
     return {};
 }
 
-Result<> OutputFile::write(std::string_view content) {
+Result<> OutputFile::write(std::string_view content, bool durable) {
     if (!fd_) {
         return {};
     }
     ASK_TRY(write_all(fd_.get(), content), what_ + " " + path_);
-    return finish(false);
+    return finish(durable);
 }
 
 }  // namespace ask::cli

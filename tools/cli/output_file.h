@@ -29,7 +29,7 @@ class OutputFile {
     // Gives the file its name, once all is written. With `durable` it is on disk under that name by then.
     Result<> finish(bool durable);
     // Writes the content and finishes.
-    Result<> write(std::string_view content);
+    Result<> write(std::string_view content, bool durable = false);
 
  private:
     OutputFile() = default;

@@ -99,6 +99,33 @@ std::string status_text(const v1::SwitchStatus& status) {
            (status.channels().empty() ? "" : "\n" + channels_text(status));
 }
 
+// The oldest window is what all the others wait for.
+std::string streams_text(const v1::AgentStatus& status) {
+    Table table({{"STREAM"},
+                 {"ROLE"},
+                 {"EVERY", Align::kRight},
+                 {"STATE"},
+                 {"COMMITTED", Align::kRight},
+                 {"OPEN", Align::kRight},
+                 {"MEMBERS", Align::kRight},
+                 {"INCOMPLETE", Align::kRight},
+                 {"WAITS FOR"}});
+    for (const v1::AgentStream& stream : status.streams()) {
+        const bool receives = stream.role() == "receiver";
+        const std::string waits = !stream.trouble().empty() || stream.windows().empty()
+                                      ? stream.trouble()
+                                      : stream.windows(0).waits_for();
+        table.add({stream.name(), stream.role(), duration_text(stream.every_ms() / 1000.0), stream.state(),
+                   receives && stream.whole() + stream.incomplete() + stream.empty() > 0
+                       ? duration_text(stream.committed_seconds_ago()) + " ago"
+                       : "",
+                   std::to_string(stream.windows_size()),
+                   receives ? std::to_string(stream.members_size()) : "",
+                   receives ? grouped(stream.incomplete()) : "", waits});
+    }
+    return table.text();
+}
+
 std::string tasks_text(const v1::AgentStatus& status, bool all) {
     Table table({{"TASK"},
                  {"ROLE"},
@@ -128,6 +155,9 @@ std::string tasks_text(const v1::AgentStatus& status, bool all) {
         }
     }
     std::string text = table.empty() ? "no tasks\n" : table.text();
+    if (status.streams_size() > 0) {
+        text += "\n" + streams_text(status);
+    }
     if (!all && status.ended_size() > 0) {
         text += std::to_string(status.ended_size()) + " ended lately: askctl tasks --all\n";
     }

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -39,6 +40,11 @@ Result<StopSignals> StopSignals::block() {
 bool StopSignals::raised() const {
     pollfd poll_fd{fd_.get(), POLLIN, 0};
     return ::poll(&poll_fd, 1, 0) == 1;
+}
+
+void StopSignals::take() const {
+    signalfd_siginfo info{};
+    [[maybe_unused]] const ssize_t size = ::read(fd_.get(), &info, sizeof(info));
 }
 
 void StopSignals::unblock() {

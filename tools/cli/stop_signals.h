@@ -17,6 +17,8 @@ class StopSignals {
     static Result<StopSignals> block();
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] bool raised() const;
+    // Takes note of one that was: raised() speaks of the next.
+    void take() const;
     // The signals end the process again, one that is waiting included.
     void unblock();
 

@@ -28,6 +28,7 @@ struct SessionEvent {
         kTableFull,    // receive: `error`
         kPartFull,     // receive with a reserve: the table that `channel` goes to takes no more
         kSwitchLost,   // receive: `error`
+        kStreamClosed,  // receive of a window; `error`
         kGroupFailed,  // group: its worker cannot go on; `error`
     };
     Kind kind = Kind::kStop;

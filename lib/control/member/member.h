@@ -12,6 +12,7 @@
 #include "lib/control/member/channels.h"
 #include "lib/control/member/controller_port.h"
 #include "lib/control/member/counters.h"
+#include "lib/control/member/follow_list.h"
 #include "lib/control/member/history.h"
 #include "lib/control/member/left_open.h"
 #include "lib/control/member/network_port.h"
@@ -85,6 +86,7 @@ struct Member {
     Channels channels;
     TaskRegistry registry;
     SendList sends;
+    FollowList follows;
     History history;
     TaskTotals totals;
     LeftOpen left_open;

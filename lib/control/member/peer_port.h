@@ -43,6 +43,11 @@ class PeerPort {
                                           CallCancel* cancel) = 0;
     virtual Result<v1::JoinReply> join(const v1::JoinRequest& request, milliseconds wait,
                                        CallCancel* cancel) = 0;
+    // Held back there while the stream is of the version that the request names.
+    virtual Result<v1::FollowStreamReply> follow_stream(const v1::FollowStreamRequest& /*request*/,
+                                                        milliseconds /*wait*/, CallCancel* /*cancel*/) {
+        return Error(Errc::kUnsupported, "its agent knows no streams");
+    }
     virtual Result<> leave(const v1::LeaveRequest& request, milliseconds wait) = 0;
     // Ends before this does. Its answers are announced by kRenewed in `mailbox`.
     virtual std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) = 0;

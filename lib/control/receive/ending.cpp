@@ -34,6 +34,18 @@ void Receiving::describe_switches(const ReceiveTask& task, v1::Done& done) {
     }
 }
 
+// Those that never joined the run: the others are named as senders.
+void Receiving::add_missing_members(const ReceiveTask& task, v1::Done& done) {
+    for (const Stream::Missing& member : task.here->stream.all_missing(task.window)) {
+        if (std::ranges::find(task.senders, member.member, &TaskSender::member) == task.senders.end()) {
+            v1::Missing& missing = *done.add_missing();
+            missing.set_name(member.name);
+            missing.set_senders(1);
+            missing.set_reason(member.reason);
+        }
+    }
+}
+
 v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
     v1::Done done;
     Clock::time_point first_join = Clock::now();
@@ -59,7 +71,9 @@ v1::Done Receiving::describe_result(std::uint64_t keys, std::uint64_t bytes) {
         for (v1::RelayOfTask& relay : TaskRegistry::relays_locked(task)) {
             *done.add_relays() = std::move(relay);
         }
-        if (task.senders.size() < task.senders_expected) {
+        if (task.here) {
+            add_missing_members(task, done);
+        } else if (task.senders.size() < task.senders_expected) {
             v1::Missing& missing = *done.add_missing();
             missing.set_senders(task.senders_expected - static_cast<std::uint32_t>(task.senders.size()));
             missing.set_reason("did not join within " + seconds_text(task.deadline));
@@ -104,7 +118,7 @@ void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
         confirm_taken(io_);
     } else if (io_.given_up()) {
         end_given_up();
-    } else if (request_.partial() || handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
+    } else if (request_.partial() || is_window() || handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
                member_.kept.time().count() == 0) {
         end_lost();
     } else {
@@ -136,13 +150,15 @@ void Receiving::end_taken(const v1::Done& done) {
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_COMMITTED);
     member_.registry.end(task_, std::move(outcome));
-    member_.history.add(member_.registry.describe(*task_));
+    if (!is_window()) {
+        member_.history.add(member_.registry.describe(*task_));
+    }
     member_.totals.committed(TaskRole::kReceiver, done.seconds(), done.stats(), done.result_keys(),
                              done.result_bytes());
     ASK_PROBE(receive_committed, task_->id.c_str(), task_->instance, done.stats().tuples_in(),
               done.result_keys(), done.result_bytes());
     const LogAbout how = LogAbout::code(0);
-    spdlog::info("task {}: committed: {}", task_->id, figures_of(done));
+    spdlog::log(task_->log_level(), "task {}: committed: {}", task_->id, figures_of(done));
 }
 
 void Receiving::end_kept(KeptResult& result) {
@@ -171,8 +187,10 @@ void Receiving::end_kept(KeptResult& result) {
 void Receiving::end_lost() {
     const std::string why = io_.stopping()    ? stopping_error().text()
                             : io_.cancelled() ? "cancelled by askctl task cancel"
+                            : is_window()     ? "windows are not kept, but run again"
                                               : "results are not kept (keep_result_seconds = 0)";
-    const Error error(Errc::kAborted, "task " + task_->id + ": computed, but not taken at " +
+    const Error error(is_window() ? Errc::kRunAgain : Errc::kAborted,
+                      "task " + task_->id + ": computed, but not taken at " +
                                           member_.options.name + ", and " + why + ": run the task again");
     end_failed(error);
     io_.fail_at_once(error);
@@ -272,7 +290,9 @@ Error Receiving::explain_loss(const Error& loss) const {
 
 void Receiving::give_up(const Error& reason) {
     stop_swappers();
-    const Error error = reason.code() == Errc::kSwitchLost ? explain_loss(reason) : reason;
+    const Error error = is_window()                             ? Error(Errc::kRunAgain, reason.text())
+                        : reason.code() == Errc::kSwitchLost ? explain_loss(reason)
+                                                             : reason;
     note_failed(error, "task " + clean_name(request_.task_id()) + ": receive failed: " + error.text());
     if (added_) {
         v1::Outcome outcome;
@@ -281,6 +301,9 @@ void Receiving::give_up(const Error& reason) {
         outcome.set_error("receiver " + member_.options.name + ": " + error.text());
         member_.registry.end(task_, std::move(outcome));
         member_.history.add(member_.registry.describe(*task_));
+    }
+    if (task_->here && !added_) {
+        member_.registry.fail_run(*task_);
     }
     if (on_workers_) {
         for (unsigned i = 0; i < member_.workers.size(); ++i) {

@@ -2,8 +2,31 @@
 #include "lib/control/receive/membership.h"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "lib/text/clean.h"
 
 namespace ask {
+namespace {
+
+bool is_name_char(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+}  // namespace
+
+// What a sender calls itself proves nothing: beside it stands what its connection or certificate does.
+std::string proved_name(const Caller& caller, std::string_view claimed) {
+    constexpr std::size_t kLongest = 64;
+    std::string name(claimed.substr(0, kLongest));
+    std::ranges::replace_if(name, [](char c) { return !is_name_char(c); }, '?');
+    if (std::ranges::find(caller.names, name) != caller.names.end()) {
+        return clean_name(name + " (" + caller.address + ")");
+    }
+    return clean_name(name + " (" + describe(caller) + ")");
+}
+
 
 bool is_same_secret(std::string_view secret, std::string_view shown) {
     volatile unsigned difference = secret.size() == shown.size() ? 0 : 1;

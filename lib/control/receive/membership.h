@@ -20,6 +20,9 @@ struct Membership {
     std::string token;                 // empty: none
 };
 
+// For people: what it calls itself, and what is proved of it.
+[[nodiscard]] std::string proved_name(const Caller& caller, std::string_view claimed);
+
 // How long it takes says nothing of where they differ.
 [[nodiscard]] bool is_same_secret(std::string_view secret, std::string_view shown);
 

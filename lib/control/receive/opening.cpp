@@ -37,7 +37,7 @@ Result<> Receiving::choose_parameters() {
     if (auto valid = check_task_id(request_.task_id()); !valid) {
         return valid;
     }
-    if (request_.senders() == 0 || request_.senders() > ASK_MAX_SENDERS) {
+    if ((request_.senders() == 0 && !is_window()) || request_.senders() > ASK_MAX_SENDERS) {
         return Error(Errc::kUsage, "senders must be from 1 to " + std::to_string(ASK_MAX_SENDERS) + ", not " +
                                        std::to_string(request_.senders()));
     }
@@ -67,12 +67,18 @@ Result<> Receiving::choose_parameters() {
         leave_out_switches();
     }
     ASK_PASS(choose_placement());
-    task_->phase = wants_samples(member_, request_) ? TaskPhase::kPlanning : TaskPhase::kOpening;
+    if (is_window()) {
+        ASK_PASS(member_.registry.begin_run(*task_, request_.stream(), request_.window()));
+    }
+    task_->phase = plans() ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
 }
 
 // Names are resolved beside the session: that may take its time.
 Result<> Receiving::choose_members() {
+    if (is_window()) {
+        return {};  // the stream's
+    }
     if (request_.from_size() > static_cast<int>(ASK_MAX_SENDERS) || request_.token().size() > ASK_MAX_TOKEN) {
         return Error(Errc::kUsage, "task " + request_.task_id() + ": at most " +
                                        std::to_string(ASK_MAX_SENDERS) +
@@ -94,11 +100,21 @@ Result<> Receiving::choose_members() {
     return {};
 }
 
+// A window does without a switch that is away, and the next one asks it again.
+bool Receiving::can_do_without_switch() const {
+    return request_.no_switch() || (is_window() && !request_.require_region());
+}
+
+// What decides is what the last window had; a sample of each would hold each up.
+bool Receiving::plans() const {
+    return !is_window() && wants_samples(member_, request_);
+}
+
 Receiving::Asking Receiving::asking() const {
-    return {.patience = request_.no_switch() ? kOptionalSwitchRetryFor
-                                             : std::min(kSwitchRetryFor, task_->deadline / 2),
+    return {.patience = can_do_without_switch() ? kOptionalSwitchRetryFor
+                                                : std::min(kSwitchRetryFor, task_->deadline / 2),
             .until = Clock::now() + task_->deadline,
-            .optional = request_.no_switch()};
+            .optional = can_do_without_switch()};
 }
 
 // Until the senders have told enough of their keys, or nobody will.
@@ -179,7 +195,7 @@ Result<GeometryChoice> Receiving::plan_geometry() {
 // Once: what is agreed with the first sender holds for the task's life.
 Result<> Receiving::choose_geometry() {
     const auto choice =
-        wants_samples(member_, request_) ? plan_geometry() : asked_geometry(member_, request_);
+        plans() ? plan_geometry() : asked_geometry(member_, request_);
     if (!choice) {
         // Of what it waited for while it planned, its task is named already.
         const std::string about = "task " + request_.task_id();
@@ -230,9 +246,10 @@ Result<> Receiving::open() {
     }
     ASK_PROBE(receive_opened, task_->id.c_str(), task_->instance, task_->senders_expected);
     const auto brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
-    spdlog::info("task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}", task_->id,
-                 task_->sends(), to_string(task_->geometry), brackets(task_->geometry_reason),
-                 granted(task_->switches), brackets(task_->note));
+    const auto sends = member_.registry.with(*task_, [](const ReceiveTask& task) { return task.sends(); });
+    spdlog::log(task_->log_level(), "task {}: open for {} senders, geometry {}{}, {} aggregators an AA{}",
+                task_->id, sends, to_string(task_->geometry), brackets(task_->geometry_reason),
+                granted(task_->switches), brackets(task_->note));
     return tell_ready();
 }
 
@@ -283,7 +300,8 @@ v1::OpenTaskRequest Receiving::open_request() const {
     if (back_.wanted) {
         *open.mutable_back() = back_to_proto(back_);
     }
-    open.set_senders(task_->senders_expected);
+    open.set_senders(std::max(1U, member_.registry.with(
+                                      *task_, [](const ReceiveTask& task) { return task.expects(); })));
     open.set_receiver(member_.options.control_address);
     open.set_receiver_address(member_.options.address);
     open.set_wire_version(ASK_WIRE_VERSION);
@@ -305,7 +323,7 @@ Result<> Receiving::open_on_switch() {
     auto reply = ask_switch_to_open(*member_.own_switch, asking());
     ASK_PASS(reply);
     if (!*reply) {
-        if (request_.no_switch() && is_transient(reply->error())) {
+        if (can_do_without_switch() && is_transient(reply->error())) {
             tell_going_on();
             leave_open(member_.own_switch->address());
             task_->note = "opened without a switch: " + member_.own_switch->name() + " is unreachable";

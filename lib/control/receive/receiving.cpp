@@ -44,7 +44,6 @@ Result<> Receiving::run_steps() {
 }
 
 Result<> Receiving::commit() {
-    member_.registry.with(*task_, [](ReceiveTask& task) { task.phase = TaskPhase::kFetching; });
     show_progress("fetching");
     const auto begun = Clock::now();
     // First: a worker may forget flows of a task that it has closed.
@@ -72,7 +71,8 @@ Result<> Receiving::commit() {
     auto result = seal(std::move(*table));
     ASK_PASS(result);
     member_.registry.computed(*task_);
-    spdlog::info("task {}: computed, {:.3f} s after the last FIN", task_->id, seconds_since(begun));
+    spdlog::log(task_->log_level(), "task {}: computed, {:.3f} s after the last FIN", task_->id,
+                seconds_since(begun));
     hand_over_or_keep(*result);
     return {};
 }

@@ -39,6 +39,11 @@ class Receiving {
  private:
     Result<> run_steps();
     Result<> open();
+    // A run of a stream's window.
+    [[nodiscard]] bool is_window() const { return request_.window() != 0; }
+    [[nodiscard]] bool can_do_without_switch() const;
+    // From samples of its senders.
+    [[nodiscard]] bool plans() const;
     Result<> choose_parameters();
     Result<> choose_members();
     Result<> choose_geometry();
@@ -118,6 +123,7 @@ class Receiving {
     Error explain_missing(const Error& missing);
     // As far as a task's locked members are concerned: under the registry's mutex.
     static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);
+    static Result<> check_member(const ReceiveTask& task, TaskSender& sender);
     Error blame(const TaskSender& sender, const Error& why);
     Result<> check_joined(ReceiveTask& task) const;
     // Now and then: what has come of each sender, for whoever looks, and whether it came the right way.
@@ -125,7 +131,6 @@ class Receiving {
     Result<> check_marks(const TaskSender& sender, const FlowRxStats& stats);
     void note_receiver_part(const TaskSender& sender, const FlowRxStats& stats);
     [[nodiscard]] Error explain_strays(const TaskSender& sender, const std::string& strays);
-    [[nodiscard]] bool all_finished();
     void show_progress(const std::string& state);
 
     Result<> commit();
@@ -150,6 +155,7 @@ class Receiving {
     void note_switch_counts(const CopyEnd& copy);
     Result<> note_receiver_counts();
     void wait_for_final_stats();
+    static void add_missing_members(const ReceiveTask& task, v1::Done& done);
     static void describe_switches(const ReceiveTask& task, v1::Done& done);
     [[nodiscard]] v1::Done describe_result(std::uint64_t keys, std::uint64_t bytes);
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lib/base/wall_clock.h"
 #include "lib/control/member/convert.h"
 
 namespace ask {
@@ -58,6 +59,13 @@ void TaskRegistry::end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome out
         free_id_locked(*task);
         if (task->senders.empty() && !task->placed) {
             by_instance_.erase(task->instance);
+        }
+        if (task->here && task->phase == TaskPhase::kCommitted) {
+            task->here->stream.commit(task->window, task->instance, {Clock::now(), unix_ms()});
+            touch_locked(*task->here);
+        } else if (task->here) {
+            task->here->stream.fail_run(task->window, task->instance, Clock::now());
+            touch_locked(*task->here);
         }
     }
     changed_.notify_all();
@@ -154,6 +162,9 @@ void TaskRegistry::stop() {
         for (const auto& [instance, task] : by_instance_) {
             task->over.notify_all();
         }
+        for (const auto& [name, here] : streams_) {
+            here->changed.notify_all();
+        }
     }
     changed_.notify_all();
 }
@@ -198,6 +209,11 @@ std::vector<TaskAtSwitch> TaskRegistry::on_switch() {
 
 bool TaskRegistry::cancel(const Caller& caller, const std::string& id) {
     const Guard lock(mutex_);
+    if (const auto stream = streams_.find(id);
+        stream != streams_.end() && !stream->second->closed && may_use(caller, stream->second->user)) {
+        stream->second->mailbox->post(SessionEvent::Kind::kCancelled);
+        return true;
+    }
     const auto task = live_.find(id);
     if (task == live_.end() || !may_use(caller, task->second->user)) {
         return false;

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include <spdlog/common.h>
+
 #include "lib/base/random.h"
 #include "lib/base/runtime.h"
 #include "lib/control/member/mailbox.h"
@@ -25,6 +27,7 @@
 #include "lib/control/receive/own_switches.h"
 #include "lib/control/receive/placed.h"
 #include "lib/control/receive/sample_box.h"
+#include "lib/control/receive/stream.h"
 #include "lib/control/receive/task_switch.h"
 #include "lib/rpc/owner.h"
 #include "lib/tuples/slot_map.h"
@@ -52,6 +55,7 @@ struct TaskSender {
     std::string trouble;                 // what keeps it from getting on, as seen from here; for the sender
     std::string without;                 // why its own switch does not aggregate for it, though it was to
     bool knows_outcome = false;
+    std::uint64_t member = 0;  // of the stream that the task is a window of
 };
 
 // kPlanning: its geometry is chosen once a sender has asked for it; then it opens as others do.
@@ -66,6 +70,22 @@ enum class TaskPhase : std::uint8_t {
     kFailed
 };
 [[nodiscard]] const char* to_string(TaskPhase phase);
+
+// A stream whose receiver is here: an application has it open, or has ended it and its members are to hear so.
+struct StreamHere {
+    StreamHere(StreamTerms terms, const std::vector<v1::StreamMember>& known, const StreamNow& now)
+        : stream(std::move(terms), known, now) {}
+
+    Membership members;
+    std::uint32_t user = 0;
+    std::shared_ptr<Mailbox> mailbox;  // of its session
+    // Guarded by the registry's mutex.
+    Stream stream;
+    std::uint64_t told = 0;  // version that all have been woken for
+    bool closed = false;     // its session has ended
+    Clock::time_point forget_at{};
+    CondVar changed;
+};
 
 // Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts, and of
 // a task on senders' own switches its memory there, which is guarded likewise.
@@ -88,6 +108,8 @@ struct ReceiveTask {
     Clock::time_point opened = Clock::now();
     Membership members;
     CheckSecret root{random_u64(), random_u64()};  // what its flows' secrets are drawn from
+    std::shared_ptr<StreamHere> here;              // that it is a run of a window of; null: of none
+    std::uint64_t window = 0;
 
     // Guarded by the registry's mutex.
     TaskPhase phase = TaskPhase::kOpening;
@@ -108,7 +130,15 @@ struct ReceiveTask {
     CondVar over;  // its outcome is there: for its own senders, who are many
 
     // Sends of hosts, wherever they go to.
-    [[nodiscard]] std::uint32_t sends() const { return placed ? placed->sends() : senders_expected; }
+    [[nodiscard]] std::uint32_t sends() const { return placed ? placed->sends() : expects(); }
+    // Senders that are to join: of a window, which may gain some, as of now.
+    [[nodiscard]] std::uint32_t expects() const {
+        return here ? static_cast<std::uint32_t>(here->stream.expected(window).size()) : senders_expected;
+    }
+    // Of what is said of each task: one comes each second of a stream.
+    [[nodiscard]] spdlog::level::level_enum log_level() const {
+        return here ? spdlog::level::debug : spdlog::level::info;
+    }
 };
 
 // A task at one of its switches, to be kept alive there.
@@ -158,6 +188,28 @@ class TaskRegistry {
     void settle_own(ReceiveTask& task, const std::string& address, Mark mark, std::string why);
     // The task's outcome: its id is free again, its senders are told.
     void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
+    // Whether every sender that is waited for has ended; if so nobody joins any more, which is decided under the
+    // same lock.
+    bool begin_fetching(ReceiveTask& task);
+
+    // Streams. kExists: one of that name is here.
+    Result<> open_stream(const std::shared_ptr<StreamHere>& here);
+    // What its session is to do.
+    Stream::News advance(StreamHere& here);
+    void note_member(StreamHere& here, const v1::MemberNoted& noted);
+    void take_empty(StreamHere& here, std::uint64_t window);
+    void finish(StreamHere& here);
+    // Its session ends, and with it all runs that are under way.
+    void close_stream(const std::shared_ptr<StreamHere>& here);
+    // The task becomes a run of that window. kUnknown: that is not to be run now.
+    Result<> begin_run(ReceiveTask& task, const std::string& stream, std::uint64_t window);
+    // It has failed before it was added.
+    void fail_run(ReceiveTask& task);
+    Result<v1::FollowStreamReply> follow_stream(const Caller& caller, const v1::FollowStreamRequest& request);
+    // As if its application had asked for it; whether there is one that the caller may end.
+    bool finish_stream(const Caller& caller, const std::string& name);
+    std::vector<v1::AgentStream> describe_streams();
+
     // Until every sender knows the outcome of every task that has ended, or the deadline.
     void wait_until_told(Clock::time_point deadline);
     // Calls are no longer held back.
@@ -219,6 +271,11 @@ class TaskRegistry {
     static bool may_send(const ReceiveTask& task, const Caller& caller, std::string_view token);
     static TaskSender* sender_of(ReceiveTask& task, std::uint64_t sender);
     static TaskSender* sender_of(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
+    static bool all_finished_locked(const ReceiveTask& task);
+    // Wakes whoever waits for a change of it.
+    void touch_locked(StreamHere& here);
+    std::shared_ptr<StreamHere> find_stream_locked(const Caller& caller, const std::string& name,
+                                                   const std::string& token);
     void forget_old_locked();
     void free_id_locked(const ReceiveTask& task);
     // A place for a new sender, or why there is none.
@@ -244,8 +301,23 @@ class TaskRegistry {
     CondVar changed_;  // a task added, opened or ended, a finished Join, a sender told, or stop
     std::map<std::string, std::shared_ptr<ReceiveTask>> live_;
     std::map<std::uint64_t, std::shared_ptr<ReceiveTask>> by_instance_;
+    std::map<std::string, std::shared_ptr<StreamHere>> streams_;
     unsigned waits_ = 0;
     bool stop_ = false;
 };
+
+template <typename Done>
+void TaskRegistry::hold_back(Lock& lock, CondVar& event, Clock::time_point until, Done done) {
+    if (done()) {
+        return;
+    }
+    if (waits_ >= options_.max_waits) {
+        counters_->add(AgentCounter::k_refused_waits);
+        return;
+    }
+    ++waits_;
+    event.wait_until(lock, until, [&] { return stop_ || done(); });
+    --waits_;
+}
 
 }  // namespace ask

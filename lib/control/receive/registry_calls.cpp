@@ -22,20 +22,6 @@ Clock::time_point TaskRegistry::held_until(std::uint32_t wait_ms) {
     return Clock::now() + std::min(milliseconds(wait_ms), kLongestWait);
 }
 
-template <typename Done>
-void TaskRegistry::hold_back(Lock& lock, CondVar& event, Clock::time_point until, Done done) {
-    if (done()) {
-        return;
-    }
-    if (waits_ >= options_.max_waits) {
-        counters_->add(AgentCounter::k_refused_waits);
-        return;
-    }
-    ++waits_;
-    event.wait_until(lock, until, [&] { return stop_ || done(); });
-    --waits_;
-}
-
 Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::LookupRequest& request) {
     const std::string& id = request.task_id();
     if (auto valid = check_task_id(id); !valid) {

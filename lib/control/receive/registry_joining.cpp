@@ -47,26 +47,10 @@ Result<> check_caller(const Caller& caller, const v1::JoinRequest& request) {
                                     ", which is not for " + describe(caller) + " to join with");
 }
 
-bool is_name_char(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-}
-
 // Why no switch aggregates for a sender that was to come through its own.
 std::string why_without(const ReceiveTask& task, const v1::JoinRequest& request) {
     return request.switch_trouble().empty() ? task.own->why_none(request.switch_address())
                                             : clean_text(request.switch_trouble());
-}
-
-// What a sender calls itself proves nothing: beside it stands what its connection or certificate does.
-std::string proved_name(const Caller& caller, std::string_view claimed) {
-    constexpr std::size_t kLongest = 64;
-    std::string name(claimed.substr(0, kLongest));
-    std::ranges::replace_if(name, [](char c) { return !is_name_char(c); }, '?');
-    if (std::ranges::find(caller.names, name) != caller.names.end()) {
-        return clean_name(name + " (" + caller.address + ")");
-    }
-    return clean_name(name + " (" + describe(caller) + ")");
 }
 
 }  // namespace
@@ -142,10 +126,11 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     if (task.placed) {
         ASK_PASS(admit_placed_locked(task, caller, request));
     }
-    if (task.too_late) {
+    if (task.here) {
+        ASK_PASS(task.here->stream.may_join(task.window, request.member(), caller));
+    } else if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
-    }
-    if (task.senders.size() >= task.senders_expected) {
+    } else if (task.senders.size() >= task.senders_expected) {
         return Error(Errc::kLimit, "task " + task.id + ": all " + std::to_string(task.senders_expected) +
                                        " senders are there already");
     }
@@ -163,7 +148,11 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     entry.without = without;
     entry.relay = clean_name(request.relay().substr(0, Placed::kLongestName));
     entry.last_heard = Clock::now();
+    entry.member = request.member();
     task.senders.push_back(std::move(entry));
+    if (task.here) {
+        task.here->stream.joined(task.window, request.member());
+    }
     return {};
 }
 
@@ -268,6 +257,9 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     if (!set_up || entry == nullptr) {
         std::erase_if(task->senders,
                       [&](const TaskSender& sender) { return sender.sender == request.sender(); });
+        if (task->here) {
+            task->here->stream.not_joined(task->window, request.member());
+        }
         changed_.notify_all();
         return set_up ? failed_locked(*task) : std::move(set_up).error();
     }
@@ -275,12 +267,12 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     entry->joined = true;
     entry->joined_at = entry->last_heard = Clock::now();
     const auto joined = std::ranges::count_if(task->senders, &TaskSender::joined);
-    if (task->phase == TaskPhase::kWaiting && joined == std::ptrdiff_t{task->senders_expected}) {
+    if (task->phase == TaskPhase::kWaiting && joined == std::ptrdiff_t{task->expects()}) {
         task->phase = TaskPhase::kStreaming;
     }
     const LogAbout about = LogAbout::task(task->id);
-    spdlog::info("task {}: sender {} joined ({} of {})", task->id, entry->name, joined,
-                 task->senders_expected);
+    spdlog::log(task->log_level(), "task {}: sender {} joined ({} of {})", task->id, entry->name, joined,
+                task->expects());
     if (without) {
         counters_->add(AgentCounter::k_senders_without_switch);
         spdlog::warn("task {}: no switch aggregates for sender {}: {}", task->id, entry->name,

@@ -117,7 +117,7 @@ v1::AgentTask TaskRegistry::describe_locked(const ReceiveTask& task) {
     entry.set_user(task.user);
     entry.set_state(to_string(task.phase));
     entry.set_op(task.op);
-    entry.set_senders_expected(task.senders_expected);
+    entry.set_senders_expected(task.expects());
     for (const TaskSender& sender : task.senders) {
         entry.add_senders_joined(sender.name);
         if (sender.fin) {

@@ -20,7 +20,7 @@ constexpr milliseconds kWatchEvery{1000};
 // Until every sender's FIN is in.
 Result<> Receiving::collect() {
     Clock::time_point next_tick = Clock::now();
-    while (!all_finished()) {
+    while (!member_.registry.begin_fetching(*task_)) {
         if (auto fine = open_wanted(); !fine) {
             return fine;
         }
@@ -93,18 +93,12 @@ void Receiving::note_fin(ChannelId channel) {
         for (TaskSender& sender : task.senders) {
             if (sender.flow.channel == channel) {
                 sender.fin = true;
-                spdlog::info("task {}: sender {} has finished", task.id, sender.name);
+                if (task.here) {
+                    task.here->stream.ended(task.window, sender.member);
+                }
+                spdlog::log(task.log_level(), "task {}: sender {} has finished", task.id, sender.name);
             }
         }
-    });
-}
-
-bool Receiving::all_finished() {
-    return member_.registry.with(*task_, [](const ReceiveTask& task) {
-        return (task.too_late || task.senders.size() == task.senders_expected) &&
-               std::ranges::all_of(task.senders, [](const TaskSender& sender) {
-                   return sender.joined && (sender.fin || sender.missing);
-               });
     });
 }
 
@@ -112,6 +106,10 @@ bool Receiving::all_finished() {
 Result<> Receiving::check_senders() {
     auto fine = member_.registry.with(*task_, [&](ReceiveTask& task) -> Result<> {
         for (TaskSender& sender : task.senders) {
+            if (task.here) {
+                ASK_PASS(check_member(task, sender));
+                continue;
+            }
             auto alive = check_sender(task, sender);
             if (!alive && !request_.allow_incomplete()) {
                 return blame(sender, alive.error());
@@ -170,7 +168,23 @@ Result<> Receiving::check_sender(const ReceiveTask& task, const TaskSender& send
     return {};
 }
 
+// Of a window: the stream says who is left out. Whoever has joined and is lost has all of the window once
+// more, and so have the others.
+Result<> Receiving::check_member(const ReceiveTask& task, TaskSender& sender) {
+    if (const std::string why = task.here->stream.missing(task.window, sender.member); !why.empty()) {
+        sender.missing = why;
+        return {};
+    }
+    const Result<> alive = task.here->stream.has_gone(task.window, sender.member) && !sender.fin
+                               ? Result<>(Error(Errc::kAborted, "has lost its session, and begins again"))
+                               : check_sender(task, sender);
+    return alive ? Result<>() : Error(Errc::kRunAgain, "sender " + sender.name + " " + alive.error().text());
+}
+
 Result<> Receiving::check_joined(ReceiveTask& task) const {
+    if (task.here) {
+        return {};
+    }
     std::string joined;
     std::uint32_t count = 0;
     for (const TaskSender& sender : task.senders) {

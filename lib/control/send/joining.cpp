@@ -106,6 +106,7 @@ Result<v1::TaskOffer> Sending::look_up(const std::string& task_id) {
     v1::LookupRequest request;
     request.set_task_id(task_id);
     request.set_token(token_);
+    request.set_member(request_.stream_member());
     request.set_sender(sender_);
     request.set_wire_version(ASK_WIRE_VERSION);
     if (request_.has_sample()) {
@@ -365,6 +366,7 @@ Result<v1::JoinReply> Sending::call_join(const v1::TaskOffer& offer) {
     request.set_first_seq(state.next_seq);
     request.set_can_repeat(can_repeat_);
     request.set_relay(request_.relay());
+    request.set_member(request_.stream_member());
     request.set_switch_address(own_switch());
     request.set_switch_trouble(without_);
     if (!local_) {

@@ -47,8 +47,8 @@ Result<> Sending::report_done() {
     ASK_PROBE(send_committed, request_.task_id().c_str(), offer_.instance(), done.stats().tuples_in(),
               done.stats().packets_sent(), done.stats().retransmissions());
     const LogAbout how = LogAbout::code(0);
-    spdlog::info("task {}: sent to {} and committed: {}", request_.task_id(), peer_,
-                 figures_of(done.stats(), done.seconds()));
+    spdlog::log(log_level(), "task {}: sent to {} and committed: {}", request_.task_id(), peer_,
+                figures_of(done.stats(), done.seconds()));
     return {};
 }
 

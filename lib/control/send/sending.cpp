@@ -33,7 +33,9 @@ void Sending::run() {
         give_up(result.error());
     }
     member_.sends.remove(sender_);
-    member_.history.add(std::move(ended));
+    if (!result || !is_window()) {
+        member_.history.add(std::move(ended));
+    }
 }
 
 Result<> Sending::run_steps() {

@@ -11,6 +11,8 @@
 #include <string>
 #include <type_traits>
 
+#include <spdlog/common.h>
+
 #include "lib/control/member/beside.h"
 #include "lib/control/member/member.h"
 #include "lib/control/member/peer_port.h"
@@ -27,6 +29,11 @@ class Sending {
 
  private:
     Result<> run_steps();
+    // Of a stream: one comes each second.
+    [[nodiscard]] bool is_window() const { return request_.window() != 0; }
+    [[nodiscard]] spdlog::level::level_enum log_level() const {
+        return is_window() ? spdlog::level::debug : spdlog::level::info;
+    }
     // Steps, each until the deadline.
     Result<> find_receiver();
     Result<> join_task();

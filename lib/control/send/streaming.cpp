@@ -41,7 +41,8 @@ StreamState Sending::stream_state() const {
 
 Result<> Sending::stream_to_commit() {
     ASK_PROBE(send_began, request_.task_id().c_str(), offer_.instance(), lease_->id.port);
-    spdlog::info("task {}: sending to {} on channel {}", request_.task_id(), peer_, lease_->id.port);
+    spdlog::log(log_level(), "task {}: sending to {} on channel {}", request_.task_id(), peer_,
+                lease_->id.port);
     told_.reset();
     last_answer_ = Clock::now();
     // The Join has told all that there is to tell. One that is done by then asks once, with its final

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/client/stream_send.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "lib/abi/consts.h"
+#include "lib/base/random.h"
+#include "lib/client/stream_follower.h"
+#include "lib/client/stream_name.h"
+#include "lib/client/task_tuples.h"
+#include "lib/client/window_send.h"
+#include "lib/tuples/combiner.h"
+
+namespace ask::client {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Between two looks at what nobody wakes for.
+constexpr milliseconds kLook{200};
+// That a run may take to hear of its window's commit, as the stream has said it.
+constexpr milliseconds kToHear{2'000};
+
+std::vector<std::uint64_t> kept(const StreamMemory& memory) {
+    std::vector<std::uint64_t> windows = memory.ended;
+    if (memory.inside != 0) {
+        windows.push_back(memory.inside);
+    }
+    return windows;
+}
+
+bool readable(const pollfd& polled) {
+    return polled.revents != 0;
+}
+
+}  // namespace
+
+class StreamSender::Impl {
+ public:
+    explicit Impl(StreamSendOptions options)
+        : options_(std::move(options)),
+          member_(options_.memory.member != 0 ? options_.memory.member : random_u64()),
+          room_(options_.spool_bytes),
+          follower_({.agent = options_.agent,
+                     .name = options_.name,
+                     .to = options_.to,
+                     .token = options_.token,
+                     .member = member_,
+                     .nonce = options_.memory.nonce,
+                     .committed = options_.memory.committed,
+                     .keeps = kept(options_.memory),
+                     .deadline = options_.deadline}) {}
+
+    Result<> begin();
+    [[nodiscard]] TaskOp op() const { return view_.op; }
+    [[nodiscard]] bool over() const { return over_; }
+    Result<> send(std::span<const Tuple> tuples);
+    Result<bool> wait_for_input(int fd);
+    Result<StreamSent> leave();
+
+ private:
+    [[nodiscard]] std::string about() const { return "stream " + options_.name + ": "; }
+    Result<> hear();
+    Result<> go_on();
+    Result<> take_place();
+    void let_go();
+    void enter(const OpenStreamWindow& window);
+    void add_window(std::uint64_t number);
+    Result<> resume();
+    Result<> enter_first();
+    Result<> cut(const OpenStreamWindow& next);
+    [[nodiscard]] Result<> step(std::uint64_t ended, std::uint64_t entered) const;
+    [[nodiscard]] bool may_cut(const OpenStreamWindow& next) const;
+    [[nodiscard]] milliseconds until_cut() const;
+    void end_window();
+    void pass_on();
+    void tell_kept();
+    Result<> append(std::span<const Tuple> tuples);
+    // Until something happens, or `fd` is readable: true.
+    Result<bool> sleep(int fd);
+
+    StreamSendOptions options_;
+    std::uint64_t member_;
+    SpoolRoom room_;
+    StreamFollower follower_;
+    std::uint64_t seen_ = 0;  // of the follower's versions
+    StreamView view_;
+    std::optional<TaskTuples> tuples_;
+    std::optional<Combiner> combiner_;
+    std::uint64_t merged_before_ = 0;                          // by the combiner, when the window began
+    Clock::time_point pass_on_at_ = Clock::time_point::max();  // what is held back to be merged
+    std::vector<std::unique_ptr<WindowSend>> windows_;         // that are not committed, in their order
+    bool inside_ = false;                                      // the last one of these is the one it is in
+    struct Ending {
+        std::unique_ptr<WindowSend> window;
+        Clock::time_point since;
+    };
+    std::vector<Ending> ending_;  // committed ones
+    bool leaving_ = false;
+    bool over_ = false;
+    StreamSent sent_;
+};
+
+Result<> StreamSender::Impl::begin() {
+    while (view_.nonce == 0) {
+        ASK_PASS(hear());
+        if (view_.nonce == 0) {
+            ASK_PASS(sleep(-1));
+        }
+    }
+    ASK_PASS(resume());
+    while (!inside_ && !over_ && !view_.ended) {
+        ASK_PASS(go_on());
+        if (!inside_ && !over_) {
+            ASK_PASS(sleep(-1));
+        }
+    }
+    return inside_ || over_ ? Result<>() : Error(Errc::kAborted, about() + "it has ended");
+}
+
+// Where an earlier process of this member has stopped.
+Result<> StreamSender::Impl::resume() {
+    for (const std::uint64_t number : options_.memory.ended) {
+        if (number <= view_.committed) {
+            continue;
+        }
+        add_window(number);
+        ASK_PASS(options_.memory.again(number, [this](std::span<const Tuple> tuples) {
+            return tuples_->each(tuples, [this](std::span<const Tuple> some) {
+                Spool& spool = windows_.back()->spool();
+                std::ranges::for_each(some, [&spool](const Tuple& tuple) { spool.append(tuple); });
+                spool.wake();
+                return Result<>();
+            });
+        }));
+        windows_.back()->spool().close();
+    }
+    if (options_.memory.inside == 0) {
+        return {};
+    }
+    if (options_.memory.inside <= view_.committed) {
+        return Error(Errc::kSwitchLost, about() + "window " + std::to_string(options_.memory.inside) +
+                                            " was committed while this sender was away: how much of it is in "
+                                            "there, nobody knows");
+    }
+    add_window(options_.memory.inside);
+    inside_ = true;
+    tell_kept();
+    return {};
+}
+
+// Takes in what the follower has heard.
+Result<> StreamSender::Impl::hear() {
+    const std::uint64_t version = follower_.version();
+    if (version == seen_) {
+        return {};
+    }
+    seen_ = version;
+    const std::vector<std::string> news = follower_.take_news();
+    if (options_.on_news) {
+        for (const std::string& each : news) {
+            options_.on_news(about() + each);
+        }
+    }
+    ASK_PASS(follower_.failed());
+    view_ = follower_.view();
+    for (const auto& window : windows_) {
+        window->hear(view_);
+    }
+    if (view_.nonce != 0 && !tuples_) {
+        tuples_.emplace(options_.as_count || view_.op == TaskOp::kCount, view_.op == TaskOp::kMean);
+        if (options_.merge_window > 0) {
+            combiner_.emplace(combined_by(view_.op), options_.merge_window, make_seed(random_u64));
+        }
+    }
+    return {};
+}
+
+// Whatever is due now.
+Result<> StreamSender::Impl::go_on() {
+    ASK_PASS(hear());
+    if (combiner_ && Clock::now() >= pass_on_at_) {
+        pass_on();
+    }
+    let_go();
+    if (over_ || !tuples_) {
+        return {};
+    }
+    if (!inside_) {
+        ASK_PASS(enter_first());
+    }
+    if (!inside_) {
+        return {};
+    }
+    if (const OpenStreamWindow* const next = view_.next(windows_.back()->number());
+        next != nullptr && may_cut(*next)) {
+        ASK_PASS(cut(*next));
+    }
+    if (view_.last != 0 && windows_.back()->number() >= view_.last) {
+        ASK_PASS(step(windows_.back()->number(), 0));
+        end_window();
+        over_ = true;
+    }
+    return {};
+}
+
+// Before the one that has ended can be sent to its end.
+Result<> StreamSender::Impl::step(std::uint64_t ended, std::uint64_t entered) const {
+    return options_.on_step
+               ? options_.on_step(
+                     {.ended = ended, .entered = entered, .committed = view_.committed, .nonce = view_.nonce})
+               : Result<>();
+}
+
+// Windows that are committed, with it or without.
+void StreamSender::Impl::let_go() {
+    const auto now = Clock::now();
+    bool any = false;
+    while (!windows_.empty() && windows_.front()->number() <= view_.committed) {
+        const std::uint64_t number = windows_.front()->number();
+        // Committed while it was in it, so without it.
+        const bool inside = inside_ && windows_.size() == 1;
+        const bool without =
+            inside || std::ranges::any_of(view_.left_out, [number](const LeftOutOf& left_out) {
+                return left_out.window == number;
+            });
+        ++(without ? sent_.left_out : sent_.windows);
+        if (inside) {
+            end_window();
+        }
+        ending_.push_back({std::move(windows_.front()), now});
+        windows_.erase(windows_.begin());
+        any = true;
+    }
+    std::erase_if(ending_, [now](const Ending& ending) {
+        return ending.window->done() || now - ending.since > kToHear;
+    });
+    if (any) {
+        tell_kept();
+    }
+}
+
+void StreamSender::Impl::tell_kept() {
+    std::vector<std::uint64_t> numbers;
+    numbers.reserve(windows_.size());
+    for (const auto& window : windows_) {
+        numbers.push_back(window->number());
+    }
+    follower_.keep(std::move(numbers), leaving_);
+}
+
+Result<> StreamSender::Impl::enter_first() {
+    if (view_.first == 0) {
+        return {};
+    }
+    const std::uint64_t behind = std::max(view_.first - 1, view_.committed);
+    if (const OpenStreamWindow* const window = view_.next(behind); window != nullptr) {
+        ASK_PASS(step(0, window->number));
+        enter(*window);
+    } else if (view_.last != 0 && view_.last <= view_.committed) {
+        over_ = true;
+    }
+    return {};
+}
+
+void StreamSender::Impl::add_window(std::uint64_t number) {
+    windows_.push_back(std::make_unique<WindowSend>(number,
+                                                    SendOptions{
+                                                        .agent = options_.agent,
+                                                        .to = options_.to,
+                                                        .merge_window = 0,
+                                                        .deadline = options_.deadline,
+                                                        .as_count = options_.as_count,
+                                                        .can_repeat = true,
+                                                        .stream_member = member_,
+                                                        .max_rate = options_.max_rate,
+                                                        .token = options_.token,
+                                                    },
+                                                    room_, follower_));
+}
+
+void StreamSender::Impl::enter(const OpenStreamWindow& window) {
+    add_window(window.number);
+    inside_ = true;
+    merged_before_ = combiner_ ? combiner_->merged() : 0;
+    tell_kept();
+}
+
+// Whoever leaves has nothing more to say in the windows that are left.
+bool StreamSender::Impl::may_cut(const OpenStreamWindow& next) const {
+    if (windows_.size() > 1) {
+        return false;  // the last but one is not committed
+    }
+    if (view_.last != 0 && next.number > view_.last) {
+        return false;
+    }
+    if (leaving_) {
+        return view_.last != 0;  // which window it leaves with, the stream says
+    }
+    return until(next, view_.clock_ms, std::chrono::system_clock::now()) == milliseconds(0);
+}
+
+milliseconds StreamSender::Impl::until_cut() const {
+    const OpenStreamWindow* const next =
+        inside_ && windows_.size() == 1 ? view_.next(windows_.back()->number()) : nullptr;
+    return next == nullptr ? kLook : until(*next, view_.clock_ms, std::chrono::system_clock::now());
+}
+
+Result<> StreamSender::Impl::cut(const OpenStreamWindow& next) {
+    ASK_PASS(step(windows_.back()->number(), next.number));
+    end_window();
+    enter(next);
+    return {};
+}
+
+void StreamSender::Impl::end_window() {
+    pass_on();
+    windows_.back()->spool().close();
+    inside_ = false;
+}
+
+// What has been held back to be merged.
+void StreamSender::Impl::pass_on() {
+    pass_on_at_ = Clock::time_point::max();
+    if (!combiner_ || !inside_) {
+        return;
+    }
+    Spool& spool = windows_.back()->spool();
+    spool.set_merged(combiner_->merged() - merged_before_);
+    [[maybe_unused]] const auto drained = combiner_->drain([&spool](const Tuple& tuple) {
+        spool.append(tuple);
+        return Result<>();
+    });
+    spool.wake();
+}
+
+Result<> StreamSender::Impl::append(std::span<const Tuple> tuples) {
+    Spool& spool = windows_.back()->spool();
+    const auto push = [&spool](const Tuple& tuple) {
+        spool.append(tuple);
+        return Result<>();
+    };
+    if (combiner_) {
+        ASK_PASS(combiner_->add(tuples, push));
+        spool.set_merged(combiner_->merged() - merged_before_);
+        if (options_.linger.count() > 0 && pass_on_at_ == Clock::time_point::max()) {
+            pass_on_at_ = Clock::now() + options_.linger;
+        }
+    } else {
+        std::ranges::for_each(tuples, push);
+    }
+    spool.wake();
+    return {};
+}
+
+Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
+    const auto too_long =
+        std::ranges::find_if(tuples, [](const Tuple& tuple) { return tuple.key.size() > ASK_MAX_KEY; });
+    if (too_long != tuples.end()) {
+        return Error(Errc::kLimit, "a key of " + std::to_string(too_long->key.size()) +
+                                       " bytes; the limit is " + std::to_string(ASK_MAX_KEY));
+    }
+    ASK_PASS(options_.in_pieces ? Result<>() : take_place());
+    if (over_ || !inside_) {
+        sent_.late += tuples.size();
+        return {};
+    }
+    sent_.tuples += tuples.size();
+    return tuples_->each(tuples, [this](std::span<const Tuple> some) { return append(some); });
+}
+
+Result<bool> StreamSender::Impl::sleep(int fd) {
+    const auto linger =
+        std::chrono::ceil<milliseconds>(std::min<Clock::duration>(pass_on_at_ - Clock::now(), kLook));
+    const auto most = std::clamp(std::min(until_cut(), linger), milliseconds(0), kLook);
+    std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0},
+                                pollfd{follower_.changed().fd(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};
+    const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(most.count()));
+    if (ready < 0 && errno != EINTR) {
+        return Error::from_errno(errno, "wait for input");
+    }
+    if (ready <= 0) {
+        return false;
+    }
+    if (readable(polls[0])) {
+        return Error(Errc::kAborted, about() + "cancelled: its cancel_fd is readable");
+    }
+    if (readable(polls[1])) {
+        follower_.changed().drain();
+    }
+    return readable(polls[2]);
+}
+
+// In a window, and with room.
+Result<> StreamSender::Impl::take_place() {
+    ASK_PASS(go_on());
+    while (!over_ && (!inside_ || room_.full())) {
+        ASK_PASS(sleep(-1));
+        ASK_PASS(go_on());
+    }
+    return {};
+}
+
+Result<bool> StreamSender::Impl::wait_for_input(int fd) {
+    for (;;) {
+        ASK_PASS(take_place());
+        if (over_) {
+            return false;
+        }
+        auto has = sleep(fd);
+        if (!has || *has) {
+            return has;
+        }
+    }
+}
+
+Result<StreamSent> StreamSender::Impl::leave() {
+    leaving_ = true;
+    tell_kept();
+    for (;;) {
+        ASK_PASS(go_on());
+        if (windows_.empty() && (over_ || view_.ended || (!inside_ && view_.first == 0))) {
+            return sent_;
+        }
+        if (view_.ended) {
+            return Error(Errc::kAborted, about() + "it has ended with window " +
+                                             std::to_string(view_.committed) +
+                                             ", and what came after that is in none");
+        }
+        ASK_PASS(sleep(-1));
+    }
+}
+
+StreamSender::StreamSender(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StreamSender::StreamSender(StreamSender&&) noexcept = default;
+StreamSender& StreamSender::operator=(StreamSender&&) noexcept = default;
+StreamSender::~StreamSender() = default;
+
+Result<StreamSender> StreamSender::open(StreamSendOptions options) {
+    ASK_PASS(check_stream_name(options.name));
+    if (options.to.empty()) {
+        return Error(Errc::kUsage, "stream " + options.name + ": the receiver's host is empty");
+    }
+    if (options.deadline.count() <= 0 || options.deadline.count() > UINT32_MAX) {
+        return Error(Errc::kUsage, "stream " + options.name + ": the deadline must be from 1 ms to 49 days");
+    }
+    auto impl = std::make_unique<Impl>(std::move(options));
+    ASK_PASS(impl->begin());
+    return StreamSender(std::move(impl));
+}
+
+TaskOp StreamSender::op() const {
+    return impl_->op();
+}
+Result<> StreamSender::send(std::span<const Tuple> tuples) {
+    return impl_->send(tuples);
+}
+Result<bool> StreamSender::wait_for_input(int fd) {
+    return impl_->wait_for_input(fd);
+}
+bool StreamSender::over() const {
+    return impl_->over();
+}
+Result<StreamSent> StreamSender::leave() {
+    return impl_->leave();
+}
+
+}  // namespace ask::client

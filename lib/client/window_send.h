@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A window that a member is in, or has been in: its tuples, and the thread that sends them into one run of
+// the window after another, until the stream says that it is committed. Internal to lib/client.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lib/base/event_fd.h"
+#include "lib/client/send_session.h"
+#include "lib/client/spool.h"
+#include "lib/client/stream_follower.h"
+
+namespace ask::client {
+
+class WindowSend {
+ public:
+    // `like`: how its sessions are opened, but for task, window and cancel_fd.
+    WindowSend(std::uint64_t number, SendOptions like, SpoolRoom& room, StreamFollower& follower);
+    WindowSend(const WindowSend&) = delete;
+    WindowSend& operator=(const WindowSend&) = delete;
+    // Ends a run that is under way.
+    ~WindowSend();
+
+    [[nodiscard]] std::uint64_t number() const { return number_; }
+    // By the thread that reads input.
+    [[nodiscard]] Spool& spool() { return spool_; }
+    // What has been said of the stream: a run that it still looks for may be over. By the thread that reads input.
+    void hear(const StreamView& view) const;
+    // Its thread has nothing more to do.
+    [[nodiscard]] bool done() const { return done_.load(); }
+
+ private:
+    void run();
+    // In a run, to its end. What came of it is for the stream to say.
+    Result<> send(const OpenStreamWindow& window, bool& joined);
+
+    std::uint64_t number_;
+    SendOptions like_;
+    StreamFollower& follower_;
+    Spool spool_;
+    EventFd cancel_;
+    std::atomic<bool> cancelled_{false};
+    std::atomic<std::uint64_t> looked_for_{0};  // instance of the run that it is about to join
+    std::atomic<bool> done_{false};
+    std::thread thread_;
+};
+
+}  // namespace ask::client

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/every.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/client/stream_receive.h"
+#include "lib/client/trouble.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/stream_dir.h"
+#include "tools/cli/window_receive.h"
+
+namespace ask::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kName = "ask-recv";
+// Between two tries to reach an agent that has gone.
+constexpr milliseconds kTryAgain{200};
+// That the agent may take to see that an earlier process has ended.
+constexpr milliseconds kToEnd{3'000};
+
+std::uint64_t now_ms() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now).count());
+}
+
+const char* suffix(ResultFormat format) {
+    return format == ResultFormat::kCsv ? ".csv" : format == ResultFormat::kJson ? ".json" : ".tsv";
+}
+
+// How a connection about the stream has ended, if not in an error.
+enum class Ended : std::uint8_t {
+    kWhole,  // the stream has
+    kAnew,   // the agent does not know what the directory has: it is to be told
+};
+
+class Windows {
+ public:
+    Windows(const EveryOptions& options, const StopSignals& stop, ProgressLine& progress)
+        : options_(options), stop_(stop), progress_(progress), trouble_(options.window.deadline) {}
+    Result<> open();
+    Result<> run();
+    [[nodiscard]] bool incomplete() const { return incomplete_; }
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+
+ private:
+    [[nodiscard]] std::uint64_t committed() const { return dir_ ? dir_->committed() : committed_; }
+    [[nodiscard]] client::StreamReceiveOptions stream_options();
+    Result<client::StreamReceiver> connect(bool first);
+    Result<Ended> serve(client::StreamReceiver& stream);
+    Result<> take(client::StreamReceiver& stream, const client::StreamMember& member);
+    Result<bool> take(client::StreamReceiver& stream, const client::StreamWindow& window);
+    void begin(const client::StreamWindow& window);
+    Result<bool> take(WindowResult result);
+    Result<> commit(const WindowRow& row, const client::ReceiveResult* result);
+    Result<> put(const WindowRow& row, const client::ReceiveResult* result);
+    Result<> print(const WindowRow& row, const client::ReceiveResult& result);
+    Result<> write(int fd, const client::ReceiveResult* result, const std::string& before_key);
+    [[nodiscard]] WindowRow row_of(const client::StreamWindow& window) const;
+    [[nodiscard]] WindowRow row_of(std::uint64_t number, const client::ReceiveResult& result) const;
+    void tell(const WindowRow& row, const client::ReceiveResult* result);
+    Result<> pause(milliseconds time) const;
+    [[nodiscard]] std::string about() const { return "stream " + options_.window.task + ": "; }
+
+    const EveryOptions& options_;
+    const StopSignals& stop_;
+    ProgressLine& progress_;
+    client::Trouble trouble_;
+    std::optional<StreamDir> dir_;
+    // Of a stream to standard output.
+    std::uint64_t nonce_ = random_u64();
+    std::uint64_t committed_ = 0;
+    std::vector<client::StreamMember> members_;
+    WindowResults results_;
+    std::map<std::uint64_t, std::unique_ptr<WindowReceive>> runs_;
+    std::map<std::uint64_t, std::uint64_t> begins_;  // of windows that are not committed, ms
+    std::uint64_t count_ = 0;                        // committed by this process
+    bool incomplete_ = false;
+    bool finishing_ = false;
+};
+
+Result<> Windows::open() {
+    if (options_.directory.empty()) {
+        return {};
+    }
+    auto dir = StreamDir::open({.path = options_.directory,
+                                .is = {options_.window.task, options_.every, options_.window.op},
+                                .suffix = suffix(options_.format)});
+    ASK_PASS(dir);
+    dir_ = *std::move(dir);
+    return {};
+}
+
+client::StreamReceiveOptions Windows::stream_options() {
+    return {.agent = options_.window.agent,
+            .name = options_.window.task,
+            .every = options_.every,
+            .senders = options_.senders,
+            .deadline = options_.window.deadline,
+            .allow_incomplete = options_.window.allow_incomplete,
+            .nonce = dir_ ? dir_->nonce() : nonce_,
+            .committed = committed(),
+            .members = dir_ ? dir_->members() : members_,
+            .window = options_.window,
+            .cancel_fd = stop_.fd(),
+            .on_progress = [this](const client::TaskProgress& now) {
+                if (const auto words = trouble_.note(now.state, Clock::now()); words) {
+                    progress_.say(*words);
+                }
+            }};
+}
+
+// The agent may be away, later on; and may not have seen yet that an earlier process has ended.
+Result<client::StreamReceiver> Windows::connect(bool first) {
+    const auto begin = Clock::now();
+    for (;;) {
+        auto stream = client::StreamReceiver::open(stream_options());
+        if (stream) {
+            return stream;
+        }
+        const auto waited = Clock::now() - begin;
+        const bool ending = stream.error().code() == Errc::kExists && waited < kToEnd;
+        const bool away =
+            !first && stream.error().code() == Errc::kUnavailable && waited < options_.window.deadline;
+        if (!ending && !away) {
+            return stream;
+        }
+        ASK_PASS(pause(kTryAgain));
+    }
+}
+
+// kAborted: a signal has come meanwhile.
+Result<> Windows::pause(milliseconds time) const {
+    pollfd polled{stop_.fd(), POLLIN, 0};
+    return ::poll(&polled, 1, static_cast<int>(time.count())) > 0 ? Error(Errc::kAborted, "interrupted")
+                                                                  : Result<>();
+}
+
+Result<> Windows::run() {
+    for (bool first = true;; first = false) {
+        auto stream = connect(first);
+        ASK_PASS(stream);
+        progress_.show("open, waiting for senders");
+        const auto ended = serve(*stream);
+        // Their runs are the connection's.
+        runs_.clear();
+        static_cast<void>(results_.take());
+        if (ended && *ended == Ended::kWhole) {
+            return {};
+        }
+        if (!ended && ended.error().code() != Errc::kUnavailable) {
+            return ended.error();
+        }
+        progress_.note(about() + (ended ? "opening it again" : ended.error().text()));
+    }
+}
+
+Result<Ended> Windows::serve(client::StreamReceiver& stream) {
+    finishing_ = false;
+    for (;;) {
+        if (!finishing_ && options_.finish_after && count_ >= *options_.finish_after) {
+            finishing_ = true;
+            ASK_PASS(stream.finish());
+        }
+        auto event = stream.next_or(results_.fd());
+        ASK_PASS(event);
+        for (WindowResult& result : results_.take()) {
+            const auto known = take(std::move(result));
+            ASK_PASS(known);
+            if (!*known) {
+                return Ended::kAnew;
+            }
+        }
+        if (!event->has_value()) {
+            continue;
+        }
+        if (std::holds_alternative<client::StreamEnded>(**event)) {
+            return Ended::kWhole;
+        }
+        if (const auto* const member = std::get_if<client::StreamMember>(&**event); member != nullptr) {
+            ASK_PASS(take(stream, *member));
+            continue;
+        }
+        const auto known = take(stream, std::get<client::StreamWindow>(**event));
+        ASK_PASS(known);
+        if (!*known) {
+            return Ended::kAnew;
+        }
+    }
+}
+
+Result<> Windows::take(client::StreamReceiver& stream, const client::StreamMember& member) {
+    if (dir_) {
+        ASK_PASS(dir_->note(member));
+    } else {
+        std::erase_if(members_,
+                      [&member](const client::StreamMember& each) { return each.member == member.member; });
+        members_.push_back(member);
+    }
+    return stream.noted(member);
+}
+
+// False: it is committed already.
+Result<bool> Windows::take(client::StreamReceiver& stream, const client::StreamWindow& window) {
+    if (window.number <= committed()) {
+        return false;
+    }
+    begins_[window.number] = window.begins_ms;
+    if (!window.empty) {
+        begin(window);
+        return true;
+    }
+    const WindowRow row = row_of(window);
+    ASK_PASS(commit(row, nullptr));
+    ASK_PASS(stream.empty_taken(window.number));
+    return true;
+}
+
+void Windows::begin(const client::StreamWindow& window) {
+    client::ReceiveOptions options = options_.window;
+    options.task = window.task_id;
+    options.stream = options_.window.task;
+    options.window = window.number;
+    // What has failed may have done so because of the switch: one window goes without.
+    options.no_switch = options.no_switch || (window.again && !options.require_region);
+    runs_.erase(window.number);
+    runs_.emplace(window.number, std::make_unique<WindowReceive>(std::move(options), results_));
+}
+
+// False: the agent may not know that it is committed.
+Result<bool> Windows::take(WindowResult result) {
+    if (!result.result) {
+        // The agent's log says more; it begins again.
+        progress_.note(about() + "window " + std::to_string(result.number) +
+                       " begins again: " + result.error);
+        return true;
+    }
+    const WindowRow row = row_of(result.number, *result.result);
+    ASK_PASS(commit(row, &*result.result));
+    const auto confirmed = result.session->confirm();
+    runs_.erase(result.number);
+    return confirmed.ok();
+}
+
+WindowRow Windows::row_of(const client::StreamWindow& window) const {
+    WindowRow row;
+    row.number = window.number;
+    row.begins_ms = window.begins_ms;
+    row.ends_ms = window.ends_ms;
+    row.state = "empty";
+    return row;
+}
+
+WindowRow Windows::row_of(std::uint64_t number, const client::ReceiveResult& result) const {
+    WindowRow row;
+    row.number = number;
+    const auto at = begins_.find(number);
+    row.begins_ms = at->second;
+    // Until the next one that was opened begins.
+    const auto next = std::next(at);
+    const auto every = static_cast<std::uint64_t>(milliseconds(options_.every).count());
+    row.ends_ms = next == begins_.end() ? row.begins_ms + every : next->second;
+    const std::uint64_t now = now_ms();
+    row.late_ms = now > row.ends_ms ? now - row.ends_ms : 0;
+    row.keys = result.table.size();
+    row.tuples = result.report.stats.tuples_in;
+    row.state = result.report.missing.empty() ? "whole" : "incomplete";
+    for (const client::MissingSenders& missing : result.report.missing) {
+        row.missing += (row.missing.empty() ? "" : "; ") + client::describe(missing);
+    }
+    return row;
+}
+
+// Where it stays, once this returns; a disk without room is waited for.
+Result<> Windows::commit(const WindowRow& row, const client::ReceiveResult* result) {
+    for (;;) {
+        const auto written = put(row, result);
+        if (written) {
+            break;
+        }
+        if (!dir_ || dir_->committed() >= row.number || written.error().code() != Errc::kLimit) {
+            return written;
+        }
+        progress_.say(about() + "window " + window_time(row.begins_ms) +
+                      " is not committed: " + written.error().text() + "; tried again every " +
+                      std::to_string(options_.every.count()) + " s");
+        ASK_PASS(pause(milliseconds(options_.every)));
+    }
+    begins_.erase(begins_.begin(), begins_.upper_bound(row.number));
+    ++count_;
+    tell(row, result);
+    return dir_ && options_.keep ? dir_->keep(*options_.keep) : Result<>();
+}
+
+Result<> Windows::write(int fd, const client::ReceiveResult* result, const std::string& before_key) {
+    ResultWriter::Style style = options_.style;
+    style.before_key = before_key;
+    ResultWriter out(fd, style);
+    return result == nullptr
+               ? out.finish()
+               : write_table(result->table, style.mean_decimals.has_value(), options_.order, out);
+}
+
+Result<> Windows::put(const WindowRow& row, const client::ReceiveResult* result) {
+    if (!dir_) {
+        if (result != nullptr) {
+            ASK_TRY(write(STDOUT_FILENO, result, window_time(row.begins_ms)), "standard output");
+        }
+        committed_ = row.number;
+        return {};
+    }
+    const bool with_table = result != nullptr || !options_.skip_empty;
+    UniqueFd table;
+    if (with_table) {
+        auto begun = dir_->begin(row.number);
+        ASK_PASS(begun);
+        table = *std::move(begun);
+        ASK_TRY(write(table.get(), result, {}), options_.directory);
+    }
+    ASK_PASS(dir_->prepare(row, table.get()));
+    return dir_->commit(row, with_table);
+}
+
+void Windows::tell(const WindowRow& row, const client::ReceiveResult* result) {
+    const std::string name = "window " + window_time(row.begins_ms);
+    if (row.state == "incomplete") {
+        incomplete_ = true;
+        progress_.clear();
+        for (const client::MissingSenders& missing : result->report.missing) {
+            // Said even with --quiet: whoever asked for it must be able to tell it from a whole one.
+            std::fprintf(stderr, "%s: %sincomplete: %s holds %s\n", kName, about().c_str(), name.c_str(),
+                         client::describe(missing).c_str());
+        }
+    }
+    progress_.show(name + " is committed: " + row.state + ", " + short_count(row.keys) + " keys, " +
+                   short_count(row.tuples) + " tuples");
+}
+
+}  // namespace
+
+int receive_every(const EveryOptions& options, const StopSignals& stop, ProgressLine& progress) {
+    Windows windows(options, stop, progress);
+    if (auto opened = windows.open(); !opened) {
+        return fail(kName, opened.error());
+    }
+    const auto ended = windows.run();
+    progress.clear();
+    if (!ended && stop.raised()) {
+        std::fprintf(stderr,
+                     "%s: interrupted: stream %s goes on when ask-recv is started again%s; senders keep what "
+                     "is not committed\n",
+                     kName, options.window.task.c_str(),
+                     options.directory.empty() ? ", though not with these senders" : " with this directory");
+        return kExitInterrupted;
+    }
+    if (!ended) {
+        const int code = fail(kName, ended.error());
+        return ended.error().sys_errno() == EPIPE ? kExitBrokenPipe : code;
+    }
+    progress.say("stream " + options.window.task + " has ended: " + std::to_string(windows.count()) +
+                 " windows committed");
+    return windows.incomplete() ? kExitIncomplete : 0;
+}
+
+}  // namespace ask::cli

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/member_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "lib/base/random.h"
+#include "tools/cli/names.h"
+#include "tools/cli/output_file.h"
+#include "tools/cli/to_json.h"
+
+namespace ask::cli {
+namespace {
+
+constexpr int kMemberVersion = 1;
+
+Json json_of(const FilePlace& place) {
+    return {{"device", place.device}, {"inode", place.inode}, {"offset", place.offset}};
+}
+
+FilePlace place_from(const Json& json) {
+    return {.device = json.at("device").get<std::uint64_t>(),
+            .inode = json.at("inode").get<std::uint64_t>(),
+            .offset = json.at("offset").get<std::uint64_t>()};
+}
+
+std::uint64_t number_from(const Json& json) {
+    const auto text = json.get<std::string>();
+    std::uint64_t number = 0;
+    if (text.starts_with("0x")) {
+        std::from_chars(text.data() + 2, text.data() + text.size(), number, 16);
+    }
+    return number;
+}
+
+}  // namespace
+
+Result<MemberState> MemberState::open(const std::string& path, const std::string& stream,
+                                      const std::string& input) {
+    MemberState state;
+    state.path_ = path;
+    state.stream_ = stream;
+    state.input_ = input;
+    const std::string lock = path + ".lock";
+    state.lock_.reset(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (!state.lock_) {
+        return Error(Errc::kUsage, Error::from_errno(errno, "--state " + lock).text());
+    }
+    if (::flock(state.lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+        return Error(Errc::kExists, "--state " + path + ": another ask-send is this member: end that one");
+    }
+    std::ifstream file(path, std::ios::binary);
+    if (!file && ::access(path.c_str(), F_OK) == 0) {
+        return Error(Errc::kDenied, "--state " + path + ": cannot be read");
+    }
+    if (file) {
+        std::ostringstream text;
+        text << file.rdbuf();
+        ASK_PASS(state.read(text.str()));
+        return state;
+    }
+    state.member_ = random_u64();
+    return state;
+}
+
+Result<> MemberState::read(const std::string& text) {
+    const Json json = Json::parse(text, nullptr, false);
+    try {
+        if (json.at("version").get<int>() != kMemberVersion) {
+            return Error(Errc::kUnsupported, "--state " + path_ + ": is of another release");
+        }
+        const auto stream = json.at("stream").get<std::string>();
+        const auto input = json.at("input").get<std::string>();
+        if (stream != stream_ || input != input_) {
+            return Error(Errc::kUsage, "--state " + path_ + ": is of " + input + " into " + stream +
+                                           ", not of " + input_ + " into " + stream_);
+        }
+        member_ = number_from(json.at("member"));
+        nonce_ = number_from(json.at("nonce"));
+        committed_ = json.at("committed").get<std::uint64_t>();
+        inside_ = json.at("inside").get<std::uint64_t>();
+        place_ = place_from(json.at("place"));
+        for (const Json& window : json.at("windows")) {
+            windows_.push_back({.number = window.at("number").get<std::uint64_t>(),
+                                .from = place_from(window.at("from")),
+                                .to = place_from(window.at("to"))});
+        }
+    } catch (const Json::exception& error) {
+        return Error(Errc::kInput, "--state " + path_ + ": is damaged: " + error.what());
+    }
+    return {};
+}
+
+Result<> MemberState::store() const {
+    Json windows = Json::array();
+    for (const WindowLines& window : windows_) {
+        windows.push_back(
+            {{"number", window.number}, {"from", json_of(window.from)}, {"to", json_of(window.to)}});
+    }
+    const Json json = {{"version", kMemberVersion},
+                       {"stream", stream_},
+                       {"input", input_},
+                       {"member", instance_text(member_)},
+                       {"nonce", instance_text(nonce_)},
+                       {"committed", committed_},
+                       {"inside", inside_},
+                       {"place", json_of(place_)},
+                       {"windows", std::move(windows)}};
+    auto file = OutputFile::create("--state", path_);
+    ASK_PASS(file);
+    return file->write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n", true);
+}
+
+Result<> MemberState::begin(const FilePlace& place) {
+    place_ = place;
+    return store();
+}
+
+Result<> MemberState::step(const client::StreamStep& step, const FilePlace& place) {
+    if (step.ended != 0) {
+        windows_.push_back({.number = step.ended, .from = place_, .to = place});
+    }
+    std::erase_if(windows_, [&step](const WindowLines& window) { return window.number <= step.committed; });
+    inside_ = step.entered;
+    place_ = place;
+    nonce_ = step.nonce;
+    committed_ = step.committed;
+    return store();
+}
+
+Result<> MemberState::leave(const FilePlace& place) {
+    member_ = random_u64();
+    nonce_ = 0;
+    committed_ = 0;
+    inside_ = 0;
+    windows_.clear();
+    place_ = place;
+    return store();
+}
+
+}  // namespace ask::cli
