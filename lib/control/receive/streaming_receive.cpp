@@ -44,7 +44,7 @@ void StreamingReceive::run() {
     const std::string name = clean_name(request_.name());
     if (!result) {
         spdlog::warn("stream {}: receive ended: {}", name, result.error().text());
-        io_.fail(result.error());
+        io_.fail(of_stream(io_, result.error()));
     } else {
         spdlog::info("stream {}: ended, committed through {}", name, here_->stream.committed());
     }
