@@ -77,6 +77,9 @@ void declare_options(ConfigTable& table, SwitchConfig* config) {
                   "For comparison: a value sent again flushes its chunk's slot, ATP's rule");
     table.integer("aggregators", &config->aggregators, 1, ASK_MAX_AGGREGATORS,
                   "Aggregators of an AA, at most, where a task does not say");
+    table.integer("prepared_programs", &config->prepared_programs, 0, ASK_SERVICE_PROGRAMS - 1,
+                  "Programs for the smallest regions that are loaded at the start: of so many sizes, each "
+                  "twice the one before");
     table.integer("lease_seconds", &config->lease_seconds, 1, 3600,
                   "A task that its receiver does not renew for so long is taken back");
     table.integer("quota_tasks", &config->quota_tasks, 0, ASK_MAX_TASKS,

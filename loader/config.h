@@ -33,7 +33,8 @@ struct SwitchConfig {
     std::uint32_t max_tasks = 64;
     std::uint32_t value_slots = 4096;  // that groups share; a power of two
     bool value_flush = false;
-    std::uint32_t aggregators = 32768;  // per AA, at most, where a task does not say
+    std::uint32_t prepared_programs = 1;  // for the smallest regions, of so many sizes, loaded at the start
+    std::uint32_t aggregators = 32768;    // per AA, at most, where a task does not say
     std::uint32_t lease_seconds = 30;
     // Of one tenant, or host without one; 0: seven eighths of what there is.
     std::uint32_t quota_tasks = 0;

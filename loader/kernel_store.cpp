@@ -382,7 +382,7 @@ class KernelStore final : public SwitchStore {
 }  // namespace
 
 Result<std::unique_ptr<SwitchStore>> make_kernel_store(const DataPlane& plane, const PinDir& pins,
-                                                       const PortTable& ports) {
+                                                       const PortTable& ports, unsigned prepared_programs) {
     auto barrier = bpf::RcuBarrier::create();
     ASK_PASS(barrier);
     auto presence = KernelStore::Presence::map(plane.maps().presence.fd(), plane.meta().possible_cpus);
@@ -391,6 +391,7 @@ Result<std::unique_ptr<SwitchStore>> make_kernel_store(const DataPlane& plane, c
     ASK_TRY(task_table, "map tasks");
     auto programs = SizedPrograms::adopt(plane, pins);
     ASK_PASS(programs);
+    (*programs)->prepare(prepared_programs);
     return std::unique_ptr<SwitchStore>(
         std::make_unique<KernelStore>(plane, pins, ports, std::move(*programs), std::move(*barrier),
                                       std::move(*task_table), std::move(*presence)));

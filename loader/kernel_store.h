@@ -13,8 +13,9 @@
 
 namespace ask {
 
-// The arguments must outlive it.
+// The arguments must outlive it. `prepared_programs`: see SizedPrograms::prepare().
 Result<std::unique_ptr<SwitchStore>> make_kernel_store(const DataPlane& plane, const PinDir& pins,
-                                                       const PortTable& ports);
+                                                       const PortTable& ports,
+                                                       unsigned prepared_programs = 0);
 
 }  // namespace ask

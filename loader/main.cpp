@@ -192,7 +192,7 @@ Result<> run_controller(Setup& setup, const PinDir& pins, const DataPlane& plane
     const SwitchConfig& config = setup.config;
     auto routes = RouteWatch::open();
     ASK_PASS(routes);
-    const auto store = make_kernel_store(plane, pins, ports);
+    const auto store = make_kernel_store(plane, pins, ports, config.prepared_programs);
     ASK_PASS(store);
     const auto controller = Controller::create(**store, limits_of(config));
     ASK_PASS(controller);

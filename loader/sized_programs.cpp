@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/bpf/object.h"
+#include "lib/tuples/sram.h"
 #include "loader/data_program.h"
 
 namespace ask {
@@ -87,18 +88,42 @@ std::uint8_t SizedPrograms::take(std::uint32_t aggregators) {
             ASK_SERVICE_PROGRAMS - 1, aggregators);
         return 0;
     }
-    Slot& slot = slots_[number];
-    if (slot.aggregators != aggregators) {
-        if (const auto loaded = load(number, aggregators); !loaded.ok()) {
-            spdlog::warn("no program for regions of {} aggregators: {}; the slower one for any size will do",
-                         aggregators, loaded.error().text());
-            return 0;
-        }
-        spdlog::info("loaded a program for regions of {} aggregators", aggregators);
+    if (!provide(number, aggregators)) {
+        return 0;
     }
+    Slot& slot = slots_[number];
     slot.users++;
     slot.used = ++opened_;
     return number;
+}
+
+bool SizedPrograms::provide(std::uint8_t number, std::uint32_t aggregators) {
+    if (slots_[number].aggregators == aggregators) {
+        return true;
+    }
+    if (const auto loaded = load(number, aggregators); !loaded.ok()) {
+        spdlog::warn("no program for regions of {} aggregators: {}; the slower one for any size will do",
+                     aggregators, loaded.error().text());
+        return false;
+    }
+    spdlog::info("loaded a program for regions of {} aggregators", aggregators);
+    return true;
+}
+
+// Of one copy: two copies of the size below take the same. Only free places are filled, since what is there
+// stays for the tasks that it was loaded for.
+void SizedPrograms::prepare(unsigned sizes) {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t sets = plane_.meta().memory == ASK_MEMORY_PIPELINES ? plane_.meta().possible_cpus : 1;
+    for (unsigned at = 0; at < sizes; ++at) {
+        const std::uint32_t aggregators = sets * kLeastRegionWords << at;
+        const std::uint8_t number = choose_slot(aggregators);
+        const bool is_free =
+            number != 0 && (slots_[number].aggregators == 0 || slots_[number].aggregators == aggregators);
+        if (!is_free || !provide(number, aggregators)) {
+            return;
+        }
+    }
 }
 
 // Its own, else a free one, else the one that has been without users for longest; 0: none.

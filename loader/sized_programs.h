@@ -29,6 +29,9 @@ class SizedPrograms {
     // Takes over what a predecessor pinned. The arguments must outlive it.
     static Result<std::unique_ptr<SizedPrograms>> adopt(const DataPlane& plane, const PinDir& pins);
 
+    // Loads those for the smallest regions, so many sizes, each twice the one before, unless they are there:
+    // the first task of such a size does not wait for the verifier. One that is refused is logged.
+    void prepare(unsigned sizes);
     // The program for a region of so many aggregators in all, for one task more. Where one has to be loaded,
     // this takes as long as the verifier does, and others wait.
     std::uint8_t take(std::uint32_t aggregators);
@@ -53,6 +56,8 @@ class SizedPrograms {
     Result<> adopt_slots();
     Result<> adopt_slot(std::uint8_t number, std::uint32_t aggregators, const std::string& pin);
     [[nodiscard]] std::uint8_t choose_slot(std::uint32_t aggregators) const;
+    // Whether the slot has a program for that size, after all.
+    bool provide(std::uint8_t number, std::uint32_t aggregators);
     Result<> load(std::uint8_t number, std::uint32_t aggregators);
     Result<> free_slot(std::uint8_t number);
 

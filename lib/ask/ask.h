@@ -22,8 +22,8 @@
  * does not fails the group at all of them, by name.
  *
  * Tasks. Senders stream tuples, a key of bytes and an int64_t each, to a receiver, which gets every key once,
- * with the sum (or count, minimum, maximum) of its values: what ask-send and ask-recv do, and beside them,
- * for a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
+ * with the sum (or count, minimum, maximum, mean) of its values: what ask-send and ask-recv do, and beside
+ * them, for a task's senders may be of either kind, as may its receiver. docs/tuples.md is the long form.
  *
  *     ask_receiver_options options = ASK_RECEIVER_OPTIONS_INIT;    ask_sender_options options = ...INIT;
  *     options.task = "words";                                      options.task = "words";
@@ -145,7 +145,10 @@ typedef enum ask_op {
     ASK_SUM_32 = 8,
     ASK_SUM_16 = 9,
     /* Of tuples, which else have SUM, MIN and MAX: each is 1, whatever its value. */
-    ASK_COUNT = 10
+    ASK_COUNT = 10,
+    /* Of tuples: the sum of each key's values and their number, which is ask_result_counts(), so that the
+     * mean is their quotient. Senders hand in what they ever do. */
+    ASK_MEAN = 11
 } ask_op;
 
 typedef struct ask_group ask_group;
@@ -342,9 +345,10 @@ ASK_API int ask_send(const ask_sender_options* options, const ask_columns* colum
 
 typedef struct ask_receiver_options {
     size_t struct_size;
-    const char* task;     /* not in use on this host: 1 to 63 of A-Z a-z 0-9 _ - */
-    uint32_t senders;     /* how many make the task whole: 1 to ASK_MAX_TASK_SENDERS */
-    int op;               /* ASK_SUM, ASK_MIN, ASK_MAX or ASK_COUNT */
+    const char* task; /* not in use on this host: 1 to 63 of A-Z a-z 0-9 _ - */
+    uint32_t senders; /* how many make the task whole: 1 to ASK_MAX_TASK_SENDERS */
+    int op; /* ASK_SUM, ASK_MIN, ASK_MAX, ASK_COUNT or ASK_MEAN, which is whole or an error: not with
+               ASK_RECEIVE_ALLOW_INCOMPLETE */
     uint32_t deadline_ms; /* for senders to join, and without progress afterwards */
     int cancel_fd;
     const char* agent;
@@ -375,6 +379,9 @@ ASK_API int ask_receive(const ask_receiver_options* options, ask_result** result
 
 /* Every key once; offsets are ASK_INT64 and begin at 0. Valid until the result is freed. NULL of NULL. */
 ASK_API const ask_columns* ask_result_columns(const ask_result* result);
+/* Of a task of means, row by row: of how many values ask_columns.values has the sum, 1 and more. Valid until
+ * the result is freed. NULL: it is none of means, or NULL. */
+ASK_API const int64_t* ask_result_counts(const ask_result* result);
 /* Of all senders together. */
 ASK_API int ask_result_stats(const ask_result* result, ask_task_stats* stats);
 /* With ASK_RECEIVE_ALLOW_INCOMPLETE: the i-th of those that lack in the result, or whose tuples do in an

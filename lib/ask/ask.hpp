@@ -79,6 +79,7 @@ enum class Op : int {
     kSum32 = ASK_SUM_32,
     kSum16 = ASK_SUM_16,
     kCount = ASK_COUNT,  // of tuples
+    kMean = ASK_MEAN,    // of tuples: Result::counts()
 };
 
 class Error : public std::runtime_error {
@@ -608,6 +609,15 @@ class Result {
     }
     [[nodiscard]] std::span<const std::int64_t> values() const noexcept {
         return {columns().values, columns().rows};
+    }
+    // Of a task of means: of how many values values() are the sums; else empty.
+    [[nodiscard]] std::span<const std::int64_t> counts() const noexcept {
+        const std::int64_t* const counts = ask_result_counts(result_.get());
+        return {counts, counts == nullptr ? 0 : size()};
+    }
+    // The double that is nearest to a quotient of doubles; exact is what value() and counts() are.
+    [[nodiscard]] double mean(std::size_t row) const noexcept {
+        return static_cast<double>(value(row)) / static_cast<double>(counts()[row]);
     }
     [[nodiscard]] const ask_columns& columns() const noexcept { return *ask_result_columns(result_.get()); }
     [[nodiscard]] ask_task_stats stats() const {

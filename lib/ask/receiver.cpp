@@ -3,6 +3,7 @@
 // ask.h's receivers over lib/client, and results as columns.
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "lib/ask/ask.h"
 #include "lib/ask/handle.h"
 #include "lib/ask/task.h"
+#include "lib/client/means.h"
 #include "lib/client/receive_session.h"
 
 struct ask_receiver : ask::Handle {
@@ -19,6 +21,7 @@ struct ask_receiver : ask::Handle {
     // Told of the session's descriptor, so it stands where it is.
     std::unique_ptr<ask::client::ReceiveSession> session;
     std::string task;
+    ask::client::TaskOp op = ask::client::TaskOp::kSum;
     bool sorted = false;
     enum class State : std::uint8_t { kOpen, kTaken, kOver } state = State::kOpen;
 };
@@ -27,6 +30,7 @@ struct ask_result {
     std::vector<std::int64_t> offsets{0};
     std::string keys;
     std::vector<std::int64_t> values;
+    std::optional<std::vector<std::int64_t>> counts;  // of means
     ask_columns columns = ASK_COLUMNS_INIT;
     ask::client::TaskStats stats;
     std::uint32_t runs = 1;
@@ -59,9 +63,11 @@ Result<TaskOp> task_op_of(int op) {
             return TaskOp::kMin;
         case ASK_MAX:
             return TaskOp::kMax;
+        case ASK_MEAN:
+            return TaskOp::kMean;
         default:
             return usage("operator " + std::to_string(op) +
-                         " is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
+                         " is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN, ASK_MAX or ASK_MEAN");
     }
 }
 
@@ -92,6 +98,11 @@ Result<> check_receiver_options(const ask_receiver_options* from) {
     if (from->senders > ASK_MAX_SENDERS) {
         return Error(Errc::kLimit, task + std::to_string(from->senders) + " senders; the limit is " +
                                        std::to_string(ASK_MAX_SENDERS));
+    }
+    if (from->op == ASK_MEAN && (from->flags & ASK_RECEIVE_ALLOW_INCOMPLETE) != 0) {
+        return usage(task +
+                     "of a sender that dies, a key's sum and its count may lack other tuples, so that "
+                     "means are whole or an error: leave out ASK_RECEIVE_ALLOW_INCOMPLETE or ASK_MEAN");
     }
     return {};
 }
@@ -124,6 +135,7 @@ Result<std::unique_ptr<ask_receiver>> open_receiver(const ask_receiver_options* 
     ASK_PASS(options);
     auto made = std::make_unique<ask_receiver>(from->task);
     made->sorted = (from->flags & ASK_RECEIVE_SORTED) != 0;
+    made->op = options->op;
     // Another run has another.
     options->on_socket = [receiver = made.get()](int fd) {
         receiver->enlist(fd < 0 ? std::vector<int>() : std::vector<int>{fd});
@@ -137,16 +149,41 @@ Result<std::unique_ptr<ask_receiver>> open_receiver(const ask_receiver_options* 
     return made;
 }
 
-// Copies the table, which takes its time: the agent hears meanwhile that somebody is at it.
-Result<> fill(ask_result& result, const ask::client::ResultMap& table, bool sorted,
-              ask::client::ReceiveSession& session) {
-    constexpr std::size_t kSignEvery = 1U << 16U;
+void add_row(ask_result& result, std::string_view key, std::int64_t value) {
+    result.keys += key;
+    result.offsets.push_back(static_cast<std::int64_t>(result.keys.size()));
+    result.values.push_back(value);
+}
+
+// What follows copies the table, which takes its time: the agent hears meanwhile that somebody is at it.
+constexpr std::size_t kSignEvery = 1U << 16U;
+
+// Sums as values, and counts beside them; by the keys' bytes, since they have to be brought together anyway.
+Result<> fill_means(ask_result& result, const ask::client::ResultMap& table,
+                    ask::client::ReceiveSession& session) {
+    const auto means = ask::client::Means::of(table, [&session] { session.taking(); });
+    ASK_PASS(means);
+    result.offsets.reserve(means->size() + 1);
+    result.values.reserve(means->size());
+    auto& counts = result.counts.emplace();
+    counts.reserve(means->size() + 1);  // so that there is something to point at if there are none
+    for (std::size_t i = 0; i < means->size(); ++i) {
+        const ask::client::Mean mean = (*means)[i];
+        add_row(result, mean.key, mean.sum);
+        counts.push_back(mean.count);
+        if (i % kSignEvery == 0) {
+            session.taking();
+        }
+    }
+    return {};
+}
+
+Result<> fill_values(ask_result& result, const ask::client::ResultMap& table, bool sorted,
+                     ask::client::ReceiveSession& session) {
     result.offsets.reserve(table.size() + 1);
     result.values.reserve(table.size());
     const auto add = [&](std::string_view key, std::int64_t value) -> Result<> {
-        result.keys += key;
-        result.offsets.push_back(static_cast<std::int64_t>(result.keys.size()));
-        result.values.push_back(value);
+        add_row(result, key, value);
         if (result.values.size() % kSignEvery == 0) {
             session.taking();
         }
@@ -158,6 +195,15 @@ Result<> fill(ask_result& result, const ask::client::ResultMap& table, bool sort
         ASK_PASS(table.each(
             [&add](std::string_view key, std::int64_t value) { static_cast<void>(add(key, value)); }));
     }
+    return {};
+}
+
+// Of one that was kept the agent says what it is.
+Result<> fill(ask_result& result, const ask::client::ReceiveResult& received, ask_receiver& receiver) {
+    ask::client::ReceiveSession& session = *receiver.session;
+    ASK_PASS(received.report.op.value_or(receiver.op) == TaskOp::kMean
+                 ? fill_means(result, received.table, session)
+                 : fill_values(result, received.table, receiver.sorted, session));
     result.columns = {result.values.size(), ASK_INT64,          result.offsets.data(),
                       result.keys.data(),   result.keys.size(), result.values.data()};
     return {};
@@ -172,12 +218,8 @@ Result<std::unique_ptr<ask_result>> take_result(ask_receiver& receiver) {
     receiver.state = ask_receiver::State::kOver;
     auto received = receiver.session->wait();
     ASK_PASS(received);
-    if (received->report.op == TaskOp::kMean) {
-        return Error(ask::Errc::kUnsupported, task + "what is kept are means: ask-recv --task " +
-                                                  receiver.task + " --again takes them");
-    }
     auto result = std::make_unique<ask_result>();
-    ASK_PASS(fill(*result, received->table, receiver.sorted, *receiver.session));
+    ASK_PASS(fill(*result, *received, receiver));
     const ask::client::ReceiveReport& report = received->report;
     result->stats = report.stats;
     result->runs = report.runs;
@@ -265,6 +307,10 @@ int ask_receive(const ask_receiver_options* options, ask_result** result) {
 
 const ask_columns* ask_result_columns(const ask_result* result) {
     return result == nullptr ? nullptr : &result->columns;
+}
+
+const int64_t* ask_result_counts(const ask_result* result) {
+    return result == nullptr || !result->counts ? nullptr : result->counts->data();
 }
 
 int ask_result_stats(const ask_result* result, ask_task_stats* stats) {

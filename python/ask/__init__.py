@@ -59,8 +59,8 @@ class Code(enum.IntEnum):
 
 class Op(enum.IntEnum):
     """Element by element. BAND, BOR and BXOR are for integers; SUM_32 and SUM_16 are sums of floats of up to 32 bits
-    that take so many bits a value on the way, and are less exact: ask.h and docs/values.md say by how much. COUNT is of
-    tuples, which else have SUM, MIN and MAX."""
+    that take so many bits a value on the way, and are less exact: ask.h and docs/values.md say by how much. COUNT and
+    MEAN are of tuples, which else have SUM, MIN and MAX."""
 
     SUM = 1
     PROD = 2
@@ -72,6 +72,7 @@ class Op(enum.IntEnum):
     SUM_32 = 8
     SUM_16 = 9
     COUNT = 10
+    MEAN = 11
 
 
 class Error(RuntimeError):

@@ -222,9 +222,12 @@ def _capsule(part: Any, name: bytes) -> object:
     return _new_capsule(ctypes.addressof(part), name, destructor)
 
 
-def export(offsets: numpy.ndarray, data: numpy.ndarray, values: numpy.ndarray) -> tuple[object, object]:
-    """Capsules of a struct of `key` and `value`, whose memory is these arrays'."""
-    schema = _schema(b"+s", b"", [_schema(b"Z", b"key", []), _schema(b"l", b"value", [])])
-    rows = len(values)
-    array = _array(rows, [None], [_array(rows, [None, offsets, data], []), _array(rows, [None, values], [])])
+def export(
+    offsets: numpy.ndarray, data: numpy.ndarray, columns: dict[str, numpy.ndarray]
+) -> tuple[object, object]:
+    """Capsules of a struct of `key` and these columns of int64, whose memory is these arrays'."""
+    rows = len(offsets) - 1
+    fields = [_schema(b"Z", b"key", []), *(_schema(b"l", name.encode(), []) for name in columns)]
+    parts = [_array(rows, [None, offsets, data], []), *(_array(rows, [None, each], []) for each in columns.values())]
+    schema, array = _schema(b"+s", b"", fields), _array(rows, [None], parts)
     return _capsule(schema, _SCHEMA), _capsule(array, _ARRAY)

@@ -14,6 +14,7 @@ import asyncio
 import ctypes
 import dataclasses
 import functools
+import operator
 import os
 import select
 import threading
@@ -112,6 +113,7 @@ def _declare() -> None:
         ("ask_receiver_close", None, [pointer]),
         ("ask_receive", number, [ctypes.POINTER(_ReceiverOptions), out]),
         ("ask_result_columns", columns, [pointer]),
+        ("ask_result_counts", ctypes.c_void_p, [pointer]),
         ("ask_result_stats", number, [pointer, stats]),
         ("ask_result_missing", ctypes.c_char_p, [pointer, ctypes.c_size_t]),
         ("ask_result_free", None, [pointer]),
@@ -244,6 +246,8 @@ class _Tuples:
 
     def __init__(self, keys: Any, values: Any) -> None:
         if isinstance(keys, Result) and values is None:
+            if keys.counts is not None:
+                raise _usage("a result of means is of two columns: send its values, or its counts, by ask.Keys")
             keys, values = Keys(keys.offsets, keys.key_bytes), keys.values
         if hasattr(keys, "__arrow_c_array__"):
             strings, inside = _arrow.strings(keys)
@@ -302,11 +306,19 @@ def _sender_options(
     )
 
 
+def _op_of(op: Union[Op, str]) -> int:
+    if not isinstance(op, str):
+        return op
+    if op.upper() not in Op.__members__:
+        raise _usage(f"no operator is called '{op}': sum, count, min, max or mean")
+    return Op[op.upper()]
+
+
 def _receiver_options(
     task: str,
     senders: int,
     *,
-    op: Op = Op.SUM,
+    op: Union[Op, str] = Op.SUM,
     deadline: float = 30.0,
     agent: Optional[str] = None,
     token: Optional[str] = None,
@@ -329,7 +341,7 @@ def _receiver_options(
         struct_size=ctypes.sizeof(_ReceiverOptions),
         task=_text(task, "task"),
         senders=senders,
-        op=op,
+        op=_op_of(op),
         deadline_ms=_milliseconds(deadline),
         cancel_fd=cancel_fd,
         agent=_text(agent, "agent"),
@@ -345,12 +357,13 @@ class Result:
 
     offsets     int64, of shape (rows + 1,), from 0 on
     key_bytes   uint8, of shape (offsets[-1],): key i is key_bytes[offsets[i]:offsets[i + 1]]
-    values      int64, of shape (rows,)
+    values      int64, of shape (rows,); of means: the sums
+    counts      of means: int64, of shape (rows,), of how many values these are the sums; else None
     stats       of all senders together
     missing     with allow_incomplete: whose tuples lack, and why
 
     The arrays are the library's memory, not copied, and cannot be written to. Arrow takes it as a struct of `key` and
-    `value` (__arrow_c_array__).
+    `value`, or of `key`, `sum` and `count` (__arrow_c_array__).
     """
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
@@ -359,6 +372,8 @@ class Result:
         self.offsets = owner.array(columns.offsets, columns.rows + 1, numpy.int64)
         self.key_bytes = owner.array(columns.keys, columns.key_bytes, numpy.uint8)
         self.values = owner.array(columns.values, columns.rows, numpy.int64)
+        counts = _library.ask_result_counts(handle)
+        self.counts = owner.array(counts, columns.rows, numpy.int64) if counts else None
         stats = _Stats()
         _check(_library.ask_result_stats(handle, ctypes.byref(stats)))
         self.stats = _stats_of(stats)
@@ -378,19 +393,30 @@ class Result:
         data, offsets = self.key_bytes.tobytes(), self.offsets.tolist()
         return [data[first:last] for first, last in zip(offsets, offsets[1:])]
 
-    def items(self) -> Iterator[tuple[bytes, int]]:
-        """Pairs of a key and its value."""
-        return zip(self.keys(), self.values.tolist())
+    def means(self) -> numpy.ndarray:
+        """Of means: float64, of shape (rows,), each the quotient of a sum and its count, rounded once from what both
+        are as float64. Exact, beyond 2^53 too, are values and counts."""
+        if self.counts is None:
+            raise _usage("this is no result of means: op=\"mean\"")
+        return self.values / self.counts
+
+    def items(self) -> Iterator[tuple[bytes, Union[int, float]]]:
+        """Pairs of a key and its value, or its mean."""
+        if self.counts is None:
+            return zip(self.keys(), self.values.tolist())
+        return zip(self.keys(), map(operator.truediv, self.values.tolist(), self.counts.tolist()))
 
     def to_dict(self, encoding: Optional[str] = "utf-8") -> dict:
-        """Values by key. Keys are str; bytes without an encoding. UnicodeDecodeError: they are none of it."""
+        """Values by key, or means. Keys are str; bytes without an encoding. UnicodeDecodeError: they are none of it."""
         if encoding is None:
             return dict(self.items())
         return {key.decode(encoding): value for key, value in self.items()}
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """Arrow's C data interface: a struct of key (large_binary) and value (int64), not copied."""
-        return _arrow.export(self.offsets, self.key_bytes, self.values)
+        """Arrow's C data interface: a struct of key (large_binary) and value (int64), or of key, sum and count, not
+        copied."""
+        columns = {"value": self.values} if self.counts is None else {"sum": self.values, "count": self.counts}
+        return _arrow.export(self.offsets, self.key_bytes, columns)
 
 
 class _Owner:
@@ -569,7 +595,8 @@ def _sender_defaults(
 def receive(task: str, senders: int = 1, **options: Any) -> Result:
     """Opens a task on this host and returns its result once so many senders have finished; they succeed with it.
 
-    op                Op.SUM, COUNT, MIN or MAX: how values of equal keys are combined
+    op                Op.SUM, COUNT, MIN, MAX or MEAN, or "sum", ...: how values of equal keys are combined. Of means
+                      the result has sums and counts, by the keys' bytes, and allow_incomplete is refused
     deadline          seconds for senders to join, and without progress afterwards (30)
     sort              rows in the order of the keys' bytes, which takes time
     from_hosts        names of hosts that may send; None: all

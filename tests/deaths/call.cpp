@@ -19,6 +19,7 @@
 #include "lib/abi/wire.h"
 #include "lib/rpc/credentials.h"
 #include "proto/agent.pb.h"
+#include "proto/relay.pb.h"
 #include "proto/switch.pb.h"
 
 namespace {
@@ -106,6 +107,7 @@ int run(const std::string& target, const std::string& method, const std::string&
     // Linked in only if something of them is used.
     pb::LinkMessageReflection<ask::v1::JoinRequest>();
     pb::LinkMessageReflection<ask::v1::OpenTaskRequest>();
+    pb::LinkMessageReflection<ask::v1::OpenRelayRequest>();
     std::string dotted = method;
     if (const auto slash = dotted.find('/'); slash != std::string::npos) {
         dotted[slash] = '.';

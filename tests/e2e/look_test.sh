@@ -31,6 +31,8 @@ while_it_runs() {
     on h3 askctl tasks | grep -qE '^live .* 12 +9 +3 ' || fail "tasks do not show what is where: $(on h3 askctl tasks)"
     on h3 askctl task explain live --json |
         jq -e '.here[0].waits_for != "" and .switch.stats.tuples_switch == 9' >/dev/null || fail "explain --json"
+    on h3 askctl task show live | grep -qE '^tuples_switch +9  aggregated on the switch' || fail "show: $(on h3 askctl task show live)"
+    on sw askctl task show live --json | jq -e 'length == 1 and .[0].stats.tuples_switch == 9' >/dev/null || fail "show on the switch"
     pass "live figures of a running task"
 
     [[ $(on h3 askctl task dump live) == $'a\t3\nb\t30\nc\t300' ]] || fail "dump shows $(on h3 askctl task dump live)"
@@ -53,7 +55,7 @@ while_it_runs() {
     timeout 10 "$build/bin/askctl" tasks --watch nan 2>"$scratch/nan.err" || code=$?
     ((code == 2)) || fail "askctl tasks --watch nan ended with $code"
     (($(grep -c '^live ' "$scratch/watch") > 2)) || fail "--watch looked less than three times"
-    for each in "counters" "channels" "regions" "switch" "history" "task explain live" "task dump live"; do
+    for each in "counters" "channels" "regions" "switch" "history" "task show live" "task explain live" "task dump live"; do
         read -ra words <<<"$each"
         spawn "$scratch/again" h3 askctl "${words[@]}" --json --watch 0.1
         wait_for 20 looked_again "$scratch/again.out"
@@ -113,6 +115,7 @@ afterwards() {
                         and .ended_seconds_ago >= 0)' >/dev/null || fail "the task is forgotten: $(on h3 askctl tasks --all)"
     on h1 askctl tasks --all | grep -q '^live *sender *sum *committed' || fail "the send is forgotten"
     on h3 askctl task explain live | grep -q 'nothing: it is committed, .* ago' || fail "explain has forgotten it"
+    on h3 askctl task show live | grep -qE '^state +committed .* ago' || fail "show has forgotten it: $(on h3 askctl task show live)"
     on h3 askctl history --json | jq -e '.[0].id == "live" and .[0].state == "committed"' >/dev/null || fail "history"
     on h1 askctl history | grep -qE 'ago +live +sender +sum +committed' || fail "history of a sender: $(on h1 askctl history)"
     code=0
@@ -167,7 +170,7 @@ cancelled() {
     code=0
     on h3 askctl task cancel nosuch 2>"$scratch/cancel.err" || code=$?
     ((code == 4)) || fail "cancelling an unknown task ended with $code"
-    on h3 askctl task cancel cancel >"$scratch/cancelling"
+    on h3 askctl task cancel cancel --json | jq -e '.id == "cancel" and .receives == 1 and .sends == 0' >/dev/null || fail "cancel --json"
     expect "$scratch/cancel" 11 'cancelled by askctl' "$receiver"
     exit_of "$sender"
     ((code == 11)) || fail "the sender of a cancelled task ended with $code"

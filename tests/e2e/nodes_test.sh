@@ -23,6 +23,11 @@ port_is() {
     on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
 }
 
+# troubled NAME TEXT
+troubled() {
+    port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
+}
+
 attached() {
     port_is "$1" '.attached'
 }
@@ -195,6 +200,22 @@ vlan() {
     on_top "$1" "link wire$1 type vlan id 7" "link wire0 type vlan id 7"
 }
 
+bond() {
+    on sw ip link add name "p$1" type bond mode active-backup
+    on sw ip link set dev "wire$1" down
+    on sw ip link set dev "wire$1" master "p$1"
+    on "h$1" ip link add name eth0 type bond mode active-backup
+    on "h$1" ip link set dev wire0 down
+    on "h$1" ip link set dev wire0 master eth0
+    on sw ip address add "198.18.$1.1/24" dev "p$1"
+    on sw ip link set dev "p$1" up
+    on "h$1" ip -batch - <<BATCH
+address add 198.18.$1.2/24 dev eth0
+link set dev eth0 up
+route replace default via 198.18.$1.1
+BATCH
+}
+
 netkit() {
     on sw "$root/vm/guest/make_netkit" "p$1" "e$1"
     on sw ip link set dev "e$1" netns "$(netns_of "h$1")" name eth0
@@ -228,10 +249,11 @@ overlays() {
     local -r dir=$scratch/overlays
     local kind i=1
     local -a kinds=()
-    lab_up --hosts 5 --config-switch <(printf 'xdp_mode = "generic"\nports = ["p[0-9]"]\n')
+    lab_up --hosts 6 --config-switch <(printf 'xdp_mode = "generic"\nports = ["p[0-9]"]\n')
     has vxlan "" "id 1 dstport 4789 local 198.18.1.1 remote 198.18.1.2" && kinds+=(vxlan)
     has macvlan "link p1" && kinds+=(macvlan)
     has vlan "link p1" "id 9" && kinds+=(vlan)
+    has bond && kinds+=(bond)
     has netkit && kinds+=(netkit)
     for kind in "${kinds[@]}"; do
         lab_do kill "h$i" -KILL
@@ -244,16 +266,25 @@ overlays() {
     make_input "$dir" --seed 95 --senders ${#kinds[@]} --tuples 10000 --keys 700
     # shellcheck disable=SC2317 # start_task calls it
     sender_host() { printf 'h%d' "$1"; }
-    run_task "$dir" overlays h5 "" "--merge-window 0"
+    # A geometry that fits into each MTU, whoever comes last.
+    run_task "$dir" overlays h6 "--geometry default" "--merge-window 0"
     added_up "$dir"
-    pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan and netkit"
+    pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan, bond and netkit"
 }
 
 # A switch that is asked over IPv6, and a host that is generic while the switch is native.
 modes() {
     local -r dir=$scratch/modes conf=$state/conf
     local i
-    lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\n')
+    lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\nports = ["p[0-9]"]\n')
+    if has bond; then
+        on sw ip link add name p9 type bond
+        wait_for 10 troubled p9 "is a bond"
+        on sw ip link del p9
+        pass "a bond is refused by name where it would be native"
+    else
+        pass "this kernel has no bonds"
+    fi
     "$build/bin/askctl" ca issue "$state/tls" \
         --switch sw=127.0.0.1,198.18.1.1,198.18.2.1,198.18.3.1,2001:2:0:1::1,2001:2:0:2::1,2001:2:0:3::1 >/dev/null
     lab_do restart sw

@@ -71,7 +71,11 @@ gone() {
     lab_do status --json | jq -e --arg name "$1" 'any(.nodes[]; .node == $name and (.running | not))' >/dev/null
 }
 
-# What a fetch sends is more than its reader takes at once: gRPC polls for it then, for longer than a daemon may take.
+# What a fetch sends is more than its reader takes at once: gRPC polls for it then, for longer than a daemon may take (keep_grpc() in
+# lib/daemon/control_server.cpp). Without that this fails now and then, and no test can make it fail each time: a stop is slow only if
+# the thread that gRPC starts for such a write sleeps on while another one of gRPC's, which happens to have the epoll set then,
+# hears that the reader has taken the rest. If it is the one that hears, it ends at once. Which it is, gRPC's scheduling of its
+# own threads decides, and nothing outside can see or choose it.
 dir=$scratch/large
 make_input "$dir" --seed 63 --senders 2 --tuples 60000 --keys 50000
 run_task "$dir" large h2 "" "--merge-window 0"

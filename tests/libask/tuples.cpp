@@ -132,9 +132,14 @@ void print_result(const ask_result* result) {
     const ask_columns& columns = *ask_result_columns(result);
     const auto* const offsets = static_cast<const std::int64_t*>(columns.offsets);
     const auto* const keys = static_cast<const char*>(columns.keys);
+    const std::int64_t* const counts = ask_result_counts(result);
     for (std::size_t row = 0; row < columns.rows; ++row) {
         print_key({keys + offsets[row], static_cast<std::size_t>(offsets[row + 1] - offsets[row])});
-        std::printf("\t%lld\n", static_cast<long long>(columns.values[row]));
+        std::printf("\t%lld", static_cast<long long>(columns.values[row]));
+        if (counts != nullptr) {
+            std::printf("\t%lld", static_cast<long long>(counts[row]));
+        }
+        std::printf("\n");
     }
     for (std::size_t i = 0; ask_result_missing(result, i) != nullptr; ++i) {
         std::fprintf(stderr, "missing: %s\n", ask_result_missing(result, i));

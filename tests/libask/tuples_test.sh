@@ -11,7 +11,7 @@ readonly tuples=$build/tests/ask-e2e-tuples sorted=1
 
 # ask.h's number of an operator.
 number_of() {
-    case $1 in sum) echo 1 ;; min) echo 3 ;; max) echo 4 ;; count) echo 10 ;; esac
+    case $1 in sum) echo 1 ;; min) echo 3 ;; max) echo 4 ;; count) echo 10 ;; mean) echo 11 ;; esac
 }
 
 # task DIR ID OP RECEIVER [SENDER...]: senders, of these kinds in turn, of DIR/in*.tsv, to h3.
@@ -61,6 +61,12 @@ operators() {
     make_input "$scratch/count" --seed 32 --senders 2 --tuples 10000 --keys 900 --values one
     task "$scratch/count" count count lib send push
     pass "count"
+    make_input "$scratch/mean" --seed 37 --senders 2 --tuples 10000 --keys 900
+    awk -F '\t' -v OFS='\t' 'NR > FNR { print $1, $2, count[$1]; next } { ++count[$1] }' \
+        <(cat "$scratch/mean"/in*.tsv) "$scratch/mean/expected.tsv" >"$scratch/mean/expected" &&
+        mv "$scratch/mean/expected" "$scratch/mean/expected.tsv"
+    task "$scratch/mean" mean mean lib send ask-send
+    pass "sums and counts of means, of senders of both kinds"
 }
 
 # Either end may be a command.

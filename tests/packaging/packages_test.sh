@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Debian packages of this tree: lintian accepts them, and in a clean Debian root they install with all that they need, run,
-# are replaced by a newer version, and leave nothing when they are purged. packages_test.sh mpi: those for MPI programs, too.
+# are replaced by a newer version, and leave nothing when they are purged; those of the last tag that speaks packets of this
+# tree's version are replaced by this tree's. packages_test.sh mpi: those for MPI programs, too.
 
 set -euo pipefail
 
@@ -16,7 +17,7 @@ if [[ ${1-} == mpi ]]; then
     names+=(libask-pmpi-mpich libask-pmpi-openmpi)
     with=(--with mpi)
 fi
-readonly names with
+readonly names with before=0.0.1
 cleanup() {
     local at
     for at in dev proc; do ! mountpoint -q "$debian/$at" || umount -R "$debian/$at"; done
@@ -37,9 +38,20 @@ inside() {
     chroot "$debian" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
 }
 
-# packages VERSION: into $scratch/VERSION.
+# packages VERSION [OPTION...] : into $scratch/VERSION.
 packages() {
-    "$root/tools/package" "${with[@]}" --version "$1" --out "$scratch/$1" >"$scratch/log" 2>&1 || fail "tools/package: $(cat "$scratch/log")"
+    "$root/tools/package" "${with[@]}" --version "$1" --out "$scratch/$1" "${@:2}" >"$scratch/log" 2>&1 || fail "tools/package: $(cat "$scratch/log")"
+}
+
+# Whatever number it has, an older one here. Sets $tagged.
+packages_of_last_tag() {
+    local code=0
+    (packages "$before" --last-tag) 2>"$scratch/why" || code=$?
+    tagged=$(grep -oE 'packages of v[^ ]+' "$scratch/log" || true)
+    if ((code != 0)); then
+        grep -q 'no tag v' "$scratch/log" || fail "$(cat "$scratch/why")"
+        echo "left out: an upgrade from the last tag: $(<"$scratch/log")"
+    fi
 }
 
 # What is in the root, but for what packages do not bring.
@@ -61,6 +73,7 @@ make_root() {
         fail "mmdebstrap: $(tail -n 20 "$scratch/log")"
     mount -t proc proc "$debian/proc"
     mv "$scratch/0.1.0" "$scratch/0.1.1" "$debian/"
+    [[ ! $tagged ]] || mv "$scratch/$before" "$debian/"
     pass "a root of Debian's"
 }
 
@@ -95,16 +108,25 @@ installs() {
     pass "installed, and runs"
 }
 
-# Configuration stays, whatever comes.
+# upgraded VERSION : configuration stays, whatever comes.
 upgraded() {
     echo '# mine' >"$debian/etc/ask/agentd.toml"
-    install 0.1.1
+    install "$1"
     # shellcheck disable=SC2016 # dpkg-query's
-    [[ $(inside dpkg-query -W -f '${Version}\n' "${names[@]}" | sort -u) == 0.1.1 ]] ||
-        fail "not all are of 0.1.1"
+    [[ $(inside dpkg-query -W -f '${Version}\n' "${names[@]}" | sort -u) == "$1" ]] ||
+        fail "not all are of $1"
     [[ $(<"$debian/etc/ask/agentd.toml") == '# mine' ]] || fail "the configuration was changed"
     rm "$debian/etc/ask/agentd.toml"
-    pass "upgraded"
+    pass "upgraded to $1"
+}
+
+# Of a release that had other packages, those that it had.
+installs_tagged() {
+    local -a debs
+    mapfile -t debs < <(cd "$debian" && printf '/%s\n' "$before"/*.deb)
+    inside dpkg --install "${debs[@]}" >"$scratch/log" 2>&1 || fail "dpkg --install of the last tag's: $(tail -n 30 "$scratch/log")"
+    inside ask-send --version >/dev/null || fail "the last tag's ask-send does not run"
+    pass "installed: $tagged"
 }
 
 leaves_nothing() {
@@ -117,8 +139,14 @@ leaves_nothing() {
 
 packages 0.1.1
 packages 0.1.0
+packages_of_last_tag
 make_root
 accepted
 installs
-upgraded
+upgraded 0.1.1
 leaves_nothing
+if [[ $tagged ]]; then
+    installs_tagged
+    upgraded 0.1.0
+    leaves_nothing
+fi

@@ -34,6 +34,7 @@
 #include "tools/cli/relay_questions.h"
 #include "tools/cli/relay_report.h"
 #include "tools/cli/report.h"
+#include "tools/cli/task_record.h"
 #include "tools/cli/top.h"
 #include "tools/cli/views.h"
 
@@ -302,6 +303,10 @@ int cancel(const Flags& flags) {
     if (!reply) {
         return fail(kName, reply.error());
     }
+    if (flags.json) {
+        return print(
+            dump(Json{{"id", flags.task}, {"receives", reply->receives()}, {"sends", reply->sends()}}));
+    }
     return print("task " + flags.task + ": " + std::to_string(reply->receives()) + " receive and " +
                  std::to_string(reply->sends()) +
                  " send(s) are ending here, and with them the task everywhere\n");
@@ -329,6 +334,21 @@ int tasks(const Flags& flags) {
     return with_status(flags, [&flags](const auto& from) {
         return flags.json ? dump(tasks_json(from, flags.all)) : tasks_text(from, flags.all);
     });
+}
+
+template <typename Status>
+int show_record(const Flags& flags, const Result<Status>& status) {
+    if (!status) {
+        return fail(kName, status.error());
+    }
+    return flags.json ? print(task_record_json(flags.task, *status))
+                      : print(task_record_text(flags.task, *status));
+}
+
+int show_task(const Flags& flags) {
+    const std::string address = switch_to_ask(flags);
+    return address.empty() ? show_record(flags, agent_status(client::agent_socket_path(flags.agent)))
+                           : show_record(flags, switch_status(address, flags.security));
 }
 
 int show_switch(const Flags& flags) {
@@ -424,6 +444,10 @@ int relays(const Flags& flags) {
         const auto changed = set_available(address, flags.security, name, flags.off.empty());
         if (!changed) {
             return fail(kName, changed.error());
+        }
+        if (flags.json) {
+            return print(
+                ask::cli::dump(Json{{"switch", name}, {"on", flags.off.empty()}, {"changed", *changed}}));
         }
         return print("switch " + name + (*changed ? " is " : " was ") + (flags.off.empty() ? "on" : "off") +
                      (*changed ? "\n" : " already\n"));
@@ -522,8 +546,12 @@ std::string refuse_nan(const std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
 }
 
-void add_watch(CLI::App* command, Flags& flags) {
-    command
+void add_json(CLI::App* command, Flags& flags) {
+    command->add_flag("--json", flags.json, "for scripts: JSON");
+}
+
+CLI::Option* add_watch(CLI::App* command, Flags& flags) {
+    return command
         ->add_option("--watch", flags.watch, "look again every SECONDS (1 if it is not said), until Ctrl-C")
         ->expected(0, 1)
         ->default_str("1")
@@ -552,7 +580,7 @@ void add_overviews(CLI::App& app, Flags& flags, Commands& commands) {
         {channels_command, channels}, {switch_command, show_switch}, {regions_command, regions},
         {history_command, history}};
     for (const auto& [command, look] : looks) {
-        command->add_flag("--json", flags.json, "for scripts: JSON");
+        add_json(command, flags);
         add_watch(command, flags);
         commands.emplace_back(command,
                               [look = look](const Flags& f) { return watch(f, [&] { return look(f); }); });
@@ -563,7 +591,7 @@ void add_overviews(CLI::App& app, Flags& flags, Commands& commands) {
 void add_top(CLI::App& app, Flags& flags, Commands& commands) {
     auto* const command =
         app.add_subcommand("top", "what moves, and how fast: tasks, channels, ports, counters; until Ctrl-C");
-    command->add_flag("--json", flags.json, "for scripts: JSON");
+    add_json(command, flags);
     add_watch(command, flags);
     command->add_option("--looks", flags.looks, "end after so many looks")
         ->check(CLI::Range(1U, 1U << 30U))
@@ -577,24 +605,32 @@ void add_top(CLI::App& app, Flags& flags, Commands& commands) {
 void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
     auto* const task = app.add_subcommand("task", "about one task");
     task->require_subcommand(1);
+    auto* const show_command =
+        task->add_subcommand("show", "all that is known of it here, under way or ended: its record");
     auto* const explain_command =
         task->add_subcommand("explain", "in words: where its tuples went and why, what it waits for");
     auto* const dump_command = task->add_subcommand(
         "dump", "keys and values in its memory on the switch, as packets go on: a snapshot");
     auto* const cancel_command =
         task->add_subcommand("cancel", "end it, if it is received on this host or sent to");
+<<<<<<< HEAD
+    for (auto* const command : {show_command, explain_command, dump_command, cancel_command}) {
+=======
     auto* const finish_command =
         task->add_subcommand("finish", "end a stream that is received on this host: what is open is committed");
     for (auto* const command : {explain_command, dump_command, cancel_command, finish_command}) {
+>>>>>>> wtools
         command->add_option("ID", flags.task, "id of the task")->required();
+        add_json(command, flags);
     }
-    for (auto* const command : {explain_command, dump_command}) {
-        command->add_flag("--json", flags.json, "for scripts: JSON");
+    for (auto* const command : {show_command, explain_command, dump_command}) {
         add_watch(command, flags);
     }
     dump_command->add_option("--top", flags.top, "only the N largest values, the largest first")
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32))
         ->type_name("N");
+    commands.emplace_back(show_command,
+                          [](const Flags& f) { return watch(f, [&f] { return show_task(f); }); });
     commands.emplace_back(explain_command,
                           [](const Flags& f) { return watch(f, [&f] { return explain(f); }); });
     commands.emplace_back(dump_command,
@@ -608,14 +644,15 @@ void add_controller_commands(CLI::App& app, Flags& flags, Commands& commands) {
         "plans", "of the controller: which tasks aggregate on which switches, and for how long they hold");
     auto* const relays_command = app.add_subcommand(
         "relays", "of the controller: switches, their relays, what is taken, and which tasks get none");
-    for (auto* const command : {plans_command, relays_command}) {
-        command->add_flag("--json", flags.json, "for scripts: JSON");
-        add_watch(command, flags);
-    }
+    add_json(plans_command, flags);
+    add_watch(plans_command, flags);
+    add_json(relays_command, flags);
+    auto* const again = add_watch(relays_command, flags);
     auto* const on = relays_command->add_option("--on", flags.on, "propose this switch to tasks again");
-    on->type_name("NAME");
+    on->type_name("NAME")->excludes(again);
     relays_command->add_option("--off", flags.off, "propose this switch to no task from now on")
         ->type_name("NAME")
+        ->excludes(again)
         ->excludes(on);
     auto* const tasks = relays_command->add_flag(
         "--tasks", flags.relay_tasks, "the tasks of each relay that the controller knows, by asking them");
@@ -643,7 +680,7 @@ void add_group_commands(CLI::App& app, Flags& flags, Commands& commands) {
         "explain", "in words: whom it waits for, why the switch does not help, what to do");
     explain_command->add_option("ID", flags.task, "id of the group")->required();
     for (auto* const command : {list, explain_command}) {
-        command->add_flag("--json", flags.json, "for scripts: JSON");
+        add_json(command, flags);
     }
     commands.emplace_back(list, [](const Flags& f) { return watch(f, [&f] { return groups(f); }); });
     add_watch(explain_command, flags);
@@ -662,8 +699,9 @@ void add_idle(CLI::App& app, Flags& flags, Commands& commands) {
         ->check(CLI::Range(1U, 255U))
         ->type_name("N");
     command->add_option("--relay", flags.relay, "ask this relay")->type_name("HOST:PORT|unix:PATH");
-    command->add_flag("--json", flags.json, "for scripts: JSON");
-    commands.emplace_back(command, idle);
+    add_json(command, flags);
+    add_watch(command, flags);
+    commands.emplace_back(command, [](const Flags& f) { return watch(f, [&f] { return idle(f); }); });
 }
 
 void add_doctor(CLI::App& app, Flags& flags, Commands& commands) {
@@ -684,7 +722,7 @@ void add_doctor(CLI::App& app, Flags& flags, Commands& commands) {
                      "separated by commas")
         ->delimiter(',')
         ->type_name("HOST,...");
-    command->add_flag("--json", flags.json, "for scripts: JSON");
+    add_json(command, flags);
     add_watch(command, flags);
     commands.emplace_back(command, [](const Flags& f) { return watch(f, [&f] { return examine(f); }); });
 }
@@ -695,8 +733,12 @@ int make_authority(const Flags& flags) {
     if (!made) {
         return fail(kName, made.error());
     }
-    return print("CA made: " + flags.authority.directory +
-                 "/ca.pem; whoever has ca.key beside it can be anybody\n");
+    const std::string certificate = flags.authority.directory + "/ca.pem";
+    if (flags.json) {
+        return print(
+            dump(Json{{"certificate", certificate}, {"key", flags.authority.directory + "/ca.key"}}));
+    }
+    return print("CA made: " + certificate + "; whoever has ca.key beside it can be anybody\n");
 }
 
 int issue_certificates(const Flags& flags) {
@@ -705,14 +747,16 @@ int issue_certificates(const Flags& flags) {
         return fail(kName, orders.error());
     }
     std::string text;
+    Json list = Json::array();
     for (const CertificateOrder& order : *orders) {
         if (const auto issued = issue_certificate(flags.authority.directory, order); !issued) {
             return fail(kName, issued.error());
         }
+        list.push_back({{"name", order.name}, {"directory", flags.authority.directory + "/" + order.name}});
         text += flags.authority.directory + "/" + order.name + ": copy it to " + order.name +
                 " as /etc/ask/tls\n";
     }
-    return print(text);
+    return print(flags.json ? dump(list) : text);
 }
 
 void add_authority_commands(CLI::App& app, Flags& flags, Commands& commands) {
@@ -724,6 +768,7 @@ void add_authority_commands(CLI::App& app, Flags& flags, Commands& commands) {
         "issue",
         "issue a certificate to each NAME, in a folder of that name: ca.pem, certificate.pem, key.pem");
     for (auto* const command : {make_command, issue_command}) {
+        add_json(command, flags);
         command->add_option("DIR", flags.authority.directory, "folder of the CA")->required();
         command
             ->add_option("--days", flags.authority.days,

@@ -157,7 +157,7 @@ Result<> ResultWriter::add(std::string_view key, std::int64_t value) {
     return end();
 }
 
-Result<> ResultWriter::add(const Mean& mean) {
+Result<> ResultWriter::add(const client::Mean& mean) {
     begin(mean.key);
     append_name("mean");
     append_mean(buffer_, mean.sum, mean.count, style_.scale, style_.mean_decimals.value_or(0));

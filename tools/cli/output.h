@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "tools/cli/means.h"
+#include "lib/client/means.h"
 
 namespace ask::cli {
 
@@ -43,7 +43,7 @@ class ResultWriter {
     // Fails when the descriptor cannot take what has gathered.
     Result<> add(std::string_view key, std::int64_t value);
     // Of a result of means: the mean, what it is the mean of, and of how many.
-    Result<> add(const Mean& mean);
+    Result<> add(const client::Mean& mean);
     // What belongs behind the last one, and all that has gathered.
     Result<> finish();
 

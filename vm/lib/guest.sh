@@ -113,8 +113,9 @@ machine_options() {
         -kernel "$KERNEL_DIR/root/boot/vmlinuz-$KERNEL_VERSION" -initrd "$work/initrd" -append "${args[*]}"
 }
 
-# machine_start OPTION... : becomes qemu, in a network namespace that holds the wires.
+# machine_start OPTION... : becomes qemu, in a network namespace that holds the wires, or in the tap's.
 machine_start() {
+    [[ -z $VM_TAP ]] || exec nsenter --net="/run/netns/${VM_TAP%%:*}" "$@"
     export -f wires_up
     # shellcheck disable=SC2016  # the inner shell expands
     exec unshare --net bash -euc 'wires_up "$1" "$2" && shift 2 && exec "$@"' machine "$VM_WIRES" "$VM_QUEUES" "$@"
@@ -158,7 +159,7 @@ guest_boot() {
         mkfs.ext4 -q -F "$work/disk" || fail "cannot make a file system in $work/disk"
     fi
     mapfile -t options < <(machine_options "$@")
-    mapfile -t nics < <(nic_options "$VM_WIRES" "$VM_QUEUES" "$VM_NIC" "$VM_JOIN")
+    mapfile -t nics < <(nic_options "$VM_WIRES" "$VM_QUEUES" "$VM_NIC" "$VM_JOIN" "${VM_TAP#*:}")
     # Pipes rather than our own descriptors: qemu makes what it is given non-blocking, or truncates it.
     exec {out}> >(exec cat)
     readers+=($!)

@@ -4,7 +4,8 @@
 # A guest's network cards, all virtio-net. Wire W joins two cards of one guest, ends 1 and 2, with the MAC addresses
 # 02:a5:4b:00:WW:0E: each end is a tap, a bridge joins them, and all of that is in a network namespace that the
 # machine alone has. A joined card is wired to the one of another guest by a socket, and has the MAC 02:a5:4b:01:00:0E,
-# E being 1 where it listens.
+# E being 1 where it listens. A card on a tap that is there, of another network namespace, has 02:a5:4b:02:00:0T, T being the
+# digit that the tap's name ends with; the machine is in that namespace then, and has no wires.
 
 readonly NIC_MAC=02:a5:4b
 
@@ -15,7 +16,8 @@ card() {
     printf '%s\n' "${4:+,$4}"
 }
 
-# nic_options WIRES QUEUES EXTRA JOIN : qemu's options, one a line. JOIN is empty, SOCKET:listen or SOCKET:connect.
+# nic_options WIRES QUEUES EXTRA JOIN TAP : qemu's options, one a line. JOIN is empty, SOCKET:listen or SOCKET:connect; TAP is
+# empty, or its name.
 nic_options() {
     local wire end netdev
     for ((wire = 1; wire <= $1; wire++)); do
@@ -25,6 +27,10 @@ nic_options() {
             printf '%s\n' -device "$(card "$netdev" "$(printf '%s:00:%02x:%02x' "$NIC_MAC" "$wire" "$end")" "$2" "$3")"
         done
     done
+    if [[ -n $5 ]]; then
+        printf '%s\n' -netdev "tap,id=tap,ifname=$5,script=no,downscript=no,vhost=off"
+        printf '%s\n' -device "$(card tap "$NIC_MAC:02:00:0${5: -1}" 1 "$3")"
+    fi
     [[ -n $4 ]] || return 0
     local server=off
     end=2

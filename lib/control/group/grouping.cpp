@@ -253,6 +253,7 @@ bool Grouping::register_channel() {
     lease_->registered = *registered;
     lease_->switch_address = member_.own_switch->address();
     lease_->registered_as = lease_->incarnation;
+    member_.channels.keep_registered(lease_->id, {lease_->switch_address, lease_->registered_as});
     return true;
 }
 
@@ -280,6 +281,7 @@ bool Grouping::register_at_last() {
     } else {
         known->registered_as = lease_->incarnation;
     }
+    member_.channels.keep_registered(lease_->id, {at->address(), lease_->incarnation});
     registered_last_ = *registered;
     last_trouble_.clear();
     return true;

@@ -15,7 +15,7 @@ Result<ChannelLease> Channels::create_locked() {
     // Random, so that a receiver never takes it for one of before a restart.
     lease.incarnation = random_u32();
     ASK_PASS(workers_->add_channel(lease.id, lease.incarnation));
-    channels_.push_back(Entry{.lease = lease, .in_use = true, .user = 0, .served = {}});
+    channels_.push_back(Entry{.lease = lease, .in_use = true, .user = 0, .kept = {}, .served = {}});
     return lease;
 }
 
@@ -155,6 +155,7 @@ void Channels::release(ChannelLease lease) {
     Entry& entry = channels_[index];
     entry.lease = std::move(lease);
     entry.in_use = false;
+    entry.kept.clear();
     const auto next = std::ranges::find_if(waiters_, [&](const Waiter& waiter) {
         return !waiter.granted.has_value() && !entry.has_served(waiter.instance) &&
                has_part_locked(waiter.user);
@@ -167,6 +168,17 @@ void Channels::release(ChannelLease lease) {
     remember(entry, next->instance);
     next->granted = index;
     next->mailbox->post(SessionEvent::Kind::kChannelFree);
+}
+
+void Channels::keep_registered(ChannelId channel, const ChannelLease::Elsewhere& at) {
+    const Guard lock(mutex_);
+    for (Entry& entry : channels_) {
+        if (entry.lease.id == channel) {
+            std::erase_if(entry.kept,
+                          [&](const ChannelLease::Elsewhere& one) { return one.address == at.address; });
+            entry.kept.push_back(at);
+        }
+    }
 }
 
 void Channels::forget_registration(ChannelId channel, std::uint32_t registered_as) {

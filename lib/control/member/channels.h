@@ -73,12 +73,16 @@ class Channels {
     struct Entry {
         ChannelLease lease;
         bool in_use = false;
-        std::uint32_t user = 0;            // whose, while it is in use
-        std::deque<std::uint64_t> served;  // instances, latest last; at most kRemembered
+        std::uint32_t user = 0;                       // whose, while it is in use
+        std::vector<ChannelLease::Elsewhere> kept{};  // where its registration is renewed, while it is in use
+        std::deque<std::uint64_t> served;             // instances, latest last; at most kRemembered
 
         [[nodiscard]] bool has_served(std::uint64_t instance) const;
     };
     [[nodiscard]] std::vector<Entry> list() const;
+    // Whoever holds the channel has registered it there, for a group that may be long in coming: it is to be
+    // registered again and again (SwitchKeeper), until it is released.
+    void keep_registered(ChannelId channel, const ChannelLease::Elsewhere& at);
     // The switch has no longer what an idle channel left there under a former incarnation.
     void forget_registration(ChannelId channel, std::uint32_t registered_as);
     // Nor has that one.

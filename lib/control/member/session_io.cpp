@@ -29,6 +29,10 @@ Error stopping_error() {
     return {Errc::kAborted, "its agent is stopping"};
 }
 
+Error of_stream(const SessionIo& io, const Error& error) {
+    return io.stopping() ? Error(Errc::kUnavailable, error.text()) : error;
+}
+
 bool SessionIo::note_stop(const std::vector<SessionEvent>& events) {
     stopping_ = stopping_ ||
                 std::ranges::find(events, SessionEvent::Kind::kStop, &SessionEvent::kind) != events.end();

@@ -108,5 +108,7 @@ Result<> run_within_limits(Steps steps) {
 
 // Why a session ends when the daemon does.
 [[nodiscard]] Error stopping_error();
+// What ends a session of a stream: an agent that stops will be back, and its application waits for it.
+[[nodiscard]] Error of_stream(const SessionIo& io, const Error& error);
 
 }  // namespace ask

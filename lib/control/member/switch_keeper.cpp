@@ -2,6 +2,7 @@
 #include "lib/control/member/switch_keeper.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <system_error>
@@ -81,6 +82,7 @@ void SwitchKeeper::loop() {
         lock.unlock();
         clear = clear || clear_left_over();
         renew();
+        renew_channels();
         close_left_open();
         take_back_one();
         lock.lock();
@@ -177,6 +179,38 @@ void SwitchKeeper::renew() {
             renew_at(*client, its);
         }
         first = next;
+    }
+    std::ranges::for_each(beside, &Thread::join);
+}
+
+// Asked just once, as what the channel is: where the switch has it under another incarnation, or not at all,
+// nothing changes, and the group's session finds out. Those of a switch that fails wait for the next turn.
+void SwitchKeeper::renew_channels() {
+    std::map<std::string, std::vector<v1::RegisterChannelRequest>> kept;
+    for (const Channels::Entry& entry : member_.channels.list()) {
+        for (const ChannelLease::Elsewhere& at : entry.kept) {
+            v1::RegisterChannelRequest request;
+            *request.mutable_channel() = channel_to_proto(entry.lease.id);
+            request.set_incarnation(at.registered_as);
+            request.set_replaces(at.registered_as);
+            kept[at.address].push_back(std::move(request));
+        }
+    }
+    std::vector<Thread> beside;
+    for (const auto& [address, requests] : kept) {
+        const auto ask = [client = switch_at(address), &all = requests] {
+            for (const v1::RegisterChannelRequest& request : all) {
+                const auto answer = client->try_register(request, kWait, nullptr);
+                if (!answer.mark && !answer.has) {
+                    spdlog::debug("{}: its registration is not renewed: {}", client->name(),
+                                  answer.error->text());
+                    return;
+                }
+            }
+        };
+        if (!start_beside(beside, ask)) {
+            ask();
+        }
     }
     std::ranges::for_each(beside, &Thread::join);
 }

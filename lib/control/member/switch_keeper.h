@@ -36,6 +36,8 @@ class SwitchKeeper {
  private:
     void loop();
     void renew();
+    // What groups have registered and have no flow for yet: a switch gives up channels that have none.
+    void renew_channels();
     void check_room(const ReceiveTask& task, const v1::TaskPart& part, const std::string& at);
     void renew_at(SwitchPort& client, std::span<const TaskAtSwitch> tasks);
     [[nodiscard]] std::shared_ptr<SwitchPort> switch_at(const std::string& address) const;

@@ -277,9 +277,11 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
     } else {
         const Member& member = at->second;
         reply.set_first(member.noted_first);
-        reply.set_last(member.noted_last);
+        // Of one that was left out and is here again the end is about to be taken back.
+        reply.set_last(member.leaves || finishing_ ? member.noted_last : 0);
         for (const Window& window : windows_) {
             const bool is_told = member.noted_first != 0 && member.noted_first <= window.number &&
+                                 (member.noted_last == 0 || window.number <= member.noted_last) &&
                                  is_member(member, window.number);
             if (window.stage == Stage::kPlanned || !is_told || window.missing.contains(said.member)) {
                 continue;
@@ -347,6 +349,15 @@ void Stream::set_first_windows(const StreamNow& now) {
         }
     }
     time_.set(now);
+    const auto covers = static_cast<std::uint64_t>(time_.ms(now.steady) / every_ms());
+    // R8: whoever died is named in a window that it was a member of.
+    for (const auto& [id, member] : members_) {
+        if (!member.heard_once && member.last > committed_) {
+            kept.insert(member.last);
+        } else if (!member.heard_once && member.last == 0 && finishing_ && kept.empty()) {
+            kept.insert(std::max({committed_ + 1, covers, member.first}));
+        }
+    }
     for (const std::uint64_t window : kept) {
         plan(window, now);
     }
@@ -354,7 +365,6 @@ void Stream::set_first_windows(const StreamNow& now) {
         return end_memberships();
     }
     if (kept.empty()) {
-        const auto covers = static_cast<std::uint64_t>(time_.ms(now.steady) / every_ms());
         plan(std::max(committed_ + 1, covers), now);
     }
     while (windows_.size() < kOpen) {

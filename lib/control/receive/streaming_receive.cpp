@@ -12,7 +12,6 @@
 
 #include "lib/abi/limits.h"
 #include "lib/base/random.h"
-#include "lib/base/random.h"
 #include "lib/base/wall_clock.h"
 #include "lib/control/member/beside.h"
 #include "lib/control/member/convert.h"
@@ -45,7 +44,7 @@ void StreamingReceive::run() {
     const std::string name = clean_name(request_.name());
     if (!result) {
         spdlog::warn("stream {}: receive ended: {}", name, result.error().text());
-        io_.fail(result.error());
+        io_.fail(of_stream(io_, result.error()));
     } else {
         spdlog::info("stream {}: ended, committed through {}", name, here_->stream.committed());
     }

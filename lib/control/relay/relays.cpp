@@ -13,11 +13,17 @@
 namespace ask {
 namespace {
 
+constexpr std::size_t kMaxName = 64;
 constexpr std::uint32_t kLongestWaitMs = 10'000;
 
 // Of a limit that is 0: whoever takes all that he may leaves others some.
 std::uint64_t share(std::uint64_t limit, std::uint64_t all) {
     return limit != 0 ? limit : std::max<std::uint64_t>(all - all / 8, 1);
+}
+
+// What is asked for may be any number: a sum of it could be a small one.
+bool fits(std::uint64_t used, std::uint64_t more, std::uint64_t limit) {
+    return used <= limit && more <= limit - used;
 }
 
 std::string mib(std::uint64_t bytes) {
@@ -55,6 +61,12 @@ Result<> Relays::check(const v1::OpenRelayRequest& request) {
         return Error(Errc::kInput,
                      "task " + request.task_id() +
                          ": a relay has a name and shows its parent a token: both must be there");
+    }
+    // It stands in log lines, errors and reports.
+    if (request.name().size() > kMaxName) {
+        return Error(Errc::kInput, "task " + request.task_id() + ": a relay's name has at most " +
+                                       std::to_string(kMaxName) + " bytes, not " +
+                                       std::to_string(request.name().size()));
     }
     if (request.own_token().empty() || request.own_token().size() > ASK_MAX_TOKEN ||
         request.parent_token().size() > ASK_MAX_TOKEN) {
@@ -103,7 +115,7 @@ Result<> Relays::check_parent_locked(const Owner& owner, const v1::OpenRelayRequ
 
 Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
     const Use all = use_locked(nullptr);
-    if (all.relays >= limits_.max_relays || all.bytes + bytes > limits_.memory_bytes) {
+    if (all.relays >= limits_.max_relays || !fits(all.bytes, bytes, limits_.memory_bytes)) {
         ++counts_.refused_room;
         return Error(Errc::kLimit, "no room for " + mib(bytes) + " more: " + std::to_string(all.relays) +
                                        " of " + std::to_string(limits_.max_relays) + " tasks and " +
@@ -113,7 +125,7 @@ Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
     const Use own = use_locked(&owner);
     const std::uint64_t relays = share(limits_.quota_relays, limits_.max_relays);
     const std::uint64_t memory = share(limits_.quota_memory_bytes, limits_.memory_bytes);
-    if (own.relays >= relays || own.bytes + bytes > memory) {
+    if (own.relays >= relays || !fits(own.bytes, bytes, memory)) {
         ++counts_.refused_quota;
         return Error(Errc::kLimit, holder_of(owner) + " has " + std::to_string(own.relays) + " of " +
                                        std::to_string(relays) + " tasks and " + mib(own.bytes) + " of " +

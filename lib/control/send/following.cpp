@@ -40,7 +40,7 @@ void Following::run() {
     }
     if (!result && !is_done()) {
         spdlog::warn("stream {}: following it at {} ended: {}", name, peer_, result.error().text());
-        io_.fail(result.error());
+        io_.fail(of_stream(io_, result.error()));
     } else {
         spdlog::info("stream {}: left it at {}", name, peer_);
     }

@@ -264,7 +264,6 @@ class Controller {
         Owner owner;
         ask_ports ports{};      // as they stand in the map
         LeaseClock::Time used;  // registered, or a flow joined or left
-        bool served = false;  // its last flow was of a task of tuples, and it is registered for no other yet
     };
     struct Flow {
         std::uint32_t index = 0;
@@ -355,7 +354,7 @@ class Controller {
     Result<> drop_flow(const FlowKey& key);
     [[nodiscard]] std::set<ChannelId> busy_channels() const;
     void evict_idle_channel();
-    void drop_served_channels();
+    void drop_idle_channels();
     Result<std::uint64_t> make_room_to_carry(Lock& lock, std::uint64_t instance, std::uint32_t flow);
     Result<> write_flow(const FlowKey& key, const Flow& flow, ask_flow entry);
     Result<std::optional<std::uint64_t>> find_joined(const Caller& caller, std::uint64_t instance,

@@ -156,7 +156,6 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
                                                  ", where it is not registered: take a new incarnation");
         }
         it->second.used = lease_now();
-        it->second.served = false;
         return std::optional(Registration{ways->usual, current});
     };
     auto registered = settled();
@@ -332,8 +331,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
 
 Result<> Controller::drop_flow(const FlowKey& key) {
     const auto it = flows_.find(key);
-    const bool was_cut = it->second.cut;
-    if (was_cut) {
+    if (it->second.cut) {
         ASK_TRY(set_cut(it->second.index, false), channel_name(key.second));
     }
     ASK_TRY(store_.flow_ids().erase(flow_key(key.first, key.second)), channel_name(key.second));
@@ -348,7 +346,6 @@ Result<> Controller::drop_flow(const FlowKey& key) {
     flows_.erase(it);
     if (const auto channel = channels_.find(key.second); channel != channels_.end()) {
         channel->second.used = lease_now();
-        channel->second.served = channel->second.served || (!was_cut && !tasks_.at(key.first).group);
     }
     work_.notify_all();
     return {};
@@ -411,13 +408,12 @@ std::set<ChannelId> Controller::busy_channels() const {
 
 // An agent that was killed has its channels under other incarnations when it begins again, and what they send
 // for tasks that only pass this switch would be dropped here. One that lives is told at its next join and
-// registers again. Groups' channels stay, and those that wait for their first flow: a group is registered
-// long before it is open, and again, after its switch was lost, only if that has started anew.
-void Controller::drop_served_channels() {
+// registers again. A group's are registered long before it is open: their agents register them over and over.
+void Controller::drop_idle_channels() {
     const auto last = lease_now() - limits_.lease;
     std::vector<ChannelId> idle;
     for (const auto& [id, channel] : channels_) {
-        if (channel.served && channel.used <= last) {
+        if (channel.used <= last) {
             idle.push_back(id);
         }
     }
@@ -429,7 +425,7 @@ void Controller::drop_served_channels() {
         if (const auto dropped = drop_channel(id); !dropped.ok()) {
             spdlog::error("{}: cannot be given up: {}", channel_name(id), dropped.error().text());
         } else {
-            spdlog::info("{} has served no task for {} s and is given up", channel_name(id),
+            spdlog::info("{} has had no task for {} s and is given up", channel_name(id),
                          limits_.lease.count());
         }
     }
@@ -606,7 +602,6 @@ Result<std::uint64_t> Controller::join_flow(const Caller& caller, std::uint64_t 
     }
     tasks_.at(instance).expires = lease_now() + limits_.lease;
     channels_.at(channel).used = lease_now();
-    channels_.at(channel).served = false;
     const LogAbout about = LogAbout::task(tasks_.at(instance).id);
     spdlog::info("task {}: {} joined", tasks_.at(instance).id, channel_name(channel));
     return nonce;

@@ -620,7 +620,7 @@ void Controller::expire_leases() {
             ASK_PROBE(task_expired, task.id.c_str(), instance);
         }
     }
-    drop_served_channels();
+    drop_idle_channels();
 }
 
 }  // namespace ask

@@ -84,8 +84,11 @@ CommandResult run_daemon(const std::string& flags) {
 
 Daemon::Daemon(const std::string& flags, const std::string& ports, const std::string& wrapper)
     : log_path_(std::string(kScratch) + "/switchd.log") {
+    // Tests of other things need not wait for the verifier.
+    const bool prepares = flags.find("--prepared-programs") != std::string::npos;
     const std::string command = "exec setpriv --pdeathsig KILL -- " + wrapper + " " ASK_TEST_SWITCHD " " +
-                                base_flags(ports) + flags + " > " + log_path_ + " 2>&1";
+                                base_flags(ports) + (prepares ? "" : "--prepared-programs 0 ") + flags +
+                                " > " + log_path_ + " 2>&1";
     const char* arguments[] = {"bash", "-c", command.c_str(), nullptr};
     REQUIRE(::posix_spawnp(&pid_, "bash", nullptr, nullptr, const_cast<char* const*>(arguments), environ) ==
             0);

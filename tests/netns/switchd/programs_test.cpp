@@ -77,6 +77,23 @@ TEST_CASE("tasks whose regions are of one size share a program, which stays for 
     CHECK(sized_programs() == 2);
 }
 
+TEST_CASE("programs for the smallest regions are there from the start, once, and make way for others") {
+    Daemon first("--memory shared --prepared-programs 2");
+    CHECK(sized_programs() == 2);
+    const std::string paths = ask::test::pinned_paths();
+    CHECK(paths.find("/maps/regions_1_2048") != std::string::npos);
+    CHECK(paths.find("/maps/regions_2_4096") != std::string::npos);
+    CHECK(first.end(SIGKILL) == 128 + SIGKILL);
+    Daemon second("--memory shared --prepared-programs 2");
+    CHECK(sized_programs() == 2);
+    CHECK(second.log().find("loaded a program") == std::string::npos);
+    for (unsigned i = 1; i <= kSized; ++i) {
+        open(second, i, i);
+    }
+    CHECK(!tasks_by_program().contains(0));
+    CHECK(sized_programs() == kSized);
+}
+
 TEST_CASE("more sizes than programs: the others take the one for any size, and the answer is the same") {
     Daemon daemon;
     for (unsigned i = 1; i <= kSized; ++i) {

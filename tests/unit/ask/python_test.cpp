@@ -72,6 +72,7 @@ TEST_CASE("Python: keys and values in every form, and what is wrong with some") 
 TEST_CASE("Python: results as arrays, as a dict and as Arrow's") {
     run_task_case("given", TaskAgent(TaskAct::kGives, kPythonGiven));
     run_task_case("by_steps", TaskAgent(TaskAct::kGives, kPythonGiven));
+    run_task_case("means", TaskAgent(TaskAct::kGives, {{"a", 10}, {"a#", 4}, {"b", INT64_MAX}, {"b#", 2}}));
     run_task_case("given_up", TaskAgent(TaskAct::kGivesUp, kPythonGiven));
 }
 

@@ -117,7 +117,8 @@ def given():
     assert result.offsets.tolist() == [0, 0, 5, 8, 12] and result.values.tolist()[0] == 1
     assert result.stats.tuples_in == 11 and result.stats.senders == 1
     assert result.missing == ["an unknown subset of h2's tuples: it died"]
-    assert not result.values.flags.writeable
+    assert not result.values.flags.writeable and result.counts is None
+    fails(ask.Code.USAGE, "this is no result of means", result.means)
     # Arrays outlive it, and so does what Arrow has of it.
     values, capsules = result.values, result.__arrow_c_array__()
     del result
@@ -138,6 +139,21 @@ def assert_arrow(capsules):
     assert strings.rows == 4 and strings.offset_type == 2
     assert ctypes.string_at(strings.data, strings.data_bytes) == "applefigtür".encode()
     assert values.tolist() == [1, (1 << 63) - 1, -(1 << 63), -1]
+
+
+def means():
+    result = ask.receive("t", 2, agent=SOCKET, op="mean")
+    assert result.to_dict() == {"a": 2.5, "b": ((1 << 63) - 1) / 2}
+    assert (result.values.tolist(), result.counts.tolist()) == ([10, (1 << 63) - 1], [4, 2])
+    assert result.means().tolist() == [2.5, 2.0**62]
+    assert not result.counts.flags.writeable
+    capsules = result.__arrow_c_array__()
+    schema = arrow._Schema.from_address(arrow._pointer_of(capsules[0], b"arrow_schema"))
+    array = arrow._Array.from_address(arrow._pointer_of(capsules[1], b"arrow_array"))
+    assert [schema.children[i].contents.name for i in range(schema.n_children)] == [b"key", b"sum", b"count"]
+    assert arrow._memory(array.children[2].contents.buffers[1], 2, numpy.int64, None).tolist() == [4, 2]
+    fails(ask.Code.USAGE, "a result of means is of two columns", ask.send, "t", result, to="h3", agent=SOCKET)
+    fails(ask.Code.USAGE, "no operator is called 'median'", ask.receive, "t", op="median")
 
 
 def given_up():

@@ -25,7 +25,7 @@ struct TaskAgent::Impl {
     std::string socket;
 
     void serve_sender(LocalSocket& client);
-    void serve_receiver(LocalSocket& client);
+    void serve_receiver(LocalSocket& client, v1::Operator result);
     void take_all(LocalSocket& client, TupleRingConsumer& ring);
 };
 
@@ -87,7 +87,7 @@ void TaskAgent::Impl::serve_sender(LocalSocket& client) {
     CHECK(hears_the_end(client));
 }
 
-void TaskAgent::Impl::serve_receiver(LocalSocket& client) {
+void TaskAgent::Impl::serve_receiver(LocalSocket& client, v1::Operator result) {
     v1::LocalReply ready;
     ready.mutable_receive_ready()->set_instance(9);
     say(client, ready);
@@ -101,6 +101,7 @@ void TaskAgent::Impl::serve_receiver(LocalSocket& client) {
         const auto table =
             share_table({gives.begin(), gives.end()}, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
         v1::LocalReply done;
+        done.mutable_done()->set_op(result);
         done.mutable_done()->mutable_stats()->set_tuples_in(11);
         done.mutable_done()->add_sender_names("h1");
         done.mutable_done()->add_per_sender()->set_tuples_in(11);
@@ -137,7 +138,9 @@ TaskAgent::TaskAgent(TaskAct act, TaskTuples gives, const std::string& op) : imp
         } else if (opening.has_open_send()) {
             impl->serve_sender(client);
         } else {
-            impl->serve_receiver(client);
+            // Of one that was kept it knows the operator, and the application does not.
+            impl->serve_receiver(client, opening.has_open_again() ? client::op_to_proto(impl->op)
+                                                                  : opening.open_receive().op());
         }
     });
     impl_->socket = impl_->agent->socket();

@@ -26,7 +26,7 @@ enum class TaskAct : std::uint8_t {
 
 class TaskAgent {
  public:
-    // `op`: "sum", "count", ...; what a sender hears that its task's is.
+    // `op`: "sum", "count", ...; what a sender, or the receiver of a kept result, hears that its task's is.
     explicit TaskAgent(TaskAct act, TaskTuples gives = {}, const std::string& op = "sum");
     TaskAgent(const TaskAgent&) = delete;
     TaskAgent& operator=(const TaskAgent&) = delete;

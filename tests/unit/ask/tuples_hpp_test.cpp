@@ -66,12 +66,24 @@ TEST_CASE("C++: all at once") {
     CHECK(result.missing() == std::vector<std::string>{"an unknown subset of h2's tuples: it died"});
 }
 
+TEST_CASE("C++: means") {
+    const TaskAgent gives(TaskAct::kGives, {{"a", 10}, {"a#", 4}, {"b", -1}, {"b#", 1}});
+    const Result means = receive({.task = "t", .op = Op::kMean, .agent = gives.socket()});
+    CHECK(means.size() == 2);
+    CHECK(means.key(0) == "a");
+    CHECK(means.value(0) == 10);
+    CHECK(means.counts()[0] == 4);
+    CHECK(means.mean(0) == 2.5);
+    const TaskAgent sums(TaskAct::kGives, {{"a", 10}});
+    CHECK(receive({.task = "t", .agent = sums.socket()}).counts().empty());
+}
+
 TEST_CASE("C++: what fails throws, with code and text") {
     const TaskAgent agent(TaskAct::kRefuses);
     CHECK(fails(Code::kUnknown, [&] { Sender sender({.task = "t", .to = "h3", .agent = agent.socket()}); }) ==
           "no task t at h3 within 1 s");
     CHECK(fails(Code::kUsage, [] { Receiver receiver({.task = "t", .op = Op::kXor}); }) ==
-          "task t: operator 7 is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN or ASK_MAX");
+          "task t: operator 7 is none of tuples: ASK_SUM, ASK_COUNT, ASK_MIN, ASK_MAX or ASK_MEAN");
     CHECK(fails(Code::kUsage, [] {
               Receiver receiver({.task = "t", .deadline = std::chrono::seconds(-1)});
           }) == "task t: the deadline must be from 1 ms to 49 days");

@@ -320,6 +320,9 @@ TEST_CASE("options that cannot be") {
     receive.senders = 1;
     receive.op = ASK_PROD;
     check_error(open_receive(), ASK_E_USAGE, "task t: operator 2 is none of tuples");
+    receive.op = ASK_MEAN;
+    receive.flags = ASK_RECEIVE_ALLOW_INCOMPLETE;
+    check_error(open_receive(), ASK_E_USAGE, "means are whole or an error");
     receive.op = ASK_COUNT;
     receive.flags = 64;
     check_error(open_receive(), ASK_E_USAGE, "task t: no flag of a receiver is 64");
@@ -539,6 +542,58 @@ TEST_CASE("a result whose senders could not be told is there, with the error") {
     REQUIRE(result != nullptr);
     check_result(result);
     ask_result_free(result);
+}
+
+std::vector<std::string> means_of(const ask_result* result) {
+    const ask_columns& columns = *ask_result_columns(result);
+    const std::int64_t* const counts = ask_result_counts(result);
+    REQUIRE(counts != nullptr);
+    std::vector<std::string> rows;
+    rows.reserve(columns.rows);
+    const auto* const offsets = static_cast<const std::int64_t*>(columns.offsets);
+    for (std::size_t row = 0; row < columns.rows; ++row) {
+        rows.push_back(std::string(static_cast<const char*>(columns.keys) + offsets[row],
+                                   static_cast<std::size_t>(offsets[row + 1] - offsets[row])) +
+                       " " + std::to_string(columns.values[row]) + "/" + std::to_string(counts[row]));
+    }
+    return rows;
+}
+
+TEST_CASE("a result of means is sums and counts, by key") {
+    const TaskTuples given = {{"a", 10}, {"a#", 4}, {"a!", 9}, {"a!#", 3}, {"b#+", INT64_MIN}, {"b##", 2}};
+    const auto receive = [](const TaskAgent& agent, int op, std::uint32_t flags) {
+        ask_receiver_options options = receiver_options(agent);
+        options.op = op;
+        options.flags = flags;
+        ask_result* result = nullptr;
+        REQUIRE(ask_receive(&options, &result) == ASK_OK);
+        return std::unique_ptr<ask_result, void (*)(ask_result*)>(result, &ask_result_free);
+    };
+    const std::vector<std::string> means = {"a 10/4", "a! 9/3", "b# -9223372036854775808/2"};
+    {
+        const TaskAgent agent(TaskAct::kGives, given);
+        CHECK(means_of(receive(agent, ASK_MEAN, 0).get()) == means);
+    }
+    {
+        // One that was kept is what its agent says that it is.
+        const TaskAgent agent(TaskAct::kGives, given, "mean");
+        CHECK(means_of(receive(agent, ASK_SUM, ASK_RECEIVE_AGAIN).get()) == means);
+    }
+    {
+        const TaskAgent agent(TaskAct::kGives);
+        CHECK(means_of(receive(agent, ASK_MEAN, 0).get()).empty());
+    }
+    {
+        const TaskAgent agent(TaskAct::kGives, given);
+        CHECK(ask_result_counts(receive(agent, ASK_SUM, 0).get()) == nullptr);
+        CHECK(ask_result_counts(nullptr) == nullptr);
+    }
+    const TaskAgent agent(TaskAct::kGives, {{"a", 10}});
+    ask_receiver_options options = receiver_options(agent);
+    options.op = ASK_MEAN;
+    ask_result* result = nullptr;
+    check_error(ask_receive(&options, &result), ASK_E_INTERNAL, "key 'a' has a sum and no count");
+    CHECK(result == nullptr);
 }
 
 TEST_CASE("a result of nothing") {

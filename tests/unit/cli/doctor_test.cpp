@@ -50,12 +50,15 @@ Facts sound() {
     Facts facts;
     facts.kernel = "6.12.3-amd64";
     facts.btf = facts.jit = facts.clock_kept = true;
+    facts.nodes = {{0, 1, 2, 3}, {4, 5, 6, 7}};
     facts.now = kNow;
     HostFacts host;
     host.link = sound_link("eth0");
     host.has_address = true;
     host.xdp_mode = "native";
+    host.link.card = {0, {{0}, {1}, {2}, {3}}};
     host.daemon = sound_daemon("ask-agentd");
+    host.daemon.cpus = {0, 1};
     host.certificate = sound_certificate();
     host.status.emplace();
     host.switch_address = "192.0.2.1:4792";
@@ -147,6 +150,24 @@ TEST_CASE("each fault is found alone, by its name, with what to do") {
          [](Facts& f) {
              f.box->dedupe = "compact";
              f.box->ports[1].rx_queues = 1;
+         }},
+        {"cpus",
+         Level::kWarning,
+         {},
+         "CPU 3 serves all 4 interrupts of p2: one CPU works for its 4 queues",
+         [](Facts& f) { f.box->ports[1].card.interrupts = {{3}, {3}, {3}, {3}}; }},
+        {"cpus",
+         Level::kWarning,
+         {},
+         "p1 is next to the memory of CPUs 4-7, and CPUs 0 serve interrupts of it",
+         [](Facts& f) { f.box->ports[0].card = {1, {{0}, {4}, {5}, {6}}}; }},
+        {"cpus",
+         Level::kWarning,
+         {},
+         "[Service] CPUAffinity=4-7",
+         [](Facts& f) {
+             f.host->link.card = {1, {{4}, {5}}};
+             f.host->daemon.cpus = {3, 4, 5};
          }},
         {"offloads",
          Level::kWarning,

@@ -2,7 +2,7 @@
 //
 // Results of means: which sums and counts belong together, in which order they come, and how they are
 // written.
-#include "tools/cli/means.h"
+#include "lib/client/means.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,6 +23,9 @@ namespace ask::cli {
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::int64_t>>;
+using client::larger;
+using client::Mean;
+using client::Means;
 using Order = client::ResultMap::Order;
 constexpr std::uint64_t kEveryKey = client::ResultMap::kAll;
 

@@ -150,14 +150,24 @@ TEST_CASE("nothing is left of a group that was closed, and its slots cost nothin
     CHECK(on.controller->report()->flow_indices.used == 0);
 }
 
-TEST_CASE("a group's channels stay when it is closed: it may be opened again, long after") {
+TEST_CASE("a group's channels stay when it is closed as long as they are registered again and again") {
     const Switch on;
     REQUIRE(on.controller->open_task(root_host(), group_of(2)).ok());
     REQUIRE(on.join(0).ok());
     REQUIRE(on.controller->close_task(root_host(), kOpened).ok());
-    on.controller->change_limits({.lease = std::chrono::seconds(0)});
-    on.controller->expire_leases();
-    CHECK(on.controller->report()->channels.size() == 1);
+    const auto left_after = [&on](std::chrono::seconds lease) {
+        on.controller->change_limits({.lease = lease});
+        on.controller->expire_leases();
+        return on.controller->report()->channels.size();
+    };
+    CHECK(left_after(std::chrono::seconds(30)) == 1);
+    REQUIRE(on.controller->register_channel(root_host(), kChannel, 3, 3).ok());
+    CHECK(left_after(std::chrono::seconds(30)) == 1);
+    // Its member was killed.
+    CHECK(left_after(std::chrono::seconds(0)) == 0);
+    // What the keeper of one that lives asks for then changes nothing.
+    CHECK(on.controller->register_channel(root_host(), kChannel, 3, 3)->incarnation == 0);
+    CHECK(on.controller->report()->channels.empty());
 }
 
 TEST_CASE("two groups share the pool, which is charged once; without room for it a group has no slots") {

@@ -206,8 +206,8 @@ TEST_CASE("a flow whose channel is gone makes no room for another while its task
     CHECK(on.flows().size() == 8);
 }
 
-TEST_CASE("a channel that tasks have left is given up after a lease, and its host registers it again") {
-    const OneTask on;
+TEST_CASE("a channel that has no task is given up after a lease, and its host registers it again") {
+    OneTask on;
     constexpr ChannelId kWaits{kChannel.host, kChannel.port + 1};
     const auto has = [&on](ChannelId id) {
         const auto report = on.controller->report();
@@ -222,23 +222,30 @@ TEST_CASE("a channel that tasks have left is given up after a lease, and its hos
     };
     static_cast<void>(on.open());
     on.channel(kChannel, 3);
-    on.channel(kWaits, 3);
     REQUIRE(on.join(kChannel, 3).ok());
     expire_within(std::chrono::seconds(0));
     CHECK(has(kChannel));
+    on.channel(kWaits, 3);
     on.close();
     expire_within(std::chrono::seconds(30));
     CHECK(has(kChannel));
-    SUBCASE("wanted again, it waits for its next task") {
-        on.channel(kChannel, 3);
+    CHECK(has(kWaits));
+    SUBCASE("one that was never in a task, too") {
         expire_within(std::chrono::seconds(0));
-        CHECK(has(kChannel));
+        CHECK_FALSE(has(kWaits));
+    }
+    SUBCASE("adopted, it has a lease of its own") {
+        on.start();
+        CHECK(has(kWaits));
+        expire_within(std::chrono::seconds(30));
+        CHECK(has(kWaits));
+        expire_within(std::chrono::seconds(0));
+        CHECK_FALSE(has(kWaits));
+        CHECK_FALSE(has(kChannel));
     }
     SUBCASE("its host hears of it when it joins") {
         expire_within(std::chrono::seconds(0));
         CHECK_FALSE(has(kChannel));
-        // Never in a task: it may be on its way into one.
-        CHECK(has(kWaits));
         expire_within(std::chrono::seconds(30));
         static_cast<void>(on.open());
         refused(on.join(kChannel, 3), Errc::kUnknown, "is not registered on this switch");

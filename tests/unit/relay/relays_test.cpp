@@ -62,6 +62,8 @@ TEST_CASE("an order that makes no sense opens nothing, and says why") {
               .find("shows its parent a token") != std::string::npos);
     CHECK(book.refusal(with([](auto& order) { order.set_name(""); }), Errc::kInput).find("has a name") !=
           std::string::npos);
+    CHECK(book.refusal(with([](auto& order) { order.set_name(std::string(65, 'x')); }), Errc::kInput)
+              .find("at most 64 bytes, not 65") != std::string::npos);
     book.refusal(with([](auto& order) { order.set_own_token(""); }), Errc::kInput);
     book.refusal(with([](auto& order) { order.set_own_token(std::string(100'000, 'x')); }), Errc::kInput);
     book.refusal(with([](auto& order) { order.set_senders(0); }), Errc::kInput);
@@ -102,6 +104,8 @@ TEST_CASE("a relay takes orders for tasks of who orders, and within his share") 
     large.set_reserve_bytes(std::uint64_t{257} << 20U);
     CHECK(book.refusal(large, Errc::kLimit)
               .find("no room for 257 MiB more: 0 of 8 tasks and 0 MiB of 256 MiB") != std::string::npos);
+    large.set_reserve_bytes(UINT64_MAX);
+    book.refusal(large, Errc::kLimit);
     large.set_reserve_bytes(std::uint64_t{225} << 20U);
     CHECK(book.refusal(large, Errc::kLimit)
               .find("0 MiB of 224 MiB that it may reserve, and wants 225 MiB more") != std::string::npos);

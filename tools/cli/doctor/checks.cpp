@@ -340,6 +340,67 @@ void check_queues(const Facts& facts, Report& report) {
     }
 }
 
+bool overlap(const Cpus& one, const Cpus& other) {
+    return std::ranges::any_of(one, [&other](unsigned cpu) { return other.contains(cpu); });
+}
+
+// Several queues are for several CPUs.
+void check_spread(const LinkFacts& link, Report& report) {
+    const auto& interrupts = link.card.interrupts;
+    const bool one =
+        interrupts.size() > 1 && interrupts.front().size() == 1 &&
+        std::ranges::all_of(interrupts, [&](const Cpus& at) { return at == interrupts.front(); });
+    if (one && link.rx_queues > 1) {
+        report.warning("CPU " + cpus_text(interrupts.front()) + " serves all " +
+                           std::to_string(interrupts.size()) + " interrupts of " + link.name +
+                           ": one CPU works for its " + std::to_string(link.rx_queues) + " queues",
+                       "irqbalance, or by hand, a queue a CPU: /proc/irq/N/smp_affinity_list");
+    }
+}
+
+// What a card brings is in its own node's memory.
+void check_node(const LinkFacts& link, const Cpus& near, Report& report) {
+    const std::string where = link.name + " is next to the memory of CPUs " + cpus_text(near) + ", and ";
+    const auto far = [&near](const Cpus& at) { return !overlap(at, near); };
+    if (const auto at = std::ranges::find_if(link.card.interrupts, far); at != link.card.interrupts.end()) {
+        report.warning(
+            where + "CPUs " + cpus_text(*at) + " serve interrupts of it: its packets cross between them",
+            "irqbalance, or by hand: /proc/irq/N/smp_affinity_list of its interrupts, CPUs " +
+                cpus_text(near));
+    }
+}
+
+void check_agents_node(const HostFacts& host, const Cpus& near, Report& report) {
+    if (!host.daemon.cpus.empty() && !std::ranges::includes(near, host.daemon.cpus)) {
+        report.warning(host.link.name + " is next to the memory of CPUs " + cpus_text(near) +
+                           ", and ask-agentd may run on CPUs " + cpus_text(host.daemon.cpus) +
+                           ": its workers may be far from what they read",
+                       "systemctl edit ask-agentd: [Service] CPUAffinity=" + cpus_text(near));
+    }
+}
+
+// nullptr: there is one node, or the card is next to none.
+const Cpus* near_to(const LinkFacts& link, const Facts& facts) {
+    const auto busy = std::ranges::count_if(facts.nodes, [](const Cpus& cpus) { return !cpus.empty(); });
+    const bool known = link.card.node >= 0 && static_cast<std::size_t>(link.card.node) < facts.nodes.size();
+    const Cpus* const near = known ? &facts.nodes[static_cast<std::size_t>(link.card.node)] : nullptr;
+    return busy > 1 && near != nullptr && !near->empty() ? near : nullptr;
+}
+
+void check_cpus(const Facts& facts, Report& report) {
+    for (const Used& used : used_links(facts)) {
+        check_spread(*used.link, report);
+        if (const Cpus* const near = near_to(*used.link, facts)) {
+            check_node(*used.link, *near, report);
+        }
+    }
+    if (facts.host && facts.host->link.present) {
+        if (const Cpus* const near = near_to(facts.host->link, facts)) {
+            check_agents_node(*facts.host, *near, report);
+        }
+    }
+}
+
 void check_offloads(const Facts& facts, Report& report) {
     std::vector<std::string> names;
     for (const Used& used : used_links(facts)) {
@@ -525,6 +586,7 @@ constexpr std::array kChecks{
     Check{"mtu", check_mtu},
     Check{"xdp", check_xdp},
     Check{"queues", check_queues},
+    Check{"cpus", check_cpus},
     Check{"offloads", check_offloads},
     Check{"forwarding", check_forwarding},
     Check{"clock", check_clock},

@@ -13,6 +13,7 @@
 #include "lib/base/result.h"
 #include "proto/agent.pb.h"
 #include "proto/switch.pb.h"
+#include "tools/cli/doctor/layout.h"
 
 namespace ask::cli::doctor {
 
@@ -28,6 +29,7 @@ struct LinkFacts {
     Xdp xdp = Xdp::kNone;
     std::string driver;                 // by ethtool; empty: it does not say
     std::vector<std::string> offloads;  // that are on, in the words of `ethtool -K`: of tx, tso, txvlan, lro
+    CardLayout card;
 };
 
 struct CertificateFacts {
@@ -49,6 +51,7 @@ struct DaemonFacts {
     std::optional<Error> group;    // what is wrong with its socket_group
     // Of its process if it answers, else of this one.
     std::vector<std::string> lacks;  // capabilities
+    Cpus cpus;                       // that it may run on
     bool memory_limited = false;     // RLIMIT_MEMLOCK holds, and is less than it takes
     std::uint64_t memory_limit = 0;
 };
@@ -103,6 +106,7 @@ struct Facts {
     bool jit = false;
     std::optional<Error> bpf;  // what the switch program needs and the kernel lacks
     std::time_t now = 0;
+    std::vector<Cpus> nodes;  // of memory, the CPUs of each
     bool clock_kept = false;  // by NTP or PTP, as the kernel knows
     std::optional<HostFacts> host;
     std::optional<SwitchFacts> box;  // the machine is a switch

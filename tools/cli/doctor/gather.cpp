@@ -147,6 +147,7 @@ void look_at_process(pid_t pid, bool sends_raw, DaemonFacts& daemon) {
     if (sends_raw && !has_capability(set, CAP_NET_RAW)) {
         daemon.lacks.emplace_back("CAP_NET_RAW");
     }
+    daemon.cpus = cpus_of_process(process);
     daemon.memory_limit = locked_memory_of(process);
     daemon.memory_limited = daemon.memory_limit < kLeastLocked && !has_capability(set, CAP_IPC_LOCK);
 }
@@ -342,6 +343,7 @@ void look_at_kernel(Facts& facts) {
     // Where it is compiled in for good, the file says 1 as well.
     const std::string jit = first_word("/proc/sys/net/core/bpf_jit_enable");
     facts.jit = jit.empty() || jit != "0";
+    facts.nodes = look_at_nodes();
     facts.now = time_of_day();
     timex clock{};
     facts.clock_kept = ::adjtimex(&clock) != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;

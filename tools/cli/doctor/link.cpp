@@ -93,6 +93,7 @@ LinkFacts look_at_link(const std::string& name) {
         link.driver = std::string(driver.driver, ::strnlen(driver.driver, sizeof(driver.driver)));
     }
     link.offloads = offloads_of(name);
+    link.card = look_at_card(name);
     return link;
 }
 

@@ -13,7 +13,7 @@
 #include "lib/client/mean.h"
 #include "lib/client/result_map.h"
 
-namespace ask::cli {
+namespace ask::client {
 
 struct Mean {
     std::string_view key;  // borrowed from the result
@@ -29,18 +29,18 @@ class Means {
     // Takes what is in the result; 64 bytes of memory a key, and time, in which it calls `pulse` now and
     // then. kInternal: a key has a sum and no count, or the other way round, or one below 1.
     [[nodiscard]] static Result<Means> of(
-        const client::ResultMap& result, const std::function<void()>& pulse = [] {});
+        const ResultMap& result, const std::function<void()>& pulse = [] {});
 
     [[nodiscard]] std::size_t size() const { return parts_.size() / 2; }
     [[nodiscard]] Mean operator[](std::size_t i) const;
     // Which come first, by the keys' bytes, or the largest means and of equal ones by key; no more than
     // `most`.
     [[nodiscard]] std::vector<std::size_t> in_order(
-        client::ResultMap::Order order, std::uint64_t most, const std::function<void()>& pulse = [] {}) const;
+        ResultMap::Order order, std::uint64_t most, const std::function<void()>& pulse = [] {}) const;
 
  private:
     struct Part {
-        client::MeanKey of;
+        MeanKey of;
         std::int64_t value = 0;
     };
     explicit Means(std::vector<Part> parts) : parts_(std::move(parts)) {}
@@ -48,4 +48,4 @@ class Means {
     std::vector<Part> parts_;  // each key's sum, and behind it its count, by the keys' bytes
 };
 
-}  // namespace ask::cli
+}  // namespace ask::client

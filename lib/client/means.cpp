@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/cli/means.h"
+#include "lib/client/means.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 
 #include "lib/text/escape.h"
 
-namespace ask::cli {
+namespace ask::client {
 namespace {
 
 __extension__ using Product = __int128;
@@ -36,12 +36,12 @@ bool larger(const Mean& a, const Mean& b) {
     return Product{a.sum} * b.count > Product{b.sum} * a.count;
 }
 
-Result<Means> Means::of(const client::ResultMap& result, const std::function<void()>& pulse) {
+Result<Means> Means::of(const ResultMap& result, const std::function<void()>& pulse) {
     Pulse now_and_then(pulse);
     std::vector<Part> parts;
     ASK_PASS(result.each([&](std::string_view key, std::int64_t value) {
         now_and_then.step();
-        parts.push_back({client::mean_key(key), value});
+        parts.push_back({mean_key(key), value});
     }));
     if (parts.size() != result.size()) {
         return Error(Errc::kInput, "result table: " + std::to_string(parts.size()) + " keys instead of " +
@@ -53,9 +53,9 @@ Result<Means> Means::of(const client::ResultMap& result, const std::function<voi
     });
     for (std::size_t i = 0; i < parts.size(); i += 2) {
         const Part& sum = parts[i];
-        const bool paired = i + 1 < parts.size() && sum.of.part == client::MeanPart::kSum &&
-                            parts[i + 1].of.part == client::MeanPart::kCount &&
-                            parts[i + 1].of.key == sum.of.key && parts[i + 1].value > 0;
+        const bool paired = i + 1 < parts.size() && sum.of.part == MeanPart::kSum &&
+                            parts[i + 1].of.part == MeanPart::kCount && parts[i + 1].of.key == sum.of.key &&
+                            parts[i + 1].value > 0;
         if (!paired) {
             return Error(Errc::kInternal, "key " + shown(sum.of.key) +
                                               " has a sum and no count, or a count and no sum: something has "
@@ -69,13 +69,13 @@ Mean Means::operator[](std::size_t i) const {
     return {parts_[2 * i].of.key, parts_[2 * i].value, parts_[2 * i + 1].value};
 }
 
-std::vector<std::size_t> Means::in_order(client::ResultMap::Order order, std::uint64_t most,
+std::vector<std::size_t> Means::in_order(ResultMap::Order order, std::uint64_t most,
                                          const std::function<void()>& pulse) const {
     Pulse now_and_then(pulse);
     std::vector<std::size_t> which(size());
     std::iota(which.begin(), which.end(), std::size_t{0});
     const std::size_t kept = std::min<std::uint64_t>(most, size());
-    if (order == client::ResultMap::Order::kValue) {
+    if (order == ResultMap::Order::kValue) {
         std::ranges::partial_sort(which, which.begin() + static_cast<std::ptrdiff_t>(kept),
                                   [&](std::size_t a, std::size_t b) {
                                       now_and_then.step();
@@ -88,4 +88,4 @@ std::vector<std::size_t> Means::in_order(client::ResultMap::Order order, std::ui
     return which;
 }
 
-}  // namespace ask::cli
+}  // namespace ask::client
