@@ -30,7 +30,7 @@ void add_stake(v1::Upkeep& upkeep, std::string_view what, const std::string& id,
 bool is_window(const v1::AgentStatus& status, const std::string& task) {
     return std::ranges::any_of(status.streams(), [&](const v1::AgentStream& stream) {
         return task.starts_with(stream.name() + "-w") &&
-               task.find_first_not_of("0123456789", stream.name().size() + 2) == std::string::npos;
+               task.find_first_not_of("0123456789abcdef-", stream.name().size() + 2) == std::string::npos;
     });
 }
 

@@ -49,10 +49,10 @@ Stream::Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, 
         }
         Member& member = members_[known.member()];
         member.name = known.name();
-        member.first = member.noted_first = known.first();
-        member.last = member.noted_last = known.last();
-        member.lost = member.noted_lost = known.lost();
-        member.is_noted = member.is_told = true;
+        member.first = known.first();
+        member.last = known.last();
+        member.lost = known.lost();
+        member.sent = member.noted = place_of(member);
         member.heard = now.steady;
     }
 }
@@ -82,18 +82,6 @@ std::string Stream::context(std::uint64_t window) const {
 std::string Stream::name_of(std::uint64_t member) const {
     const auto at = members_.find(member);
     return at == members_.end() ? "" : at->second.name;
-}
-
-// What a member is told of itself it is told only when that is on disk.
-void Stream::change(Member& member) {
-    member.is_noted = member.first == member.noted_first && member.last == member.noted_last &&
-                      member.lost == member.noted_lost;
-    member.is_told = member.is_noted;
-    change();
-}
-
-bool Stream::is_member(const Member& member, std::uint64_t window) const {
-    return member.first != 0 && member.first <= window && (member.last == 0 || window <= member.last);
 }
 
 // R3, and R8 of another directory: what the member has let go of must be there.
@@ -157,7 +145,7 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
     }
     if (member.lost != said.lost) {
         member.lost = said.lost;
-        change(member);
+        change();
     }
     if (said.lost || said.anew) {
         note_gone(said.member);
@@ -203,7 +191,7 @@ void Stream::take_leave(Member& member, const Follow& said) {
     if (member.last == 0 || member.last > last) {
         member.last = last;
     }
-    change(member);
+    change();
 }
 
 // R6: the first window that is not over. R11: who was left out, and is heard again while windows are open
@@ -214,14 +202,14 @@ void Stream::place(Member& member) {
     }
     if (member.first != 0 && member.last > committed_) {
         member.last = 0;
-        change(member);
+        change();
         return;
     }
     for (const Window& window : windows_) {
         if (window.stage != Stage::kOver && window.stage != Stage::kEmpty) {
             member.first = window.number;
             member.last = 0;
-            change(member);
+            change();
             return;
         }
     }
@@ -232,7 +220,7 @@ void Stream::drop_done() {
     std::erase_if(members_, [&](const auto& entry) {
         const Member& member = entry.second;
         return member.last != 0 && member.last <= committed_ &&
-               (member.is_noted || member.first == 0 || member.last < member.first);
+               (is_noted(member) || member.first == 0 || member.last < member.first);
     });
 }
 
@@ -248,12 +236,7 @@ void Stream::note(std::uint64_t id, std::uint64_t first, std::uint64_t last) {
         return;
     }
     Member& member = at->second;
-    member.noted_first = first;
-    member.noted_last = last;
-    if (first == member.first && last == member.last) {
-        member.is_noted = true;
-        member.noted_lost = member.lost;
-    }
+    member.noted = {first, last, member.sent.lost};
     change();
     drop_done();
 }
@@ -276,12 +259,11 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
         }
     } else {
         const Member& member = at->second;
-        reply.set_first(member.noted_first);
+        reply.set_first(member.noted.first);
         // Of one that was left out and is here again the end is about to be taken back.
-        reply.set_last(member.leaves || finishing_ ? member.noted_last : 0);
+        reply.set_last(is_noted(member) && (member.leaves || finishing_) ? member.last : 0);
         for (const Window& window : windows_) {
-            const bool is_told = member.noted_first != 0 && member.noted_first <= window.number &&
-                                 (member.noted_last == 0 || window.number <= member.noted_last) &&
+            const bool is_told = member.noted.has(window.number) && member.sent.has(window.number) &&
                                  is_member(member, window.number);
             if (window.stage == Stage::kPlanned || !is_told || window.missing.contains(said.member)) {
                 continue;
@@ -312,7 +294,7 @@ bool Stream::gather(const StreamNow& now, News& news) {
         if (member.heard_once) {
             continue;
         }
-        if (terms_.allow_incomplete && (member.lost || !patient)) {
+        if (terms_.allow_incomplete && !patient) {
             continue;
         }
         if (member.lost && !patient) {
@@ -361,19 +343,36 @@ void Stream::set_first_windows(const StreamNow& now) {
     for (const std::uint64_t window : kept) {
         plan(window, now);
     }
-    if (finishing_) {
-        return end_memberships();
-    }
-    if (kept.empty()) {
+    if (!finishing_ && kept.empty()) {
         plan(std::max(committed_ + 1, covers), now);
     }
-    while (windows_.size() < kOpen) {
+    while (!finishing_ && windows_.size() < kOpen) {
         plan_next(now);
     }
     for (auto& [id, member] : members_) {
         if (member.heard_once) {
             place(member);
+        } else {
+            leave_out_unheard(id);
         }
+    }
+    if (finishing_) {
+        end_memberships();
+    }
+}
+
+// What it keeps nobody knows: it is named in all that it may have been in, and that are open should it come late.
+void Stream::leave_out_unheard(std::uint64_t id) {
+    std::uint64_t last = 0;
+    for (Window& window : windows_) {
+        if (is_member(members_.at(id), window.number)) {
+            window.missing[id] = "not heard of when the stream began again";
+            last = window.number;
+        }
+    }
+    if (Member& member = members_.at(id); last != 0) {
+        member.last = last;
+        change();
     }
 }
 
@@ -521,7 +520,7 @@ void Stream::leave_out(Window& window, std::uint64_t id, const std::string& reas
     v1::LeftOut& entry = windows.emplace_back();
     entry.set_window(window.number);
     entry.set_reason(reason);
-    change(member);
+    change();
 }
 
 std::uint64_t Stream::newest_open() const {
@@ -561,7 +560,8 @@ Stream::News Stream::advance(const StreamNow& now) {
         news.next = end > now.steady ? std::min(news.next, end) : news.next;
     }
     for (auto& [id, member] : members_) {
-        if (member.first != 0 && !std::exchange(member.is_told, true)) {
+        if (member.first != 0 && member.sent != place_of(member)) {
+            member.sent = place_of(member);
             v1::StreamMember& comes = news.comes.emplace_back();
             comes.set_member(id);
             comes.set_name(member.name);
@@ -756,7 +756,7 @@ void Stream::end_memberships() {
     for (auto& [id, member] : members_) {
         if (member.last == 0 || member.last > last) {
             member.last = last;
-            change(member);
+            change();
         }
     }
     drop_done();

@@ -150,18 +150,25 @@ class Stream {
     [[nodiscard]] v1::AgentStream describe(Clock::time_point now) const;
 
  private:
+    struct Place {
+        std::uint64_t first = 0;
+        std::uint64_t last = 0;
+        bool lost = false;
+        bool operator==(const Place&) const = default;
+        [[nodiscard]] bool has(std::uint64_t window) const {
+            return first != 0 && first <= window && (last == 0 || window <= last);
+        }
+    };
     struct Member {
         std::string name;
         Owner owner;                 // host 0: nobody has spoken for it yet
         std::uint64_t first = 0;     // window; 0: it has no place yet
         std::uint64_t last = 0;      // 0: no end
-        std::uint64_t noted_first = 0;
-        std::uint64_t noted_last = 0;
-        bool noted_lost = false;
-        bool is_noted = false;       // the directory has it as it is
-        bool is_told = false;        // to the directory, as it is
-        bool heard_once = false;     // since the stream was opened here
         bool lost = false;           // it has ended without leaving
+        // What is on its way to the directory, and what is there.
+        Place sent;
+        Place noted;
+        bool heard_once = false;     // since the stream was opened here
         bool leaves = false;
         std::vector<std::uint64_t> keeps;
         Clock::time_point heard{};
@@ -193,8 +200,16 @@ class Stream {
     Window* find(std::uint64_t number);
     [[nodiscard]] std::int64_t every_ms() const { return terms_.every.count(); }
     void change() { ++version_; }
-    void change(Member& member);
-    [[nodiscard]] bool is_member(const Member& member, std::uint64_t window) const;
+    [[nodiscard]] static Place place_of(const Member& member) {
+        return {member.first, member.last, member.lost};
+    }
+    // What is there is what is wanted, and nothing else is on its way.
+    [[nodiscard]] static bool is_noted(const Member& member) {
+        return member.noted == place_of(member) && member.sent == member.noted;
+    }
+    [[nodiscard]] static bool is_member(const Member& member, std::uint64_t window) {
+        return place_of(member).has(window);
+    }
     // R3: what the member knows and keeps fits what is here.
     [[nodiscard]] Result<> check(const Follow& said, Clock::time_point now) const;
     [[nodiscard]] Result<> check_keeps(const Follow& said, const Member* known) const;
@@ -213,6 +228,7 @@ class Stream {
     void end_empty(Clock::time_point now, News& news);
     // The oldest window is to end, and somebody has not ended it.
     void look_after(Clock::time_point now, News& news);
+    void leave_out_unheard(std::uint64_t id);
     void leave_out(Window& window, std::uint64_t id, const std::string& reason);
     [[nodiscard]] Clock::time_point end_of_oldest() const;
     void take_away_oldest(const StreamNow& now);

@@ -12,7 +12,6 @@
 
 #include "lib/abi/limits.h"
 #include "lib/base/random.h"
-#include "lib/base/random.h"
 #include "lib/base/wall_clock.h"
 #include "lib/control/member/beside.h"
 #include "lib/control/member/convert.h"
