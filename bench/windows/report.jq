@@ -34,7 +34,7 @@ def nodes: . as $state | [to_entries[] | select(.key | test("^h[0-9]+$")) | .key
     | "sender \($state.h1), receiver \($state[$last]), switchd \($state.sw), switch \($state.switch), pins \($state.pins)";
 
 def commands_line:
-    "\(.name): \(.senders) senders, \(.seconds) s: \(.tuples / .seconds / 1e6 * 1000 | round / 1000) M tuples/s, machine \(.machine * 1e7 / .tuples | one) ns a tuple"
+    "\(.name): \(.senders) senders, \(.seconds | one) s: \(.tuples / .seconds / 1e6 * 1000 | round / 1000) M tuples/s, machine \(.machine * 1e7 / .tuples | one) ns a tuple"
     + (if .kind == "task" then "" else ", end of a window to its commit p50 \(.late | at(0.5)) p99 \(.late | at(0.99)) ms" end);
 
 def table:

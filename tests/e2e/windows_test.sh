@@ -157,7 +157,9 @@ killed() {
     pass "receiver, agents and switch killed"
 }
 
-lab_up --hosts 4
+# What the receiver's dead agent leaves on the switch goes with its lease.
+printf 'lease_seconds = 5\n' >"$scratch/switch.toml"
+lab_up --hosts 4 --config-switch "$scratch/switch.toml"
 undisturbed
 killed
 wait_for 20 no_tasks h1 h2 h3 h4 sw

@@ -20,11 +20,8 @@
 #include "lib/text/decimal.h"
 #include "tools/cli/causes.h"
 #include "tools/cli/cli.h"
-<<<<<<< HEAD
-=======
 #include "tools/cli/duration_flag.h"
 #include "tools/cli/every.h"
->>>>>>> wtools
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/placement_file.h"
@@ -402,19 +399,6 @@ bool is_of_means(const Flags& flags, const client::ReceiveReport& report) {
            client::TaskOp::kMean;
 }
 
-<<<<<<< HEAD
-Result<> write_means(const Flags& flags, Received& received, ResultWriter& out) {
-    const std::function<void()> pulse = [&received] { received.session.taking(); };
-    const auto means = client::Means::of(received.result.table, pulse);
-    ASK_PASS(means);
-    for (const std::size_t each : means->in_order(flags.order(), flags.top, pulse)) {
-        ASK_PASS(out.add((*means)[each]));
-    }
-    return {};
-}
-
-=======
->>>>>>> wtools
 // Returns once every byte was accepted, and a file has its name.
 Result<> put(const Flags& flags, Received& received, const Destination& to) {
     client::ReceiveSession& session = received.session;

@@ -4,14 +4,14 @@
 #include <cstddef>
 #include <string_view>
 
-#include "tools/cli/means.h"
+#include "lib/client/means.h"
 
 namespace ask::cli {
 namespace {
 
 Result<> write_means(const client::ResultMap& table, const TableOrder& order, ResultWriter& out,
                      const std::function<void()>& pulse) {
-    const auto means = Means::of(table, pulse);
+    const auto means = client::Means::of(table, pulse);
     ASK_PASS(means);
     for (const std::size_t each : means->in_order(order.by, order.most, pulse)) {
         ASK_PASS(out.add((*means)[each]));
