@@ -285,7 +285,8 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
     } else {
         const Member& member = at->second;
         reply.set_first(member.noted_first);
-        reply.set_last(member.noted_last);
+        // To a member it says that it ends. Who is left out goes on as soon as it is heard.
+        reply.set_last(member.leaves || finishing_ ? member.noted_last : 0);
         for (const Window& window : windows_) {
             const bool is_told = member.noted_first != 0 && member.noted_first <= window.number &&
                                  is_member(member, window.number);

@@ -460,6 +460,7 @@ TEST_CASE("R11: who is heard again goes on in what it is a member of, or becomes
     rig.pass(31000);
     REQUIRE(rig.stream.may_end(first));
     CHECK(rig.comes.back().last() == first + 1);
+    CHECK(rig.state(2).last() == 0);
     // Still open, and a member of it.
     REQUIRE(rig.follow(Rig::says(2, {first, first + 1})).ok());
     CHECK(rig.comes.back().last() == 0);
