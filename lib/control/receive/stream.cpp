@@ -20,6 +20,8 @@ constexpr milliseconds kFirstRunRetry{1000};
 constexpr std::size_t kMostLeftOut = 4;      // of a member
 constexpr std::size_t kMostFormer = 256;     // members that were left out
 constexpr milliseconds kStreamTick{500};
+// A member without a place that has not asked for so long has gone. It is a member again when it asks.
+constexpr milliseconds kGone{6000};
 
 }  // namespace
 
@@ -132,6 +134,12 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
             return Error(Errc::kDenied, "stream " + terms_.name + ": that member is not at " + said.name);
         }
         ASK_PASS(check_keeps(said, &at->second));
+    }
+    // Nothing of it is in any window, nor will be.
+    if (said.lost && at->second.first == 0) {
+        members_.erase(at);
+        change();
+        return {};
     }
     Member& member = at->second;
     member.owner = said.owner;
@@ -289,6 +297,9 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
 // for only by a stream that begins.
 bool Stream::gather(const StreamNow& now, News& news) {
     const bool patient = now.steady - opened_ < terms_.deadline;
+    std::erase_if(members_, [&now](const auto& entry) {
+        return entry.second.first == 0 && now.steady - entry.second.heard >= kGone;
+    });
     std::string silent;
     for (const auto& [id, member] : members_) {
         if (member.heard_once) {

@@ -225,7 +225,7 @@ Result<> Following::tell() {
 
 // Its receiver is to know, rather than to find out by silence.
 void Following::say_lost() {
-    if (!receiver_ || !is_member()) {
+    if (!receiver_ || (!is_member() && version_ == 0)) {
         return;
     }
     v1::FollowStreamRequest request = call_request();

@@ -4,6 +4,7 @@
 #include "lib/control/receive/stream.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -148,6 +149,31 @@ TEST_CASE("the first window waits for as many members as were asked for, and is 
     CHECK(rig.state(1).windows(0).instance() == 0);
     rig.run();
     CHECK(rig.state(2).windows(0).instance() == 1);
+}
+
+TEST_CASE("who goes before the first window is none of those that it waits for") {
+    Rig rig(waits_for(2));
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    auto gone = Rig::says(1);
+    gone.lost = true;
+    REQUIRE(rig.follow(gone).ok());
+    REQUIRE(rig.follow(Rig::says(2)).ok());
+    CHECK(rig.due.empty());
+    CHECK(rig.state(2).trouble().find("1 of 2") != std::string::npos);
+    REQUIRE(rig.follow(Rig::says(3)).ok());
+    CHECK(rig.state(2).first() == kFirst);
+    rig.run();
+    CHECK(rig.stream.expected(kFirst) == std::set<std::uint64_t>{2, 3});
+}
+
+TEST_CASE("who is not heard for long before the first window is none of those that it waits for") {
+    Rig rig(waits_for(2));
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    rig.pass(10'000);
+    REQUIRE(rig.follow(Rig::says(2)).ok());
+    CHECK(rig.due.empty());
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    CHECK(rig.due.size() == 1);
 }
 
 TEST_CASE("R6: a newcomer hears of its place when the directory has it") {
@@ -434,6 +460,7 @@ TEST_CASE("R11: who is heard again goes on in what it is a member of, or becomes
     rig.pass(31000);
     REQUIRE(rig.stream.may_end(first));
     CHECK(rig.comes.back().last() == first + 1);
+    CHECK(rig.state(2).last() == 0);
     // Still open, and a member of it.
     REQUIRE(rig.follow(Rig::says(2, {first, first + 1})).ok());
     CHECK(rig.comes.back().last() == 0);
