@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams of chance: members come, cut, leave, die and come back, runs fail, the receiver's application dies and a
-// successor reads its directory, at any moment; against an oracle a window. No tuple is in two windows or twice in
-// one (W1), a window that is committed is not run again (W3), a sender keeps two windows at most (W4), whoever lets
-// a window go finds all of it there or is named there, and once nothing dies any more all of it ends.
-// ASK_HISTORIES says how many, ASK_HISTORY which one.
+// Streams of chance: members come, cut, leave, die and come back, runs fail, the receiver's application dies
+// and a successor reads its directory, at any moment; against an oracle a window. No tuple is in two windows
+// or twice in one (W1), a window that is committed is not run again (W3), a sender keeps two windows at most
+// (W4), whoever lets a window go finds all of it there or is named there, and once nothing dies any more all
+// of it ends. ASK_HISTORIES says how many, ASK_HISTORY which one.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -295,8 +295,8 @@ class History {
             const Tuples table = there->first == at->first ? there->second : Tuples();
             const bool is_named = directory_.named[there->first].contains(sender.id);
             for (const int tuple : at->second) {
-                REQUIRE_MESSAGE((is_named || std::ranges::find(table, tuple) != table.end()),
-                                "window ", at->first, " has not what was let go of: ", tuple);
+                REQUIRE_MESSAGE((is_named || std::ranges::find(table, tuple) != table.end()), "window ",
+                                at->first, " has not what was let go of: ", tuple);
             }
             sender.sessions.erase(at->first);
             at = sender.spool.erase(at);
@@ -466,9 +466,8 @@ class History {
         answer_due();
         take_result();
         const auto is_quiet = [](const Sender& sender) { return sender.done || sender.dead; };
-        const bool waits = std::ranges::any_of(senders_, [&](const Sender& sender) {
-            return !is_quiet(sender) && sender.in != 0;
-        });
+        const bool waits = std::ranges::any_of(
+            senders_, [&](const Sender& sender) { return !is_quiet(sender) && sender.in != 0; });
         if (!waits && ++quiet_ > 100) {
             finishing_ = true;
             stream_->finish();
