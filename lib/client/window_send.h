@@ -30,7 +30,8 @@ class WindowSend {
     [[nodiscard]] std::uint64_t number() const { return number_; }
     // By the thread that reads input.
     [[nodiscard]] Spool& spool() { return spool_; }
-    // What has been said of the stream: a run that it still looks for may be over. By the thread that reads input.
+    // What has been said of the stream: a run that it still looks for may be over. By the thread that reads
+    // input.
     void hear(const StreamView& view) const;
     // Its thread has nothing more to do.
     [[nodiscard]] bool done() const { return done_.load(); }

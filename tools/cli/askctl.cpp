@@ -616,8 +616,8 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
 <<<<<<< HEAD
     for (auto* const command : {show_command, explain_command, dump_command, cancel_command}) {
 =======
-    auto* const finish_command =
-        task->add_subcommand("finish", "end a stream that is received on this host: what is open is committed");
+    auto* const finish_command = task->add_subcommand(
+        "finish", "end a stream that is received on this host: what is open is committed");
     for (auto* const command : {explain_command, dump_command, cancel_command, finish_command}) {
 >>>>>>> wtools
         command->add_option("ID", flags.task, "id of the task")->required();

@@ -17,9 +17,9 @@ constexpr milliseconds kOpenAhead{2000};
 // An application that was asked for a run and has not opened it is asked again.
 constexpr milliseconds kAskAgain{5000};
 constexpr milliseconds kFirstRunRetry{1000};
-constexpr std::size_t kMostUnderWay = 8;     // to the directory, of a member
-constexpr std::size_t kMostLeftOut = 4;      // of a member
-constexpr std::size_t kMostFormer = 256;     // members that were left out
+constexpr std::size_t kMostUnderWay = 8;  // to the directory, of a member
+constexpr std::size_t kMostLeftOut = 4;   // of a member
+constexpr std::size_t kMostFormer = 256;  // members that were left out
 constexpr milliseconds kStreamTick{500};
 
 }  // namespace
@@ -76,8 +76,7 @@ std::string Stream::task_of(std::uint64_t window) const {
 }
 
 std::string Stream::context(std::uint64_t window) const {
-    return "stream " + terms_.name + ": window " +
-           utc_text(static_cast<std::int64_t>(window) * every_ms());
+    return "stream " + terms_.name + ": window " + utc_text(static_cast<std::int64_t>(window) * every_ms());
 }
 
 std::string Stream::name_of(std::uint64_t member) const {
@@ -94,10 +93,10 @@ Result<> Stream::check(const Follow& said, Clock::time_point now) const {
                                              "ask-send anew");
     }
     if (said.committed > committed_) {
-        return Error(Errc::kUnsupported,
-                     stream + ": the directory has windows through " + std::to_string(committed_) + ", " +
-                         said.name + " has let go of all through " + std::to_string(said.committed) +
-                         ": this is not the directory they were committed to");
+        return Error(Errc::kUnsupported, stream + ": the directory has windows through " +
+                                             std::to_string(committed_) + ", " + said.name +
+                                             " has let go of all through " + std::to_string(said.committed) +
+                                             ": this is not the directory they were committed to");
     }
     const auto newest = static_cast<std::uint64_t>(time_.ms(now) / every_ms()) + 1;
     if (said.keeps.size() > kOpen + 1 || !std::ranges::is_sorted(said.keeps) ||
@@ -237,9 +236,8 @@ void Stream::note(std::uint64_t id, std::uint64_t first, std::uint64_t last) {
         return;
     }
     Member& member = at->second;
-    const auto there = std::ranges::find_if(member.under_way, [&](const Place& place) {
-        return place.first == first && place.last == last;
-    });
+    const auto there = std::ranges::find_if(
+        member.under_way, [&](const Place& place) { return place.first == first && place.last == last; });
     if (there == member.under_way.end()) {
         return;
     }
@@ -305,20 +303,20 @@ bool Stream::gather(const StreamNow& now, News& news) {
             continue;
         }
         if (member.lost && !patient) {
-            news.failure = Error(Errc::kSwitchLost, "stream " + terms_.name + ": " + member.name +
-                                                        " has ended without leaving, and what it had is lost: "
-                                                        "start ask-send there with its --state, or go on "
-                                                        "without it (--allow-incomplete)");
+            news.failure =
+                Error(Errc::kSwitchLost, "stream " + terms_.name + ": " + member.name +
+                                             " has ended without leaving, and what it had is lost: "
+                                             "start ask-send there with its --state, or go on "
+                                             "without it (--allow-incomplete)");
             return false;
         }
         silent += (silent.empty() ? "" : ", ") + member.name;
     }
     const bool few = is_fresh_ && !finishing_ && members_.size() < terms_.senders;
-    const std::string trouble =
-        !silent.empty() ? "waiting for " + silent + ", of whom the directory knows"
-        : few           ? "waiting for members: " + std::to_string(members_.size()) + " of " +
-                    std::to_string(terms_.senders) + " are there"
-                        : "";
+    const std::string trouble = !silent.empty() ? "waiting for " + silent + ", of whom the directory knows"
+                                : few ? "waiting for members: " + std::to_string(members_.size()) + " of " +
+                                            std::to_string(terms_.senders) + " are there"
+                                      : "";
     if (trouble != trouble_) {
         trouble_ = trouble;
         change();
@@ -368,7 +366,8 @@ void Stream::set_first_windows(const StreamNow& now) {
     }
 }
 
-// What it keeps nobody knows: it is named in all that it may have been in, and that are open should it come late.
+// What it keeps nobody knows: it is named in all that it may have been in, and that are open should it come
+// late.
 void Stream::leave_out_unheard(std::uint64_t id) {
     std::uint64_t last = 0;
     for (Window& window : windows_) {
@@ -492,11 +491,11 @@ void Stream::look_after(Clock::time_point now, News& news) {
             if (terms_.allow_incomplete) {
                 leave_out(window, id, why);
             } else if (is_silent && member.lost) {
-                news.failure = Error(Errc::kSwitchLost,
-                                     context(window.number) + ": " + member.name +
-                                         " has ended without leaving, and what it had is lost: start "
-                                         "ask-send there with its --state, or let it be left out "
-                                         "(--allow-incomplete)");
+                news.failure =
+                    Error(Errc::kSwitchLost, context(window.number) + ": " + member.name +
+                                                 " has ended without leaving, and what it had is lost: start "
+                                                 "ask-send there with its --state, or let it be left out "
+                                                 "(--allow-incomplete)");
             } else {
                 trouble = context(window.number) + " waits for " + member.name + ", " + why +
                           ": start ask-send there, or let it be left out (--allow-incomplete)";
@@ -513,7 +512,8 @@ void Stream::look_after(Clock::time_point now, News& news) {
 void Stream::leave_out(Window& window, std::uint64_t id, const std::string& reason) {
     Member& member = members_.at(id);
     window.missing[id] = reason;
-    const std::uint64_t last = std::max(newest_open(), window.number);
+    const std::uint64_t keeps = member.keeps.empty() ? 0 : member.keeps.back();
+    const std::uint64_t last = std::max({newest_open(), window.number, keeps});
     if (member.last == 0 || member.last > last) {
         member.last = last;
     }
@@ -635,8 +635,7 @@ void Stream::commit(std::uint64_t number, std::uint64_t instance, const StreamNo
 }
 
 void Stream::commit_empty(std::uint64_t number, const StreamNow& now) {
-    if (windows_.empty() || windows_.front().number != number ||
-        windows_.front().stage != Stage::kEmpty) {
+    if (windows_.empty() || windows_.front().number != number || windows_.front().stage != Stage::kEmpty) {
         return;
     }
     ++empty_;
@@ -669,12 +668,13 @@ Result<> Stream::may_join(std::uint64_t number, std::uint64_t id, const Caller& 
     const auto at = members_.find(id);
     const Window* const window = find(number);
     if (window == nullptr || at == members_.end() || !expected(number).contains(id)) {
-        return Error(Errc::kAborted, context(number) + " is not for that member: it is committed, or goes "
-                                                       "without it");
+        return Error(Errc::kAborted, context(number) +
+                                         " is not for that member: it is committed, or goes "
+                                         "without it");
     }
     if (!owns(caller, at->second.owner)) {
-        return Error(Errc::kDenied, context(number) + ": member " + at->second.name + " is not at " +
-                                        ask::describe(caller));
+        return Error(Errc::kDenied,
+                     context(number) + ": member " + at->second.name + " is not at " + ask::describe(caller));
     }
     if (window->joined.contains(id)) {
         return Error(Errc::kAborted,
@@ -760,7 +760,8 @@ void Stream::finish() {
 }
 
 void Stream::end_memberships() {
-    const std::uint64_t last = std::max(windows_.empty() ? committed_ : windows_.back().number, std::uint64_t{1});
+    const std::uint64_t last =
+        std::max(windows_.empty() ? committed_ : windows_.back().number, std::uint64_t{1});
     for (auto& [id, member] : members_) {
         if (member.last == 0 || member.last > last) {
             member.last = last;

@@ -42,7 +42,8 @@ struct StreamTerms {
     std::uint64_t committed = 0;  // the last window there; 0: none
     std::uint64_t version = 1;    // to begin with: another one than a stream of that name has had
     bool finishing = false;       // no windows but those that members still keep
-    // Ends the windows' task ids: a switch knows those of an agent that has died for a while. Empty: none does.
+    // Ends the windows' task ids: a switch knows those of an agent that has died for a while. Empty: none
+    // does.
     std::string opening{};
 };
 
@@ -95,7 +96,8 @@ class Stream {
         std::vector<std::uint64_t> keeps;
         bool leaves = false;
         bool lost = false;
-        bool anew = false;  // by a session that has just begun: those of its sends have gone with the one before
+        bool anew =
+            false;  // by a session that has just begun: those of its sends have gone with the one before
     };
     Result<> follow(const Follow& said, const StreamNow& now);
     // What it is told; nothing of a place that the directory does not have yet (R6, R9).
@@ -161,25 +163,25 @@ class Stream {
     };
     struct Member {
         std::string name;
-        Owner owner;                 // host 0: nobody has spoken for it yet
-        std::uint64_t first = 0;     // window; 0: it has no place yet
-        std::uint64_t last = 0;      // 0: no end
-        bool lost = false;           // it has ended without leaving
+        Owner owner;              // host 0: nobody has spoken for it yet
+        std::uint64_t first = 0;  // window; 0: it has no place yet
+        std::uint64_t last = 0;   // 0: no end
+        bool lost = false;        // it has ended without leaving
         // What is in the directory, and what is on its way there, each in its turn.
         Place noted;
         std::vector<Place> under_way;
-        bool heard_once = false;     // since the stream was opened here
+        bool heard_once = false;  // since the stream was opened here
         bool leaves = false;
         std::vector<std::uint64_t> keeps;
         Clock::time_point heard{};
     };
     enum class Stage : std::uint8_t {
         kPlanned,
-        kIdle,     // open, and has no run
-        kAsked,    // for one
+        kIdle,   // open, and has no run
+        kAsked,  // for one
         kRunning,
-        kOver,     // nobody joins it any more: what its run has is being fetched, or is to be taken
-        kEmpty,    // it has ended without a member; the directory is to have it
+        kOver,   // nobody joins it any more: what its run has is being fetched, or is to be taken
+        kEmpty,  // it has ended without a member; the directory is to have it
     };
     struct Window {
         std::uint64_t number = 0;

@@ -22,8 +22,7 @@ constexpr std::uint32_t kHostBase = 0xC6120002;
 // A stream of windows of a second, and what its application, which does all at once, has been asked for.
 struct Rig {
     explicit Rig(StreamTerms with = {}, std::vector<v1::StreamMember> known = {})
-        : terms(std::move(with)),
-          stream((terms.name = "web", terms.nonce = 5, terms), known, now()) {}
+        : terms(std::move(with)), stream((terms.name = "web", terms.nonce = 5, terms), known, now()) {}
 
     StreamTerms terms;
     std::int64_t steady_ms = 0;
@@ -69,9 +68,7 @@ struct Rig {
         look();
         return result;
     }
-    v1::FollowStreamReply state(std::uint64_t member) {
-        return stream.state_for(says(member), now().steady);
-    }
+    v1::FollowStreamReply state(std::uint64_t member) { return stream.state_for(says(member), now().steady); }
     // The number of the window that is to have a run, which gets one.
     std::uint64_t run() {
         REQUIRE_FALSE(due.empty());
@@ -81,8 +78,7 @@ struct Rig {
         return number;
     }
     Result<> join(std::uint64_t window, std::uint64_t member) {
-        const auto caller =
-            caller_from_peer("ipv4:198.18.0." + std::to_string(2 + member) + ":40000");
+        const auto caller = caller_from_peer("ipv4:198.18.0." + std::to_string(2 + member) + ":40000");
         auto may = stream.may_join(window, member, caller);
         if (may) {
             stream.joined(window, member);
@@ -133,7 +129,8 @@ v1::StreamMember known(std::uint64_t member, std::uint64_t first, std::uint64_t 
 
 }  // namespace
 
-TEST_CASE("the first window waits for as many members as were asked for, and is the one that the clock is in") {
+TEST_CASE(
+    "the first window waits for as many members as were asked for, and is the one that the clock is in") {
     Rig rig(waits_for(2));
     REQUIRE(rig.follow(Rig::says(1)).ok());
     CHECK(rig.due.empty());
@@ -196,7 +193,9 @@ TEST_CASE("R7: a window ends when those before it are committed") {
     CHECK(rig.stream.may_end(second));
 }
 
-TEST_CASE("R10: two windows are open, and the next is opened ahead of its begin, not before the last but one is committed") {
+TEST_CASE(
+    "R10: two windows are open, and the next is opened ahead of its begin, not before the last but one is "
+    "committed") {
     Rig rig(waits_for(1));
     REQUIRE(rig.follow(Rig::says(1)).ok());
     const auto first = rig.run();
@@ -298,7 +297,8 @@ TEST_CASE("R4: a run at a time; the third failure waits, and what is committed i
     CHECK(rig.stream.committed() == 0);
 }
 
-TEST_CASE("R9: leaving ends membership behind the window that it is in, and is answered when that is on disk") {
+TEST_CASE(
+    "R9: leaving ends membership behind the window that it is in, and is answered when that is on disk") {
     Rig rig(waits_for(2));
     REQUIRE(rig.follow(Rig::says(1)).ok());
     REQUIRE(rig.follow(Rig::says(2)).ok());
@@ -323,7 +323,8 @@ TEST_CASE("R9: leaving ends membership behind the window that it is in, and is a
     CHECK(rig.stream.describe(rig.now().steady).members_size() == 1);
 }
 
-TEST_CASE("windows without a member end empty, in their turn, and are committed when the directory has them") {
+TEST_CASE(
+    "windows without a member end empty, in their turn, and are committed when the directory has them") {
     Rig rig;
     rig.look();
     CHECK(rig.due.empty());
@@ -340,7 +341,8 @@ TEST_CASE("windows without a member end empty, in their turn, and are committed 
     CHECK(rig.stream.committed() == kFirst);
 }
 
-TEST_CASE("R8: a receiver that begins again waits for those that its directory knows, and opens what they keep") {
+TEST_CASE(
+    "R8: a receiver that begins again waits for those that its directory knows, and opens what they keep") {
     Rig rig(after(kFirst - 9), {known(1, 1), known(2, 1), known(3, 1, kFirst - 9)});
     REQUIRE(rig.follow(Rig::says(1, {kFirst - 8, kFirst - 6})).ok());
     CHECK(rig.due.empty());
@@ -442,7 +444,8 @@ TEST_CASE("R11: who is heard again goes on in what it is a member of, or becomes
     CHECK(rig.state(2).windows_size() == 1);
 }
 
-TEST_CASE("a member that is not heard of is named, where it may not be left out; one that has died is the end") {
+TEST_CASE(
+    "a member that is not heard of is named, where it may not be left out; one that has died is the end") {
     Rig rig(waits_for(2));
     REQUIRE(rig.follow(Rig::says(1)).ok());
     REQUIRE(rig.follow(Rig::says(2)).ok());
