@@ -17,6 +17,7 @@ constexpr milliseconds kOpenAhead{2000};
 // An application that was asked for a run and has not opened it is asked again.
 constexpr milliseconds kAskAgain{5000};
 constexpr milliseconds kFirstRunRetry{1000};
+constexpr std::size_t kMostUnderWay = 8;  // to the directory, of a member
 constexpr std::size_t kMostLeftOut = 4;   // of a member
 constexpr std::size_t kMostFormer = 256;  // members that were left out
 constexpr milliseconds kStreamTick{500};
@@ -38,7 +39,7 @@ Stream::Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, 
     : terms_(std::move(terms)),
       opened_(now.steady),
       committed_(terms_.committed),
-      is_fresh_(terms_.committed == 0),
+      is_fresh_(terms_.committed == 0 && members.empty()),
       finishing_(terms_.finishing),
       version_(terms_.version),
       newest_(terms_.committed),
@@ -54,7 +55,7 @@ Stream::Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, 
         member.first = known.first();
         member.last = known.last();
         member.lost = known.lost();
-        member.sent = member.noted = place_of(member);
+        member.noted = place_of(member);
         member.heard = now.steady;
     }
 }
@@ -243,7 +244,13 @@ void Stream::note(std::uint64_t id, std::uint64_t first, std::uint64_t last) {
         return;
     }
     Member& member = at->second;
-    member.noted = {first, last, member.sent.lost};
+    const auto there = std::ranges::find_if(
+        member.under_way, [&](const Place& place) { return place.first == first && place.last == last; });
+    if (there == member.under_way.end()) {
+        return;
+    }
+    member.noted = *there;
+    member.under_way.erase(member.under_way.begin(), there + 1);
     change();
     drop_done();
 }
@@ -270,8 +277,7 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
         // Of one that was left out and is here again the end is about to be taken back.
         reply.set_last(is_noted(member) && (member.leaves || finishing_) ? member.last : 0);
         for (const Window& window : windows_) {
-            const bool is_told = member.noted.has(window.number) && member.sent.has(window.number) &&
-                                 is_member(member, window.number);
+            const bool is_told = is_surely_member(member, window.number);
             if (window.stage == Stage::kPlanned || !is_told || window.missing.contains(said.member)) {
                 continue;
             }
@@ -517,7 +523,8 @@ void Stream::look_after(Clock::time_point now, News& news) {
 void Stream::leave_out(Window& window, std::uint64_t id, const std::string& reason) {
     Member& member = members_.at(id);
     window.missing[id] = reason;
-    const std::uint64_t last = std::max(newest_open(), window.number);
+    const std::uint64_t keeps = member.keeps.empty() ? 0 : member.keeps.back();
+    const std::uint64_t last = std::max({newest_open(), window.number, keeps});
     if (member.last == 0 || member.last > last) {
         member.last = last;
     }
@@ -571,8 +578,9 @@ Stream::News Stream::advance(const StreamNow& now) {
         news.next = end > now.steady ? std::min(news.next, end) : news.next;
     }
     for (auto& [id, member] : members_) {
-        if (member.first != 0 && member.sent != place_of(member)) {
-            member.sent = place_of(member);
+        const Place& newest = member.under_way.empty() ? member.noted : member.under_way.back();
+        if (member.first != 0 && newest != place_of(member) && member.under_way.size() < kMostUnderWay) {
+            member.under_way.push_back(place_of(member));
             v1::StreamMember& comes = news.comes.emplace_back();
             comes.set_member(id);
             comes.set_name(member.name);

@@ -167,9 +167,9 @@ class Stream {
         std::uint64_t first = 0;  // window; 0: it has no place yet
         std::uint64_t last = 0;   // 0: no end
         bool lost = false;        // it has ended without leaving
-        // What is on its way to the directory, and what is there.
-        Place sent;
+        // What is in the directory, and what is on its way there, each in its turn.
         Place noted;
+        std::vector<Place> under_way;
         bool heard_once = false;  // since the stream was opened here
         bool leaves = false;
         std::vector<std::uint64_t> keeps;
@@ -207,7 +207,12 @@ class Stream {
     }
     // What is there is what is wanted, and nothing else is on its way.
     [[nodiscard]] static bool is_noted(const Member& member) {
-        return member.noted == place_of(member) && member.sent == member.noted;
+        return member.noted == place_of(member) && member.under_way.empty();
+    }
+    // Also if its directory is read at any moment.
+    [[nodiscard]] static bool is_surely_member(const Member& member, std::uint64_t window) {
+        return is_member(member, window) && member.noted.has(window) &&
+               std::ranges::all_of(member.under_way, [&](const Place& place) { return place.has(window); });
     }
     [[nodiscard]] static bool is_member(const Member& member, std::uint64_t window) {
         return place_of(member).has(window);
@@ -248,7 +253,7 @@ class Stream {
     std::deque<Window> windows_;  // that are not committed, in their order
     // Of members that were left out, also when they are members no more: windows that are committed.
     std::map<std::uint64_t, std::vector<v1::LeftOut>> left_out_;
-    bool is_fresh_;             // no window was committed before
+    bool is_fresh_;             // no window has been open before
     bool is_gathered_ = false;  // what is open is known
     bool finishing_;
     bool over_ = false;
