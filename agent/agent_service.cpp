@@ -57,8 +57,7 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
     return left.ok() ? grpc::Status::OK : to_status(left.error());
 }
 
-grpc::Status AgentService::FollowStream(grpc::ServerContext* context,
-                                        const v1::FollowStreamRequest* request,
+grpc::Status AgentService::FollowStream(grpc::ServerContext* context, const v1::FollowStreamRequest* request,
                                         v1::FollowStreamReply* reply) {
     return answer(agent_.member.registry.follow_stream(caller_of(*context), *request), reply);
 }

@@ -213,8 +213,9 @@ void add_streams(Agent& agent, MetricFamilies& families) {
     auto age = gauge_family("ask_agent_stream_committed_age_seconds",
                             "Since a window of the stream was committed, or it was opened");
     auto members = gauge_family("ask_agent_stream_members", "Members of the stream");
-    auto windows = counter_family("ask_agent_stream_windows_total",
-                                  "Windows of the stream that were committed since it was opened, by what they are");
+    auto windows =
+        counter_family("ask_agent_stream_windows_total",
+                       "Windows of the stream that were committed since it was opened, by what they are");
     auto failed = counter_family("ask_agent_stream_runs_failed_total",
                                  "Runs of the stream's windows that have failed, and began again");
     for (const v1::AgentStream& stream : agent.member.registry.describe_streams()) {

@@ -128,13 +128,14 @@ void SizedPrograms::prepare(unsigned sizes) {
 
 // Its own, else a free one, else the one that has been without users for longest; 0: none.
 std::uint8_t SizedPrograms::choose_slot(std::uint32_t aggregators) const {
+    const auto age = [](const Slot& slot) { return std::pair(slot.aggregators != 0, slot.used); };
     std::uint8_t best = 0;
     for (std::uint8_t number = 1; number < ASK_SERVICE_PROGRAMS; ++number) {
         const Slot& slot = slots_[number];
         if (slot.aggregators == aggregators) {
             return number;
         }
-        if (slot.users == 0 && (best == 0 || slot.used < slots_[best].used)) {
+        if (slot.users == 0 && (best == 0 || age(slot) < age(slots_[best]))) {
             best = number;
         }
     }

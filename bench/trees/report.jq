@@ -37,6 +37,13 @@ def sizes_table:
     (.[] | [.k, .switches, (.predicted | round), .counted, (.away * 100 | two), .worst.link, (.worst.away * 100 | two), .worst_by_pieces.link,
             (.worst_by_pieces.away_by_pieces * 100 | two)]);
 
+# A line for the first tasks, and one for all that followed.
+def launch_table:
+    ["task", "relays", "levels", "tasks", "s, median", "most", "ms a level"],
+    (group_by(.task > 1)[] | (map(.seconds) | median) as $median
+        | [(if .[0].task == 1 then "first" else "later" end), .[0].relays, .[0].levels, length, ($median * 1000 | round / 1000),
+            (map(.seconds) | max), ($median * 1000 / .[0].levels | round)]);
+
 def table_of($part):
-    (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table else sizes_table end)
+    (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table elif $part == "launch" then launch_table else sizes_table end)
     | @tsv;

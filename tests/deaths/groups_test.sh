@@ -83,6 +83,22 @@ agent_hangs() {
     nothing_left "a member's agent hangs"
 }
 
+# Its members' channels have no flow before all have come, and the switch gives up those that have none.
+comes_late() {
+    local rank
+    dir=$scratch/late
+    make_vectors "$dir" --seed 1 --members 3 --count 100
+    : >"$dir/pids"
+    for rank in 0 1 2; do
+        ((rank < 2)) || sleep $((lease + 2)) # it is to come when a lease has passed
+        DEADLINE=30 member "$dir" late "$rank" 3
+        printf '%s\n' "$spawned" >>"$dir/pids"
+    done
+    finish_group "$dir"
+    jq -e '.note | startswith("the switch adds")' "$dir/m0.json" >/dev/null || fail "late: $(jq -c .note "$dir/m0.json")"
+    nothing_left "a member that comes late finds the others registered"
+}
+
 never_comes() {
     dir=$scratch/absent
     make_vectors "$dir" --seed 1 --members 3 --count 100
@@ -164,6 +180,6 @@ make_vectors "$scratch/warmth" --seed 2 --members 4 --count 1000
 run_group "$scratch/warmth" warmth
 snapshot
 for case in wrong_calls member_killed root_member_killed member_interrupted agent_killed root_agent_killed agent_hangs \
-    never_comes members_disagree rank_taken; do
+    comes_late never_comes members_disagree rank_taken; do
     [[ -n ${1-} && $1 != "$case" ]] || "$case"
 done

@@ -613,9 +613,10 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
         "dump", "keys and values in its memory on the switch, as packets go on: a snapshot");
     auto* const cancel_command =
         task->add_subcommand("cancel", "end it, if it is received on this host or sent to");
-    auto* const finish_command =
-        task->add_subcommand("finish", "end a stream that is received on this host: what is open is committed");
-    for (auto* const command : {show_command, explain_command, dump_command, cancel_command, finish_command}) {
+    auto* const finish_command = task->add_subcommand(
+        "finish", "end a stream that is received on this host: what is open is committed");
+    for (auto* const command :
+         {show_command, explain_command, dump_command, cancel_command, finish_command}) {
         command->add_option("ID", flags.task, "id of the task")->required();
         add_json(command, flags);
     }

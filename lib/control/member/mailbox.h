@@ -16,20 +16,20 @@ namespace ask {
 
 struct SessionEvent {
     enum class Kind : std::uint8_t {
-        kStop,         // the daemon ends
-        kCancelled,    // an operator wants the task ended
-        kFinAcked,     // send: everything of the task is acknowledged
-        kRingBroken,   // send: the application wrote nonsense; `error`
-        kChannelFree,  // send: a channel was set aside
-        kRenewed,      // send: a Renew has been answered
-        kAnswered,     // a call beside the session has ended
-        kChanged,      // receive: somebody joined, left or renewed
-        kFin,          // receive: FIN of `channel`
-        kTableFull,    // receive: `error`
-        kPartFull,     // receive with a reserve: the table that `channel` goes to takes no more
-        kSwitchLost,   // receive: `error`
+        kStop,          // the daemon ends
+        kCancelled,     // an operator wants the task ended
+        kFinAcked,      // send: everything of the task is acknowledged
+        kRingBroken,    // send: the application wrote nonsense; `error`
+        kChannelFree,   // send: a channel was set aside
+        kRenewed,       // send: a Renew has been answered
+        kAnswered,      // a call beside the session has ended
+        kChanged,       // receive: somebody joined, left or renewed
+        kFin,           // receive: FIN of `channel`
+        kTableFull,     // receive: `error`
+        kPartFull,      // receive with a reserve: the table that `channel` goes to takes no more
+        kSwitchLost,    // receive: `error`
         kStreamClosed,  // receive of a window; `error`
-        kGroupFailed,  // group: its worker cannot go on; `error`
+        kGroupFailed,   // group: its worker cannot go on; `error`
     };
     Kind kind = Kind::kStop;
     ChannelId channel;

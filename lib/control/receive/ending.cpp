@@ -118,8 +118,8 @@ void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
         confirm_taken(io_);
     } else if (io_.given_up()) {
         end_given_up();
-    } else if (request_.partial() || is_window() || handed == HandedOver::kStopping || handed == HandedOver::kCancelled ||
-               member_.kept.time().count() == 0) {
+    } else if (request_.partial() || is_window() || handed == HandedOver::kStopping ||
+               handed == HandedOver::kCancelled || member_.kept.time().count() == 0) {
         end_lost();
     } else {
         member_.kept.keep(result);
@@ -190,8 +190,8 @@ void Receiving::end_lost() {
                             : is_window()     ? "windows are not kept, but run again"
                                               : "results are not kept (keep_result_seconds = 0)";
     const Error error(is_window() ? Errc::kRunAgain : Errc::kAborted,
-                      "task " + task_->id + ": computed, but not taken at " +
-                                          member_.options.name + ", and " + why + ": run the task again");
+                      "task " + task_->id + ": computed, but not taken at " + member_.options.name +
+                          ", and " + why + ": run the task again");
     end_failed(error);
     io_.fail_at_once(error);
 }
@@ -290,7 +290,7 @@ Error Receiving::explain_loss(const Error& loss) const {
 
 void Receiving::give_up(const Error& reason) {
     stop_swappers();
-    const Error error = is_window()                             ? Error(Errc::kRunAgain, reason.text())
+    const Error error = is_window()                          ? Error(Errc::kRunAgain, reason.text())
                         : reason.code() == Errc::kSwitchLost ? explain_loss(reason)
                                                              : reason;
     note_failed(error, "task " + clean_name(request_.task_id()) + ": receive failed: " + error.text());

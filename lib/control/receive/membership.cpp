@@ -27,7 +27,6 @@ std::string proved_name(const Caller& caller, std::string_view claimed) {
     return clean_name(name + " (" + describe(caller) + ")");
 }
 
-
 bool is_same_secret(std::string_view secret, std::string_view shown) {
     volatile unsigned difference = secret.size() == shown.size() ? 0 : 1;
     for (std::size_t i = 0; i < secret.size(); ++i) {

@@ -194,8 +194,7 @@ Result<GeometryChoice> Receiving::plan_geometry() {
 
 // Once: what is agreed with the first sender holds for the task's life.
 Result<> Receiving::choose_geometry() {
-    const auto choice =
-        plans() ? plan_geometry() : asked_geometry(member_, request_);
+    const auto choice = plans() ? plan_geometry() : asked_geometry(member_, request_);
     if (!choice) {
         // Of what it waited for while it planned, its task is named already.
         const std::string about = "task " + request_.task_id();
@@ -300,8 +299,8 @@ v1::OpenTaskRequest Receiving::open_request() const {
     if (back_.wanted) {
         *open.mutable_back() = back_to_proto(back_);
     }
-    open.set_senders(std::max(1U, member_.registry.with(
-                                      *task_, [](const ReceiveTask& task) { return task.expects(); })));
+    open.set_senders(
+        std::max(1U, member_.registry.with(*task_, [](const ReceiveTask& task) { return task.expects(); })));
     open.set_receiver(member_.options.control_address);
     open.set_receiver_address(member_.options.address);
     open.set_wire_version(ASK_WIRE_VERSION);

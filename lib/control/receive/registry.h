@@ -71,7 +71,8 @@ enum class TaskPhase : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(TaskPhase phase);
 
-// A stream whose receiver is here: an application has it open, or has ended it and its members are to hear so.
+// A stream whose receiver is here: an application has it open, or has ended it and its members are to hear
+// so.
 struct StreamHere {
     StreamHere(StreamTerms terms, const std::vector<v1::StreamMember>& known, const StreamNow& now)
         : stream(std::move(terms), known, now) {}
@@ -188,8 +189,8 @@ class TaskRegistry {
     void settle_own(ReceiveTask& task, const std::string& address, Mark mark, std::string why);
     // The task's outcome: its id is free again, its senders are told.
     void end(const std::shared_ptr<ReceiveTask>& task, v1::Outcome outcome);
-    // Whether every sender that is waited for has ended; if so nobody joins any more, which is decided under the
-    // same lock.
+    // Whether every sender that is waited for has ended; if so nobody joins any more, which is decided under
+    // the same lock.
     bool begin_fetching(ReceiveTask& task);
 
     // Streams. kExists: one of that name is here.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams whose receiver is here, and their windows' runs. What decides that a window is over, and whose first
-// window one is, is under one lock.
+// Streams whose receiver is here, and their windows' runs. What decides that a window is over, and whose
+// first window one is, is under one lock.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -17,9 +17,12 @@ constexpr milliseconds kOpenAhead{2000};
 // An application that was asked for a run and has not opened it is asked again.
 constexpr milliseconds kAskAgain{5000};
 constexpr milliseconds kFirstRunRetry{1000};
-constexpr std::size_t kMostLeftOut = 4;      // of a member
-constexpr std::size_t kMostFormer = 256;     // members that were left out
+constexpr std::size_t kMostUnderWay = 8;  // to the directory, of a member
+constexpr std::size_t kMostLeftOut = 4;   // of a member
+constexpr std::size_t kMostFormer = 256;  // members that were left out
 constexpr milliseconds kStreamTick{500};
+// A member without a place that has not asked for so long has gone. It is a member again when it asks.
+constexpr milliseconds kGone{6000};
 
 }  // namespace
 
@@ -36,7 +39,7 @@ Stream::Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, 
     : terms_(std::move(terms)),
       opened_(now.steady),
       committed_(terms_.committed),
-      is_fresh_(terms_.committed == 0),
+      is_fresh_(terms_.committed == 0 && members.empty()),
       finishing_(terms_.finishing),
       version_(terms_.version),
       newest_(terms_.committed),
@@ -49,10 +52,10 @@ Stream::Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, 
         }
         Member& member = members_[known.member()];
         member.name = known.name();
-        member.first = member.noted_first = known.first();
-        member.last = member.noted_last = known.last();
-        member.lost = member.noted_lost = known.lost();
-        member.is_noted = member.is_told = true;
+        member.first = known.first();
+        member.last = known.last();
+        member.lost = known.lost();
+        member.noted = place_of(member);
         member.heard = now.steady;
     }
 }
@@ -75,25 +78,12 @@ std::string Stream::task_of(std::uint64_t window) const {
 }
 
 std::string Stream::context(std::uint64_t window) const {
-    return "stream " + terms_.name + ": window " +
-           utc_text(static_cast<std::int64_t>(window) * every_ms());
+    return "stream " + terms_.name + ": window " + utc_text(static_cast<std::int64_t>(window) * every_ms());
 }
 
 std::string Stream::name_of(std::uint64_t member) const {
     const auto at = members_.find(member);
     return at == members_.end() ? "" : at->second.name;
-}
-
-// What a member is told of itself it is told only when that is on disk.
-void Stream::change(Member& member) {
-    member.is_noted = member.first == member.noted_first && member.last == member.noted_last &&
-                      member.lost == member.noted_lost;
-    member.is_told = member.is_noted;
-    change();
-}
-
-bool Stream::is_member(const Member& member, std::uint64_t window) const {
-    return member.first != 0 && member.first <= window && (member.last == 0 || window <= member.last);
 }
 
 // R3, and R8 of another directory: what the member has let go of must be there.
@@ -105,10 +95,10 @@ Result<> Stream::check(const Follow& said, Clock::time_point now) const {
                                              "ask-send anew");
     }
     if (said.committed > committed_) {
-        return Error(Errc::kUnsupported,
-                     stream + ": the directory has windows through " + std::to_string(committed_) + ", " +
-                         said.name + " has let go of all through " + std::to_string(said.committed) +
-                         ": this is not the directory they were committed to");
+        return Error(Errc::kUnsupported, stream + ": the directory has windows through " +
+                                             std::to_string(committed_) + ", " + said.name +
+                                             " has let go of all through " + std::to_string(said.committed) +
+                                             ": this is not the directory they were committed to");
     }
     const auto newest = static_cast<std::uint64_t>(time_.ms(now) / every_ms()) + 1;
     if (said.keeps.size() > kOpen + 1 || !std::ranges::is_sorted(said.keeps) ||
@@ -145,6 +135,12 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
         }
         ASK_PASS(check_keeps(said, &at->second));
     }
+    // Nothing of it is in any window, nor will be.
+    if (said.lost && at->second.first == 0) {
+        members_.erase(at);
+        change();
+        return {};
+    }
     Member& member = at->second;
     member.owner = said.owner;
     member.name = said.name;
@@ -157,7 +153,7 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
     }
     if (member.lost != said.lost) {
         member.lost = said.lost;
-        change(member);
+        change();
     }
     if (said.lost || said.anew) {
         note_gone(said.member);
@@ -203,7 +199,7 @@ void Stream::take_leave(Member& member, const Follow& said) {
     if (member.last == 0 || member.last > last) {
         member.last = last;
     }
-    change(member);
+    change();
 }
 
 // R6: the first window that is not over. R11: who was left out, and is heard again while windows are open
@@ -214,14 +210,14 @@ void Stream::place(Member& member) {
     }
     if (member.first != 0 && member.last > committed_) {
         member.last = 0;
-        change(member);
+        change();
         return;
     }
     for (const Window& window : windows_) {
         if (window.stage != Stage::kOver && window.stage != Stage::kEmpty) {
             member.first = window.number;
             member.last = 0;
-            change(member);
+            change();
             return;
         }
     }
@@ -232,7 +228,7 @@ void Stream::drop_done() {
     std::erase_if(members_, [&](const auto& entry) {
         const Member& member = entry.second;
         return member.last != 0 && member.last <= committed_ &&
-               (member.is_noted || member.first == 0 || member.last < member.first);
+               (is_noted(member) || member.first == 0 || member.last < member.first);
     });
 }
 
@@ -248,12 +244,13 @@ void Stream::note(std::uint64_t id, std::uint64_t first, std::uint64_t last) {
         return;
     }
     Member& member = at->second;
-    member.noted_first = first;
-    member.noted_last = last;
-    if (first == member.first && last == member.last) {
-        member.is_noted = true;
-        member.noted_lost = member.lost;
+    const auto there = std::ranges::find_if(
+        member.under_way, [&](const Place& place) { return place.first == first && place.last == last; });
+    if (there == member.under_way.end()) {
+        return;
     }
+    member.noted = *there;
+    member.under_way.erase(member.under_way.begin(), there + 1);
     change();
     drop_done();
 }
@@ -276,13 +273,11 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
         }
     } else {
         const Member& member = at->second;
-        reply.set_first(member.noted_first);
+        reply.set_first(member.noted.first);
         // Of one that was left out and is here again the end is about to be taken back.
-        reply.set_last(member.leaves || finishing_ ? member.noted_last : 0);
+        reply.set_last(is_noted(member) && (member.leaves || finishing_) ? member.last : 0);
         for (const Window& window : windows_) {
-            const bool is_told = member.noted_first != 0 && member.noted_first <= window.number &&
-                                 (member.noted_last == 0 || window.number <= member.noted_last) &&
-                                 is_member(member, window.number);
+            const bool is_told = is_surely_member(member, window.number);
             if (window.stage == Stage::kPlanned || !is_told || window.missing.contains(said.member)) {
                 continue;
             }
@@ -307,29 +302,32 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
 // for only by a stream that begins.
 bool Stream::gather(const StreamNow& now, News& news) {
     const bool patient = now.steady - opened_ < terms_.deadline;
+    std::erase_if(members_, [&now](const auto& entry) {
+        return entry.second.first == 0 && now.steady - entry.second.heard >= kGone;
+    });
     std::string silent;
     for (const auto& [id, member] : members_) {
         if (member.heard_once) {
             continue;
         }
-        if (terms_.allow_incomplete && (member.lost || !patient)) {
+        if (terms_.allow_incomplete && !patient) {
             continue;
         }
         if (member.lost && !patient) {
-            news.failure = Error(Errc::kSwitchLost, "stream " + terms_.name + ": " + member.name +
-                                                        " has ended without leaving, and what it had is lost: "
-                                                        "start ask-send there with its --state, or go on "
-                                                        "without it (--allow-incomplete)");
+            news.failure =
+                Error(Errc::kSwitchLost, "stream " + terms_.name + ": " + member.name +
+                                             " has ended without leaving, and what it had is lost: "
+                                             "start ask-send there with its --state, or go on "
+                                             "without it (--allow-incomplete)");
             return false;
         }
         silent += (silent.empty() ? "" : ", ") + member.name;
     }
     const bool few = is_fresh_ && !finishing_ && members_.size() < terms_.senders;
-    const std::string trouble =
-        !silent.empty() ? "waiting for " + silent + ", of whom the directory knows"
-        : few           ? "waiting for members: " + std::to_string(members_.size()) + " of " +
-                    std::to_string(terms_.senders) + " are there"
-                        : "";
+    const std::string trouble = !silent.empty() ? "waiting for " + silent + ", of whom the directory knows"
+                                : few ? "waiting for members: " + std::to_string(members_.size()) + " of " +
+                                            std::to_string(terms_.senders) + " are there"
+                                      : "";
     if (trouble != trouble_) {
         trouble_ = trouble;
         change();
@@ -361,19 +359,37 @@ void Stream::set_first_windows(const StreamNow& now) {
     for (const std::uint64_t window : kept) {
         plan(window, now);
     }
-    if (finishing_) {
-        return end_memberships();
-    }
-    if (kept.empty()) {
+    if (!finishing_ && kept.empty()) {
         plan(std::max(committed_ + 1, covers), now);
     }
-    while (windows_.size() < kOpen) {
+    while (!finishing_ && windows_.size() < kOpen) {
         plan_next(now);
     }
     for (auto& [id, member] : members_) {
         if (member.heard_once) {
             place(member);
+        } else {
+            leave_out_unheard(id);
         }
+    }
+    if (finishing_) {
+        end_memberships();
+    }
+}
+
+// What it keeps nobody knows: it is named in all that it may have been in, and that are open should it come
+// late.
+void Stream::leave_out_unheard(std::uint64_t id) {
+    std::uint64_t last = 0;
+    for (Window& window : windows_) {
+        if (is_member(members_.at(id), window.number)) {
+            window.missing[id] = "not heard of when the stream began again";
+            last = window.number;
+        }
+    }
+    if (Member& member = members_.at(id); last != 0) {
+        member.last = last;
+        change();
     }
 }
 
@@ -486,11 +502,11 @@ void Stream::look_after(Clock::time_point now, News& news) {
             if (terms_.allow_incomplete) {
                 leave_out(window, id, why);
             } else if (is_silent && member.lost) {
-                news.failure = Error(Errc::kSwitchLost,
-                                     context(window.number) + ": " + member.name +
-                                         " has ended without leaving, and what it had is lost: start "
-                                         "ask-send there with its --state, or let it be left out "
-                                         "(--allow-incomplete)");
+                news.failure =
+                    Error(Errc::kSwitchLost, context(window.number) + ": " + member.name +
+                                                 " has ended without leaving, and what it had is lost: start "
+                                                 "ask-send there with its --state, or let it be left out "
+                                                 "(--allow-incomplete)");
             } else {
                 trouble = context(window.number) + " waits for " + member.name + ", " + why +
                           ": start ask-send there, or let it be left out (--allow-incomplete)";
@@ -507,7 +523,8 @@ void Stream::look_after(Clock::time_point now, News& news) {
 void Stream::leave_out(Window& window, std::uint64_t id, const std::string& reason) {
     Member& member = members_.at(id);
     window.missing[id] = reason;
-    const std::uint64_t last = std::max(newest_open(), window.number);
+    const std::uint64_t keeps = member.keeps.empty() ? 0 : member.keeps.back();
+    const std::uint64_t last = std::max({newest_open(), window.number, keeps});
     if (member.last == 0 || member.last > last) {
         member.last = last;
     }
@@ -521,7 +538,7 @@ void Stream::leave_out(Window& window, std::uint64_t id, const std::string& reas
     v1::LeftOut& entry = windows.emplace_back();
     entry.set_window(window.number);
     entry.set_reason(reason);
-    change(member);
+    change();
 }
 
 std::uint64_t Stream::newest_open() const {
@@ -561,7 +578,9 @@ Stream::News Stream::advance(const StreamNow& now) {
         news.next = end > now.steady ? std::min(news.next, end) : news.next;
     }
     for (auto& [id, member] : members_) {
-        if (member.first != 0 && !std::exchange(member.is_told, true)) {
+        const Place& newest = member.under_way.empty() ? member.noted : member.under_way.back();
+        if (member.first != 0 && newest != place_of(member) && member.under_way.size() < kMostUnderWay) {
+            member.under_way.push_back(place_of(member));
             v1::StreamMember& comes = news.comes.emplace_back();
             comes.set_member(id);
             comes.set_name(member.name);
@@ -627,8 +646,7 @@ void Stream::commit(std::uint64_t number, std::uint64_t instance, const StreamNo
 }
 
 void Stream::commit_empty(std::uint64_t number, const StreamNow& now) {
-    if (windows_.empty() || windows_.front().number != number ||
-        windows_.front().stage != Stage::kEmpty) {
+    if (windows_.empty() || windows_.front().number != number || windows_.front().stage != Stage::kEmpty) {
         return;
     }
     ++empty_;
@@ -661,12 +679,13 @@ Result<> Stream::may_join(std::uint64_t number, std::uint64_t id, const Caller& 
     const auto at = members_.find(id);
     const Window* const window = find(number);
     if (window == nullptr || at == members_.end() || !expected(number).contains(id)) {
-        return Error(Errc::kAborted, context(number) + " is not for that member: it is committed, or goes "
-                                                       "without it");
+        return Error(Errc::kAborted, context(number) +
+                                         " is not for that member: it is committed, or goes "
+                                         "without it");
     }
     if (!owns(caller, at->second.owner)) {
-        return Error(Errc::kDenied, context(number) + ": member " + at->second.name + " is not at " +
-                                        ask::describe(caller));
+        return Error(Errc::kDenied,
+                     context(number) + ": member " + at->second.name + " is not at " + ask::describe(caller));
     }
     if (window->joined.contains(id)) {
         return Error(Errc::kAborted,
@@ -752,11 +771,12 @@ void Stream::finish() {
 }
 
 void Stream::end_memberships() {
-    const std::uint64_t last = std::max(windows_.empty() ? committed_ : windows_.back().number, std::uint64_t{1});
+    const std::uint64_t last =
+        std::max(windows_.empty() ? committed_ : windows_.back().number, std::uint64_t{1});
     for (auto& [id, member] : members_) {
         if (member.last == 0 || member.last > last) {
             member.last = last;
-            change(member);
+            change();
         }
     }
     drop_done();

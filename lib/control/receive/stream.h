@@ -42,7 +42,8 @@ struct StreamTerms {
     std::uint64_t committed = 0;  // the last window there; 0: none
     std::uint64_t version = 1;    // to begin with: another one than a stream of that name has had
     bool finishing = false;       // no windows but those that members still keep
-    // Ends the windows' task ids: a switch knows those of an agent that has died for a while. Empty: none does.
+    // Ends the windows' task ids: a switch knows those of an agent that has died for a while. Empty: none
+    // does.
     std::string opening{};
 };
 
@@ -95,7 +96,8 @@ class Stream {
         std::vector<std::uint64_t> keeps;
         bool leaves = false;
         bool lost = false;
-        bool anew = false;  // by a session that has just begun: those of its sends have gone with the one before
+        bool anew =
+            false;  // by a session that has just begun: those of its sends have gone with the one before
     };
     Result<> follow(const Follow& said, const StreamNow& now);
     // What it is told; nothing of a place that the directory does not have yet (R6, R9).
@@ -150,29 +152,36 @@ class Stream {
     [[nodiscard]] v1::AgentStream describe(Clock::time_point now) const;
 
  private:
+    struct Place {
+        std::uint64_t first = 0;
+        std::uint64_t last = 0;
+        bool lost = false;
+        bool operator==(const Place&) const = default;
+        [[nodiscard]] bool has(std::uint64_t window) const {
+            return first != 0 && first <= window && (last == 0 || window <= last);
+        }
+    };
     struct Member {
         std::string name;
-        Owner owner;                 // host 0: nobody has spoken for it yet
-        std::uint64_t first = 0;     // window; 0: it has no place yet
-        std::uint64_t last = 0;      // 0: no end
-        std::uint64_t noted_first = 0;
-        std::uint64_t noted_last = 0;
-        bool noted_lost = false;
-        bool is_noted = false;       // the directory has it as it is
-        bool is_told = false;        // to the directory, as it is
-        bool heard_once = false;     // since the stream was opened here
-        bool lost = false;           // it has ended without leaving
+        Owner owner;              // host 0: nobody has spoken for it yet
+        std::uint64_t first = 0;  // window; 0: it has no place yet
+        std::uint64_t last = 0;   // 0: no end
+        bool lost = false;        // it has ended without leaving
+        // What is in the directory, and what is on its way there, each in its turn.
+        Place noted;
+        std::vector<Place> under_way;
+        bool heard_once = false;  // since the stream was opened here
         bool leaves = false;
         std::vector<std::uint64_t> keeps;
         Clock::time_point heard{};
     };
     enum class Stage : std::uint8_t {
         kPlanned,
-        kIdle,     // open, and has no run
-        kAsked,    // for one
+        kIdle,   // open, and has no run
+        kAsked,  // for one
         kRunning,
-        kOver,     // nobody joins it any more: what its run has is being fetched, or is to be taken
-        kEmpty,    // it has ended without a member; the directory is to have it
+        kOver,   // nobody joins it any more: what its run has is being fetched, or is to be taken
+        kEmpty,  // it has ended without a member; the directory is to have it
     };
     struct Window {
         std::uint64_t number = 0;
@@ -193,8 +202,21 @@ class Stream {
     Window* find(std::uint64_t number);
     [[nodiscard]] std::int64_t every_ms() const { return terms_.every.count(); }
     void change() { ++version_; }
-    void change(Member& member);
-    [[nodiscard]] bool is_member(const Member& member, std::uint64_t window) const;
+    [[nodiscard]] static Place place_of(const Member& member) {
+        return {member.first, member.last, member.lost};
+    }
+    // What is there is what is wanted, and nothing else is on its way.
+    [[nodiscard]] static bool is_noted(const Member& member) {
+        return member.noted == place_of(member) && member.under_way.empty();
+    }
+    // Also if its directory is read at any moment.
+    [[nodiscard]] static bool is_surely_member(const Member& member, std::uint64_t window) {
+        return is_member(member, window) && member.noted.has(window) &&
+               std::ranges::all_of(member.under_way, [&](const Place& place) { return place.has(window); });
+    }
+    [[nodiscard]] static bool is_member(const Member& member, std::uint64_t window) {
+        return place_of(member).has(window);
+    }
     // R3: what the member knows and keeps fits what is here.
     [[nodiscard]] Result<> check(const Follow& said, Clock::time_point now) const;
     [[nodiscard]] Result<> check_keeps(const Follow& said, const Member* known) const;
@@ -213,6 +235,7 @@ class Stream {
     void end_empty(Clock::time_point now, News& news);
     // The oldest window is to end, and somebody has not ended it.
     void look_after(Clock::time_point now, News& news);
+    void leave_out_unheard(std::uint64_t id);
     void leave_out(Window& window, std::uint64_t id, const std::string& reason);
     [[nodiscard]] Clock::time_point end_of_oldest() const;
     void take_away_oldest(const StreamNow& now);
@@ -230,7 +253,7 @@ class Stream {
     std::deque<Window> windows_;  // that are not committed, in their order
     // Of members that were left out, also when they are members no more: windows that are committed.
     std::map<std::uint64_t, std::vector<v1::LeftOut>> left_out_;
-    bool is_fresh_;             // no window was committed before
+    bool is_fresh_;             // no window has been open before
     bool is_gathered_ = false;  // what is open is known
     bool finishing_;
     bool over_ = false;

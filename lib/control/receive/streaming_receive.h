@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The receiver of a stream (ask-recv --every): tells it of members and of windows that are due, which it opens
-// as receives of their own. Sequential code in a thread of its own.
+// The receiver of a stream (ask-recv --every): tells it of members and of windows that are due, which it
+// opens as receives of their own. Sequential code in a thread of its own.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far another host's clock is ahead of this one's, by what it says in its answers: it said so after it was
-// asked and before that came here. Answers may have been held back for long, so each of them is a bound only.
+// How far another host's clock is ahead of this one's, by what it says in its answers: it said so after it
+// was asked and before that came here. Answers may have been held back for long, so each of them is a bound
+// only.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +25,7 @@ class ClockOffset {
             bounds_.erase(bounds_.begin(), bounds_.end() - 1);
         }
     }
-    [[nodiscard]] std::int64_t ms() const {
-        return bounds_.empty() ? 0 : least() + (most() - least()) / 2;
-    }
+    [[nodiscard]] std::int64_t ms() const { return bounds_.empty() ? 0 : least() + (most() - least()) / 2; }
     // At most.
     [[nodiscard]] std::int64_t error_ms() const { return bounds_.empty() ? 0 : (most() - least() + 1) / 2; }
 

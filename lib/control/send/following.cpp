@@ -225,7 +225,7 @@ Result<> Following::tell() {
 
 // Its receiver is to know, rather than to find out by silence.
 void Following::say_lost() {
-    if (!receiver_ || !is_member()) {
+    if (!receiver_ || (!is_member() && version_ == 0)) {
         return;
     }
     v1::FollowStreamRequest request = call_request();
@@ -242,10 +242,10 @@ void Following::describe() {
     entry.set_role("sender");
     entry.set_peer(peer_);
     entry.set_every_ms(state_.every_ms());
-    entry.set_state(state_.ended()             ? "ended"
-                    : request_.leaves()        ? "finishing"
-                    : state_.first() != 0      ? "running"
-                                               : "waiting for members");
+    entry.set_state(state_.ended()        ? "ended"
+                    : request_.leaves()   ? "finishing"
+                    : state_.first() != 0 ? "running"
+                                          : "waiting for members");
     entry.set_committed(state_.committed());
     for (const v1::OpenWindow& window : state_.windows()) {
         v1::AgentWindow& open = *entry.add_windows();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A member of a stream (ask-send --follow): asks its receiver's agent how far the stream is, one call held back
-// there at a time, and tells the application of what has changed. The windows are sends of their own.
+// A member of a stream (ask-send --follow): asks its receiver's agent how far the stream is, one call held
+// back there at a time, and tells the application of what has changed. The windows are sends of their own.
 // Sequential code in a thread of its own.
 #pragma once
 

@@ -81,9 +81,7 @@ struct StreamFixture {
         REQUIRE(table.ok());
         auto shared = std::make_shared<ResultTable>(std::move(*table));
         const auto opened = agent.workers.at(0).call(
-            [&](WorkerCore& core) {
-                return core.open_task(instance, std::move(*shared), task->mailbox);
-            });
+            [&](WorkerCore& core) { return core.open_task(instance, std::move(*shared), task->mailbox); });
         REQUIRE(opened->ok());
         registry.opened(*task);
         return task;
