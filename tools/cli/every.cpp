@@ -285,7 +285,7 @@ WindowRow Windows::row_of(std::uint64_t number, const client::ReceiveResult& res
 // Where it stays, once this returns; a disk without room is waited for.
 Result<> Windows::commit(const WindowRow& row, const client::ReceiveResult* result) {
     for (;;) {
-        const auto written = put(row, result);
+        auto written = put(row, result);
         if (written) {
             break;
         }

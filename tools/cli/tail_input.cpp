@@ -40,9 +40,11 @@ UniqueFd find_file(const std::string& path, const FilePlace& place) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), &::closedir);
+    if (!listing) {
+        return {};
+    }
     // One thread reads it.
-    while (const dirent* const entry =  // NOLINT(concurrency-mt-unsafe)
-           listing ? ::readdir(listing.get()) : nullptr) {
+    while (const dirent* const entry = ::readdir(listing.get())) {  // NOLINT(concurrency-mt-unsafe)
         if (entry->d_ino != place.inode) {
             continue;
         }
@@ -141,7 +143,7 @@ Result<std::string_view> TailInput::read_lines(std::uint64_t end) {
 
 Result<std::string_view> TailInput::next() {
     for (;;) {
-        const auto lines = read_lines(UINT64_MAX);
+        auto lines = read_lines(UINT64_MAX);
         ASK_PASS(lines);
         if (!lines->empty()) {
             place_.offset += lines->size();
@@ -199,7 +201,7 @@ Result<std::string_view> TailInput::next_before(const FilePlace& end) {
     if (here && place_.offset >= end.offset) {
         return std::string_view();
     }
-    const auto lines = read_lines(here ? end.offset : UINT64_MAX);
+    auto lines = read_lines(here ? end.offset : UINT64_MAX);
     ASK_PASS(lines);
     if (!lines->empty()) {
         place_.offset += lines->size();
