@@ -205,7 +205,7 @@ windows_finish() {
 }
 
 windows_judge() {
-    perl "$ASK_ROOT/tools/lib/soak_windows.pl" judge "$@" "$soak_work/round/out" "$(windows_dir 1)" "$(windows_dir 2)" "$(windows_dir 3)"
+    perl "$ASK_ROOT/tools/lib/soak_windows.pl" judge "$soak_work/round/out" "$(windows_dir 1)" "$(windows_dir 2)" "$(windows_dir 3)"
 }
 
 # soak_windows SECONDS: a lab and its stream; sets windows_figures.
