@@ -75,9 +75,9 @@ struct Directory {
     std::map<std::uint64_t, v1::StreamMember> members;
 };
 
-class History {
+class StreamHistory {
  public:
-    explicit History(std::uint64_t seed) : random_(seed) {
+    explicit StreamHistory(std::uint64_t seed) : random_(seed) {
         allow_ = chance(2);
         count_ = 1 + below(3);
         open();
@@ -521,6 +521,6 @@ TEST_CASE("histories of streams: each tuple is in one window, or its sender is n
     for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t seed = one != 0 ? one : i + 1;
         CAPTURE(seed);
-        History(seed).run();
+        StreamHistory(seed).run();
     }
 }

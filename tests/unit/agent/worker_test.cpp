@@ -38,9 +38,9 @@ void open_task(Workers& workers, const std::shared_ptr<Mailbox>& mailbox) {
 }
 
 // Streams `tuples` over a channel of its own, as an application would.
-class Stream {
+class TupleStream {
  public:
-    Stream(Workers& workers, std::uint16_t number, bool counts = false) : workers_(workers) {
+    TupleStream(Workers& workers, std::uint16_t number, bool counts = false) : workers_(workers) {
         channel_ = {kHost, static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + number)};
         const auto intake = workers_.make_intake(256U << 10U);
         REQUIRE(intake.ok());
@@ -116,10 +116,10 @@ TEST_CASE("tasks between applications of one host are exact, with one worker or 
         LocalAgent agent(count);
         const auto receiver = std::make_shared<Mailbox>();
         open_task(agent.workers, receiver);
-        std::vector<std::unique_ptr<Stream>> streams;
+        std::vector<std::unique_ptr<TupleStream>> streams;
         std::vector<std::thread> applications;
         for (std::uint16_t i = 0; i < kStreams; ++i) {
-            streams.push_back(std::make_unique<Stream>(agent.workers, i));
+            streams.push_back(std::make_unique<TupleStream>(agent.workers, i));
         }
         for (const auto& stream : streams) {
             applications.emplace_back([&stream] { stream->push(kTuples); });
@@ -159,7 +159,7 @@ TEST_CASE("tasks between applications of one host are exact, with one worker or 
 TEST_CASE("a ring that its application broke ends the send") {
     LocalAgent agent(1);
     open_task(agent.workers, std::make_shared<Mailbox>());
-    Stream stream(agent.workers, 0);
+    TupleStream stream(agent.workers, 0);
     auto* const header = static_cast<RingHeader*>(
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, stream.intake().descriptors()[0], 0));
     REQUIRE(header != MAP_FAILED);
@@ -239,7 +239,7 @@ TEST_CASE("a group that has failed keeps no worker busy, whatever its applicatio
 TEST_CASE("a count below 1 ends the send") {
     LocalAgent agent(1);
     open_task(agent.workers, std::make_shared<Mailbox>());
-    Stream stream(agent.workers, 0, true);
+    TupleStream stream(agent.workers, 0, true);
     stream.push(1);  // its value is 0
     const SessionEvent event = await(stream.mailbox(), SessionEvent::Kind::kRingBroken);
     REQUIRE(event.error);
@@ -250,7 +250,7 @@ TEST_CASE("a count below 1 ends the send") {
 TEST_CASE("what the application says that it merged is told beside what it sent") {
     LocalAgent agent(1);
     open_task(agent.workers, std::make_shared<Mailbox>());
-    Stream stream(agent.workers, 0);
+    TupleStream stream(agent.workers, 0);
     {
         auto producer = producer_of(stream.intake());
         producer.set_merged(41);

@@ -1,0 +1,190 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A stream and what is not meant for it: senders that go before it begins, a second receiver, a second sender of one state, strangers
+# that speak for its members, daemons that are restarted in an orderly way, a full disk, a sender that stands still for longer than
+# the deadline. What is refused names why and changes nothing: every tuple is in one window.
+
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+# lines_of SENDER BLOCKS: a hundred of its own a second.
+lines_of() {
+    awk -v sender="$1" -v blocks="$2" 'BEGIN {
+        for (block = 0; block < blocks; ++block) {
+            for (i = 0; i < 10; ++i) { printf "s%d-%06d\t1\n", sender, ++number }
+            fflush()
+            system("sleep 0.1") # the pace of a source
+        }
+    }'
+}
+
+# receive NAME FLAGS... : stream NAME into a directory of that name; sets $receiver.
+receive() {
+    local -r id=$1
+    shift
+    spawn "$scratch/$id.recv" h4 ask-recv --task "$id" --every 1s --out "$scratch/$id" "$@" </dev/null
+    receiver=$spawned
+}
+
+# send NAME SENDER BLOCKS: sets $sender.
+send() {
+    spawn "$scratch/$1.send$2" "h$2" ask-send --follow --task "$1" --to h4 - < <(lines_of "$2" "$3")
+    sender=$spawned
+}
+
+# ends PID CODE LOG
+ends() {
+    exit_of "$1"
+    ((code == $2)) || fail "$3 ended with $code, not $2: $(cat "$scratch/$3.err")"
+}
+
+# refused CODE PATTERN NODE COMMAND...
+refused() {
+    local -r expected=$1 pattern=$2
+    local code=0
+    shift 2
+    on "$@" </dev/null >"$scratch/refused" 2>&1 || code=$?
+    ((code == expected)) && grep -qE "$pattern" "$scratch/refused" || fail "$* ended with $code and says $(cat "$scratch/refused")"
+}
+
+# committed NAME N: so many windows have their line.
+committed() {
+    [[ -e $scratch/$1/windows.tsv ]] && (($(grep -vc '^#' "$scratch/$1/windows.tsv") >= $2))
+}
+
+# exact NAME SENDER=LINES... : so many tuples of each sender, each once, and windows that follow upon each other.
+exact() {
+    local -r id=$1
+    local each
+    shift
+    [[ -z $(cat "$scratch/$id"/2*.tsv | cut -f1 | sort | uniq -d) ]] || fail "$id has tuples twice"
+    for each; do
+        (($(cat "$scratch/$id"/2*.tsv | grep -c "^s${each%=*}-.*"$'\t1$') == ${each#*=})) ||
+            fail "$id has $(cat "$scratch/$id"/2*.tsv | grep -c "^s${each%=*}-") tuples of sender $each"
+    done
+    awk -F'\t' '/^#/ { next } before != "" && $2 != before { print $0 ": begins, where the one before ends, " before; exit 1 } { before = $3 }' \
+        "$scratch/$id/windows.tsv" >"$scratch/wrong" || fail "$(cat "$scratch/wrong")"
+}
+
+# tell JSON: a call of a member of stream "calm", or who says that he is one, from h3.
+tell() {
+    on h3 env ASK_TLS="$ASK_LAB_DIR/$name/tls/h3" "$build/tests/ask-e2e-call" 198.18.4.2:4791 ask.v1.Agent/FollowStream "$1" >"$scratch/told" 2>&1
+}
+
+# told_off PATTERN JSON
+told_off() {
+    ! tell "$2" || fail "not refused: ${2:0:200}: $(cat "$scratch/told")"
+    grep -qE "$1" "$scratch/told" || fail "${2:0:200} is refused by other words: $(cat "$scratch/told")"
+}
+
+strangers() {
+    local -r version=$(($(sed -nE 's/^#define ASK_WIRE_VERSION +(0x[0-9A-F]+)u$/\1/p' "$root/lib/abi/wire.h")))
+    local -r member=$(($(jq -r .member "$scratch/state")))
+    local -r nonce=$(printf '%u' "$(jq -r .nonce "$scratch/calm/.ask-stream")")
+    local -r as="\"name\": \"calm\", \"host\": $((0xC6120302)), \"wireVersion\": $version"
+    local -r known=$(printf '%u' "$member")
+    told_off 'NOT_FOUND.*no stream nosuch' "{\"name\": \"nosuch\", \"member\": \"7\", \"wireVersion\": $version}"
+    told_off 'INVALID_ARGUMENT.*must not be 0' "{$as, \"member\": \"0\"}"
+    told_off 'PERMISSION_DENIED.*that member is not at .*h3' "{$as, \"member\": \"$known\"}"
+    told_off 'PERMISSION_DENIED.*that member is not at .*h3' "{$as, \"member\": \"$known\", \"lost\": true}"
+    told_off 'PERMISSION_DENIED.*that member is not at .*h3' "{$as, \"member\": \"$known\", \"leaves\": true, \"host\": $((0xC6120102))}"
+    told_off 'FAILED_PRECONDITION.*another one' "{$as, \"member\": \"7\", \"nonce\": \"7\"}"
+    told_off 'FAILED_PRECONDITION.*has let go of all through' "{$as, \"member\": \"7\", \"nonce\": \"$nonce\", \"committed\": \"99999999999\"}"
+    told_off 'INVALID_ARGUMENT.*names windows that cannot be' "{$as, \"member\": \"7\", \"keeps\": [\"18446744073709551615\"]}"
+    told_off 'INVALID_ARGUMENT.*names windows that cannot be' "{$as, \"member\": \"7\", \"keeps\": [$(seq -s, 1 10000)]}"
+    told_off 'FAILED_PRECONDITION.*is no member of it' "{$as, \"member\": \"7\", \"keeps\": [\"$(($(date +%s)))\"]}"
+    # Of nobody that is known, this says nothing.
+    tell "{$as, \"member\": \"7\", \"lost\": true}" || fail "who is no member cannot go: $(cat "$scratch/told")"
+}
+
+# Others' receivers, senders and calls while it runs, and each daemon told to end and started again.
+calm() {
+    receive calm --senders 2 --from h1,h2,h3
+    wait_for 5 test -e "$scratch/calm/.ask-stream"
+    # Those who go before all are there are not waited for.
+    on h1 timeout --foreground -s KILL 0.6 ask-send --follow --task calm --to h4 - < <(sleep 5) && fail "a sender ended by itself"
+    on h3 timeout --foreground -s INT 0.6 ask-send --follow --task calm --to h4 - < <(sleep 5) && fail "a sender ended by itself"
+    lines_of 1 60 >>"$scratch/log" &
+    local -r writer=$!
+    spawn "$scratch/calm.send1" h1 ask-send --follow --task calm --to h4 --state "$scratch/state" "$scratch/log" </dev/null
+    local -r first=$spawned
+    send calm 2 60
+    local -r second=$sender
+    wait_for 10 committed calm 1
+    refused 5 'writes to it' h4 ask-recv --task calm --every 1s --senders 2 --out "$scratch/calm"
+    refused 5 'name is in use' h4 ask-recv --task calm --every 1s --senders 2 --out "$scratch/other"
+    refused 2 "is another stream's" h4 ask-recv --task calm --every 2s --senders 2 --out "$scratch/other"
+    refused 5 'another ask-send is this member' h1 ask-send --follow --task calm --to h4 --state "$scratch/state" "$scratch/log"
+    printf 'no state\n' >"$scratch/damaged"
+    refused 3 'damaged' h1 ask-send --follow --task calm --to h4 --state "$scratch/damaged" "$scratch/log"
+    strangers
+    local node
+    for node in h1 h4 sw h2; do lab_do restart "$node"; done
+    wait "$writer"
+    wait_for 10 log_is_read
+    kill -TERM "$first"
+    ends "$first" 0 calm.send1
+    ends "$second" 0 calm.send2
+    kill -INT "$receiver"
+    ends "$receiver" 130 calm.recv
+    exact calm 1=600 2=600
+    pass "strangers, and daemons that are restarted"
+}
+
+log_is_read() {
+    jq -e --argjson size "$(stat -c %s "$scratch/log")" '.place.offset == $size' "$scratch/state" >/dev/null
+}
+
+# A sender that stands still for longer than the deadline is left out of what was open, named, and comes back.
+left_out() {
+    receive away --senders 2 --deadline 2 --allow-incomplete
+    send away 1 80
+    local -r first=$sender
+    send away 2 80
+    local -r second=$sender
+    wait_for 10 committed away 1
+    kill -STOP "$second"
+    wait_for 10 grep -q $'\tincomplete\t' "$scratch/away/windows.tsv"
+    kill -CONT "$second"
+    ends "$first" 0 away.send1
+    ends "$second" 13 away.send2
+    on h4 askctl task finish away >/dev/null
+    ends "$receiver" 20 away.recv
+    grep -q $'incomplete.*h2 ' "$scratch/away/windows.tsv" || fail "nobody is named: $(cat "$scratch/away/windows.tsv")"
+    exact away 1=800
+    # Of the second one the last line of all, which came long after.
+    grep -qh '^s2-000800' "$scratch"/away/2*.tsv || fail "sender 2 is not back: $(cat "$scratch/away.send2.err")"
+    pass "a sender that stands still"
+}
+
+# A full disk holds windows back; the run of one is cancelled.
+full() {
+    mkdir "$scratch/full"
+    mount -t tmpfs -o size=300k ask-full "$scratch/full"
+    mkdir "$scratch/full/out"
+    ln -s full/out "$scratch/disk"
+    receive disk --senders 1 --deadline 3
+    send disk 3 70
+    local -r only=$sender
+    wait_for 10 committed disk 2
+    on h4 askctl task cancel "$(on h4 askctl tasks --json | jq -r '.[].id' | grep '^disk-w' | head -n 1)" >/dev/null
+    wait_for 10 committed disk 3
+    head -c 1M /dev/zero >"$scratch/full/else" 2>/dev/null || true
+    wait_for 10 grep -q 'is not committed.*No space left' "$scratch/disk.recv.err"
+    rm "$scratch/full/else"
+    ends "$only" 0 disk.send3
+    kill -INT "$receiver"
+    ends "$receiver" 130 disk.recv
+    exact disk 3=700
+    pass "a full disk"
+}
+
+on_exit() {
+    umount -l "$scratch/full" 2>/dev/null || true
+}
+
+lab_up --hosts 4
+calm
+beside_each_other left_out full
+wait_for 20 no_tasks h1 h2 h3 h4 sw
