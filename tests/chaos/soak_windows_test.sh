@@ -80,6 +80,7 @@ judge >"$scratch/said" || fail "good tables are not let pass: $(cat "$scratch/sa
 grep -q '^3 windows, 0 of them longer than 1 s, 0 empty, 1200 tuples;' "$scratch/said" || fail "other figures: $(cat "$scratch/said")"
 
 bad 'where s2-207 was to come \(missing\)' sed -i '/^s2-000000207/d' "$two"
+# shellcheck disable=SC2016 # $: the last line, to sed
 bad 's2-1 where s2-203 was to come \(twice\)' sed -i '$a s2-000000001\t1' "$two"
 bad 'is there 2 times' sed -i 's/^\(s1-000000021\t\)1$/\12/' "$one"
 bad 'its sums are those of no lines' sed -i 's/^\(shared3\t.*\)$/\11/' "$one"
@@ -90,5 +91,7 @@ bad 'ends .*, .* begins' sed -i 3d "$rows"
 bad 'comes after' sed -i '4h;4p' "$rows"
 bad 'is incomplete: of h2' sed -i '3s/whole/incomplete/; 3s/\t$/\tof h2/' "$rows"
 bad '4 tables, 3 in windows.tsv' cp "$one" "$scratch/out/20991114T221320Z.tsv"
+# shellcheck disable=SC2016 # $: the last line, to sed
 bad 'what is' sed -i '$a else\t1' "$two"
+# shellcheck disable=SC2016 # $: the last line, to sed
 bad '3 tables, 2 in windows.tsv' sed -i '$d' "$rows"

@@ -45,7 +45,9 @@ refused() {
     local code=0
     shift 2
     on "$@" </dev/null >"$scratch/refused" 2>&1 || code=$?
-    ((code == expected)) && grep -qE "$pattern" "$scratch/refused" || fail "$* ended with $code and says $(cat "$scratch/refused")"
+    if ((code != expected)) || ! grep -qE "$pattern" "$scratch/refused"; then
+        fail "$* ended with $code and says $(cat "$scratch/refused")"
+    fi
 }
 
 # committed NAME N: so many windows have their line.
