@@ -248,6 +248,8 @@ beside_another() {
 
 # What a controller says once it is no longer young, of a relay that is away, and without one.
 by_controller() {
+    # It has grown while the tasks before ran, or not.
+    new_controller 10
     numbers early 10
     start_task "$scratch/early" early h5 "--placement auto --k 2"
     finish_placed "$scratch/early"
@@ -302,6 +304,14 @@ relay_is_full() {
     lab_do restart "$1.relayd"
 }
 
+# new_controller LEASE: one that knows of no task, and is young for so many seconds.
+new_controller() {
+    local -r conf=$ASK_LAB_DIR/$name/conf/s1.controld.toml
+    sed -i '/^lease_seconds/d' "$conf"
+    sed -i "1i lease_seconds = $1" "$conf"
+    lab_do restart s1.controld
+}
+
 asked_controller() {
     on s1 askctl --controller "unix:$ASK_LAB_DIR/$name/s1/controller.sock" "$@"
 }
@@ -323,8 +333,7 @@ not_renewed() {
 # its renewals.
 controller_dies() {
     local id
-    sed -i '1i lease_seconds = 4' "$ASK_LAB_DIR/$name/conf/s1.controld.toml"
-    lab_do restart s1.controld
+    new_controller 4
     wait_for 20 is_grown
     for id in ends lasts; do
         numbers "$id" 18
