@@ -44,6 +44,12 @@ def launch_table:
         | [(if .[0].task == 1 then "first" else "later" end), .[0].relays, .[0].levels, length, ($median * 1000 | round / 1000),
             (map(.seconds) | max), ($median * 1000 / .[0].levels | round)]);
 
+def hop_table:
+    ["reserve, MiB", "tasks", "parts", "tables, KiB", "s, median", "most", "runs"],
+    (group_by(.reserve_mib)[] | [.[0].reserve_mib, length, (map(.parts) | max), (map(.tables_kib) | max), (map(.seconds) | median),
+        (map(.seconds) | max), (map(.runs) | max)]);
+
 def table_of($part):
-    (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table elif $part == "launch" then launch_table else sizes_table end)
+    (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table elif $part == "launch" then launch_table
+     elif $part == "hop" then hop_table else sizes_table end)
     | @tsv;

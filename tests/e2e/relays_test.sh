@@ -246,8 +246,10 @@ beside_another() {
     pass "a relay that is beside another switch"
 }
 
-# What a controller says once it is no longer young, and without one.
+# What a controller says once it is no longer young, of a relay that is away, and without one.
 by_controller() {
+    # It has grown while the tasks before ran, or not.
+    new_controller 10
     numbers early 10
     start_task "$scratch/early" early h5 "--placement auto --k 2"
     finish_placed "$scratch/early"
@@ -260,14 +262,104 @@ by_controller() {
     on h5 askctl tasks --json | jq -e 'any(.[]; .id == "auto" and (.relays | length) > 0)' >/dev/null || fail "auto: tasks do not show relays"
     on h5 askctl task explain auto | grep -q '^Relay s[0-9] (198.18.1[0-9]*.2:4793) sends one flow to the receiver: ' || fail "auto: not explained"
     tasks_of_relays
+    planned_again away-auto auto '' relay_stays_away
+    planned_again full-auto away-auto memory_mib relay_is_full
+    pass "planned again without a relay that is away, or full"
     lab_do kill r3.relayd -KILL
     lab_do kill s1.controld -KILL
     numbers alone 12
     start_task "$scratch/alone" alone h5 "--placement auto --k 2"
     finish_placed "$scratch/alone"
-    lab_do restart s1.controld
     lab_do restart r3.relayd
     pass "placed by a controller, a young one, and none"
+    controller_dies
+}
+
+# planned_again ID FROM WORDS COMMAND...: what COMMAND does to a relay of FROM's plan keeps it from opening, which WORDS say of it. The controller
+# hears of it from the receiver: another plan, without that relay.
+planned_again() {
+    local -r id=$1 dir=$scratch/$1 words=$3
+    local lost
+    lost=$(jq -r '.relays[0].name' "$scratch/$2/recv.json")
+    "${@:4}" "r${lost#s}"
+    numbers "$id" 17
+    start_task "$dir" "$id" h5 "--placement auto --k 2"
+    finish_placed "$dir"
+    grep -qE "ask-recv: relay $lost.*$words.*: the task begins again without relay $lost" "$dir/recv.err" || fail "$id: not said: $(cat "$dir/recv.err")"
+    jq -e --arg lost "$lost" '.runs == 2 and .complete and (.relays | length) > 0 and all(.relays[]; .name != $lost)' "$dir/recv.json" >/dev/null ||
+        fail "$id: $(cat "$dir/recv.json")"
+    asked_controller relays --json | jq -e --arg lost "$lost" 'any(.[]; .name == $lost and (.refusals | tonumber) > 0)' >/dev/null ||
+        fail "$id: the controller has not heard of it: $(asked_controller relays)"
+    sed -i '/^memory_mib/d' "$ASK_LAB_DIR/$name/conf/r${lost#s}.relayd.toml"
+    lab_do restart "r${lost#s}.relayd"
+}
+
+relay_stays_away() {
+    relay_killed "$1.relayd"
+}
+
+# Less than one task reserves.
+relay_is_full() {
+    sed -i '1i memory_mib = 64' "$ASK_LAB_DIR/$name/conf/$1.relayd.toml"
+    lab_do restart "$1.relayd"
+}
+
+# new_controller LEASE: one that knows of no task, and is young for so many seconds.
+new_controller() {
+    local -r conf=$ASK_LAB_DIR/$name/conf/s1.controld.toml
+    sed -i '/^lease_seconds/d' "$conf"
+    sed -i "1i lease_seconds = $1" "$conf"
+    lab_do restart s1.controld
+}
+
+asked_controller() {
+    on s1 askctl --controller "unix:$ASK_LAB_DIR/$name/s1/controller.sock" "$@"
+}
+
+# has_plan TASK
+has_plan() {
+    asked_controller plans --json | jq -e --arg task "$1" 'any(.[]; .task == $task and (.switches | length) > 0)' >/dev/null
+}
+
+no_plans() {
+    asked_controller plans --json | jq -e '. == []' >/dev/null
+}
+
+not_renewed() {
+    grep -q "task $1: its plan is not renewed, and it goes on" "$ASK_LAB_DIR/$name/logs/h5.log"
+}
+
+# The controller dies under two tasks that it placed: one ends before there is another controller, which hears of the other by
+# its renewals.
+controller_dies() {
+    local id
+    new_controller 4
+    wait_for 20 is_grown
+    for id in ends lasts; do
+        numbers "$id" 18
+        FEED=halves start_task "$scratch/$id" "$id" h5 "--deadline 20 --placement auto --k 2" "--deadline 20"
+        wait_for 20 is_streaming h5 "$id"
+        has_plan "$id" || fail "$id: the controller has no plan: $(asked_controller plans)"
+    done
+    lab_do kill s1.controld -KILL
+    wait_for 20 not_renewed lasts
+    : >"$scratch/ends.rest"
+    finish_placed "$scratch/ends"
+    lab_do restart s1.controld
+    wait_for 20 has_plan lasts
+    ! has_plan ends || fail "ends: the controller has a plan of a task that is over"
+    : >"$scratch/lasts.rest"
+    finish_placed "$scratch/lasts"
+    for id in ends lasts; do
+        jq -e '.runs == 1 and .complete and (.relays | length) > 0' "$scratch/$id/recv.json" >/dev/null || fail "$id: $(cat "$scratch/$id/recv.json")"
+    done
+    wait_for 20 no_plans
+    pass "a controller that dies under the tasks that it placed"
+}
+
+# is_streaming NODE TASK
+is_streaming() {
+    on "$1" askctl tasks --json | jq -e --arg task "$2" 'any(.[]; .id == $task and .role == "receiver" and .state == "streaming")' >/dev/null
 }
 
 # What relays say of their tasks, asked one by one or all that the controller knows.
@@ -284,7 +376,7 @@ tasks_of_relays() {
 }
 
 is_grown() {
-    ! on s1 askctl --controller "unix:$ASK_LAB_DIR/$name/s1/controller.sock" plans | grep -q ' more$'
+    ! asked_controller plans | grep -q ' more$'
 }
 
 plans() {
@@ -453,6 +545,25 @@ cannot_repeat() {
     pass "a relay lost, and a sender that cannot repeat"
 }
 
+# What its switch has added up can come from nowhere else: who sent there, and who waits for it, hears of that switch.
+switchd_gone() {
+    local -r dir=$scratch/gone
+    local pid who
+    numbers gone 19
+    FEED=halves start_task "$dir" gone h5 "--deadline 8 --placement $scratch/deep.json" "--deadline 8"
+    wait_for 20 relayed_under_way r4
+    relay_killed s6
+    : >"$scratch/gone.rest"
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 10)) || fail "gone: $who ended with $code: $(cat "$dir/$who.err")"
+        grep -qE 'relay s1.*relay s3.*relay s6.*what switch 198.19.128.6:4792 has aggregated could not be fetched' "$dir/$who.err" ||
+            fail "gone: $who said $(cat "$dir/$who.err")"
+    done <"$dir/pids"
+    restart_all s6
+    pass "a switch that is gone before its relay has fetched"
+}
+
 # Before any has sent; of a geometry that is given, before the receiver has heard anything else.
 relay_away() {
     relay_killed "$1.relayd"
@@ -478,6 +589,7 @@ deaths() {
     relay_away r3
     relay_hangs r3
     on_the_way
+    switchd_gone
     cannot_repeat
     one_missing
     wait_for 20 no_tasks h1 h2 h3 h4 h5 r1 r2 r3 r4 r5 r6 r7 s1 s2 s3 s4 s5 s6 s7
