@@ -24,7 +24,8 @@ namespace {
 constexpr int kMemberVersion = 1;
 
 Json json_of(const FilePlace& place) {
-    return {{"device", place.device}, {"inode", place.inode}, {"offset", place.offset}, {"print", place.print}};
+    return {
+        {"device", place.device}, {"inode", place.inode}, {"offset", place.offset}, {"print", place.print}};
 }
 
 Json json_of(const std::vector<FilePlace>& places) {

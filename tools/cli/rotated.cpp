@@ -176,9 +176,8 @@ std::vector<LogFile> lost_after(const RotatedFiles& files, LogFile old) {
     std::vector<LogFile> lost;
     for (const LogFile& file : files.compressed) {
         // Whose original is there still is being compressed.
-        const bool original = std::ranges::any_of(files.whole, [&file](const LogFile& each) {
-            return each.name == uncompressed(file.name);
-        });
+        const bool original = std::ranges::any_of(
+            files.whole, [&file](const LogFile& each) { return each.name == uncompressed(file.name); });
         // As the one that was compressed; it is the old one itself where it has the same.
         if (!original && file.written > old.written && compare_names(old, file) <= 0) {
             lost.push_back(file);

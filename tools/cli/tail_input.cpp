@@ -129,10 +129,8 @@ Result<> TailInput::enter(UniqueFd file, const FilePlace& place) {
         return Error::from_errno(errno, options_.path);
     }
     file_ = std::move(file);
-    place_ = {.device = info->device,
-              .inode = info->inode,
-              .offset = place.offset,
-              .print = print_of(before_)};
+    place_ = {
+        .device = info->device, .inode = info->inode, .offset = place.offset, .print = print_of(before_)};
     nameless_ = false;
     came_ = TailClock::now();
     return {};
@@ -156,8 +154,8 @@ Result<std::optional<std::string_view>> TailInput::read_lines(std::uint64_t end)
         const std::size_t most = std::min<std::uint64_t>(size, end - place_.offset);
         buffer_.resize(known + most);
         // One read: nothing is cut off between the check and the lines.
-        const ssize_t count = ::pread(file_.get(), buffer_.data(), buffer_.size(),
-                                      static_cast<off_t>(place_.offset - known));
+        const ssize_t count =
+            ::pread(file_.get(), buffer_.data(), buffer_.size(), static_cast<off_t>(place_.offset - known));
         if (count < 0) {
             return Error::from_errno(errno, options_.path);
         }
@@ -248,8 +246,8 @@ Result<bool> TailInput::move_on() {
         still.st_ino != named->inode || still.st_dev != named->device) {
         return false;
     }
-    const auto next = rotated_after(*files, *old, *named,
-                                    [this](const LogFile& each) { return done(each) != nullptr; });
+    const auto next =
+        rotated_after(*files, *old, *named, [this](const LogFile& each) { return done(each) != nullptr; });
     if (next) {
         file = open_rotated(options_.path, *next);
         if (!file) {
@@ -272,8 +270,7 @@ Result<bool> TailInput::move_on() {
 }
 
 const TailInput::Done* TailInput::done(const LogFile& file) const {
-    const auto found =
-        std::ranges::find_if(done_, [&file](const Done& each) { return each.file.is(file); });
+    const auto found = std::ranges::find_if(done_, [&file](const Done& each) { return each.file.is(file); });
     return found == done_.end() ? nullptr : &*found;
 }
 
@@ -281,8 +278,8 @@ void TailInput::leave(const LogFile& file, const RotatedFiles& others) {
     left_.push_back(place_);
     // Where births are not known, the inode of one that is gone may be another file's.
     std::erase_if(done_, [&](const Done& each) {
-        const bool there = std::ranges::any_of(
-            others.whole, [&each](const LogFile& other) { return other.is(each.file); });
+        const bool there =
+            std::ranges::any_of(others.whole, [&each](const LogFile& other) { return other.is(each.file); });
         return each.file.is(file) || (each.file.born == 0 && !there);
     });
     if (done_.size() >= kMostDone) {
