@@ -59,6 +59,8 @@ class EndlessFile : public Endless {
         : tail_(std::move(tail)), parser_(name, rules, &bad) {}
     [[nodiscard]] int fd() const override { return tail_.fd(); }
     [[nodiscard]] const FilePlace& place() const { return tail_.place(); }
+    [[nodiscard]] std::vector<FilePlace> take_left() { return tail_.take_left(); }
+    [[nodiscard]] std::uint64_t lost() const { return tail_.lost(); }
     Result<bool> read(client::StreamSender& stream) override {
         const auto lines = tail_.next();
         ASK_PASS(lines);
@@ -113,6 +115,18 @@ Result<client::StreamSent> run_to_end(const FollowRun& run, Endless& input, cons
     return sent;
 }
 
+Result<> read_before(TailInput& tail, const FilePlace& end, LineParser& parser,
+                     const std::function<Result<>(std::span<const Tuple>)>& sink) {
+    for (;;) {
+        const auto piece = tail.next_before(end);
+        ASK_PASS(piece);
+        if (piece->empty()) {
+            return {};
+        }
+        ASK_PASS(parser.feed(*piece, sink));
+    }
+}
+
 // What an earlier process has given to a window, once more.
 Result<> give_again(const FollowRun& run, const MemberState& state, BadLines& bad, std::uint64_t window,
                     const std::function<Result<>(std::span<const Tuple>)>& sink) {
@@ -120,16 +134,16 @@ Result<> give_again(const FollowRun& run, const MemberState& state, BadLines& ba
         if (lines.number != window) {
             continue;
         }
-        auto tail = TailInput::open({.path = run.file, .from = lines.from});
-        ASK_PASS(tail);
         LineParser parser(run.file, run.rules.lines, &bad);
-        for (;;) {
-            const auto piece = tail->next_before(lines.to);
-            ASK_PASS(piece);
-            if (piece->empty()) {
-                break;
+        FilePlace from = lines.from;
+        for (std::size_t i = 0; i <= lines.left.size(); ++i) {
+            const FilePlace& end = i < lines.left.size() ? lines.left[i] : lines.to;
+            if (i > 0) {
+                from = {.device = end.device, .inode = end.inode};
             }
-            ASK_PASS(parser.feed(*piece, sink));
+            auto tail = TailInput::open({.path = run.file, .from = from});
+            ASK_PASS(tail);
+            ASK_PASS(read_before(*tail, end, parser, sink));
         }
     }
     return {};
@@ -150,6 +164,13 @@ void remember(FollowRun& run, const MemberState& state, BadLines& bad) {
     };
 }
 
+void say_lost(const FollowRun& run, const EndlessFile& input, ProgressLine& progress) {
+    if (input.lost() > 0) {
+        progress.say(run.file + ": " + std::to_string(input.lost()) +
+                     " file(s) were rotated and compressed before they could be read");
+    }
+}
+
 Result<client::StreamSent> follow_file(FollowRun run, const StopSignals& stop, BadLines& bad,
                                        ProgressLine& progress) {
     std::optional<MemberState> state;
@@ -167,14 +188,17 @@ Result<client::StreamSent> follow_file(FollowRun run, const StopSignals& stop, B
     ASK_PASS(tail);
     EndlessFile input(*std::move(tail), run.file, run.rules.lines, bad);
     if (!state) {
-        return run_to_end(run, input, stop, progress);
+        auto sent = run_to_end(run, input, stop, progress);
+        say_lost(run, input, progress);
+        return sent;
     }
     ASK_PASS(state->is_new() ? state->begin(input.place()) : Result<>());
     remember(run, *state, bad);
     run.stream.on_step = [&state, &input](const client::StreamStep& step) {
-        return state->step(step, input.place());
+        return state->step(step, input.place(), input.take_left());
     };
     auto sent = run_to_end(run, input, stop, progress);
+    say_lost(run, input, progress);
     ASK_PASS(sent);
     ASK_PASS(state->leave(input.place()));
     return sent;

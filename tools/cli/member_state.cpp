@@ -24,13 +24,32 @@ namespace {
 constexpr int kMemberVersion = 1;
 
 Json json_of(const FilePlace& place) {
-    return {{"device", place.device}, {"inode", place.inode}, {"offset", place.offset}};
+    return {
+        {"device", place.device}, {"inode", place.inode}, {"offset", place.offset}, {"print", place.print}};
+}
+
+Json json_of(const std::vector<FilePlace>& places) {
+    Json all = Json::array();
+    for (const FilePlace& place : places) {
+        all.push_back(json_of(place));
+    }
+    return all;
 }
 
 FilePlace place_from(const Json& json) {
     return {.device = json.at("device").get<std::uint64_t>(),
             .inode = json.at("inode").get<std::uint64_t>(),
-            .offset = json.at("offset").get<std::uint64_t>()};
+            .offset = json.at("offset").get<std::uint64_t>(),
+            .print = json.value("print", std::uint64_t{0})};
+}
+
+std::vector<FilePlace> places_from(const Json& json) {
+    std::vector<FilePlace> places;
+    places.reserve(json.size());
+    for (const Json& place : json) {
+        places.push_back(place_from(place));
+    }
+    return places;
 }
 
 std::uint64_t number_from(const Json& json) {
@@ -92,7 +111,8 @@ Result<> MemberState::read(const std::string& text) {
         for (const Json& window : json.at("windows")) {
             windows_.push_back({.number = window.at("number").get<std::uint64_t>(),
                                 .from = place_from(window.at("from")),
-                                .to = place_from(window.at("to"))});
+                                .to = place_from(window.at("to")),
+                                .left = places_from(window.value("left", Json::array()))});
         }
     } catch (const Json::exception& error) {
         return Error(Errc::kInput, "--state " + path_ + ": is damaged: " + error.what());
@@ -103,8 +123,10 @@ Result<> MemberState::read(const std::string& text) {
 Result<> MemberState::store() const {
     Json windows = Json::array();
     for (const WindowLines& window : windows_) {
-        windows.push_back(
-            {{"number", window.number}, {"from", json_of(window.from)}, {"to", json_of(window.to)}});
+        windows.push_back({{"number", window.number},
+                           {"from", json_of(window.from)},
+                           {"to", json_of(window.to)},
+                           {"left", json_of(window.left)}});
     }
     const Json json = {{"version", kMemberVersion},
                        {"stream", stream_},
@@ -125,9 +147,10 @@ Result<> MemberState::begin(const FilePlace& place) {
     return store();
 }
 
-Result<> MemberState::step(const client::StreamStep& step, const FilePlace& place) {
+Result<> MemberState::step(const client::StreamStep& step, const FilePlace& place,
+                           std::vector<FilePlace> left) {
     if (step.ended != 0) {
-        windows_.push_back({.number = step.ended, .from = place_, .to = place});
+        windows_.push_back({.number = step.ended, .from = place_, .to = place, .left = std::move(left)});
     }
     std::erase_if(windows_, [&step](const WindowLines& window) { return window.number <= step.committed; });
     inside_ = step.entered;

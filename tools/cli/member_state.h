@@ -21,6 +21,8 @@ struct WindowLines {
     std::uint64_t number = 0;
     FilePlace from{};
     FilePlace to{};
+    // Where files between the two were left, in their order: the next one's lines are from its beginning.
+    std::vector<FilePlace> left{};
 };
 
 class MemberState {
@@ -41,8 +43,8 @@ class MemberState {
 
     // Where the first window's lines begin. On disk when it returns, as the others.
     Result<> begin(const FilePlace& place);
-    // All lines before `place` are of windows up to the one that has ended.
-    Result<> step(const client::StreamStep& step, const FilePlace& place);
+    // All lines before `place` are of windows up to the one that has ended; `left` as TailInput's.
+    Result<> step(const client::StreamStep& step, const FilePlace& place, std::vector<FilePlace> left);
     // It has left, with all committed: who comes next is another member, and begins here.
     Result<> leave(const FilePlace& place);
 

@@ -30,6 +30,17 @@ struct Log {
     Log(const Log&) = delete;
     Log& operator=(const Log&) = delete;
     ~Log() { fs::remove_all(folder); }
+    // log to log.1, that to log.2 ...
+    void rotate() const {
+        int last = 1;
+        while (fs::exists(path + "." + std::to_string(last))) {
+            ++last;
+        }
+        for (; last > 1; --last) {
+            fs::rename(path + "." + std::to_string(last - 1), path + "." + std::to_string(last));
+        }
+        fs::rename(path, path + ".1");
+    }
     void add(const std::string& text) const { std::ofstream(path, std::ios::app) << text; }
     [[nodiscard]] TailInput tail(std::optional<FilePlace> from = std::nullopt) {
         auto input = TailInput::open({.path = path,
@@ -123,6 +134,7 @@ TEST_CASE("a place is found again, also in a file that was renamed meanwhile") {
         CHECK(first.ok());
         place = input.place();
         place.offset = 2;
+        place.print = 0;
     }
     CHECK(read(*std::make_unique<TailInput>(log.tail(place))) == "b\n");
     fs::rename(log.path, log.path + ".1");
@@ -151,6 +163,123 @@ TEST_CASE("a place is found again, also in a file that was renamed meanwhile") {
     CHECK_FALSE(TailInput::open({.path = log.path, .from = beyond}).ok());
 }
 
+TEST_CASE("files that had the name in between are read, the oldest first, each once") {
+    Log log;
+    log.add("0\n");
+    const auto from = TailInput::open({.path = log.path})->place();
+    auto input = log.tail();
+    CHECK(read(input) == "0\n");
+    std::string expected;
+    constexpr int kFiles = 20;
+    for (int each = 1; each <= kFiles; ++each) {
+        log.rotate();
+        // The last one has no newline; one has nothing at all.
+        const std::string text = each == 7 ? "" : std::to_string(each) + (each == 5 ? "" : "\n");
+        log.add(text);
+        expected += text + (each == 5 ? "\n" : "");
+    }
+    // What is another's, or the same under another name.
+    fs::create_hard_link(log.path, log.path + ".old");
+    fs::create_hard_link(log.path + ".3", log.path + "-20261128");
+    std::ofstream(log.path + "-other") << "other\n";
+    std::ofstream(log.folder + "/log2.1") << "other\n";
+    CHECK(read(input, expected.size()) == expected);
+    CHECK(read(input).empty());
+    const auto left = input.take_left();
+    REQUIRE(left.size() == kFiles);
+    CHECK(left.front().inode == from.inode);
+    CHECK(left.front().offset == 2);
+    CHECK(log.news.empty());
+    // As one that comes after it.
+    auto again = log.tail(from);
+    CHECK(read(again, expected.size() + 2) == "0\n" + expected);
+    log.rotate();
+    log.add("end\n");
+    CHECK(read(input, 4) == "end\n");
+    CHECK(read(again, 4) == "end\n");
+}
+
+TEST_CASE("of dates the later one is newer, and a file that was read is not read again") {
+    Log log;
+    log.add("a\n");
+    auto input = log.tail();
+    CHECK(read(input) == "a\n");
+    fs::rename(log.path, log.path + "-20261126");
+    log.add("b\n");
+    fs::rename(log.path, log.path + "-20261127");
+    log.add("c\n");
+    fs::rename(log.path, log.path + "-20261128");
+    CHECK(read(input).empty());
+    // There is none for a while.
+    std::this_thread::sleep_for(100ms);  // longer than the last words
+    CHECK(read(input).empty());
+    log.add("d\n");
+    CHECK(read(input, 6) == "b\nc\nd\n");
+    // The name back, with more in it.
+    fs::rename(log.path, log.path + ".1");
+    fs::rename(log.path + "-20261127", log.path);
+    log.add("more\n");
+    CHECK(read(input, 5) == "more\n");
+    CHECK(log.news.empty());
+}
+
+TEST_CASE("a file in between that was compressed is named as lost, once") {
+    Log log;
+    log.add("a\n");
+    auto input = log.tail();
+    CHECK(read(input) == "a\n");
+    log.rotate();
+    log.add("b\n");
+    log.rotate();
+    log.add("c\n");
+    log.rotate();
+    log.add("d\n");
+    // As gzip does it, with the time of the one that it was.
+    const auto time = fs::last_write_time(log.path + ".3");
+    std::ofstream(log.path + ".4.gz") << "older";
+    fs::last_write_time(log.path + ".4.gz", time - 1h);
+    fs::rename(log.path + ".2", log.path + ".2.gz");
+    fs::last_write_time(log.path + ".2.gz", time + 1us);
+    // One that is being compressed is read.
+    std::ofstream(log.path + ".1.gz") << "half";
+    CHECK(read(input, 4) == "c\nd\n");
+    CHECK(input.lost() == 1);
+    log.rotate();
+    log.add("e\n");
+    CHECK(read(input, 2) == "e\n");
+    REQUIRE(log.news.size() == 1);
+    CHECK(log.news.front() ==
+          log.path + ": log.2.gz was rotated before its end was read: its lines are in no window");
+}
+
+TEST_CASE("a file that was cut off and has grown beyond what was read is read from its beginning") {
+    Log log;
+    log.add("first\nsecond\n");
+    auto input = log.tail();
+    CHECK(read(input) == "first\nsecond\n");
+    const FilePlace place = input.place();
+    fs::resize_file(log.path, 0);
+    log.add("third\nfourth\nfifth\n");
+    CHECK(read(input) == "third\nfourth\nfifth\n");
+    REQUIRE(log.news.size() == 1);
+    CHECK(log.news.front() == log.path + ": was cut off: read from its beginning");
+    const auto left = input.take_left();
+    REQUIRE(left.size() == 1);
+    CHECK(left.front() == place);
+    CHECK(input.take_left().empty());
+    // Whoever has the place only is told so; nor can what was there be given again.
+    CHECK(TailInput::open({.path = log.path, .from = place}).error().code() == Errc::kInput);
+    FilePlace begin = place;
+    begin.offset = 0;
+    begin.print = 0;
+    auto again = log.tail(begin);
+    auto lines = again.next_before(place);
+    while (lines.ok() && !lines->empty()) {
+        lines = again.next_before(place);
+    }
+    CHECK_FALSE(lines.ok());
+}
+
 TEST_CASE("a member's state says which lines are in which window") {
     const Log log;
     const std::string path = log.folder + "/state";
@@ -163,9 +292,9 @@ TEST_CASE("a member's state says which lines are in which window") {
         member = state->member();
         CHECK(member != 0);
         CHECK(state->begin(at(0)).ok());
-        CHECK(state->step({.ended = 0, .entered = 7, .committed = 0, .nonce = 9}, at(0)).ok());
-        CHECK(state->step({.ended = 7, .entered = 8, .committed = 6, .nonce = 9}, at(100)).ok());
-        CHECK(state->step({.ended = 8, .entered = 9, .committed = 7, .nonce = 9}, at(150)).ok());
+        CHECK(state->step({.ended = 0, .entered = 7, .committed = 0, .nonce = 9}, at(0), {}).ok());
+        CHECK(state->step({.ended = 7, .entered = 8, .committed = 6, .nonce = 9}, at(100), {}).ok());
+        CHECK(state->step({.ended = 8, .entered = 9, .committed = 7, .nonce = 9}, at(150), {at(120)}).ok());
         CHECK(MemberState::open(path, "web at h4", "log").error().code() == Errc::kExists);
     }
     {
@@ -181,6 +310,7 @@ TEST_CASE("a member's state says which lines are in which window") {
         CHECK(state->windows().front().number == 8);
         CHECK(state->windows().front().from == at(100));
         CHECK(state->windows().front().to == at(150));
+        CHECK(state->windows().front().left == std::vector{at(120)});
         CHECK(state->leave(at(170)).ok());
     }
     {
