@@ -212,6 +212,7 @@ void add_workers(Agent& agent, MetricFamilies& families) {
 void add_streams(Agent& agent, MetricFamilies& families) {
     auto age = gauge_family("ask_agent_stream_committed_age_seconds",
                             "Since a window of the stream was committed, or it was opened");
+    auto every = gauge_family("ask_agent_stream_window_seconds", "How long a window of the stream is");
     auto members = gauge_family("ask_agent_stream_members", "Members of the stream");
     auto windows =
         counter_family("ask_agent_stream_windows_total",
@@ -221,13 +222,14 @@ void add_streams(Agent& agent, MetricFamilies& families) {
     for (const v1::AgentStream& stream : agent.member.registry.describe_streams()) {
         const MetricLabels labels = {{"stream", stream.name()}};
         add_gauge(age, labels, stream.committed_seconds_ago());
+        add_gauge(every, labels, std::chrono::duration<double>(milliseconds(stream.every_ms())).count());
         add_gauge(members, labels, stream.members_size());
         add_counter(windows, {{"stream", stream.name()}, {"state", "whole"}}, stream.whole());
         add_counter(windows, {{"stream", stream.name()}, {"state", "incomplete"}}, stream.incomplete());
         add_counter(windows, {{"stream", stream.name()}, {"state", "empty"}}, stream.empty());
         add_counter(failed, labels, stream.failed_runs());
     }
-    for (auto* const family : {&age, &members, &windows, &failed}) {
+    for (auto* const family : {&age, &every, &members, &windows, &failed}) {
         families.push_back(std::move(*family));
     }
 }
