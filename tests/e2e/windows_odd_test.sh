@@ -45,9 +45,8 @@ refused() {
     local code=0
     shift 2
     on "$@" </dev/null >"$scratch/refused" 2>&1 || code=$?
-    if ((code != expected)) || ! grep -qE "$pattern" "$scratch/refused"; then
-        fail "$* ended with $code and says $(cat "$scratch/refused")"
-    fi
+    ((code == expected)) || fail "$* ended with $code and says $(cat "$scratch/refused")"
+    grep -qE "$pattern" "$scratch/refused" || fail "$* says $(cat "$scratch/refused")"
 }
 
 # committed NAME N: so many windows have their line.

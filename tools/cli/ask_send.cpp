@@ -234,9 +234,10 @@ int run_follow(const Flags& flags) {
     progress.clear();
     tell_skipped(bad);
     if (!sent && signals->raised()) {
-        std::fprintf(stderr,
-                     "%s: interrupted: what stream %s has not committed of this sender's tuples is lost\n",
-                     kName, flags.common.task.c_str());
+        std::fprintf(
+            stderr, "%s: interrupted: what stream %s has not committed of this sender's tuples %s\n", kName,
+            flags.common.task.c_str(),
+            flags.state.empty() ? "is lost" : "is sent again when it is started with the same --state");
         return kExitInterrupted;
     }
     if (!sent) {
