@@ -185,7 +185,9 @@ on_exit() {
     umount -l "$scratch/full" 2>/dev/null || true
 }
 
-lab_up --hosts 4
+# What an agent that stops leaves on the switch goes with its lease.
+printf 'lease_seconds = 5\n' >"$scratch/switch.toml"
+lab_up --hosts 4 --config-switch "$scratch/switch.toml"
 calm
 beside_each_other left_out full
 wait_for 20 no_tasks h1 h2 h3 h4 sw

@@ -10,6 +10,7 @@ readonly askctl=$ASK_BUILD_DIR/bin/askctl
 # These do something, once, and have nothing to show again.
 declare -rA once=(
     ["task cancel"]="ends a task"
+    ["task finish"]="ends a stream"
     ["ca make"]="makes a CA"
     ["ca issue"]="makes certificates"
 )
