@@ -117,8 +117,10 @@ nothing_of_it() {
     [[ $(call "$relay" Relay/GetStatus '{}' | jq -r '[.relays[] | select(.state != "failed")] | length') == 0 ]]
 }
 
+newer=5
 opens_newer() {
-    call "$relay" Relay/OpenRelay "$(order '.instance = "6"')" | jq -e .opening >/dev/null
+    newer=$((newer + 1))
+    call "$relay" Relay/OpenRelay "$(order ".instance = \"$newer\"")" | jq -e .opening >/dev/null
 }
 
 # An order for a task that its parent does not have, whose caller goes away in the middle; the next one ends it.
@@ -127,7 +129,8 @@ goes_away() {
     timeout 0.5 "$lab" exec --name "$name" h2 -- env ASK_TLS="$ASK_LAB_DIR/$name/tls/h2" "$build/tests/ask-e2e-call" "$relay" \
         ask.v1.Relay/OpenRelay "$(order '.wait_ms = 10000 | .deadline_ms = 60000')" >/dev/null 2>&1 || ended=$?
     ((ended == 124)) || fail "an order that takes long was answered: $ended"
-    # The older one is ended for it, which takes its agent a moment: until then the id is in use there.
+    # The older one is ended for it, which takes its agent and its switch a moment: one that comes in that moment finds the id in use, and
+    # has ended with that.
     wait_for 10 opens_newer
     # Beside one that has a reserve: the sum of both would be a small number.
     refused RESOURCE_EXHAUSTED 'no room for [0-9]+ MiB more' "$relay" Relay/OpenRelay \
