@@ -162,6 +162,15 @@ link set dev wire0 up
 BATCH
 }
 
+# host_end I: eth0 of host I is as it was.
+host_end() {
+    on "h$1" ip -batch - <<BATCH
+address add 198.18.$1.2/24 dev eth0
+link set dev eth0 up
+route replace default via 198.18.$1.1
+BATCH
+}
+
 # on_top I ABOVE-AT-SWITCH ABOVE-AT-HOST: interfaces p<I> and eth0, as ip link add has them; "" for the wire itself.
 on_top() {
     local -r i=$1 at_switch=${2-} at_host=${3-}
@@ -178,11 +187,7 @@ on_top() {
 link set dev p$i up
 address add 198.18.$i.1/24 dev p$i
 BATCH
-    on "h$i" ip -batch - <<BATCH
-address add 198.18.$i.2/24 dev eth0
-link set dev eth0 up
-route replace default via 198.18.$i.1
-BATCH
+    host_end "$i"
 }
 
 vxlan() {
@@ -209,11 +214,7 @@ bond() {
     on "h$1" ip link set dev wire0 master eth0
     on sw ip address add "198.18.$1.1/24" dev "p$1"
     on sw ip link set dev "p$1" up
-    on "h$1" ip -batch - <<BATCH
-address add 198.18.$1.2/24 dev eth0
-link set dev eth0 up
-route replace default via 198.18.$1.1
-BATCH
+    host_end "$1"
 }
 
 netkit() {
@@ -221,11 +222,7 @@ netkit() {
     on sw ip link set dev "e$1" netns "$(netns_of "h$1")" name eth0
     on sw ip address add "198.18.$1.1/24" dev "p$1"
     on sw ip link set dev "p$1" up
-    on "h$1" ip -batch - <<BATCH
-address add 198.18.$1.2/24 dev eth0
-link set dev eth0 up
-route replace default via 198.18.$1.1
-BATCH
+    host_end "$1"
 }
 
 # has KIND: the kernel has such interfaces.

@@ -103,7 +103,7 @@ strangers() {
 calm() {
     receive calm --senders 2 --from h1,h2,h3
     wait_for 5 test -e "$scratch/calm/.ask-stream"
-    # Those who go before all are there are not waited for.
+    # Those who go before all are there are not waited for. Their input is a pipe that is open, and silent, for longer than they live.
     on h1 timeout --foreground -s KILL 0.6 ask-send --follow --task calm --to h4 - < <(sleep 5) && fail "a sender ended by itself"
     on h3 timeout --foreground -s INT 0.6 ask-send --follow --task calm --to h4 - < <(sleep 5) && fail "a sender ended by itself"
     lines_of 1 60 >>"$scratch/log" &
