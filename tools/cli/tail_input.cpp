@@ -194,6 +194,8 @@ void TailInput::begin_again() {
 
 Result<std::string_view> TailInput::next() {
     for (;;) {
+        // Told before the file is read: what comes to it after that reading is never behind its end.
+        const bool over = nameless_ && TailClock::now() - came_ >= options_.last_words;
         const auto lines = read_lines(UINT64_MAX);
         ASK_PASS(lines);
         if (!*lines) {
@@ -205,8 +207,7 @@ Result<std::string_view> TailInput::next() {
             look_again_in(std::chrono::nanoseconds(1));
             return **lines;
         }
-        const bool rest = nameless_ && TailClock::now() - came_ >= options_.last_words && !buffer_.empty();
-        if (rest) {
+        if (over && !buffer_.empty()) {
             // Nothing more will come to it.
             const auto came = came_;
             advance(buffer_);
@@ -214,7 +215,7 @@ Result<std::string_view> TailInput::next() {
             buffer_ += '\n';
             return std::string_view(buffer_);
         }
-        const auto more = look();
+        const auto more = look(over);
         ASK_PASS(more);
         if (!*more) {
             look_again_in(kTailEvery);
@@ -223,7 +224,7 @@ Result<std::string_view> TailInput::next() {
     }
 }
 
-Result<bool> TailInput::look() {
+Result<bool> TailInput::look(bool over) {
     struct stat named{};
     if (::stat(options_.path.c_str(), &named) != 0 || same_file(named, place_)) {
         nameless_ = false;
@@ -232,7 +233,7 @@ Result<bool> TailInput::look() {
     if (!std::exchange(nameless_, true)) {
         came_ = TailClock::now();
     }
-    return TailClock::now() - came_ < options_.last_words ? Result<bool>(false) : move_on();
+    return over ? move_on() : Result<bool>(false);
 }
 
 Result<bool> TailInput::move_on() {

@@ -69,8 +69,8 @@ class TailInput {
     // Whole lines from here on, none beyond `end`. Nothing, if what was read before is not there any more.
     Result<std::optional<std::string_view>> read_lines(std::uint64_t end);
     void advance(std::string_view read);
-    // At the file's end: whether there is something to read now.
-    Result<bool> look();
+    // At the file's end: whether there is something to read now. `over`: nothing more will come to this file.
+    Result<bool> look(bool over);
     // To the file that comes after this one, which has lost its name.
     Result<bool> move_on();
     [[nodiscard]] const Done* done(const LogFile& file) const;

@@ -42,11 +42,12 @@ struct Log {
         fs::rename(path, path + ".1");
     }
     void add(const std::string& text) const { std::ofstream(path, std::ios::app) << text; }
-    [[nodiscard]] TailInput tail(std::optional<FilePlace> from = std::nullopt) {
+    [[nodiscard]] TailInput tail(std::optional<FilePlace> from = std::nullopt,
+                                 std::chrono::milliseconds last_words = 50ms) {
         auto input = TailInput::open({.path = path,
                                       .from = from,
                                       .on_news = [this](const std::string& each) { news.push_back(each); },
-                                      .last_words = 50ms});
+                                      .last_words = last_words});
         REQUIRE(input.ok());
         return *std::move(input);
     }
@@ -109,6 +110,15 @@ TEST_CASE("a file that is renamed is read to its end, then the new one") {
     log.add("d\n");
     CHECK(read(input) == "d\n");
     CHECK(log.news.empty());
+}
+
+TEST_CASE("a file's last words are not left behind, however short the wait for more of them is") {
+    Log log;
+    log.add("a\nunfinished");
+    auto input = log.tail(std::nullopt, 0ms);
+    fs::rename(log.path, log.path + ".1");
+    log.add("c\n");
+    CHECK(read(input, 15) == "a\nunfinished\nc\n");
 }
 
 TEST_CASE("a file that is cut off is read from its beginning, which is said") {
