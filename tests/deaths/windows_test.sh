@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# windows_test.sh [WINDOWS]: streams, a switch that loses all it had in mid-stream, and what so many windows (default 100) leave behind:
+# nothing, on any host or the switch.
+
+# shellcheck source=tests/deaths/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/streams.sh
+source "$root/tests/e2e/streams.sh"
+
+# As a reboot does: daemon, programs, links and maps are gone.
+switch_dies() {
+    lab_do kill sw -KILL
+    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+}
+
+# with_switch NAME: the newest window's task has memory on the switch.
+with_switch() {
+    on sw askctl tasks --json | jq -e --arg id "$1-w" 'any(.[]; .id | startswith($id))' >/dev/null
+}
+
+# What it had is thrown away; the windows that were open come again from what senders keep, whether it comes back or not.
+loses_all() {
+    local -a followers=()
+    local host window
+    open_stream lost --senders 2
+    for host in 1 2; do
+        follow lost "h$host" "send$host" - < <(lines_of "$host" 90)
+        followers[host]=$sender
+    done
+    wait_for 10 committed lost 1
+    wait_for 10 with_switch lost
+    switch_dies
+    lab_do restart sw
+    window=$(rows lost | wc -l)
+    wait_for 15 committed lost $((window + 2))
+    wait_for 15 with_switch lost
+    switch_dies
+    window=$(rows lost | wc -l)
+    wait_for 20 committed lost $((window + 2))
+    lab_do restart sw
+    wait_for 15 with_switch lost
+    for host in 1 2; do ends "${followers[host]}" 0 "lost.send$host"; done
+    kill -INT "$receiver"
+    ends "$receiver" 130 lost.recv
+    exact lost 1=1-900 2=1-900
+    ! rows lost | grep -qvE $'\t(whole|empty)\t' || fail "windows are neither whole nor empty: $(rows lost)"
+    pass "a switch that loses all, twice, in mid-stream"
+}
+
+# many NAME STREAMS WINDOWS: so many streams side by side, of so many windows each. Their senders share a pipe, each of whose lines one
+# of them reads.
+many() {
+    local -r id=$1 streams=$2 windows=$3
+    local -a receivers=() followers=()
+    local i
+    open_pipe "$scratch/lines"
+    for ((i = 0; i < streams; i++)); do
+        open_stream "$id$i" --senders 1 --finish-after "$windows" --keep 1
+        receivers[i]=$receiver
+        follow "$id$i" "h$((i % 2 + 1))" send - <"$scratch/lines"
+        followers[i]=$sender
+    done
+    # The next line once one has been read.
+    while ! gone "${receivers[0]}"; do
+        printf 'key\t1\n' >&9
+        sleep 0.05 # the pace of a source
+    done
+    for ((i = 0; i < streams; i++)); do
+        ends "${receivers[i]}" 0 "$id$i.recv"
+        ends "${followers[i]}" 0 "$id$i.send"
+        (($(rows "$id$i" whole | wc -l) >= windows)) || fail "$id$i has $(rows "$id$i" whole | wc -l) windows: $(rows "$id$i")"
+        (($(find "$scratch/$id$i" -name '2*.tsv' | wc -l) == 1)) || fail "$id$i keeps more than one table"
+    done
+    exec 9>&-
+}
+
+# resident: KiB of each daemon.
+resident() {
+    local node pid
+    while read -r node pid; do
+        awk -v node="$node" '/^VmRSS/ { print node, $2 }' "/proc/$pid/status"
+    done < <("$lab" status --name "$name" --json | jq -r '.nodes[] | select(.pid) | "\(.node) \(.pid)"')
+}
+
+readonly total=${1:-100} streams=20
+deaths_lab --hosts 4
+loses_all
+nothing_left "a switch that loses all" 20
+# What stays of the first streams, as of the first task, is there before.
+many first "$streams" 1
+wait_for 20 no_tasks h1 h2 h3 h4 sw
+snapshot
+resident >"$scratch/before"
+many more "$streams" $((total / streams))
+nothing_left "$total windows" 30
+resident | paste -d ' ' "$scratch/before" - | awk '{ print "KiB of " $1 ": " $2 ", then " $4 }'
