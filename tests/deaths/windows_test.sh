@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# windows_test.sh [WINDOWS]: streams, a switch that loses all it had in mid-stream, and what so many windows (default 100) leave behind:
+# windows_test.sh [WINDOWS]: streams, a switch that loses all it had in mid-stream, and what so many windows (default 60) leave behind:
 # nothing, on any host or the switch.
 
 # shellcheck source=tests/deaths/lib.sh
@@ -20,13 +20,14 @@ with_switch() {
     on sw askctl tasks --json | jq -e --arg id "$1-w" 'any(.[]; .id | startswith($id))' >/dev/null
 }
 
-# What it had is thrown away; the windows that were open come again from what senders keep, whether it comes back or not.
+# What it had is thrown away; the windows that were open come again from what senders keep: at once, or, while it stays away, after the
+# deadline.
 loses_all() {
     local -a followers=()
     local host window
-    open_stream lost --senders 2
+    open_stream lost --senders 2 --deadline 3
     for host in 1 2; do
-        follow lost "h$host" "send$host" - < <(lines_of "$host" 90)
+        follow lost "h$host" "send$host" - < <(lines_of "$host" 110)
         followers[host]=$sender
     done
     wait_for 10 committed lost 1
@@ -44,36 +45,37 @@ loses_all() {
     for host in 1 2; do ends "${followers[host]}" 0 "lost.send$host"; done
     kill -INT "$receiver"
     ends "$receiver" 130 lost.recv
-    exact lost 1=1-900 2=1-900
+    exact lost 1=1-1100 2=1-1100
     ! rows lost | grep -qvE $'\t(whole|empty)\t' || fail "windows are neither whole nor empty: $(rows lost)"
     pass "a switch that loses all, twice, in mid-stream"
 }
 
-# many NAME STREAMS WINDOWS: so many streams side by side, of so many windows each. Their senders share a pipe, each of whose lines one
-# of them reads.
+# many NAME STREAMS WINDOWS: so many streams side by side, of so many windows each, with a line for each now and then.
 many() {
     local -r id=$1 streams=$2 windows=$3
-    local -a receivers=() followers=()
-    local i
-    open_pipe "$scratch/lines"
+    local -a receivers=() followers=() pipes=()
+    local i pipe
     for ((i = 0; i < streams; i++)); do
-        open_stream "$id$i" --senders 1 --finish-after "$windows" --keep 1
+        mkfifo "$scratch/$id$i.lines"
+        exec {pipe}<>"$scratch/$id$i.lines"
+        pipes[i]=$pipe
+        open_stream "$id$i" --senders 1 --deadline 3 --aggregators 64 --finish-after "$windows" --keep 1
         receivers[i]=$receiver
-        follow "$id$i" "h$((i % 2 + 1))" send - <"$scratch/lines"
+        follow "$id$i" "h$((i % 2 + 1))" send - <"$scratch/$id$i.lines"
         followers[i]=$sender
     done
-    # The next line once one has been read.
     while ! gone "${receivers[0]}"; do
-        printf 'key\t1\n' >&9
-        sleep 0.05 # the pace of a source
+        for pipe in "${pipes[@]}"; do printf 'key\t1\n' >&"$pipe"; done
+        sleep 0.1 # the pace of a source
     done
     for ((i = 0; i < streams; i++)); do
         ends "${receivers[i]}" 0 "$id$i.recv"
         ends "${followers[i]}" 0 "$id$i.send"
         (($(rows "$id$i" whole | wc -l) >= windows)) || fail "$id$i has $(rows "$id$i" whole | wc -l) windows: $(rows "$id$i")"
         (($(find "$scratch/$id$i" -name '2*.tsv' | wc -l) == 1)) || fail "$id$i keeps more than one table"
+        pipe=${pipes[i]}
+        exec {pipe}>&-
     done
-    exec 9>&-
 }
 
 # resident: KiB of each daemon.
@@ -84,15 +86,19 @@ resident() {
     done < <("$lab" status --name "$name" --json | jq -r '.nodes[] | select(.pid) | "\(.node) \(.pid)"')
 }
 
-readonly total=${1:-100} streams=20
+readonly total=${1:-60}
+
+more() {
+    many more 20 $((total / 20))
+    pass "$total windows of 20 streams"
+}
+
 deaths_lab --hosts 4
-loses_all
-nothing_left "a switch that loses all" 20
 # What stays of the first streams, as of the first task, is there before.
-many first "$streams" 1
+many first 20 1
 wait_for 20 no_tasks h1 h2 h3 h4 sw
 snapshot
 resident >"$scratch/before"
-many more "$streams" $((total / streams))
-nothing_left "$total windows" 30
+beside_each_other loses_all more
+nothing_left "streams" 30
 resident | paste -d ' ' "$scratch/before" - | awk '{ print "KiB of " $1 ": " $2 ", then " $4 }'

@@ -136,7 +136,7 @@ TEST_CASE("a directory has what was committed, and says so to its next process")
 TEST_CASE("members are on disk when they have been noted") {
     const Place place;
     client::StreamMember member{.member = 2, .name = "h2", .first = 7, .last = 0, .lost = false};
-    for (const std::uint64_t last : {0, 8}) {
+    for (const std::uint64_t last : {std::uint64_t{0}, std::uint64_t{8}}) {
         member.last = last;
         {
             auto dir = StreamDir::open(options_of(place));
