@@ -44,15 +44,19 @@ log_is_read() {
     jq -e --argjson size "$(stat -c %s "$scratch/log")" '.place.offset == $size' "$scratch/state" >/dev/null
 }
 
+sender_shows() {
+    on h1 askctl streams | grep -qE '^web +sender +1\.0 s +running '
+}
+
 looks() {
     on h3 askctl streams --json | jq -e 'length == 1 and (.[0] | .name == "web" and .role == "receiver" and .age_seconds < 10 and .whole > 0
         and (.members | length) == 2 and (.members[0].member | startswith("0x")))' >/dev/null || fail "streams: $(on h3 askctl streams)"
-    on h1 askctl streams | grep -qE '^web +sender +1\.0 s +running ' || fail "streams of a sender: $(on h1 askctl streams)"
+    wait_for 5 sender_shows # at its next look, a second later
     [[ $(on sw askctl streams 2>&1) == *'a switch knows no streams'* ]] || fail "streams of a switch"
     on h3 askctl top --looks 1 --watch 0.1 | grep -qE '^web +receiver .* ago ' || fail "top: $(on h3 askctl top --looks 1 --watch 0.1)"
     on h3 askctl top --looks 1 --watch 0.1 --json | jq -e '.streams[0].name == "web"' >/dev/null || fail "top --json"
     on h3 askctl tasks | grep -qE '^web +receiver ' || fail "tasks: $(on h3 askctl tasks)"
-    on h3 askctl task show web | grep -qE '^h2 +0x[0-9a-f]{16} ' || fail "show: $(on h3 askctl task show web)"
+    on h3 askctl task show web | grep -qE '^h2 \(198.18.2.2\) +0x[0-9a-f]{16} ' || fail "show: $(on h3 askctl task show web)"
     on h1 askctl task show web --json | jq -e '.[0].role == "sender" and .[0].peer != ""' >/dev/null || fail "show --json of a sender"
     on h3 askctl task explain web | grep -q '^Stream web, received here: a window every 1.0 s, running$' || fail "explain: $(on h3 askctl task explain web)"
     on h3 askctl task explain web --json | jq -e '.streams[0].committed > 0' >/dev/null || fail "explain --json"
