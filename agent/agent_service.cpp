@@ -120,7 +120,8 @@ grpc::Status AgentService::CancelTask(grpc::ServerContext* context, const v1::Ca
         return to_status(valid.error());
     }
     reply->set_receives(agent_.member.registry.cancel(caller, request->task_id()) ? 1 : 0);
-    reply->set_sends(agent_.member.sends.cancel(caller, request->task_id()));
+    reply->set_sends(agent_.member.sends.cancel(caller, request->task_id()) +
+                     agent_.member.follows.cancel(caller, request->task_id()));
     if (reply->receives() + reply->sends() == 0) {
         return to_status(Error(Errc::kUnknown, "no task " + request->task_id() + " is under way on " +
                                                    agent_.config.name + ": askctl tasks lists what is"));

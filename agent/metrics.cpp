@@ -219,6 +219,9 @@ void add_streams(Agent& agent, MetricFamilies& families) {
                        "Windows of the stream that were committed since it was opened, by what they are");
     auto failed = counter_family("ask_agent_stream_runs_failed_total",
                                  "Runs of the stream's windows that have failed, and began again");
+    auto late =
+        counter_family("ask_agent_stream_late_total",
+                       "How often a window of the stream lasted longer, since one before was not committed");
     for (const v1::AgentStream& stream : agent.member.registry.describe_streams()) {
         const MetricLabels labels = {{"stream", stream.name()}};
         add_gauge(age, labels, stream.committed_seconds_ago());
@@ -228,8 +231,9 @@ void add_streams(Agent& agent, MetricFamilies& families) {
         add_counter(windows, {{"stream", stream.name()}, {"state", "incomplete"}}, stream.incomplete());
         add_counter(windows, {{"stream", stream.name()}, {"state", "empty"}}, stream.empty());
         add_counter(failed, labels, stream.failed_runs());
+        add_counter(late, labels, stream.late());
     }
-    for (auto* const family : {&age, &every, &members, &windows, &failed}) {
+    for (auto* const family : {&age, &every, &members, &windows, &failed, &late}) {
         families.push_back(std::move(*family));
     }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/client/convert.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "lib/rpc/flow_stats.h"
 
 namespace ask::client {
@@ -21,6 +24,21 @@ TaskStats stats_from_proto(const v1::FlowStats& stats) {
     out.tuples_receiver.long_key = stats.tuples_long();
     out.packets_by_tuples.assign(stats.packets_by_tuples().begin(), stats.packets_by_tuples().end());
     return out;
+}
+
+void add_stats(TaskStats& sum, const TaskStats& stats) {
+#define ASK_SENDER_STAT(name, text) sum.name += stats.name;
+#define ASK_TAKEN_STAT(name, field, text) sum.field += stats.field;
+#define ASK_BESIDE_STAT(name, text) sum.name += stats.name;
+#define ASK_PART_STAT(name, text) sum.name += stats.name;
+#define ASK_LEFT_STAT(cause, text) sum.tuples_receiver.cause += stats.tuples_receiver.cause;
+#include "lib/abi/stats.def"
+    sum.tuples_receiver.long_key += stats.tuples_receiver.long_key;
+    sum.packets_by_tuples.resize(std::max(sum.packets_by_tuples.size(), stats.packets_by_tuples.size()));
+    for (std::size_t i = 0; i < stats.packets_by_tuples.size(); ++i) {
+        sum.packets_by_tuples[i] += stats.packets_by_tuples[i];
+    }
+    sum.seconds += stats.seconds;
 }
 
 v1::Operator op_to_proto(TaskOp op) {

@@ -61,7 +61,7 @@ void StreamFollower::keep(std::vector<std::uint64_t> windows, bool leaves) {
     wake_.notify();
 }
 
-std::vector<std::string> StreamFollower::take_news() {
+std::vector<StreamNews> StreamFollower::take_news() {
     const std::lock_guard lock(mutex_);
     return std::exchange(news_, {});
 }
@@ -167,8 +167,9 @@ void StreamFollower::note_left_out(const StreamView& view) {
     for (const LeftOutOf& left_out : view.left_out) {
         if (left_out.window > told_left_out_) {
             told_left_out_ = left_out.window;
-            news_.push_back("window " + std::to_string(left_out.window) +
-                            " was committed without this sender's tuples: " + left_out.reason);
+            news_.push_back({.text = "window " + std::to_string(left_out.window) +
+                                     " was committed without this sender's tuples: " + left_out.reason,
+                             .is_loss = true});
         }
     }
 }
@@ -176,7 +177,7 @@ void StreamFollower::note_left_out(const StreamView& view) {
 void StreamFollower::note_trouble(const std::string& trouble) {
     const std::lock_guard lock(mutex_);
     if (auto words = trouble_.note(trouble, Clock::now()); words) {
-        news_.push_back(*std::move(words));
+        news_.push_back({.text = *std::move(words)});
     }
 }
 

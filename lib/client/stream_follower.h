@@ -17,6 +17,7 @@
 
 #include "lib/base/event_fd.h"
 #include "lib/base/result.h"
+#include "lib/client/stream_news.h"
 #include "lib/client/stream_view.h"
 #include "lib/client/trouble.h"
 #include "proto/local.pb.h"
@@ -56,7 +57,7 @@ class StreamFollower {
     // What it tells of this member from here on.
     void keep(std::vector<std::uint64_t> windows, bool leaves);
     // What people should hear, once.
-    [[nodiscard]] std::vector<std::string> take_news();
+    [[nodiscard]] std::vector<StreamNews> take_news();
 
  private:
     void run();
@@ -78,7 +79,7 @@ class StreamFollower {
     std::optional<Error> failed_;
     std::vector<std::uint64_t> keeps_;
     bool leaves_ = false;
-    std::vector<std::string> news_;
+    std::vector<StreamNews> news_;
     std::uint64_t told_left_out_ = 0;  // the latest window of which that has been said
     Trouble trouble_;
     std::thread thread_;

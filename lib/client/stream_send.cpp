@@ -10,6 +10,7 @@
 
 #include "lib/abi/consts.h"
 #include "lib/base/random.h"
+#include "lib/client/convert.h"
 #include "lib/client/stream_follower.h"
 #include "lib/client/stream_name.h"
 #include "lib/client/task_tuples.h"
@@ -67,6 +68,7 @@ class StreamSender::Impl {
  private:
     [[nodiscard]] std::string about() const { return "stream " + options_.name + ": "; }
     Result<> hear();
+    [[nodiscard]] Result<> check_cut_short() const;
     Result<> go_on();
     Result<> take_place();
     void let_go();
@@ -162,10 +164,10 @@ Result<> StreamSender::Impl::hear() {
         return {};
     }
     seen_ = version;
-    const std::vector<std::string> news = follower_.take_news();
+    const std::vector<StreamNews> news = follower_.take_news();
     if (options_.on_news) {
-        for (const std::string& each : news) {
-            options_.on_news(about() + each);
+        for (const StreamNews& each : news) {
+            options_.on_news({.text = about() + each.text, .is_loss = each.is_loss});
         }
     }
     ASK_PASS(follower_.failed());
@@ -173,6 +175,7 @@ Result<> StreamSender::Impl::hear() {
     for (const auto& window : windows_) {
         window->hear(view_);
     }
+    ASK_PASS(check_cut_short());
     if (view_.nonce != 0 && !tuples_) {
         tuples_.emplace(options_.as_count || view_.op == TaskOp::kCount, view_.op == TaskOp::kMean);
         if (options_.merge_window > 0) {
@@ -180,6 +183,12 @@ Result<> StreamSender::Impl::hear() {
         }
     }
     return {};
+}
+
+// Whoever has left it, and has nothing there any more, need not care.
+Result<> StreamSender::Impl::check_cut_short() const {
+    const bool has_all = leaving_ && (windows_.empty() || windows_.back()->number() <= view_.committed);
+    return view_.cut_short() && !has_all ? Error(Errc::kAborted, about() + view_.trouble) : Result<>();
 }
 
 // Whatever is due now.
@@ -238,8 +247,12 @@ void StreamSender::Impl::let_go() {
         windows_.erase(windows_.begin());
         any = true;
     }
-    std::erase_if(ending_, [now](const Ending& ending) {
-        return ending.window->done() || now - ending.since > kToHear;
+    std::erase_if(ending_, [this, now](const Ending& ending) {
+        const bool done = ending.window->done();
+        if (done && ending.window->stats()) {
+            add_stats(sent_.stats, *ending.window->stats());
+        }
+        return done || now - ending.since > kToHear;
     });
     if (any) {
         tell_kept();
@@ -425,10 +438,12 @@ Result<StreamSent> StreamSender::Impl::leave() {
     tell_kept();
     for (;;) {
         ASK_PASS(go_on());
-        if (windows_.empty() && (over_ || view_.ended || (!inside_ && view_.first == 0))) {
+        const bool is_out = windows_.empty() && (over_ || view_.ended || (!inside_ && view_.first == 0));
+        // The runs that were committed last are about to say so.
+        if (is_out && ending_.empty()) {
             return sent_;
         }
-        if (view_.ended) {
+        if (!is_out && view_.ended) {
             return Error(Errc::kAborted, about() + "it has ended with window " +
                                              std::to_string(view_.committed) +
                                              ", and what came after that is in none");

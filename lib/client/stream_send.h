@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/client/stream_news.h"
 #include "lib/client/task.h"
 #include "lib/tuples/tuple.h"
 
@@ -62,10 +63,10 @@ struct StreamSendOptions {
     // What is handed in between two calls of wait_for_input() goes into one window: then that call alone
     // waits for room, and goes from one window to the next.
     bool in_pieces = false;
-    bool as_count = false;                              // every value is 1
-    std::uint64_t max_rate = 0;                         // as SendOptions has it
-    int cancel_fd = -1;                                 // ends every wait with kAborted while it is readable
-    std::function<void(const std::string&)> on_news{};  // what people should hear; within calls
+    bool as_count = false;                             // every value is 1
+    std::uint64_t max_rate = 0;                        // as SendOptions has it
+    int cancel_fd = -1;                                // ends every wait with kAborted while it is readable
+    std::function<void(const StreamNews&)> on_news{};  // what people should hear; within calls
     // Of a member that outlives its process, which can hand in once more what it had handed in.
     StreamMemory memory{};
     // It is in another window from here on: before what it gave to the one before is sent to its end, so that
@@ -78,6 +79,7 @@ struct StreamSent {
     std::uint64_t tuples = 0;    // handed in, but for
     std::uint64_t late = 0;      // those that came when the stream took no more
     std::uint64_t left_out = 0;  // windows committed without it
+    TaskStats stats{};           // of the windows that it was in, each by the run that was committed
 };
 
 // Not thread-safe.

@@ -43,6 +43,8 @@ struct StreamView {
     std::vector<LeftOutOf> left_out{};
     std::string trouble{};
 
+    // It has ended before it was finished, and the trouble says why.
+    [[nodiscard]] bool cut_short() const { return ended && !trouble.empty(); }
     [[nodiscard]] const OpenStreamWindow* find(std::uint64_t number) const;
     // The first one that is open behind `number`.
     [[nodiscard]] const OpenStreamWindow* next(std::uint64_t number) const;

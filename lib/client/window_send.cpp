@@ -81,8 +81,10 @@ Result<> WindowSend::send(const OpenStreamWindow& window, bool& joined) {
         }
     }
     session->note_merged(spool_.merged());
-    const auto finished = session->finish();
-    return finished ? Result<>() : Result<>(finished.error());
+    auto finished = session->finish();
+    ASK_PASS(finished);
+    stats_ = *std::move(finished);
+    return {};
 }
 
 }  // namespace ask::client

@@ -35,6 +35,8 @@ class WindowSend {
     void hear(const StreamView& view) const;
     // Its thread has nothing more to do.
     [[nodiscard]] bool done() const { return done_.load(); }
+    // Once it is done: of the run that was committed, if it has heard so itself.
+    [[nodiscard]] const std::optional<TaskStats>& stats() const { return stats_; }
 
  private:
     void run();
@@ -49,6 +51,7 @@ class WindowSend {
     std::atomic<bool> cancelled_{false};
     std::atomic<std::uint64_t> looked_for_{0};  // instance of the run that it is about to join
     std::atomic<bool> done_{false};
+    std::optional<TaskStats> stats_;  // the thread's, until done_
     std::thread thread_;
 };
 

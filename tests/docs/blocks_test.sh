@@ -14,13 +14,16 @@
 #   <!-- synopsis -->           of a command: its options, those of --help and those that its section explains, are the same
 #   <!-- not run: REASON -->    only programs and options are looked up
 #
+# The build is looked for in ASK_BUILD_DIR, or else where tools/build puts it.
+#
 # All of it is in namespaces of processes, mounts and networks that end with this process, however it ends.
 
 set -euo pipefail
 
-: "${ASK_BUILD_DIR:?names the build}"
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 readonly root
+export ASK_BUILD_DIR=${ASK_BUILD_DIR:-$root/build/release}
+[[ -x $ASK_BUILD_DIR/bin/askctl ]] || { echo "no build in $ASK_BUILD_DIR: tools/build, or name another by ASK_BUILD_DIR" >&2 && exit 1; }
 ((EUID == 0)) || { echo "needs root" >&2 && exit 1; }
 if [[ -z ${ASK_DOCS_INSIDE-} ]]; then
     ASK_DOCS_INSIDE=1 exec unshare --mount --net --pid --fork --kill-child --mount-proc "$0" "$@"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A real Prometheus asks the daemons of a lab where tasks and a group run: their pages are as promtool would have them, every
+# A real Prometheus asks the daemons of a lab where tasks, a group and a stream run: their pages are as promtool would have them, every
 # query of dashboard.json has an answer, and no alert fires that should not.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -53,6 +53,14 @@ work_on() {
     done
 }
 
+# What a stream's sender reads, until the same file is there.
+stream_on() {
+    while [[ ! -e $scratch/enough ]]; do
+        printf 'a\t1\n'
+        sleep 0.1 # the pace of a source
+    done | on h1 ask-send --follow --task web --to h3 - 2>"$scratch/stream.send"
+}
+
 checked_by_promtool() {
     local node
     for node in sw h1 h3; do
@@ -92,6 +100,9 @@ make_input "$scratch/in" --seed 1 --senders 2 --tuples 20000 --keys 1500
 start_prometheus
 work_on &
 worker=$!
+spawn "$scratch/stream" h3 ask-recv --task web --every 1s --senders 1 </dev/null
+stream_on &
+streamer=$!
 for rank in 0 1 2; do
     spawn "$scratch/rank$rank" "h$((rank + 1))" "$build/tests/ask-e2e-survivor" --group busy --rank "$rank" --size 3 --root h1 \
         --operations 1000000 --count 2000 --deadline 60 </dev/null
@@ -101,3 +112,5 @@ answered
 quiet
 : >"$scratch/enough"
 exit_of "$worker"
+exit_of "$streamer"
+((code == 0)) || fail "the stream's sender ended with $code: $(<"$scratch/stream.send")"

@@ -75,11 +75,10 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(0U, 65536U))
         ->type_name("MIB")
         ->capture_default_str();
-    CLI::Option* const follow = app.add_flag("--follow", flags.follow,
-                                             "into a stream, from one pipe or file that "
-                                             "grows, through its rotation: until the pipe "
-                                             "ends, or a signal comes, then leave it");
-    follow->excludes(app.get_option("--stats"));
+    auto* const follow = app.add_flag("--follow", flags.follow,
+                                      "into a stream, from one pipe or file that "
+                                      "grows, through its rotation: until the pipe "
+                                      "ends, or a signal comes, then leave it");
     app.add_option(
            "--linger", flags.linger_ms,
            "with --follow: hold merged tuples back for no longer than this (default: while the window "
@@ -218,6 +217,11 @@ Result<FollowRun> follow_run(const Flags& flags) {
     return run;
 }
 
+Error left_out_error(const std::string& stream, const client::StreamSent& sent) {
+    return {Errc::kSwitchLost, "stream " + stream + ": " + std::to_string(sent.left_out) +
+                                   " window(s) were committed without this sender's tuples"};
+}
+
 int run_follow(const Flags& flags) {
     auto signals = StopSignals::block();
     if (!signals) {
@@ -226,6 +230,10 @@ int run_follow(const Flags& flags) {
     auto run = follow_run(flags);
     if (!run) {
         return fail(kName, run.error());
+    }
+    auto stats_file = OutputFile::create("statistics file", flags.common.stats_file);
+    if (!stats_file) {
+        return fail(kName, stats_file.error());
     }
     ProgressLine progress(kName, flags.common.quiet);
     BadLines bad(flags.lines.skip_bad,
@@ -242,6 +250,12 @@ int run_follow(const Flags& flags) {
     }
     if (!sent) {
         return fail(kName, sent.error());
+    }
+    if (auto written = stats_file->write(stream_stats_json(*sent, bad.skipped())); !written) {
+        return fail(kName, written.error());
+    }
+    if (sent->left_out > 0) {
+        return fail(kName, left_out_error(flags.common.task, *sent));
     }
     progress.say("stream " + flags.common.task + ": " + short_count(sent->tuples) + " tuples in " +
                  std::to_string(sent->windows) + " windows" +

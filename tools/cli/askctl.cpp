@@ -34,6 +34,7 @@
 #include "tools/cli/relay_questions.h"
 #include "tools/cli/relay_report.h"
 #include "tools/cli/report.h"
+#include "tools/cli/streams.h"
 #include "tools/cli/task_record.h"
 #include "tools/cli/top.h"
 #include "tools/cli/views.h"
@@ -293,13 +294,29 @@ int dump_task(const Flags& flags) {
     return print(flags.json ? ask::cli::dump(dump->json(flags.top)) : dump->text(flags.top));
 }
 
+// What ends with it.
+std::string cancelled_text(const std::string& id, bool is_stream, const v1::CancelTaskReply& reply) {
+    if (!is_stream) {
+        return "task " + id + ": " + std::to_string(reply.receives()) + " receive and " +
+               std::to_string(reply.sends()) +
+               " send(s) are ending here, and with them the task everywhere\n";
+    }
+    return "stream " + id +
+           (reply.receives() > 0
+                ? ": it ends here and at all of its senders; windows that are open are not committed\n"
+                : ": " + std::to_string(reply.sends()) +
+                      " send(s) are ending here without leaving it; others go on\n");
+}
+
 int cancel(const Flags& flags) {
     if (!switch_to_ask(flags).empty()) {
         return fail(kName, Error(Errc::kUsage,
                                  "a task is cancelled on a host that receives it or sends to it; a "
                                  "switch takes back what nobody renews"));
     }
-    const auto reply = cancel_task(client::agent_socket_path(flags.agent), flags.task);
+    const std::string socket = client::agent_socket_path(flags.agent);
+    const auto before = agent_status(socket);
+    const auto reply = cancel_task(socket, flags.task);
     if (!reply) {
         return fail(kName, reply.error());
     }
@@ -307,9 +324,8 @@ int cancel(const Flags& flags) {
         return print(
             dump(Json{{"id", flags.task}, {"receives", reply->receives()}, {"sends", reply->sends()}}));
     }
-    return print("task " + flags.task + ": " + std::to_string(reply->receives()) + " receive and " +
-                 std::to_string(reply->sends()) +
-                 " send(s) are ending here, and with them the task everywhere\n");
+    const bool is_stream = before && !streams_named(flags.task, *before).empty();
+    return print(cancelled_text(flags.task, is_stream, *reply));
 }
 
 int finish(const Flags& flags) {
@@ -319,6 +335,9 @@ int finish(const Flags& flags) {
     const auto finished = finish_stream(client::agent_socket_path(flags.agent), flags.task);
     if (!finished) {
         return fail(kName, finished.error());
+    }
+    if (flags.json) {
+        return print(dump(Json{{"id", flags.task}, {"finishing", true}}));
     }
     return print("stream " + flags.task +
                  ": the windows that are open are the last; its ask-recv ends when they are committed\n");
@@ -380,6 +399,22 @@ int history(const Flags& flags) {
         return fail(kName, status.error());
     }
     return print(flags.json ? dump(history_json(*status)) : history_text(*status));
+}
+
+int streams(const Flags& flags) {
+    if (!switch_to_ask(flags).empty()) {
+        return fail(kName, Error(Errc::kUsage,
+                                 "a switch knows no streams, only their windows' tasks: ask an agent that "
+                                 "receives them or sends to them"));
+    }
+    const auto status = agent_status(client::agent_socket_path(flags.agent));
+    if (!status) {
+        return fail(kName, status.error());
+    }
+    const std::string text = streams_text(*status);
+    return print(flags.json     ? dump(streams_json(all_streams(*status)))
+                 : text.empty() ? "no streams\n"
+                                : text);
 }
 
 // The first look is for the rates of the next one alone.
@@ -575,10 +610,12 @@ void add_overviews(CLI::App& app, Flags& flags, Commands& commands) {
         app.add_subcommand("regions", "who has how much of a switch's memory, and what is left");
     auto* const history_command =
         app.add_subcommand("history", "tasks that have ended on this host, and how");
+    auto* const streams_command = app.add_subcommand(
+        "streams", "streams of this host: how far they are, and whom their windows wait for");
     const std::vector<std::pair<CLI::App*, int (*)(const Flags&)>> looks{
         {status_command, status},     {tasks_command, tasks},        {counters_command, counters},
         {channels_command, channels}, {switch_command, show_switch}, {regions_command, regions},
-        {history_command, history}};
+        {history_command, history},   {streams_command, streams}};
     for (const auto& [command, look] : looks) {
         add_json(command, flags);
         add_watch(command, flags);
@@ -589,8 +626,8 @@ void add_overviews(CLI::App& app, Flags& flags, Commands& commands) {
 }
 
 void add_top(CLI::App& app, Flags& flags, Commands& commands) {
-    auto* const command =
-        app.add_subcommand("top", "what moves, and how fast: tasks, channels, ports, counters; until Ctrl-C");
+    auto* const command = app.add_subcommand(
+        "top", "what moves, and how fast: streams, tasks, channels, ports, counters; until Ctrl-C");
     add_json(command, flags);
     add_watch(command, flags);
     command->add_option("--looks", flags.looks, "end after so many looks")
@@ -617,7 +654,7 @@ void add_task_commands(CLI::App& app, Flags& flags, Commands& commands) {
         "finish", "end a stream that is received on this host: what is open is committed");
     for (auto* const command :
          {show_command, explain_command, dump_command, cancel_command, finish_command}) {
-        command->add_option("ID", flags.task, "id of the task")->required();
+        command->add_option("ID", flags.task, "id of the task, or name of the stream")->required();
         add_json(command, flags);
     }
     for (auto* const command : {show_command, explain_command, dump_command}) {

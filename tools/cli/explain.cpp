@@ -12,6 +12,7 @@
 #include "tools/cli/link_report.h"
 #include "tools/cli/names.h"
 #include "tools/cli/rate_flag.h"
+#include "tools/cli/streams.h"
 #include "tools/cli/table.h"
 
 namespace ask::cli {
@@ -281,6 +282,10 @@ Result<Found> find(const std::string& id, const TaskSources& sources) {
     return found;
 }
 
+std::vector<v1::AgentStream> streams_here(const std::string& name, const TaskSources& sources) {
+    return sources.agent ? streams_named(name, *sources.agent) : std::vector<v1::AgentStream>();
+}
+
 // Of several switches one is not the switch.
 v1::FlowStats stats_of(const v1::AgentTask& task, const v1::SwitchTask* on_switch) {
     return task.role() == "sender" || task.own_switches() ? task.stats()
@@ -306,9 +311,16 @@ const v1::AgentTask* placed_task(const std::string& id, const v1::AgentStatus& s
 }
 
 Result<std::string> explain_task(const std::string& id, const TaskSources& sources) {
+    std::string text;
+    for (const v1::AgentStream& stream : streams_here(id, sources)) {
+        text += explain_stream(stream);
+    }
     const auto found = find(id, sources);
+    if (!found && !text.empty()) {
+        return text;
+    }
     ASK_PASS(found);
-    std::string text = "Task " + id + "\n";
+    text += "Task " + id + "\n";
     for (const v1::AgentTask* const task : found->here) {
         text += agent_part(*task);
         text +=
@@ -327,10 +339,16 @@ Result<std::string> explain_task(const std::string& id, const TaskSources& sourc
 }
 
 Result<Json> explain_task_json(const std::string& id, const TaskSources& sources) {
+    Json json = {{"id", id},
+                 {"streams", streams_json(streams_here(id, sources))},
+                 {"here", Json::array()},
+                 {"switch", nullptr},
+                 {"switch_trouble", sources.switch_trouble}};
     const auto found = find(id, sources);
+    if (!found && !json["streams"].empty()) {
+        return json;
+    }
     ASK_PASS(found);
-    Json json = {
-        {"id", id}, {"here", Json::array()}, {"switch", nullptr}, {"switch_trouble", sources.switch_trouble}};
     for (const v1::AgentTask* const task : found->here) {
         Json entry = to_json(*task);
         entry["waits_for"] = waits_for(*task);

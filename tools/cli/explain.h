@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `askctl task explain`: in words, where a task's tuples went and why, and what it waits for. Text only: no
-// I/O.
+// `askctl task explain`: in words, where a task's tuples went and why, and what it waits for; of a stream,
+// how far it is. Text only: no I/O.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct TaskSources {
 // Of this host's, the one whose relays know more of it; null: there is none with a plan of links.
 [[nodiscard]] const v1::AgentTask* placed_task(const std::string& id, const v1::AgentStatus& status);
 
-// kUnknown: neither knows the task.
+// kUnknown: neither knows the task, or a stream of that name.
 Result<std::string> explain_task(const std::string& id, const TaskSources& sources);
 // The same for scripts.
 Result<Json> explain_task_json(const std::string& id, const TaskSources& sources);

@@ -106,13 +106,7 @@ Result<client::StreamSent> run_to_end(const FollowRun& run, Endless& input, cons
     // The first signal ends the input, a second one the wait for what it has given.
     stop.take();
     progress.show("stream " + name + ": leaving");
-    auto sent = stream->leave();
-    ASK_PASS(sent);
-    if (sent->left_out > 0) {
-        return Error(Errc::kSwitchLost, "stream " + name + ": " + std::to_string(sent->left_out) +
-                                            " window(s) were committed without this sender's tuples");
-    }
-    return sent;
+    return stream->leave();
 }
 
 Result<> read_before(TailInput& tail, const FilePlace& end, LineParser& parser,
@@ -166,8 +160,8 @@ void remember(FollowRun& run, const MemberState& state, BadLines& bad) {
 
 void say_lost(const FollowRun& run, const EndlessFile& input, ProgressLine& progress) {
     if (input.lost() > 0) {
-        progress.say(run.file + ": " + std::to_string(input.lost()) +
-                     " file(s) were rotated and compressed before they could be read");
+        progress.warn(run.file + ": " + std::to_string(input.lost()) +
+                      " file(s) were rotated and compressed before they could be read");
     }
 }
 
@@ -183,7 +177,7 @@ Result<client::StreamSent> follow_file(FollowRun run, const StopSignals& stop, B
     }
     auto tail =
         TailInput::open({.path = run.file, .from = from, .on_news = [&progress](const std::string& news) {
-                             progress.say(news);
+                             progress.warn(news);
                          }});
     ASK_PASS(tail);
     EndlessFile input(*std::move(tail), run.file, run.rules.lines, bad);
@@ -212,7 +206,13 @@ Result<client::StreamSent> follow_input(FollowRun run, const StopSignals& stop, 
     ASK_PASS(input);
     bad.begin();
     run.stream.cancel_fd = stop.fd();
-    run.stream.on_news = [&progress](const std::string& news) { progress.say(news); };
+    run.stream.on_news = [&progress](const client::StreamNews& news) {
+        if (news.is_loss) {
+            progress.warn(news.text);
+        } else {
+            progress.say(news.text);
+        }
+    };
     if (input->regular() && run.file != "-") {
         run.stream.in_pieces = true;
         return follow_file(std::move(run), stop, bad, progress);

@@ -20,7 +20,7 @@ struct FollowRun {
 };
 
 // Until a pipe or the stream has ended, or a signal came: then it leaves, and waits for what it has given to
-// be committed. Another signal ends that, too. kSwitchLost: windows were committed without it.
+// be committed, or says that it was left out. Another signal ends that, too.
 Result<client::StreamSent> follow_input(FollowRun run, const StopSignals& stop, BadLines& bad,
                                         ProgressLine& progress);
 

@@ -114,10 +114,18 @@ Result<> MemberState::read(const std::string& text) {
                                 .to = place_from(window.at("to")),
                                 .left = places_from(window.value("left", Json::array()))});
         }
-    } catch (const Json::exception& error) {
-        return Error(Errc::kInput, "--state " + path_ + ": is damaged: " + error.what());
+    } catch (const Json::exception&) {
+        return damaged(text);
     }
-    return {};
+    return member_ == 0 ? Result<>(damaged(text)) : Result<>();
+}
+
+// Which lines were sent is known to nobody then.
+Error MemberState::damaged(const std::string& text) const {
+    return {Errc::kInput, "--state " + path_ + " is damaged: it " + damage_of(text) + ". Which lines of " +
+                              input_ +
+                              " are in windows that are committed, windows.tsv and their tables say alone. "
+                              "Remove it to send that file from its beginning, by a member anew"};
 }
 
 Result<> MemberState::store() const {

@@ -51,6 +51,7 @@ class MemberState {
  private:
     MemberState() = default;
     Result<> read(const std::string& text);
+    [[nodiscard]] Error damaged(const std::string& text) const;
     Result<> store() const;
 
     std::string path_;

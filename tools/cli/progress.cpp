@@ -44,9 +44,13 @@ void ProgressLine::note(const std::string& text) {
 
 void ProgressLine::say(const std::string& text) {
     if (!quiet_) {
-        clear();
-        std::fprintf(stderr, "%s: %s\n", prefix_.c_str(), escaped(text).c_str());
+        warn(text);
     }
+}
+
+void ProgressLine::warn(const std::string& text) {
+    clear();
+    std::fprintf(stderr, "%s: %s\n", prefix_.c_str(), escaped(text).c_str());
 }
 
 void ProgressLine::clear() {

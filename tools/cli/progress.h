@@ -14,7 +14,7 @@ namespace ask::cli {
 
 class ProgressLine {
  public:
-    // Shows something only if standard error is a terminal; `quiet`: nothing at all.
+    // Shows something only if standard error is a terminal; `quiet`: nothing but warnings.
     ProgressLine(std::string prefix, bool quiet);
     ProgressLine(const ProgressLine&) = delete;
     ProgressLine& operator=(const ProgressLine&) = delete;
@@ -25,6 +25,8 @@ class ProgressLine {
     void note(const std::string& text);
     // Says something that stays, also where standard error is no terminal.
     void say(const std::string& text);
+    // The same, and with --quiet too: something is lost, or not as it was asked for.
+    void warn(const std::string& text);
     // Takes the line away, for what comes next to start at its place.
     void clear();
 

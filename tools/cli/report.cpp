@@ -6,6 +6,7 @@
 #include "lib/rpc/flow_stats.h"
 #include "lib/rpc/types.h"
 #include "tools/cli/names.h"
+#include "tools/cli/streams.h"
 #include "tools/cli/table.h"
 #include "tools/cli/views.h"
 
@@ -76,6 +77,9 @@ std::string status_text(const v1::AgentStatus& status) {
                              : status.switch_address() +
                                    (status.switch_reachable() ? ", reachable" : ", NOT REACHABLE")});
     table.add({"tasks", std::to_string(status.tasks_size()) + " (askctl tasks)"});
+    if (status.streams_size() > 0) {
+        table.add({"streams", std::to_string(status.streams_size()) + " (askctl streams)"});
+    }
     table.add({"groups", std::to_string(status.groups_size()) + " (askctl groups)"});
     table.add({"channels", std::to_string(status.channels_size())});
     return table.text() + (status.channels().empty() ? "" : "\n" + channels_text(status));
@@ -97,33 +101,6 @@ std::string status_text(const v1::SwitchStatus& status) {
                std::to_string(status.channels_size()) + " of " + std::to_string(status.channels_max())});
     return table.text() + switch_ports(status) +
            (status.channels().empty() ? "" : "\n" + channels_text(status));
-}
-
-// The oldest window is what all the others wait for.
-std::string streams_text(const v1::AgentStatus& status) {
-    Table table({{"STREAM"},
-                 {"ROLE"},
-                 {"EVERY", Align::kRight},
-                 {"STATE"},
-                 {"COMMITTED", Align::kRight},
-                 {"OPEN", Align::kRight},
-                 {"MEMBERS", Align::kRight},
-                 {"INCOMPLETE", Align::kRight},
-                 {"WAITS FOR"}});
-    for (const v1::AgentStream& stream : status.streams()) {
-        const bool receives = stream.role() == "receiver";
-        const std::string waits = !stream.trouble().empty() || stream.windows().empty()
-                                      ? stream.trouble()
-                                      : stream.windows(0).waits_for();
-        table.add({stream.name(), stream.role(), duration_text(stream.every_ms() / 1000.0), stream.state(),
-                   receives && stream.whole() + stream.incomplete() + stream.empty() > 0
-                       ? duration_text(stream.committed_seconds_ago()) + " ago"
-                       : "",
-                   std::to_string(stream.windows_size()),
-                   receives ? std::to_string(stream.members_size()) : "",
-                   receives ? grouped(stream.incomplete()) : "", waits});
-    }
-    return table.text();
 }
 
 std::string tasks_text(const v1::AgentStatus& status, bool all) {

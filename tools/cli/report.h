@@ -15,7 +15,6 @@ namespace ask::cli {
 [[nodiscard]] std::string status_text(const v1::AgentStatus& status);
 [[nodiscard]] std::string status_text(const v1::SwitchStatus& status);
 // `all`: those that have ended, too.
-[[nodiscard]] std::string streams_text(const v1::AgentStatus& status);
 [[nodiscard]] std::string tasks_text(const v1::AgentStatus& status, bool all);
 [[nodiscard]] std::string tasks_text(const v1::SwitchStatus& status, bool all);
 [[nodiscard]] std::string counters_text(const google::protobuf::RepeatedPtrField<v1::Counter>& counters);

@@ -63,6 +63,16 @@ std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs, 
     return dump(json);
 }
 
+std::string stream_stats_json(const client::StreamSent& sent, std::uint64_t lines_skipped) {
+    Json json;
+    put_stats(json, sent.stats);
+    json["lines_skipped"] = lines_skipped;
+    json["windows"] = sent.windows;
+    json["windows_left_out"] = sent.left_out;
+    json["tuples_late"] = sent.late;
+    return dump(json);
+}
+
 std::string receive_stats_json(const client::ReceiveInfo& info, const client::ReceiveReport& report) {
     Json json;
     put_stats(json, report.stats);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/client/receive_session.h"
+#include "lib/client/stream_send.h"
 #include "lib/client/task.h"
 
 namespace ask::cli {
@@ -16,6 +17,8 @@ namespace ask::cli {
 // switch lost what it had. `lines_skipped`: malformed ones.
 [[nodiscard]] std::string send_stats_json(const client::TaskStats& stats, std::uint32_t runs,
                                           std::uint64_t lines_skipped);
+// Of a member of a stream, with what became of its windows.
+[[nodiscard]] std::string stream_stats_json(const client::StreamSent& sent, std::uint64_t lines_skipped);
 // `info`: what the task got when it was opened, last.
 [[nodiscard]] std::string receive_stats_json(const client::ReceiveInfo& info,
                                              const client::ReceiveReport& report);

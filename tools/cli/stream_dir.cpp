@@ -196,10 +196,19 @@ Result<> StreamDir::read(const std::string& text) {
         for (const Json& member : json.at("members")) {
             members_.push_back(member_from(member));
         }
-    } catch (const Json::exception& error) {
-        return Error(Errc::kInput, options_.path + ": " + kState + " is damaged: " + error.what());
+    } catch (const Json::exception&) {
+        return damaged(text);
     }
-    return {};
+    return nonce_ == 0 ? Result<>(damaged(text)) : Result<>();
+}
+
+// What it has is whole; what its senders keep is not known to belong there.
+Error StreamDir::damaged(const std::string& text) const {
+    return {Errc::kInput,
+            options_.path + "/" + kState + " is damaged: it " + damage_of(text) +
+                ". The tables beside it are whole. Put a copy of it back that is as new as the last "
+                "line of " +
+                kRows + ", or begin the stream again in another directory, with senders anew"};
 }
 
 Result<> StreamDir::check_identity(const StreamIdentity& found) const {

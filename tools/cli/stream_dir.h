@@ -82,6 +82,7 @@ class StreamDir {
     Result<> lock();
     Result<> load();
     Result<> read(const std::string& text);
+    [[nodiscard]] Error damaged(const std::string& text) const;
     Result<> check_identity(const StreamIdentity& found) const;
     Result<> recover();
     Result<> trim_rows();

@@ -2,10 +2,12 @@
 #include "tools/cli/task_record.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "tools/cli/names.h"
 #include "tools/cli/rate_flag.h"
+#include "tools/cli/streams.h"
 #include "tools/cli/table.h"
 
 namespace ask::cli {
@@ -176,7 +178,7 @@ Result<std::string> text_of(const std::string& id, const Status& status) {
 }
 
 template <typename Status>
-Result<Json> json_of(const std::string& id, const Status& status) {
+Result<Json> records_json(const std::string& id, const Status& status) {
     Json list = Json::array();
     for (const auto* const task : records_of(id, status)) {
         list.push_back(to_json(*task));
@@ -187,16 +189,32 @@ Result<Json> json_of(const std::string& id, const Status& status) {
 }  // namespace
 
 Result<std::string> task_record_text(const std::string& id, const v1::AgentStatus& status) {
-    return text_of(id, status);
+    std::string text;
+    for (const v1::AgentStream& stream : streams_named(id, status)) {
+        text += (text.empty() ? "" : "\n") + stream_record_text(stream);
+    }
+    auto tasks = text_of(id, status);
+    if (text.empty() || !tasks) {
+        return text.empty() ? std::move(tasks) : text;
+    }
+    return text + "\n" + *tasks;
 }
 Result<std::string> task_record_text(const std::string& id, const v1::SwitchStatus& status) {
     return text_of(id, status);
 }
 Result<Json> task_record_json(const std::string& id, const v1::AgentStatus& status) {
-    return json_of(id, status);
+    Json list = streams_json(streams_named(id, status));
+    auto tasks = records_json(id, status);
+    if (list.empty() || !tasks) {
+        return list.empty() ? std::move(tasks) : list;
+    }
+    for (Json& task : *tasks) {
+        list.push_back(std::move(task));
+    }
+    return list;
 }
 Result<Json> task_record_json(const std::string& id, const v1::SwitchStatus& status) {
-    return json_of(id, status);
+    return records_json(id, status);
 }
 
 }  // namespace ask::cli

@@ -14,10 +14,10 @@
 namespace ask::cli {
 
 // Several, if the id was used again, or this host has more than one part in the task: those under way first,
-// then the last ones that have ended. kUnknown: there is none.
+// then the last ones that have ended. Streams of that name come first. kUnknown: there is none.
 [[nodiscard]] Result<std::string> task_record_text(const std::string& id, const v1::AgentStatus& status);
 [[nodiscard]] Result<std::string> task_record_text(const std::string& id, const v1::SwitchStatus& status);
-// A list of what `tasks --all` has of them.
+// A list of what `tasks --all` and `streams` have of them.
 [[nodiscard]] Result<Json> task_record_json(const std::string& id, const v1::AgentStatus& status);
 [[nodiscard]] Result<Json> task_record_json(const std::string& id, const v1::SwitchStatus& status);
 

@@ -30,7 +30,7 @@ Json scalar(const Message& message, const FieldDescriptor& field) {
             }
             return reflection.GetUInt32(message, &field);
         case FieldDescriptor::CPPTYPE_UINT64:
-            if (field.name() == "instance" || field.name() == "plan") {
+            if (field.name() == "instance" || field.name() == "plan" || field.name() == "member") {
                 return instance_text(reflection.GetUInt64(message, &field));
             }
             return reflection.GetUInt64(message, &field);
@@ -83,6 +83,14 @@ Json to_json(const Message& message) {
         json[field.name()] = std::move(list);
     }
     return json;
+}
+
+std::string damage_of(const std::string& text) {
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+        return "is empty";
+    }
+    return Json::accept(text) ? "lacks something, or has something that belongs elsewhere"
+                              : "ends in the middle, or was never written by this command";
 }
 
 std::string dump(const Json& json) {

@@ -15,9 +15,11 @@ namespace ask::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Where JSON numbers or enums would not do: an `instance` or `plan` is a hex string (readers of JSON round 64
-// bits), a ChannelId's `host` an IPv4 address, an operator "sum".
+// Where JSON numbers or enums would not do: an `instance`, `plan` or `member` is a hex string (readers of
+// JSON round 64 bits), a ChannelId's `host` an IPv4 address, an operator "sum".
 [[nodiscard]] Json to_json(const google::protobuf::Message& message);
+// Why a text that was JSON of ours cannot be read; for a file that somebody has damaged.
+[[nodiscard]] std::string damage_of(const std::string& text);
 // As text. Names come from other hosts and may be any bytes.
 [[nodiscard]] std::string dump(const Json& json);
 

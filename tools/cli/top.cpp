@@ -6,6 +6,7 @@
 
 #include "lib/rpc/flow_stats.h"
 #include "tools/cli/names.h"
+#include "tools/cli/streams.h"
 #include "tools/cli/table.h"
 
 namespace ask::cli {
@@ -19,6 +20,7 @@ std::string whole(double value) {
 
 void Top::begin(Rate::Time now) {
     now_ = now;
+    streams_.clear();
     tasks_.clear();
     channels_.clear();
     ports_.clear();
@@ -59,6 +61,7 @@ void Top::look(Rate::Time now, const v1::AgentStatus& status) {
                (status.switch_address().empty() ? std::string(", no switch")
                                                 : ", switch " + status.switch_address() +
                                                       (status.switch_reachable() ? "" : " NOT REACHABLE"));
+    streams_ = all_streams(status);
     for (const v1::AgentTask& task : status.tasks()) {
         const v1::FlowStats& stats = task.stats();
         const std::string key = task.role() + " " + instance_text(task.instance()) + " " + task.id() + " ";
@@ -132,6 +135,7 @@ std::string Top::text() const {
     for (const Moving& counter : counters_) {
         counters.add({counter.name, counter.kind, whole(counter.rate), grouped(counter.value)});
     }
+    text += streams_.empty() ? "" : "\n" + streams_text(streams_);
     text += tasks.empty() ? "\nno tasks\n" : "";
     add(tasks);
     add(channels);
@@ -141,7 +145,8 @@ std::string Top::text() const {
 }
 
 Json Top::json() const {
-    Json json{{"tasks", Json::array()},
+    Json json{{"streams", streams_json(streams_)},
+              {"tasks", Json::array()},
               {"channels", Json::array()},
               {"ports", Json::array()},
               {"counters", Json::array()}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `askctl top`: what moves, and how fast. Text only: no I/O, and time goes in.
+// `askctl top`: what moves, and how fast; streams, and how far they are. Text only: no I/O, and time goes in.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,7 @@ class Top {
 
     Rate::Time now_;
     std::string heading_;
+    std::vector<v1::AgentStream> streams_;
     std::vector<Task> tasks_;
     std::vector<Channel> channels_;  // those with a task
     std::vector<Port> ports_;

@@ -44,16 +44,6 @@ plan_group_event() {
     draw "$plan_tasks" && group=$((REPLY + 1))
     case $kind in
         switch-kill | switch-forgets) pick 0 300 1500 && kind+=" sw $REPLY" ;;
-        switch-restart) kind+=" sw" ;;
-        switch-stop) pick_standstill && lasts=$REPLY && kind+=" sw $REPLY" ;;
-        agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
-        agent-restart) draw_host && kind+=" $REPLY" ;;
-        reload) draw_host && pick sw "$REPLY" && kind+=" $REPLY" ;;
-        agent-stop) draw_host && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
-        link-down)
-            draw_host && kind+=" $REPLY" && pick switch middle host && kind+=" $REPLY"
-            pick_standstill && lasts=$REPLY && kind+=" $REPLY"
-            ;;
         member-quits)
             kind+=" $group" && draw "${plan[$group.senders]}" && kind+=" $REPLY"
             pick KILL KILL INT && kind+=" $REPLY"
@@ -66,9 +56,9 @@ plan_group_event() {
             draw_host && pick sw "$REPLY" && kind+=" $group $REPLY"
             pick list one explain && kind+=" $REPLY"
             ;;
+        *) plan_common_event ;;
     esac
-    plan_events+=("$at $kind")
-    ((lasts == 0)) || plan_events+=("$((at + lasts)) undo $kind")
+    plan_note_event
 }
 
 plan_groups_round() {

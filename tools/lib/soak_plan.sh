@@ -223,14 +223,9 @@ plan_look() {
     pick status tasks counters explain dump && kind+=" $REPLY"
 }
 
-plan_event() {
-    local at kind lasts=0
-    pick 600 600 4000 && draw "$REPLY" && at=$REPLY
-    pick switch-kill switch-kill switch-kill switch-restart switch-stop agent-kill agent-restart agent-stop agent-stop \
-        link-down link-down sender-quits sender-quits receiver-quits begin-again begin-again cancel reload look look \
-        faults-end && kind=$REPLY
+# Goes on with $kind, of those that soaks have in common: what befalls the switch's daemon, a host's, its link, or a task.
+plan_common_event() {
     case $kind in
-        switch-kill) pick 0 50 300 1500 && kind+=" sw $REPLY" ;; # how long it is away
         switch-restart) kind+=" sw" ;;
         switch-stop) pick_standstill && lasts=$REPLY && kind+=" sw $REPLY" ;;
         agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
@@ -245,8 +240,25 @@ plan_event() {
         cancel) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
         look) plan_look ;;
     esac
+}
+
+# What was drawn, and what takes it back.
+plan_note_event() {
     plan_events+=("$at $kind")
     ((lasts == 0)) || plan_events+=("$((at + lasts)) undo $kind")
+}
+
+plan_event() {
+    local at kind lasts=0
+    pick 600 600 4000 && draw "$REPLY" && at=$REPLY
+    pick switch-kill switch-kill switch-kill switch-restart switch-stop agent-kill agent-restart agent-stop agent-stop \
+        link-down link-down sender-quits sender-quits receiver-quits begin-again begin-again cancel reload look look \
+        faults-end && kind=$REPLY
+    case $kind in
+        switch-kill) pick 0 50 300 1500 && kind+=" sw $REPLY" ;; # how long it is away
+        *) plan_common_event ;;
+    esac
+    plan_note_event
 }
 
 # plan_incomplete TASK: one that goes on without senders that die, of which one does, half of the time. No two of its

@@ -64,15 +64,10 @@ plan_relays_event() {
         relay-restart | relay-reload) draw_relay && kind+=" $REPLY" ;;
         switch-kill | switch-forgets) draw_switch && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
         switch-stop) draw_switch && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
-        agent-stop) draw_host && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
-        agent-kill) draw_host && kind+=" $REPLY" && pick 0 300 1500 && kind+=" $REPLY" ;;
         link-cut) draw ${#soak_links[@]} && kind+=" $REPLY" && pick_standstill && lasts=$REPLY && kind+=" $REPLY" ;;
-        sender-quits | receiver-quits | begin-again) plan_task_event ;;
-        cancel) draw "$plan_tasks" && kind+=" $((REPLY + 1))" ;;
-        look) plan_look ;;
+        *) plan_common_event ;;
     esac
-    plan_events+=("$at $kind")
-    ((lasts == 0)) || plan_events+=("$((at + lasts)) undo $kind")
+    plan_note_event
 }
 
 # draw_relay: sets REPLY to the host of one.

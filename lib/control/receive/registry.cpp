@@ -211,6 +211,8 @@ bool TaskRegistry::cancel(const Caller& caller, const std::string& id) {
     const Guard lock(mutex_);
     if (const auto stream = streams_.find(id);
         stream != streams_.end() && !stream->second->closed && may_use(caller, stream->second->user)) {
+        stream->second->cancelled = "cancelled by askctl task cancel on " + options_.host_name;
+        stream->second->untold = stream->second->stream.members();
         stream->second->mailbox->post(SessionEvent::Kind::kCancelled);
         return true;
     }

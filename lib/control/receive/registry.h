@@ -86,6 +86,13 @@ struct StreamHere {
     bool closed = false;     // its session has ended
     Clock::time_point forget_at{};
     CondVar changed;
+    // Of one that was cancelled: what its members are told, and those of them that have not been.
+    std::string cancelled;
+    std::set<std::uint64_t> untold;
+    // Whoever begins to follow it then looks for another stream of that name.
+    [[nodiscard]] bool is_for(const v1::FollowStreamRequest& request) const {
+        return cancelled.empty() || request.version() != 0 || untold.contains(request.member());
+    }
 };
 
 // Constant once the phase has left kOpening, but for what is said to be guarded, here or in its parts, and of
@@ -216,7 +223,8 @@ class TaskRegistry {
     // Calls are no longer held back.
     void stop();
 
-    // Tells the session of the live task of that id, if there is one that the caller may end, to end it.
+    // Tells the session of the live task of that id, if there is one that the caller may end, to end it. A
+    // stream's members are told, too.
     bool cancel(const Caller& caller, const std::string& id);
 
     // Other agents' calls (proto/agent.proto).

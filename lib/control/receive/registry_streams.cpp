@@ -117,7 +117,8 @@ void TaskRegistry::close_stream(const std::shared_ptr<StreamHere>& here) {
     here->closed = true;
     here->forget_at = Clock::now() + options_.lease;
     const auto at = streams_.find(here->stream.terms().name);
-    if (!here->stream.is_over() && at != streams_.end() && at->second == here) {
+    const bool is_told = here->stream.is_over() || !here->cancelled.empty();
+    if (!is_told && at != streams_.end() && at->second == here) {
         streams_.erase(at);
     }
     for (const auto& [id, task] : live_) {
@@ -181,9 +182,12 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
                         "no stream " + clean_name(request.name()) + " on " + options_.host_name);
     const auto until = held_until(request.wait_ms());
     Lock lock(mutex_);
-    hold_back(lock, changed_, until,
-              [&] { return find_stream_locked(caller, request.name(), request.token()) != nullptr; });
-    const auto here = find_stream_locked(caller, request.name(), request.token());
+    const auto find = [&] {
+        auto found = find_stream_locked(caller, request.name(), request.token());
+        return found && found->is_for(request) ? found : nullptr;
+    };
+    hold_back(lock, changed_, until, [&] { return find() != nullptr; });
+    const auto here = find();
     if (!here) {
         return unknown;
     }
@@ -193,17 +197,24 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
                                         ": its ask-recv has named other hosts (--from), or wants its token "
                                         "(ask-send --token-file)");
     }
-    ASK_PASS(here->stream.follow(said, stream_now()));
-    touch_locked(*here);
-    if (!said.lost) {
+    if (here->cancelled.empty()) {
+        ASK_PASS(here->stream.follow(said, stream_now()));
+        touch_locked(*here);
+    }
+    if (!said.lost && here->cancelled.empty()) {
         hold_back(lock, here->changed, until,
                   [&] { return here->closed || here->stream.version() != request.version(); });
         here->stream.hear(said.member, Clock::now());
     }
-    if (here->closed && !here->stream.is_over()) {
+    auto reply = here->stream.state_for(said, Clock::now());
+    if (!here->cancelled.empty()) {
+        here->untold.erase(said.member);
+        reply.set_ended(true);
+        reply.set_trouble(here->cancelled);
+    } else if (here->closed && !here->stream.is_over()) {
         return unknown;
     }
-    return here->stream.state_for(said, Clock::now());
+    return reply;
 }
 
 bool TaskRegistry::finish_stream(const Caller& caller, const std::string& name) {

@@ -86,6 +86,14 @@ std::string Stream::name_of(std::uint64_t member) const {
     return at == members_.end() ? "" : at->second.name;
 }
 
+std::set<std::uint64_t> Stream::members() const {
+    std::set<std::uint64_t> all;
+    for (const auto& [id, member] : members_) {
+        all.insert(id);
+    }
+    return all;
+}
+
 // R3, and R8 of another directory: what the member has let go of must be there.
 Result<> Stream::check(const Follow& said, Clock::time_point now) const {
     const std::string stream = "stream " + terms_.name;
@@ -265,7 +273,8 @@ v1::FollowStreamReply Stream::state_for(const Follow& said, Clock::time_point no
     reply.set_now_ms(static_cast<std::uint64_t>(time_.ms(now)));
     reply.set_version(version_);
     reply.set_ended(over_);
-    reply.set_trouble(trouble_);
+    // One that has ended in trouble was cut short.
+    reply.set_trouble(over_ ? "" : trouble_);
     const auto at = members_.find(said.member);
     if (at == members_.end()) {
         if (said.leaves) {

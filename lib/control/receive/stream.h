@@ -137,6 +137,7 @@ class Stream {
     };
     [[nodiscard]] std::vector<Missing> all_missing(std::uint64_t window) const;
     [[nodiscard]] std::string name_of(std::uint64_t member) const;
+    [[nodiscard]] std::set<std::uint64_t> members() const;
 
     // The windows that are open are the last.
     void finish();

@@ -170,7 +170,7 @@ Result<> Following::take_answer() {
         next_call_ = Clock::now() + kFollowRetryPause;
         return note_failed(answer.error());
     }
-    next_call_ = Clock::now();
+    next_call_ = Clock::now() + (answer->ended() ? kFollowRetryPause : milliseconds(0));
     trouble_.clear();
     clock_.add(asked_ms_, heard, static_cast<std::int64_t>(answer->now_ms()));
     note_answer(*answer);
@@ -262,7 +262,7 @@ void Following::describe() {
     }
     entry.set_user(io_.user());
     entry.set_trouble(state_.trouble());
-    member_.follows.put(session_, std::move(entry));
+    member_.follows.put(session_, std::move(entry), io_.mailbox());
 }
 
 }  // namespace ask

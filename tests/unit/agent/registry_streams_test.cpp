@@ -161,6 +161,35 @@ TEST_CASE("who follows is answered when the state has changed") {
     CHECK(reply->windows_size() == 1);
 }
 
+TEST_CASE("a stream that is cancelled ends at its members, by name, and at nobody who comes later") {
+    StreamFixture fixture;
+    const auto here = fixture.open(1);
+    REQUIRE(fixture.follow(StreamFixture::says(1)).ok());
+    Caller other = caller_from_peer("unix:");
+    other.uid = kUser + 1;
+    CHECK_FALSE(fixture.registry.cancel(other, "web"));
+    auto held = StreamFixture::says(1, 20'000);
+    held.set_version(here->stream.version());
+    std::thread session([&] {
+        Caller owner = caller_from_peer("unix:");
+        owner.uid = kUser;
+        CHECK(fixture.registry.cancel(owner, "web"));
+        await(*here->mailbox, SessionEvent::Kind::kCancelled);
+        fixture.registry.close_stream(here);
+    });
+    auto reply = fixture.follow(held);
+    session.join();
+    REQUIRE(reply.ok());
+    CHECK(reply->ended());
+    CHECK(reply->trouble() == "cancelled by askctl task cancel on h4");
+    // Who asks on has not heard; who begins, under the same id too, looks for another stream.
+    CHECK(fixture.follow(held)->ended());
+    CHECK(fixture.follow(StreamFixture::says(1)).error().code() == Errc::kUnknown);
+    CHECK(fixture.follow(StreamFixture::says(2)).error().code() == Errc::kUnknown);
+    const auto next = fixture.open(1);
+    CHECK_FALSE(fixture.follow(StreamFixture::says(1))->ended());
+}
+
 TEST_CASE("a run of a window is its user's, and of its members, each once") {
     StreamFixture fixture;
     const auto here = fixture.open(1);

@@ -48,6 +48,22 @@ TEST_CASE("statistics carry every key under its documented name") {
         "retransmissions": 1, "seconds": 0.25, "runs": 1, "lines_skipped": 7})"));
 }
 
+TEST_CASE("a member of a stream has the sum of its windows") {
+    client::StreamSent sent{.windows = 2, .tuples = 200, .late = 3, .left_out = 1};
+    client::add_stats(sent.stats, sample());
+    client::add_stats(sent.stats, sample());
+    const auto json = nlohmann::json::parse(stream_stats_json(sent, 7));
+    CHECK(json["tuples_in"] == 200);
+    CHECK(json["tuples_receiver"]["total"] == 52);
+    CHECK(json["tuples_receiver"]["long"] == 8);
+    CHECK(json["packets_by_tuples"] == nlohmann::json({0, 4, 14}));
+    CHECK(json["seconds"] == 0.5);
+    CHECK(json["windows"] == 2);
+    CHECK(json["windows_left_out"] == 1);
+    CHECK(json["tuples_late"] == 3);
+    CHECK(json["lines_skipped"] == 7);
+}
+
 TEST_CASE("whatever the list says that a switch counts comes out under its name, once") {
     ask_flow_stats counted{};
     std::uint64_t next = 1;

@@ -247,10 +247,28 @@ TEST_CASE("one process at a time writes to a directory, and for one stream") {
     CHECK(refused.error().code() == Errc::kUsage);
     CHECK(refused.error().text().find("stream web, --every 10s, --op sum, not stream web, --every 20s") !=
           std::string::npos);
-    std::ofstream(place.path + "/.ask-stream") << "{\"version\": 1";
-    const auto damaged = StreamDir::open(options_of(place));
-    REQUIRE_FALSE(damaged.ok());
-    CHECK(damaged.error().code() == Errc::kInput);
+}
+
+TEST_CASE("a directory whose state is damaged says so in words of ours, and what to do") {
+    const Place place;
+    REQUIRE(StreamDir::open(options_of(place)).ok());
+    const std::string whole = place.read(".ask-stream");
+    const auto says = [&](const std::string& text) {
+        std::ofstream(place.path + "/.ask-stream", std::ios::trunc) << text;
+        const auto damaged = StreamDir::open(options_of(place));
+        REQUIRE_FALSE(damaged.ok());
+        CHECK(damaged.error().code() == Errc::kInput);
+        CHECK(damaged.error().text().starts_with(place.path + "/.ask-stream is damaged: it "));
+        CHECK(damaged.error().text().find("in another directory") != std::string::npos);
+        CHECK(damaged.error().text().find("json") == std::string::npos);
+        return damaged.error().text();
+    };
+    CHECK(says("").find("it is empty. ") != std::string::npos);
+    CHECK(says(whole.substr(0, whole.size() / 2)).find("it ends in the middle") != std::string::npos);
+    CHECK(says("[1, 2]").find("it lacks something") != std::string::npos);
+    CHECK(says("{\"version\": \"one\"}").find("it lacks something") != std::string::npos);
+    std::ofstream(place.path + "/.ask-stream", std::ios::trunc) << whole;
+    CHECK(StreamDir::open(options_of(place)).ok());
 }
 
 TEST_CASE("old tables go, and nothing else") {

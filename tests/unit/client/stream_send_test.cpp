@@ -473,6 +473,21 @@ TEST_CASE("who leaves does so with the window that it is in, also if the next on
     CHECK(fake.runs_[2] == 0);
 }
 
+TEST_CASE("a stream that is cut short ends its members, which say why") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    CHECK(send(stream, "a", 1).ok());
+    fake.say([](v1::StreamState& state) {
+        state.set_ended(true);
+        state.set_trouble("cancelled by askctl task cancel on h4");
+    });
+    const UniqueFd never(::eventfd(0, EFD_CLOEXEC));
+    const auto waited = stream.wait_for_input(never.get());
+    REQUIRE_FALSE(waited.ok());
+    CHECK(waited.error().code() == Errc::kAborted);
+    CHECK(waited.error().text() == "stream web: cancelled by askctl task cancel on h4");
+}
+
 TEST_CASE("a full spool holds its reader back until a window is committed") {
     FakeStream fake;
     auto options = fake.options();
@@ -493,7 +508,10 @@ TEST_CASE("who was left out of a window says so, and goes on in one that is open
     FakeStream fake;
     std::vector<std::string> news;
     auto options = fake.options();
-    options.on_news = [&news](const std::string& each) { news.push_back(each); };
+    options.on_news = [&news](const StreamNews& each) {
+        CHECK(each.is_loss);
+        news.push_back(each.text);
+    };
     auto stream = begin(fake, options);
     CHECK(send(stream, "a", 1).ok());
     fake.open(3, wall_ms() - 1, 13);
