@@ -91,8 +91,8 @@ class Turn {
     bool mine_;
 };
 
-// A call that gives the caller what `make` returns, a Result of a unique_ptr; `if_null` is what one without a place for
-// it is told.
+// A call that gives the caller what `make` returns, a Result of a unique_ptr; `if_null` is what one without a
+// place for it is told.
 template <typename Handle, typename Make>
 int hand_out(Handle** place, const char* if_null, const Make& make) noexcept {
     return guarded([&]() -> Result<> {
