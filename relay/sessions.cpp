@@ -13,6 +13,9 @@
 namespace ask {
 namespace {
 
+// An agent that takes longer hangs, or its switch does: the task's next run is refused by it, or is not.
+constexpr std::chrono::milliseconds kLetGo{3000};
+
 class ReceivedTable final : public RelayTable {
  public:
     explicit ReceivedTable(client::ReceiveResult result) : result_(std::move(result)) {}
@@ -141,6 +144,7 @@ class ClientSessions final : public RelaySessions {
         options.aggregators = order.aggregators();
         options.partial = true;
         options.answers_progress = true;
+        options.let_go = kLetGo;
         options.reserve = reserve_bytes;
         options.token = order.own_token();
         options.cancel_fd = cancel_.fd();
@@ -158,6 +162,7 @@ class ClientSessions final : public RelaySessions {
         options.partial = true;
         options.relay = order.name();
         options.answers_progress = true;
+        options.let_go = kLetGo;
         options.token = order.parent_token();
         options.cancel_fd = cancel_.fd();
         options.on_progress = [this](const client::TaskProgress& now) { hooks_.on_above(now.waits_for); };

@@ -4,7 +4,7 @@
 
 def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
 
-# One object a way, in the order of the runs: of counts the largest, since a FIN that was sent again counts again.
+# One object a way, in the order of the runs: of counts the largest.
 def medians:
     [to_entries | group_by([.value.rate, .value.k, .value.strategy])[] | {at: (map(.key) | min), all: map(.value)}]
     | sort_by(.at)
@@ -15,6 +15,7 @@ def medians:
 def of_part($part): if $part == "ways" then medians else . end;
 
 def two: . * 100 | round / 100;
+def milli: . * 1000 | round / 1000;
 def equal_or_not: if .equal then "equal" else "differs" end;
 
 def ways_table:
@@ -46,7 +47,7 @@ def launch_table:
 
 def hop_table:
     ["reserve, MiB", "tasks", "parts", "tables, KiB", "s, median", "most", "runs"],
-    (group_by(.reserve_mib)[] | [.[0].reserve_mib, length, (map(.parts) | max), (map(.tables_kib) | max), (map(.seconds) | median),
+    (group_by(.reserve_mib)[] | [.[0].reserve_mib, length, (map(.parts) | max), (map(.tables_kib) | max), (map(.seconds) | median | milli),
         (map(.seconds) | max), (map(.runs) | max)]);
 
 def table_of($part):

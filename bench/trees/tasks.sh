@@ -6,7 +6,7 @@
 # What others read, and what is set there.
 # shellcheck disable=SC2034,SC2154
 
-# tree_up OPTION... : as tools/lab up. A retransmission of a FIN would count as another: slow machines are no loss.
+# tree_up OPTION... : as tools/lab up. What is sent again counts in bytes and packets: slow machines are no loss.
 tree_up() {
     lab up --agent-args "--rto-floor-us 300000" "$@" >"$work/up.err" 2>&1 || die "$(<"$work/up.err")"
 }
@@ -34,11 +34,11 @@ prepare() {
     rm "$dir/words"
 }
 
-# What entered each link towards the receiver so far: {link, fins, bytes, packets}, of those between switches and the receiver's.
+# What entered each link towards the receiver so far: {link, fins, bytes, packets}, of FINs first copies, of those between switches and the receiver's.
 carried() {
     lab link --json | jq -c --arg receiver "$receiver" '
         def sum(f): [(.data, .long, .var, .fin) | f // 0] | add;
-        def of: {fins: (.fin.packets // 0), bytes: sum(.bytes), packets: sum(.packets)};
+        def of: {fins: (.first_fins // 0), bytes: sum(.bytes), packets: sum(.packets)};
         [.[] | select(.from == $receiver) | {link: "\(.to) -> \(.from)"} + (.down | of)]
         + [.[] | select((.from | test("^s")) and (.to | test("^s"))) | {link: "\(.from) -> \(.to)"} + (.up | of)]'
 }

@@ -41,6 +41,23 @@ Error explain_connect(Error error, const std::string& path) {
 AgentLink::AgentLink(LinkOptions options, LocalSocket socket)
     : options_(std::move(options)), socket_(std::move(socket)), last_heard_(Clock::now()) {}
 
+// The agent closes its end of the socket last of all.
+AgentLink::~AgentLink() {
+    if (!socket_ || options_.let_go <= Milliseconds(0)) {
+        return;
+    }
+    socket_.end_sending();
+    const auto until = Clock::now() + options_.let_go;
+    bool open = true;
+    while (open && Clock::now() < until) {
+        v1::LocalReply reply;
+        std::vector<UniqueFd> fds;
+        const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
+        const auto got = socket_.receive(reply, &fds, std::max(left, Milliseconds(0)));
+        open = got.ok() || got.error().code() == Errc::kInput;
+    }
+}
+
 Result<AgentLink> AgentLink::open(LinkOptions options, const v1::LocalRequest& request) {
     options.agent = agent_socket_path(options.agent);
     auto socket = LocalSocket::connect(options.agent, kAnswer);

@@ -24,10 +24,16 @@ struct LinkOptions {
     const char* kind = "task";  // what `task` is the id of
     int cancel_fd = -1;         // readable: give up (kAborted)
     std::function<void(const TaskProgress&)> on_progress{};
+    // How long the link's end waits at most until the agent has given back all that it had for it; 0: not at
+    // all.
+    Milliseconds let_go{0};
 };
 
 class AgentLink {
  public:
+    AgentLink(AgentLink&&) noexcept = default;
+    AgentLink& operator=(AgentLink&&) noexcept = default;
+    ~AgentLink();
     [[nodiscard]] int fd() const { return socket_.fd(); }
     // Connects and sends the opening request.
     static Result<AgentLink> open(LinkOptions options, const v1::LocalRequest& request);

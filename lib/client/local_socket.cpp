@@ -336,6 +336,10 @@ Result<LocalIo> LocalSocket::try_receive(google::protobuf::MessageLite& message,
     return LocalIo::kDone;
 }
 
+void LocalSocket::end_sending() {
+    ::shutdown(fd_.get(), SHUT_WR);
+}
+
 Result<> LocalSocket::send(const google::protobuf::MessageLite& message, std::span<const int> fds,
                            Milliseconds timeout, int cancel_fd) {
     return repeat(fd(), POLLOUT, timeout, cancel_fd, [&] { return try_send(message, fds); });

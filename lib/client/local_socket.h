@@ -61,6 +61,8 @@ class LocalSocket {
     [[nodiscard]] int fd() const { return fd_.get(); }
     explicit operator bool() const { return static_cast<bool>(fd_); }
     void close() { fd_.reset(); }
+    // The other side finds the end behind what was sent; what it says can still be received.
+    void end_sending();
     [[nodiscard]] Result<LocalPeer> peer() const;
 
     // Sends a message and duplicates of `fds`. kLimit: message or fds over the limits above. kInternal: the

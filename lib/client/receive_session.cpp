@@ -283,7 +283,8 @@ Result<> ReceiveSession::Impl::open_run() {
          .task = options_.task,
          .deadline = options_.deadline,
          .cancel_fd = options_.cancel_fd,
-         .on_progress = options_.on_progress},
+         .on_progress = options_.on_progress,
+         .let_go = options_.let_go},
         options_.again ? again_request(options_) : open_request(options_, run_, without_switches_));
     ASK_PASS(link);
     link_ = *std::move(link);

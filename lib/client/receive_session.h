@@ -78,6 +78,9 @@ struct ReceiveOptions {
     // it is taken for one that hangs, and the task ends, if the agent hears nothing for half of the deadline,
     // and at least 2 s.
     bool answers_progress = false;
+    // How long the session's end waits at most until the agent has given back what it had for it: the id,
+    // tables, the switch's memory. 0: not at all.
+    std::chrono::milliseconds let_go{0};
     // Who may send: these hosts, by name or address, and who shows the token; neither: every host of this
     // one's tenant.
     std::vector<std::string> from;

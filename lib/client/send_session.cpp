@@ -112,7 +112,8 @@ Result<std::unique_ptr<SendSession::Impl>> SendSession::Impl::open(SendOptions o
                                  .task = options.task,
                                  .deadline = options.deadline,
                                  .cancel_fd = options.cancel_fd,
-                                 .on_progress = std::move(options.on_progress)},
+                                 .on_progress = std::move(options.on_progress),
+                                 .let_go = options.let_go},
                                 *request);
     if (!link) {
         return std::move(link).error();

@@ -54,6 +54,9 @@ struct SendOptions {
     // for one that hangs, and the task ends, if the agent hears nothing for half of the deadline, and at
     // least 2 s.
     bool answers_progress = false;
+    // How long the session's end waits at most until the agent has given back what it had for it: the ring,
+    // the channel. 0: not at all.
+    std::chrono::milliseconds let_go{0};
     std::uint64_t max_rate = 0;  // bits a second of frames on the link, all headers included; 0: no limit
     std::string token{};         // that the receiver wants to see; empty: none
     int cancel_fd = -1;          // a descriptor that ends every wait with kAborted once it is readable

@@ -117,26 +117,21 @@ nothing_of_it() {
     [[ $(call "$relay" Relay/GetStatus '{}' | jq -r '[.relays[] | select(.state != "failed")] | length') == 0 ]]
 }
 
-newer=5
-opens_newer() {
-    newer=$((newer + 1))
-    call "$relay" Relay/OpenRelay "$(order ".instance = \"$newer\"")" | jq -e .opening >/dev/null
-}
-
 # An order for a task that its parent does not have, whose caller goes away in the middle; the next one ends it.
 goes_away() {
     local ended=0
     timeout 0.5 "$lab" exec --name "$name" h2 -- env ASK_TLS="$ASK_LAB_DIR/$name/tls/h2" "$build/tests/ask-e2e-call" "$relay" \
         ask.v1.Relay/OpenRelay "$(order '.wait_ms = 10000 | .deadline_ms = 60000')" >/dev/null 2>&1 || ended=$?
     ((ended == 124)) || fail "an order that takes long was answered: $ended"
-    # The older one is ended for it, which takes its agent and its switch a moment: one that comes in that moment finds the id in use, and
-    # has ended with that.
-    wait_for 10 opens_newer
+    # The older one is ended for it, which takes its agent and its switch a moment: it waits for that.
+    call "$relay" Relay/OpenRelay "$(order '.instance = "6"')" | jq -e .opening >/dev/null || fail "the newer order was not taken"
     # Beside one that has a reserve: the sum of both would be a small number.
     refused RESOURCE_EXHAUSTED 'no room for [0-9]+ MiB more' "$relay" Relay/OpenRelay \
         "$(order '.task_id = "huge" | .instance = "7" | .reserve_bytes = "18446744073709551615"')"
     refused ABORTED 'that instance has ended here|was opened again' "$relay" Relay/OpenRelay "$(order .)"
     wait_for 10 nothing_of_it
+    call "$relay" Relay/GetStatus '{}' | jq -e '.relays | length > 0 and all(.[]; .error | test("in use|older run") | not)' >/dev/null ||
+        fail "an order met the one before: $(call "$relay" Relay/GetStatus '{}' | jq -c '[.relays[].error]')"
 }
 
 # packet TYPE SEQ EDIT

@@ -111,7 +111,8 @@ class RelaySessions {
     [[nodiscard]] virtual RelayAbove& above() = 0;
     // Ends every wait of both with kAborted, from now on. From any thread.
     virtual void cancel() = 0;
-    // Ends both. Whatever was neither confirmed nor finished fails for everybody.
+    // Ends both. Whatever was neither confirmed nor finished fails for everybody. Returns once the agent has
+    // given back what it had for them, or has been given its time to.
     virtual void close() = 0;
 };
 

@@ -33,6 +33,39 @@ const char* name_of(int state) {
 
 }  // namespace
 
+RelayTurn::Had RelayTurn::take(Clock::time_point until, const std::function<bool()>& wanted) {
+    Lock lock(mutex_);
+    bool is_wanted = true;
+    const bool in_time = changed_.wait_until(lock, until, [&] {
+        is_wanted = wanted();
+        return !is_wanted || !taken_;
+    });
+    if (!is_wanted) {
+        return Had::kNotWanted;
+    }
+    if (!in_time) {
+        return Had::kLate;
+    }
+    taken_ = true;
+    return Had::kYes;
+}
+
+void RelayTurn::give_back() {
+    {
+        const Guard lock(mutex_);
+        taken_ = false;
+    }
+    changed_.notify_all();
+}
+
+// Behind whoever has asked whether he is wanted, and does not wait yet.
+void RelayTurn::wake() {
+    {
+        const Guard lock(mutex_);
+    }
+    changed_.notify_all();
+}
+
 Relayed::Relayed(Order order, const MakeRelaySessions& make_sessions)
     : order_(std::move(order)),
       sessions_(make_sessions(order_.request, order_.reserve_bytes,
@@ -41,8 +74,12 @@ Relayed::Relayed(Order order, const MakeRelaySessions& make_sessions)
       thread_([this] { run(); }) {}
 
 Relayed::~Relayed() {
-    end(Error(Errc::kSwitchLost, "the relay is stopping"));
+    stop();
     thread_.join();
+}
+
+void Relayed::stop() {
+    end(Error(Errc::kSwitchLost, "the relay is stopping"));
 }
 
 void Relayed::end(const Error& why) {
@@ -53,11 +90,17 @@ void Relayed::end(const Error& why) {
         }
     }
     sessions_->cancel();
+    order_.turn->wake();
 }
 
 bool Relayed::ended() const {
     const Guard lock(mutex_);
-    return state_ >= State::kCommitted;
+    return ended_;
+}
+
+bool Relayed::is_wanted() const {
+    const Guard lock(mutex_);
+    return !end_;
 }
 
 void Relayed::set(State state) {
@@ -116,6 +159,28 @@ void Relayed::run() {
                      now.reserve_bytes() >> 10U);
     }
     sessions_->close();
+    {
+        const Guard lock(mutex_);
+        ended_ = true;
+    }
+    if (has_turn_) {
+        order_.turn->give_back();
+    }
+}
+
+// An older run may be ending still: the agent has what was its own until it has ended.
+Result<> Relayed::await_turn() {
+    constexpr unsigned kPart = 3;  // as long as who ordered it waits for it to open
+    const std::chrono::milliseconds most(order_.request.deadline_ms() / kPart);
+    const auto had = order_.turn->take(Clock::now() + most, [this] { return is_wanted(); });
+    has_turn_ = had == RelayTurn::Had::kYes;
+    if (had == RelayTurn::Had::kLate) {
+        return Error(Errc::kDeadline, "relay " + clean_name(order_.request.name()) +
+                                          ": an older run of task " + clean_name(order_.request.task_id()) +
+                                          " has not ended there within " + std::to_string(most.count()) +
+                                          " ms: its agent or its switch hangs");
+    }
+    return has_turn_ ? Result<>() : Error(Errc::kAborted, "not wanted any more");
 }
 
 // Everybody above and below hears why, and of what kind it is: whoever begins again has to know.
@@ -147,6 +212,7 @@ Error Relayed::for_people(const Error& error) const {
 }
 
 Result<> Relayed::run_steps() {
+    ASK_PASS(await_turn());
     ASK_PASS(open());
     set(State::kReceiving);
     ASK_PASS(pass_on());

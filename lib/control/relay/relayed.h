@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -19,12 +20,29 @@
 
 namespace ask {
 
+// One task's runs at this relay, of which one at a time has anything at the agent. Thread-safe.
+class RelayTurn {
+ public:
+    enum class Had : std::uint8_t { kYes, kNotWanted, kLate };
+    // Waits until no other run has the turn, until then at most; `wanted` is asked at first and at each
+    // wake().
+    Had take(Clock::time_point until, const std::function<bool()>& wanted);
+    void give_back();
+    void wake();
+
+ private:
+    Mutex mutex_;
+    CondVar changed_;
+    bool taken_ = false;
+};
+
 class Relayed {
  public:
     struct Order {
         v1::OpenRelayRequest request;
-        Owner owner;                      // whose quota it counts against
-        std::uint64_t reserve_bytes = 0;  // that it counts as
+        Owner owner;                                                      // whose quota it counts against
+        std::uint64_t reserve_bytes = 0;                                  // that it counts as
+        std::shared_ptr<RelayTurn> turn = std::make_shared<RelayTurn>();  // of the task's runs here
     };
     // Begins at once.
     Relayed(Order order, const MakeRelaySessions& make_sessions);
@@ -37,6 +55,9 @@ class Relayed {
     std::optional<Result<v1::OpenRelayReply>> await_open(Clock::time_point until);
     // Another instance of the task takes its place, or nobody wants it any more: why.
     void end(const Error& why);
+    // The same because the relay itself ends.
+    void stop();
+    // And its agent has given back what it had for it.
     [[nodiscard]] bool ended() const;
     [[nodiscard]] v1::RelayedTask describe() const;
     [[nodiscard]] const Order& order() const { return order_; }
@@ -45,6 +66,8 @@ class Relayed {
     enum class State : std::uint8_t { kOpening, kReceiving, kSending, kWaiting, kCommitted, kFailed };
 
     void run();
+    Result<> await_turn();
+    [[nodiscard]] bool is_wanted() const;
     Result<> run_steps();
     Result<> open();
     [[nodiscard]] Result<> check_switch(const v1::OpenRelayReply& reply) const;
@@ -66,6 +89,7 @@ class Relayed {
     const std::unique_ptr<RelaySessions> sessions_;
 
     // Of its thread alone.
+    bool has_turn_ = false;
     bool below_open_ = false;
     bool above_open_ = false;
     std::optional<Error> above_failed_;
@@ -78,6 +102,7 @@ class Relayed {
     State state_ = State::kOpening;  // from here on under mutex_
     std::optional<Error> error_;
     std::optional<Error> end_;  // that it was told to end, and why
+    bool ended_ = false;
     v1::OpenRelayReply reply_;
     std::string waits_for_;  // what the parent waits for, as it says; changed by its thread alone
     RelayProgress progress_;

@@ -30,6 +30,10 @@ std::string mib(std::uint64_t bytes) {
     return std::to_string(bytes >> 20U) + " MiB";
 }
 
+std::pair<std::string, std::string> key_of(const v1::OpenRelayRequest& request) {
+    return {request.receiver(), request.task_id()};
+}
+
 bool has_owner(const Relayed& relayed, const Owner& owner) {
     return holder_of(relayed.order().owner) == holder_of(owner);
 }
@@ -39,8 +43,12 @@ bool has_owner(const Relayed& relayed, const Owner& owner) {
 Relays::Relays(const RelayLimits& limits, MakeRelaySessions make_sessions)
     : make_sessions_(std::move(make_sessions)), limits_(limits) {}
 
-// Their sessions' ends tell those above and below.
-Relays::~Relays() = default;
+// Their sessions' ends tell those above and below; all at once, since each waits for its agent.
+Relays::~Relays() {
+    for (const auto& [key, relayed] : live_) {
+        relayed->stop();
+    }
+}
 
 Result<> Relays::check(const v1::OpenRelayRequest& request) {
     ASK_PASS(check_task_id(request.task_id()));
@@ -82,21 +90,41 @@ Result<> Relays::check(const v1::OpenRelayRequest& request) {
     return {};
 }
 
-Relays::Use Relays::use_locked(const Owner* owner) const {
-    Use use;
-    const auto add = [&](const Relayed& relayed) {
-        if (!relayed.ended() && (owner == nullptr || has_owner(relayed, *owner))) {
-            ++use.relays;
-            use.bytes += relayed.order().reserve_bytes;
-        }
-    };
+void Relays::each_locked(const std::function<void(const Relayed&)>& visit) const {
     for (const auto& [key, relayed] : live_) {
-        add(*relayed);
+        visit(*relayed);
     }
     for (const auto& relayed : ending_) {
-        add(*relayed);
+        visit(*relayed);
+    }
+}
+
+// Runs of one task take turns: what the largest has is what they have.
+Relays::Use Relays::use_locked(const Owner* owner, const RelayTurn* without) const {
+    std::map<const RelayTurn*, std::uint64_t> bytes_of;
+    each_locked([&](const Relayed& relayed) {
+        const RelayTurn* const turn = relayed.order().turn.get();
+        if (!relayed.ended() && turn != without && (owner == nullptr || has_owner(relayed, *owner))) {
+            std::uint64_t& bytes = bytes_of[turn];
+            bytes = std::max(bytes, relayed.order().reserve_bytes);
+        }
+    });
+    Use use{.relays = bytes_of.size()};
+    for (const auto& [turn, bytes] : bytes_of) {
+        use.bytes += bytes;
     }
     return use;
+}
+
+// What runs that are ending keep of it.
+std::uint64_t Relays::held_locked(const RelayTurn& turn) const {
+    std::uint64_t bytes = 0;
+    each_locked([&](const Relayed& relayed) {
+        if (!relayed.ended() && relayed.order().turn.get() == &turn) {
+            bytes = std::max(bytes, relayed.order().reserve_bytes);
+        }
+    });
+    return bytes;
 }
 
 // Else whoever may open a task could have this host call any other.
@@ -113,8 +141,22 @@ Result<> Relays::check_parent_locked(const Owner& owner, const v1::OpenRelayRequ
                                     "address to `parents` of ask-relayd");
 }
 
-Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
-    const Use all = use_locked(nullptr);
+// Each has a thread. One that waits for its turn ends as soon as another replaces it.
+Result<> Relays::check_ending_locked(const v1::OpenRelayRequest& request, const RelayTurn& turn) const {
+    constexpr std::ptrdiff_t kMost = 2;
+    const auto count = std::ranges::count_if(ending_, [&](const std::shared_ptr<Relayed>& relayed) {
+        return !relayed->ended() && relayed->order().turn.get() == &turn;
+    });
+    return count <= kMost ? Result<>()
+                          : Error(Errc::kLimit, "task " + request.task_id() + ": " + std::to_string(count) +
+                                                    " older runs of it are ending here still: wait for them, "
+                                                    "or look whether this relay's agent hangs");
+}
+
+// With what runs of the same task have, which this one waits for.
+Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t wanted, const RelayTurn& turn) {
+    const std::uint64_t bytes = std::max(wanted, held_locked(turn));
+    const Use all = use_locked(nullptr, &turn);
     if (all.relays >= limits_.max_relays || !fits(all.bytes, bytes, limits_.memory_bytes)) {
         ++counts_.refused_room;
         return Error(Errc::kLimit, "no room for " + mib(bytes) + " more: " + std::to_string(all.relays) +
@@ -122,7 +164,7 @@ Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
                                        mib(all.bytes) + " of " + mib(limits_.memory_bytes) +
                                        " are reserved (max_relays, memory_mib of ask-relayd)");
     }
-    const Use own = use_locked(&owner);
+    const Use own = use_locked(&owner, &turn);
     const std::uint64_t relays = share(limits_.quota_relays, limits_.max_relays);
     const std::uint64_t memory = share(limits_.quota_memory_bytes, limits_.memory_bytes);
     if (own.relays >= relays || !fits(own.bytes, bytes, memory)) {
@@ -135,10 +177,33 @@ Result<> Relays::check_room_locked(const Owner& owner, std::uint64_t bytes) {
     return {};
 }
 
+// A late repeat of what it was ordered by is none of a newer run.
+bool Relays::is_over_locked(std::uint64_t instance) const {
+    return over_.contains(instance) ||
+           std::ranges::any_of(ending_, [&](const std::shared_ptr<Relayed>& relayed) {
+               return relayed->order().request.instance() == instance;
+           });
+}
+
+// Ends the run that there is. The next one is to have the turn that its task has here.
+std::shared_ptr<RelayTurn> Relays::replace_locked(const Key& key) {
+    const auto known = live_.find(key);
+    if (known != live_.end()) {
+        ++counts_.replaced;
+        known->second->end(Error(Errc::kAborted, "the task was opened again by its receiver"));
+        ending_.push_back(std::move(known->second));
+        live_.erase(known);
+    }
+    const auto before = std::ranges::find_if(ending_, [&](const std::shared_ptr<Relayed>& relayed) {
+        return key_of(relayed->order().request) == key;
+    });
+    return before == ending_.end() ? std::make_shared<RelayTurn>() : (*before)->order().turn;
+}
+
 Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner,
                                                       const v1::OpenRelayRequest& request) {
     settle_locked();
-    const Key key(request.receiver(), request.task_id());
+    const Key key = key_of(request);
     const auto known = live_.find(key);
     if (known != live_.end() && known->second->order().request.instance() == request.instance()) {
         if (!(known->second->order().owner == owner)) {
@@ -146,24 +211,22 @@ Result<std::shared_ptr<Relayed>> Relays::admit_locked(const Owner& owner,
         }
         return known->second;
     }
-    if (over_.contains(request.instance())) {
+    if (is_over_locked(request.instance())) {
         return Error(Errc::kAborted, "task " + request.task_id() + ": that instance has ended here");
     }
-    if (known != live_.end() && has_owner(*known->second, owner)) {
-        ++counts_.replaced;
-        known->second->end(Error(Errc::kAborted, "the task was opened again by its receiver"));
-        ending_.push_back(std::move(known->second));
-        live_.erase(known);
-    } else if (known != live_.end()) {
+    if (known != live_.end() && !has_owner(*known->second, owner)) {
         return Error(Errc::kExists,
                      "task " + request.task_id() + " of " + request.receiver() + " is another's");
     }
+    const auto turn = replace_locked(key);
     ASK_PASS(check_parent_locked(owner, request));
+    ASK_PASS(check_ending_locked(request, *turn));
     const std::uint64_t bytes =
         request.reserve_bytes() != 0 ? request.reserve_bytes() : limits_.reserve_bytes;
-    ASK_TRY(check_room_locked(owner, bytes), "task " + request.task_id());
+    ASK_TRY(check_room_locked(owner, bytes, *turn), "task " + request.task_id());
     auto relayed = std::make_shared<Relayed>(
-        Relayed::Order{.request = request, .owner = owner, .reserve_bytes = bytes}, make_sessions_);
+        Relayed::Order{.request = request, .owner = owner, .reserve_bytes = bytes, .turn = turn},
+        make_sessions_);
     live_.emplace(key, relayed);
     ++counts_.opened;
     return relayed;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -73,8 +74,13 @@ class Relays {
     static Result<> check(const v1::OpenRelayRequest& request);
     Result<std::shared_ptr<Relayed>> admit_locked(const Owner& owner, const v1::OpenRelayRequest& request);
     Result<> check_parent_locked(const Owner& owner, const v1::OpenRelayRequest& request);
-    Result<> check_room_locked(const Owner& owner, std::uint64_t bytes);
-    [[nodiscard]] Use use_locked(const Owner* owner) const;
+    [[nodiscard]] bool is_over_locked(std::uint64_t instance) const;
+    std::shared_ptr<RelayTurn> replace_locked(const Key& key);
+    Result<> check_ending_locked(const v1::OpenRelayRequest& request, const RelayTurn& turn) const;
+    Result<> check_room_locked(const Owner& owner, std::uint64_t bytes, const RelayTurn& turn);
+    [[nodiscard]] Use use_locked(const Owner* owner, const RelayTurn* without = nullptr) const;
+    [[nodiscard]] std::uint64_t held_locked(const RelayTurn& turn) const;
+    void each_locked(const std::function<void(const Relayed&)>& visit) const;
     void settle_locked();
 
     const MakeRelaySessions make_sessions_;

@@ -337,6 +337,41 @@ TEST_CASE("a cancel descriptor ends waits, and the agent sees the connection clo
     CHECK(result.error().code() == Errc::kAborted);
 }
 
+TEST_CASE(
+    "a session's end waits until the agent has let go, if it is told to, and no longer than it is told") {
+    std::atomic<bool> over = false;
+    const UniqueFd may_end(::eventfd(0, EFD_CLOEXEC));
+    FakeAgent agent(
+        [&](LocalSocket& client, const v1::LocalRequest& opening) {
+            v1::LocalReply reply;
+            reply.mutable_receive_ready();
+            test::say(client, reply);
+            CHECK(test::hears_the_end(client));
+            // Whatever it says of it is nobody's concern.
+            test::say_failed(client, Errc::kAborted, "its application has gone");
+            if (opening.open_receive().task_id() == "held") {
+                CHECK(wait_fd(may_end.get(), POLLIN, std::chrono::seconds(60)).ok());
+            }
+            over = true;
+        },
+        2);
+    ReceiveOptions options = receive_options(agent);
+    options.let_go = std::chrono::seconds(60);
+    {
+        auto session = ReceiveSession::open(options);
+        REQUIRE(session.ok());
+        auto other = *std::move(session);  // one end, not two
+        CHECK_FALSE(over);
+    }
+    CHECK(over);
+    over = false;
+    options.task = "held";
+    options.let_go = std::chrono::milliseconds(20);
+    REQUIRE(ReceiveSession::open(options).ok());
+    CHECK_FALSE(over);
+    CHECK(::eventfd_write(may_end.get(), 1) == 0);
+}
+
 TEST_CASE("waiting for input ends when the task fails meanwhile") {
     std::array<int, 2> silent{-1, -1};
     REQUIRE(::pipe2(silent.data(), O_CLOEXEC) == 0);

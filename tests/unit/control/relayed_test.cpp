@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +36,7 @@ struct Stage {
     std::optional<std::string> below_error;  // what it says of somebody who never came
     bool above_waits = false;                // to be joined
     bool holds = false;                      // the receive waits until it is cancelled
+    bool kept = false;                       // by the agent, which has not given it back before let_go()
 
     void note(std::string what) {
         const Guard lock(mutex);
@@ -54,6 +56,18 @@ struct Stage {
     void await_cancel() {
         Lock lock(mutex);
         changed.wait(lock, [this] { return cancelled; });
+    }
+
+    void let_go() {
+        {
+            const Guard lock(mutex);
+            kept = false;
+        }
+        changed.notify_all();
+    }
+    void await_let_go() {
+        Lock lock(mutex);
+        changed.wait(lock, [this] { return !kept; });
     }
 
     Mutex mutex;
@@ -171,7 +185,10 @@ class Sessions final : public RelaySessions {
     RelayBelow& below() override { return below_; }
     RelayAbove& above() override { return above_; }
     void cancel() override { stage_.cancel(); }
-    void close() override { stage_.note("closed"); }
+    void close() override {
+        stage_.await_let_go();
+        stage_.note("closed");
+    }
 
  private:
     Stage& stage_;
@@ -311,30 +328,148 @@ TEST_CASE("a relay whose child cannot repeat says so above, once, before it send
                                "confirm below", "closed"});
 }
 
+namespace {
+
+// A relay with room for one task; its runs, by instance, each on a stage of its own.
+struct OneRoom {
+    std::map<std::uint64_t, Stage> runs;
+    Caller caller = caller_from_peer("ipv4:198.18.5.2:40000");
+    Relays relays{RelayLimits{.max_relays = 1,
+                              .memory_bytes = 1U << 20U,
+                              .reserve_bytes = 1U << 20U,
+                              .quota_relays = 1,
+                              .quota_memory_bytes = 1U << 20U},
+                  [this](const v1::OpenRelayRequest& of, std::uint64_t reserve, RelayHooks hooks) {
+                      return on(runs.at(of.instance()))(of, reserve, std::move(hooks));
+                  }};
+
+    ~OneRoom() {
+        for (auto& [instance, stage] : runs) {
+            stage.let_go();
+        }
+    }
+    Stage& run(std::uint64_t instance) {
+        Stage& stage = runs[instance];
+        stage.holds = true;
+        return stage;
+    }
+    // At once, whatever comes of it.
+    Result<v1::OpenRelayReply> ask(std::uint64_t instance, std::uint32_t wait_ms = 0) {
+        v1::OpenRelayRequest request = order(instance);
+        request.set_wait_ms(wait_ms);
+        return relays.open(caller, request);
+    }
+    void open(std::uint64_t instance) {
+        const auto opened = ask(instance, 10'000);
+        REQUIRE(opened.ok());
+        REQUIRE_FALSE(opened->opening());
+    }
+    bool ends_up_with(std::uint64_t instance, const std::string& event) {
+        const auto until = Clock::now() + std::chrono::seconds(60);
+        const auto there = [&] {
+            const Events events = runs.at(instance).events();
+            return std::ranges::find(events, event) != events.end();
+        };
+        while (!there() && Clock::now() < until) {
+            yield_thread();
+        }
+        return there();
+    }
+};
+
+}  // namespace
+
 TEST_CASE("a newer instance of a task ends the older one at a relay, which tells those below") {
-    Stage older;
-    Stage newer;
-    older.holds = newer.holds = true;
-    RelayLimits limits;
-    limits.memory_bytes = 1U << 30U;
-    limits.reserve_bytes = 1U << 20U;
-    Relays relays(limits, [&](const v1::OpenRelayRequest& of, std::uint64_t reserve, RelayHooks hooks) {
-        return on(of.instance() == 1 ? older : newer)(of, reserve, std::move(hooks));
-    });
-    const Caller caller = caller_from_peer("ipv4:198.18.5.2:40000");
-    REQUIRE(relays.open(caller, order(1)).ok());
-    CHECK(relays.size() == 1);
-    REQUIRE(relays.open(caller, order(2)).ok());
-    CHECK(relays.counts().replaced == 1);
-    const auto told = [&older] {
-        const Events events = older.events();
-        return std::ranges::find(events, "abandon below: the task was opened again by its receiver") !=
-               events.end();
-    };
-    const auto until = Clock::now() + std::chrono::seconds(60);
-    while (!told() && Clock::now() < until) {
+    OneRoom room;
+    room.run(1);
+    room.run(2);
+    room.open(1);
+    CHECK(room.relays.size() == 1);
+    room.open(2);
+    CHECK(room.relays.counts().replaced == 1);
+    CHECK(room.ends_up_with(1, "abandon below: the task was opened again by its receiver"));
+    CHECK(room.runs.at(2).events() == Events{"open below", "open above"});
+}
+
+TEST_CASE(
+    "a newer instance is opened once the agent has given back what the older one had, and in its room") {
+    OneRoom room;
+    room.run(1).kept = true;
+    room.run(2);
+    room.open(1);
+    const auto early = room.ask(2);
+    REQUIRE(early.ok());
+    CHECK(early->opening());
+    CHECK(room.ends_up_with(1, "abandon above: the task was opened again by its receiver s9"));
+    // The receiver asks again and again.
+    CHECK(room.ask(2, 20)->opening());
+    CHECK(room.runs.at(2).events().empty());
+    CHECK(room.relays.size() == 1);
+    CHECK(room.relays.reserved_bytes() == 1U << 20U);
+    room.run(1).let_go();
+    room.open(2);
+    CHECK(room.runs.at(2).events() == Events{"open below", "open above"});
+}
+
+TEST_CASE("what ended by itself keeps its room until the agent has given it back") {
+    OneRoom room;
+    Stage& first = room.run(1);
+    first.kept = true;
+    first.holds = false;
+    first.below_fails = Errc::kSwitchLost;
+    room.run(2);
+    [[maybe_unused]] const auto opened = room.ask(1, 10'000);
+    CHECK(room.ends_up_with(1, "abandon above: below s9"));
+    room.relays.tick();
+    CHECK(room.relays.size() == 1);
+    CHECK(room.ask(2)->opening());
+    first.let_go();
+    room.open(2);
+}
+
+TEST_CASE("an instance that is replaced while it waits for the older one opens nothing") {
+    OneRoom room;
+    room.run(1).kept = true;
+    room.run(2);
+    room.run(3);
+    room.open(1);
+    CHECK(room.ask(2)->opening());
+    CHECK(room.ask(3)->opening());
+    CHECK(room.ends_up_with(2, "closed"));
+    room.run(1).let_go();
+    room.open(3);
+    CHECK(room.runs.at(2).events() == Events{"closed"});
+    const auto late = room.ask(2);
+    REQUIRE_FALSE(late.ok());
+    CHECK(late.error().code() == Errc::kAborted);
+}
+
+TEST_CASE("a relay whose agent keeps an older instance says so in time, and lets nobody add to it") {
+    OneRoom room;
+    v1::OpenRelayRequest hasty = order(2);
+    hasty.set_deadline_ms(1000);
+    room.run(1).kept = true;
+    room.run(2);
+    room.open(1);
+    const auto late = room.relays.open(room.caller, hasty);
+    REQUIRE_FALSE(late.ok());
+    CHECK(late.error().code() == Errc::kDeadline);
+    CHECK(
+        late.error().text() ==
+        "relay s1: an older run of task t has not ended there within 333 ms: its agent or its switch hangs");
+    while (room.relays.counts().failed == 0) {
+        room.relays.tick();
         yield_thread();
     }
-    CHECK(told());
-    CHECK(newer.events() == Events{"open below", "open above"});
+    // Those that are kept are threads of this relay's.
+    for (std::uint64_t instance = 3; instance < 9; ++instance) {
+        room.run(instance).kept = true;
+        const auto more = room.ask(instance);
+        CHECK(room.relays.size() == 1);
+        if (!more) {
+            CHECK(more.error().code() == Errc::kLimit);
+            CHECK(more.error().text().find("3 older runs of it are ending here still") != std::string::npos);
+        }
+        CHECK(more.ok() == (instance < 5));
+    }
 }
