@@ -1,15 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The recipes of docs/recipes.md that need other people's programs, word for word, in a lab: each answer is what
-# sort | uniq -c makes of the same lines.
+# The recipes of docs/recipes.md and docs/streams.md that need other people's programs, word for word, in a lab: each answer is
+# what sort | uniq -c makes of the same lines, or awk.
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 
-# block HEADING: what stands in the first fence below it.
+# block HEADING [DOCUMENT [N]]: what stands in the first fence below it, or the N-th.
 block() {
-    awk -v head="## $1" '/^## / { on = $0 == head } on && /^```/ { if (open) exit; open = 1; next } open' "$root/docs/recipes.md"
+    awk -v head="## $1" -v n="${3:-1}" '
+        /^## / { on = $0 == head }
+        on && /^```/ { open = !open; at += open; next }
+        open && at == n' "$root/docs/${2:-recipes.md}"
 }
 
 # receive TASK: at h2.
@@ -87,7 +90,79 @@ from_the_journal() {
     answers units "$scratch/units.txt"
 }
 
-lab_up --hosts 2
+# Connections of UDP within a host, counted and forgotten by its kernel: what conntrack -E says of them goes to $scratch/events, too.
+make_flows() {
+    local host=$1 pair
+    on "$host" sysctl -qw net.netfilter.nf_conntrack_acct=1
+    on "$host" nft 'add table ip flows; add chain ip flows in { type filter hook input priority 0; }; add rule ip flows in ct state new accept'
+    for pair in 2 3 4 5; do
+        # shellcheck disable=SC2016 # expanded inside
+        on "$host" bash -c 'for ((i = 0; i < $1; i++)); do echo "some bytes" >/dev/udp/127.0.0.$1/9; done' _ "$pair"
+    done
+    on "$host" conntrack -F >/dev/null 2>&1
+}
+
+# heard HOST: its conntrack has said as many lines as make_flows comes to. Connections of the daemons are there, too.
+heard() {
+    grep -c 'dst=127.0.0.[2-5] ' "$scratch/events.$1" 2>/dev/null | grep -qx 14
+}
+
+pairs() {
+    cat "$scratch"/events.* | awk '{
+        from = to = ""; bytes = 0
+        for (i = 1; i <= NF; i++) {
+            split($i, part, "=")
+            if (part[1] == "src" && from == "") { from = part[2] }
+            if (part[1] == "dst" && to == "") { to = part[2] }
+            if (part[1] == "bytes") { bytes += part[2] }
+        }
+        if (bytes) { sum[from " " to] += bytes }
+    } END { for (pair in sum) print pair "\t" sum[pair] }' | LC_ALL=C sort
+}
+
+talkers() {
+    cat "$scratch"/flows/talkers/2*.tsv 2>/dev/null | awk -F'\t' '{ sum[$1] += $2 } END { for (pair in sum) print pair "\t" sum[pair] }' | LC_ALL=C sort
+}
+
+all_counted() {
+    cmp -s <(pairs) <(talkers)
+}
+
+from_conntrack() {
+    local host line
+    local -A running=()
+    mkdir -p "$scratch/flows/bin"
+    block 'Flow records to top talkers' streams.md 1 >"$scratch/flows/flows.py"
+    # What it says, for who checks, too.
+    # shellcheck disable=SC2016 # expanded inside
+    printf '#!/bin/bash\n%q "$@" | tee -a "%s/events.${EVENTS:?}"\n' "$(command -v conntrack)" "$scratch" >"$scratch/flows/bin/conntrack"
+    chmod +x "$scratch/flows/bin/conntrack"
+    while read -r host line; do
+        host=${host%$}
+        # shellcheck disable=SC2016 # expanded inside
+        spawn "$scratch/flows/$host" "$host" bash -c 'cd "$1" && export EVENTS=$2 PATH=$1/bin:$PATH && eval "$3"' _ "$scratch/flows" "$host" \
+            "${line/--every 1m/--every 1s}" </dev/null
+        running[$host]=$spawned
+    done < <(block 'Flow records to top talkers' streams.md 2)
+    for host in h1 h2; do
+        wait_for 20 conntrack_listens "$host"
+        make_flows "$host"
+        wait_for 20 heard "$host"
+    done
+    wait_for 20 all_counted
+    on h3 askctl task finish flows >/dev/null
+    exit_of "${running[h3]}"
+    ((code == 0)) || fail "flows: the receiver ended with $code: $(cat "$scratch/flows/h3.err")"
+    pass flows
+}
+
+# It holds a socket that hears of netfilter's events.
+conntrack_listens() {
+    on "$1" cat /proc/net/netlink | awk '$2 == 12 && $3 != 0 { found = 1 } END { exit !found }'
+}
+
+lab_up --hosts 3
 from_kafka
 from_syslog
 from_the_journal
+from_conntrack

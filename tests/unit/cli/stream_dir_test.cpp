@@ -133,6 +133,20 @@ TEST_CASE("a directory has what was committed, and says so to its next process")
           "8\t1970-01-01T00:01:20Z\t1970-01-01T00:01:30Z\twhole\t0\t1\t8\t\n");
 }
 
+TEST_CASE("members are on disk when they have been noted") {
+    const Place place;
+    client::StreamMember member{.member = 2, .name = "h2", .first = 7, .last = 0, .lost = false};
+    for (const std::uint64_t last : {std::uint64_t{0}, std::uint64_t{8}}) {
+        member.last = last;
+        {
+            auto dir = StreamDir::open(options_of(place));
+            REQUIRE(dir.ok());
+            CHECK(dir->note(member).ok());
+        }
+        CHECK(StreamDir::open(options_of(place))->members() == std::vector{member});
+    }
+}
+
 TEST_CASE("a table that was taken away stays away") {
     const Place place;
     {

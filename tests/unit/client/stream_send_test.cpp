@@ -111,6 +111,22 @@ class FakeStream {
             }
         });
     }
+    // A run's session hears that all is well, while the stream says nothing of its window.
+    void tell_done(std::uint64_t number) {
+        wait([&] { return ended_.contains(number); });
+        {
+            const std::lock_guard lock(mutex_);
+            done_.insert(number);
+        }
+        wait([&] { return told_.contains(number); });
+        const std::lock_guard lock(mutex_);
+        done_.erase(number);
+        ended_.erase(number);
+    }
+    [[nodiscard]] bool has_ended(std::uint64_t number) {
+        const std::lock_guard lock(mutex_);
+        return ended_.contains(number);
+    }
     template <typename Is>
     void wait(Is&& is, const std::function<void()>& meanwhile = [] {}) {
         const auto until = std::chrono::steady_clock::now() + kLong;
@@ -132,6 +148,7 @@ class FakeStream {
     std::vector<std::uint64_t> keeps_;
     bool leaves_ = false;
     std::uint64_t member_ = 0;
+    std::uint64_t committed_ = 0;  // as the member says
 
  private:
     void accept(LocalListener& listener) {
@@ -164,6 +181,7 @@ class FakeStream {
         keeps_.assign(follow.keeps().begin(), follow.keeps().end());
         leaves_ = leaves_ || follow.leaves();
         member_ = follow.member();
+        committed_ = follow.committed();
     }
     void follow(LocalSocket& client, const v1::LocalRequest& opening) {
         hear(opening);
@@ -228,6 +246,7 @@ class FakeStream {
                 reply.mutable_failed()->set_error("the switch lost what it had");
             } else if (finished && done_.contains(window)) {
                 reply.mutable_done();
+                told_.insert(window);
             } else {
                 continue;
             }
@@ -253,6 +272,7 @@ class FakeStream {
     std::uint64_t version_ = 0;
     std::set<std::uint64_t> ended_;
     std::set<std::uint64_t> done_;
+    std::set<std::uint64_t> told_;  // whose session has heard that it is done
     std::set<std::uint64_t> failing_;
     std::thread accepting_;
     std::vector<std::thread> connections_;
@@ -340,6 +360,70 @@ TEST_CASE("a window that begins again gets all of its tuples again, and no other
     CHECK(fake.sums_[1] == Sums{{"a", 1}, {"b", 1}});
     CHECK(fake.sums_[2] == Sums{{"c", 1}});
     CHECK(fake.runs_[2] == 1);
+}
+
+TEST_CASE("a window is kept until the stream says that it is committed, whatever its session says") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    CHECK(send(stream, "a", 1).ok());
+    fake.open(2, wall_ms() - 1, 12);
+    keeps(fake, stream, {1, 2});
+    fake.tell_done(1);
+    fake.fail(1, 21);
+    fake.wait([&] { return fake.runs_[1] == 2 && fake.sums_[1] == Sums{{"a", 1}}; });
+    fake.commit(1);
+    leave(fake, stream, 2);
+}
+
+TEST_CASE("what is committed stays so, whoever says it late") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    fake.open(2, wall_ms() - 2, 12);
+    keeps(fake, stream, {1, 2});
+    fake.commit(1);
+    keeps(fake, stream, {2});
+    fake.say([](v1::StreamState& state) { state.set_committed(0); });
+    fake.open(3, wall_ms() - 1, 13);
+    keeps(fake, stream, {2, 3});
+    fake.wait([&] { return fake.committed_ == 1; });
+    fake.commit(2);
+    leave(fake, stream, 3);
+}
+
+TEST_CASE("a receiver with another directory is not gone on with") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    CHECK(send(stream, "a", 1).ok());
+    fake.say([](v1::StreamState& state) { state.set_nonce(6); });
+    Result<> sent;
+    for (const auto until = std::chrono::steady_clock::now() + 5s;
+         sent.ok() && std::chrono::steady_clock::now() < until;) {
+        sent = send(stream, "b", 1);
+    }
+    REQUIRE_FALSE(sent.ok());
+    CHECK(sent.error().code() == Errc::kExists);
+    CHECK(sent.error().text().find("another directory") != std::string::npos);
+}
+
+TEST_CASE("which lines a window has is on disk before the last of them may be sent") {
+    FakeStream fake;
+    auto options = fake.options();
+    bool ended = false;
+    options.on_step = [&](const StreamStep& step) {
+        const auto until = std::chrono::steady_clock::now() + 50ms;
+        while (step.ended != 0 && !ended && std::chrono::steady_clock::now() < until) {
+            ended = fake.has_ended(step.ended);
+            std::this_thread::sleep_for(1ms);  // between two looks
+        }
+        return Result<>();
+    };
+    auto stream = begin(fake, options);
+    CHECK(send(stream, "a", 1).ok());
+    fake.open(2, wall_ms() - 1, 12);
+    keeps(fake, stream, {1, 2});
+    fake.commit(1);
+    leave(fake, stream, 2);
+    CHECK_FALSE(ended);
 }
 
 TEST_CASE("no third window is entered before the first is committed") {
