@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames with VLAN tags: by which port they come in, and with which tag they leave. The VLAN is `side`, which
-// has addresses, routes and neighbours as one of its own; the program asks no more of it.
-#include "lib/abi/vlan.h"
+// Frames with VLAN tags: by which port they come in, and with which tag they leave.
+#include "tests/bpf/switch/vlan.h"
 
 #include <linux/bpf.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include <bpf/bpf.h>
 #include <doctest/doctest.h>
 
+#include "tests/bpf/switch/fan.h"
 #include "tests/bpf/switch/harness.h"
+#include "tests/support/patience.h"
 
 using namespace ask::test;
 
@@ -21,55 +22,20 @@ namespace {
 
 constexpr Mac kSideMac{2, 0, 0, 0, 0, 3};
 constexpr Mac kBehindSideMac{2, 0, 0, 0, 3, 2};
-constexpr std::uint16_t kVlan = 100;
-// The VLAN, with a priority of 5 and the mark of what may be dropped first.
-constexpr std::uint16_t kControl = 0xb000 | kVlan;
-
-// The frame with a tag behind its addresses.
-Bytes tagged(Bytes frame, std::uint16_t control = kControl, std::uint16_t type = 0x8100) {
-    const Bytes tag{static_cast<std::uint8_t>(type >> 8), static_cast<std::uint8_t>(type),
-                    static_cast<std::uint8_t>(control >> 8), static_cast<std::uint8_t>(control)};
-    frame.insert(frame.begin() + 12, tag.begin(), tag.end());
-    return frame;
-}
-
-// `side` is that VLAN on a port, and hosts are behind it; untagged ones, too, behind the other port.
-class Vlan {
- public:
-    Vlan(const Switch& sw, std::uint32_t carrier, std::uint32_t kinds = ASK_PORTS_ON_VLANS)
-        : sw_(sw), vlan_{.ifindex = carrier, .id = kVlan, .pad = 0} {
-        const std::uint32_t zero = 0;
-        REQUIRE(bpf_map_update_elem(sw_.map("port_kinds"), &zero, &kinds, BPF_ANY) == 0);
-        REQUIRE(bpf_map_update_elem(sw_.map("vlan_in"), &vlan_, &network().side, BPF_ANY) == 0);
-        REQUIRE(bpf_map_update_elem(sw_.map("vlan_out"), &network().side, &vlan_, BPF_ANY) == 0);
-    }
-    ~Vlan() {
-        const std::uint32_t none = 0;
-        CHECK(bpf_map_update_elem(sw_.map("port_kinds"), &none, &none, BPF_ANY) == 0);
-        CHECK(bpf_map_delete_elem(sw_.map("vlan_in"), &vlan_) == 0);
-        CHECK(bpf_map_delete_elem(sw_.map("vlan_out"), &network().side) == 0);
-    }
-    Vlan(const Vlan&) = delete;
-    Vlan& operator=(const Vlan&) = delete;
-
- private:
-    const Switch& sw_;
-    const ask_vlan vlan_;
-};
 
 // The sender is in the VLAN.
 void add_sender_inside(Switch& sw, TaskSpec task = {}) {
     sw.add_default(task, {.ifindex = network().side});
 }
 
-Packet passing_fin(const Switch& sw, std::uint64_t seq) {
+Packet inner_fin(const Switch& sw, std::uint64_t seq) {
     Packet packet = sw.packet().seq(seq);
     packet.type = ASK_FIN;
     return packet;
 }
 
 // On its way to the channel's host.
-Packet passing_ack(const Switch& sw) {
+Packet transit_ack(const Switch& sw) {
     Packet packet = sw.packet();
     packet.source = packet.dest;
     packet.dest = kSender;
@@ -96,8 +62,8 @@ TEST_CASE(
         sw.expect("some left", tagged(some.frame()), XDP_REDIRECT, ASK_CNT_fwd_new,
                   left.routed(kOutMac, kReceiverMac).frame());
         sw.expect_region(0, {{0, "own", 1}, {1, "k", 1}});
-        sw.expect("FIN", tagged(passing_fin(sw, 3).frame()), XDP_REDIRECT, ASK_CNT_fin_new,
-                  passing_fin(sw, 3).routed(kOutMac, kReceiverMac).frame());
+        sw.expect("FIN", tagged(inner_fin(sw, 3).frame()), XDP_REDIRECT, ASK_CNT_fin_new,
+                  inner_fin(sw, 3).routed(kOutMac, kReceiverMac).frame());
         const Packet bad = sw.packet().seq(9).put(0, 0, "k", 1).with([](Packet& p) { p.check = 1; });
         sw.expect("not sealed", tagged(bad.frame()), XDP_DROP, ASK_CNT_bad_check, bad.frame());
     }
@@ -116,10 +82,10 @@ TEST_CASE("what goes up is as it came, tag and priority among it") {
         const auto up = [&sw](const std::string& what, const Packet& packet, ask_counter counter) {
             sw.expect(what, tagged(packet.frame()), XDP_PASS, counter, tagged(packet.frame()));
         };
-        up("FIN", passing_fin(sw, 3), ASK_CNT_up_no_route);
+        up("FIN", inner_fin(sw, 3), ASK_CNT_up_no_route);
         up("a channel that is not registered", sw.packet().seq(4).with([](Packet& p) { p.port += 1; }),
            ASK_CNT_pass_channel);
-        up("an ACK of no flow", passing_ack(sw).with([](Packet& p) { p.task += 1; }), ASK_CNT_pass_ack);
+        up("an ACK of no flow", transit_ack(sw).with([](Packet& p) { p.task += 1; }), ASK_CNT_pass_ack);
     }
 }
 
@@ -134,14 +100,14 @@ TEST_CASE("what the route leads to a VLAN leaves by the port that carries it, wi
             const Packet left = some.left(kMarkSwitch, kMarkIncarnation, {1, 0, 0});
             sw.expect("some left", some.frame(), XDP_REDIRECT, ASK_CNT_fwd_new,
                       tagged(left.routed(kSideMac, kBehindSideMac).frame(), kVlan));
-            sw.expect("FIN", passing_fin(sw, 3).frame(), XDP_REDIRECT, ASK_CNT_fin_new,
-                      tagged(passing_fin(sw, 3).routed(kSideMac, kBehindSideMac).frame(), kVlan));
+            sw.expect("FIN", inner_fin(sw, 3).frame(), XDP_REDIRECT, ASK_CNT_fin_new,
+                      tagged(inner_fin(sw, 3).routed(kSideMac, kBehindSideMac).frame(), kVlan));
         }
         sw.reset();
         const Vlan vlan(sw, network().in);
         add_sender_inside(sw, {.receiver = kBehindSide});
-        sw.expect("from a VLAN to a VLAN", tagged(passing_fin(sw, 1).frame()), XDP_REDIRECT, ASK_CNT_fin_new,
-                  tagged(passing_fin(sw, 1).routed(kSideMac, kBehindSideMac).frame(), kVlan));
+        sw.expect("from a VLAN to a VLAN", tagged(inner_fin(sw, 1).frame()), XDP_REDIRECT, ASK_CNT_fin_new,
+                  tagged(inner_fin(sw, 1).routed(kSideMac, kBehindSideMac).frame(), kVlan));
     }
 }
 
@@ -151,7 +117,7 @@ TEST_CASE("an ACK that passes takes the tag of the VLAN that its sender is in") 
     sw.add_channel(0, {.host = kBehindSide, .ifindex = network().side});
     sw.add_task(0);
     sw.add_flow(0, 0, 0);
-    const Packet ack = passing_ack(sw).with([](Packet& p) { p.dest = kBehindSide; });
+    const Packet ack = transit_ack(sw).with([](Packet& p) { p.dest = kBehindSide; });
     sw.expect("by a port without tags", ack.frame(), XDP_REDIRECT, ASK_CNT_transit_ack,
               tagged(ack.routed(kSideMac, kBehindSideMac).frame(), kVlan), network().out);
 }
@@ -160,7 +126,7 @@ TEST_CASE("a VLAN whose port is not one of the switch's any more is the stack's"
     Switch& sw = Switch::get({});
     const Vlan vlan(sw, network().side);
     sw.add_default({.receiver = kBehindSide});
-    sw.expect("FIN", passing_fin(sw, 1), XDP_PASS, ASK_CNT_up_no_route);
+    sw.expect("FIN", inner_fin(sw, 1), XDP_PASS, ASK_CNT_up_no_route);
 }
 
 TEST_CASE("a packet is of the port that its tag says") {
@@ -188,11 +154,11 @@ TEST_CASE(
     const Vlan vlan(sw, network().in, ASK_PORTS_ON_VLANS | ASK_PORTS_ON_BRIDGES);
     REQUIRE(bpf_map_update_elem(sw.map("bridges"), &network().side, &network().side, BPF_ANY) == 0);
     add_sender_inside(sw);
-    sw.expect("in", tagged(passing_fin(sw, 1).frame()), XDP_PASS, ASK_CNT_up_bridge,
-              tagged(passing_fin(sw, 1).frame()));
+    sw.expect("in", tagged(inner_fin(sw, 1).frame()), XDP_PASS, ASK_CNT_up_bridge,
+              tagged(inner_fin(sw, 1).frame()));
     sw.reset();
     sw.add_default({.receiver = kBehindSide});
-    sw.expect("out", passing_fin(sw, 1), XDP_PASS, ASK_CNT_up_bridge);
+    sw.expect("out", inner_fin(sw, 1), XDP_PASS, ASK_CNT_up_bridge);
     REQUIRE(bpf_map_delete_elem(sw.map("bridges"), &network().side) == 0);
 }
 
@@ -243,4 +209,29 @@ TEST_CASE("frames with and without a tag, one after the other, in any order") {
         const bool has_tag = outcome.frame[12] == 0x81;
         CHECK(has_tag == (outcome.action == XDP_TX && flow == 1));
     }
+}
+
+TEST_CASE(
+    "over real links: a tag comes back with the ACK, goes where there is none, and comes where there was "
+    "none") {
+    const auto wait = patience(std::chrono::seconds(5));
+    Switch& sw = Switch::get({});
+    const Attached attached(sw.program());
+    const TaggedHost inner("in_host");
+    const TaggedHost outer("out_host");
+    {
+        const Vlan vlan(sw, network().in);
+        add_sender_inside(sw, {.aggregators = 1});
+        const Packet packet = sw.packet().seq(1).put(0, 0, "own", 1);
+        inner.send(tagged(packet.frame()));
+        CHECK(hex(inner.receive(wait)) == hex(tagged(packet.ack(kMarkSwitch, kMarkIncarnation).frame())));
+        inner.send(tagged(inner_fin(sw, 2).frame()));
+        CHECK(hex(outer.receive(wait)) == hex(inner_fin(sw, 2).routed(kOutMac, kReceiverMac).frame()));
+    }
+    const Vlan vlan(sw, network().out);
+    sw.reset();
+    sw.add_default({.receiver = kBehindSide});
+    inner.send(inner_fin(sw, 1).frame());
+    CHECK(hex(outer.receive(wait)) ==
+          hex(tagged(inner_fin(sw, 1).routed(kSideMac, kBehindSideMac).frame(), kVlan)));
 }
