@@ -157,6 +157,9 @@ TEST_CASE(
     sw.expect("in", tagged(inner_fin(sw, 1).frame()), XDP_PASS, ASK_CNT_up_bridge,
               tagged(inner_fin(sw, 1).frame()));
     sw.reset();
+    sw.add_default();
+    sw.expect_routed("and the next, which has none, is not the bridge's", inner_fin(sw, 1), ASK_CNT_fin_new);
+    sw.reset();
     sw.add_default({.receiver = kBehindSide});
     sw.expect("out", inner_fin(sw, 1), XDP_PASS, ASK_CNT_up_bridge);
     REQUIRE(bpf_map_delete_elem(sw.map("bridges"), &network().side) == 0);
