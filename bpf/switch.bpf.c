@@ -16,6 +16,7 @@
 #include "bpf/engine/parse.bpf.h"
 #include "bpf/engine/rate.bpf.h"
 #include "bpf/engine/service.bpf.h"
+#include "bpf/engine/tag.bpf.h"
 
 /* A packet whose flow is registered here, and whose header is its service's: prove it, and hand it
  * on. FIN tells the receiver alone; here only the window keeps up with it. */
@@ -92,46 +93,102 @@ __noinline int ask_pass_unknown(struct xdp_md *ctx)
 	return leave_forward(ctx, &frame, ASK_CNT_value_no_group);
 }
 
-SEC("xdp.frags")
-int ask_switch(struct xdp_md *ctx)
+/* UDP in IPv4 right behind the Ethernet header, which came in by `port`. */
+static __always_inline int dispatch(struct xdp_md *ctx, const struct ask_frame *frame, __u32 port)
 {
 	struct ask_claim claim = {};
-	struct ask_frame frame = {};
 	__u32 reason, service;
 
-	if (!parse_udp(ctx, &frame) || !frame.hdr)
-		return leave_pass(ASK_CNT_pass_foreign);
-	if (frame.udp->dest != bpf_htons(ASK_UDP_PORT)) {
-		if (is_ack(&frame))
+	if (frame->udp->dest != bpf_htons(ASK_UDP_PORT)) {
+		if (is_ack(frame))
 			return ask_take_ack(ctx);
 		return leave_pass(ASK_CNT_pass_foreign);
 	}
 
-	find_flow(frame.hdr, &claim);
+	find_flow(frame->hdr, &claim);
 	if (claim.foreign)
 		return leave_pass(ASK_CNT_pass_channel);
-	if (has_fragments(ctx, &frame))
+	if (has_fragments(ctx, frame))
 		return leave_drop(ASK_CNT_bad_fragments);
 	if (!claim.channel)
 		return enter_unproved(ctx, &claim);
-	reason = check_channel(ctx, &frame, claim.channel);
+	reason = check_channel(port, frame, claim.channel);
 	if (reason)
 		return leave_drop(reason);
 	if (!claim.flow)
 		return ask_pass_unknown(ctx);
 	if (!claim.task || claim.task->instance != claim.flow->task_instance)
 		return leave_abort(ASK_CNT_abort_state);
-	if (frame.ip->daddr != claim.task->receiver)
+	if (frame->ip->daddr != claim.task->receiver)
 		return leave_drop(ASK_CNT_bad_receiver);
 	service = claim.task->service;
 	if (service >= ASK_SERVICE_COUNT)
 		return leave_abort(ASK_CNT_abort_state);
-	reason = service_check_header(service, frame.hdr, claim.task);
+	reason = service_check_header(service, frame->hdr, claim.task);
 	if (!reason)
-		reason = check_header(frame.hdr);
+		reason = check_header(frame->hdr);
 	if (reason)
 		return leave_drop(reason);
-	return handle_own(ctx, &frame, &claim, service);
+	return handle_own(ctx, frame, &claim, service);
+}
+
+/* What was tagged. A function, because a tail call ends no more than the function that it is in: a service's
+ * program that takes the packet comes back to the caller. */
+static __noinline int dispatch_untagged(struct xdp_md *ctx, __u32 port)
+{
+	struct ask_frame frame = {};
+
+	if (!parse_udp(ctx, &frame) || !frame.hdr)
+		return leave_pass(ASK_CNT_pass_foreign);
+	return dispatch(ctx, &frame, port);
+}
+
+/*
+ * A frame with a tag loses it for as long as it is here. It has it again, of the same VLAN and priority, where it
+ * leaves by the port that it came in by, or goes up; what leaves by another port has what that one's VLAN says.
+ */
+SEC("xdp.frags")
+int ask_tagged(struct xdp_md *ctx)
+{
+	const __u32 zero = 0;
+	__u32 *came_by = bpf_map_lookup_elem(&came_by_vlan, &zero);
+	__be16 control = 0;
+	const __u32 port = find_vlan(ctx, &control);
+	int action;
+
+	if (!port)
+		return leave_pass(ASK_CNT_pass_foreign);
+	if (!came_by || !take_tag_out(ctx))
+		return leave_abort(ASK_CNT_abort_resize);
+	*came_by = port;
+	action = dispatch_untagged(ctx, port);
+	*came_by = 0;
+	/* There is room for it: it stood there. */
+	if ((action == XDP_TX || action == XDP_PASS) && !put_tag_in(ctx, control))
+		return XDP_ABORTED;
+	return action;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__array(values, int(struct xdp_md *));
+} form_programs SEC(".maps") = {
+	.values = {ask_tagged},
+};
+
+SEC("xdp.frags")
+int ask_switch(struct xdp_md *ctx)
+{
+	struct ask_frame frame = {};
+
+	if (!parse_udp(ctx, &frame) || !frame.hdr) {
+		if (frame.eth && is_tagged(frame.eth))
+			ask_tail_call(ctx, &form_programs, 0, ask_tagged);
+		return leave_pass(ASK_CNT_pass_foreign);
+	}
+	return dispatch(ctx, &frame, ctx->ingress_ifindex);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

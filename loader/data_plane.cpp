@@ -279,7 +279,9 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "counters", maps.counters));
     ASK_PASS(open_map(pins, "ports", maps.ports));
     ASK_PASS(open_map(pins, "bridges", maps.bridges));
-    ASK_PASS(open_map(pins, "any_bridges", maps.any_bridges));
+    ASK_PASS(open_map(pins, "vlan_in", maps.vlan_in));
+    ASK_PASS(open_map(pins, "vlan_out", maps.vlan_out));
+    ASK_PASS(open_map(pins, "port_kinds", maps.port_kinds));
     ASK_PASS(open_map(pins, "channel_ids", maps.channel_ids));
     ASK_PASS(open_map(pins, "channels", maps.channels));
     ASK_PASS(open_map(pins, "dedupe", maps.dedupe));

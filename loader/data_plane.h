@@ -11,6 +11,7 @@
 #include "lib/abi/back.h"
 #include "lib/abi/map_types.h"
 #include "lib/abi/values.h"
+#include "lib/abi/vlan.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/bpf/map.h"
@@ -26,7 +27,9 @@ struct SwitchMaps {
     bpf::PerCpuArray<std::uint64_t> counters;
     bpf::Map<std::uint32_t, bpf_devmap_val> ports;
     bpf::Map<std::uint32_t, std::uint32_t> bridges;
-    bpf::Map<std::uint32_t, std::uint32_t> any_bridges;
+    bpf::Map<ask_vlan, std::uint32_t> vlan_in;
+    bpf::Map<std::uint32_t, ask_vlan> vlan_out;
+    bpf::Map<std::uint32_t, std::uint32_t> port_kinds;
     bpf::Map<ask_channel_id, std::uint32_t> channel_ids;
     bpf::Map<std::uint32_t, ask_channel> channels;
     bpf::Map<std::uint32_t, ask_dedupe_state> dedupe;

@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lib/abi/consts.h"
+#include "lib/abi/vlan.h"
 #include "lib/bpf/object.h"
 #include "loader/port_check.h"
 #include "loader/veth_peer.h"
@@ -55,14 +56,78 @@ Result<> check_linked_mode(const InterfaceInfo& interface, bpf::XdpMode mode) {
                                          std::string(to_string(*obtained)) + ", or run ask-switchd --unload");
 }
 
-Result<> enter_port(const PortSeat& seat, const Port& port) {
-    auto entered = seat.plane.maps().ports.set(port.ifindex, seat.plane.device(port.ifindex));
+// Says so where a map of ports has no room.
+Result<> entered_port(const Port& port, Result<> entered) {
     if (!entered.ok() && entered.error().sys_errno() == E2BIG) {
         return Error(Errc::kLimit, "port " + port.name + " is one too many: a switch has at most " +
                                        std::to_string(ASK_MAX_PORTS) + ", narrow the patterns of ports");
     }
     ASK_TRY(entered, "port " + port.name);
     return {};
+}
+
+Result<> enter_port(const PortSeat& seat, const Port& port) {
+    return entered_port(port, seat.plane.maps().ports.set(port.ifindex, seat.plane.device(port.ifindex)));
+}
+
+// From here on the program asks for ports of that kind.
+Result<> ask_for(const SwitchMaps& maps, std::uint32_t kind) {
+    const auto kinds = maps.port_kinds.find(0);
+    ASK_PASS(kinds);
+    return maps.port_kinds.set(0, kinds->value_or(0) | kind);
+}
+
+// How the tag is known by which its packets come in first, as the first of them is to find the rest.
+Result<> enter_vlan(const PortSeat& seat, const Port& port) {
+    const SwitchMaps& maps = seat.plane.maps();
+    const ask_vlan vlan{.ifindex = port.carrier_index, .id = port.vlan, .pad = 0};
+    ASK_TRY(ask_for(maps, ASK_PORTS_ON_VLANS), "port " + port.name);
+    ASK_PASS(entered_port(port, maps.vlan_out.set(port.ifindex, vlan)));
+    return entered_port(port, maps.vlan_in.set(vlan, port.ifindex));
+}
+
+// Its tag may be that of another interface by now.
+Result<> forget_vlan(const SwitchMaps& maps, std::uint32_t ifindex) {
+    const auto vlan = maps.vlan_out.find(ifindex);
+    ASK_PASS(vlan);
+    if (!*vlan) {
+        return {};
+    }
+    const auto owner = maps.vlan_in.find(**vlan);
+    ASK_PASS(owner);
+    ASK_PASS(*owner == ifindex ? maps.vlan_in.erase(**vlan) : Result<>());
+    return maps.vlan_out.erase(ifindex);
+}
+
+// Forgets the entries of bridges that none of `ports` is on. Whether any is left.
+Result<bool> keep_bridges(const SwitchMaps& maps, const std::vector<Port>& ports) {
+    const auto bridged = maps.bridges.keys();
+    ASK_PASS(bridged);
+    bool any = false;
+    for (const std::uint32_t ifindex : *bridged) {
+        const bool used = std::ranges::any_of(ports, [ifindex](const Port& port) {
+            return port.trouble.empty() && port.bridge_index != 0 &&
+                   (port.ifindex == ifindex || port.bridge_index == ifindex);
+        });
+        ASK_PASS(used ? Result<>() : maps.bridges.erase(ifindex));
+        any = any || used;
+    }
+    return any;
+}
+
+// The same of VLANs that are none of `ports`.
+Result<bool> keep_vlans(const SwitchMaps& maps, const std::vector<Port>& ports) {
+    const auto vlans = maps.vlan_out.keys();
+    ASK_PASS(vlans);
+    bool any = false;
+    for (const std::uint32_t ifindex : *vlans) {
+        const bool used = std::ranges::any_of(ports, [ifindex](const Port& port) {
+            return port.trouble.empty() && port.vlan != 0 && port.ifindex == ifindex;
+        });
+        ASK_PASS(used ? Result<>() : forget_vlan(maps, ifindex));
+        any = any || used;
+    }
+    return any;
 }
 
 void warn_of_peer(const Port& port) {
@@ -107,7 +172,7 @@ Result<> describe_port(const PortSeat& seat, const Port& port) {
     if (port.bridge_index == 0) {
         return maps.bridges.erase(port.ifindex);
     }
-    ASK_TRY(maps.any_bridges.set(0, 1), "port " + port.name);
+    ASK_TRY(ask_for(maps, ASK_PORTS_ON_BRIDGES), "port " + port.name);
     ASK_TRY(maps.bridges.set(port.bridge_index, port.bridge_index), "port " + port.name);
     ASK_TRY(maps.bridges.set(port.ifindex, port.bridge_index), "port " + port.name);
     return {};
@@ -138,7 +203,32 @@ Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate) {
     return port;
 }
 
+bool is_carried(const PortSeat& seat, const InterfaceInfo& interface) {
+    return interface.kind == "vlan" && seat.mode == bpf::XdpMode::kNative;
+}
+
+Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate, const Port& carrier) {
+    const InterfaceInfo& interface = candidate.interface;
+    Port port{.name = interface.name, .ifindex = interface.index, .mode = seat.mode, .mtu = interface.mtu};
+    port.vlan = interface.vlan;
+    port.carrier_index = carrier.ifindex;
+    port.carrier = carrier.name;
+    if (candidate.bridge != nullptr) {
+        port.bridge_index = candidate.bridge->index;
+        port.bridge = candidate.bridge->name;
+    }
+    ASK_PASS(describe_port(seat, port));
+    if (auto entered = enter_vlan(seat, port); !entered.ok()) {
+        ASK_PASS(detach_port(seat, port.name, port.ifindex));
+        return std::move(entered).error();
+    }
+    spdlog::info("port {}: VLAN {} of port {}, MTU {}{}", port.name, port.vlan, port.carrier, port.mtu,
+                 port.bridge.empty() ? "" : ", on bridge " + port.bridge);
+    return port;
+}
+
 Result<> detach_port(const PortSeat& seat, const std::string& name, std::uint32_t ifindex) {
+    ASK_TRY(forget_vlan(seat.plane.maps(), ifindex), "detach " + name);
     ASK_TRY(bpf::unpin(seat.pins.link(name)), "detach " + name);
     ASK_TRY(seat.plane.maps().ports.erase(ifindex), "detach " + name);
     ASK_TRY(seat.plane.maps().bridges.erase(ifindex), "detach " + name);
@@ -164,18 +254,12 @@ Result<> detach_others(const PortSeat& seat, const std::vector<Port>& ports) {
     for (const std::uint32_t ifindex : *entries) {
         ASK_PASS(is_attached(ifindex, &Port::ifindex) ? Result<>() : maps.ports.erase(ifindex));
     }
-    const auto bridged = maps.bridges.keys();
-    ASK_PASS(bridged);
-    std::uint32_t left = 0;
-    for (const std::uint32_t ifindex : *bridged) {
-        const bool used = std::ranges::any_of(ports, [ifindex](const Port& port) {
-            return port.trouble.empty() && port.bridge_index != 0 &&
-                   (port.ifindex == ifindex || port.bridge_index == ifindex);
-        });
-        ASK_PASS(used ? Result<>() : maps.bridges.erase(ifindex));
-        left += used ? 1 : 0;
-    }
-    return maps.any_bridges.set(0, left > 0 ? 1 : 0);
+    const auto on_bridges = keep_bridges(maps, ports);
+    ASK_PASS(on_bridges);
+    const auto on_vlans = keep_vlans(maps, ports);
+    ASK_PASS(on_vlans);
+    return maps.port_kinds.set(
+        0, (*on_bridges ? ASK_PORTS_ON_BRIDGES : 0U) | (*on_vlans ? ASK_PORTS_ON_VLANS : 0U));
 }
 
 }  // namespace ask

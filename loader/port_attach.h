@@ -19,10 +19,13 @@ struct Port {
     std::string name;
     std::uint32_t ifindex = 0;  // 0: not there
     bpf::XdpMode mode = bpf::XdpMode::kNative;
-    std::uint32_t mtu = 0;           // bytes
-    std::uint32_t bridge_index = 0;  // of the bridge that it is a port of; 0: none
-    std::string bridge{};            // its name
-    std::string trouble{};           // why the program is not attached, and what to do; empty: it is
+    std::uint32_t mtu = 0;            // bytes
+    std::uint32_t bridge_index = 0;   // of the bridge that it is a port of; 0: none
+    std::string bridge{};             // its name
+    std::uint16_t vlan = 0;           // of a VLAN that the program sees on the port that carries it; 0: none
+    std::uint32_t carrier_index = 0;  // that port
+    std::string carrier{};            // its name
+    std::string trouble{};            // why the program is not attached, and what to do; empty: it is
 };
 
 // The program and where its pins are; both outlive what is done with them.
@@ -46,6 +49,12 @@ struct PortCandidate {
 // Whether a predecessor's program is on it in another mode than is wanted now: an error.
 [[nodiscard]] Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface);
 [[nodiscard]] Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate);
+// Whether the program is to see its packets with a tag on another port, as nothing attaches natively to a
+// VLAN.
+[[nodiscard]] bool is_carried(const PortSeat& seat, const InterfaceInfo& interface);
+// Enters such a VLAN, on a port that is attached. Repeating it changes nothing.
+[[nodiscard]] Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate,
+                                       const Port& carrier);
 // Writes what has changed of a port that stays attached: the bridge that it is on.
 [[nodiscard]] Result<> describe_port(const PortSeat& seat, const Port& port);
 // Detaches it, and forgets it in the maps. One that is gone, or moved to another namespace, is fine.

@@ -31,7 +31,7 @@ Result<> check_mtu(const InterfaceInfo& interface) {
                        ", or set xdp_mode to generic");
 }
 
-// XDP does not see a tag that the card took off: an ACK would leave without.
+// XDP does not see a tag that the card took off: a packet would be another port's, and its ACK leave without.
 Result<> check_tags(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
                     const DriverInfo& driver) {
     const auto vlan = std::ranges::find_if(all, [&interface](const InterfaceInfo& one) {
@@ -64,6 +64,10 @@ Result<> check_redirect(const InterfaceInfo& interface, const DriverInfo& driver
                            ", or set xdp_mode to generic");
     }
     return {};
+}
+
+std::string vlan_of(const InterfaceInfo& interface, const std::string& carrier) {
+    return "is VLAN " + std::to_string(interface.vlan) + " of " + carrier;
 }
 
 }  // namespace
@@ -118,6 +122,34 @@ Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceI
     ASK_PASS(check_mtu(interface));
     ASK_PASS(check_tags(interface, all, driver));
     return check_redirect(interface, driver);
+}
+
+Result<> check_vlan(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
+                    const std::string& carrier, const DriverInfo& driver) {
+    if (interface.lower_elsewhere) {
+        return refused(interface, vlan_of(interface, "an interface in another network namespace"),
+                       "make the VLAN where ask-switchd runs, or set xdp_mode to generic");
+    }
+    if (interface.service_tags) {
+        return refused(interface, "has tags of 802.1ad, and the switch reads those of 802.1Q alone",
+                       "set xdp_mode to generic");
+    }
+    const InterfaceInfo* const lower = find_interface(all, interface.lower);
+    const std::string below = lower == nullptr ? "an interface that is gone" : lower->name;
+    if (lower != nullptr && lower->kind == "vlan") {
+        return refused(interface, vlan_of(interface, below) + ", a VLAN itself, and the switch reads one tag",
+                       "set xdp_mode to generic");
+    }
+    if (carrier.empty()) {
+        return refused(
+            interface, vlan_of(interface, below) + ", which is no port or not attached",
+            "add " + below + " to ports, see what askctl status says of it, or set xdp_mode to generic");
+    }
+    if (driver.strips_tags) {
+        return refused(interface, vlan_of(interface, below) + ", which takes tags off before XDP sees them",
+                       "ethtool -K " + below + " rxvlan off, or set xdp_mode to generic");
+    }
+    return check_place(interface, all);
 }
 
 }  // namespace ask

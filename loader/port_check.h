@@ -21,6 +21,11 @@ namespace ask {
 // The part of it that may change under a port that is attached: what the interface is a port or member of.
 [[nodiscard]] Result<> check_place(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all);
 
+// The same of a VLAN, whose packets the program sees on the port that carries it. `carrier`: that port's
+// name; empty: it is none of the switch's. `driver`: of the carrier.
+[[nodiscard]] Result<> check_vlan(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
+                                  const std::string& carrier, const DriverInfo& driver);
+
 // The interface of that index, or none.
 [[nodiscard]] const InterfaceInfo* find_interface(const std::vector<InterfaceInfo>& all, std::uint32_t index);
 // The bridge that it is a port of, or none.

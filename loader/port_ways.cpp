@@ -69,6 +69,10 @@ Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_
         return Error(Errc::kUnsupported, "port " + port.name + " is on bridge " + port.bridge +
                                              ", and a switch makes no copies past a bridge");
     }
+    if (port.vlan != 0) {
+        return Error(Errc::kUnsupported, "port " + port.name + " is a VLAN of port " + port.carrier +
+                                             ", and a switch makes no copies to VLANs");
+    }
     const auto interface = netlink.interface(port.name);
     ASK_PASS(interface);
     const auto mac = netlink.resolve(port.ifindex, next_hop, until);

@@ -40,6 +40,14 @@ void tell_trouble(const Port& port, const std::vector<Port>& before) {
     }
 }
 
+// The port that a VLAN's packets come by, if it is one, and attached.
+const Port* find_carrier(const std::vector<Port>& ports, const InterfaceInfo& vlan) {
+    const auto it = std::ranges::find_if(ports, [&vlan](const Port& port) {
+        return vlan.lower != 0 && port.ifindex == vlan.lower && is_attached(port);
+    });
+    return it == ports.end() ? nullptr : &*it;
+}
+
 // Whether hosts may be behind other ports than before.
 bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
     return !std::ranges::equal(before, after, [](const Port& one, const Port& other) {
@@ -48,12 +56,23 @@ bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
     });
 }
 
+// The name of the port that is to carry a VLAN; empty: it is none.
+std::string chosen_carrier(const PortChoice& choice, const InterfaceInfo& vlan) {
+    const auto it = std::ranges::find_if(choice.ports, [&vlan](const PortChoice::Named& named) {
+        return vlan.lower != 0 && named.interface.index == vlan.lower;
+    });
+    return it == choice.ports.end() ? "" : it->interface.name;
+}
+
 // Before anything is attached. A switch that nobody uses yet has to be what its configuration says in so many
 // words; one that is adopted, what can be taken on.
 Result<> check_start(const PortSeat& seat, const PortChoice& choice, const std::vector<InterfaceInfo>& all) {
     for (const PortChoice::Named& port : choice.ports) {
         if (seat.plane.adopted()) {
             ASK_PASS(check_predecessor(seat, port.interface));
+        } else if (port.in_full && is_carried(seat, port.interface)) {
+            const std::string carrier = chosen_carrier(choice, port.interface);
+            ASK_PASS(check_vlan(port.interface, all, carrier, driver_info(carrier)));
         } else if (port.in_full) {
             ASK_PASS(examine_port(seat, port.interface, all));
         }
@@ -109,17 +128,9 @@ Result<PortTable::Look> PortTable::look(bool strict) {
     const std::vector<Port> before = all();
     Look look;
     drop_gone(before, choice, look);
-    std::vector<Port> after;
-    after.reserve(choice.ports.size() + choice.missing.size());
-    for (const auto& [interface, in_full] : choice.ports) {
-        auto port = settle(interface, find_port(before, interface.name, interface.index), *interfaces);
-        if (!port.ok() && strict && in_full) {
-            return std::move(port).error();
-        }
-        after.push_back(port.ok() ? *std::move(port)
-                                  : troubled(interface.name, interface.index, seat_.mode,
-                                             std::string(port.error().text())));
-    }
+    auto settled = settle_all(choice, before, *interfaces, strict);
+    ASK_PASS(settled);
+    std::vector<Port> after = *std::move(settled);
     std::ranges::transform(choice.missing, std::back_inserter(after),
                            [this](const std::string& name) { return missing_port(name, seat_.mode); });
     for (const Port& port : after) {
@@ -133,6 +144,29 @@ Result<PortTable::Look> PortTable::look(bool strict) {
     const std::lock_guard lock(mutex_);
     ports_ = std::move(after);
     return look;
+}
+
+// VLANs behind the others, which carry them.
+Result<std::vector<Port>> PortTable::settle_all(const PortChoice& choice, const std::vector<Port>& before,
+                                                const std::vector<InterfaceInfo>& all, bool strict) const {
+    std::vector<Port> after(choice.ports.size());
+    for (const bool carried : {false, true}) {
+        for (std::size_t i = 0; i < after.size(); ++i) {
+            const auto& [interface, in_full] = choice.ports[i];
+            if (is_carried(seat_, interface) != carried) {
+                continue;
+            }
+            const Port* const known = find_port(before, interface.name, interface.index);
+            auto port = carried ? settle_vlan(interface, known, all, after) : settle(interface, known, all);
+            if (!port.ok() && strict && in_full) {
+                return std::move(port).error();
+            }
+            after[i] = port.ok() ? *std::move(port)
+                                 : troubled(interface.name, interface.index, seat_.mode,
+                                            std::string(port.error().text()));
+        }
+    }
+    return after;
 }
 
 void PortTable::drop_gone(const std::vector<Port>& before, const PortChoice& choice, Look& look) const {
@@ -159,6 +193,27 @@ Result<Port> PortTable::settle(const InterfaceInfo& interface, const Port* known
     const auto candidate = examine_port(seat_, interface, all);
     ASK_PASS(candidate);
     return attach_port(seat_, *candidate);
+}
+
+// What it is on may have changed in every way, so everything is looked at each time.
+Result<Port> PortTable::settle_vlan(const InterfaceInfo& interface, const Port* known,
+                                    const std::vector<InterfaceInfo>& all,
+                                    const std::vector<Port>& ports) const {
+    const Port* const carrier = find_carrier(ports, interface);
+    const std::string name = carrier == nullptr ? "" : carrier->name;
+    auto checked = check_vlan(interface, all, name, driver_info(name));
+    if (checked.ok()) {
+        checked = check_predecessor(seat_, interface);
+    }
+    const bool attached = known != nullptr && is_attached(*known);
+    if (!checked.ok()) {
+        ASK_PASS(attached ? detach_port(seat_, known->name, known->ifindex) : Result<>());
+        return std::move(checked).error();
+    }
+    if (attached && known->vlan == interface.vlan && known->carrier_index == carrier->ifindex) {
+        return keep(interface, *known, all);
+    }
+    return attach_vlan(seat_, {.interface = interface, .bridge = bridge_of(interface, all)}, *carrier);
 }
 
 // One that is attached: its MTU may be another, or the bridge that it is on.
@@ -219,7 +274,14 @@ Result<PortTable::Now> PortTable::now(const Port& port, std::uint32_t program_id
     ASK_PASS(netlink);
     const auto interface = netlink->interface(port.name);
     ASK_PASS(interface);
-    return Now{interface->mtu, interface->index == port.ifindex && interface->xdp_program == program_id};
+    const bool same = interface->index == port.ifindex;
+    if (port.vlan == 0) {
+        return Now{interface->mtu, same && interface->xdp_program == program_id};
+    }
+    const auto carrier = netlink->interface(port.carrier);
+    ASK_PASS(carrier);
+    return Now{interface->mtu,
+               same && carrier->index == port.carrier_index && carrier->xdp_program == program_id};
 }
 
 }  // namespace ask

@@ -52,8 +52,8 @@ class PortTable {
         std::uint32_t mtu = 0;  // bytes
         bool attached = false;  // still the interface it was, with the program on it
     };
-    // One question to the kernel, about this port alone: a status of many ports asks it for each.
-    // kUnknown: no such interface any more.
+    // One question to the kernel, about this port alone (or two, of a VLAN): a status of many ports asks it
+    // for each. kUnknown: no such interface any more.
     [[nodiscard]] Result<Now> now(const Port& port, std::uint32_t program_id) const;
 
  private:
@@ -70,6 +70,12 @@ class PortTable {
     // What becomes of an interface that is to be a port; `known`: what it was, if it was one.
     Result<Port> settle(const InterfaceInfo& interface, const Port* known,
                         const std::vector<InterfaceInfo>& all) const;
+    // The same of a VLAN, once `ports` has the one that carries it.
+    Result<Port> settle_vlan(const InterfaceInfo& interface, const Port* known,
+                             const std::vector<InterfaceInfo>& all, const std::vector<Port>& ports) const;
+    // What becomes of all that are there, in their order.
+    Result<std::vector<Port>> settle_all(const PortChoice& choice, const std::vector<Port>& before,
+                                         const std::vector<InterfaceInfo>& all, bool strict) const;
     Result<Port> keep(const InterfaceInfo& interface, Port port, const std::vector<InterfaceInfo>& all) const;
     void drop_gone(const std::vector<Port>& before, const PortChoice& choice, Look& look) const;
     [[nodiscard]] bool is_any(bool (*is)(const Port&)) const;

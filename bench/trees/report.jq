@@ -50,7 +50,11 @@ def hop_table:
     (group_by(.reserve_mib)[] | [.[0].reserve_mib, length, (map(.parts) | max), (map(.tables_kib) | max), (map(.seconds) | median | milli),
         (map(.seconds) | max), (map(.runs) | max)]);
 
+def racks_table:
+    ["topology", "who adds up", "between switches: tuples", "all, bytes", "receiver's link: tuples", "all, bytes", "geometry", "s", "runs"],
+    (.[] | [.topology, .way, .fabric, .fabric_all, .receiver, .receiver_all, .geometry, (.seconds | two), .runs]);
+
 def table_of($part):
     (if $part == "ways" then ways_table elif $part == "trouble" then trouble_table elif $part == "online" then online_table elif $part == "launch" then launch_table
-     elif $part == "hop" then hop_table else sizes_table end)
+     elif $part == "hop" then hop_table elif $part == "racks" then racks_table else sizes_table end)
     | @tsv;

@@ -79,12 +79,12 @@ static __always_inline bool comes_in_by(const struct ask_ports *set, __u32 ifind
 }
 
 /* Whether the channel is who it says it is: port, address, incarnation. */
-static __always_inline __u32 check_channel(const struct xdp_md *ctx, const struct ask_frame *frame,
+static __always_inline __u32 check_channel(__u32 port, const struct ask_frame *frame,
 					   const struct ask_channel *channel)
 {
 	if (frame->hdr->version != ASK_WIRE_VERSION)
 		return ASK_CNT_bad_version;
-	if (!comes_in_by(&channel->ports, ctx->ingress_ifindex))
+	if (!comes_in_by(&channel->ports, port))
 		return ASK_CNT_bad_port;
 	if (frame->ip->saddr != channel->host || frame->udp->source != channel->port)
 		return ASK_CNT_bad_address;

@@ -8,6 +8,7 @@
 
 #include "bpf/engine/compat.bpf.h"
 #include "lib/abi/map_types.h"
+#include "lib/abi/vlan.h"
 
 #define ASK_DEFAULT_CHANNELS 256
 #define ASK_DEFAULT_FLOWS 1024
@@ -47,13 +48,36 @@ struct {
 	__type(value, __u32);
 } bridges SEC(".maps");
 
-/* One entry: whether `bridges` has any. An array's element costs next to nothing, and most switches have none. */
+/* Ports that are VLANs: which one a tag means, and which tag one has. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASK_MAX_PORTS);
+	__type(key, struct ask_vlan);
+	__type(value, __u32);
+} vlan_in SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASK_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct ask_vlan);
+} vlan_out SEC(".maps");
+
+/* The VLAN by which the packet at hand came in; 0: by none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} came_by_vlan SEC(".maps");
+
+/* One entry: ASK_PORTS_*. An array's element costs next to nothing, and most switches have none of these ports. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
-} any_bridges SEC(".maps");
+} port_kinds SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

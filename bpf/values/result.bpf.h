@@ -81,6 +81,7 @@ static __always_inline int take_result(struct xdp_md *ctx, const struct ask_valu
 				       struct ask_packet *packet)
 {
 	const struct ask_hdr *hdr = values->frame.hdr;
+	const __u32 port = port_of_origin(ctx, find_port_kinds());
 	const struct ask_chunk chunk = {.group = group,
 					.task = flow->task,
 					.seq = bpf_be64_to_cpu(hdr->seq),
@@ -91,7 +92,7 @@ static __always_inline int take_result(struct xdp_md *ctx, const struct ask_valu
 		reason = check_result_body(ctx, values, &flow->key, packet, group);
 	if (reason)
 		return leave_drop(reason);
-	if (hdr->flags & ASK_F_GROUP && !comes_in_by(&group->above, ctx->ingress_ifindex))
+	if (hdr->flags & ASK_F_GROUP && !comes_in_by(&group->above, port))
 		return leave_drop(ASK_CNT_bad_port);
 	follow_result(group, &chunk);
 	if (!(hdr->flags & ASK_F_GROUP))
@@ -99,6 +100,8 @@ static __always_inline int take_result(struct xdp_md *ctx, const struct ask_valu
 	free_slot(&chunk);
 	if (!group->has_fan)
 		return leave_drop(ASK_CNT_result_no_fan);
-	return leave_fan_out(&values->frame, group->fan, BPF_F_EXCLUDE_INGRESS,
+	/* No VLAN is in a fan, and who is behind the port that carries one is another. */
+	return leave_fan_out(&values->frame, group->fan,
+			     port == ctx->ingress_ifindex ? BPF_F_EXCLUDE_INGRESS : 0,
 			     ASK_CNT_result_group);
 }

@@ -91,6 +91,21 @@ class Turn {
     bool mine_;
 };
 
+// A call that gives the caller what `make` returns, a Result of a unique_ptr; `if_null` is what one without a
+// place for it is told.
+template <typename Handle, typename Make>
+int hand_out(Handle** place, const char* if_null, const Make& make) noexcept {
+    return guarded([&]() -> Result<> {
+        if (place == nullptr) {
+            return usage(if_null);
+        }
+        auto made = make();
+        ASK_PASS(made);
+        *place = made->release();
+        return {};
+    });
+}
+
 // A call with a handle of that kind, in its turn; `if_null` is what a NULL one is told.
 template <typename Open, typename Body>
 int call_with(Open* handle, const char* if_null, const Body& body) noexcept {

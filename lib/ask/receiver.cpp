@@ -267,15 +267,7 @@ Result<> receive_all(const ask_receiver_options* options, ask_result** result) {
 extern "C" {
 
 int ask_receiver_open(const ask_receiver_options* options, ask_receiver** receiver) {
-    return guarded([&]() -> Result<> {
-        if (receiver == nullptr) {
-            return usage("the receiver is NULL");
-        }
-        auto opened = open_receiver(options);
-        ASK_PASS(opened);
-        *receiver = opened->release();
-        return {};
-    });
+    return hand_out(receiver, "the receiver is NULL", [options] { return open_receiver(options); });
 }
 
 int ask_receiver_wait(ask_receiver* receiver, ask_result** result) {

@@ -129,24 +129,22 @@ Result<> send_all(const ask_sender_options* from, const ask_columns* columns, as
     }
 }
 
+Result<std::unique_ptr<ask_sender>> open_sender(const ask_sender_options* options) {
+    auto checked = send_options_of(options);
+    ASK_PASS(checked);
+    auto session = ask::client::SendSession::open(*std::move(checked));
+    ASK_PASS(session);
+    auto made = std::make_unique<ask_sender>(*std::move(session), options->task);
+    made->enlist(made->session->fds());
+    return made;
+}
+
 }  // namespace
 
 extern "C" {
 
 int ask_sender_open(const ask_sender_options* options, ask_sender** sender) {
-    return guarded([&]() -> Result<> {
-        if (sender == nullptr) {
-            return usage("the sender is NULL");
-        }
-        auto checked = send_options_of(options);
-        ASK_PASS(checked);
-        auto session = ask::client::SendSession::open(*std::move(checked));
-        ASK_PASS(session);
-        auto made = std::make_unique<ask_sender>(*std::move(session), options->task);
-        made->enlist(made->session->fds());
-        *sender = made.release();
-        return {};
-    });
+    return hand_out(sender, "the sender is NULL", [options] { return open_sender(options); });
 }
 
 int ask_sender_push(ask_sender* sender, const void* key, size_t key_bytes, int64_t value) {

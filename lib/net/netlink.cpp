@@ -5,6 +5,7 @@
 #include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_addr.h>
+#include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
@@ -98,6 +99,20 @@ std::string read_text(std::span<const std::byte> bytes) {
     return {text, strnlen(text, bytes.size())};
 }
 
+std::uint16_t read_u16(std::span<const std::byte> bytes) {
+    std::uint16_t value = 0;
+    std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
+    return value;
+}
+
+void read_vlan_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    if (type == IFLA_VLAN_ID) {
+        info.vlan = read_u16(bytes);
+    } else if (type == IFLA_VLAN_PROTOCOL) {
+        info.service_tags = ntohs(read_u16(bytes)) != ETH_P_8021Q;
+    }
+}
+
 // What stands in IFLA_LINKINFO.
 void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
     if (type == IFLA_INFO_KIND) {
@@ -107,6 +122,10 @@ void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std
             if (inner == IFLA_BR_VLAN_FILTERING && !value.empty()) {
                 info.filters_vlans = value.front() != std::byte{0};
             }
+        });
+    } else if (type == IFLA_INFO_DATA && info.kind == "vlan") {
+        each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+            read_vlan_attribute(info, inner, value);
         });
     }
 }
@@ -132,6 +151,9 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
             break;
         case IFLA_LINK:
             info.lower = read_u32(bytes);
+            break;
+        case IFLA_LINK_NETNSID:
+            info.lower_elsewhere = true;
             break;
         case IFLA_LINKINFO:
             each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {

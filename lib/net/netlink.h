@@ -35,7 +35,10 @@ struct InterfaceInfo {
     std::string kind;               // "veth", "bridge", "bond", "vlan" ...; empty: a device of the machine
     std::uint32_t master = 0;       // index of the bridge or bond that it is a port of
     std::uint32_t lower = 0;        // of a VLAN: the interface that it is on. Of a veth, its peer elsewhere
+    bool lower_elsewhere = false;   // that is in another network namespace
     bool filters_vlans = false;     // a bridge that does
+    std::uint16_t vlan = 0;         // of a VLAN: which one
+    bool service_tags = false;      // its tags are 802.1ad's
 };
 
 // What the kernel counts of an interface.

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, long frames.
-# reach_test.sh ports|ways|bridge|jumbo|interfaces
+# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, VLANs, long frames.
+# reach_test.sh ports|ways|bridge|vlans|jumbo|interfaces
 # The rows of docs/gateways.md.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -196,6 +196,71 @@ bridge() {
     wait_for 10 attached p1
     run_task "$dir" again h2 "" "--merge-window 0"
     pass "a bridge that filters VLANs is refused by name, and taken when it no longer does"
+}
+
+has_vlans() {
+    unshare --net bash -euc 'ip link add try0 type veth peer name try1
+        ip link add link try0 name try0.9 type vlan id 9' 2>/dev/null
+}
+
+# h1 and h2 are taken off the switch and put on a box that has each in a VLAN of its own, on one cable to the switch, t0.
+trunk() {
+    local i
+    ip netns add "$elsewhere"
+    on sw ip link add t0 type veth peer name t1 netns "$elsewhere"
+    # What of a tag is kept beside the frame, XDP does not see.
+    on sw ethtool -K t0 tx off txvlan off rxvlan off gro off >/dev/null
+    ip netns exec "$elsewhere" ethtool -K t1 tx off txvlan off gro off >/dev/null
+    ip -netns "$elsewhere" link set dev t1 up xdpdrv obj "$build/bpf/pass.bpf.o" sec xdp
+    on sw ip link set dev t0 up
+    for i in 1 2; do
+        on sw ip link set "p$i" netns "$elsewhere"
+        ip -netns "$elsewhere" -batch - <<BATCH
+link add br$i type bridge
+link add link t1 name t1.${i}00 type vlan id ${i}00
+link set dev t1.${i}00 master br$i up
+link set dev p$i master br$i up
+link set dev br$i up
+BATCH
+        on sw ip -batch - <<BATCH
+link add link t0 name t0.${i}00 type vlan id ${i}00
+address add 198.18.$i.1/24 dev t0.${i}00
+link set dev t0.${i}00 up
+BATCH
+        wait_for 10 attached "t0.${i}00"
+    done
+}
+
+vlans() {
+    local -r dir=$scratch/vlans
+    if ! has_vlans; then
+        pass "this kernel has no VLANs"
+        exit 0
+    fi
+    lab_up --hosts 3 --config-switch <(printf 'ports = ["t0*", "p[0-9]"]\n')
+    trunk
+    make_input "$dir" --seed 96 --senders 3 --tuples 20000 --keys 1500
+    run_task "$dir" out h3 "" "--merge-window 0"
+    added_up "$dir"
+    pass "from two VLANs of one port to a port without"
+    run_task "$dir" in h2 "" "--merge-window 0"
+    added_up "$dir"
+    ! switch_counts bad_port || fail "packets came by another port than the switch thought"
+    pass "from a VLAN, and a port without, to another VLAN of the same port"
+    add_up beside
+    pass "a group with members in VLANs"
+
+    on sw ethtool -K t0 rxvlan on >/dev/null
+    wait_for 10 troubled t0.100 "takes tags off before XDP sees them: ethtool -K t0 rxvlan off"
+    on sw ethtool -K t0 rxvlan off >/dev/null
+    wait_for 10 attached t0.100
+    on sw ip link add link p3 name p3.7 type vlan id 7 protocol 802.1ad
+    on sw ip link set dev p3.7 name p7
+    wait_for 10 troubled p7 "802.1ad"
+    on sw ip link del p7
+    on sw ip link del t0.200
+    wait_for 10 lacks t0.200
+    pass "a port that takes tags off, and tags of providers, are refused by name; a VLAN that goes is forgotten"
 }
 
 counts() {

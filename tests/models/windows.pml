@@ -2,13 +2,13 @@
 /*
  * A stream without an end whose windows are tasks, of a design (docs/decisions/0034): which window a tuple is in, whatever dies.
  *
- * Code: none yet; it is to be lib/control/receive/stream.cpp, tools/cli/follow.cpp and tools/cli/every.cpp.
+ * Code: lib/control/receive/stream.cpp, lib/client/stream_send.cpp, tools/cli/stream_dir.cpp and every.cpp.
  *
  * Two senders have TUPLES tuples each. A sender gives each to the window that it is in, keeps what it has given to
- * windows that are not committed, and cuts when it likes, if the next window is open. A window is a run of a task: whoever is a
+ * windows that are not committed, and cuts when it likes, if the next window is open and it keeps fewer than KEPT. A window is a run of a task: whoever is a
  * member of the window joins it once and sends what it keeps of that window, some of it before the cut; the run is over when all
  * have ended, and its table is what came. The application gives the table its name in a directory, which is the commit, and confirms,
- * so that senders are told. Two windows are open at a time. The directory survives: the tables, who is a member of which window, and
+ * so that senders are told. AHEAD windows are open at a time, of which the first two have runs. The directory survives: the tables, who is a member of which window, and
  * nothing else does. Runs fail; the receiver's application dies, and a result that it had not confirmed is kept by its agent;
  * the agent dies; a sender loses its session; a sender dies with what it has kept; one that is silent is left out of a window, and
  * comes back.
@@ -36,6 +36,13 @@
  * full   sender_and_receiver_die: -DDEATHS=1 -DKILLS=1
  * full   receiver_dies_twice: -DKILLS=2
  * full   receiver_and_agent_die: -DKILLS=1 -DAGENTS=1
+ * holds  three_open: -DWINDOWS=3 -DAHEAD=3
+ * full   three_open_one_leaves: -DWINDOWS=3 -DAHEAD=3 -DLEAVES=1
+ * full   three_open_receiver_dies: -DWINDOWS=3 -DAHEAD=3 -DKILLS=1
+ * full   three_open_agent_dies: -DWINDOWS=3 -DAHEAD=3 -DAGENTS=1
+ * full   three_open_run_fails: -DWINDOWS=3 -DAHEAD=3 -DLOSSES=1
+ * full   three_open_sender_dies: -DWINDOWS=3 -DAHEAD=3 -DDEATHS=1
+ * full   three_open_left_out: -DWINDOWS=3 -DAHEAD=3 -DLEFT_OUT=1
  *
  * breaks confirmed_before_named: -DCONFIRM_EARLY ! kept_is_there
  * breaks directory_not_read: -DKILLS=1 -DFORGET_TABLES ! invalid end state
@@ -49,7 +56,7 @@
  * breaks let_go_when_left_out: -DLEFT_OUT=1 -DLOSSES=1 -DLET_GO_LEFT_OUT ! named_if_lost
  * breaks left_out_carries_over: -DLEFT_OUT=1 -DCARRY_OVER ! in_one_window
  * breaks leaves_before_the_commit: -DLEAVES=1 -DLEAVE_EARLY ! kept_is_there
- * breaks three_windows_open: -DWINDOWS=3 -DAHEAD=3 -DCUT_AHEAD ! two_windows_kept
+ * breaks cut_without_end: -DWINDOWS=3 -DAHEAD=3 -DKEPT=2 -DCUT_AHEAD ! no_more_kept
  */
 
 #ifndef TUPLES
@@ -61,6 +68,12 @@
 /* Windows that are open at a time. */
 #ifndef AHEAD
 #define AHEAD 2
+#endif
+/* Of these, that have a run. */
+#define RUNS 2
+/* Windows that a sender keeps at most. */
+#ifndef KEPT
+#define KEPT AHEAD
 #endif
 /* How often each may happen: to the receiver's application, to its agent, to a run, to a session, to a sender; and that one is left out. */
 #ifndef KILLS
@@ -133,7 +146,7 @@ bool written_once = true;
 bool in_one_window = true;
 bool twice_in_a_run;
 bool kept_is_there = true;
-bool two_windows_kept = true;
+bool no_more_kept = true;
 bool named_if_lost = true;
 
 #define is_member(s, w) has(member[s], w)
@@ -174,7 +187,7 @@ inline leave_out(s, n) {
 /* The runs of one window, which the agent sees to. */
 proctype window(byte w) {
     do
-    :: atomic { is_open(w) && run_of[w] == 0 -> begin_run(w) }
+    :: atomic { is_open(w) && w < committed + RUNS && run_of[w] == 0 -> begin_run(w) }
     :: atomic { goes_on(w) && may_end(w) && over_for(0, w) && over_for(1, w) -> computed[w] = true }
     /* Who has joined and is not heard of: the run has failed, or goes on without. */
     :: atomic { goes_on(w) && (broken[w] & ~(ended[w] | missing[w])) != 0 -> clear_run(w) }
@@ -400,7 +413,7 @@ inline become_member() {
 #ifdef CUT_AHEAD
 #define may_cut true
 #else
-#define may_cut (next_of(me) <= known[me] + 1)
+#define may_cut (next_of(me) < known[me] + KEPT)
 #endif
 
 proctype sender(byte me) {
@@ -415,14 +428,14 @@ proctype sender(byte me) {
     :: atomic { open && in[me] < WINDOWS && in[me] >= known[me] && known[me] == committed && (member[me] & from_on(in[me] + 1)) == 0 && in[me] + 1 < WINDOWS && !leaving[me] && is_member(me, in[me]) -> become_member() }
 #endif
     :: atomic { in[me] < WINDOWS && produced[me] < TUPLES && !leaving[me] ->
-        two_windows_kept = in[me] <= known[me] + 1;
-        assert(two_windows_kept);
+        no_more_kept = in[me] < known[me] + KEPT;
+        assert(no_more_kept);
         spool[of(me, in[me])] = spool[of(me, in[me])] | tuple_of(me, produced[me]);
         produced[me]++
        }
     /* The cut: the next one is there. */
     :: atomic { open && in[me] + 1 < WINDOWS && !leaving[me] && is_member(me, in[me]) && (member[me] & from_on(in[me] + 1)) != 0 &&
-                next_of(me) < WINDOWS && is_open(next_of(me)) && run_of[next_of(me)] != 0 && may_cut -> in[me] = next_of(me) }
+                next_of(me) < WINDOWS && is_open(next_of(me)) && may_cut -> in[me] = next_of(me) }
     /* The model ends with the last one. */
     :: atomic { in[me] == WINDOWS - 1 && !leaving[me] && is_member(me, in[me]) && produced[me] == TUPLES -> in[me] = WINDOWS }
     /* It leaves with the window that it is in, and stays until that is committed. */

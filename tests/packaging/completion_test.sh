@@ -66,7 +66,7 @@ offered() {
     [[ $is == "$want" ]] || fail "'$line' is offered: ${is//$'\n'/ }; not: ${want//$'\n'/ }"
 }
 
-offered 'askctl st' status
+offered 'askctl st' status streams
 offered 'askctl task e' explain
 offered 'askctl task explain --j' --json
 offered 'askctl ca issue --op' --operator

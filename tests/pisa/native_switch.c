@@ -71,7 +71,10 @@ static struct map maps[] = {
     ARRAY_MAP(counters, ASK_CNT_COUNT),
     HASH_MAP(ports, NATIVE_TABLE_ENTRIES),
     HASH_MAP(bridges, NATIVE_TABLE_ENTRIES),
-    ARRAY_MAP(any_bridges, 1),
+    ARRAY_MAP(port_kinds, 1),
+    HASH_MAP(vlan_in, NATIVE_TABLE_ENTRIES),
+    HASH_MAP(vlan_out, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(came_by_vlan, 1),
     HASH_MAP(channel_ids, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(channels, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(dedupe, NATIVE_TABLE_ENTRIES),
@@ -199,6 +202,13 @@ long native_adjust_tail(struct xdp_md* ctx, int delta) {
     }
     ctx->data_end = (__u64)((__s64)ctx->data_end + delta);
     return 0;
+}
+
+/* No port here is a VLAN. */
+long native_adjust_head(struct xdp_md* ctx, int delta) {
+    (void)ctx;
+    (void)delta;
+    return -1;
 }
 
 __u32 native_cpu(void) {

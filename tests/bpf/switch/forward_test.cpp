@@ -5,6 +5,7 @@
 // packets that no route takes.
 #include <doctest/doctest.h>
 
+#include "lib/abi/vlan.h"
 #include "tests/bpf/switch/harness.h"
 
 using namespace ask;
@@ -284,8 +285,8 @@ TEST_CASE("what comes in by a bridge's port, or is to leave by a bridge, goes up
             REQUIRE(bpf_map_update_elem(sw.map("bridges"), &ifindex, &ifindex, BPF_ANY) == 0);
         };
         const std::uint32_t zero = 0;
-        const std::uint32_t any = 1;
-        REQUIRE(bpf_map_update_elem(sw.map("any_bridges"), &zero, &any, BPF_ANY) == 0);
+        const std::uint32_t kinds = ASK_PORTS_ON_BRIDGES;
+        REQUIRE(bpf_map_update_elem(sw.map("port_kinds"), &zero, &kinds, BPF_ANY) == 0);
         const auto no_more = [&sw](std::uint32_t ifindex) {
             REQUIRE(bpf_map_delete_elem(sw.map("bridges"), &ifindex) == 0);
         };

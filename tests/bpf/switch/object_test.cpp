@@ -14,6 +14,7 @@
 
 #include "lib/abi/map_types.h"
 #include "lib/abi/values.h"
+#include "lib/abi/vlan.h"
 #include "switch.skel.h"
 #include "tests/bpf/switch/harness.h"
 
@@ -96,6 +97,7 @@ const Layout kLayouts[] = {
     {"ask_fan_member",
      sizeof(ask_fan_member),
      {FIELD(ask_fan_member, mac), FIELD(ask_fan_member, port_mac), FIELD(ask_fan_member, address)}},
+    {"ask_vlan", sizeof(ask_vlan), {FIELD(ask_vlan, ifindex), FIELD(ask_vlan, id), FIELD(ask_vlan, pad)}},
     {"ask_presence", sizeof(ask_presence), {FIELD(ask_presence, word), FIELD(ask_presence, pad)}},
     {"ask_heats", sizeof(ask_heats), {FIELD(ask_heats, heat)}},
     {"ask_flow_stats",
@@ -180,7 +182,9 @@ TEST_CASE("maps have keys and values of the C++ types, and the counters of the l
     const Sizes maps[] = {{"meta", 4, sizeof(ask_meta)},
                           {"counters", 4, 8},
                           {"bridges", 4, 4},
-                          {"any_bridges", 4, 4},
+                          {"port_kinds", 4, 4},
+                          {"vlan_in", sizeof(ask_vlan), 4},
+                          {"vlan_out", 4, sizeof(ask_vlan)},
                           {"channel_ids", sizeof(ask_channel_id), 4},
                           {"channels", 4, sizeof(ask_channel)},
                           {"dedupe", 4, sizeof(ask_dedupe_state)},
@@ -211,13 +215,13 @@ TEST_CASE("one object, the dispatcher and the programs for DATA") {
         programs.insert(bpf_program__name(program));
         CHECK(bpf_program__type(program) == BPF_PROG_TYPE_XDP);
     }
-    CHECK((programs == std::set<std::string>{"ask_back", "ask_fan_copy", "ask_switch", "ask_tuples",
-                                             "ask_values", "ask_var"}));
+    CHECK((programs == std::set<std::string>{"ask_back", "ask_fan_copy", "ask_switch", "ask_tagged",
+                                             "ask_tuples", "ask_values", "ask_var"}));
 }
 
 TEST_CASE("the verifier's work stays within its budget, for every choice at load") {
     const std::map<std::string, unsigned> budget = read_budget();
-    CHECK(budget.size() == 5 * std::size(kWays));
+    CHECK(budget.size() == 6 * std::size(kWays));
     for (const Way& way : kWays) {
         for (const char* program : {"ask_switch", "ask_tuples", "ask_back", "ask_var", "ask_values"}) {
             const int fd = Switch::get(way).program(program);

@@ -21,6 +21,7 @@
 
 #include "tests/bpf/switch/fan.h"
 #include "tests/bpf/switch/harness.h"
+#include "tests/bpf/switch/vlan.h"
 
 using namespace ask;
 using namespace ask::test;
@@ -827,6 +828,45 @@ TEST_CASE("a RESULT for one member is forwarded to it") {
     sw.expect("by whatever port", one.frame(), XDP_REDIRECT, ASK_CNT_result_one,
               one.routed(kInMac, kSenderMac).frame(), network().side);
     CHECK((sw.state() == before));
+}
+
+TEST_CASE("a member in a VLAN: its answers have its tag, and copies for all have none") {
+    Switch& sw = make_group(one_level());
+    const Vlan vlan(sw, network().in);
+    const auto expect = [&sw](const std::string& what, const Packet& packet, std::uint32_t action,
+                              ask_counter counter, const Bytes& out) {
+        sw.expect(what, tagged(packet.frame()), action, counter, out, network().in);
+    };
+    expect("first", value(sw, 2), XDP_DROP, ASK_CNT_value_taken, value(sw, 2).frame());
+    const Packet resend = with_flags(value(sw, 2), ASK_F_RESEND);
+    Packet held = turned(resend);
+    held.type = ASK_HELD;
+    held.flags = 0;
+    held.m = ASK_LEVEL_MEMBER;
+    set_bits(held, 3);
+    set_words(held, {});
+    expect("a resend", resend, XDP_TX, ASK_CNT_value_held, tagged(held.frame()));
+    expect_absorbed(sw, "second", value(sw, 0), ASK_CNT_value_folded, 0);
+    const Words all = words_of(0) + words_of(1) + words_of(2);
+    expect_result(sw, "last", value(sw, 1), all, 1);
+    expect("once more", resend, XDP_TX, ASK_CNT_value_answered,
+           tagged(result_of(turned(resend), all, 0).frame()));
+    expect_absorbed(sw, "first of the next", value(sw, 0, 2), ASK_CNT_value_taken, 0);
+    expect_absorbed(sw, "second of it", value(sw, 1, 2), ASK_CNT_value_folded, 1);
+    const Packet last = value(sw, 2, 2);
+    expect("last of it", last, XDP_REDIRECT, ASK_CNT_value_result,
+           unaddressed(result_of(last, all, ASK_F_GROUP), last));
+}
+
+TEST_CASE("a RESULT for all is from above if the VLAN that it comes in is") {
+    ask_group group = one_level();
+    group.above.ifindex[0] = network().side;
+    Switch& sw = make_group(group);
+    const Vlan vlan(sw, network().out);
+    const Packet all = result(sw, 1, words_of(9), ASK_F_GROUP);
+    sw.expect_drop("without a tag", all, ASK_CNT_bad_port, network().out);
+    sw.expect("with one", tagged(all.frame()), XDP_REDIRECT, ASK_CNT_result_group, unaddressed(all, all),
+              network().out);
 }
 
 TEST_CASE("a RESULT that is not proved changes nothing") {

@@ -76,7 +76,8 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
     if (map == &ports) {
         return here; /* all that routes lead to */
     }
-    if (map == &bridges || map == &any_bridges) {
+    if (map == &bridges || map == &vlan_in || map == &vlan_out || map == &came_by_vlan ||
+        map == &port_kinds) {
         return NULL;
     }
     if (map == &channels) {
@@ -176,6 +177,13 @@ long native_redirect_map(__u32 ifindex, __u64 flags) {
 long native_adjust_tail(struct xdp_md* ctx, int delta) {
     ctx->data_end = (__u64)((__s64)ctx->data_end + delta);
     return 0;
+}
+
+/* No port here is a VLAN. */
+long native_adjust_head(struct xdp_md* ctx, int delta) {
+    (void)ctx;
+    (void)delta;
+    return -1;
 }
 
 __u64 native_now(void) {

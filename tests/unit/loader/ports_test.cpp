@@ -99,6 +99,37 @@ TEST_CASE("what would lose packets without a word is refused by name, with what 
     CHECK(trouble(all[2], all, {.name = "veth", .strips_tags = true}).empty());
 }
 
+TEST_CASE("a VLAN is a port where the switch sees its tag on the port that carries it") {
+    std::vector<InterfaceInfo> all = machine();
+    InterfaceInfo vlan = interface(9, "eth0.7", "vlan");
+    vlan.lower = 2;
+    vlan.vlan = 7;
+    all.push_back(vlan);
+    const auto trouble_of = [&all](const InterfaceInfo& one, const std::string& carrier,
+                                   const DriverInfo& driver = {}) {
+        const auto checked = check_vlan(one, all, carrier, driver);
+        return checked.ok() ? "" : std::string(checked.error().text());
+    };
+    CHECK(trouble_of(vlan, "eth0").empty());
+    CHECK(says(trouble_of(vlan, ""),
+               "port eth0.7 is VLAN 7 of eth0, which is no port or not attached: add eth0 to"));
+    CHECK(says(trouble_of(vlan, "eth0", {.name = "igc", .strips_tags = true}), "ethtool -K eth0 rxvlan off"));
+    InterfaceInfo other = vlan;
+    other.lower_elsewhere = true;
+    CHECK(says(trouble_of(other, "eth0"), "in another network namespace"));
+    other = vlan;
+    other.service_tags = true;
+    CHECK(says(trouble_of(other, "eth0"), "802.1ad"));
+    other = vlan;
+    other.lower = 9;
+    CHECK(says(trouble_of(other, "eth0.7"), "a VLAN itself"));
+    other = vlan;
+    other.master = 5;
+    CHECK(trouble_of(other, "eth0").empty());
+    all[4].filters_vlans = true;
+    CHECK(says(trouble_of(other, "eth0"), "filters VLANs"));
+}
+
 TEST_CASE("drivers that lose what is redirected are refused by name") {
     const std::vector<InterfaceInfo> all = machine();
     const auto with = [&all](const char* driver, std::uint32_t queues) {

@@ -36,6 +36,7 @@ void* native_map_lookup(const void* map, const void* key);
 long native_fib_lookup(struct bpf_fib_lookup* fib);
 long native_redirect_map(__u32 ifindex, __u64 flags);
 long native_adjust_tail(struct xdp_md* ctx, int delta);
+long native_adjust_head(struct xdp_md* ctx, int delta);
 __u32 native_cpu(void);
 __u64 native_now(void);
 __u64 native_cas(__u64* at, __u64 old, __u64 val);
@@ -51,10 +52,11 @@ static inline void native_loop(__u32 rounds, long (*round)(__u32, void*), void* 
 }
 
 #define bpf_map_lookup_elem(map, key) native_map_lookup(map, key)
-#define bpf_fib_lookup(ctx, fib, size, flags) native_fib_lookup(fib)
+#define bpf_fib_lookup(ctx, fib, size, flags) ((void)(ctx), native_fib_lookup(fib))
 #define bpf_redirect_map(map, key, flags) native_redirect_map(key, flags)
 #define bpf_loop(rounds, round, data, flags) native_loop(rounds, round, data)
 #define bpf_xdp_adjust_tail(ctx, delta) native_adjust_tail(ctx, delta)
+#define bpf_xdp_adjust_head(ctx, delta) native_adjust_head(ctx, delta)
 /* Frames are in one piece here. */
 #define bpf_xdp_get_buff_len(ctx) ((ctx)->data_end - (ctx)->data)
 #define bpf_get_smp_processor_id() native_cpu()
