@@ -180,8 +180,8 @@ Result<> Following::take_answer() {
     return tell();
 }
 
-// Until it has a place, the deadline is for finding the stream; then it goes on trying, unless it is refused for so long: by a receiver
-// with another directory, say.
+// Until it has a place, the deadline is for finding the stream; then it goes on trying, unless it is refused
+// for so long: by a receiver with another directory, say.
 Result<> Following::note_failed(const Error& error) {
     trouble_ = error.code() == Errc::kUnknown ? "stream " + request_.name() + " is not open on " + peer_ +
                                                     ": start ask-recv --every there"

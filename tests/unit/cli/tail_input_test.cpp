@@ -112,6 +112,20 @@ TEST_CASE("a file that is renamed is read to its end, then the new one") {
     CHECK(log.news.empty());
 }
 
+TEST_CASE("a file that lost its name is not left before nothing has come to it for a while") {
+    Log log;
+    log.add("a\n");
+    auto input = log.tail(std::nullopt, 1000ms);
+    CHECK(read(input) == "a\n");
+    std::ofstream old(log.path, std::ios::app);
+    fs::rename(log.path, log.path + ".1");
+    log.add("c\n");
+    CHECK(read(input).empty());
+    CHECK(read(input).empty());
+    old << "b\n" << std::flush;
+    CHECK(read(input, 4) == "b\nc\n");
+}
+
 TEST_CASE("a file's last words are not left behind, however short the wait for more of them is") {
     Log log;
     log.add("a\nunfinished");

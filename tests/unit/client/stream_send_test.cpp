@@ -316,8 +316,13 @@ TEST_CASE("each tuple is in the window that its sender was in") {
     auto stream = begin(fake, fake.options());
     CHECK(send(stream, "a", 1).ok());
     CHECK(send(stream, "a", 2).ok());
-    // Open ahead: not before it begins.
+    // Open ahead: not before it begins, also by who has heard of it.
     fake.open(2, wall_ms() + 300, 12);
+    const UniqueFd more(::eventfd(1, EFD_CLOEXEC));
+    for (const auto until = std::chrono::steady_clock::now() + 50ms;
+         std::chrono::steady_clock::now() < until;) {
+        CHECK(stream.wait_for_input(more.get()).ok());
+    }
     CHECK(send(stream, "a", 4).ok());
     // While nothing comes, a window ends all the same.
     std::thread receiver([&] { fake.commit(1); });
