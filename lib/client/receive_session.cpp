@@ -229,7 +229,8 @@ void fill_open_receive(v1::OpenReceive& open, const ReceiveOptions& options, Aga
 
 class ReceiveSession::Impl {
  public:
-    explicit Impl(ReceiveOptions options) : options_(std::move(options)) {}
+    explicit Impl(ReceiveOptions options)
+        : options_(std::move(options)), without_switches_(options_.without_switches) {}
 
     // Of the first run or another.
     Result<> open();
@@ -245,6 +246,7 @@ class ReceiveSession::Impl {
     Result<ReceiveResult> wait_for_run();
     Result<ResultMap> table_of(std::vector<UniqueFd> fds);
     Result<> open_run();
+    void tell_lost() const;
     void next_run(const Error& why);
     void plan_again();
     Result<> note_ready(const v1::LocalReply& reply);
@@ -271,7 +273,16 @@ Result<> ReceiveSession::Impl::open() {
         next_run(opened.error());
         opened = open_run();
     }
+    if (!opened) {
+        tell_lost();
+    }
     return opened;
+}
+
+void ReceiveSession::Impl::tell_lost() const {
+    if (link_ && options_.on_lost) {
+        options_.on_lost(link_->lost_relays(), link_->lost_switches());
+    }
 }
 
 Result<> ReceiveSession::Impl::open_run() {
@@ -310,6 +321,9 @@ Result<ReceiveResult> ReceiveSession::Impl::wait() {
     for (;;) {
         auto result = wait_for_run();
         if (result.ok() || result.error().code() != Errc::kRunAgain || !options_.stream.empty()) {
+            if (!result) {
+                tell_lost();
+            }
             return result;
         }
         next_run(result.error());

@@ -58,8 +58,9 @@ struct ReceiveOptions {
     std::optional<SwapSettings> swap;  // shadow copies, and when they are swapped; unset: none
     bool no_switch = false;            // aggregate at the receiver only
     bool own_switches = false;         // each sender's own switch aggregates, not this host's
-    bool no_back = false;              // the switch keeps tuples in aggregators alone, without a back level
-    bool require_region = false;       // fail rather than go without memory on the switch
+    std::vector<std::string> without_switches{};  // with own_switches: but for these, by their addresses
+    bool no_back = false;         // the switch keeps tuples in aggregators alone, without a back level
+    bool require_region = false;  // fail rather than go without memory on the switch
     TaskPolicy policy = TaskPolicy::kAuto;
     // Senders that die do not end the task: its result then lacks an unknown part of what they sent, and says
     // so. Takes the paper's policy, and a second copy of the region for closing it with senders still at it.
@@ -87,6 +88,10 @@ struct ReceiveOptions {
     // fails does not begin again here: the stream says when.
     std::string stream{};
     std::uint64_t window = 0;
+    // What such a run has lost that has failed: relays, by the names of their switches, and senders' own
+    // switches, by their addresses; within open() or wait().
+    std::function<void(const std::vector<std::string>& relays, const std::vector<std::string>& switches)>
+        on_lost{};
     int cancel_fd = -1;  // a descriptor that ends every wait with kAborted once it is readable
     std::function<void(const TaskProgress&)> on_progress;  // about once a second, within wait()
     std::function<void(const ReceiveInfo&)> on_open;       // what each run got; within open() or wait()

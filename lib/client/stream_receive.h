@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The receiver of a stream: a result every so often, each a window, of which two at most are open. This
+// The receiver of a stream: a result every so often, each a window, of which two at most have a run. This
 // connection says which; each window is a ReceiveSession of its own (ReceiveOptions::stream).
 //
 //     auto stream = ask::client::StreamReceiver::open({.name = "web", .every = 1min, .senders = 3});

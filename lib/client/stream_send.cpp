@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include "lib/abi/consts.h"
@@ -24,6 +25,11 @@ using Clock = std::chrono::steady_clock;
 
 // Between two looks at what nobody wakes for.
 constexpr milliseconds kLook{200};
+// Windows that it may keep: as many as a receiver opens (R10 of docs/design/windows.md).
+constexpr std::size_t kMostKept = 8;
+// Tuples that the combiner has given out and that are worth waking the thread that sends them: it wakes two
+// others. The rest goes with those that come after, at the end of the window at the latest.
+constexpr std::uint64_t kWorthWaking = 512;
 // That a run may take to hear of its window's commit, as the stream has said it.
 constexpr milliseconds kToHear{2'000};
 
@@ -33,6 +39,13 @@ std::vector<std::uint64_t> kept(const StreamMemory& memory) {
         windows.push_back(memory.inside);
     }
     return windows;
+}
+
+// Of the kernel's last tick: some ms old, and to be had for less than a tuple costs.
+std::int64_t coarse_ms() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
 bool readable(const pollfd& polled) {
@@ -82,6 +95,7 @@ class StreamSender::Impl {
     void pass_on();
     void tell_kept();
     Result<> append(std::span<const Tuple> tuples);
+    [[nodiscard]] bool is_to_look() const;
     // Until something happens, or `fd` is readable: true.
     Result<bool> sleep(int fd);
 
@@ -96,7 +110,9 @@ class StreamSender::Impl {
     std::uint64_t merged_before_ = 0;                          // by the combiner, when the window began
     Clock::time_point pass_on_at_ = Clock::time_point::max();  // what is held back to be merged
     std::vector<std::unique_ptr<WindowSend>> windows_;         // that are not committed, in their order
-    bool inside_ = false;                                      // the last one of these is the one it is in
+    std::uint64_t woken_ = 0;     // tuples of the spool, when the thread that sends them was last woken
+    std::int64_t looked_ms_ = 0;  // coarse; when it last went on
+    bool inside_ = false;         // the last one of these is the one it is in
     struct Ending {
         std::unique_ptr<WindowSend> window;
         Clock::time_point since;
@@ -184,6 +200,7 @@ Result<> StreamSender::Impl::hear() {
 
 // Whatever is due now.
 Result<> StreamSender::Impl::go_on() {
+    looked_ms_ = coarse_ms();
     ASK_PASS(hear());
     if (combiner_ && Clock::now() >= pass_on_at_) {
         pass_on();
@@ -288,14 +305,15 @@ void StreamSender::Impl::add_window(std::uint64_t number) {
 void StreamSender::Impl::enter(const OpenStreamWindow& window) {
     add_window(window.number);
     inside_ = true;
+    woken_ = 0;
     merged_before_ = combiner_ ? combiner_->merged() : 0;
     tell_kept();
 }
 
 // Whoever leaves has nothing more to say in the windows that are left.
 bool StreamSender::Impl::may_cut(const OpenStreamWindow& next) const {
-    if (windows_.size() > 1) {
-        return false;  // the last but one is not committed
+    if (windows_.size() >= kMostKept) {
+        return false;
     }
     if (view_.last != 0 && next.number > view_.last) {
         return false;
@@ -308,7 +326,7 @@ bool StreamSender::Impl::may_cut(const OpenStreamWindow& next) const {
 
 milliseconds StreamSender::Impl::until_cut() const {
     const OpenStreamWindow* const next =
-        inside_ && windows_.size() == 1 ? view_.next(windows_.back()->number()) : nullptr;
+        inside_ && windows_.size() < kMostKept ? view_.next(windows_.back()->number()) : nullptr;
     return next == nullptr ? kLook : until(*next, view_.clock_ms, std::chrono::system_clock::now());
 }
 
@@ -337,6 +355,7 @@ void StreamSender::Impl::pass_on() {
         spool.append(tuple);
         return Result<>();
     });
+    woken_ = spool.tuples();
     spool.wake();
 }
 
@@ -355,7 +374,10 @@ Result<> StreamSender::Impl::append(std::span<const Tuple> tuples) {
     } else {
         std::ranges::for_each(tuples, push);
     }
-    spool.wake();
+    if (!combiner_ || spool.tuples() - woken_ >= kWorthWaking) {
+        woken_ = spool.tuples();
+        spool.wake();
+    }
     return {};
 }
 
@@ -366,7 +388,7 @@ Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
         return Error(Errc::kLimit, "a key of " + std::to_string(too_long->key.size()) +
                                        " bytes; the limit is " + std::to_string(ASK_MAX_KEY));
     }
-    ASK_PASS(options_.in_pieces ? Result<>() : take_place());
+    ASK_PASS(options_.in_pieces || !is_to_look() ? Result<>() : take_place());
     if (over_ || !inside_) {
         sent_.late += tuples.size();
         return {};
@@ -405,6 +427,11 @@ Result<> StreamSender::Impl::take_place() {
         ASK_PASS(go_on());
     }
     return {};
+}
+
+// Between two handfuls of tuples hardly anything changes.
+bool StreamSender::Impl::is_to_look() const {
+    return !inside_ || room_.full() || follower_.version() != seen_ || coarse_ms() != looked_ms_;
 }
 
 Result<bool> StreamSender::Impl::wait_for_input(int fd) {

@@ -8,8 +8,8 @@
 //     auto sent = (*stream)->leave();
 //
 // It keeps what is not committed, and sends it again whenever a run of a window fails. It goes from one
-// window to the next when the receiver's clock says so and the last but one is committed, within any call:
-// while nothing comes, wait_for_input() is such a call.
+// window to the next when the receiver's clock says so, unless it keeps eight already, within any call: while
+// nothing comes, wait_for_input() is such a call.
 #pragma once
 
 #include <chrono>

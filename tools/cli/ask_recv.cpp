@@ -240,8 +240,7 @@ void add_every_flags(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 48U))
         ->needs(every)
         ->type_name("N");
-    for (const char* const other :
-         {"--again", "--output", "--stats", "--placement", "--switches", "--swap"}) {
+    for (const char* const other : {"--again", "--output", "--stats", "--swap"}) {
         every->excludes(app.get_option(other));
     }
 }
@@ -506,6 +505,19 @@ Result<EveryOptions> every_options(const Flags& flags) {
     if (flags.any_senders && window->from.empty() && window->token.empty()) {
         return Error(Errc::kUsage,
                      "--senders any takes whoever may send: say who, with --from or --token-file");
+    }
+    if (window->place) {
+        return Error(
+            Errc::kUsage,
+            "--placement auto: a stream's windows go by a plan that is given: --placement FILE, from "
+            "ask-plan --json, or --switches own");
+    }
+    if (window->placement &&
+        (window->no_switch || window->own_switches || window->require_region || window->allow_incomplete)) {
+        return Error(
+            Errc::kUsage,
+            "--placement says which switches aggregate, and needs all senders: leave out --no-switch, "
+            "--switches own, --require-region and --allow-incomplete");
     }
     const bool of_means = window->op == client::TaskOp::kMean;
     return EveryOptions{

@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kName = "ask-recv";
 // Between two tries to reach an agent that has gone.
 constexpr milliseconds kTryAgain{200};
+// Windows that do without a relay that was lost, before it is tried again.
+constexpr milliseconds kRelayAway{60'000};
 // That the agent may take to see that an earlier process has ended.
 constexpr milliseconds kToEnd{3'000};
 
@@ -62,6 +64,9 @@ class Windows {
     Result<> take(client::StreamReceiver& stream, const client::StreamMember& member);
     Result<bool> take(client::StreamReceiver& stream, const client::StreamWindow& window);
     void begin(const client::StreamWindow& window);
+    void go_without(const client::StreamWindow& window, client::ReceiveOptions& options);
+    void tell_without(const client::ReceiveReport& report);
+    void tell_relays(const std::string& why_none);
     Result<bool> take(WindowResult result);
     Result<> commit(const WindowRow& row, const client::ReceiveResult* result);
     Result<> put(const WindowRow& row, const client::ReceiveResult* result);
@@ -85,6 +90,16 @@ class Windows {
     WindowResults results_;
     std::map<std::uint64_t, std::unique_ptr<WindowReceive>> runs_;
     std::map<std::uint64_t, std::uint64_t> begins_;  // of windows that are not committed, ms
+    // Of such a window: senders' own switches and relays that its last run has lost; no entry: none has
+    // failed.
+    struct Lost {
+        std::vector<std::string> switches;
+        std::vector<std::string> relays;
+    };
+    std::map<std::uint64_t, Lost> lost_;
+    std::map<std::string, Clock::time_point> away_;  // relays, and until when windows do without
+    std::string without_;                            // whom no switch aggregates for, as that was last said
+    std::string no_relays_;                          // why there are none, the same
     std::uint64_t count_ = 0;                        // committed by this process
     bool incomplete_ = false;
     bool finishing_ = false;
@@ -227,13 +242,35 @@ Result<bool> Windows::take(client::StreamReceiver& stream, const client::StreamW
     return true;
 }
 
+// What has failed may have done so because of the switch: one window goes without. If it is known which of
+// several switches or relays was lost, without that, as long as that is news.
+void Windows::go_without(const client::StreamWindow& window, client::ReceiveOptions& options) {
+    const Lost lost = std::exchange(lost_[window.number], {});
+    const bool is_news = !lost.switches.empty() || !lost.relays.empty();
+    for (const std::string& relay : lost.relays) {
+        away_[relay] = Clock::now() + kRelayAway;
+    }
+    std::erase_if(away_, [](const auto& entry) { return Clock::now() >= entry.second; });
+    for (const auto& [relay, until] : away_) {
+        if (options.placement) {
+            options.placement = options.placement->without(relay);
+        }
+    }
+    options.without_switches = lost.switches;
+    if (window.again && !is_news && !options.require_region) {
+        options.placement.reset();
+        options.no_switch = true;
+    } else if (options.placement && options.placement->relays.empty()) {
+        options.placement.reset();
+    }
+}
+
 void Windows::begin(const client::StreamWindow& window) {
     client::ReceiveOptions options = options_.window;
     options.task = window.task_id;
     options.stream = options_.window.task;
     options.window = window.number;
-    // What has failed may have done so because of the switch: one window goes without.
-    options.no_switch = options.no_switch || (window.again && !options.require_region);
+    go_without(window, options);
     runs_.erase(window.number);
     runs_.emplace(window.number, std::make_unique<WindowReceive>(std::move(options), results_));
 }
@@ -242,12 +279,14 @@ void Windows::begin(const client::StreamWindow& window) {
 Result<bool> Windows::take(WindowResult result) {
     if (!result.result) {
         // The agent's log says more; it begins again.
+        lost_[result.number] = {std::move(result.lost_switches), std::move(result.lost_relays)};
         progress_.note(about() + "window " + std::to_string(result.number) +
                        " begins again: " + result.error);
         return true;
     }
     const WindowRow row = row_of(result.number, *result.result);
     ASK_PASS(commit(row, &*result.result));
+    tell_relays(result.session->info().no_relays);
     const auto confirmed = result.session->confirm();
     runs_.erase(result.number);
     return confirmed.ok();
@@ -298,6 +337,7 @@ Result<> Windows::commit(const WindowRow& row, const client::ReceiveResult* resu
         ASK_PASS(pause(milliseconds(options_.every)));
     }
     begins_.erase(begins_.begin(), begins_.upper_bound(row.number));
+    lost_.erase(lost_.begin(), lost_.upper_bound(row.number));
     ++count_;
     tell(row, result);
     return dir_ && options_.keep ? dir_->keep(*options_.keep) : Result<>();
@@ -332,8 +372,28 @@ Result<> Windows::put(const WindowRow& row, const client::ReceiveResult* result)
     return dir_->commit(row, with_table);
 }
 
+// Said even into a pipe, and not for each window: it is slower then, for no other visible reason.
+void Windows::tell_without(const client::ReceiveReport& report) {
+    std::string without;
+    for (const client::SenderWithoutSwitch& sender : report.without) {
+        without += (without.empty() ? "" : "; ") + sender.name + ": " + sender.reason;
+    }
+    if (std::exchange(without_, without) != without && !without.empty()) {
+        progress_.say(about() + "no switch aggregates for " + without);
+    }
+}
+
+void Windows::tell_relays(const std::string& why_none) {
+    if (std::exchange(no_relays_, why_none) != why_none && !why_none.empty()) {
+        progress_.say(about() + "no relays: " + why_none);
+    }
+}
+
 void Windows::tell(const WindowRow& row, const client::ReceiveResult* result) {
     const std::string name = "window " + window_time(row.begins_ms);
+    if (result != nullptr) {
+        tell_without(result->report);
+    }
     if (row.state == "incomplete") {
         incomplete_ = true;
         progress_.clear();

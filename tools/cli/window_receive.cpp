@@ -33,6 +33,11 @@ WindowReceive::~WindowReceive() {
 void WindowReceive::run(WindowResults& results) {
     WindowResult window;
     window.number = options_.window;
+    options_.on_lost = [&window](const std::vector<std::string>& relays,
+                                 const std::vector<std::string>& switches) {
+        window.lost_relays = relays;
+        window.lost_switches = switches;
+    };
     auto session = client::ReceiveSession::open(options_);
     if (!session) {
         window.error = session.error().text();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run of a stream's window on a thread of its own: two windows are open at once.
+// A run of a stream's window on a thread of its own: two windows have a run at once.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct WindowResult {
     std::optional<client::ReceiveSession> session{};
     std::optional<client::ReceiveResult> result{};
     std::string error{};
+    // Of a failed one: what was lost, as ReceiveOptions::on_lost has it.
+    std::vector<std::string> lost_relays{};
+    std::vector<std::string> lost_switches{};
 };
 
 // From the runs' threads to the one that commits.

@@ -66,10 +66,10 @@ Result<> Receiving::choose_parameters() {
         task_->own.emplace();
         leave_out_switches();
     }
-    ASK_PASS(choose_placement());
     if (is_window()) {
         ASK_PASS(member_.registry.begin_run(*task_, request_.stream(), request_.window()));
     }
+    ASK_PASS(choose_placement());
     task_->phase = plans() ? TaskPhase::kPlanning : TaskPhase::kOpening;
     return {};
 }

@@ -17,6 +17,8 @@ namespace {
 
 // Its senders wait for it, and others of the task for those: less than for the only switch of a task.
 constexpr milliseconds kOwnRetryFor{3000};
+// The next window asks again.
+constexpr milliseconds kOwnRetryOfWindow{500};
 constexpr milliseconds kOwnLeast{500};
 
 }  // namespace
@@ -52,7 +54,8 @@ Result<> Receiving::open_wanted() {
 Result<> Receiving::open_own(const OwnSwitches::Wanted& wanted) {
     const auto client = switch_called(wanted.address);
     const auto now = Clock::now();
-    const auto until = wanted.since + std::min(kOwnRetryFor, task_->deadline / 4);
+    const auto patience = is_window() ? kOwnRetryOfWindow : kOwnRetryFor;
+    const auto until = wanted.since + std::min(patience, task_->deadline / 4);
     const auto left = std::chrono::ceil<milliseconds>(until - now);
     auto reply =
         ask_switch_to_open(*client, {.patience = std::max(left, std::min(kOwnLeast, task_->deadline / 4)),
@@ -92,8 +95,8 @@ Result<> Receiving::take_own(const std::string& address, const std::shared_ptr<S
     if ((*added)->arrivals) {
         ASK_PASS(start_swapper(**added));
     }
-    spdlog::info("task {}: open on {}, {} aggregators an AA", task_->id, client->name(),
-                 (*added)->aggregators);
+    spdlog::log(task_->log_level(), "task {}: open on {}, {} aggregators an AA", task_->id, client->name(),
+                (*added)->aggregators);
     member_.registry.settle_own(*task_, address, *mark, "");
     return {};
 }

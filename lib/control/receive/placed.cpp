@@ -121,6 +121,13 @@ Result<> Placed::add_host(const v1::PlacedHost& host) {
     return {};
 }
 
+bool Placed::is_for(const std::map<std::uint32_t, std::uint32_t>& sends) const {
+    return sends.size() == hosts_.size() && std::ranges::all_of(hosts_, [&](const Host& host) {
+               const auto at = sends.find(host.address);
+               return at != sends.end() && at->second == host.sends;
+           });
+}
+
 Result<Placed> Placed::create(const v1::Placement& plan, std::uint32_t sends) {
     if (plan.relays_size() > static_cast<int>(kMostRelays) ||
         plan.hosts_size() > static_cast<int>(kMostHosts)) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -53,6 +54,8 @@ class Placed {
     [[nodiscard]] std::vector<Relay>& relays() { return relays_; }
     [[nodiscard]] const std::vector<Relay>& relays() const { return relays_; }
     [[nodiscard]] unsigned depth() const;  // levels of relays
+    // Whether those that send are so many of each host.
+    [[nodiscard]] bool is_for(const std::map<std::uint32_t, std::uint32_t>& sends) const;
     // How many come to the receiver itself: sends of hosts, and relays.
     [[nodiscard]] std::uint32_t direct() const { return direct_; }
     [[nodiscard]] std::uint32_t sends() const { return sends_; }

@@ -38,7 +38,12 @@ Result<> Receiving::choose_placement() {
                          "with neither no_switch, own_switches, require_region nor allow_incomplete");
     }
     if (request_.has_placement()) {
-        return place(request_.placement());
+        return is_window() ? place_window(request_.placement()) : place(request_.placement());
+    }
+    if (is_window()) {
+        return Error(Errc::kUsage,
+                     "task " + request_.task_id() +
+                         ": a stream's windows go by a plan that is given, not by a controller's");
     }
     if (!member_.controller) {
         return Error(Errc::kUnavailable,
@@ -57,6 +62,21 @@ Result<> Receiving::place(const v1::Placement& plan) {
         task.senders_expected = placed->direct();
         task.placed = *std::move(placed);
     });
+    return {};
+}
+
+// While the stream has other members than the plan, its windows go without relays.
+Result<> Receiving::place_window(const v1::Placement& plan) {
+    std::uint64_t sends = 0;
+    for (const v1::PlacedHost& host : plan.hosts()) {
+        sends += host.sends();
+    }
+    auto placed =
+        Placed::create(plan, static_cast<std::uint32_t>(std::min<std::uint64_t>(sends, UINT32_MAX)));
+    ASK_TRY(placed, "task " + request_.task_id());
+    if (!member_.registry.place_window(*task_, *std::move(placed))) {
+        placement_note_ = "the stream's members are not the hosts that the plan is for";
+    }
     return {};
 }
 
@@ -252,8 +272,8 @@ Result<> Receiving::open_relays() {
         ASK_PASS(open_level(depth));
     }
     member_.registry.placed(*task_);
-    spdlog::info("task {}: {} relays in {} levels opened in {:.3f} s", task_->id,
-                 task_->placed->relays().size(), task_->placed->depth(), seconds_since(begun));
+    spdlog::log(task_->log_level(), "task {}: {} relays in {} levels opened in {:.3f} s", task_->id,
+                task_->placed->relays().size(), task_->placed->depth(), seconds_since(begun));
     return {};
 }
 

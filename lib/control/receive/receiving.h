@@ -93,6 +93,7 @@ class Receiving {
     [[nodiscard]] bool is_to_be_placed() const { return request_.has_placement() || request_.has_place(); }
     Result<> choose_placement();
     Result<> place(const v1::Placement& plan);
+    Result<> place_window(const v1::Placement& plan);
     // By the controller, once it is known who sends.
     Result<> ask_for_placement();
     Result<> await_askers();

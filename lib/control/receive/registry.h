@@ -206,6 +206,8 @@ class TaskRegistry {
     Result<> begin_run(ReceiveTask& task, const std::string& stream, std::uint64_t window);
     // It has failed before it was added.
     void fail_run(ReceiveTask& task);
+    // The run goes by that plan, if it is for exactly the window's members.
+    bool place_window(ReceiveTask& task, Placed placed);
     Result<v1::FollowStreamReply> follow_stream(const Caller& caller, const v1::FollowStreamRequest& request);
     // As if its application had asked for it; whether there is one that the caller may end.
     bool finish_stream(const Caller& caller, const std::string& name);
@@ -260,7 +262,7 @@ class TaskRegistry {
     static void note_asking_locked(ReceiveTask& task, const Caller& caller, const v1::LookupRequest& request);
     // Of a task with a placement.
     static Result<v1::TaskOffer> offer_placed_locked(ReceiveTask& task, const Caller& caller,
-                                                     std::uint64_t sender);
+                                                     const v1::LookupRequest& request);
     static void give_back_place_locked(ReceiveTask& task, const Caller& caller, std::uint64_t sender);
     static Result<> admit_relay_locked(const ReceiveTask& task, const Caller& caller,
                                        const v1::JoinRequest& request);

@@ -92,7 +92,7 @@ Result<v1::TaskOffer> TaskRegistry::look_up(const Caller& caller, const v1::Look
                                          ": its relays are being opened");
     }
     if (found->placed && found->placed->relay_of(caller, request.token()) == nullptr) {
-        return offer_placed_locked(*found, caller, request.sender());
+        return offer_placed_locked(*found, caller, request);
     }
     if (!settled(found)) {
         return Error(Errc::kAborted, "task " + id + " is not open for you yet on " + options_.host_name +
@@ -115,15 +115,21 @@ void TaskRegistry::note_asking_locked(ReceiveTask& task, const Caller& caller,
 
 // The plan says where it sends to.
 Result<v1::TaskOffer> TaskRegistry::offer_placed_locked(ReceiveTask& task, const Caller& caller,
-                                                        std::uint64_t sender) {
+                                                        const v1::LookupRequest& request) {
     const Placed::Host* const host = task.placed->host_of(caller);
+    if (task.here) {
+        ASK_PASS(task.here->stream.check_member(task.window, request.member(), caller));
+    }
     if (host == nullptr) {
         return Error(Errc::kDenied, "task " + task.id + " has a placement, and " + ask::describe(caller) +
                                         " is no host of it: plan again with all that send");
     }
-    ASK_TRY(task.placed->count_sender(*host, sender), "task " + task.id);
+    ASK_TRY(task.placed->count_sender(*host, request.sender()), "task " + task.id);
     if (!host->entry) {
         return offer_locked(task, "");
+    }
+    if (task.here) {
+        task.here->stream.joined(task.window, request.member());
     }
     const Placed::Relay& relay = task.placed->relays()[*host->entry];
     v1::TaskOffer offer;

@@ -126,7 +126,8 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     if (task.placed) {
         ASK_PASS(admit_placed_locked(task, caller, request));
     }
-    if (task.here) {
+    const bool is_relay = task.placed && task.placed->relay_of(caller, request.token()) != nullptr;
+    if (task.here && !is_relay) {
         ASK_PASS(task.here->stream.may_join(task.window, request.member(), caller));
     } else if (task.too_late) {
         return Error(Errc::kLimit, "task " + task.id + " goes on without senders that join this late");
@@ -148,9 +149,9 @@ Result<> TaskRegistry::admit_locked(ReceiveTask& task, const Caller& caller, con
     entry.without = without;
     entry.relay = clean_name(request.relay().substr(0, Placed::kLongestName));
     entry.last_heard = Clock::now();
-    entry.member = request.member();
+    entry.member = is_relay ? 0 : request.member();
     task.senders.push_back(std::move(entry));
-    if (task.here) {
+    if (task.here && !is_relay) {
         task.here->stream.joined(task.window, request.member());
     }
     return {};
@@ -257,7 +258,7 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     if (!set_up || entry == nullptr) {
         std::erase_if(task->senders,
                       [&](const TaskSender& sender) { return sender.sender == request.sender(); });
-        if (task->here) {
+        if (task->here && request.member() != 0) {
             task->here->stream.not_joined(task->window, request.member());
         }
         changed_.notify_all();

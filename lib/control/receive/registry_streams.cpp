@@ -35,6 +35,10 @@ bool TaskRegistry::all_finished_locked(const ReceiveTask& task) {
     const auto is_done = [](const TaskSender& sender) {
         return sender.joined && (sender.fin || sender.missing);
     };
+    if (task.here && task.placed) {
+        return task.here->stream.is_oldest(task.window) && !task.here->stream.members_changed(task.window) &&
+               task.senders.size() == task.senders_expected && std::ranges::all_of(task.senders, is_done);
+    }
     if (task.here) {
         return task.here->stream.may_end(task.window) && std::ranges::all_of(task.senders, is_done);
     }
@@ -151,6 +155,18 @@ void TaskRegistry::fail_run(ReceiveTask& task) {
     const Guard lock(mutex_);
     task.here->stream.fail_run(task.window, task.instance, Clock::now());
     touch_locked(*task.here);
+}
+
+bool TaskRegistry::place_window(ReceiveTask& task, Placed placed) {
+    const Guard lock(mutex_);
+    Stream& stream = task.here->stream;
+    if (!placed.is_for(stream.hosts_of(task.window))) {
+        return false;
+    }
+    stream.fix_members(task.window);
+    task.senders_expected = placed.direct();
+    task.placed = std::move(placed);
+    return true;
 }
 
 std::shared_ptr<StreamHere> TaskRegistry::find_stream_locked(const Caller& caller, const std::string& name,

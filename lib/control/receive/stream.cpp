@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <ctime>
 #include <utility>
 
@@ -214,7 +215,7 @@ void Stream::place(Member& member) {
         return;
     }
     for (const Window& window : windows_) {
-        if (window.stage != Stage::kOver && window.stage != Stage::kEmpty) {
+        if (window.stage != Stage::kOver && window.stage != Stage::kEmpty && !window.fixed) {
             member.first = window.number;
             member.last = 0;
             change();
@@ -362,9 +363,7 @@ void Stream::set_first_windows(const StreamNow& now) {
     if (!finishing_ && kept.empty()) {
         plan(std::max(committed_ + 1, covers), now);
     }
-    while (!finishing_ && windows_.size() < kOpen) {
-        plan_next(now);
-    }
+    plan_ahead(now);
     for (auto& [id, member] : members_) {
         if (member.heard_once) {
             place(member);
@@ -406,13 +405,38 @@ void Stream::plan(std::uint64_t number, const StreamNow& now) {
 
 // The clock on the wall may have gone ahead: then numbers are skipped.
 void Stream::plan_next(const StreamNow& now) {
-    time_.set(now);
+    note_clock(time_.set(now));
     const auto next = static_cast<std::uint64_t>(time_.ms(now.steady) / every_ms()) + 1;
     const std::uint64_t after = std::max(newest_, committed_) + 1;
     if (next > after && !windows_.empty()) {
         ++late_;
     }
     plan(std::max(after, next), now);
+}
+
+// A clock that is kept right is never that far off.
+void Stream::note_clock(std::int64_t step_ms) {
+    constexpr std::int64_t kStep = 1000;
+    const std::string by = seconds_text(milliseconds(std::abs(step_ms)));
+    if (step_ms > kStep) {
+        said_.push_back("this host's clock was set forward by " + by + ": windows in between are skipped");
+    } else if (step_ms < -kStep && !is_ahead_) {
+        said_.push_back("this host's clock was set back by " + by +
+                        ": windows go on ahead of it until it has caught up");
+    }
+    is_ahead_ = step_ms < -kStep;
+}
+
+// The next one is planned as the newest begins, whatever has become of those before it (R10).
+void Stream::plan_ahead(const StreamNow& now) {
+    while (!finishing_ && windows_.size() < kOpen && plans_next_at() <= now.steady) {
+        plan_next(now);
+    }
+}
+
+// There are always two, the one that members are in and the one that they go on to.
+Clock::time_point Stream::plans_next_at() const {
+    return windows_.size() < 2 ? Clock::time_point::min() : time_.at(windows_.back().begins_ms);
 }
 
 void Stream::open_windows(Clock::time_point now) {
@@ -425,7 +449,8 @@ void Stream::open_windows(Clock::time_point now) {
 }
 
 void Stream::ask_for_runs(Clock::time_point now, News& news) {
-    for (Window& window : windows_) {
+    for (std::size_t i = 0; i < std::min(windows_.size(), kRuns); ++i) {
+        Window& window = windows_[i];
         const bool is_due = window.stage == Stage::kIdle && now >= window.retry_at;
         const bool is_late = window.stage == Stage::kAsked && now - window.since >= kAskAgain;
         if ((!is_due && !is_late) || !needs_run(window)) {
@@ -494,7 +519,9 @@ void Stream::look_after(Clock::time_point now, News& news) {
         for (const std::uint64_t id : expected(window.number)) {
             const Member& member = members_.at(id);
             const bool is_silent = now - member.heard >= terms_.deadline;
-            if (window.ended.contains(id) || (!is_silent && now - overdue < terms_.deadline)) {
+            // By relays nobody hears who has ended.
+            const bool is_in_time = window.fixed || now - overdue < terms_.deadline;
+            if (window.ended.contains(id) || (!is_silent && is_in_time)) {
                 continue;
             }
             const std::string why = is_silent ? "not heard of for " + seconds_text(terms_.deadline)
@@ -560,6 +587,7 @@ Stream::News Stream::advance(const StreamNow& now) {
         set_first_windows(now);
     }
     if (is_gathered_) {
+        plan_ahead(now);
         open_windows(now.steady);
         look_after(now.steady, news);
         ask_for_runs(now.steady, news);
@@ -574,8 +602,9 @@ Stream::News Stream::advance(const StreamNow& now) {
                                                              : now.steady;
             news.next = due > now.steady ? std::min(news.next, due) : news.next;
         }
-        const auto end = end_of_oldest();
-        news.next = end > now.steady ? std::min(news.next, end) : news.next;
+        for (const auto due : {end_of_oldest(), plans_next_at()}) {
+            news.next = due > now.steady ? std::min(news.next, due) : news.next;
+        }
     }
     for (auto& [id, member] : members_) {
         const Place& newest = member.under_way.empty() ? member.noted : member.under_way.back();
@@ -591,6 +620,7 @@ Stream::News Stream::advance(const StreamNow& now) {
     }
     news.ended = over_;
     news.trouble = trouble_;
+    news.said = std::exchange(said_, {});
     return news;
 }
 
@@ -606,8 +636,33 @@ Result<> Stream::begin_run(std::uint64_t number, std::uint64_t instance, Clock::
     window->joined.clear();
     window->ended.clear();
     window->gone.clear();
+    window->fixed.reset();
     change();
     return {};
+}
+
+void Stream::fix_members(std::uint64_t number) {
+    if (Window* const window = find(number); window != nullptr) {
+        window->fixed = expected(number);
+    }
+}
+
+bool Stream::members_changed(std::uint64_t number) const {
+    const Window* const window = find(number);
+    return window != nullptr && window->fixed &&
+           (!window->gone.empty() || *window->fixed != expected(number));
+}
+
+std::map<std::uint32_t, std::uint32_t> Stream::hosts_of(std::uint64_t number) const {
+    std::map<std::uint32_t, std::uint32_t> hosts;
+    for (const std::uint64_t id : expected(number)) {
+        ++hosts[members_.at(id).owner.host];
+    }
+    return hosts;
+}
+
+bool Stream::is_oldest(std::uint64_t number) const {
+    return !windows_.empty() && windows_.front().number == number;
 }
 
 // The first and the second time it begins again at once.
@@ -621,6 +676,7 @@ void Stream::fail_run(std::uint64_t number, std::uint64_t instance, Clock::time_
     window->joined.clear();
     window->ended.clear();
     window->gone.clear();
+    window->fixed.reset();
     ++window->failures;
     ++failed_runs_;
     if (window->failures > 2) {
@@ -657,9 +713,7 @@ void Stream::take_away_oldest(const StreamNow& now) {
     committed_ = windows_.front().number;
     windows_.pop_front();
     oldest_since_ = committed_at_ = now.steady;
-    while (!finishing_ && windows_.size() < kOpen) {
-        plan_next(now);
-    }
+    plan_ahead(now);
     drop_done();
     change();
 }
@@ -675,7 +729,7 @@ std::set<std::uint64_t> Stream::expected(std::uint64_t number) const {
     return all;
 }
 
-Result<> Stream::may_join(std::uint64_t number, std::uint64_t id, const Caller& caller) const {
+Result<> Stream::check_member(std::uint64_t number, std::uint64_t id, const Caller& caller) const {
     const auto at = members_.find(id);
     const Window* const window = find(number);
     if (window == nullptr || at == members_.end() || !expected(number).contains(id)) {
@@ -687,11 +741,15 @@ Result<> Stream::may_join(std::uint64_t number, std::uint64_t id, const Caller& 
         return Error(Errc::kDenied,
                      context(number) + ": member " + at->second.name + " is not at " + ask::describe(caller));
     }
-    if (window->joined.contains(id)) {
-        return Error(Errc::kAborted,
-                     context(number) + ": " + at->second.name + " has joined this run already");
-    }
     return {};
+}
+
+Result<> Stream::may_join(std::uint64_t number, std::uint64_t id, const Caller& caller) const {
+    ASK_PASS(check_member(number, id, caller));
+    return find(number)->joined.contains(id)
+               ? Result<>(Error(Errc::kAborted,
+                                context(number) + ": " + name_of(id) + " has joined this run already"))
+               : Result<>();
 }
 
 void Stream::joined(std::uint64_t number, std::uint64_t member) {
@@ -729,7 +787,7 @@ std::vector<std::uint64_t> Stream::runs() const {
 }
 
 bool Stream::may_end(std::uint64_t number) const {
-    if (windows_.empty() || windows_.front().number != number) {
+    if (!is_oldest(number)) {
         return false;
     }
     const std::set<std::uint64_t> all = expected(number);

@@ -51,10 +51,13 @@ struct StreamTerms {
 // follows that ahead, but only when a window is set.
 class StreamTime {
  public:
-    void set(const StreamNow& now) {
+    // By how much the wall clock was set since the last time.
+    std::int64_t set(const StreamNow& now) {
+        const std::int64_t step = is_set_ ? now.wall_ms - ms(now.steady) : 0;
         ms_ = is_set_ ? std::max(now.wall_ms, ms(now.steady)) : now.wall_ms;
         steady_ = now.steady;
         is_set_ = true;
+        return step;
     }
     [[nodiscard]] std::int64_t ms(Clock::time_point when) const {
         return ms_ + std::chrono::floor<milliseconds>(when - steady_).count();
@@ -70,8 +73,10 @@ class StreamTime {
 class Stream {
  public:
     static constexpr std::size_t kLongestName = 40;
-    // Open at a time (R10).
-    static constexpr std::size_t kOpen = 2;
+    // Open at a time (R10): a member that is away holds the others back no sooner than by so many.
+    static constexpr std::size_t kOpen = 8;
+    // Of these, the oldest so many have a run, which takes memory at the switch and a channel at each member.
+    static constexpr std::size_t kRuns = 2;
 
     Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, const StreamNow& now);
 
@@ -80,8 +85,9 @@ class Stream {
         std::vector<v1::WindowDue> due;
         std::vector<v1::StreamMember> comes;  // to be written to the directory
         bool ended = false;
-        std::optional<Error> failure;  // it cannot go on
-        std::string trouble;           // what it waits for; for people
+        std::optional<Error> failure;   // it cannot go on
+        std::string trouble;            // what it waits for; for people
+        std::vector<std::string> said;  // what has happened; for them, too
         Clock::time_point next;
     };
     News advance(const StreamNow& now);
@@ -116,8 +122,19 @@ class Stream {
     // An empty one, which the directory has.
     void commit_empty(std::uint64_t window, const StreamNow& now);
 
+    // Its run goes by a plan, which is for the members that it has: nobody becomes one.
+    void fix_members(std::uint64_t window);
+    // Whether they are others meanwhile, or one of them begins anew: its run is of no use then.
+    [[nodiscard]] bool members_changed(std::uint64_t window) const;
+    // How many members are at each host.
+    [[nodiscard]] std::map<std::uint32_t, std::uint32_t> hosts_of(std::uint64_t window) const;
+    // R7.
+    [[nodiscard]] bool is_oldest(std::uint64_t window) const;
     // Members that a run of the window waits for.
     [[nodiscard]] std::set<std::uint64_t> expected(std::uint64_t window) const;
+    // That it is that member of the window.
+    [[nodiscard]] Result<> check_member(std::uint64_t window, std::uint64_t member,
+                                        const Caller& caller) const;
     // R5, R7.
     [[nodiscard]] Result<> may_join(std::uint64_t window, std::uint64_t member, const Caller& caller) const;
     void joined(std::uint64_t window, std::uint64_t member);
@@ -193,6 +210,7 @@ class Stream {
         std::set<std::uint64_t> ended;
         std::set<std::uint64_t> gone;  // their sessions, before they had ended
         std::map<std::uint64_t, std::string> missing;
+        std::optional<std::set<std::uint64_t>> fixed;  // members that its run is for
         unsigned failures = 0;
         Clock::time_point retry_at{};
         Clock::time_point since{};  // its run, or that it was asked for
@@ -230,6 +248,9 @@ class Stream {
     void set_first_windows(const StreamNow& now);
     void plan(std::uint64_t number, const StreamNow& now);
     void plan_next(const StreamNow& now);
+    void plan_ahead(const StreamNow& now);
+    void note_clock(std::int64_t step_ms);
+    [[nodiscard]] Clock::time_point plans_next_at() const;
     void open_windows(Clock::time_point now);
     void ask_for_runs(Clock::time_point now, News& news);
     void end_empty(Clock::time_point now, News& news);
@@ -262,6 +283,8 @@ class Stream {
     Clock::time_point oldest_since_{};
     Clock::time_point committed_at_{};
     std::string trouble_;
+    std::vector<std::string> said_;
+    bool is_ahead_ = false;  // of the wall clock, which was set back
     std::uint64_t whole_ = 0;
     std::uint64_t incomplete_ = 0;
     std::uint64_t empty_ = 0;

@@ -162,6 +162,9 @@ Result<> StreamingReceive::serve() {
 }
 
 Result<> StreamingReceive::tell(const Stream::News& news) {
+    for (const std::string& said : news.said) {
+        spdlog::warn("stream {}: {}", request_.name(), said);
+    }
     for (const v1::StreamMember& member : news.comes) {
         v1::LocalReply reply;
         *reply.mutable_member_comes()->mutable_member() = member;

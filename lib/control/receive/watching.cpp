@@ -93,7 +93,7 @@ void Receiving::note_fin(ChannelId channel) {
         for (TaskSender& sender : task.senders) {
             if (sender.flow.channel == channel) {
                 sender.fin = true;
-                if (task.here) {
+                if (task.here && sender.member != 0) {
                     task.here->stream.ended(task.window, sender.member);
                 }
                 spdlog::log(task.log_level(), "task {}: sender {} has finished", task.id, sender.name);
@@ -105,9 +105,14 @@ void Receiving::note_fin(ChannelId channel) {
 // Nobody is waited for in silence.
 Result<> Receiving::check_senders() {
     auto fine = member_.registry.with(*task_, [&](ReceiveTask& task) -> Result<> {
+        if (task.here && task.here->stream.members_changed(task.window)) {
+            return Error(Errc::kRunAgain, "its members are no longer those that it was placed for");
+        }
         for (TaskSender& sender : task.senders) {
             if (task.here) {
-                ASK_PASS(check_member(task, sender));
+                if (const auto there = check_member(task, sender); !there) {
+                    return sender.relay.empty() ? there : blame(sender, there.error());
+                }
                 continue;
             }
             auto alive = check_sender(task, sender);

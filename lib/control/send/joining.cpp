@@ -23,6 +23,8 @@ constexpr milliseconds kJoinFor{12000};
 constexpr milliseconds kAnswerGrace{1000};
 constexpr milliseconds kRenewEvery{1000};
 constexpr milliseconds kArpWait{5000};
+// Of a stream's window: the next one asks again.
+constexpr milliseconds kPatienceOfWindow{1000};
 
 // Several times within what either end takes for silence.
 milliseconds renew_interval(milliseconds deadline, double lease_seconds) {
@@ -303,7 +305,7 @@ Result<> Sending::register_channel(const v1::TaskOffer& offer) {
 // registered all the same, by another one.
 Error Sending::note_unregistered(const Error& why) {
     const bool refused = !retry_;
-    if (!refused && Clock::now() < give_up_at_ - deadline_ / 2) {
+    if (!refused && Clock::now() < patient_until()) {
         return why;
     }
     if (!refused) {
@@ -314,6 +316,10 @@ Error Sending::note_unregistered(const Error& why) {
     without_ = why.text();
     retry_ = true;
     return why;
+}
+
+Clock::time_point Sending::patient_until() const {
+    return is_window() ? started_ + std::min(kPatienceOfWindow, deadline_ / 2) : give_up_at_ - deadline_ / 2;
 }
 
 // Where the channel is registered, packets of a task that is not open there are dropped. That switch may lie
@@ -331,7 +337,7 @@ Result<> Sending::leave_switch() {
         return {};
     }
     const bool on_the_way = offer_.own_switch() && lease_->switch_address == own_switch();
-    if (on_the_way || Clock::now() < give_up_at_ - deadline_ / 2) {
+    if (on_the_way || Clock::now() < patient_until()) {
         retry_ = true;
         return gone;
     }

@@ -66,6 +66,8 @@ class Sending {
     // Address of this host's, which packets to others pass first; empty: none is configured.
     [[nodiscard]] std::string own_switch() const;
     Error note_unregistered(const Error& why);
+    // Until when a switch is asked again that does not answer, rather than be done without.
+    [[nodiscard]] Clock::time_point patient_until() const;
     Result<> start_afresh();
     // As the switch last said.
     [[nodiscard]] bool is_registered(const v1::TaskOffer& offer) const;

@@ -224,3 +224,44 @@ TEST_CASE("a run that fails is asked for again; one whose stream has gone is end
     await(*second->mailbox, SessionEvent::Kind::kStreamClosed);
     CHECK(fixture.follow(StreamFixture::says(1)).error().code() == Errc::kUnknown);
 }
+
+TEST_CASE("a run by a plan tells its members of relays, and nobody else, if they are whom the plan is for") {
+    StreamFixture fixture;
+    const auto here = fixture.open(1);
+    REQUIRE(fixture.follow(StreamFixture::says(1)).ok());
+    const v1::WindowDue due = fixture.look(*here);
+    const auto task = fixture.run(due, 12);
+    REQUIRE(task);
+    const auto plan_for = [](std::uint32_t sends) {
+        v1::Placement plan;
+        v1::PlacedRelay& relay = *plan.add_relays();
+        relay.set_name("s1");
+        relay.set_address("198.18.129.2:4793");
+        v1::PlacedHost& host = *plan.add_hosts();
+        host.set_name("h7");
+        host.set_address(format_ipv4(7));
+        host.set_sends(sends);
+        host.set_entry("s1");
+        return Placed::create(plan, sends).value();
+    };
+    CHECK_FALSE(fixture.registry.place_window(*task, plan_for(2)));
+    REQUIRE(fixture.registry.place_window(*task, plan_for(1)));
+    fixture.registry.placed(*task);
+    const auto look_up = [&](std::uint64_t member) {
+        v1::LookupRequest request;
+        request.set_task_id(due.task_id());
+        request.set_member(member);
+        request.set_sender(21);
+        request.set_wire_version(ASK_WIRE_VERSION);
+        return fixture.registry.look_up(agent_at(7), request);
+    };
+    CHECK(look_up(9).error().code() == Errc::kAborted);
+    const auto offer = look_up(1);
+    REQUIRE(offer.ok());
+    CHECK(offer->relay().name() == "s1");
+    CHECK_FALSE(fixture.registry.begin_fetching(*task));
+    // It begins anew: what it has sent to the relay is of no use.
+    REQUIRE(fixture.follow(StreamFixture::says(1)).ok());
+    CHECK(fixture.registry.with(
+        *task, [](const ReceiveTask& run) { return run.here->stream.members_changed(run.window); }));
+}

@@ -4,6 +4,7 @@
 #include "lib/control/receive/stream.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Rig {
     std::vector<v1::WindowDue> due;
     std::vector<v1::StreamMember> comes;
     bool notes = true;  // the directory has at once what comes
+    std::vector<std::string> heard;
     std::optional<Error> failure;
     bool over = false;
     std::uint64_t instances = 0;
@@ -53,6 +55,7 @@ struct Rig {
                 stream.note(member.member(), member.first(), member.last());
             }
         }
+        heard.insert(heard.end(), news.said.begin(), news.said.end());
         if (news.failure) {
             failure = news.failure;
         }
@@ -220,8 +223,7 @@ TEST_CASE("R7: a window ends when those before it are committed") {
 }
 
 TEST_CASE(
-    "R10: two windows are open, and the next is opened ahead of its begin, not before the last but one is "
-    "committed") {
+    "R10: a window is opened ahead of its begin, as many as eight while none is committed; two have a run") {
     Rig rig(waits_for(1));
     REQUIRE(rig.follow(Rig::says(1)).ok());
     const auto first = rig.run();
@@ -230,17 +232,25 @@ TEST_CASE(
     rig.pass(200);
     CHECK(rig.state(1).windows_size() == 2);
     rig.run();
-    rig.pass(5000);
+    for (int i = 0; i < 120; ++i) {
+        rig.pass(100);
+    }
     CHECK(rig.due.empty());
-    CHECK(rig.state(1).windows_size() == 2);
+    REQUIRE(rig.state(1).windows_size() == 8);
+    for (int i = 0; i < 8; ++i) {
+        CHECK(rig.state(1).windows(i).number() == first + static_cast<std::uint64_t>(i));
+        CHECK((rig.state(1).windows(i).instance() != 0) == (i < 2));
+    }
     rig.end(first, 1);
     rig.stream.end_run(first);
     rig.stream.commit(first, 1, rig.now());
     rig.look();
+    REQUIRE(rig.due.size() == 1);
+    CHECK(rig.run() == first + 2);
     // What is behind is not made up for: the window before goes on until the next.
     rig.pass(600);
-    REQUIRE(rig.state(1).windows_size() == 2);
-    CHECK(rig.state(1).windows(1).number() == first + 6);
+    REQUIRE(rig.state(1).windows_size() == 8);
+    CHECK(rig.state(1).windows(7).number() == first + 13);
     CHECK(rig.stream.describe(rig.now().steady).late() == 1);
 }
 
@@ -461,14 +471,14 @@ TEST_CASE("R11: who is heard again goes on in what it is a member of, or becomes
     rig.end(first, 1);
     rig.pass(31000);
     REQUIRE(rig.stream.may_end(first));
-    CHECK(rig.comes.back().last() == first + 1);
+    CHECK(rig.comes.back().last() == first + 32);
     CHECK(rig.state(2).last() == 0);
     // Still open, and a member of it.
     REQUIRE(rig.follow(Rig::says(2, {first, first + 1})).ok());
     CHECK(rig.comes.back().last() == 0);
     CHECK(rig.stream.expected(first + 1).contains(2));
     CHECK_FALSE(rig.stream.expected(first).contains(2));
-    CHECK(rig.state(2).windows_size() == 1);
+    CHECK(rig.state(2).windows_size() == 2);
 }
 
 TEST_CASE(
@@ -489,6 +499,36 @@ TEST_CASE(
     REQUIRE(rig.failure);
     CHECK(rig.failure->code() == Errc::kSwitchLost);
     CHECK(rig.comes.back().lost());
+}
+
+TEST_CASE(
+    "a run by a plan is for the members that it has: who comes is in the next window, who goes ends it") {
+    Rig rig(waits_for(2));
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    REQUIRE(rig.follow(Rig::says(2)).ok());
+    const auto first = rig.run();
+    CHECK(rig.stream.hosts_of(first) ==
+          std::map<std::uint32_t, std::uint32_t>{{kHostBase + 1, 1}, {kHostBase + 2, 1}});
+    rig.stream.fix_members(first);
+    REQUIRE(rig.follow(Rig::says(3)).ok());
+    CHECK(rig.state(3).first() == first + 1);
+    CHECK_FALSE(rig.stream.members_changed(first));
+    // Whoever was told of a relay and begins anew has sent some of it there.
+    rig.stream.joined(first, 1);
+    Stream::Follow anew = Rig::says(1, {first});
+    anew.anew = true;
+    REQUIRE(rig.follow(anew).ok());
+    CHECK(rig.stream.members_changed(first));
+    rig.stream.fail_run(first, 1, rig.now().steady);
+    rig.look();
+    REQUIRE(rig.run() == first);
+    CHECK_FALSE(rig.stream.members_changed(first));
+    rig.stream.fix_members(first);
+    CHECK_FALSE(rig.stream.members_changed(first));
+    Stream::Follow leaves = Rig::says(2, {});
+    leaves.leaves = true;
+    REQUIRE(rig.follow(leaves).ok());
+    CHECK(rig.stream.members_changed(first));
 }
 
 TEST_CASE("a member that died and is back in time is the same") {
@@ -550,12 +590,16 @@ TEST_CASE("a clock that is set back does not bring windows back, and one that is
     rig.stream.commit(first, 1, rig.now());
     rig.pass(500);
     CHECK(rig.run() == first + 2);
+    REQUIRE(rig.heard.size() == 1);
+    CHECK(rig.heard[0].find("set back by 3600 s: windows go on ahead of it") != std::string::npos);
     rig.wall_ms += 2 * 3'600'000;
     rig.stream.ended(second, 1);
     rig.stream.end_run(second);
     rig.stream.commit(second, 2, rig.now());
     rig.pass(1000);
     CHECK(rig.run() > first + 3000);
+    REQUIRE(rig.heard.size() == 2);
+    CHECK(rig.heard[1].find("set forward by 3600 s: windows in between are skipped") != std::string::npos);
 }
 
 TEST_CASE("an application that does not open what it was asked for is asked again") {
