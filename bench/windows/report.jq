@@ -35,7 +35,8 @@ def nodes: . as $state | [to_entries[] | select(.key | test("^h[0-9]+$")) | .key
 
 def commands_line:
     "\(.name): \(.senders) senders, \(.seconds | one) s: \(.tuples / .seconds / 1e6 * 1000 | round / 1000) M tuples/s, machine \(.machine * 1e7 / .tuples | one) ns a tuple"
-    + (if .kind == "task" then "" else ", end of a window to its commit p50 \(.late | at(0.5)) p99 \(.late | at(0.99)) ms" end);
+    + (if .kind == "task" then "" else ", \(.keys | median) keys a window, end of a window to its table p50 \(.late | at(0.5)) p99 \(.late | at(0.99)) ms"
+        + ", line to committed table p50 \(.probed | at(0.5)) p99 \(.probed | at(0.99)) ms of \(.probed | length)" end);
 
 def table:
     (.runs[] | if .kind then commands_line elif .name == "rest" then rest_line elif .send then stream_line else "window \(.at): \(.state | nodes)" end),
