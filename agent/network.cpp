@@ -43,6 +43,12 @@ std::unique_ptr<SwitchPort> HostNetwork::switch_at(const std::string& address) {
                                          "if it is one of yours, or open the task with --no-switch"));
 }
 
+void HostNetwork::expect_relay(const std::string& address) {
+    if (rpc_.credentials().check_address(address)) {
+        rpc_.get(address)->GetState(true);
+    }
+}
+
 Result<v1::OpenRelayReply> HostNetwork::open_relay(const std::string& address, const std::string& name,
                                                    const v1::OpenRelayRequest& request, milliseconds wait,
                                                    CallCancel* cancel) {

@@ -28,6 +28,7 @@ class HostNetwork final : public NetworkPort {
     [[nodiscard]] bool is_own(std::uint32_t address) override;
     Result<Path> find_path(std::uint32_t dest, Clock::time_point deadline) override;
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override;
+    void expect_relay(const std::string& address) override;
     Result<v1::OpenRelayReply> open_relay(const std::string& address, const std::string& name,
                                           const v1::OpenRelayRequest& request, milliseconds wait,
                                           CallCancel* cancel) override;

@@ -45,6 +45,8 @@ class NetworkPort {
     virtual Result<Path> find_path(std::uint32_t dest, Clock::time_point deadline) = 0;
     // One that a task names, for one use.
     [[nodiscard]] virtual std::unique_ptr<SwitchPort> switch_at(const std::string& address) = 0;
+    // The ask-relayd there will be asked: it may shake hands meanwhile. Does not wait.
+    virtual void expect_relay(const std::string& /*address*/) {}
     // Answered by the ask-relayd there, which errors name as `name`.
     virtual Result<v1::OpenRelayReply> open_relay(const std::string& address, const std::string& name,
                                                   const v1::OpenRelayRequest& request, milliseconds wait,

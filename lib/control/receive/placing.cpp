@@ -58,6 +58,10 @@ Result<> Receiving::choose_placement() {
 Result<> Receiving::place(const v1::Placement& plan) {
     auto placed = Placed::create(plan, request_.senders());
     ASK_TRY(placed, "task " + request_.task_id());
+    // Handshakes of lower levels would come one level after the other, each with all before it waiting.
+    for (const Placed::Relay& relay : placed->relays()) {
+        member_.network.expect_relay(relay.address);
+    }
     member_.registry.with(*task_, [&](ReceiveTask& task) {
         task.senders_expected = placed->direct();
         task.placed = *std::move(placed);
