@@ -3,6 +3,9 @@
 #
 # What tests of streams share, on top of lib.sh: senders whose lines are all different, a receiver on h4 into a directory of the
 # stream's name, and what of it is there. Files of a stream are $scratch/NAME and $scratch/NAME.*.
+#
+# scratch, spawned and code are lib.sh's; receiver and sender are for who calls.
+# shellcheck disable=SC2154,SC2034
 
 # some_lines SENDER FIRST LAST: at once.
 some_lines() {
@@ -31,7 +34,6 @@ follow() {
     local -r id=$1 host=$2 log=$scratch/$1.$3
     shift 3
     spawn "$log" "$host" ask-send --follow --task "$id" --to h4 "$@"
-    # shellcheck disable=SC2034 # read by who calls
     sender=$spawned
 }
 
