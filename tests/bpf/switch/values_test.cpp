@@ -855,7 +855,7 @@ TEST_CASE("a member in a VLAN: its answers have its tag, and copies for all have
     expect_absorbed(sw, "second of it", value(sw, 1, 2), ASK_CNT_value_folded, 1);
     const Packet last = value(sw, 2, 2);
     expect("last of it", last, XDP_REDIRECT, ASK_CNT_value_result,
-           unaddressed(result_of(last, all, ASK_F_GROUP), last));
+           unaddressed(result_of(last, words_of(0, 2) + words_of(1, 2) + words_of(2, 2), ASK_F_GROUP), last));
 }
 
 TEST_CASE("a RESULT for all is from above if the VLAN that it comes in is") {
