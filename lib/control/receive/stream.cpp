@@ -466,6 +466,7 @@ void Stream::ask_for_runs(Clock::time_point now, News& news) {
             continue;
         }
         window.stage = Stage::kAsked;
+        window.was_asked = true;
         window.since = now;
         v1::WindowDue& due = news.due.emplace_back();
         due.set_number(window.number);
@@ -672,6 +673,11 @@ std::map<std::uint32_t, std::uint32_t> Stream::hosts_of(std::uint64_t number) co
 
 bool Stream::is_oldest(std::uint64_t number) const {
     return !windows_.empty() && windows_.front().number == number;
+}
+
+bool Stream::has_known_end(std::uint64_t number) const {
+    const auto next = std::ranges::upper_bound(windows_, number, {}, &Window::number);
+    return next == windows_.end() || next->stage != Stage::kIdle || next->was_asked || !needs_run(*next);
 }
 
 // The first and the second time it begins again at once.
