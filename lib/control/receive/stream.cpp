@@ -466,7 +466,6 @@ void Stream::ask_for_runs(Clock::time_point now, News& news) {
             continue;
         }
         window.stage = Stage::kAsked;
-        window.was_asked = true;
         window.since = now;
         v1::WindowDue& due = news.due.emplace_back();
         due.set_number(window.number);
@@ -593,6 +592,10 @@ Stream::News Stream::advance(const StreamNow& now) {
         news.ended = true;
         return news;
     }
+    // The news of the last time have been told by now.
+    for (Window& window : windows_) {
+        window.was_asked = window.was_asked || window.stage == Stage::kAsked;
+    }
     if (!is_gathered_ && gather(now, news)) {
         set_first_windows(now);
     }
@@ -641,6 +644,7 @@ Result<> Stream::begin_run(std::uint64_t number, std::uint64_t instance, Clock::
                                          " is not to be run now");
     }
     window->stage = Stage::kRunning;
+    window->was_asked = true;
     window->instance = instance;
     window->since = now;
     window->joined.clear();
@@ -677,7 +681,7 @@ bool Stream::is_oldest(std::uint64_t number) const {
 
 bool Stream::has_known_end(std::uint64_t number) const {
     const auto next = std::ranges::upper_bound(windows_, number, {}, &Window::number);
-    return next == windows_.end() || next->stage != Stage::kIdle || next->was_asked || !needs_run(*next);
+    return next == windows_.end() || next->stage == Stage::kPlanned || next->was_asked || !needs_run(*next);
 }
 
 // The first and the second time it begins again at once.

@@ -599,7 +599,10 @@ TEST_CASE("a window that lasts longer ends when the application has heard of the
     REQUIRE(rig.stream.may_end(second));
     CHECK_FALSE(rig.stream.has_known_end(second));
     rig.look();
+    // That is on its way.
     CHECK(rig.due.back().number() == third);
+    CHECK_FALSE(rig.stream.has_known_end(second));
+    rig.look();
     CHECK(rig.stream.has_known_end(second));
 }
 
