@@ -440,7 +440,7 @@ switch_loses_all() {
 
 cut_for_a_while() {
     lab_do link s4 s2 down
-    sleep 2
+    sleep 2 # how long the link is cut
     lab_do link s4 s2 up
 }
 
@@ -552,8 +552,7 @@ cannot_repeat() {
     numbers pipe 6
     FEED=halves start_task "$dir" pipe h5 "--deadline 8 --placement $scratch/deep.json" "--deadline 8 --spool 0"
     wait_for 20 relayed_under_way r4
-    # Long enough for the word that one of them cannot to have gone up.
-    sleep 3
+    sleep 3 # until the word that one of them cannot has gone up, which nothing shows
     relay_killed r2.relayd
     while read -r pid who; do
         exit_of "$pid"

@@ -120,7 +120,7 @@ gone() {
 }
 
 stream_is_gone() {
-    ! on h4 askctl tasks | grep -q "stream $1"
+    on h4 askctl streams --json | jq -e --arg id "$1" 'all(.[]; .name != $id)' >/dev/null
 }
 
 # What a killed sender's task leaves on the switch goes with its lease.

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -90,11 +93,12 @@ class Windows {
     WindowResults results_;
     std::map<std::uint64_t, std::unique_ptr<WindowReceive>> runs_;
     std::map<std::uint64_t, std::uint64_t> begins_;  // of windows that are not committed, ms
-    // Of such a window: senders' own switches and relays that its last run has lost; no entry: none has
-    // failed.
+    // Of such a window: senders' own switches that its runs have lost, relays that the last one has, and
+    // whether that had lost anything that it was not without already.
     struct Lost {
-        std::vector<std::string> switches;
-        std::vector<std::string> relays;
+        std::set<std::string> switches{};
+        std::vector<std::string> relays{};
+        bool is_news = false;
     };
     std::map<std::uint64_t, Lost> lost_;
     std::map<std::string, Clock::time_point> away_;  // relays, and until when windows do without
@@ -251,9 +255,9 @@ Result<bool> Windows::take(client::StreamReceiver& stream, const client::StreamW
 // What has failed may have done so because of the switch: one window goes without. If it is known which of
 // several switches or relays was lost, without that, as long as that is news.
 void Windows::go_without(const client::StreamWindow& window, client::ReceiveOptions& options) {
-    const Lost lost = std::exchange(lost_[window.number], {});
-    const bool is_news = !lost.switches.empty() || !lost.relays.empty();
-    for (const std::string& relay : lost.relays) {
+    Lost& lost = lost_[window.number];
+    const bool is_news = std::exchange(lost.is_news, false);
+    for (const std::string& relay : std::exchange(lost.relays, {})) {
         away_[relay] = Clock::now() + kRelayAway;
     }
     std::erase_if(away_, [](const auto& entry) { return Clock::now() >= entry.second; });
@@ -262,7 +266,7 @@ void Windows::go_without(const client::StreamWindow& window, client::ReceiveOpti
             options.placement = options.placement->without(relay);
         }
     }
-    options.without_switches = lost.switches;
+    options.without_switches.assign(lost.switches.begin(), lost.switches.end());
     if (window.again && !is_news && !options.require_region) {
         options.placement.reset();
         options.no_switch = true;
@@ -285,7 +289,11 @@ void Windows::begin(const client::StreamWindow& window) {
 Result<bool> Windows::take(WindowResult result) {
     if (!result.result) {
         // The agent's log says more; it begins again.
-        lost_[result.number] = {std::move(result.lost_switches), std::move(result.lost_relays)};
+        Lost& lost = lost_[result.number];
+        const std::size_t known = lost.switches.size();
+        lost.switches.insert(result.lost_switches.begin(), result.lost_switches.end());
+        lost.relays = std::move(result.lost_relays);
+        lost.is_news = lost.switches.size() > known || !lost.relays.empty();
         progress_.note(about() + "window " + std::to_string(result.number) +
                        " begins again: " + result.error);
         return true;

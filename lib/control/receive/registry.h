@@ -89,9 +89,14 @@ struct StreamHere {
     // Of one that was cancelled: what its members are told, and those of them that have not been.
     std::string cancelled;
     std::set<std::uint64_t> untold;
-    // Whoever begins to follow it then looks for another stream of that name.
+    // Whoever begins to follow it then looks for another stream of that name; so do all once the time is over
+    // that it is kept for.
     [[nodiscard]] bool is_for(const v1::FollowStreamRequest& request) const {
-        return cancelled.empty() || request.version() != 0 || untold.contains(request.member());
+        if (cancelled.empty()) {
+            return true;
+        }
+        const bool is_kept = !closed || Clock::now() < forget_at;
+        return is_kept && (request.version() != 0 || untold.contains(request.member()));
     }
 };
 

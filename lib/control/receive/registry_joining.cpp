@@ -258,7 +258,8 @@ Result<v1::JoinReply> TaskRegistry::join(const Caller& caller, const v1::JoinReq
     if (!set_up || entry == nullptr) {
         std::erase_if(task->senders,
                       [&](const TaskSender& sender) { return sender.sender == request.sender(); });
-        if (task->here && request.member() != 0) {
+        const bool is_relay = task->placed && task->placed->relay_of(caller, request.token()) != nullptr;
+        if (task->here && !is_relay) {
             task->here->stream.not_joined(task->window, request.member());
         }
         changed_.notify_all();

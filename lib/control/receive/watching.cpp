@@ -111,7 +111,7 @@ Result<> Receiving::check_senders() {
         for (TaskSender& sender : task.senders) {
             if (task.here) {
                 if (const auto there = check_member(task, sender); !there) {
-                    return sender.relay.empty() ? there : blame(sender, there.error());
+                    return blame(sender, there.error());
                 }
                 continue;
             }
@@ -183,7 +183,7 @@ Result<> Receiving::check_member(const ReceiveTask& task, TaskSender& sender) {
     const Result<> alive = task.here->stream.has_gone(task.window, sender.member) && !sender.fin
                                ? Result<>(Error(Errc::kAborted, "has lost its session, and begins again"))
                                : check_sender(task, sender);
-    return alive ? Result<>() : Error(Errc::kRunAgain, "sender " + sender.name + " " + alive.error().text());
+    return alive ? Result<>() : Error(Errc::kRunAgain, alive.error().text());
 }
 
 Result<> Receiving::check_joined(ReceiveTask& task) const {

@@ -186,6 +186,10 @@ TEST_CASE("a stream that is cancelled ends at its members, by name, and at nobod
     CHECK(fixture.follow(held)->ended());
     CHECK(fixture.follow(StreamFixture::says(1)).error().code() == Errc::kUnknown);
     CHECK(fixture.follow(StreamFixture::says(2)).error().code() == Errc::kUnknown);
+    // What is said for a lease is not said after it.
+    held.set_wait_ms(0);
+    here->forget_at = Clock::now();
+    CHECK(fixture.follow(held).error().code() == Errc::kUnknown);
     const auto next = fixture.open(1);
     CHECK_FALSE(fixture.follow(StreamFixture::says(1))->ended());
 }
