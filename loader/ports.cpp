@@ -211,7 +211,9 @@ Result<Port> PortTable::settle_vlan(const InterfaceInfo& interface, const Port* 
         return std::move(checked).error();
     }
     if (attached && known->vlan == interface.vlan && known->carrier_index == carrier->ifindex) {
-        return keep(interface, *known, all);
+        Port port = *known;
+        port.carrier = name;
+        return keep(interface, std::move(port), all);
     }
     return attach_vlan(seat_, {.interface = interface, .bridge = bridge_of(interface, all)}, *carrier);
 }

@@ -195,6 +195,12 @@ Result<Ended> Windows::serve(client::StreamReceiver& stream) {
         auto event = stream.next_or(results_.fd());
         ASK_PASS(event);
         for (WindowResult& result : results_.take()) {
+            // First comes what the agent had said by then: that the next window is to be opened, with which
+            // this one ends. But for what a run has lost, which the next one has to know.
+            if (result.result && event->has_value()) {
+                results_.add(std::move(result));
+                continue;
+            }
             const auto known = take(std::move(result));
             ASK_PASS(known);
             if (!*known) {

@@ -97,6 +97,9 @@ Result<> MemberState::read(const std::string& text) {
         if (json.at("version").get<int>() != kMemberVersion) {
             return Error(Errc::kUnsupported, "--state " + path_ + ": is of another release");
         }
+        if (!is_sealed(json)) {
+            return damaged(text);
+        }
         const auto stream = json.at("stream").get<std::string>();
         const auto input = json.at("input").get<std::string>();
         if (stream != stream_ || input != input_) {
@@ -147,7 +150,7 @@ Result<> MemberState::store() const {
                        {"windows", std::move(windows)}};
     auto file = OutputFile::create("--state", path_);
     ASK_PASS(file);
-    return file->write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n", true);
+    return file->write(sealed(json), true);
 }
 
 Result<> MemberState::begin(const FilePlace& place) {

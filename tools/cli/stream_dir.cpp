@@ -185,6 +185,9 @@ Result<> StreamDir::read(const std::string& text) {
                                                  " is of another release: version " +
                                                  json.at("version").dump());
         }
+        if (!is_sealed(json)) {
+            return damaged(text);
+        }
         const auto op = client::parse_task_op(json.at("op").get<std::string>());
         ASK_PASS(check_identity({.name = json.at("name").get<std::string>(),
                                  .every = std::chrono::seconds(json.at("every_seconds").get<std::uint32_t>()),
@@ -326,8 +329,7 @@ Result<> StreamDir::store(std::uint64_t committed, const std::string& temporary,
         return failed(errno, kStateNew);
     }
     // Names of members come from other hosts and may be any bytes.
-    ASK_TRY(write_all(state.get(), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"),
-            options_.path + ": " + kStateNew);
+    ASK_TRY(write_all(state.get(), sealed(json)), options_.path + ": " + kStateNew);
     ASK_PASS(step());
     if (::fsync(state.get()) != 0) {
         return failed(errno, kStateNew);

@@ -132,6 +132,7 @@ Result<> TailInput::enter(UniqueFd file, const FilePlace& place) {
     place_ = {
         .device = info->device, .inode = info->inode, .offset = place.offset, .print = print_of(before_)};
     nameless_ = false;
+    unfinished_ = 0;
     came_ = TailClock::now();
     return {};
 }
@@ -181,6 +182,7 @@ void TailInput::advance(std::string_view read) {
     before_ += read.substr(read.size() - std::min(read.size(), kBefore));
     before_.erase(0, before_.size() - std::min(before_.size(), kBefore));
     place_.print = print_of(before_);
+    unfinished_ = 0;
     came_ = TailClock::now();
 }
 
@@ -190,12 +192,22 @@ void TailInput::begin_again() {
     before_.clear();
     place_.offset = 0;
     place_.print = 0;
+    unfinished_ = 0;
+}
+
+bool TailInput::has_grown() {
+    const bool grown = unfinished_ && *unfinished_ != buffer_.size();
+    unfinished_ = buffer_.size();
+    if (grown) {
+        came_ = TailClock::now();
+    }
+    return grown;
 }
 
 Result<std::string_view> TailInput::next() {
     for (;;) {
         // Told before the file is read: what comes to it after that reading is never behind its end.
-        const bool over = nameless_ && TailClock::now() - came_ >= options_.last_words;
+        const bool quiet = nameless_ && TailClock::now() - came_ >= options_.last_words;
         const auto lines = read_lines(UINT64_MAX);
         ASK_PASS(lines);
         if (!*lines) {
@@ -207,6 +219,8 @@ Result<std::string_view> TailInput::next() {
             look_again_in(std::chrono::nanoseconds(1));
             return **lines;
         }
+        // Whoever was held up for longer than that has not seen half a line come.
+        const bool over = !has_grown() && quiet;
         if (over && !buffer_.empty()) {
             // Nothing more will come to it.
             const auto came = came_;
@@ -265,6 +279,7 @@ Result<bool> TailInput::move_on() {
         const std::chrono::nanoseconds changed(next->changed);
         const auto quiet = std::chrono::system_clock::now().time_since_epoch() - changed;
         came_ -= std::max<TailClock::duration>(quiet, TailClock::duration::zero());
+        unfinished_.reset();
         nameless_ = true;
     }
     return true;

@@ -69,6 +69,8 @@ class TailInput {
     // Whole lines from here on, none beyond `end`. Nothing, if what was read before is not there any more.
     Result<std::optional<std::string_view>> read_lines(std::uint64_t end);
     void advance(std::string_view read);
+    // At the file's end, with half a line there perhaps: whether that has grown.
+    bool has_grown();
     // At the file's end: whether there is something to read now. `over`: nothing more will come to this file.
     Result<bool> look(bool over);
     // To the file that comes after this one, which has lost its name.
@@ -89,7 +91,8 @@ class TailInput {
     std::vector<FilePlace> left_;
     std::vector<Done> done_;
     std::vector<LogFile> lost_;
-    bool nameless_ = false;                       // another file has its name
+    std::optional<std::size_t> unfinished_ = 0;  // bytes behind the last whole line; unset: whatever is there
+    bool nameless_ = false;                      // another file has its name
     std::chrono::steady_clock::time_point came_;  // the last bytes, or the loss of the name
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cctype>
+#include <cstdint>
 #include <cstdio>
 
 #include <google/protobuf/message.h>
@@ -65,6 +66,17 @@ Json element(const Message& message, const FieldDescriptor& field, int index) {
     }
 }
 
+constexpr const char* kSeal = "sum";
+
+// FNV-1a, by which one byte that is another gives another sum. Of a text that whitespace is not in.
+std::string seal_of(const Json& json) {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (const char byte : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+        hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    }
+    return instance_text(hash);
+}
+
 }  // namespace
 
 Json to_json(const Message& message) {
@@ -85,11 +97,26 @@ Json to_json(const Message& message) {
     return json;
 }
 
+std::string sealed(Json json) {
+    const std::string seal = seal_of(json);
+    json[kSeal] = seal;
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool is_sealed(Json json) {
+    if (!json.is_object() || !json.contains(kSeal)) {
+        return false;
+    }
+    const Json seal = json.at(kSeal);
+    json.erase(kSeal);
+    return seal == seal_of(json);
+}
+
 std::string damage_of(const std::string& text) {
     if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
         return "is empty";
     }
-    return Json::accept(text) ? "lacks something, or has something that belongs elsewhere"
+    return Json::accept(text) ? "lacks something, or has something that was not written there"
                               : "ends in the middle, or was never written by this command";
 }
 

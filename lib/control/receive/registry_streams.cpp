@@ -35,6 +35,9 @@ bool TaskRegistry::all_finished_locked(const ReceiveTask& task) {
     const auto is_done = [](const TaskSender& sender) {
         return sender.joined && (sender.fin || sender.missing);
     };
+    if (task.here && !task.here->stream.has_known_end(task.window)) {
+        return false;
+    }
     if (task.here && task.placed) {
         return task.here->stream.is_oldest(task.window) && !task.here->stream.members_changed(task.window) &&
                task.senders.size() == task.senders_expected && std::ranges::all_of(task.senders, is_done);

@@ -592,6 +592,10 @@ Stream::News Stream::advance(const StreamNow& now) {
         news.ended = true;
         return news;
     }
+    // The news of the last time have been told by now.
+    for (Window& window : windows_) {
+        window.was_asked = window.was_asked || window.stage == Stage::kAsked;
+    }
     if (!is_gathered_ && gather(now, news)) {
         set_first_windows(now);
     }
@@ -640,6 +644,7 @@ Result<> Stream::begin_run(std::uint64_t number, std::uint64_t instance, Clock::
                                          " is not to be run now");
     }
     window->stage = Stage::kRunning;
+    window->was_asked = true;
     window->instance = instance;
     window->since = now;
     window->joined.clear();
@@ -672,6 +677,11 @@ std::map<std::uint32_t, std::uint32_t> Stream::hosts_of(std::uint64_t number) co
 
 bool Stream::is_oldest(std::uint64_t number) const {
     return !windows_.empty() && windows_.front().number == number;
+}
+
+bool Stream::has_known_end(std::uint64_t number) const {
+    const auto next = std::ranges::upper_bound(windows_, number, {}, &Window::number);
+    return next == windows_.end() || next->stage == Stage::kPlanned || next->was_asked || !needs_run(*next);
 }
 
 // The first and the second time it begins again at once.

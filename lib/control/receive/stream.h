@@ -130,6 +130,9 @@ class Stream {
     [[nodiscard]] std::map<std::uint32_t, std::uint32_t> hosts_of(std::uint64_t window) const;
     // R7.
     [[nodiscard]] bool is_oldest(std::uint64_t window) const;
+    // Whether the application has been asked for what comes behind it, and so knows until when it lasts:
+    // numbers may be skipped in between.
+    [[nodiscard]] bool has_known_end(std::uint64_t window) const;
     // Members that a run of the window waits for.
     [[nodiscard]] std::set<std::uint64_t> expected(std::uint64_t window) const;
     // That it is that member of the window.
@@ -212,6 +215,7 @@ class Stream {
         std::set<std::uint64_t> gone;  // their sessions, before they had ended
         std::map<std::uint64_t, std::string> missing;
         std::optional<std::set<std::uint64_t>> fixed;  // members that its run is for
+        bool was_asked = false;                        // for a run
         unsigned failures = 0;
         Clock::time_point retry_at{};
         Clock::time_point since{};  // its run, or that it was asked for

@@ -576,6 +576,36 @@ TEST_CASE("finishing anew: what members still keep is asked for, and nothing els
     CHECK(rig.over);
 }
 
+TEST_CASE("a window that lasts longer ends when the application has heard of the one behind it") {
+    Rig rig(waits_for(2));
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    REQUIRE(rig.follow(Rig::says(2)).ok());
+    // One of the two is away for so long that no more windows are opened.
+    const std::uint64_t first = rig.run();
+    for (int i = 0; i < 20; ++i) {
+        rig.pass(500);
+    }
+    const std::uint64_t second = rig.run();
+    const v1::FollowStreamReply state = rig.state(1);
+    REQUIRE(state.windows_size() == static_cast<int>(Stream::kOpen));
+    const std::uint64_t third = state.windows(2).number();
+    for (const std::uint64_t window : {first, second}) {
+        rig.end(window, 1);
+        rig.end(window, 2);
+    }
+    CHECK(rig.stream.has_known_end(first));
+    rig.stream.end_run(first);
+    rig.stream.commit(first, rig.stream.runs().front(), rig.now());
+    REQUIRE(rig.stream.may_end(second));
+    CHECK_FALSE(rig.stream.has_known_end(second));
+    rig.look();
+    // That is on its way.
+    CHECK(rig.due.back().number() == third);
+    CHECK_FALSE(rig.stream.has_known_end(second));
+    rig.look();
+    CHECK(rig.stream.has_known_end(second));
+}
+
 TEST_CASE("a clock that is set back does not bring windows back, and one that is set forward skips some") {
     Rig rig(waits_for(1));
     REQUIRE(rig.follow(Rig::says(1)).ok());

@@ -271,6 +271,39 @@ TEST_CASE("a directory whose state is damaged says so in words of ours, and what
     CHECK(StreamDir::open(options_of(place)).ok());
 }
 
+TEST_CASE("a directory whose state has one byte that is another is refused by name, or changes nothing") {
+    const Place place;
+    const client::StreamMember member{
+        .member = 0xfedcba9876543210, .name = "h1", .first = 7, .last = 0, .lost = false};
+    std::uint64_t nonce = 0;
+    {
+        auto dir = StreamDir::open(options_of(place));
+        REQUIRE(dir.ok());
+        REQUIRE(dir->note(member).ok());
+        REQUIRE(put(*dir, 7).ok());
+        nonce = dir->nonce();
+    }
+    const std::string whole = place.read(".ask-stream");
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+        for (const int bit : {0, 1, 2, 4, 5, 7}) {
+            std::string damaged = whole;
+            damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+            std::ofstream(place.path + "/.ask-stream", std::ios::trunc) << damaged;
+            CAPTURE(damaged);
+            const auto dir = StreamDir::open(options_of(place));
+            if (!dir) {
+                CHECK(dir.error().text().starts_with(place.path));
+                CHECK(dir.error().text().find(".ask-stream is") != std::string::npos);
+                continue;
+            }
+            CHECK(dir->nonce() == nonce);
+            CHECK(dir->committed() == 7);
+            CHECK(dir->members() == std::vector{member});
+        }
+    }
+    CHECK(place.tables() == std::set<std::string>{name_of(7)});
+}
+
 TEST_CASE("old tables go, and nothing else") {
     const Place place;
     auto dir = StreamDir::open(options_of(place));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -124,6 +125,25 @@ TEST_CASE("a file that lost its name is not left before nothing has come to it f
     CHECK(read(input).empty());
     old << "b\n" << std::flush;
     CHECK(read(input, 4) == "b\nc\n");
+}
+
+TEST_CASE("half a line that has just come is not the last word of a file that lost its name") {
+    Log log;
+    log.add("a\n");
+    auto input = log.tail(std::nullopt, 400ms);
+    CHECK(read(input) == "a\n");
+    std::ofstream old(log.path, std::ios::app);
+    fs::rename(log.path, log.path + ".1");
+    log.add("c\n");
+    // Its reader is held up meanwhile.
+    CHECK(read(input).empty());
+    std::this_thread::sleep_for(500ms);  // longer than the last words
+    old << "unfi" << std::flush;
+    CHECK(read(input).empty());
+    old << "nish" << std::flush;
+    CHECK(read(input).empty());
+    old << "ed\n" << std::flush;
+    CHECK(read(input, 13) == "unfinished\nc\n");
 }
 
 TEST_CASE("a file's last words are not left behind, however short the wait for more of them is") {
@@ -350,6 +370,51 @@ TEST_CASE("a member's state says which lines are in which window") {
     CHECK(MemberState::open(path, "web at h4", "other").error().code() == Errc::kUsage);
     std::ofstream(path) << "{";
     CHECK(MemberState::open(path, "web at h4", "log").error().code() == Errc::kInput);
+}
+
+std::string text_of(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_CASE("a member's state of which one byte is another is refused by name, or changes nothing") {
+    const Log log;
+    const std::string path = log.folder + "/state";
+    const auto at = [](std::uint64_t offset) {
+        return FilePlace{.device = 1, .inode = 2, .offset = offset, .print = 3};
+    };
+    std::uint64_t member = 0;
+    {
+        auto state = MemberState::open(path, "web at h4", "log");
+        REQUIRE(state.ok());
+        member = state->member();
+        REQUIRE(state->begin(at(0)).ok());
+        REQUIRE(state->step({.ended = 7, .entered = 8, .committed = 6, .nonce = 9}, at(100), {at(50)}).ok());
+    }
+    const std::string whole = text_of(path);
+    for (std::size_t byte = 0; byte < whole.size(); ++byte) {
+        for (const int bit : {0, 1, 2, 4, 5, 7}) {
+            std::string damaged = whole;
+            damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << bit));
+            std::ofstream(path, std::ios::trunc) << damaged;
+            CAPTURE(damaged);
+            const auto state = MemberState::open(path, "web at h4", "log");
+            if (!state) {
+                CHECK(state.error().text().starts_with("--state " + path));
+                continue;
+            }
+            CHECK(state->member() == member);
+            CHECK(state->nonce() == 9);
+            CHECK(state->committed() == 6);
+            CHECK(state->inside() == 8);
+            CHECK(state->place() == at(100));
+            REQUIRE(state->windows().size() == 1);
+            CHECK(state->windows().front().number == 7);
+            CHECK(state->windows().front().from == at(0));
+            CHECK(state->windows().front().to == at(100));
+            CHECK(state->windows().front().left == std::vector{at(50)});
+        }
+    }
 }
 
 }  // namespace
