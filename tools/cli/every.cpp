@@ -67,6 +67,7 @@ class Windows {
     Result<> take(client::StreamReceiver& stream, const client::StreamMember& member);
     Result<bool> take(client::StreamReceiver& stream, const client::StreamWindow& window);
     void begin(const client::StreamWindow& window);
+    void end_run(std::uint64_t number);
     void go_without(const client::StreamWindow& window, client::ReceiveOptions& options);
     void tell_without(const client::ReceiveReport& report);
     void tell_relays(const std::string& why_none);
@@ -93,11 +94,12 @@ class Windows {
     WindowResults results_;
     std::map<std::uint64_t, std::unique_ptr<WindowReceive>> runs_;
     std::map<std::uint64_t, std::uint64_t> begins_;  // of windows that are not committed, ms
-    // Of such a window: senders' own switches that its runs have lost, relays that the last one has, and
-    // whether that had lost anything that it was not without already.
+    // That are to begin again, once their last run has said what it has lost.
+    std::map<std::uint64_t, client::StreamWindow> waiting_;
+    // Of such a window: senders' own switches that its runs have lost, and whether the last one has lost
+    // anything that it was not without already.
     struct Lost {
         std::set<std::string> switches{};
-        std::vector<std::string> relays{};
         bool is_news = false;
     };
     std::map<std::uint64_t, Lost> lost_;
@@ -174,6 +176,7 @@ Result<> Windows::run() {
         const auto ended = serve(*stream);
         // Their runs are the connection's.
         runs_.clear();
+        waiting_.clear();
         static_cast<void>(results_.take());
         if (ended && *ended == Ended::kWhole) {
             return {};
@@ -243,7 +246,13 @@ Result<bool> Windows::take(client::StreamReceiver& stream, const client::StreamW
     }
     begins_[window.number] = window.begins_ms;
     if (!window.empty) {
-        begin(window);
+        // The agent asks for it once more if its last run says nothing.
+        const bool waits = runs_.contains(window.number) && !waiting_.contains(window.number);
+        if (waits) {
+            waiting_.emplace(window.number, window);
+        } else {
+            begin(window);
+        }
         return true;
     }
     const WindowRow row = row_of(window);
@@ -257,9 +266,6 @@ Result<bool> Windows::take(client::StreamReceiver& stream, const client::StreamW
 void Windows::go_without(const client::StreamWindow& window, client::ReceiveOptions& options) {
     Lost& lost = lost_[window.number];
     const bool is_news = std::exchange(lost.is_news, false);
-    for (const std::string& relay : std::exchange(lost.relays, {})) {
-        away_[relay] = Clock::now() + kRelayAway;
-    }
     std::erase_if(away_, [](const auto& entry) { return Clock::now() >= entry.second; });
     for (const auto& [relay, until] : away_) {
         if (options.placement) {
@@ -281,8 +287,21 @@ void Windows::begin(const client::StreamWindow& window) {
     options.stream = options_.window.task;
     options.window = window.number;
     go_without(window, options);
-    runs_.erase(window.number);
+    end_run(window.number);
+    waiting_.erase(window.number);
     runs_.emplace(window.number, std::make_unique<WindowReceive>(std::move(options), results_));
+}
+
+// Of one that has not ended by itself nothing is heard.
+void Windows::end_run(std::uint64_t number) {
+    if (runs_.erase(number) == 0) {
+        return;
+    }
+    for (WindowResult& result : results_.take()) {
+        if (result.number != number || result.result) {
+            results_.add(std::move(result));
+        }
+    }
 }
 
 // False: the agent may not know that it is committed.
@@ -292,10 +311,16 @@ Result<bool> Windows::take(WindowResult result) {
         Lost& lost = lost_[result.number];
         const std::size_t known = lost.switches.size();
         lost.switches.insert(result.lost_switches.begin(), result.lost_switches.end());
-        lost.relays = std::move(result.lost_relays);
-        lost.is_news = lost.switches.size() > known || !lost.relays.empty();
+        lost.is_news = lost.switches.size() > known || !result.lost_relays.empty();
+        for (const std::string& relay : result.lost_relays) {
+            away_[relay] = Clock::now() + kRelayAway;
+        }
         progress_.note(about() + "window " + std::to_string(result.number) +
                        " begins again: " + result.error);
+        runs_.erase(result.number);
+        if (const auto waits = waiting_.extract(result.number); !waits.empty()) {
+            begin(waits.mapped());
+        }
         return true;
     }
     const WindowRow row = row_of(result.number, *result.result);

@@ -121,6 +121,7 @@ class Receiving {
     Result<> handle(const SessionIo::Wake& wake);
     void note_fin(ChannelId channel);
     Result<> check_senders();
+    Result<> check_unjoined();
     Error explain_missing(const Error& missing);
     // As far as a task's locked members are concerned: under the registry's mutex.
     static Result<> check_sender(const ReceiveTask& task, const TaskSender& sender);

@@ -231,6 +231,32 @@ Result<> Receiving::watch_flows() {
             ASK_PASS(check_marks(sender, stats));
         }
     }
+    return check_unjoined();
+}
+
+// Members of a window that cannot register at its switch, because that is away, cannot join: they are not to
+// blame.
+Result<> Receiving::check_unjoined() {
+    const bool any = member_.registry.with(*task_, [](const ReceiveTask& task) {
+        if (!task.here || task.placed || Clock::now() - task.opened <= task.deadline) {
+            return false;
+        }
+        const auto joined = std::ranges::count_if(task.senders, &TaskSender::joined);
+        return static_cast<std::size_t>(joined) < task.here->stream.expected(task.window).size();
+    });
+    if (!any) {
+        return {};
+    }
+    for (const TaskSwitch& at : task_->switches) {
+        auto away = probe_switch(at);
+        if (!away) {
+            return std::move(away).error();
+        }
+        if (*away) {
+            note_lost(at.mark);
+            return Error(Errc::kSwitchLost, "members cannot join it: " + (*away)->text());
+        }
+    }
     return {};
 }
 
