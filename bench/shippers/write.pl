@@ -18,9 +18,9 @@ while (!eof $in) {
     my $text = '';
     for (; $count < (time - $begin) * $rate && !eof $in; $count++) { $text .= <$in>; }
     print $out $text;
-    sleep 0.1;
+    sleep 0.1; # the pace of a log: what is due by then is written at once
 }
 for (;;) {
     print $out qq(- - - [- -] "GET /end HTTP/1.1" 200 0\n);
-    sleep 0.2;
+    sleep 0.2; # until whoever reads it has seen the end, and kills this
 }

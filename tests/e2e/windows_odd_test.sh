@@ -7,51 +7,13 @@
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-
-# lines_of SENDER BLOCKS: a hundred of its own a second.
-lines_of() {
-    awk -v sender="$1" -v blocks="$2" 'BEGIN {
-        for (block = 0; block < blocks; ++block) {
-            for (i = 0; i < 10; ++i) { printf "s%d-%06d\t1\n", sender, ++number }
-            fflush()
-            system("sleep 0.1") # the pace of a source
-        }
-    }'
-}
-
-# receive NAME FLAGS... : stream NAME into a directory of that name; sets $receiver.
-receive() {
-    local -r id=$1
-    shift
-    spawn "$scratch/$id.recv" h4 ask-recv --task "$id" --every 1s --out "$scratch/$id" "$@" </dev/null
-    receiver=$spawned
-}
+# shellcheck source=tests/e2e/streams.sh
+source "$root/tests/e2e/streams.sh"
 
 # send NAME SENDER BLOCKS: sets $sender.
 send() {
     spawn "$scratch/$1.send$2" "h$2" ask-send --follow --task "$1" --to h4 - < <(lines_of "$2" "$3")
     sender=$spawned
-}
-
-# ends PID CODE LOG
-ends() {
-    exit_of "$1"
-    ((code == $2)) || fail "$3 ended with $code, not $2: $(cat "$scratch/$3.err")"
-}
-
-# refused CODE PATTERN NODE COMMAND...
-refused() {
-    local -r expected=$1 pattern=$2
-    local code=0
-    shift 2
-    on "$@" </dev/null >"$scratch/refused" 2>&1 || code=$?
-    ((code == expected)) || fail "$* ended with $code and says $(cat "$scratch/refused")"
-    grep -qE "$pattern" "$scratch/refused" || fail "$* says $(cat "$scratch/refused")"
-}
-
-# committed NAME N: so many windows have their line.
-committed() {
-    [[ -e $scratch/$1/windows.tsv ]] && (($(grep -vc '^#' "$scratch/$1/windows.tsv") >= $2))
 }
 
 # exact NAME SENDER=LINES... : so many tuples of each sender, each once, and windows that follow upon each other.
@@ -101,7 +63,7 @@ strangers() {
 
 # Others' receivers, senders and calls while it runs, and each daemon told to end and started again.
 calm() {
-    receive calm --senders 2 --from h1,h2,h3
+    open_stream calm --senders 2 --from h1,h2,h3
     wait_for 5 test -e "$scratch/calm/.ask-stream"
     # Those who go before all are there are not waited for. Their input is a pipe that is open, and silent, for longer than they live.
     on h1 timeout --foreground -s KILL 0.6 ask-send --follow --task calm --to h4 - < <(sleep 5) && fail "a sender ended by itself"
@@ -139,7 +101,7 @@ log_is_read() {
 
 # A sender that stands still for longer than the deadline is left out of what was open, named, and comes back.
 left_out() {
-    receive away --senders 2 --deadline 2 --allow-incomplete
+    open_stream away --senders 2 --deadline 2 --allow-incomplete
     send away 1 80
     local -r first=$sender
     send away 2 80
@@ -165,7 +127,7 @@ full() {
     mount -t tmpfs -o size=300k ask-full "$scratch/full"
     mkdir "$scratch/full/out"
     ln -s full/out "$scratch/disk"
-    receive disk --senders 1 --deadline 3
+    open_stream disk --senders 1 --deadline 3
     send disk 3 70
     local -r only=$sender
     wait_for 10 committed disk 2
