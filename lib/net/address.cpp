@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <system_error>
@@ -32,6 +33,57 @@ std::optional<std::uint32_t> parse_ipv4(std::string_view text) {
         return std::nullopt;
     }
     return ntohl(address.s_addr);
+}
+
+std::string format_ipv6(const Ipv6Address& address) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    inet_ntop(AF_INET6, address.data(), text.data(), text.size());
+    return text.data();
+}
+
+std::optional<Ipv6Address> parse_ipv6(std::string_view text) {
+    Ipv6Address address{};
+    // Which reads no further than a zero byte.
+    if (text.find('\0') != std::string_view::npos ||
+        inet_pton(AF_INET6, std::string(text).c_str(), address.data()) != 1) {
+        return std::nullopt;
+    }
+    return address;
+}
+
+std::optional<std::uint32_t> mapped_ipv4(const Ipv6Address& address) {
+    constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (!std::equal(kMapped.begin(), kMapped.end(), address.begin())) {
+        return std::nullopt;
+    }
+    std::uint32_t ipv4 = 0;
+    for (std::size_t i = kMapped.size(); i < address.size(); ++i) {
+        ipv4 = ipv4 << 8U | address[i];
+    }
+    return ipv4;
+}
+
+Result<> check_ipv6_host(const Ipv6Address& address) {
+    constexpr Ipv6Address kUnspecified{};
+    constexpr Ipv6Address kLoopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    const auto refuse = [&](const char* why) { return Error(Errc::kInput, format_ipv6(address) + why); };
+    if (address == kUnspecified) {
+        return refuse(" is no host's address");
+    }
+    if (address == kLoopback) {
+        return refuse(" is every host's own: name one that others reach it by");
+    }
+    if (address[0] == 0xff) {
+        return refuse(" is a multicast address, and no host's");
+    }
+    if (address[0] == 0xfe && (address[1] & 0xc0U) == 0x80) {
+        return refuse(" is link-local, and may be another host's on another link: give the host a global or a "
+                      "unique local address (fd00::/8)");
+    }
+    if (mapped_ipv4(address)) {
+        return refuse(" stands for an IPv4 address: write that");
+    }
+    return {};
 }
 
 std::string format_mac(const MacAddress& mac) {
