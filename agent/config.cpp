@@ -140,7 +140,7 @@ std::uint16_t AgentConfig::control_port() const {
     return parts.ok() ? parts->port : kControlPort;
 }
 
-SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
+SenderConfig AgentConfig::sender_config(std::uint32_t mtu, std::uint32_t host) const {
     SenderConfig sender;
     sender.window = window;
     sender.initial_window = initial_window;
@@ -151,8 +151,9 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
     }
     sender.hold = hold;
     // Links that carry more than a page keep long frames in pieces, of which only the first is read.
-    constexpr std::uint32_t kOnePiece = ASK_MAX_PAYLOAD + std::uint32_t{kPacketHeaderBytes};
-    sender.payload_limit = mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - std::uint32_t{kPacketHeaderBytes};
+    const auto headers = static_cast<std::uint32_t>(packet_header_bytes(host));
+    const std::uint32_t one_piece = ASK_MAX_PAYLOAD + headers;
+    sender.payload_limit = mtu > one_piece ? ASK_MAX_JUMBO_PAYLOAD : mtu - headers;
     return sender;
 }
 
