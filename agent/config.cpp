@@ -23,8 +23,8 @@ Result<> check_optional_host_port(std::string_view text) {
     return text.empty() ? Result<>() : check_host_port(text);
 }
 
-Result<> check_optional_ipv4(std::string_view text) {
-    return text.empty() ? Result<>() : check_ipv4(text);
+Result<> check_optional_address(std::string_view text) {
+    return text.empty() ? Result<>() : check_host_address(text);
 }
 
 // The control socket beside it gets four bytes more.
@@ -47,8 +47,8 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.text("interface", &config.interface, "interface that ASK packets take", check_interface);
     table.list("more_interfaces", &config.more_interfaces,
                "others that they may take, where routes lead through them", check_interface);
-    table.text("address", &config.address, "own IPv4 address (default: the interface's first)",
-               check_optional_ipv4);
+    table.text("address", &config.address, "own IPv4 or IPv6 address (default: the interface's first)",
+               check_optional_address);
     table.text("switch", &config.switch_address, "control address of ask-switchd, empty for none",
                check_optional_host_port);
     table.list("switches", &config.switches,
@@ -63,8 +63,8 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},
                  "how AF_XDP sockets get packets; auto takes the best the driver can do");
     table.table("hosts", &config.hosts,
-                "names of other hosts and their IPv4 addresses, with :PORT where an agent listens elsewhere",
-                check_ipv4_port);
+                "names of other hosts and their addresses, with :PORT where an agent listens elsewhere",
+                check_host_maybe_port);
 }
 
 void declare_limits(ConfigTable& table, AgentConfig& config) {
