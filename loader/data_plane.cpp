@@ -98,6 +98,7 @@ Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta, std::uint32_t
         {"back16", meta.max_tasks},         {"back32", meta.max_tasks},
         {"back64", meta.max_tasks},         {"presence", meta.possible_cpus},
         {"groups", meta.max_tasks},         {"value_slots", std::max(value_slots, 1U)},
+        {"hosts", meta.max_channels + meta.max_tasks},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -282,6 +283,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "vlan_in", maps.vlan_in));
     ASK_PASS(open_map(pins, "vlan_out", maps.vlan_out));
     ASK_PASS(open_map(pins, "port_kinds", maps.port_kinds));
+    ASK_PASS(open_map(pins, "hosts", maps.hosts));
     ASK_PASS(open_map(pins, "channel_ids", maps.channel_ids));
     ASK_PASS(open_map(pins, "channels", maps.channels));
     ASK_PASS(open_map(pins, "dedupe", maps.dedupe));
