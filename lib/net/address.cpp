@@ -63,6 +63,10 @@ std::optional<std::uint32_t> mapped_ipv4(const Ipv6Address& address) {
     return ipv4;
 }
 
+bool is_link_local_or_multicast(const Ipv6Address& address) {
+    return address[0] == 0xff || (address[0] == 0xfe && (address[1] & 0xc0U) == 0x80);
+}
+
 Result<> check_ipv6_host(const Ipv6Address& address) {
     constexpr Ipv6Address kUnspecified{};
     constexpr Ipv6Address kLoopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
@@ -76,9 +80,10 @@ Result<> check_ipv6_host(const Ipv6Address& address) {
     if (address[0] == 0xff) {
         return refuse(" is a multicast address, and no host's");
     }
-    if (address[0] == 0xfe && (address[1] & 0xc0U) == 0x80) {
-        return refuse(" is link-local, and may be another host's on another link: give the host a global or a "
-                      "unique local address (fd00::/8)");
+    if (is_link_local_or_multicast(address)) {
+        return refuse(
+            " is link-local, and may be another host's on another link: give the host a global or a "
+            "unique local address (fd00::/8)");
     }
     if (mapped_ipv4(address)) {
         return refuse(" stands for an IPv4 address: write that");

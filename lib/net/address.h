@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses as text. IPv4 addresses are 32-bit numbers in host byte order everywhere in user space; hosts with
-// IPv6 have numbers, too (lib/net/host_book.h).
+// Addresses as text. IPv4 addresses are 32-bit numbers in host byte order everywhere in user space; hosts
+// with IPv6 have numbers, too (lib/net/host_book.h).
 #pragma once
 
 #include <array>
@@ -29,6 +29,8 @@ using Ipv6Address = std::array<std::uint8_t, 16>;  // as it travels
 [[nodiscard]] std::optional<Ipv6Address> parse_ipv6(std::string_view text);
 // The IPv4 address in ::ffff:a.b.c.d.
 [[nodiscard]] std::optional<std::uint32_t> mapped_ipv4(const Ipv6Address& address);
+// What no host is reached by from everywhere.
+[[nodiscard]] bool is_link_local_or_multicast(const Ipv6Address& address);
 // kInput: it cannot be one host's wherever it is used: unspecified, loopback, multicast, link-local, or one
 // that stands for IPv4.
 Result<> check_ipv6_host(const Ipv6Address& address);

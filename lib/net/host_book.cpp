@@ -43,13 +43,6 @@ std::uint64_t siphash(const std::uint8_t* key, const Ipv6Address& address) {
     return v0 ^ v1 ^ v2 ^ v3;
 }
 
-// Of a number in 240.0.0.0/4 nobody could tell whether it means an IPv6 host.
-Result<std::uint32_t> number_of_ipv4(std::uint32_t address) {
-    return is_ipv6_number(address)
-               ? Error(Errc::kInput, format_ipv4(address) + " is in 240.0.0.0/4, and no host's address")
-               : Result<std::uint32_t>(address);
-}
-
 HostBook& book_of_process() {
     static HostBook book;
     return book;
@@ -64,8 +57,10 @@ std::uint32_t number_of(const Ipv6Address& address) {
     return number == kBroadcast ? number - 1 : number;
 }
 
-bool is_ipv6_number(std::uint32_t number) {
-    return number >= kIpv6Numbers && number != kBroadcast;
+Result<std::uint32_t> number_of_ipv4(std::uint32_t address) {
+    return is_ipv6_number(address)
+               ? Error(Errc::kInput, format_ipv4(address) + " is in 240.0.0.0/4, and no host's address")
+               : Result<std::uint32_t>(address);
 }
 
 Result<std::uint32_t> HostBook::enter(const Ipv6Address& address) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hosts by number. Inside, and on the wire, a host is a number of 32 bits: with IPv4 its address, in host byte
-// order; with IPv6 240.0.0.0/4 plus 28 bits of SipHash-2-4 over its address, under the key "ASK host numbers".
-// The number follows from the address alone, so everybody gives a host the same one. The way back is in a book
-// of the process, as interfaces' names are in the kernel by index: numbers of IPv6 hosts mean something only
-// where their addresses were entered. Everything here is thread-safe.
+// Hosts by number. Inside, and on the wire, a host is a number of 32 bits: with IPv4 its address, in host
+// byte order; with IPv6 240.0.0.0/4 plus 28 bits of SipHash-2-4 over its address, under the key "ASK host
+// numbers". The number follows from the address alone, so everybody gives a host the same one. The way back
+// is in a book of the process, as interfaces' names are in the kernel by index: numbers of IPv6 hosts mean
+// something only where their addresses were entered. Everything here is thread-safe.
 //
 // Two addresses may have one number: with n hosts about n^2 / 2^29 such pairs are to be expected. Whoever
 // meets the second refuses it by name; no number ever changes its meaning while the process runs.
@@ -26,7 +26,12 @@ namespace ask {
 // In 240.0.0.0/4, and never 255.255.255.255.
 [[nodiscard]] std::uint32_t number_of(const Ipv6Address& address);
 // Whether it is in 240.0.0.0/4: no IPv4 host has such an address.
-[[nodiscard]] bool is_ipv6_number(std::uint32_t number);
+[[nodiscard]] constexpr bool is_ipv6_number(std::uint32_t number) {
+    return number >= 0xf0000000 && number != 0xffffffff;
+}
+
+// The address itself. kInput: it is in 240.0.0.0/4, where nobody could tell it from an IPv6 host's number.
+Result<std::uint32_t> number_of_ipv4(std::uint32_t address);
 
 // Number -> IPv6 address. Entries stay.
 class HostBook {

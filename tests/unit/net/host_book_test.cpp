@@ -29,13 +29,13 @@ Ipv6Address numbered(std::uint32_t i) {
 }  // namespace
 
 TEST_CASE("IPv6 addresses are read as RFC 4291 has them, and written as RFC 5952 does") {
-    for (const auto& [text, written] : std::vector<std::pair<const char*, const char*>>{
-             {"2001:DB8:0:0:1:0:0:1", "2001:db8::1:0:0:1"},
-             {"2001:db8:0:0:0:0:2:1", "2001:db8::2:1"},
-             {"2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"},
-             {"2001:2:0:1::0002", "2001:2:0:1::2"},
-             {"::", "::"},
-             {"::ffff:198.18.1.2", "::ffff:198.18.1.2"}}) {
+    for (const auto& [text, written] :
+         std::vector<std::pair<const char*, const char*>>{{"2001:DB8:0:0:1:0:0:1", "2001:db8::1:0:0:1"},
+                                                          {"2001:db8:0:0:0:0:2:1", "2001:db8::2:1"},
+                                                          {"2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"},
+                                                          {"2001:2:0:1::0002", "2001:2:0:1::2"},
+                                                          {"::", "::"},
+                                                          {"::ffff:198.18.1.2", "::ffff:198.18.1.2"}}) {
         CAPTURE(text);
         CHECK(format_ipv6(address_of(text)) == written);
     }
