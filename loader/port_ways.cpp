@@ -34,7 +34,7 @@ const Port* find_port(const std::vector<Port>& ports, std::uint32_t ifindex) {
 // A bridge forwards by its own database, which says by which port the next hop is.
 Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& ports, const Route& way,
                                    const std::string& bridge) {
-    const auto mac = netlink.resolve(way.interface_index, way.next_hop, Netlink::Clock::now() + kPatience);
+    const auto mac = netlink.resolve(way, Netlink::Clock::now() + kPatience);
     ASK_TRY(mac, "bridge " + bridge);
     const auto places = netlink.bridge_ports(way.interface_index, *mac);
     ASK_TRY(places, "bridge " + bridge);
@@ -44,7 +44,7 @@ Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& po
         }
     }
     return Error(Errc::kInput, "bridge " + bridge + " has station " + format_mac(*mac) + ", " +
-                                   format_host(way.next_hop) + ", " +
+                                   format_next_hop(way) + ", " +
                                    (places->empty() ? "nowhere: it is silent"
                                                     : "by a port that is not one of the switch's: add it to "
                                                       "ports"));
@@ -63,7 +63,7 @@ Result<const Port*> port_of_way(Netlink& netlink, const std::vector<Port>& ports
 }
 
 // Towards a neighbour behind that port.
-Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_hop,
+Result<FanPort> fan_port(Netlink& netlink, const Port& port, const Route& way,
                          Netlink::Clock::time_point until) {
     if (port.bridge_index != 0) {
         return Error(Errc::kUnsupported, "port " + port.name + " is on bridge " + port.bridge +
@@ -75,7 +75,7 @@ Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_
     }
     const auto interface = netlink.interface(port.name);
     ASK_PASS(interface);
-    const auto mac = netlink.resolve(port.ifindex, next_hop, until);
+    const auto mac = netlink.resolve(way, until);
     ASK_PASS(mac);
     FanPort found{.port = {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu}};
     std::ranges::copy(*mac, found.member.mac);
@@ -136,7 +136,7 @@ Result<std::vector<FanPort>> fan_ports_to(const std::vector<Port>& ports, std::u
         if (!port.ok() || *port == nullptr) {
             continue;
         }
-        auto fan = fan_port(*netlink, **port, way.next_hop, until);
+        auto fan = fan_port(*netlink, **port, way, until);
         if (!fan.ok()) {
             trouble = std::move(fan).error().with_context("member " + format_host(address));
             continue;

@@ -71,7 +71,8 @@ static __always_inline struct ask_six *find_six(void)
 /* A datagram without a checksum is none. */
 static __always_inline bool is_own_six(const struct ask_six_frame *frame)
 {
-	return frame->six->protocol == IPPROTO_UDP && has_own_port(frame->udp) && frame->udp->check &&
+	return frame->six->protocol == IPPROTO_UDP && has_own_port(frame->udp) &&
+	       frame->udp->check &&
 	       bpf_ntohl(frame->six->front) >> ASK_SIX_VERSION_SHIFT == ASK_SIX_VERSION;
 }
 
@@ -136,8 +137,7 @@ static __always_inline __u32 fold_sum(__u64 sum)
 __noinline __u32 ask_sum_datagram(struct xdp_md *ctx, __u32 words)
 {
 	const void *end = (const void *)(long)ctx->data_end;
-	const __u32 *word =
-		(const void *)((const char *)(long)ctx->data + ASK_SIX_L4_OFFSET);
+	const __u32 *word = (const void *)((const char *)(long)ctx->data + ASK_SIX_L4_OFFSET);
 	__u64 sum = 0;
 	__u32 w, i;
 

@@ -206,9 +206,9 @@ ASK_ABI_INLINE __u32 ask_value_place(__be64 instance, __u8 stream, __u64 seq, __
 #define ASK_MAX_FAN_PORTS 64
 
 struct ask_fan_member {
-	__u8 mac[6];	  /* the member's */
-	__u8 port_mac[6]; /* the port's own */
-	__be32 address;	  /* or number */
+	__u8 mac[6];	     /* the member's */
+	__u8 port_mac[6];    /* the port's own */
+	__be32 address;	     /* or number */
 	struct ask_ipv6 six; /* of one with a number: its address */
 };
 

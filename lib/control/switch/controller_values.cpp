@@ -197,7 +197,8 @@ Controller::FanPlan Controller::plan_fan(const ValuesRequest& request) const {
     }
     const bool six = is_ipv6_number(plan.targets.front().members.front());
     for (FanTarget& target : plan.targets) {
-        if (std::ranges::any_of(target.members, [six](auto member) { return is_ipv6_number(member) != six; })) {
+        if (std::ranges::any_of(target.members,
+                                [six](auto member) { return is_ipv6_number(member) != six; })) {
             plan.why_not = "some of its members have IPv4, some IPv6";
             return plan;
         }

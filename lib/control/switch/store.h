@@ -175,8 +175,8 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const {
         return nullptr;
     }
-    // The ports by which copies to a host, by its number, could leave, the usual one first, and the MACs on the
-    // way there.
+    // The ports by which copies to a host, by its number, could leave, the usual one first, and the MACs on
+    // the way there.
     [[nodiscard]] virtual Result<std::vector<FanPort>> fan_ports(std::uint32_t /*address*/) const {
         return Error(Errc::kUnsupported, "this switch makes no copies");
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same tests with IPv6: where ASK_TEST_FAMILY is 6, hosts have the numbers of IPv6 hosts, frames go in with an
-// IPv6 header in place of theirs, and have to come out so. Tests write IPv4 addresses and frames all the same.
+// The same tests with IPv6: where ASK_TEST_FAMILY is 6, hosts have the numbers of IPv6 hosts, frames go in
+// with an IPv6 header in place of theirs, and have to come out so. Tests write IPv4 addresses and frames all
+// the same.
 #pragma once
 
 #include <array>
@@ -25,8 +26,8 @@ ask_ipv6 program_form(const SixAddress& address);
 // A flow label, which no program changes.
 inline constexpr std::uint32_t kLabel = 0xabcde;
 
-// The frame with IPv6, checksum and all, tagged or not; one that is not of IPv4 as the program reads it stays as it
-// is.
+// The frame with IPv6, checksum and all, tagged or not; one that is not of IPv4 as the program reads it stays
+// as it is.
 Bytes in_six(Bytes frame);
 // What such a frame looks like to services, from an IPv4 frame and back from an IPv6 one.
 Bytes in_one_form(Bytes frame);

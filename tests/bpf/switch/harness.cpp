@@ -550,7 +550,8 @@ void Switch::expect(const std::string& description, const Bytes& frame, std::uin
         return expect_as_is(description, frame, action, counter, out, ifindex);
     }
     const bool leaves = action == XDP_TX || action == XDP_PASS || action == XDP_REDIRECT;
-    expect_as_is(description, in_six(frame), action, counter, leaves ? in_six(out) : in_one_form(out), ifindex);
+    expect_as_is(description, in_six(frame), action, counter, leaves ? in_six(out) : in_one_form(out),
+                 ifindex);
 }
 
 void Switch::expect_as_is(const std::string& description, const Bytes& frame, std::uint32_t action,

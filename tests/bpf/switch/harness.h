@@ -187,8 +187,8 @@ class Switch {
         std::uint32_t action = 0;
         Bytes frame;
     };
-    // One run of the program. ifindex 0: port `in`. Where tests run with IPv6 (family.h), so does this, and what
-    // comes out is of IPv4 again.
+    // One run of the program. ifindex 0: port `in`. Where tests run with IPv6 (family.h), so does this, and
+    // what comes out is of IPv4 again.
     Outcome run(const Bytes& frame, std::uint32_t ifindex = 0) const;
     Outcome run_as_is(const Bytes& frame, std::uint32_t ifindex = 0) const;
 

@@ -235,7 +235,8 @@ TEST_CASE("the verifier's work stays within its budget, for every choice at load
     const std::map<std::string, unsigned> budget = read_budget();
     CHECK(budget.size() == 7 * std::size(kWays));
     for (const Way& way : kWays) {
-        for (const char* program : {"ask_switch", "ask_tagged", "ask_six", "ask_tuples", "ask_back", "ask_var", "ask_values"}) {
+        for (const char* program :
+             {"ask_switch", "ask_tagged", "ask_six", "ask_tuples", "ask_back", "ask_var", "ask_values"}) {
             const int fd = Switch::get(way).program(program);
             bpf_prog_info info{};
             __u32 size = sizeof(info);

@@ -208,3 +208,45 @@ TEST_CASE("hosts of both families, one after the other, in any order" * kOnlySix
         CHECK((outcome.frame[12] == 0x81) == (outcome.action == XDP_TX && (kind & 1) == 1));
     }
 }
+
+// Not a check: what docs/gateways.md has of the price. ASK_TEST_FAMILY=6 (or without) switch_test --no-skip
+// --test-case='price*'.
+TEST_CASE("price of a packet" * doctest::skip()) {
+    Switch& sw = Switch::get({});
+    sw.add_default({.aggregators = 1});
+    const auto price = [&sw](const Bytes& frame, std::uint32_t repeat, unsigned turns) {
+        const Bytes in = is_six_run() ? in_six(frame) : frame;
+        std::vector<std::uint32_t> took;
+        for (unsigned turn = 0; turn < turns; ++turn) {
+            xdp_md context{};
+            context.data_end = static_cast<__u32>(in.size());
+            context.ingress_ifindex = network().in;
+            LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = in.data(),
+                        .data_size_in = static_cast<__u32>(in.size()), .ctx_in = &context,
+                        .ctx_size_in = sizeof(context), .repeat = static_cast<int>(repeat));
+            REQUIRE(bpf_prog_test_run_opts(sw.program(), &options) == 0);
+            took.push_back(options.duration);
+        }
+        std::ranges::sort(took);
+        return std::to_string(took[took.size() / 10]) + " ns, median " +
+               std::to_string(took[took.size() / 2]) + " ns";
+    };
+    // As many hops as a packet may have, one a run.
+    MESSAGE("FIN, forwarded: ",
+            price(six_fin(sw, 1).with([](Packet& p) { p.ttl = 255; }).frame(), 250, 4001));
+    Packet all = sw.packet().seq(2).row_count(4);
+    for (unsigned row = 0; row < 4; ++row) {
+        for (unsigned slot = 0; slot < 16; ++slot) {
+            all.put(row, slot, "k", 1);
+        }
+    }
+    MESSAGE("DATA, acknowledged: ", price(all.frame(), 1, 20001));
+    Packet left = sw.packet().seq(3).row_count(4);
+    for (unsigned row = 0; row < 4; ++row) {
+        for (unsigned slot = 0; slot < 16; ++slot) {
+            left.put(row, slot, "l", 1);
+        }
+    }
+    MESSAGE("DATA, left and forwarded, ", std::to_string(left.frame().size()),
+            " bytes: ", price(left.frame(), 1, 20001));
+}
