@@ -9,6 +9,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/rpc/hosts6.h"
 
 namespace ask {
 namespace {
@@ -24,7 +25,19 @@ grpc::Status answer(Result<Message> result, Message* reply) {
         return to_status(result.error());
     }
     *reply = std::move(*result);
+    if constexpr (HasHosts6<Message>) {
+        explain_hosts(*reply);
+    }
     return grpc::Status::OK;
+}
+
+// Of a request that numbers of hosts are in: nobody looks at it before these are known.
+template <typename Request, typename Handle>
+auto with_hosts(const Request& request, Handle handle) -> decltype(handle()) {
+    if (const auto taken = take_hosts(request); !taken) {
+        return Error(taken.error());
+    }
+    return handle();
 }
 
 // Its caller has given up. By the clock that nobody sets, which context.deadline() is not.
@@ -37,12 +50,16 @@ bool is_overdue(const grpc::ServerContext& context) {
 
 grpc::Status AgentService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
-    return answer(agent_.member.registry.look_up(caller_of(*context), *request), reply);
+    return answer(with_hosts(*request,
+                             [&] { return agent_.member.registry.look_up(caller_of(*context), *request); }),
+                  reply);
 }
 
 grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,
                                 v1::JoinReply* reply) {
-    return answer(agent_.member.registry.join(caller_of(*context), *request), reply);
+    return answer(
+        with_hosts(*request, [&] { return agent_.member.registry.join(caller_of(*context), *request); }),
+        reply);
 }
 
 grpc::Status AgentService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
@@ -59,7 +76,10 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
 
 grpc::Status AgentService::FollowStream(grpc::ServerContext* context, const v1::FollowStreamRequest* request,
                                         v1::FollowStreamReply* reply) {
-    return answer(agent_.member.registry.follow_stream(caller_of(*context), *request), reply);
+    return answer(
+        with_hosts(*request,
+                   [&] { return agent_.member.registry.follow_stream(caller_of(*context), *request); }),
+        reply);
 }
 
 grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::FinishTaskRequest* request,
@@ -81,7 +101,8 @@ grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::Fi
 
 grpc::Status AgentService::JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
                                      v1::JoinGroupReply* reply) {
-    return answer(agent_.groups.join(caller_of(*context), *request), reply);
+    return answer(with_hosts(*request, [&] { return agent_.groups.join(caller_of(*context), *request); }),
+                  reply);
 }
 
 grpc::Status AgentService::RenewGroup(grpc::ServerContext* context, const v1::RenewGroupRequest* request,
@@ -105,6 +126,7 @@ grpc::Status AgentService::GetStatus(grpc::ServerContext* context,
     }
     *reply = agent_status(agent_);
     keep_to(caller, *reply);
+    explain_hosts(*reply);
     return grpc::Status::OK;
 }
 

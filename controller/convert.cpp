@@ -6,7 +6,7 @@
 
 #include "lib/abi/limits.h"
 #include "lib/base/task_id.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -26,9 +26,12 @@ Error wrong(const std::string& text) {
 }
 
 Result<std::uint32_t> host_address(const std::string& what, const std::string& text) {
-    const auto address = parse_ipv4(text);
-    if (!address || !is_host_address(*address)) {
-        return wrong(what + " must be the IPv4 address of a host, not '" + clean_name(text) + "'");
+    const auto address = parse_host(text);
+    if (!address.ok()) {
+        return Error(address.error().code(), what + " " + clean_text(address.error().text()));
+    }
+    if (!is_host_number(*address)) {
+        return wrong(what + " must be the address of a host, not '" + clean_name(text) + "'");
     }
     return *address;
 }
@@ -100,10 +103,7 @@ Result<> check_relays(const v1::Placement& placement) {
         if (!names.insert(relay.name()).second) {
             return wrong("relay '" + clean_name(relay.name()) + "' is given twice");
         }
-        const auto parts = split_host_port(relay.address());
-        if (!parts.ok() || !parse_ipv4(parts->host)) {
-            return wrong("relay '" + clean_name(relay.name()) + "': its address is not IPv4:PORT");
-        }
+        ASK_TRY(host_of_control(relay.address()), "relay '" + clean_name(relay.name()) + "': its address");
     }
     for (const v1::PlacedHost& host : placement.hosts()) {
         if (host.name().size() > kLongestSwitch) {

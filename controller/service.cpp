@@ -10,7 +10,7 @@
 #include "lib/base/random.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/owner.h"
 #include "lib/rpc/upkeep.h"
@@ -52,7 +52,7 @@ Result<Owner> owner_of(const Caller& caller, const std::string& receiver) {
     const auto address = receiver_from(receiver);
     ASK_PASS(address);
     if (!acts_for(caller, *address)) {
-        return Error(Errc::kDenied, "the receiver is " + format_ipv4(*address) + ", but " + describe(caller) +
+        return Error(Errc::kDenied, "the receiver is " + format_host(*address) + ", but " + describe(caller) +
                                         " may not act for that host");
     }
     return Owner{caller.tenant, *address};
@@ -259,7 +259,7 @@ void ControllerService::write_plans(const Caller& caller, Time at, v1::Controlle
         }
         v1::ControllerPlan& message = *reply->add_plans();
         const topology::Host* const receiver = placing_.fabric().host_at(plan.owner.host);
-        const std::string address = format_ipv4(plan.owner.host);
+        const std::string address = format_host(plan.owner.host);
         message.set_task(plan.wish.task);
         message.set_instance(plan.wish.instance);
         message.set_plan(plan.id);

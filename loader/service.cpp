@@ -13,6 +13,7 @@
 #include "lib/daemon/version.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/flow_stats.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/types.h"
 #include "lib/rpc/upkeep.h"
 #include "loader/counter_names.h"
@@ -201,6 +202,9 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
 grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
                                             const v1::RegisterChannelRequest* request,
                                             v1::RegisterChannelReply* reply) {
+    if (const auto known = take_hosts(*request); !known.ok()) {
+        return to_status(known.error());
+    }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
@@ -221,6 +225,9 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
 grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* context,
                                               const v1::UnregisterChannelRequest* request,
                                               v1::UnregisterChannelReply* /*reply*/) {
+    if (const auto known = take_hosts(*request); !known.ok()) {
+        return to_status(known.error());
+    }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
@@ -236,6 +243,9 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     }
     if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
         return to_status(same.error());
+    }
+    if (const auto known = take_hosts(*request); !known.ok()) {
+        return to_status(known.error());
     }
     if (request->has_values()) {
         return open_group(*context, *request, reply);
@@ -315,6 +325,9 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
                                      v1::JoinFlowReply* reply) {
     if (caller_gone(context)) {
         return given_up();
+    }
+    if (const auto known = take_hosts(*request); !known.ok()) {
+        return to_status(known.error());
     }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
@@ -397,6 +410,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         write_flow(flow, last.add_flows());
     }
     fill_mark(last.mutable_mark());
+    explain_hosts(last);
     return writer->Write(last) ? grpc::Status::OK : cancelled();
 }
 
@@ -448,6 +462,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
         message->set_incarnation(channel.incarnation);
         message->set_port(channel.port);
     }
+    explain_hosts(*reply);
     for (const TaskReport& task : report->tasks) {
         write_task(task, reply->add_tasks());
     }

@@ -8,6 +8,7 @@
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
 #include "lib/client/receive_request.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/types.h"
 
 namespace ask::client {
@@ -394,6 +395,7 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
         result.report.table_bytes_most = reply->part().table_bytes_most();
         return result;
     }
+    ASK_PASS(take_hosts(reply->done()));
     auto report = report_from_proto(reply->done(), run_);
     for (const TaskSwitchReport& at : report.switches) {
         info_.aggregators += at.aggregators;

@@ -103,6 +103,10 @@ Result<HostPort> split_host_port(std::string_view text) {
     if (colon == std::string_view::npos || colon == 0) {
         return Error(Errc::kUsage, "must be HOST:PORT");
     }
+    // It may be an address without a port, of which the last colon says nothing.
+    if (text.front() != '[' && text.substr(0, colon).find(':') != std::string_view::npos) {
+        return Error(Errc::kUsage, "must be HOST:PORT, and with an IPv6 address [ADDRESS]:PORT");
+    }
     const std::string_view digits = text.substr(colon + 1);
     std::uint16_t port = 0;
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);

@@ -5,14 +5,33 @@
 
 #include "lib/base/task_id.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
+namespace {
 
-bool acts_for(const Caller& caller, std::uint32_t ipv4) {
-    if (caller.verified) {
-        return std::ranges::find(caller.own_ipv4, ipv4) != caller.own_ipv4.end();
+template <typename Address>
+bool has_address(const std::vector<Address>& own, const Address& address) {
+    return std::ranges::find(own, address) != own.end();
+}
+
+}  // namespace
+
+bool acts_for(const Caller& caller, std::uint32_t host) {
+    // An IPv4 address of 240.0.0.0/4 is nobody's: it would be another's number.
+    if (is_ipv6_number(host)) {
+        const auto address = ipv6_of(host);
+        return address && (caller.verified ? has_address(caller.own_ipv6, *address) : caller.ipv6 == address);
     }
-    return caller.ipv4 == ipv4;
+    return caller.verified ? has_address(caller.own_ipv4, host) : caller.ipv4 == host;
+}
+
+std::optional<std::uint32_t> host_of(const Caller& caller) {
+    if (!caller.ipv6) {
+        return caller.ipv4 && is_ipv6_number(*caller.ipv4) ? std::nullopt : caller.ipv4;
+    }
+    const auto entered = enter_ipv6(*caller.ipv6);
+    return entered.ok() ? std::optional(*entered) : std::nullopt;
 }
 
 std::string describe(const Caller& caller) {
@@ -39,6 +58,8 @@ void CertificateNames::add_dns(std::string_view name) {
 void CertificateNames::add_ip(std::string_view address) {
     if (const auto ipv4 = parse_ipv4(address)) {
         said_.own_ipv4.push_back(*ipv4);
+    } else if (const auto ipv6 = parse_ipv6(address)) {
+        said_.own_ipv6.push_back(*ipv6);
     }
 }
 
@@ -59,6 +80,7 @@ void CertificateNames::apply(Caller& caller) const {
     caller.verified = true;
     caller.names = said_.names;
     caller.own_ipv4 = said_.own_ipv4;
+    caller.own_ipv6 = said_.own_ipv6;
     if (!bad_) {
         caller.tenant = said_.tenant;
         caller.role_operator = said_.role_operator;

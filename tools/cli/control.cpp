@@ -18,6 +18,7 @@
 #include "lib/daemon/grpc_status.h"
 #include "lib/rpc/clean_message.h"
 #include "lib/rpc/credentials.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/unreachable.h"
 #include "lib/text/clean.h"
 #include "proto/agent.grpc.pb.h"
@@ -67,6 +68,13 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kLongestAnswer);
     return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
+// What it does not explain is shown as a number.
+template <typename Status>
+void take_status(Status& status) {
+    clean_strings(status);
+    [[maybe_unused]] const auto explained = take_hosts(status);
 }
 
 // unix:PATH takes absolute and relative paths.
@@ -180,7 +188,7 @@ Result<v1::AgentStatus> agent_status(const std::string& socket) {
     if (!done.ok()) {
         return explain_agent(done, socket);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 
@@ -194,7 +202,7 @@ Result<v1::SwitchStatus> switch_status(const std::string& address, const Control
     if (!done.ok()) {
         return explain_end(done, *end);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 
@@ -208,7 +216,7 @@ Result<v1::ControllerStatus> controller_status(const std::string& address, const
     if (!done.ok()) {
         return explain_end(done, *end);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 
@@ -222,7 +230,7 @@ Result<v1::RelayStatus> relay_status(const std::string& address, const ControlSe
     if (!done.ok()) {
         return explain_end(done, *end);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 

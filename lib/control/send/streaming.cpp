@@ -10,6 +10,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/send/sending.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -25,7 +26,7 @@ Result<> Sending::set_path(std::uint32_t receiver) {
         return std::move(path).error().with_context("way to " + peer_);
     }
     if (path->local != local_) {
-        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_ipv4(receiver) +
+        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_host(receiver) +
                                        " as its address, which is not on the same host");
     }
     return member_.workers.set_addresses(lease_->id, path->addresses);

@@ -89,11 +89,16 @@ TEST_CASE("requests to admit that cannot be are refused") {
     refused("instance 0", [](auto& request) { request.set_instance(0); });
     refused("objective 'speed'", [](auto& request) { request.set_objective("speed"); });
     refused("without senders", [](auto& request) { request.clear_senders(); });
-    for (const char* const address :
-         {"", "198.18.0", "h1", "127.0.0.1", "224.0.0.1", "0.0.0.0", "198.18.0.2:1"}) {
-        refused("must be the IPv4 address",
+    for (const char* const address : {"", "198.18.0", "h1", "198.18.0.2:1", "[2001:db8::1]", "2001:db8"}) {
+        refused("a sender's address must be an IPv4 or IPv6 address, not",
                 [address](auto& request) { request.mutable_senders(0)->set_address(address); });
     }
+    for (const char* const address : {"127.0.0.1", "224.0.0.1", "0.0.0.0", "240.0.0.1"}) {
+        refused("must be the address of a host",
+                [address](auto& request) { request.mutable_senders(0)->set_address(address); });
+    }
+    refused("a sender's address fe80::1 is link-local",
+            [](auto& request) { request.mutable_senders(0)->set_address("fe80::1"); });
     refused("sends nothing", [](auto& request) { request.mutable_senders(0)->set_sends(0); });
     refused("given twice", [](auto& request) { *request.add_senders() = request.senders(0); });
     refused("at most 4096 sends",
