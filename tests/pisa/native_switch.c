@@ -75,6 +75,8 @@ static struct map maps[] = {
     HASH_MAP(vlan_in, NATIVE_TABLE_ENTRIES),
     HASH_MAP(vlan_out, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(came_by_vlan, 1),
+    HASH_MAP(hosts, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(six_at_hand, 1),
     HASH_MAP(channel_ids, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(channels, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(dedupe, NATIVE_TABLE_ENTRIES),
@@ -204,7 +206,7 @@ long native_adjust_tail(struct xdp_md* ctx, int delta) {
     return 0;
 }
 
-/* No port here is a VLAN. */
+/* No port here is a VLAN, and no host has IPv6. */
 long native_adjust_head(struct xdp_md* ctx, int delta) {
     (void)ctx;
     (void)delta;
