@@ -50,9 +50,9 @@ bool is_overdue(const grpc::ServerContext& context) {
 
 grpc::Status AgentService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
-    return answer(with_hosts(*request,
-                             [&] { return agent_.member.registry.look_up(caller_of(*context), *request); }),
-                  reply);
+    return answer(
+        with_hosts(*request, [&] { return agent_.member.registry.look_up(caller_of(*context), *request); }),
+        reply);
 }
 
 grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,

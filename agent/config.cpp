@@ -124,6 +124,10 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
         ::gethostname(name.data(), name.size() - 1);
         config.name = name.data();
     }
+    for (std::string* const address : {&config.switch_address, &config.controller}) {
+        *address = canonical_host_port(*address);
+    }
+    std::ranges::transform(config.switches, config.switches.begin(), canonical_host_port);
     config.initial_window = std::min(config.initial_window, config.window);
     config.ring_kib = std::bit_ceil(config.ring_kib);
     return ConfigAction::kRun;

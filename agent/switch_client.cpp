@@ -133,7 +133,7 @@ SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelReque
     }
     RpcCall call(channels_, wait, cancel);
     v1::RegisterChannelReply reply;
-    const grpc::Status status = 
+    const grpc::Status status =
         call.verdict(stub()->RegisterChannel(&call.context(), explained(request), &reply));
     const auto done = outcome(call, status);
     if (done.ok()) {

@@ -116,6 +116,15 @@ Result<HostPort> split_host_port(std::string_view text) {
     return HostPort{std::string(text.substr(0, colon)), port};
 }
 
+std::string canonical_host_port(const std::string& text) {
+    const auto parts = split_host_port(text);
+    const bool in_brackets = parts.ok() && parts->host.size() > 2 && parts->host.front() == '[' &&
+                             parts->host.back() == ']';
+    const auto ipv6 =
+        in_brackets ? parse_ipv6(std::string_view(parts->host).substr(1, parts->host.size() - 2)) : std::nullopt;
+    return ipv6 ? "[" + format_ipv6(*ipv6) + "]:" + std::to_string(parts->port) : text;
+}
+
 bool is_loopback(std::string_view host_port) {
     constexpr std::uint32_t kLoopbackNet = 127;
     const auto parts = split_host_port(host_port);

@@ -51,8 +51,9 @@ Result<AddressRange> parse_address_range(std::string_view text) {
         const std::string_view bits = text.substr(slash + 1);
         const auto [end, wrong] = std::from_chars(bits.data(), bits.data() + bits.size(), range.bits);
         if (wrong != std::errc() || end != bits.data() + bits.size() || range.bits > all_bits) {
-            return Error(Errc::kUsage, "a range must be ADDRESS/BITS, with 0 to 32 bits of IPv4 and 0 to 128 of "
-                                       "IPv6, like 198.18.0.0/15 or 2001:db8::/32");
+            return Error(Errc::kUsage,
+                         "a range must be ADDRESS/BITS, with 0 to 32 bits of IPv4 and 0 to 128 of "
+                         "IPv6, like 198.18.0.0/15 or 2001:db8::/32");
         }
     }
     if (!ipv4 && !ipv6) {

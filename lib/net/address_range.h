@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Some addresses, as configuration names them: "198.18.1.2", "198.18.0.0/15", "2001:db8::1", or "2001:db8::/32".
+// Some addresses, as configuration names them: "198.18.1.2", "198.18.0.0/15", "2001:db8::1", or
+// "2001:db8::/32".
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 namespace ask {
 
 struct AddressRange {
-    std::uint32_t first = 0;  // its lowest address
-    unsigned bits = 32;       // that all of them have in common, from the left
+    std::uint32_t first = 0;              // its lowest address
+    unsigned bits = 32;                   // that all of them have in common, from the left
     std::optional<Ipv6Address> first6{};  // instead of `first`: the range is one of IPv6
 
     // Of a host's number; an IPv6 host that the book does not know is in none.

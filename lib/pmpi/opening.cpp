@@ -69,8 +69,8 @@ void find_agent(Rank& mine) {
 }
 
 std::string text_of(const sockaddr& address) {
-    const auto length = static_cast<socklen_t>(address.sa_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                                                             : sizeof(sockaddr_in));
+    const auto length =
+        static_cast<socklen_t>(address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
     std::array<char, kHostLength> text{};
     return ::getnameinfo(&address, length, text.data(), static_cast<socklen_t>(text.size()), nullptr, 0,
                          NI_NUMERICHOST) == 0

@@ -26,9 +26,9 @@ struct Caller {
     std::vector<std::string> names;       // DNS names: for messages, the first of them
     std::vector<std::uint32_t> own_ipv4;  // addresses that it may act for
     std::vector<Ipv6Address> own_ipv6;
-    std::string tenant;                   // empty: none
-    bool role_operator = false;           // may look at and end what is not its own
-    bool role_switch = false;             // an ask-switchd
+    std::string tenant;          // empty: none
+    bool role_operator = false;  // may look at and end what is not its own
+    bool role_switch = false;    // an ask-switchd
 
     [[nodiscard]] bool is_local() const { return uid.has_value(); }
 };
@@ -38,13 +38,13 @@ inline constexpr std::string_view kTenantUri = "ask://tenant/";
 inline constexpr std::string_view kOperatorUri = "ask://role/operator";
 inline constexpr std::string_view kSwitchUri = "ask://role/switch";
 
-// Whether the caller may act for the host of this number: its certificate says so, or, if it has shown none, it
-// calls from there. By the whole address of an IPv6 host, which the book has to know: there are others of the same
-// number for whoever may choose.
+// Whether the caller may act for the host of this number: its certificate says so, or, if it has shown none,
+// it calls from there. By the whole address of an IPv6 host, which the book has to know: there are others of
+// the same number for whoever may choose.
 [[nodiscard]] bool acts_for(const Caller& caller, std::uint32_t host);
 
-// The number of the host that it calls from, which the book knows from here on; none: a local caller, or an address
-// that is no host's.
+// The number of the host that it calls from, which the book knows from here on; none: a local caller, or an
+// address that is no host's.
 [[nodiscard]] std::optional<std::uint32_t> host_of(const Caller& caller);
 
 // Whether the caller may look at and end what is not its own. Where plain text was asked for, nobody can be

@@ -83,7 +83,8 @@ void explain_hosts(Message& message) {
     const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(kHosts6);
     for (const std::uint32_t number : numbers.all()) {
         if (const auto address = ipv6_of(number); address && field != nullptr) {
-            message.GetReflection()->AddString(&message, field, std::string(address->begin(), address->end()));
+            message.GetReflection()->AddString(&message, field,
+                                               std::string(address->begin(), address->end()));
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels beside the numbers of hosts in a message: the addresses of those that have IPv6 (proto/common.proto).
+// What travels beside the numbers of hosts in a message: the addresses of those that have IPv6
+// (proto/common.proto).
 #pragma once
 
 #include <concepts>
@@ -17,13 +18,14 @@ concept HasHosts6 = requires(const Message& message) {
     { message.hosts6_size() } -> std::convertible_to<int>;
 };
 
-// Puts the address of every IPv6 host whose number is in the message into its `hosts6`, once each, as far as the
-// book (lib/net/host_book.h) knows it.
+// Puts the address of every IPv6 host whose number is in the message into its `hosts6`, once each, as far as
+// the book (lib/net/host_book.h) knows it.
 void explain_hosts(google::protobuf::Message& message);
 
-// Enters what its `hosts6` has into the book, and then every number in it is one of an IPv4 host, or one that the
-// book knows. kInput: an entry is no host's address, or of a host whose number is not in the message: nobody may
-// fill another's book with more than he has to say. kUnknown: a number that nothing explains. Else as enter_ipv6().
+// Enters what its `hosts6` has into the book, and then every number in it is one of an IPv4 host, or one that
+// the book knows. kInput: an entry is no host's address, or of a host whose number is not in the message:
+// nobody may fill another's book with more than he has to say. kUnknown: a number that nothing explains. Else
+// as enter_ipv6().
 [[nodiscard]] Result<> take_hosts(const google::protobuf::Message& message);
 
 }  // namespace ask

@@ -42,6 +42,7 @@ void read_control(TableReader& reader, const Value& table, std::string& out) {
     if (const auto valid = check_host_port(out); !valid.ok()) {
         reader.fail(value->line, "control '" + out + "' is not HOST:PORT");
     }
+    out = canonical_host_port(out);
 }
 
 void read_address(TableReader& reader, const Value& table, std::optional<std::uint32_t>& out) {

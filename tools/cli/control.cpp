@@ -16,6 +16,7 @@
 
 #include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/net/address.h"
 #include "lib/rpc/clean_message.h"
 #include "lib/rpc/credentials.h"
 #include "lib/rpc/hosts6.h"
@@ -175,7 +176,7 @@ Result<End> end_at(const std::string& address, const ControlSecurity& security, 
                          " on this machine is asked without any of it: " + kind.flag +
                          " unix:" + kind.socket + ")");
     }
-    return End{kind, address, *std::move(credentials)};
+    return End{kind, canonical_host_port(address), *std::move(credentials)};
 }
 
 }  // namespace

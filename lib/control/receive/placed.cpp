@@ -89,8 +89,8 @@ Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
         ASK_TRY(check_host_port(relay.control()), "placement: " + whose + ": its switch's address");
     }
     relays_.push_back({.name = relay.name(),
-                       .address = relay.address(),
-                       .control = relay.control(),
+                       .address = canonical_host_port(relay.address()),
+                       .control = canonical_host_port(relay.control()),
                        .host = *host,
                        .parent = *parent,
                        .depth = *parent ? relays_[**parent].depth + 1 : 0,

@@ -165,12 +165,12 @@ Result<> Sending::check_offer(const v1::TaskOffer& offer) const {
     ASK_TRY(mark_from_proto(offer.mark()), "receiver " + peer_);
     const unsigned needed = geometry->payload_bytes(geometry->rows);
     if (needed > member_.options.payload_limit) {
-        return Error(Errc::kUnsupported, "task " + request_.task_id() + " has packets of " +
-                                             std::to_string(needed + kPacketHeaderBytes) +
-                                             " bytes (geometry " + to_string(*geometry) +
-                                             "), but the MTU of " + member_.options.interface + " is " +
-                                             std::to_string(member_.options.mtu) +
-                                             ": raise it, or open the task with a geometry of fewer rows");
+        return Error(Errc::kUnsupported,
+                     "task " + request_.task_id() + " has packets of " +
+                         std::to_string(needed + packet_header_bytes(member_.options.address)) +
+                         " bytes (geometry " + to_string(*geometry) + "), but the MTU of " +
+                         member_.options.interface + " is " + std::to_string(member_.options.mtu) +
+                         ": raise it, or open the task with a geometry of fewer rows");
     }
     return {};
 }

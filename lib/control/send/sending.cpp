@@ -135,7 +135,8 @@ v1::AgentTask Sending::description(const std::string& state) const {
     task.set_peer(peer_.empty() ? clean_name(request_.to()) : peer_);
     task.set_age_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
     if (streaming_ || fin_acked_) {
-        set_sender_part(*task.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+        set_sender_part(*task.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats,
+                        member_.options.address);
     }
     return task;
 }

@@ -193,6 +193,10 @@ TEST_CASE("checks of addresses and names") {
     CHECK_FALSE(ask::check_host_port("h:65536").ok());
     CHECK_FALSE(ask::check_host_port("2001:db8::1").ok());
     CHECK_FALSE(ask::check_host_port("2001:db8::1:4791").ok());
+    CHECK(ask::canonical_host_port("[2001:DB8:0::1]:4792") == "[2001:db8::1]:4792");
+    for (const char* const other : {"198.18.0.1:4792", "sw:4792", "", "[fe80::1%eth0]:1", "[::]", "[]:1"}) {
+        CHECK(ask::canonical_host_port(other) == other);
+    }
     CHECK(ask::check_host_address("198.18.0.1").ok());
     CHECK(ask::check_host_address("2001:db8::1").ok());
     for (const char* const bad : {"198.18.0", "", "240.0.0.1", "fe80::1", "::1", "ff02::1", "::", "2001:db8",

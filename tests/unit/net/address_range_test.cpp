@@ -43,9 +43,9 @@ TEST_CASE("ranges of IPv6 have the hosts whose addresses begin like them, and no
 }
 
 TEST_CASE("what is no range is refused, and so is one with bits that are no part of it") {
-    for (const char* const text : {"", "h1", "198.18.0", "198.18.0.0/", "198.18.0.0/33", "198.18.0.0/-1",
-                                   "198.18.0.0/15x", "/15", "::/", "::/129", "2001:db8::/32x", "[2001:db8::]/32",
-                                   "fe80::1%eth0"}) {
+    for (const char* const text :
+         {"", "h1", "198.18.0", "198.18.0.0/", "198.18.0.0/33", "198.18.0.0/-1", "198.18.0.0/15x", "/15",
+          "::/", "::/129", "2001:db8::/32x", "[2001:db8::]/32", "fe80::1%eth0"}) {
         CAPTURE(text);
         CHECK_FALSE(check_address_range(text).ok());
     }

@@ -183,7 +183,8 @@ TEST_CASE("relays and addresses that are none, or somebody else's, are named by 
     };
     for (const char* const relay : {"198.19.0.1", "s1:4793", "198.19.0.1:0", "198.19.0.1:65536", ":4793"}) {
         const std::string said = with("[[switch]]\nname = \"b\"\nrelay = \"" + std::string(relay) + "\"\n");
-        CHECK_MESSAGE(contains(said, "t:6: switch 'b': relay '" + std::string(relay) + "': must be IPv4:PORT or [IPv6]:PORT, not " + relay),
+        CHECK_MESSAGE(contains(said, "t:6: switch 'b': relay '" + std::string(relay) +
+                                         "': must be IPv4:PORT or [IPv6]:PORT, not " + relay),
                       said);
     }
     for (const char* const control : {"tor2", "tor2:0", ":4792", "tor2:65536"}) {

@@ -433,9 +433,10 @@ void check_forwarding(const Facts& facts, Report& report) {
         });
     const bool only_ipv6 = facts.box->has_ipv6 && !facts.box->has_ipv4;
     if (facts.box->has_ipv6 && !facts.box->forwards6 && !bridges) {
-        report.warning("this machine's ports have IPv6 addresses, and it does not route IPv6",
-                       "sysctl net.ipv6.conf.all.forwarding=1, and a file in /etc/sysctl.d for after a reboot, "
-                       "if hosts with IPv6 are behind it");
+        report.warning(
+            "this machine's ports have IPv6 addresses, and it does not route IPv6",
+            "sysctl net.ipv6.conf.all.forwarding=1, and a file in /etc/sysctl.d for after a reboot, "
+            "if hosts with IPv6 are behind it");
     } else if (facts.box->has_ipv6 && !bridges) {
         report.fine("this machine routes IPv6 (net.ipv6.conf.all.forwarding)");
     }

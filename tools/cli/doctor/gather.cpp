@@ -253,7 +253,8 @@ std::vector<std::string> port_names(const std::vector<std::string>& configured) 
 
 // "2001:db8::1" of "[2001:db8::1]".
 std::string without_brackets(const std::string& text) {
-    return text.size() > 2 && text.front() == '[' && text.back() == ']' ? text.substr(1, text.size() - 2) : text;
+    return text.size() > 2 && text.front() == '[' && text.back() == ']' ? text.substr(1, text.size() - 2)
+                                                                        : text;
 }
 
 // Of which families its ports have addresses; those that name a link's neighbour alone say nothing.

@@ -4,8 +4,8 @@
 // what is silently dropped on the way, nobody else tells.
 #include <arpa/inet.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/icmp6.h>
+#include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
@@ -58,8 +58,7 @@ constexpr Family kIpv6{AF_INET6, IPPROTO_ICMPV6, ICMP6_ECHO_REQUEST, ICMP6_ECHO_
 // Asks one host for echoes.
 class Echo {
  public:
-    explicit Echo(std::uint32_t host)
-        : family_(is_ipv6_number(host) ? kIpv6 : kIpv4), fd_(open(SOCK_DGRAM)) {
+    explicit Echo(std::uint32_t host) : family_(is_ipv6_number(host) ? kIpv6 : kIpv4), fd_(open(SOCK_DGRAM)) {
         if (!fd_) {
             // Not for every user, or not in every network namespace.
             fd_ = open(SOCK_RAW);
@@ -95,8 +94,7 @@ class Echo {
             std::memcpy(&to.sin6_addr, address->data(), address->size());
             return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
         }
-        const sockaddr_in to{
-            .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(host)}, .sin_zero = {}};
+        const sockaddr_in to{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(host)}, .sin_zero = {}};
         return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
     }
 
