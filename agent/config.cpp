@@ -154,10 +154,13 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu, std::uint32_t host) c
         sender.rto_floor = sender.rto_initial = sender.rto_ceiling = rto_fixed_us * kMicrosecond;
     }
     sender.hold = hold;
-    // Links that carry more than a page keep long frames in pieces, of which only the first is read.
-    const auto headers = static_cast<std::uint32_t>(packet_header_bytes(host));
-    const std::uint32_t one_piece = ASK_MAX_PAYLOAD + headers;
-    sender.payload_limit = mtu > one_piece ? ASK_MAX_JUMBO_PAYLOAD : mtu - headers;
+    // Links that carry more than a page keep long frames in pieces, of which only the first is read. How long
+    // a piece is does not depend on the family, whose headers take their part of it.
+    constexpr auto kIpv4Headers = static_cast<std::uint32_t>(kPacketHeaderBytes);
+    constexpr std::uint32_t kOnePiece = ASK_MAX_PAYLOAD + kIpv4Headers;
+    constexpr std::uint32_t kFirstPiece = ASK_MAX_JUMBO_PAYLOAD + kIpv4Headers;
+    const std::uint32_t longest = mtu > kOnePiece ? kFirstPiece : mtu;
+    sender.payload_limit = longest - static_cast<std::uint32_t>(packet_header_bytes(host));
     return sender;
 }
 

@@ -503,17 +503,20 @@ Result<InterfaceTraffic> Netlink::traffic(std::string_view name) {
 
 Result<std::vector<std::uint32_t>> Netlink::addresses(std::uint32_t interface_index) {
     std::vector<std::uint32_t> all;
-    ASK_PASS(addresses_of(AF_INET, interface_index, all));
-    ASK_PASS(addresses_of(AF_INET6, interface_index, all));
+    std::optional<Error> refused;
+    ASK_PASS(addresses_of(AF_INET, interface_index, all, refused));
+    ASK_PASS(addresses_of(AF_INET6, interface_index, all, refused));
+    if (all.empty() && refused) {
+        return *std::move(refused);
+    }
     return all;
 }
 
 Result<> Netlink::addresses_of(std::uint8_t family, std::uint32_t interface_index,
-                               std::vector<std::uint32_t>& found) {
+                               std::vector<std::uint32_t>& found, std::optional<Error>& refused) {
     Request<ifaddrmsg> dump(RTM_GETADDR, NLM_F_DUMP);
     dump.fixed.ifa_family = family;
     std::vector<std::uint32_t> secondary;
-    std::optional<Error> refused;
     ASK_TRY(request(dump.header,
                     [&](const nlmsghdr& message) {
                         const auto* fixed = fixed_part<ifaddrmsg>(message, RTM_NEWADDR);
@@ -534,7 +537,7 @@ Result<> Netlink::addresses_of(std::uint8_t family, std::uint32_t interface_inde
                     }),
             "list addresses");
     found.insert(found.end(), secondary.begin(), secondary.end());
-    return refused ? Result<>(*refused) : Result<>();
+    return {};
 }
 
 Result<Route> Netlink::route(std::uint32_t dest) {

@@ -248,6 +248,23 @@ TEST_CASE("of IPv6 an interface's global addresses are a host's, after those of 
     CHECK(*addresses == std::vector<std::uint32_t>{kLeft, number("2001:2:0:1::2")});
 }
 
+TEST_CASE("an address that cannot be a host's hides no other, and is named where it is the only one") {
+    make_ipv6_link();
+    run("ip address add 240.1.2.3/24 dev left && ip address add 240.1.3.3/24 dev right");
+    run("ip address add 198.18.1.2/24 dev left");
+    Netlink netlink = open_netlink();
+    const auto addresses = netlink.addresses(interface_info("left").index);
+    REQUIRE_MESSAGE(addresses.ok(), addresses.error().text());
+    CHECK(*addresses == std::vector<std::uint32_t>{kLeft});
+    const auto only = netlink.addresses(interface_info("right").index);
+    REQUIRE_FALSE(only.ok());
+    CHECK(only.error().text().find("240.1.3.3 is in 240.0.0.0/4") != std::string::npos);
+    run("ip address add 2001:2:0:1::2/64 dev right nodad");
+    const auto beside = netlink.addresses(interface_info("right").index);
+    REQUIRE_MESSAGE(beside.ok(), beside.error().text());
+    CHECK(*beside == std::vector<std::uint32_t>{number("2001:2:0:1::2")});
+}
+
 TEST_CASE("IPv6 routes, their ways, and a watch that tells of them") {
     make_ipv6_link();
     run("ip address add 2001:2:0:1::2/64 dev left nodad && ip address add 2001:2:0:2::1/64 dev right nodad");
