@@ -202,7 +202,7 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
 grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
                                             const v1::RegisterChannelRequest* request,
                                             v1::RegisterChannelReply* reply) {
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
         return to_status(known.error());
     }
     const auto channel = channel_fields(request->channel());
@@ -225,7 +225,7 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
 grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* context,
                                               const v1::UnregisterChannelRequest* request,
                                               v1::UnregisterChannelReply* /*reply*/) {
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
         return to_status(known.error());
     }
     const auto channel = channel_fields(request->channel());
@@ -244,7 +244,8 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
         return to_status(same.error());
     }
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context), request->receiver_address());
+        !known.ok()) {
         return to_status(known.error());
     }
     if (request->has_values()) {
@@ -326,7 +327,7 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (caller_gone(context)) {
         return given_up();
     }
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
         return to_status(known.error());
     }
     const auto channel = channel_fields(request->channel());
