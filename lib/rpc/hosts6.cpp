@@ -99,7 +99,8 @@ Result<> each_host(const Message& message, Visit visit) {
 }
 
 Result<> check_explained(const Message& message) {
-    for (const std::uint32_t number : Ipv6Numbers(message).all()) {
+    const Ipv6Numbers numbers(message);
+    for (const std::uint32_t number : numbers.all()) {
         if (!ipv6_of(number)) {
             return Error(Errc::kUnknown, "the message has " + format_host(number) +
                                              " and not its IPv6 address: both ends have to be of a version "
