@@ -9,7 +9,7 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include "lib/net/host_book.h"
+#include "lib/rpc/hosts6_parts.h"
 
 namespace ask {
 namespace {
@@ -78,6 +78,38 @@ Result<Ipv6Address> address_in(const std::string& bytes) {
 
 }  // namespace
 
+Result<> each_host(const Message& message, const std::function<Result<>(const Ipv6Address&)>& visit) {
+    const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(kHosts6);
+    const Reflection& reflection = *message.GetReflection();
+    const int hosts = field == nullptr ? 0 : reflection.FieldSize(message, field);
+    if (hosts == 0) {
+        return {};
+    }
+    const Ipv6Numbers numbers(message);
+    for (int i = 0; i < hosts; ++i) {
+        const auto address = address_in(reflection.GetRepeatedString(message, field, i));
+        ASK_PASS(address);
+        if (!numbers.all().contains(number_of(*address))) {
+            return Error(Errc::kInput, "the message names " + format_ipv6(*address) +
+                                           ", and no host of that address is in it");
+        }
+        ASK_PASS(visit(*address));
+    }
+    return {};
+}
+
+Result<> check_explained(const Message& message) {
+    const Ipv6Numbers numbers(message);
+    for (const std::uint32_t number : numbers.all()) {
+        if (!ipv6_of(number)) {
+            return Error(Errc::kUnknown, "the message has " + format_host(number) +
+                                             " and not its IPv6 address: both ends have to be of a version "
+                                             "with IPv6");
+        }
+    }
+    return {};
+}
+
 void explain_hosts(Message& message) {
     const Ipv6Numbers numbers(message);
     const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(kHosts6);
@@ -90,27 +122,11 @@ void explain_hosts(Message& message) {
 }
 
 Result<> take_hosts(const Message& message) {
-    const Ipv6Numbers numbers(message);
-    const Reflection& reflection = *message.GetReflection();
-    const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(kHosts6);
-    const int explained = field == nullptr ? 0 : reflection.FieldSize(message, field);
-    for (int i = 0; i < explained; ++i) {
-        const auto address = address_in(reflection.GetRepeatedString(message, field, i));
-        ASK_PASS(address);
-        if (!numbers.all().contains(number_of(*address))) {
-            return Error(Errc::kInput, "the message names " + format_ipv6(*address) +
-                                           ", and no host of that address is in it");
-        }
-        ASK_PASS(enter_ipv6(*address));
-    }
-    for (const std::uint32_t number : numbers.all()) {
-        if (!ipv6_of(number)) {
-            return Error(Errc::kUnknown, "the message has " + format_host(number) +
-                                             " and not its IPv6 address: both ends have to be of a version "
-                                             "with IPv6");
-        }
-    }
-    return {};
+    ASK_PASS(each_host(message, [](const Ipv6Address& address) -> Result<> {
+        const auto entered = enter_ipv6(address);
+        return entered.ok() ? Result<>() : Error(entered.error());
+    }));
+    return check_explained(message);
 }
 
 }  // namespace ask

@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 #include <doctest/doctest.h>
 
+#include "lib/abi/back.h"
 #include "lib/abi/hosts.h"
 #include "lib/abi/map_types.h"
 #include "lib/abi/values.h"
