@@ -31,13 +31,15 @@ grpc::Status answer(Result<Message> result, Message* reply) {
     return grpc::Status::OK;
 }
 
-// Of a request that numbers of hosts are in: nobody looks at it before these are known.
+// Of a request that the number of its caller's host is in: nobody looks at it before that is known.
 template <typename Request, typename Handle>
-auto with_hosts(const Request& request, Handle handle) -> decltype(handle()) {
-    if (const auto taken = take_hosts(request); !taken) {
+auto with_hosts(const grpc::ServerContext& context, const Request& request, Handle handle)
+    -> decltype(handle(Caller())) {
+    const Caller caller = caller_of(context);
+    if (const auto taken = take_hosts(request, caller); !taken) {
         return Error(taken.error());
     }
-    return handle();
+    return handle(caller);
 }
 
 // Its caller has given up. By the clock that nobody sets, which context.deadline() is not.
@@ -51,14 +53,16 @@ bool is_overdue(const grpc::ServerContext& context) {
 grpc::Status AgentService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
     return answer(
-        with_hosts(*request, [&] { return agent_.member.registry.look_up(caller_of(*context), *request); }),
+        with_hosts(*context, *request,
+                   [&](const Caller& caller) { return agent_.member.registry.look_up(caller, *request); }),
         reply);
 }
 
 grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,
                                 v1::JoinReply* reply) {
     return answer(
-        with_hosts(*request, [&] { return agent_.member.registry.join(caller_of(*context), *request); }),
+        with_hosts(*context, *request,
+                   [&](const Caller& caller) { return agent_.member.registry.join(caller, *request); }),
         reply);
 }
 
@@ -76,10 +80,11 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
 
 grpc::Status AgentService::FollowStream(grpc::ServerContext* context, const v1::FollowStreamRequest* request,
                                         v1::FollowStreamReply* reply) {
-    return answer(
-        with_hosts(*request,
-                   [&] { return agent_.member.registry.follow_stream(caller_of(*context), *request); }),
-        reply);
+    return answer(with_hosts(*context, *request,
+                             [&](const Caller& caller) {
+                                 return agent_.member.registry.follow_stream(caller, *request);
+                             }),
+                  reply);
 }
 
 grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::FinishTaskRequest* request,
@@ -101,7 +106,8 @@ grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::Fi
 
 grpc::Status AgentService::JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
                                      v1::JoinGroupReply* reply) {
-    return answer(with_hosts(*request, [&] { return agent_.groups.join(caller_of(*context), *request); }),
+    return answer(with_hosts(*context, *request,
+                             [&](const Caller& caller) { return agent_.groups.join(caller, *request); }),
                   reply);
 }
 

@@ -40,6 +40,13 @@ std::string_view phase_name(std::uint32_t phase) {
     }
 }
 
+// A host that the switch has not heard of has no channel here, which its sender may register again.
+Error no_channel_of(const Error& error) {
+    return error.code() == Errc::kDenied
+               ? Error(Errc::kUnknown, "join: the channel is not registered here: " + error.text())
+               : error;
+}
+
 ValuesRequest values_request(const v1::ValuesTask& values, const CheckSecret& secret) {
     ValuesRequest request{.size = values.size(),
                           .window = values.window(),
@@ -202,7 +209,7 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
 grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
                                             const v1::RegisterChannelRequest* request,
                                             v1::RegisterChannelReply* reply) {
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
         return to_status(known.error());
     }
     const auto channel = channel_fields(request->channel());
@@ -225,7 +232,7 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
 grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* context,
                                               const v1::UnregisterChannelRequest* request,
                                               v1::UnregisterChannelReply* /*reply*/) {
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
         return to_status(known.error());
     }
     const auto channel = channel_fields(request->channel());
@@ -244,7 +251,8 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
         return to_status(same.error());
     }
-    if (const auto known = take_hosts(*request); !known.ok()) {
+    if (const auto known = take_hosts(*request, caller_at(*context), request->receiver_address());
+        !known.ok()) {
         return to_status(known.error());
     }
     if (request->has_values()) {
@@ -326,8 +334,9 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (caller_gone(context)) {
         return given_up();
     }
-    if (const auto known = take_hosts(*request); !known.ok()) {
-        return to_status(known.error());
+    const Caller caller = caller_at(*context);
+    if (const auto known = take_hosts(*request, caller); !known.ok()) {
+        return to_status(no_channel_of(known.error()));
     }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
@@ -337,8 +346,8 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (!secret.ok()) {
         return to_status(secret.error());
     }
-    const auto done = controller_.join_flow(caller_at(*context), request->instance(), *channel,
-                                            request->incarnation(), *secret, request->member());
+    const auto done = controller_.join_flow(caller, request->instance(), *channel, request->incarnation(),
+                                            *secret, request->member());
     if (!done.ok()) {
         return to_status(done.error());
     }

@@ -118,10 +118,11 @@ Result<HostPort> split_host_port(std::string_view text) {
 
 std::string canonical_host_port(const std::string& text) {
     const auto parts = split_host_port(text);
-    const bool in_brackets = parts.ok() && parts->host.size() > 2 && parts->host.front() == '[' &&
-                             parts->host.back() == ']';
-    const auto ipv6 =
-        in_brackets ? parse_ipv6(std::string_view(parts->host).substr(1, parts->host.size() - 2)) : std::nullopt;
+    const bool in_brackets =
+        parts.ok() && parts->host.size() > 2 && parts->host.front() == '[' && parts->host.back() == ']';
+    const auto ipv6 = in_brackets
+                          ? parse_ipv6(std::string_view(parts->host).substr(1, parts->host.size() - 2))
+                          : std::nullopt;
     return ipv6 ? "[" + format_ipv6(*ipv6) + "]:" + std::to_string(parts->port) : text;
 }
 

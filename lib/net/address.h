@@ -44,8 +44,8 @@ struct HostPort {
 };
 Result<HostPort> split_host_port(std::string_view text);
 Result<> check_host_port(std::string_view text);
-// [V6]:PORT with its address as format_ipv6() writes it, as which certificates are compared with it; all else as
-// it is.
+// [V6]:PORT with its address as format_ipv6() writes it, as which certificates are compared with it; all else
+// as it is.
 [[nodiscard]] std::string canonical_host_port(const std::string& text);
 // Whether nobody but this machine gets to HOST:PORT.
 [[nodiscard]] bool is_loopback(std::string_view host_port);

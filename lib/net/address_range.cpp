@@ -3,8 +3,6 @@
 
 #include <charconv>
 
-#include "lib/net/host_book.h"
-
 namespace ask {
 namespace {
 
@@ -34,11 +32,14 @@ Error begins_at(unsigned bits, const std::string& first) {
 }  // namespace
 
 bool AddressRange::contains(std::uint32_t host) const {
-    if (!first6) {
-        return !is_ipv6_number(host) && front_of(host, bits) == first;
+    return contains(NamedHost{.number = host, .ipv6 = ipv6_of(host)});
+}
+
+bool AddressRange::contains(const NamedHost& host) const {
+    if (first6) {
+        return host.ipv6 && front_of(*host.ipv6, bits) == *first6;
     }
-    const auto address = ipv6_of(host);
-    return address && front_of(*address, bits) == *first6;
+    return !host.ipv6 && !is_ipv6_number(host.number) && front_of(host.number, bits) == first;
 }
 
 Result<AddressRange> parse_address_range(std::string_view text) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 
@@ -22,6 +22,7 @@ struct AddressRange {
 
     // Of a host's number; an IPv6 host that the book does not know is in none.
     [[nodiscard]] bool contains(std::uint32_t host) const;
+    [[nodiscard]] bool contains(const NamedHost& host) const;
 };
 
 // kUsage: it is neither an address nor a range, or one with bits that are no part of it.

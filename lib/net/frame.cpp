@@ -106,7 +106,8 @@ std::uint32_t flow_label(const UdpAddresses& addresses) {
 }
 
 // Apart, so that what it needs on the stack costs IPv4 nothing.
-[[gnu::noinline]] std::size_t write_ipv6_header(std::byte* ethernet, const UdpAddresses& addresses, std::size_t payload_bytes) {
+[[gnu::noinline]] std::size_t write_ipv6_header(std::byte* ethernet, const UdpAddresses& addresses,
+                                                std::size_t payload_bytes) {
     constexpr std::uint32_t kVersionAndEct0 = 6U << 28U | 2U << 20U;
     std::byte* const ip = ethernet + kEthernetBytes;
     write_ethernet(ethernet, addresses, kEtherTypeIpv6);
@@ -133,7 +134,8 @@ void read_ports(const std::byte* udp, UdpAddresses& addresses) {
 }
 
 // A fragment has a header of its own in between, as other extensions do.
-[[gnu::noinline]] std::optional<UdpFrame> parse_ipv6_frame(std::span<const std::byte> frame, FrameError* error) {
+[[gnu::noinline]] std::optional<UdpFrame> parse_ipv6_frame(std::span<const std::byte> frame,
+                                                           FrameError* error) {
     constexpr std::byte kVersionMask{0xf0};
     constexpr std::byte kVersion6{0x60};
     const std::byte* const ip = frame.data() + kEthernetBytes;

@@ -48,6 +48,20 @@ HostBook& book_of_process() {
     return book;
 }
 
+Result<NamedHost> named_ipv4(std::uint32_t address) {
+    const auto number = number_of_ipv4(address);
+    ASK_PASS(number);
+    return NamedHost{.number = *number};
+}
+
+Result<NamedHost> named_ipv6(const Ipv6Address& address) {
+    if (const auto mapped = mapped_ipv4(address)) {
+        return named_ipv4(*mapped);
+    }
+    ASK_PASS(check_ipv6_host(address));
+    return NamedHost{.number = number_of(address), .ipv6 = address};
+}
+
 }  // namespace
 
 std::uint32_t number_of(const Ipv6Address& address) {
@@ -105,13 +119,23 @@ bool is_host_number(std::uint32_t number) {
     return is_host_address(number) || ipv6_of(number).has_value();
 }
 
-Result<std::uint32_t> parse_host(std::string_view text) {
+Result<std::uint32_t> enter_host(const NamedHost& host) {
+    return host.ipv6 ? enter_ipv6(*host.ipv6) : Result<std::uint32_t>(host.number);
+}
+
+Result<NamedHost> read_host(std::string_view text) {
     if (const auto ipv4 = parse_ipv4(text)) {
-        return number_of_ipv4(*ipv4);
+        return named_ipv4(*ipv4);
     }
     const auto ipv6 = parse_ipv6(text);
-    return ipv6 ? enter_ipv6(*ipv6)
+    return ipv6 ? named_ipv6(*ipv6)
                 : Error(Errc::kInput, "must be an IPv4 or IPv6 address, not " + std::string(text));
+}
+
+Result<std::uint32_t> parse_host(std::string_view text) {
+    const auto host = read_host(text);
+    ASK_PASS(host);
+    return enter_host(*host);
 }
 
 std::string format_host(std::uint32_t number) {
@@ -127,18 +151,24 @@ std::string control_address(std::uint32_t number, std::uint16_t port) {
     return (is_ipv6_number(number) ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-Result<std::uint32_t> host_of_control(std::string_view text) {
+Result<NamedHost> read_host_of_control(std::string_view text) {
     const auto parts = split_host_port(text);
     const std::string host = parts.ok() ? parts->host : "";
     if (const auto ipv4 = parse_ipv4(host)) {
-        return number_of_ipv4(*ipv4);
+        return named_ipv4(*ipv4);
     }
     // Without brackets nobody can tell where the port begins.
     const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
     const auto ipv6 =
         in_brackets ? parse_ipv6(std::string_view(host).substr(1, host.size() - 2)) : std::nullopt;
-    return ipv6 ? enter_ipv6(*ipv6)
+    return ipv6 ? named_ipv6(*ipv6)
                 : Error(Errc::kInput, "must be IPv4:PORT or [IPv6]:PORT, not " + std::string(text));
+}
+
+Result<std::uint32_t> host_of_control(std::string_view text) {
+    const auto host = read_host_of_control(text);
+    ASK_PASS(host);
+    return enter_host(*host);
 }
 
 }  // namespace ask

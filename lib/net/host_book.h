@@ -58,6 +58,17 @@ Result<std::uint32_t> enter_ipv6(const Ipv6Address& address);
 // Whether a number is an IPv4 host's address, or an IPv6 host's that the book knows.
 [[nodiscard]] bool is_host_number(std::uint32_t number);
 
+// A host by its address, which nobody has entered for that.
+struct NamedHost {
+    std::uint32_t number = 0;
+    std::optional<Ipv6Address> ipv6{};  // none: its number is its address
+};
+// Errors of both are those of parse_host() and host_of_control(), but for kExists and kLimit.
+Result<NamedHost> read_host(std::string_view text);
+Result<NamedHost> read_host_of_control(std::string_view text);
+// Its number, which the book knows from here on. kExists, kLimit.
+Result<std::uint32_t> enter_host(const NamedHost& host);
+
 // The number of the host with an IPv4 or IPv6 address; an IPv6 one is entered. Of IPv4 all pass but those of
 // 240.0.0.0/4. kInput: it is neither, or one of IPv6 that no host has; kExists, kLimit.
 Result<std::uint32_t> parse_host(std::string_view text);

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "lib/base/task_id.h"
-#include "lib/net/address.h"
-#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -18,12 +16,16 @@ bool has_address(const std::vector<Address>& own, const Address& address) {
 }  // namespace
 
 bool acts_for(const Caller& caller, std::uint32_t host) {
-    // An IPv4 address of 240.0.0.0/4 is nobody's: it would be another's number.
-    if (is_ipv6_number(host)) {
-        const auto address = ipv6_of(host);
-        return address && (caller.verified ? has_address(caller.own_ipv6, *address) : caller.ipv6 == address);
+    return acts_for(caller, NamedHost{.number = host, .ipv6 = ipv6_of(host)});
+}
+
+bool acts_for(const Caller& caller, const NamedHost& host) {
+    if (host.ipv6) {
+        return caller.verified ? has_address(caller.own_ipv6, *host.ipv6) : caller.ipv6 == host.ipv6;
     }
-    return caller.verified ? has_address(caller.own_ipv4, host) : caller.ipv4 == host;
+    // An IPv4 address of 240.0.0.0/4 is nobody's: it would be another's number.
+    return !is_ipv6_number(host.number) &&
+           (caller.verified ? has_address(caller.own_ipv4, host.number) : caller.ipv4 == host.number);
 }
 
 std::optional<std::uint32_t> host_of(const Caller& caller) {

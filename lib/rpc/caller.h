@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 
@@ -42,6 +42,8 @@ inline constexpr std::string_view kSwitchUri = "ask://role/switch";
 // it calls from there. By the whole address of an IPv6 host, which the book has to know: there are others of
 // the same number for whoever may choose.
 [[nodiscard]] bool acts_for(const Caller& caller, std::uint32_t host);
+// The same of one that the book need not know.
+[[nodiscard]] bool acts_for(const Caller& caller, const NamedHost& host);
 
 // The number of the host that it calls from, which the book knows from here on; none: a local caller, or an
 // address that is no host's.

@@ -18,14 +18,17 @@ Result<Owner> owner_for(const Caller& caller, const std::string& receiver) {
         }
         return Owner{caller.tenant, *from};
     }
-    const auto host = host_of_control(receiver);
-    if (!host) {
-        return Error(Errc::kInput, "the receiver's address " + host.error().text());
+    const auto named = read_host_of_control(receiver);
+    if (!named) {
+        return Error(Errc::kInput, "the receiver's address " + named.error().text());
     }
-    if (!acts_for(caller, *host)) {
+    // Before anything of it is kept.
+    if (!acts_for(caller, *named)) {
         return Error(Errc::kDenied, "the receiver's address is " + receiver + ", but " + describe(caller) +
                                         " may not act for that host");
     }
+    const auto host = enter_host(*named);
+    ASK_TRY(host, "the receiver's address");
     return Owner{caller.tenant, *host};
 }
 

@@ -98,12 +98,15 @@ TEST_CASE("an IPv6 host is its whole address, and not the number that another co
     CHECK(owner_for(caller, "2001:db8:1::2846:4791").error().code() == Errc::kInput);
     CHECK(owner_for(caller, "[fe80::1]:4791").error().text().find("link-local") != std::string::npos);
     CHECK(owner_for(caller, "[2001:db8:1::1]:4791").error().code() == Errc::kDenied);
+    CHECK_FALSE(ipv6_of(number_of(parse_ipv6("2001:db8:1::1").value())));
     CHECK(holder_of({.tenant = {}, .host = number}) == "host 2001:db8:1::2846");
 
     // Nor is it the IPv4 address that looks like it.
     const Caller odd = caller_from_peer("ipv4:" + format_ipv4(number) + ":40000");
     CHECK_FALSE(acts_for(odd, number));
     CHECK_FALSE(host_of(odd));
+    const Caller early = caller_from_peer("ipv4:240.1.2.3:40000");
+    CHECK_FALSE(acts_for(early, early.ipv4.value()));
     Caller shown = caller_from_peer("ipv6:%5B2001:db8:1::1%5D:40000");
     CertificateNames names;
     names.add_ip(format_ipv4(number));

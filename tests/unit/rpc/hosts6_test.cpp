@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/net/host_book.h"
+#include "lib/rpc/call_origin.h"
 #include "proto/agent.pb.h"
 #include "proto/switch.pb.h"
 
@@ -99,6 +100,99 @@ TEST_CASE("entries that are no hosts of the message are refused, and enter nothi
     stuffed.mutable_channel()->set_host(0xc6120102U);
     refused(stuffed, Errc::kInput, "names 2001:2:4::1, and no host of that address is in it");
     CHECK_FALSE(ipv6_of(number_of(good)));
+}
+
+namespace {
+
+constexpr const char* kOwn = "2001:2:6::1";
+
+void says(v1::LookupRequest& request, std::uint32_t host) {
+    request.set_host(host);
+}
+void says(v1::FollowStreamRequest& request, std::uint32_t host) {
+    request.set_host(host);
+}
+void says(v1::OpenTaskRequest& request, std::uint32_t host) {
+    request.set_receiver_address(host);
+}
+void says(auto& request, std::uint32_t host) {
+    request.mutable_channel()->set_host(host);
+}
+
+template <typename Request>
+Request about(const char* address) {
+    Request request;
+    says(request, number_of(address_of(address)));
+    request.add_hosts6(bytes_of(address_of(address)));
+    return request;
+}
+
+template <typename... Requests>
+void for_each_kind(auto visit) {
+    (visit.template operator()<Requests>(), ...);
+}
+
+}  // namespace
+
+TEST_CASE("a request makes only its caller's own hosts known") {
+    const Caller caller = caller_from_peer("ipv6:%5B2001:2:6::1%5D:40000");
+    Caller shown = caller_from_peer("ipv4:198.18.1.2:40000");
+    CertificateNames names;
+    names.add_ip(kOwn);
+    names.apply(shown);
+    const auto visit = [&]<typename Request>() {
+        const char* const other = "2001:2:6::2";
+        for (const Caller& who : {caller, shown}) {
+            const auto taken = take_hosts(about<Request>(other), who);
+            REQUIRE_FALSE(taken.ok());
+            CHECK(taken.error().code() == Errc::kDenied);
+            CHECK(taken.error().text().find("names host 2001:2:6::2, which is not for " + describe(who)) !=
+                  std::string::npos);
+            CHECK_FALSE(ipv6_of(number_of(address_of(other))));
+            CHECK(take_hosts(about<Request>(kOwn), who).ok());
+        }
+    };
+    for_each_kind<v1::LookupRequest, v1::FollowStreamRequest, v1::JoinRequest, v1::JoinGroupRequest,
+                  v1::RegisterChannelRequest, v1::UnregisterChannelRequest, v1::JoinFlowRequest,
+                  v1::OpenTaskRequest>(visit);
+    // What is known already may be spoken of; under another address it is refused.
+    REQUIRE(enter_ipv6(address_of("2001:db8::2846")).ok());
+    CHECK(take_hosts(about<v1::JoinFlowRequest>("2001:db8::2846"), caller).ok());
+    CHECK(take_hosts(about<v1::JoinFlowRequest>("2001:db8::2d45"), caller).error().code() == Errc::kExists);
+}
+
+TEST_CASE("the members of one's own group are made known, so many a caller") {
+    const Caller caller = caller_from_peer("ipv6:%5B2001:2:7::1%5D:40000");
+    auto open = about<v1::OpenTaskRequest>("2001:2:7::1");
+    open.mutable_values()->add_members(number_of(address_of("2001:2:7::2")));
+    open.add_hosts6(bytes_of(address_of("2001:2:7::2")));
+    CHECK(take_hosts(open, caller).error().code() == Errc::kDenied);
+    // Not for who opens it for another.
+    const Caller stranger = caller_from_peer("ipv6:%5B2001:2:7::9%5D:40000");
+    CHECK(take_hosts(open, stranger, open.receiver_address()).error().code() == Errc::kDenied);
+    CHECK_FALSE(ipv6_of(number_of(address_of("2001:2:7::2"))));
+    CHECK(take_hosts(open, caller, open.receiver_address()).ok());
+    CHECK(ipv6_of(number_of(address_of("2001:2:7::2"))));
+
+    std::size_t made = 1;
+    const auto next = [&] {
+        Ipv6Address address = address_of("2001:2:8::");
+        address[14] = static_cast<std::uint8_t>(made >> 8U);
+        address[15] = static_cast<std::uint8_t>(made++);
+        return introduce({.number = number_of(address), .ipv6 = address}, caller);
+    };
+    while (made < kMostIntroduced) {
+        REQUIRE(next().ok());
+    }
+    CHECK(next().error().code() == Errc::kLimit);
+    // One's own, those that are known, and those of IPv4 are not counted.
+    CHECK(
+        introduce({.number = number_of(address_of("2001:2:7::1")), .ipv6 = address_of("2001:2:7::1")}, caller)
+            .ok());
+    CHECK(
+        introduce({.number = number_of(address_of("2001:2:7::2")), .ipv6 = address_of("2001:2:7::2")}, caller)
+            .ok());
+    CHECK(introduce({.number = 0xc6120102U}, caller).ok());
 }
 
 TEST_CASE("a second address of a number is refused, and names the first") {
