@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <google/protobuf/descriptor.h>
+
+#include "lib/rpc/hosts6_parts.h"
 
 namespace ask {
 namespace {
@@ -76,9 +76,9 @@ Result<Ipv6Address> address_in(const std::string& bytes) {
     return address;
 }
 
-// Visits what its `hosts6` has, as long as that goes well.
-template <typename Visit>
-Result<> each_host(const Message& message, Visit visit) {
+}  // namespace
+
+Result<> each_host(const Message& message, const std::function<Result<>(const Ipv6Address&)>& visit) {
     const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(kHosts6);
     const Reflection& reflection = *message.GetReflection();
     const int hosts = field == nullptr ? 0 : reflection.FieldSize(message, field);
@@ -110,30 +110,6 @@ Result<> check_explained(const Message& message) {
     return {};
 }
 
-// How many hosts each caller has made known that are not his own.
-class Introductions {
- public:
-    Result<> add(const Caller& caller) {
-        const std::string whose = !caller.tenant.empty() ? "tenant " + caller.tenant : describe(caller);
-        const std::lock_guard lock(mutex_);
-        const auto known = counts_.find(whose);
-        if (known == counts_.end() ? counts_.size() >= kMostCallers : known->second >= kMostIntroduced) {
-            return Error(Errc::kLimit, whose + " has made " + std::to_string(kMostIntroduced) +
-                                           " IPv6 hosts known here that are not its own, or too many others "
-                                           "have made some known: restart this daemon");
-        }
-        ++counts_[whose];
-        return {};
-    }
-
- private:
-    static constexpr std::size_t kMostCallers = 4096;
-    std::mutex mutex_;
-    std::map<std::string, std::size_t> counts_;
-};
-
-}  // namespace
-
 void explain_hosts(Message& message) {
     const Ipv6Numbers numbers(message);
     const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(kHosts6);
@@ -151,38 +127,6 @@ Result<> take_hosts(const Message& message) {
         return entered.ok() ? Result<>() : Error(entered.error());
     }));
     return check_explained(message);
-}
-
-Result<> take_hosts(const Message& message, const Caller& caller, std::optional<std::uint32_t> about) {
-    const auto named = [](const Ipv6Address& address) {
-        return NamedHost{.number = number_of(address), .ipv6 = address};
-    };
-    ASK_PASS(each_host(message, [&](const Ipv6Address& address) -> Result<> {
-        const auto entered =
-            acts_for(caller, named(address)) ? enter_ipv6(address) : Result<std::uint32_t>(0);
-        return entered.ok() ? Result<>() : Error(entered.error());
-    }));
-    const bool may_introduce = about && acts_for(caller, *about);
-    ASK_PASS(each_host(message, [&](const Ipv6Address& address) -> Result<> {
-        // Of a number that the book has under another address to enter it says so.
-        const bool known = ipv6_of(number_of(address)).has_value();
-        if (!known && !may_introduce) {
-            return Error(Errc::kDenied, "the request names host " + format_ipv6(address) +
-                                            ", which is not for " + describe(caller) + " to make known here");
-        }
-        const auto entered = introduce(named(address), caller);
-        return entered.ok() ? Result<>() : Error(entered.error());
-    }));
-    return check_explained(message);
-}
-
-Result<std::uint32_t> introduce(const NamedHost& host, const Caller& caller) {
-    static Introductions counts;
-    if (host.ipv6 && !ipv6_of(host.number) && !acts_for(caller, host)) {
-        ASK_PASS(check_ipv6_host(*host.ipv6));
-        ASK_PASS(counts.add(caller));
-    }
-    return enter_host(host);
 }
 
 }  // namespace ask
