@@ -156,8 +156,8 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu, std::uint32_t host) c
     sender.hold = hold;
     // Links that carry more than a page keep long frames in pieces, of which only the first is read.
     const auto headers = static_cast<std::uint32_t>(packet_header_bytes(host));
-    const std::uint32_t one_piece = ASK_MAX_PAYLOAD + headers;
-    sender.payload_limit = mtu > one_piece ? ASK_MAX_JUMBO_PAYLOAD : mtu - headers;
+    constexpr std::uint32_t kOnePiece = ASK_MAX_PAYLOAD + std::uint32_t{kPacketHeaderBytes};
+    sender.payload_limit = mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - headers;
     return sender;
 }
 
