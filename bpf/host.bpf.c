@@ -65,7 +65,8 @@ static __always_inline bool is_for_us(struct xdp_md *ctx, struct ask_frame *fram
 	const struct udphdr *udp;
 
 	if (own_address)
-		return parse_udp(ctx, frame) && frame->ip->daddr == own_address && is_ask(frame->udp);
+		return parse_udp(ctx, frame) && frame->ip->daddr == own_address &&
+		       is_ask(frame->udp);
 	if (!find_headers(ctx, frame) || frame->eth->h_proto != bpf_htons(ETH_P_IPV6))
 		return false;
 	ip6 = frame->data + sizeof(*frame->eth);
