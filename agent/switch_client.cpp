@@ -72,10 +72,12 @@ Result<Reply> SwitchClient::attempt(grpc::Status (v1::Switch::Stub::*method)(grp
     RpcCall call(channels_, wait, cancel);
     Reply reply;
     const auto to = stub();
-    const auto done = outcome(call, call.verdict((to.get()->*method)(&call.context(), request, &reply)));
+    const auto done =
+        outcome(call, call.verdict((to.get()->*method)(&call.context(), explained(request), &reply)));
     if (!done.ok()) {
         return done.error();
     }
+    ASK_PASS(take_reply(reply, name()));
     return reply;
 }
 

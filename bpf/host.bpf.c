@@ -58,40 +58,36 @@ static __always_inline bool is_own6(const struct ipv6hdr *ip)
 	       to[1] == own_address6[1] && to[2] == own_address6[2] && to[3] == own_address6[3];
 }
 
-/* Bytes before the payload of an ASK packet for this host; 0: it is none. */
-static __always_inline __u32 headers_of_ask(struct xdp_md *ctx, struct ask_frame *frame)
+/* Whether it is an ASK packet for this host; fills `frame`. */
+static __always_inline bool is_for_us(struct xdp_md *ctx, struct ask_frame *frame)
 {
 	const struct ipv6hdr *ip6;
 	const struct udphdr *udp;
 
 	if (own_address)
 		return parse_udp(ctx, frame) && frame->ip->daddr == own_address &&
-				       is_ask(frame->udp)
-			       ? ASK_HDR_OFFSET
-			       : 0;
+		       is_ask(frame->udp);
 	if (!find_headers(ctx, frame) || frame->eth->h_proto != bpf_htons(ETH_P_IPV6))
-		return 0;
+		return false;
 	ip6 = frame->data + sizeof(*frame->eth);
 	udp = (void *)(ip6 + 1);
-	if ((void *)(udp + 1) > frame->end || !is_own6(ip6) || !is_ask(udp))
-		return 0;
-	return ASK_HDR_OFFSET + sizeof(*ip6) - sizeof(*frame->ip);
+	return (void *)(udp + 1) <= frame->end && is_own6(ip6) && is_ask(udp);
 }
 
 SEC("xdp.frags")
 int ask_host(struct xdp_md *ctx)
 {
 	struct ask_frame frame;
-	__u32 headers;
 	long action;
 
-	headers = headers_of_ask(ctx, &frame);
-	if (!headers) {
+	if (!is_for_us(ctx, &frame)) {
 		count(ASK_HOST_CNT_pass_foreign);
 		return XDP_PASS;
 	}
-	/* A socket takes no fragments, and has no room for more than our longest packet. */
-	if (has_fragments(ctx, &frame) || frame.end > frame.data + headers + ASK_MAX_PAYLOAD) {
+	/* A socket takes no fragments, and has no room for more than our longest packet, by IPv6 with less of a
+	 * payload. */
+	if (has_fragments(ctx, &frame) ||
+	    frame.end > frame.data + ASK_HDR_OFFSET + ASK_MAX_PAYLOAD) {
 		count(ASK_HOST_CNT_drop_too_long);
 		return XDP_DROP;
 	}

@@ -29,7 +29,8 @@ stream() {
     second=$sender
     ends "$first" 0 six.send1
     ends "$second" 0 six.send2
-    ends "$receiver" 0 six.recv
+    kill -INT "$receiver"
+    ends "$receiver" 130 six.recv
     exact six 1=1-150 2=1-150
     pass "a stream of two senders: each line in one window"
 }
@@ -42,7 +43,7 @@ relay_listens() {
 # An ask-relayd on h3, which lab has none of: what h1 and h2 send is added up there, and goes on to h4.
 relay() {
     local -r dir=$scratch/relay conf=$scratch/relayd.toml tls=$ASK_LAB_DIR/$name/tls/h3
-    local relayd
+    local relayd pid who
     cat >"$conf" <<TOML
 name = "h3"
 listen = "[::]:4793"
@@ -60,7 +61,14 @@ TOML
         '{relays: [{name: "r", address: $relay}], hosts: [{name: "h1", address: $h1, sends: 1, entry: "r"}, {name: "h2", address: $h2, sends: 1, entry: "r"}]}' \
         >"$scratch/plan.json"
     make_input "$dir" --seed 63 --senders 2 --tuples 10000 --keys 700
-    run_task "$dir" relayed h4 "--placement $scratch/plan.json"
+    start_task "$dir" relayed h4 "--placement $scratch/plan.json"
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 0)) || fail "by a relay $who ended with $code: $(tail -n 20 "$dir"/*.err)"
+    done <"$dir/pids"
+    cmp -s "$dir/recv.out" "$dir/expected.tsv" ||
+        fail "by a relay: $(diff "$dir/recv.out" "$dir/expected.tsv" | head -n 8 | cut -c 1-120)"
+    grep -q 'from 1 that sent here; 1 switch has aggregated' "$dir/recv.err" || fail "not by a relay: $(cat "$dir/recv.err")"
     kill -TERM "$relayd"
     exit_of "$relayd"
     ((code == 0)) || fail "ask-relayd ended with $code: $(cat "$scratch/relayd.err")"

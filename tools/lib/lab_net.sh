@@ -133,10 +133,11 @@ link_create() {
     local -r wide="mtu $mtu numrxqueues $queues numtxqueues $queues"
     local gro=off port="address add 198.18.$i.1/24 dev p$i" net=24 route="route add default via 198.18.$i.1"
     ((!LAB_CHAOS)) || gro=on
-    # As routers announce themselves, the host's way out is a link-local address.
+    # As routers announce themselves, the host's way out is a link-local address. Both ends have one: the kernel asks for
+    # neighbours from it.
     ((!LAB_IPV6)) || {
         port="address add $(link_address "$i" 1)/64 dev p$i nodad"$'\n'"address add fe80::1/64 dev p$i nodad"
-        net=64 route="route add default via fe80::1 dev eth0"
+        net=64 route="address add fe80::2/64 dev eth0 nodad"$'\n'"route add default via fe80::1 dev eth0"
     }
     ((!UP_BRIDGE)) || { port="link set dev p$i master br0" net=16 route=; }
     link_wire "$i" "$wide" || die "cannot make the link of h$i (is the veth module there?)"
