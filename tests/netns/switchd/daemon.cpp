@@ -100,6 +100,10 @@ Daemon::Daemon(const std::string& flags, const std::string& ports, const std::st
 }
 
 Daemon::~Daemon() {
+    // A server that stops waits for its clients to say good-bye, and here nobody would hear it ask: gRPC
+    // reads while a call is made.
+    stub_.reset();
+    stubs_.clear();
     end(SIGTERM);
     run_daemon(base_flags("") + "--unload");
 }
