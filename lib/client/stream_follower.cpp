@@ -76,6 +76,7 @@ v1::LocalRequest StreamFollower::request() const {
     follow.set_member(options_.member);
     follow.set_deadline_ms(static_cast<std::uint32_t>(options_.deadline.count()));
     follow.mutable_keeps()->Add(keeps_.begin(), keeps_.end());
+    follow.mutable_knows()->Add(known_.begin(), known_.end());
     follow.set_leaves(leaves_);
     follow.set_committed(std::max(view_.committed, options_.committed));
     follow.set_nonce(view_.nonce != 0 ? view_.nonce : options_.nonce);
@@ -157,6 +158,10 @@ Result<> StreamFollower::take(const v1::LocalReply& reply) {
         // What is committed stays so, whoever says it late.
         view->committed = std::max(view->committed, view_.committed);
         view_ = *std::move(view);
+        for (const OpenStreamWindow& window : view_.windows) {
+            known_.insert(window.number);
+        }
+        known_.erase(known_.begin(), known_.upper_bound(view_.committed));
     }
     poke();
     return {};

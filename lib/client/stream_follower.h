@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,6 +79,9 @@ class StreamFollower {
     StreamView view_;
     std::optional<Error> failed_;
     std::vector<std::uint64_t> keeps_;
+    // That it has heard of and that are not committed. A view takes their place here before whoever cuts goes
+    // by it.
+    std::set<std::uint64_t> known_;
     bool leaves_ = false;
     std::vector<StreamNews> news_;
     std::uint64_t told_left_out_ = 0;  // the latest window of which that has been said

@@ -194,6 +194,7 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
                               .nonce = request.nonce(),
                               .committed = request.committed(),
                               .keeps = {request.keeps().begin(), request.keeps().end()},
+                              .knows = {request.knows().begin(), request.knows().end()},
                               .leaves = request.leaves(),
                               .lost = request.lost(),
                               .anew = request.version() == 0};

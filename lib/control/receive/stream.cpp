@@ -13,8 +13,12 @@
 namespace ask {
 namespace {
 
-// A window is opened ahead, so that members can be in it when it begins.
-constexpr milliseconds kOpenAhead{2000};
+// A window is open for so long before it begins, and for no more windows than so many: its members know of
+// it, and while the receiver is away they go on by the clock.
+constexpr milliseconds kOpenAhead{4000};
+constexpr unsigned kMostAhead = 3;
+// It has a run for so long, so that members can be in that when it begins.
+constexpr milliseconds kRunAhead{2000};
 // An application that was asked for a run and has not opened it is asked again.
 constexpr milliseconds kAskAgain{5000};
 constexpr milliseconds kFirstRunRetry{1000};
@@ -109,9 +113,13 @@ Result<> Stream::check(const Follow& said, Clock::time_point now) const {
                                              " has let go of all through " + std::to_string(said.committed) +
                                              ": this is not the directory they were committed to");
     }
-    const auto newest = static_cast<std::uint64_t>(time_.ms(now) / every_ms()) + 1;
-    if (said.keeps.size() > kOpen + 1 || !std::ranges::is_sorted(said.keeps) ||
-        (!said.keeps.empty() && said.keeps.back() > std::max(newest, newest_))) {
+    // Of what begins next, it may know of all that is told ahead.
+    const auto newest = static_cast<std::uint64_t>(time_.ms(now) / every_ms()) + 1 + kMostAhead;
+    const auto can_be = [&](const std::vector<std::uint64_t>& windows, std::size_t most) {
+        return windows.size() <= most && std::ranges::is_sorted(windows) &&
+               (windows.empty() || windows.back() <= std::max(newest, newest_));
+    };
+    if (!can_be(said.keeps, kOpen + 1) || !can_be(said.knows, kMostKnown)) {
         return Error(Errc::kInput, stream + ": " + said.name + " names windows that cannot be");
     }
     return {};
@@ -154,6 +162,7 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
     member.owner = said.owner;
     member.name = said.name;
     member.keeps = said.keeps;
+    member.knows = said.knows;
     if (!said.lost) {
         member.heard = now.steady;
         if (!std::exchange(member.heard_once, true)) {
@@ -349,11 +358,10 @@ void Stream::set_first_windows(const StreamNow& now) {
     is_gathered_ = true;
     oldest_since_ = now.steady;
     std::set<std::uint64_t> kept;
+    // What it knows of it may have gone on to since it spoke.
     for (const auto& [id, member] : members_) {
-        for (const std::uint64_t window : member.keeps) {
-            if (window > committed_) {
-                kept.insert(window);
-            }
+        for (const auto& windows : {member.keeps, member.knows}) {
+            kept.insert(std::ranges::upper_bound(windows, committed_), windows.end());
         }
     }
     time_.set(now);
@@ -405,8 +413,9 @@ void Stream::plan(std::uint64_t number, const StreamNow& now) {
     Window window;
     window.number = number;
     window.begins_ms = static_cast<std::int64_t>(number) * every_ms();
-    const milliseconds ahead = std::min(terms_.every / 2, kOpenAhead);
-    window.opens_at = std::max(time_.at(window.begins_ms) - ahead, now.steady);
+    const Clock::time_point begins = time_.at(window.begins_ms);
+    window.opens_at = std::max(begins - ahead(), now.steady);
+    window.retry_at = std::max(begins - std::min(terms_.every / 2, kRunAhead), now.steady);
     windows_.push_back(std::move(window));
     newest_ = number;
     change();
@@ -436,7 +445,12 @@ void Stream::note_clock(std::int64_t step_ms) {
     is_ahead_ = step_ms < -kStep;
 }
 
-// The next one is planned as the newest begins, whatever has become of those before it (R10).
+milliseconds Stream::ahead() const {
+    return std::min(terms_.every * kMostAhead, kOpenAhead);
+}
+
+// The next one is planned as it is to open, or as the newest begins, whatever has become of those before
+// (R10).
 void Stream::plan_ahead(const StreamNow& now) {
     while (!finishing_ && windows_.size() < kOpen && plans_next_at() <= now.steady) {
         plan_next(now);
@@ -445,7 +459,8 @@ void Stream::plan_ahead(const StreamNow& now) {
 
 // There are always two, the one that members are in and the one that they go on to.
 Clock::time_point Stream::plans_next_at() const {
-    return windows_.size() < 2 ? Clock::time_point::min() : time_.at(windows_.back().begins_ms);
+    const milliseconds early = std::max(ahead() - terms_.every, milliseconds(0));
+    return windows_.size() < 2 ? Clock::time_point::min() : time_.at(windows_.back().begins_ms) - early;
 }
 
 void Stream::open_windows(Clock::time_point now) {

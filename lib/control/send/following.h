@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "lib/control/member/beside.h"
@@ -34,6 +35,7 @@ class Following {
     void start_call();
     Result<> take_answer();
     Result<> note_failed(const Error& error);
+    void note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows);
     void note_answer(const v1::FollowStreamReply& reply);
     Result<> tell();
     [[nodiscard]] v1::FollowStreamRequest call_request() const;
@@ -61,6 +63,8 @@ class Following {
     unsigned calls_ = 0;
     Clock::time_point next_call_ = Clock::now();
     bool was_member_ = false;
+    // That the application has heard of, by this session or an earlier one, and that are not committed.
+    std::set<std::uint64_t> known_;
     ClockOffset clock_;
     std::uint64_t version_ = 0;
     v1::StreamState state_;  // as of now
