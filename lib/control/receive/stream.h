@@ -254,7 +254,7 @@ class Stream {
     void plan(std::uint64_t number, const StreamNow& now);
     void plan_next(const StreamNow& now);
     void plan_ahead(const StreamNow& now);
-    void note_clock(std::int64_t step_ms);
+    void note_clock(std::int64_t step_ms, std::uint64_t skipped);
     [[nodiscard]] Clock::time_point plans_next_at() const;
     void open_windows(Clock::time_point now);
     void ask_for_runs(Clock::time_point now, News& news);
