@@ -33,6 +33,8 @@ constexpr std::size_t kMostKept = 8;
 constexpr std::uint64_t kWorthWaking = 512;
 // That a run may take to hear of its window's commit, as the stream has said it.
 constexpr milliseconds kToHear{2'000};
+// Between two looks at how far it has read ahead of what is sent.
+constexpr milliseconds kLookAhead{20};
 
 std::vector<std::uint64_t> kept(const StreamMemory& memory) {
     std::vector<std::uint64_t> windows = memory.ended;
@@ -98,12 +100,14 @@ class StreamSender::Impl {
     void tell_kept();
     Result<> append(std::span<const Tuple> tuples);
     [[nodiscard]] bool is_to_look() const;
+    [[nodiscard]] bool is_far_ahead();
     // Until something happens, or `fd` is readable: true.
     Result<bool> sleep(int fd);
 
     StreamSendOptions options_;
     std::uint64_t member_;
     SpoolRoom room_;
+    SendPace pace_;
     StreamFollower follower_;
     std::uint64_t seen_ = 0;  // of the follower's versions
     StreamView view_;
@@ -120,6 +124,7 @@ class StreamSender::Impl {
         Clock::time_point since;
     };
     std::vector<Ending> ending_;  // committed ones
+    bool is_far_ahead_ = false;   // of what its runs have taken
     bool leaving_ = false;
     bool over_ = false;
     StreamSent sent_;
@@ -312,7 +317,7 @@ void StreamSender::Impl::add_window(std::uint64_t number) {
                                                         .max_rate = options_.max_rate,
                                                         .token = options_.token,
                                                     },
-                                                    room_, follower_));
+                                                    room_, pace_, follower_));
 }
 
 void StreamSender::Impl::enter(const OpenStreamWindow& window) {
@@ -413,7 +418,8 @@ Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
 Result<bool> StreamSender::Impl::sleep(int fd) {
     const auto linger =
         std::chrono::ceil<milliseconds>(std::min<Clock::duration>(pass_on_at_ - Clock::now(), kLook));
-    const auto most = std::clamp(std::min(until_cut(), linger), milliseconds(0), kLook);
+    const auto most =
+        std::clamp(std::min(until_cut(), linger), milliseconds(0), is_far_ahead_ ? kLookAhead : kLook);
     std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0},
                                 pollfd{follower_.changed().fd(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};
     const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(most.count()));
@@ -435,11 +441,20 @@ Result<bool> StreamSender::Impl::sleep(int fd) {
 // In a window, and with room.
 Result<> StreamSender::Impl::take_place() {
     ASK_PASS(go_on());
-    while (!over_ && (!inside_ || room_.full())) {
+    while (!over_ && (!inside_ || room_.full() || is_far_ahead())) {
         ASK_PASS(sleep(-1));
         ASK_PASS(go_on());
     }
     return {};
+}
+
+bool StreamSender::Impl::is_far_ahead() {
+    std::uint64_t waiting = 0;
+    for (const auto& window : windows_) {
+        waiting += window->waiting();
+    }
+    is_far_ahead_ = pace_.is_enough(waiting, view_.every, Clock::now());
+    return is_far_ahead_;
 }
 
 // Between two handfuls of tuples hardly anything changes.

@@ -61,6 +61,7 @@ class Windows {
 
  private:
     [[nodiscard]] std::uint64_t committed() const { return dir_ ? dir_->committed() : committed_; }
+    void tell_mended();
     [[nodiscard]] client::StreamReceiveOptions stream_options();
     Result<client::StreamReceiver> connect(bool first);
     Result<Ended> serve(client::StreamReceiver& stream);
@@ -120,7 +121,14 @@ Result<> Windows::open() {
                                 .suffix = suffix(options_.format)});
     ASK_PASS(dir);
     dir_ = *std::move(dir);
+    tell_mended();
     return {};
+}
+
+void Windows::tell_mended() {
+    if (const std::string mended = dir_->take_mended(); !mended.empty()) {
+        progress_.warn(about() + mended);
+    }
 }
 
 client::StreamReceiveOptions Windows::stream_options() {
@@ -408,6 +416,7 @@ Result<> Windows::put(const WindowRow& row, const client::ReceiveResult* result)
         ASK_TRY(write(table.get(), result, {}), options_.directory);
     }
     ASK_PASS(dir_->prepare(row, table.get()));
+    tell_mended();
     return dir_->commit(row, with_table);
 }
 

@@ -26,6 +26,8 @@ constexpr std::size_t kMostUnderWay = 8;  // to the directory, of a member
 constexpr std::size_t kMostLeftOut = 4;   // of a member
 constexpr std::size_t kMostFormer = 256;  // members that were left out
 constexpr milliseconds kStreamTick{500};
+// A clock that is kept right is never that far off, ms.
+constexpr std::int64_t kClockStep = 1000;
 // A member without a place that has not asked for so long has gone. It is a member again when it asks.
 constexpr milliseconds kGone{6000};
 
@@ -423,26 +425,30 @@ void Stream::plan(std::uint64_t number, const StreamNow& now) {
 
 // The clock on the wall may have gone ahead: then numbers are skipped.
 void Stream::plan_next(const StreamNow& now) {
-    note_clock(time_.set(now));
+    const std::int64_t step_ms = time_.set(now);
     const auto next = static_cast<std::uint64_t>(time_.ms(now.steady) / every_ms()) + 1;
     const std::uint64_t after = std::max(newest_, committed_) + 1;
-    if (next > after && !windows_.empty()) {
+    const std::uint64_t skipped = next - std::min(next, after);
+    note_clock(step_ms, skipped);
+    // The clock's doing is said, and no matter of who has not committed.
+    if (skipped > 0 && step_ms <= kClockStep && !windows_.empty()) {
         ++late_;
     }
     plan(std::max(after, next), now);
 }
 
-// A clock that is kept right is never that far off.
-void Stream::note_clock(std::int64_t step_ms) {
-    constexpr std::int64_t kStep = 1000;
+void Stream::note_clock(std::int64_t step_ms, std::uint64_t skipped) {
     const std::string by = seconds_text(milliseconds(std::abs(step_ms)));
-    if (step_ms > kStep) {
-        said_.push_back("this host's clock was set forward by " + by + ": windows in between are skipped");
-    } else if (step_ms < -kStep && !is_ahead_) {
+    if (step_ms > kClockStep) {
+        said_.push_back("this host's clock was set forward by " + by +
+                        (skipped > 0
+                             ? ": " + std::to_string(skipped) + " windows that it has passed over are skipped"
+                             : ": no window is skipped"));
+    } else if (step_ms < -kClockStep && !is_ahead_) {
         said_.push_back("this host's clock was set back by " + by +
                         ": windows go on ahead of it until it has caught up");
     }
-    is_ahead_ = step_ms < -kStep;
+    is_ahead_ = step_ms < -kClockStep;
 }
 
 milliseconds Stream::ahead() const {
@@ -522,8 +528,12 @@ bool Stream::needs_run(const Window& window) const {
     return !window.missing.empty() || !expected(window.number).empty();
 }
 
+// Nobody, as far as is known here, of one whose run goes by a plan: relays hear of members.
 std::string Stream::waits_for(const Window& window) const {
     std::string names;
+    if (window.fixed) {
+        return names;
+    }
     for (const std::uint64_t id : expected(window.number)) {
         if (!window.ended.contains(id)) {
             names += (names.empty() ? "" : ", ") + name_of(id);

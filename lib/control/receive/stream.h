@@ -261,7 +261,7 @@ class Stream {
     void plan_ahead(const StreamNow& now);
     // For how long before it begins a window is open.
     [[nodiscard]] milliseconds ahead() const;
-    void note_clock(std::int64_t step_ms);
+    void note_clock(std::int64_t step_ms, std::uint64_t skipped);
     [[nodiscard]] Clock::time_point plans_next_at() const;
     void open_windows(Clock::time_point now);
     void ask_for_runs(Clock::time_point now, News& news);

@@ -178,25 +178,24 @@ Result<> Following::take_answer() {
     }
     next_call_ = Clock::now() + (answer->ended() ? kFollowRetryPause : milliseconds(0));
     trouble_.clear();
+    refused_since_.reset();
     clock_.add(asked_ms_, heard, static_cast<std::int64_t>(answer->now_ms()));
     note_answer(*answer);
-    if (is_member()) {
-        give_up_at_ = Clock::now() + deadline_;
-    }
     return tell();
 }
 
 // Until it has a place, the deadline is for finding the stream; then it goes on trying, unless it is refused
-// for so long: by a receiver with another directory, say.
+// for so long, each time: by a receiver with another directory, say.
 Result<> Following::note_failed(const Error& error) {
     trouble_ = error.code() == Errc::kUnknown ? "stream " + request_.name() + " is not open on " + peer_ +
                                                     ": start ask-recv --every there"
                                               : clean_text(error.text());
     const bool may_pass = is_transient(error) || error.code() == Errc::kUnknown;
-    if (is_member() && may_pass) {
-        give_up_at_ = Clock::now() + deadline_;
-    }
-    if ((!is_member() && !may_pass) || Clock::now() >= give_up_at_) {
+    const auto now = Clock::now();
+    refused_since_ = may_pass ? std::nullopt : std::optional(refused_since_.value_or(now));
+    const bool ends =
+        is_member() ? refused_since_ && now - *refused_since_ >= deadline_ : !may_pass || now >= give_up_at_;
+    if (ends) {
         return Error(error.code(), trouble_);
     }
     state_.set_trouble(trouble_);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -51,7 +52,8 @@ class Following {
     v1::FollowStream request_;
     const std::uint64_t session_;  // in the list of what is followed
     milliseconds deadline_{0};
-    Clock::time_point give_up_at_;
+    Clock::time_point give_up_at_;  // to find the stream
+    std::optional<Clock::time_point> refused_since_;
     std::string peer_;     // "h4 (198.18.4.2)"
     std::string control_;  // "198.18.4.2:4791"
     std::unique_ptr<PeerPort> receiver_;

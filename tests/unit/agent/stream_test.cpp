@@ -643,7 +643,9 @@ TEST_CASE("a clock that is set back does not bring windows back, and one that is
     REQUIRE_FALSE(rig.due.empty());
     CHECK(rig.due.back().number() > first + 3000);
     REQUIRE(rig.heard.size() == 2);
-    CHECK(rig.heard[1].find("set forward by 3600 s: windows in between are skipped") != std::string::npos);
+    CHECK(rig.heard[1].find("set forward by 3600 s: 359") != std::string::npos);
+    CHECK(rig.heard[1].find(" windows that it has passed over are skipped") != std::string::npos);
+    CHECK(rig.stream.describe(rig.now().steady).late() == 0);
 }
 
 TEST_CASE("R3: a receiver that begins again opens all that members knew of before, and skips none of it") {
