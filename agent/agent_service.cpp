@@ -9,6 +9,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/rpc/hosts6.h"
 
 namespace ask {
 namespace {
@@ -24,7 +25,21 @@ grpc::Status answer(Result<Message> result, Message* reply) {
         return to_status(result.error());
     }
     *reply = std::move(*result);
+    if constexpr (HasHosts6<Message>) {
+        explain_hosts(*reply);
+    }
     return grpc::Status::OK;
+}
+
+// Of a request that the number of its caller's host is in: nobody looks at it before that is known.
+template <typename Request, typename Handle>
+auto with_hosts(const grpc::ServerContext& context, const Request& request, Handle handle)
+    -> decltype(handle(Caller())) {
+    const Caller caller = caller_of(context);
+    if (const auto taken = take_hosts(request, caller); !taken) {
+        return Error(taken.error());
+    }
+    return handle(caller);
 }
 
 // Its caller has given up. By the clock that nobody sets, which context.deadline() is not.
@@ -37,12 +52,18 @@ bool is_overdue(const grpc::ServerContext& context) {
 
 grpc::Status AgentService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                                   v1::TaskOffer* reply) {
-    return answer(agent_.member.registry.look_up(caller_of(*context), *request), reply);
+    return answer(
+        with_hosts(*context, *request,
+                   [&](const Caller& caller) { return agent_.member.registry.look_up(caller, *request); }),
+        reply);
 }
 
 grpc::Status AgentService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,
                                 v1::JoinReply* reply) {
-    return answer(agent_.member.registry.join(caller_of(*context), *request), reply);
+    return answer(
+        with_hosts(*context, *request,
+                   [&](const Caller& caller) { return agent_.member.registry.join(caller, *request); }),
+        reply);
 }
 
 grpc::Status AgentService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
@@ -59,7 +80,11 @@ grpc::Status AgentService::Leave(grpc::ServerContext* context, const v1::LeaveRe
 
 grpc::Status AgentService::FollowStream(grpc::ServerContext* context, const v1::FollowStreamRequest* request,
                                         v1::FollowStreamReply* reply) {
-    return answer(agent_.member.registry.follow_stream(caller_of(*context), *request), reply);
+    return answer(with_hosts(*context, *request,
+                             [&](const Caller& caller) {
+                                 return agent_.member.registry.follow_stream(caller, *request);
+                             }),
+                  reply);
 }
 
 grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::FinishTaskRequest* request,
@@ -81,7 +106,9 @@ grpc::Status AgentService::FinishTask(grpc::ServerContext* context, const v1::Fi
 
 grpc::Status AgentService::JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
                                      v1::JoinGroupReply* reply) {
-    return answer(agent_.groups.join(caller_of(*context), *request), reply);
+    return answer(with_hosts(*context, *request,
+                             [&](const Caller& caller) { return agent_.groups.join(caller, *request); }),
+                  reply);
 }
 
 grpc::Status AgentService::RenewGroup(grpc::ServerContext* context, const v1::RenewGroupRequest* request,
@@ -105,6 +132,7 @@ grpc::Status AgentService::GetStatus(grpc::ServerContext* context,
     }
     *reply = agent_status(agent_);
     keep_to(caller, *reply);
+    explain_hosts(*reply);
     return grpc::Status::OK;
 }
 

@@ -23,8 +23,8 @@ Result<> check_optional_host_port(std::string_view text) {
     return text.empty() ? Result<>() : check_host_port(text);
 }
 
-Result<> check_optional_ipv4(std::string_view text) {
-    return text.empty() ? Result<>() : check_ipv4(text);
+Result<> check_optional_address(std::string_view text) {
+    return text.empty() ? Result<>() : check_host_address(text);
 }
 
 // The control socket beside it gets four bytes more.
@@ -47,8 +47,8 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.text("interface", &config.interface, "interface that ASK packets take", check_interface);
     table.list("more_interfaces", &config.more_interfaces,
                "others that they may take, where routes lead through them", check_interface);
-    table.text("address", &config.address, "own IPv4 address (default: the interface's first)",
-               check_optional_ipv4);
+    table.text("address", &config.address, "own IPv4 or IPv6 address (default: the interface's first)",
+               check_optional_address);
     table.text("switch", &config.switch_address, "control address of ask-switchd, empty for none",
                check_optional_host_port);
     table.list("switches", &config.switches,
@@ -63,8 +63,8 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
     table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},
                  "how AF_XDP sockets get packets; auto takes the best the driver can do");
     table.table("hosts", &config.hosts,
-                "names of other hosts and their IPv4 addresses, with :PORT where an agent listens elsewhere",
-                check_ipv4_port);
+                "names of other hosts and their addresses, with :PORT where an agent listens elsewhere",
+                check_host_maybe_port);
 }
 
 void declare_limits(ConfigTable& table, AgentConfig& config) {
@@ -124,6 +124,10 @@ Result<ConfigAction> AgentConfig::read(int argc, const char* const* argv, AgentC
         ::gethostname(name.data(), name.size() - 1);
         config.name = name.data();
     }
+    for (std::string* const address : {&config.switch_address, &config.controller}) {
+        *address = canonical_host_port(*address);
+    }
+    std::ranges::transform(config.switches, config.switches.begin(), canonical_host_port);
     config.initial_window = std::min(config.initial_window, config.window);
     config.ring_kib = std::bit_ceil(config.ring_kib);
     return ConfigAction::kRun;
@@ -140,7 +144,7 @@ std::uint16_t AgentConfig::control_port() const {
     return parts.ok() ? parts->port : kControlPort;
 }
 
-SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
+SenderConfig AgentConfig::sender_config(std::uint32_t mtu, std::uint32_t host) const {
     SenderConfig sender;
     sender.window = window;
     sender.initial_window = initial_window;
@@ -151,8 +155,9 @@ SenderConfig AgentConfig::sender_config(std::uint32_t mtu) const {
     }
     sender.hold = hold;
     // Links that carry more than a page keep long frames in pieces, of which only the first is read.
+    const auto headers = static_cast<std::uint32_t>(packet_header_bytes(host));
     constexpr std::uint32_t kOnePiece = ASK_MAX_PAYLOAD + std::uint32_t{kPacketHeaderBytes};
-    sender.payload_limit = mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - std::uint32_t{kPacketHeaderBytes};
+    sender.payload_limit = mtu > kOnePiece ? ASK_MAX_JUMBO_PAYLOAD : mtu - headers;
     return sender;
 }
 

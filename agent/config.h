@@ -22,7 +22,7 @@ struct AgentConfig {
     std::string socket_group;  // name or number; empty: the agent's own
     std::string interface = "eth0";
     std::vector<std::string> more_interfaces;
-    std::string address;         // empty: first IPv4 address of the interface
+    std::string address;         // IPv4 or IPv6; empty: the interface's first
     std::string switch_address;  // key `switch`; empty: none
     std::vector<std::string> switches;
     std::string controller;  // of ask-controld; empty: none
@@ -59,7 +59,8 @@ struct AgentConfig {
     [[nodiscard]] std::size_t table_bytes_of_user() const;
     [[nodiscard]] std::size_t arena_bytes() const { return std::size_t{arena_limit_mib} << 20U; }
     // For channels over an interface of this MTU.
-    [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu) const;
+    // Of a host with this number.
+    [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu, std::uint32_t host) const;
 };
 
 }  // namespace ask

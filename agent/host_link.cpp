@@ -5,6 +5,7 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "agent/link_check.h"
 #include "lib/control/member/convert.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -28,20 +30,24 @@ Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interfa
     }
     if (config.address.empty()) {
         if (addresses->empty()) {
-            return Error(Errc::kUnknown, "interface " + interface.name +
-                                             " has no IPv4 address: give it one, or set `address`");
+            return Error(
+                Errc::kUnknown,
+                "interface " + interface.name +
+                    " has no address that others could reach it by, neither of IPv4 nor a global one "
+                    "of IPv6: give it one, or set `address`");
         }
         return addresses->front();
     }
-    const std::uint32_t wanted = *parse_ipv4(config.address);
-    if (std::ranges::find(*addresses, wanted) != addresses->end()) {
-        return wanted;
+    const auto wanted = parse_host(config.address);
+    ASK_TRY(wanted, "address");
+    if (std::ranges::find(*addresses, *wanted) != addresses->end()) {
+        return *wanted;
     }
     // One that is reached by several interfaces may be the loopback's.
     if (!config.more_interfaces.empty()) {
-        return is_own_address(wanted) ? Result<std::uint32_t>(wanted)
-                                      : Error(Errc::kUnknown, "address " + config.address +
-                                                                  " is not this host's: check `address`");
+        return is_own_address(*wanted) ? Result<std::uint32_t>(*wanted)
+                                       : Error(Errc::kUnknown, "address " + config.address +
+                                                                   " is not this host's: check `address`");
     }
     return Error(Errc::kUnknown, "address " + config.address + " is not one of interface " + interface.name +
                                      ": check `address` and `interface`");
@@ -209,7 +215,7 @@ Result<Route> way_out(Netlink& netlink, std::span<const InterfaceInfo> interface
         names += (names.empty() ? "" : " or ") + interface.name;
     }
     return Error(Errc::kUnsupported,
-                 "no route to " + format_ipv4(dest) + " leads through " + names +
+                 "no route to " + format_host(dest) + " leads through " + names +
                      ": add one (ip route add ... dev " + interfaces.front().name +
                      "), or change the agent's `interface`, or add another as `more_interfaces`");
 }
@@ -251,15 +257,16 @@ Result<Path> find_path(std::span<const InterfaceInfo> interfaces, std::uint32_t 
     const auto route = netlink->route(dest);
     ASK_PASS(route);
     Path path;
-    path.addresses.source = address;
-    path.addresses.dest = dest;
     if (route->local) {
+        path.addresses.source = address;
+        path.addresses.dest = dest;
         path.local = true;
         return path;
     }
+    ASK_PASS(set_hosts(path.addresses, address, dest));
     const auto way = way_out(*netlink, interfaces, dest, *route);
     ASK_PASS(way);
-    auto mac = netlink->resolve(way->interface_index, way->next_hop, deadline);
+    auto mac = netlink->resolve(*way, deadline);
     if (!mac) {
         return std::move(mac).error();
     }
@@ -280,32 +287,57 @@ bool is_own_address(std::uint32_t address) {
 
 namespace {
 
-// ADDRESS or ADDRESS:PORT; nothing if it is neither.
-std::optional<HostAddress> literal_of(const std::string& text) {
-    if (const auto address = parse_ipv4(text)) {
-        return HostAddress{*address};
-    }
+// ADDRESS or ADDRESS:PORT, of IPv6 ADDRESS or [ADDRESS]:PORT; nothing if it is neither. An error: no host has
+// such an address.
+std::optional<Result<HostAddress>> literal_of(const std::string& text) {
     const auto parts = split_host_port(text);
-    const auto address = parts.ok() ? parse_ipv4(parts->host) : std::nullopt;
-    return address ? std::optional(HostAddress{*address, parts->port}) : std::nullopt;
+    const bool alone = parse_ipv4(text) || parse_ipv6(text);
+    const bool with_port = !alone && parts.ok() && (parts->host.front() == '[' || parse_ipv4(parts->host));
+    if (!alone && !with_port) {
+        return std::nullopt;
+    }
+    const auto number = alone ? parse_host(text) : host_of_control(text);
+    if (!number.ok()) {
+        return Error(number.error()).with_context("host \"" + clean_name(text) + "\"");
+    }
+    return HostAddress{*number, alone ? kControlPort : parts->port};
 }
 
-Result<std::uint32_t> look_up_name(const std::string& name) {
+using FoundAddresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Result<std::uint32_t> number_of_found(const addrinfo& found) {
+    if (found.ai_family == AF_INET6) {
+        sockaddr_in6 address{};
+        std::memcpy(&address, found.ai_addr, sizeof(address));
+        Ipv6Address bytes{};
+        std::memcpy(bytes.data(), &address.sin6_addr, bytes.size());
+        return enter_ipv6(bytes);
+    }
+    sockaddr_in address{};
+    std::memcpy(&address, found.ai_addr, sizeof(address));
+    return number_of_ipv4(ntohl(address.sin_addr.s_addr));
+}
+
+// Its address of `family`, if it has one, else of the other.
+Result<std::uint32_t> look_up_name(const std::string& name, int family) {
     addrinfo hints{};
-    hints.ai_family = AF_INET;
+    hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
     const int error = ::getaddrinfo(name.c_str(), nullptr, &hints, &found);
     if (error != 0) {
         return Error(Errc::kUnknown, "host \"" + clean_name(name) +
-                                         "\": not in the agent's [hosts], no IPv4 address, and " +
+                                         "\": not in the agent's [hosts], no IPv4 or IPv6 address, and " +
                                          ::gai_strerror(error));
     }
-    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
-    sockaddr_in address{};
-    std::copy_n(reinterpret_cast<const char*>(owned->ai_addr), sizeof(address),
-                reinterpret_cast<char*>(&address));
-    return ntohl(address.sin_addr.s_addr);
+    const FoundAddresses owned(found, &::freeaddrinfo);
+    const addrinfo* best = owned.get();
+    while (best->ai_family != family && best->ai_next != nullptr) {
+        best = best->ai_next;
+    }
+    const auto number = number_of_found(best->ai_family == family ? *best : *owned);
+    ASK_TRY(number, "host \"" + clean_name(name) + "\"");
+    return *number;
 }
 
 }  // namespace
@@ -321,9 +353,9 @@ std::optional<std::string> HostNames::find(const std::string& name) const {
     return known == hosts_.end() ? std::nullopt : std::optional(known->second);
 }
 
-Result<HostAddress> HostNames::resolve(const std::string& name) const {
-    if (const auto literal = literal_of(find(name).value_or(name))) {
-        return *literal;
+Result<HostAddress> HostNames::resolve(const std::string& name, int family) const {
+    if (auto literal = literal_of(find(name).value_or(name))) {
+        return *std::move(literal);
     }
     std::string host = name;
     std::optional<std::uint16_t> port;
@@ -333,13 +365,13 @@ Result<HostAddress> HostNames::resolve(const std::string& name) const {
         host = parts->host;
         port = parts->port;
     }
-    std::optional<HostAddress> address = literal_of(find(host).value_or(host));
-    if (!address) {
-        const auto looked_up = look_up_name(host);
-        ASK_PASS(looked_up);
-        address = HostAddress{*looked_up};
+    if (const auto literal = literal_of(find(host).value_or(host))) {
+        ASK_PASS(*literal);
+        return HostAddress{(*literal)->address, port.value_or((*literal)->port)};
     }
-    return HostAddress{address->address, port.value_or(address->port)};
+    const auto looked_up = look_up_name(host, family);
+    ASK_PASS(looked_up);
+    return HostAddress{*looked_up, port.value_or(kControlPort)};
 }
 
 }  // namespace ask

@@ -22,7 +22,7 @@
 namespace ask {
 
 struct HostLink {
-    std::uint32_t address = 0;
+    std::uint32_t address = 0;              // number (lib/net/host_book.h)
     std::string bind_mode;                  // obtained, on all
     std::vector<InterfaceInfo> interfaces;  // the first is `interface`
     std::vector<HostProgram> programs;      // one per interface
@@ -47,9 +47,9 @@ class HostNames {
  public:
     explicit HostNames(std::map<std::string, std::string> hosts) : hosts_(std::move(hosts)) {}
     void set(std::map<std::string, std::string> hosts);
-    // `name` is one of the table's, an IPv4 address, or what the resolver knows; each of them may have a port
-    // behind it. kUnknown, kUsage.
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& name) const;
+    // `name` is one of the table's, an address, or what the resolver knows, of `family` (AF_INET, AF_INET6)
+    // if it can be; each of them may have a port behind it. kUnknown, kUsage, kInput.
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, int family) const;
 
  private:
     [[nodiscard]] std::optional<std::string> find(const std::string& name) const;

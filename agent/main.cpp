@@ -57,11 +57,14 @@ struct Setup {
 Result<> check_reachable(const AgentConfig& config, std::uint32_t address) {
     const auto parts = split_host_port(config.listen);
     ASK_TRY(parts, "listen");
-    const auto host = parse_ipv4(parts->host);
-    if (host && *host != 0 && *host != address) {
+    const bool anywhere = parts->host == "0.0.0.0" || parts->host == "[::]";
+    // A name is looked up where the agent listens.
+    const auto host = host_of_control(config.listen);
+    if (host.ok() && !anywhere && *host != address) {
         return Error(Errc::kUsage, "listen: nobody would reach this agent at " + config.listen +
-                                       ": other agents dial " + format_ipv4(address) +
-                                       ", so listen there, or at 0.0.0.0");
+                                       ": other agents dial " + format_host(address) +
+                                       ", so listen there, or at " +
+                                       (is_ipv6_number(address) ? "[::]" : "0.0.0.0"));
     }
     return {};
 }

@@ -118,9 +118,9 @@ void add_results(Agent& agent, MetricFamilies& families) {
 }
 
 // What channels have sent, those that are under way among them.
-void add_senders(const WorkerTotals& sum, MetricFamilies& families) {
+void add_senders(const WorkerTotals& sum, std::uint32_t host, MetricFamilies& families) {
     v1::FlowStats sent;
-    set_sender_part(sent, sum.senders);
+    set_sender_part(sent, sum.senders, host);
 #define ASK_SENDER_STAT(name, text) \
     families.push_back(counter("ask_agent_sender_" #name "_total", "senders: " text, sent.name()));
 #define ASK_SENDER_DETAIL(name, text) ASK_SENDER_STAT(name, text)
@@ -203,7 +203,7 @@ void add_workers(Agent& agent, MetricFamilies& families) {
         families.push_back(
             counter("ask_agent_" + counted.name() + "_total", counted.text(), counted.value()));
     }
-    add_senders(sum, families);
+    add_senders(sum, agent.member.options.address, families);
     add_ack_times(sum.ack_times, families);
     add_queues(*workers, families);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/network.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +22,16 @@ HostNetwork::HostNetwork(std::vector<InterfaceInfo> interfaces, std::uint32_t ad
       rpc_(rpc) {}
 
 Result<HostAddress> HostNetwork::resolve(const std::string& name) {
-    return hosts_.resolve(name);
+    const bool ipv6 = is_ipv6_number(address_);
+    auto host = hosts_.resolve(name, ipv6 ? AF_INET6 : AF_INET);
+    // Packets would find no way, however long control messages found theirs.
+    if (host.ok() && is_ipv6_number(host->address) != ipv6 && !is_own(host->address)) {
+        return Error(Errc::kUnsupported, name + " (" + format_host(host->address) + ") has " +
+                                             (ipv6 ? "IPv4" : "IPv6") + " alone, this host (" +
+                                             format_host(address_) + ") " + (ipv6 ? "IPv6" : "IPv4") +
+                                             " alone: packets go between hosts of one family");
+    }
+    return host;
 }
 
 bool HostNetwork::is_own(std::uint32_t address) {

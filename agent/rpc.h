@@ -22,6 +22,7 @@
 #include "lib/daemon/grpc_status.h"
 #include "lib/rpc/clean_message.h"
 #include "lib/rpc/credentials.h"
+#include "lib/rpc/hosts6.h"
 
 namespace ask {
 
@@ -105,6 +106,25 @@ inline void set_deadline(grpc::ClientContext& context, milliseconds wait) {
     context.set_deadline(gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
 }
 
+// The request with what the other end has to know of the hosts in it.
+template <typename Request>
+Request explained(Request request) {
+    if constexpr (HasHosts6<Request>) {
+        explain_hosts(request);
+    }
+    return request;
+}
+
+// What is done to every reply before anybody looks at it.
+template <typename Reply>
+Result<> take_reply(Reply& reply, const std::string& peer) {
+    clean_strings(reply);
+    if constexpr (HasHosts6<Reply>) {
+        ASK_TRY(take_hosts(reply), peer);
+    }
+    return {};
+}
+
 // Calls `method` of `stub` once. The error names `peer`.
 template <typename Stub, typename Request, typename Reply>
 Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
@@ -113,11 +133,11 @@ Result<Reply> call_rpc(RpcChannels& channels, Stub& stub,
                        CallCancel* cancel = nullptr) {
     RpcCall call(channels, wait, cancel);
     Reply reply;
-    const grpc::Status status = call.verdict((stub.*method)(&call.context(), request, &reply));
+    const grpc::Status status = call.verdict((stub.*method)(&call.context(), explained(request), &reply));
     if (!status.ok()) {
         return from_status(status, peer);
     }
-    clean_strings(reply);
+    ASK_PASS(take_reply(reply, peer));
     return reply;
 }
 

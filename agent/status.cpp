@@ -215,7 +215,7 @@ v1::AgentStatus agent_status(Agent& agent) {
     for (const InterfaceInfo& interface : agent.interfaces) {
         status.add_interfaces(interface.name);
     }
-    status.set_address(format_ipv4(agent.member.options.address));
+    status.set_address(format_host(agent.member.options.address));
     status.set_control_port(agent.control_port);
     status.set_switch_address(agent.config.switch_address);
     status.set_switch_reachable(agent.member.own_switch && agent.member.own_switch->info(kStatusWait).ok());

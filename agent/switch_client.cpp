@@ -72,10 +72,12 @@ Result<Reply> SwitchClient::attempt(grpc::Status (v1::Switch::Stub::*method)(grp
     RpcCall call(channels_, wait, cancel);
     Reply reply;
     const auto to = stub();
-    const auto done = outcome(call, call.verdict((to.get()->*method)(&call.context(), request, &reply)));
+    const auto done =
+        outcome(call, call.verdict((to.get()->*method)(&call.context(), explained(request), &reply)));
     if (!done.ok()) {
         return done.error();
     }
+    ASK_PASS(take_reply(reply, name()));
     return reply;
 }
 
@@ -133,7 +135,8 @@ SwitchPort::Registered SwitchClient::try_register(const v1::RegisterChannelReque
     }
     RpcCall call(channels_, wait, cancel);
     v1::RegisterChannelReply reply;
-    const grpc::Status status = call.verdict(stub()->RegisterChannel(&call.context(), request, &reply));
+    const grpc::Status status =
+        call.verdict(stub()->RegisterChannel(&call.context(), explained(request), &reply));
     const auto done = outcome(call, status);
     if (done.ok()) {
         clean_strings(reply);
@@ -193,7 +196,9 @@ Result<CopyEnd> SwitchClient::stream_copy(const FetchOrder& order, const TakeEnt
     v1::FetchChunk chunk;
     while (reader->Read(&chunk)) {
         call.next_part();
-        if (auto fine = copy.add(std::move(chunk)); !fine) {
+        auto fine = chunk.flows().empty() ? Result<>() : take_hosts(chunk);
+        fine = fine ? copy.add(std::move(chunk)) : std::move(fine).error().with_context(name());
+        if (!fine) {
             context.TryCancel();
             reader->Finish();
             return std::move(fine).error();

@@ -4,11 +4,14 @@
  * queue that they came in on, everything else to the stack. What a packet says is
  * the agent's to check; here only addresses and ports count.
  */
+#include <linux/ipv6.h>
+
 #include "bpf/engine/parse.bpf.h"
 #include "lib/abi/map_types.h"
 
-/* The host's own address, network order: packets to others are passed on. */
+/* The host's own address, network order: packets to others are passed on. 0: it is own_address6. */
 const volatile __u32 own_address = 0;
+const volatile __u32 own_address6[4] = {};
 
 /* One counter for every way out: enum ask_host_counter. */
 struct {
@@ -36,16 +39,39 @@ static __always_inline void count(__u32 reason)
 }
 
 /* To a sender or receiver (DATA, LONG, FIN), or back to one of our channels (ACK). */
-static __always_inline bool is_ask(const struct ask_frame *frame)
+static __always_inline bool is_ask(const struct udphdr *udp)
 {
-	__u32 channel = (__u32)bpf_ntohs(frame->udp->dest) - ASK_CHANNEL_PORT_BASE;
+	__u32 channel = (__u32)bpf_ntohs(udp->dest) - ASK_CHANNEL_PORT_BASE;
 
-	if (frame->ip->daddr != own_address)
-		return false;
-	if (frame->udp->dest == bpf_htons(ASK_UDP_PORT))
+	if (udp->dest == bpf_htons(ASK_UDP_PORT))
 		return true;
 	/* Ports below the base wrap to large numbers. */
-	return frame->udp->source == bpf_htons(ASK_UDP_PORT) && channel < ASK_MAX_CHANNELS_PER_HOST;
+	return udp->source == bpf_htons(ASK_UDP_PORT) && channel < ASK_MAX_CHANNELS_PER_HOST;
+}
+
+/* Whether the packet is for this host, by IPv6 without extension headers: fragments have one. */
+static __always_inline bool is_own6(const struct ipv6hdr *ip)
+{
+	const __u32 *to = ip->daddr.in6_u.u6_addr32;
+
+	return ip->version == 6 && ip->nexthdr == IPPROTO_UDP && to[0] == own_address6[0] &&
+	       to[1] == own_address6[1] && to[2] == own_address6[2] && to[3] == own_address6[3];
+}
+
+/* Whether it is an ASK packet for this host; fills `frame`. */
+static __always_inline bool is_for_us(struct xdp_md *ctx, struct ask_frame *frame)
+{
+	const struct ipv6hdr *ip6;
+	const struct udphdr *udp;
+
+	if (own_address)
+		return parse_udp(ctx, frame) && frame->ip->daddr == own_address &&
+		       is_ask(frame->udp);
+	if (!find_headers(ctx, frame) || frame->eth->h_proto != bpf_htons(ETH_P_IPV6))
+		return false;
+	ip6 = frame->data + sizeof(*frame->eth);
+	udp = (void *)(ip6 + 1);
+	return (void *)(udp + 1) <= frame->end && is_own6(ip6) && is_ask(udp);
 }
 
 SEC("xdp.frags")
@@ -54,11 +80,12 @@ int ask_host(struct xdp_md *ctx)
 	struct ask_frame frame;
 	long action;
 
-	if (!parse_udp(ctx, &frame) || !is_ask(&frame)) {
+	if (!is_for_us(ctx, &frame)) {
 		count(ASK_HOST_CNT_pass_foreign);
 		return XDP_PASS;
 	}
-	/* A socket takes no fragments, and has no room for more than our longest packet. */
+	/* A socket takes no fragments, and has no room for more than our longest packet, by IPv6 with less of a
+	 * payload. */
 	if (has_fragments(ctx, &frame) ||
 	    frame.end > frame.data + ASK_HDR_OFFSET + ASK_MAX_PAYLOAD) {
 		count(ASK_HOST_CNT_drop_too_long);

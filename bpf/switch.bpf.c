@@ -16,6 +16,7 @@
 #include "bpf/engine/parse.bpf.h"
 #include "bpf/engine/rate.bpf.h"
 #include "bpf/engine/service.bpf.h"
+#include "bpf/engine/six.bpf.h"
 #include "bpf/engine/tag.bpf.h"
 
 /* A packet whose flow is registered here, and whose header is its service's: prove it, and hand it
@@ -132,15 +133,41 @@ static __always_inline int dispatch(struct xdp_md *ctx, const struct ask_frame *
 	return handle_own(ctx, frame, &claim, service);
 }
 
-/* What was tagged. A function, because a tail call ends no more than the function that it is in: a service's
+/* What came in another form. A function, because a tail call ends no more than the function that it is in: a service's
  * program that takes the packet comes back to the caller. */
-static __noinline int dispatch_untagged(struct xdp_md *ctx, __u32 port)
+static __noinline int dispatch_one_form(struct xdp_md *ctx, __u32 port)
 {
 	struct ask_frame frame = {};
 
 	if (!parse_udp(ctx, &frame) || !frame.hdr)
 		return leave_pass(ASK_CNT_pass_foreign);
 	return dispatch(ctx, &frame, port);
+}
+
+/* A frame without a tag, of IPv4 or IPv6. Which one is read back from memory, so that the verifier looks at the
+ * dispatcher once. */
+static __always_inline int dispatch_form(struct xdp_md *ctx, __u32 port)
+{
+	struct ask_six *six = find_six();
+	__u32 reason;
+	int action;
+
+	if (!six)
+		return leave_abort(ASK_CNT_abort_state);
+	reason = enter_six(ctx, six);
+	if (reason == ASK_CNT_abort_resize)
+		return leave_abort(reason);
+	if (reason != ASK_IN_ONE_FORM)
+		return leave_pass(reason);
+	action = dispatch_one_form(ctx, port);
+	return ASK_READ_ONCE(six->at_hand) ? leave_six(ctx, six, port, action) : action;
+}
+
+/* IPv6 without a tag. */
+SEC("xdp.frags")
+int ask_six(struct xdp_md *ctx)
+{
+	return dispatch_form(ctx, ctx->ingress_ifindex);
 }
 
 /*
@@ -161,7 +188,7 @@ int ask_tagged(struct xdp_md *ctx)
 	if (!came_by || !take_tag_out(ctx))
 		return leave_abort(ASK_CNT_abort_resize);
 	*came_by = port;
-	action = dispatch_untagged(ctx, port);
+	action = dispatch_form(ctx, port);
 	*came_by = 0;
 	/* There is room for it: it stood there. */
 	if ((action == XDP_TX || action == XDP_PASS) && !put_tag_in(ctx, control))
@@ -171,11 +198,11 @@ int ask_tagged(struct xdp_md *ctx)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__uint(key_size, sizeof(__u32));
 	__array(values, int(struct xdp_md *));
 } form_programs SEC(".maps") = {
-	.values = {ask_tagged},
+	.values = {ask_tagged, ask_six},
 };
 
 SEC("xdp.frags")
@@ -186,8 +213,13 @@ int ask_switch(struct xdp_md *ctx)
 	if (!parse_udp(ctx, &frame) || !frame.hdr) {
 		if (frame.eth && is_tagged(frame.eth))
 			ask_tail_call(ctx, &form_programs, 0, ask_tagged);
+		if (frame.eth && is_six(frame.eth))
+			ask_tail_call(ctx, &form_programs, 1, ask_six);
 		return leave_pass(ASK_CNT_pass_foreign);
 	}
+	/* No address, and to services it would be a host with IPv6. */
+	if (is_host_number(frame.ip->saddr))
+		return leave_pass(ASK_CNT_pass_foreign);
 	return dispatch(ctx, &frame, ctx->ingress_ifindex);
 }
 

@@ -7,6 +7,7 @@
 #include "lib/abi/limits.h"
 #include "lib/base/task_id.h"
 #include "lib/net/address.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -25,10 +26,13 @@ Error wrong(const std::string& text) {
     return {Errc::kInput, text};
 }
 
-Result<std::uint32_t> host_address(const std::string& what, const std::string& text) {
-    const auto address = parse_ipv4(text);
-    if (!address || !is_host_address(*address)) {
-        return wrong(what + " must be the IPv4 address of a host, not '" + clean_name(text) + "'");
+Result<NamedHost> host_address(const std::string& what, const std::string& text) {
+    const auto address = read_host(text);
+    if (!address.ok()) {
+        return Error(address.error().code(), what + " " + clean_text(address.error().text()));
+    }
+    if (!address->ipv6 && !is_host_address(address->number)) {
+        return wrong(what + " must be the address of a host, not '" + clean_name(text) + "'");
     }
     return *address;
 }
@@ -44,6 +48,8 @@ Result<> check_switch_name(const std::string& name) {
 // Senders one after the other, within what a task may have.
 class SenderList {
  public:
+    explicit SenderList(const Caller& caller) : caller_(caller) {}
+
     Result<> add(const std::string& address, std::uint32_t sends) {
         const auto parsed = host_address("a sender's address", address);
         ASK_PASS(parsed);
@@ -54,15 +60,18 @@ class SenderList {
         if (sum_ > ASK_MAX_SENDERS) {
             return wrong("a task has at most " + std::to_string(ASK_MAX_SENDERS) + " sends");
         }
-        if (!seen_.insert(*parsed).second) {
+        if (!seen_.insert(parsed->number).second) {
             return wrong("sender " + address + " is given twice");
         }
-        senders_.push_back({.address = *parsed, .sends = sends});
+        const auto host = introduce(*parsed, caller_);
+        ASK_TRY(host, "a sender's address");
+        senders_.push_back({.address = *host, .sends = sends});
         return {};
     }
     [[nodiscard]] std::vector<Sender> take() { return std::move(senders_); }
 
  private:
+    const Caller& caller_;
     std::vector<Sender> senders_;
     std::unordered_set<std::uint32_t> seen_;
     std::uint64_t sum_ = 0;
@@ -100,10 +109,7 @@ Result<> check_relays(const v1::Placement& placement) {
         if (!names.insert(relay.name()).second) {
             return wrong("relay '" + clean_name(relay.name()) + "' is given twice");
         }
-        const auto parts = split_host_port(relay.address());
-        if (!parts.ok() || !parse_ipv4(parts->host)) {
-            return wrong("relay '" + clean_name(relay.name()) + "': its address is not IPv4:PORT");
-        }
+        ASK_TRY(read_host_of_control(relay.address()), "relay '" + clean_name(relay.name()) + "': its address");
     }
     for (const v1::PlacedHost& host : placement.hosts()) {
         if (host.name().size() > kLongestSwitch) {
@@ -119,18 +125,18 @@ Result<> check_relays(const v1::Placement& placement) {
 
 }  // namespace
 
-Result<std::uint32_t> receiver_from(const std::string& address) {
+Result<NamedHost> receiver_from(const std::string& address) {
     return host_address("the receiver", address);
 }
 
-Result<Wish> wish_from_proto(const v1::AdmitRequest& request) {
+Result<Wish> wish_from_proto(const v1::AdmitRequest& request, const Caller& caller) {
     ASK_PASS(check_task(request.task(), request.instance()));
     const auto objective = objective_from(request.objective());
     ASK_PASS(objective);
     if (request.senders().empty()) {
         return wrong("a task without senders is not placed");
     }
-    SenderList senders;
+    SenderList senders(caller);
     for (const v1::AdmittedSender& sender : request.senders()) {
         ASK_PASS(senders.add(sender.address(), sender.sends()));
     }
@@ -149,7 +155,7 @@ Result<Wish> wish_from_proto(const v1::AdmitRequest& request) {
                 .memory_mib = request.memory_mib()};
 }
 
-Result<Claim> claim_from_proto(const v1::RenewPlanRequest& request) {
+Result<Claim> claim_from_proto(const v1::RenewPlanRequest& request, const Caller& caller) {
     ASK_PASS(check_task(request.task(), request.instance()));
     if (request.plan() == 0) {
         return wrong("plan 0 is none");
@@ -158,7 +164,7 @@ Result<Claim> claim_from_proto(const v1::RenewPlanRequest& request) {
     const auto objective = objective_from(placement.objective());
     ASK_PASS(objective);
     ASK_PASS(check_relays(placement));
-    SenderList senders;
+    SenderList senders(caller);
     for (const v1::PlacedHost& host : placement.hosts()) {
         ASK_PASS(senders.add(host.address(), host.sends()));
     }

@@ -10,7 +10,7 @@
 #include "lib/base/random.h"
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/owner.h"
 #include "lib/rpc/upkeep.h"
@@ -49,13 +49,16 @@ Caller caller_at(const grpc::ServerContext& context) {
 
 // Whose the receiver's plans are, if they are the caller's.
 Result<Owner> owner_of(const Caller& caller, const std::string& receiver) {
-    const auto address = receiver_from(receiver);
-    ASK_PASS(address);
-    if (!acts_for(caller, *address)) {
-        return Error(Errc::kDenied, "the receiver is " + format_ipv4(*address) + ", but " + describe(caller) +
+    const auto named = receiver_from(receiver);
+    ASK_PASS(named);
+    // Before anything of it is kept.
+    if (!acts_for(caller, *named)) {
+        return Error(Errc::kDenied, "the receiver is " + receiver + ", but " + describe(caller) +
                                         " may not act for that host");
     }
-    return Owner{caller.tenant, *address};
+    const auto host = enter_host(*named);
+    ASK_TRY(host, "the receiver");
+    return Owner{caller.tenant, *host};
 }
 
 grpc::Status status_of(const Result<>& done) {
@@ -126,7 +129,7 @@ Result<> ControllerService::admit(const Caller& caller, const v1::AdmitRequest& 
     const auto begin = Clock::now();
     const auto owner = owner_of(caller, request.receiver());
     ASK_PASS(owner);
-    const auto wish = wish_from_proto(request);
+    const auto wish = wish_from_proto(request, caller);
     ASK_PASS(wish);
     const std::lock_guard lock(mutex_);
     auto answer = placing_.admit(*owner, *wish, now());
@@ -148,7 +151,7 @@ Result<> ControllerService::renew(const Caller& caller, const v1::RenewPlanReque
                                   v1::RenewPlanReply* reply) {
     const auto owner = owner_of(caller, request.receiver());
     ASK_PASS(owner);
-    const auto claim = claim_from_proto(request);
+    const auto claim = claim_from_proto(request, caller);
     ASK_PASS(claim);
     const std::lock_guard lock(mutex_);
     const auto rebuilt = placing_.renew(*owner, *claim, now());
@@ -259,7 +262,7 @@ void ControllerService::write_plans(const Caller& caller, Time at, v1::Controlle
         }
         v1::ControllerPlan& message = *reply->add_plans();
         const topology::Host* const receiver = placing_.fabric().host_at(plan.owner.host);
-        const std::string address = format_ipv4(plan.owner.host);
+        const std::string address = format_host(plan.owner.host);
         message.set_task(plan.wish.task);
         message.set_instance(plan.wish.instance);
         message.set_plan(plan.id);

@@ -88,16 +88,27 @@ Result<ask_meta> wanted_meta(const SwitchConfig& config, std::uint32_t memory) {
 
 Result<> set_sizes(const Skeleton& skeleton, const ask_meta& meta, std::uint32_t value_slots) {
     const std::pair<const char*, std::uint32_t> sizes[] = {
-        {"channel_ids", meta.max_channels}, {"channels", meta.max_channels},
-        {"dedupe", meta.max_channels},      {"pkt_state", meta.max_channels},
-        {"flow_ids", meta.max_flows},       {"flows", meta.max_flows},
-        {"flow_stats", meta.max_flows},     {"tasks", meta.max_tasks},
-        {"regions", meta.max_tasks},        {"buckets", meta.max_tasks + 1},
-        {"heats", meta.max_tasks},          {"carried", meta.max_flows},
-        {"backs", meta.max_tasks},          {"back8", meta.max_tasks},
-        {"back16", meta.max_tasks},         {"back32", meta.max_tasks},
-        {"back64", meta.max_tasks},         {"presence", meta.possible_cpus},
-        {"groups", meta.max_tasks},         {"value_slots", std::max(value_slots, 1U)},
+        {"channel_ids", meta.max_channels},
+        {"channels", meta.max_channels},
+        {"dedupe", meta.max_channels},
+        {"pkt_state", meta.max_channels},
+        {"flow_ids", meta.max_flows},
+        {"flows", meta.max_flows},
+        {"flow_stats", meta.max_flows},
+        {"tasks", meta.max_tasks},
+        {"regions", meta.max_tasks},
+        {"buckets", meta.max_tasks + 1},
+        {"heats", meta.max_tasks},
+        {"carried", meta.max_flows},
+        {"backs", meta.max_tasks},
+        {"back8", meta.max_tasks},
+        {"back16", meta.max_tasks},
+        {"back32", meta.max_tasks},
+        {"back64", meta.max_tasks},
+        {"presence", meta.possible_cpus},
+        {"groups", meta.max_tasks},
+        {"value_slots", std::max(value_slots, 1U)},
+        {"hosts", meta.max_channels + meta.max_tasks},
     };
     for (const auto& [name, entries] : sizes) {
         bpf_map* map = bpf_object__find_map_by_name(skeleton.object(), name);
@@ -282,6 +293,7 @@ Result<> open_maps(const PinDir& pins, SwitchMaps& maps) {
     ASK_PASS(open_map(pins, "vlan_in", maps.vlan_in));
     ASK_PASS(open_map(pins, "vlan_out", maps.vlan_out));
     ASK_PASS(open_map(pins, "port_kinds", maps.port_kinds));
+    ASK_PASS(open_map(pins, "hosts", maps.hosts));
     ASK_PASS(open_map(pins, "channel_ids", maps.channel_ids));
     ASK_PASS(open_map(pins, "channels", maps.channels));
     ASK_PASS(open_map(pins, "dedupe", maps.dedupe));

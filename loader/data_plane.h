@@ -30,6 +30,7 @@ struct SwitchMaps {
     bpf::Map<ask_vlan, std::uint32_t> vlan_in;
     bpf::Map<std::uint32_t, ask_vlan> vlan_out;
     bpf::Map<std::uint32_t, std::uint32_t> port_kinds;
+    bpf::Map<ask_ipv6, std::uint32_t> hosts;
     bpf::Map<ask_channel_id, std::uint32_t> channel_ids;
     bpf::Map<std::uint32_t, ask_channel> channels;
     bpf::Map<std::uint32_t, ask_dedupe_state> dedupe;

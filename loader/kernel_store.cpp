@@ -194,6 +194,7 @@ class KernelStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
+    const SwitchTable<ask_ipv6, std::uint32_t>* hosts() const override { return &hosts_; }
     const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
     const SwitchTable<std::uint32_t, ask_group>* groups() const override { return &groups_; }
     std::uint32_t value_slots() const override { return plane_.value_slots(); }
@@ -366,6 +367,7 @@ class KernelStore final : public SwitchStore {
     const KernelTable<std::uint32_t, ask_flow> flows_{plane_.maps().flows};
     const KernelTable<std::uint32_t, ask_task> tasks_{plane_.maps().tasks};
     const KernelTable<std::uint32_t, ask_bucket> buckets_{plane_.maps().buckets};
+    const KernelTable<ask_ipv6, std::uint32_t> hosts_{plane_.maps().hosts};
     const KernelTable<std::uint32_t, ask_back> backs_{plane_.maps().backs};
     const KernelTable<std::uint32_t, ask_group> groups_{plane_.maps().groups};
     const KernelTable<std::uint32_t, ask_fan_member> fan_members_{plane_.maps().fan_members};

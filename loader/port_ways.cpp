@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/port_ways.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "lib/control/switch/host_address.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/net/netlink.h"
 
 namespace ask {
@@ -34,7 +34,7 @@ const Port* find_port(const std::vector<Port>& ports, std::uint32_t ifindex) {
 // A bridge forwards by its own database, which says by which port the next hop is.
 Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& ports, const Route& way,
                                    const std::string& bridge) {
-    const auto mac = netlink.resolve(way.interface_index, way.next_hop, Netlink::Clock::now() + kPatience);
+    const auto mac = netlink.resolve(way, Netlink::Clock::now() + kPatience);
     ASK_TRY(mac, "bridge " + bridge);
     const auto places = netlink.bridge_ports(way.interface_index, *mac);
     ASK_TRY(places, "bridge " + bridge);
@@ -44,7 +44,7 @@ Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& po
         }
     }
     return Error(Errc::kInput, "bridge " + bridge + " has station " + format_mac(*mac) + ", " +
-                                   format_ipv4(way.next_hop) + ", " +
+                                   format_next_hop(way) + ", " +
                                    (places->empty() ? "nowhere: it is silent"
                                                     : "by a port that is not one of the switch's: add it to "
                                                       "ports"));
@@ -63,7 +63,7 @@ Result<const Port*> port_of_way(Netlink& netlink, const std::vector<Port>& ports
 }
 
 // Towards a neighbour behind that port.
-Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_hop,
+Result<FanPort> fan_port(Netlink& netlink, const Port& port, const Route& way,
                          Netlink::Clock::time_point until) {
     if (port.bridge_index != 0) {
         return Error(Errc::kUnsupported, "port " + port.name + " is on bridge " + port.bridge +
@@ -75,7 +75,7 @@ Result<FanPort> fan_port(Netlink& netlink, const Port& port, std::uint32_t next_
     }
     const auto interface = netlink.interface(port.name);
     ASK_PASS(interface);
-    const auto mac = netlink.resolve(port.ifindex, next_hop, until);
+    const auto mac = netlink.resolve(way, until);
     ASK_PASS(mac);
     FanPort found{.port = {.name = port.name, .ifindex = port.ifindex, .mtu = port.mtu}};
     std::ranges::copy(*mac, found.member.mac);
@@ -90,12 +90,12 @@ Result<Port> port_to(const std::vector<Port>& ports, std::uint32_t address) {
     ASK_PASS(netlink);
     const auto route = netlink->route(address);
     if (!route.ok()) {
-        return Error(Errc::kInput, "address " + format_ipv4(address) + ": " + route.error().text());
+        return Error(Errc::kInput, "address " + format_host(address) + ": " + route.error().text());
     }
     const auto port = route->local ? Result<const Port*>(nullptr) : port_of_way(*netlink, ports, *route);
-    ASK_TRY(port, "address " + format_ipv4(address));
+    ASK_TRY(port, "address " + format_host(address));
     if (*port == nullptr) {
-        return Error(Errc::kInput, "address " + format_ipv4(address) +
+        return Error(Errc::kInput, "address " + format_host(address) +
                                        " is not behind one of the switch's ports (" + joined_names(ports) +
                                        "): check its route there");
     }
@@ -108,7 +108,7 @@ Result<std::vector<Port>> ports_to(const std::vector<Port>& ports, std::uint32_t
     auto netlink = Netlink::open();
     ASK_PASS(netlink);
     const auto ways = netlink->ways(address);
-    ASK_TRY(ways, "address " + format_ipv4(address));
+    ASK_TRY(ways, "address " + format_host(address));
     std::vector<Port> found{*usual};
     for (const Route& way : *ways) {
         const auto port = port_of_way(*netlink, ports, way);
@@ -126,7 +126,7 @@ Result<std::vector<FanPort>> fan_ports_to(const std::vector<Port>& ports, std::u
     auto netlink = Netlink::open();
     ASK_PASS(netlink);
     const auto ways = netlink->ways(address);
-    ASK_TRY(ways, "member " + format_ipv4(address));
+    ASK_TRY(ways, "member " + format_host(address));
     // One patience for all: a neighbour that is gone must not cost the others theirs.
     const auto until = Netlink::Clock::now() + kPatience;
     std::vector<FanPort> found;
@@ -136,17 +136,17 @@ Result<std::vector<FanPort>> fan_ports_to(const std::vector<Port>& ports, std::u
         if (!port.ok() || *port == nullptr) {
             continue;
         }
-        auto fan = fan_port(*netlink, **port, way.next_hop, until);
+        auto fan = fan_port(*netlink, **port, way, until);
         if (!fan.ok()) {
-            trouble = std::move(fan).error().with_context("member " + format_ipv4(address));
+            trouble = std::move(fan).error().with_context("member " + format_host(address));
             continue;
         }
-        fan->member.address = htonl(address);
+        set_address(fan->member, address);
         found.insert((*port)->ifindex == usual->ifindex ? found.begin() : found.end(), *std::move(fan));
     }
     if (found.empty()) {
         return trouble ? *std::move(trouble)
-                       : Error(Errc::kInput, "member " + format_ipv4(address) + " is behind no port");
+                       : Error(Errc::kInput, "member " + format_host(address) + " is behind no port");
     }
     return found;
 }

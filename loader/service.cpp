@@ -13,6 +13,7 @@
 #include "lib/daemon/version.h"
 #include "lib/rpc/call_origin.h"
 #include "lib/rpc/flow_stats.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/types.h"
 #include "lib/rpc/upkeep.h"
 #include "loader/counter_names.h"
@@ -37,6 +38,13 @@ std::string_view phase_name(std::uint32_t phase) {
         default:
             return "unknown";
     }
+}
+
+// A host that the switch has not heard of has no channel here, which its sender may register again.
+Error no_channel_of(const Error& error) {
+    return error.code() == Errc::kDenied
+               ? Error(Errc::kUnknown, "join: the channel is not registered here: " + error.text())
+               : error;
 }
 
 ValuesRequest values_request(const v1::ValuesTask& values, const CheckSecret& secret) {
@@ -201,6 +209,9 @@ grpc::Status SwitchService::GetInfo(grpc::ServerContext* /*context*/,
 grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
                                             const v1::RegisterChannelRequest* request,
                                             v1::RegisterChannelReply* reply) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
+        return to_status(known.error());
+    }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
@@ -221,6 +232,9 @@ grpc::Status SwitchService::RegisterChannel(grpc::ServerContext* context,
 grpc::Status SwitchService::UnregisterChannel(grpc::ServerContext* context,
                                               const v1::UnregisterChannelRequest* request,
                                               v1::UnregisterChannelReply* /*reply*/) {
+    if (const auto known = take_hosts(*request, caller_at(*context)); !known.ok()) {
+        return to_status(known.error());
+    }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
@@ -236,6 +250,10 @@ grpc::Status SwitchService::OpenTask(grpc::ServerContext* context, const v1::Ope
     }
     if (const auto same = check_wire_version(request->wire_version(), "your agent"); !same.ok()) {
         return to_status(same.error());
+    }
+    if (const auto known = take_hosts(*request, caller_at(*context), request->receiver_address());
+        !known.ok()) {
+        return to_status(known.error());
     }
     if (request->has_values()) {
         return open_group(*context, *request, reply);
@@ -316,6 +334,10 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (caller_gone(context)) {
         return given_up();
     }
+    const Caller caller = caller_at(*context);
+    if (const auto known = take_hosts(*request, caller); !known.ok()) {
+        return to_status(no_channel_of(known.error()));
+    }
     const auto channel = channel_fields(request->channel());
     if (!channel.ok()) {
         return to_status(channel.error());
@@ -324,8 +346,8 @@ grpc::Status SwitchService::JoinFlow(grpc::ServerContext* context, const v1::Joi
     if (!secret.ok()) {
         return to_status(secret.error());
     }
-    const auto done = controller_.join_flow(caller_at(*context), request->instance(), *channel,
-                                            request->incarnation(), *secret, request->member());
+    const auto done = controller_.join_flow(caller, request->instance(), *channel, request->incarnation(),
+                                            *secret, request->member());
     if (!done.ok()) {
         return to_status(done.error());
     }
@@ -397,6 +419,7 @@ grpc::Status SwitchService::FetchCopy(grpc::ServerContext* context, const v1::Fe
         write_flow(flow, last.add_flows());
     }
     fill_mark(last.mutable_mark());
+    explain_hosts(last);
     return writer->Write(last) ? grpc::Status::OK : cancelled();
 }
 
@@ -448,6 +471,7 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
         message->set_incarnation(channel.incarnation);
         message->set_port(channel.port);
     }
+    explain_hosts(*reply);
     for (const TaskReport& task : report->tasks) {
         write_task(task, reply->add_tasks());
     }

@@ -4,6 +4,7 @@
 #include "lib/daemon/grpc_status.h"
 #include "lib/daemon/version.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/upkeep.h"
 
 namespace ask {
@@ -25,6 +26,7 @@ grpc::Status RelayService::GetStatus(grpc::ServerContext* context, const v1::Get
     reply->set_name(name_);
     reply->set_version(std::string(kVersion));
     set_upkeep(*reply, caller.is_local() || may_operate(caller));
+    explain_hosts(*reply);
     return grpc::Status::OK;
 }
 

@@ -135,8 +135,9 @@ bool load_host(const Form& form) {
 }
 
 bool load(const Form& form) {
-    if (form.program == "ask_switch" || form.program == "ask_tagged" || form.program == "ask_tuples" ||
-        form.program == "ask_back" || form.program == "ask_var" || form.program == "ask_values") {
+    if (form.program == "ask_switch" || form.program == "ask_tagged" || form.program == "ask_six" ||
+        form.program == "ask_tuples" || form.program == "ask_back" || form.program == "ask_var" ||
+        form.program == "ask_values") {
         return load_switch(form);
     }
     if (form.program == "ask_host") {

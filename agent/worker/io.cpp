@@ -174,7 +174,7 @@ void WorkerCore::handle_data(XskSocket& socket, const XskFrame& frame, const Udp
         return;
     }
     // The answer goes out in the frame that the question came in.
-    std::memcpy(frame.bytes.data() + kFrameHeaderBytes, ack_.data(), ack);
+    std::memcpy(frame.bytes.data() + back.header_bytes(), ack_.data(), ack);
     count(socket.send(frame, write_frame_header(frame.bytes, back, ack)) ? AgentCounter::k_tx_acks
                                                                          : AgentCounter::k_drop_ack_no_room);
 }
@@ -237,7 +237,7 @@ void WorkerCore::answer_remote(const UdpAddresses& to, std::size_t ack_bytes) {
         count(AgentCounter::k_drop_ack_no_room);
         return;
     }
-    std::memcpy(frame->bytes.data() + kFrameHeaderBytes, ack_.data(), ack_bytes);
+    std::memcpy(frame->bytes.data() + to.header_bytes(), ack_.data(), ack_bytes);
     count(socket.send(*frame, write_frame_header(frame->bytes, to, ack_bytes))
               ? AgentCounter::k_tx_acks
               : AgentCounter::k_drop_ack_no_room);

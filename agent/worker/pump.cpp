@@ -117,7 +117,7 @@ bool WorkerCore::send_remote(Stream& stream, Nanos now) {
         return false;
     }
     const std::size_t bytes = stream.channel.next_packet(
-        now, frame->bytes.subspan(kFrameHeaderBytes, options_.sender.payload_limit));
+        now, frame->bytes.subspan(stream.addresses.header_bytes(), options_.sender.payload_limit));
     if (bytes == 0) {
         socket.recycle(*frame);
         return false;

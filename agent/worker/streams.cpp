@@ -86,7 +86,7 @@ Result<> WorkerCore::begin(StreamStart start) {
     stream->addresses.dest_port = stream->channel.ports().dest;
     stream->local = start.local;
     if (!start.local) {
-        stream->channel.limit_rate(Pace(start.max_rate, kFrameHeaderBytes, now_ns()));
+        stream->channel.limit_rate(Pace(start.max_rate, start.addresses.header_bytes(), now_ns()));
     }
     stream->counts = start.counts;
     stream->merged = 0;

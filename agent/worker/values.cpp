@@ -352,7 +352,8 @@ bool WorkerCore::send_one(Group& group, End& end) {
     if (!frame) {
         return false;
     }
-    const auto room = frame->bytes.subspan(kFrameHeaderBytes, options_.sender.payload_limit);
+    const std::size_t header = group.ways[group.rank].header_bytes();
+    const auto room = frame->bytes.subspan(header, options_.sender.payload_limit);
     const auto outgoing = end.next_packet(room, now_ns());
     if (!outgoing) {
         socket.recycle(*frame);
@@ -380,6 +381,9 @@ bool WorkerCore::send_one(Group& group, End& end) {
     UdpAddresses addresses = group.ways[rank];
     addresses.source = to.from;
     addresses.dest = to.host;
+    if (to.host == options_.own_address) {
+        addresses.dest6 = addresses.source6;
+    }
     addresses.source_port = to.ports.source;
     addresses.dest_port = to.ports.dest;
     send_frame(socket, *frame, addresses, outgoing->bytes, port);
@@ -394,8 +398,8 @@ void WorkerCore::send_frame(XskSocket& socket, const XskFrame& frame, const UdpA
     if (&leaving != &socket) {
         other = leaving.take();
         if (other) {
-            copy_bytes(frame.bytes.subspan(kFrameHeaderBytes, bytes),
-                       other->bytes.data() + kFrameHeaderBytes);
+            const std::size_t header = addresses.header_bytes();
+            copy_bytes(frame.bytes.subspan(header, bytes), other->bytes.data() + header);
         }
         socket.recycle(frame);
     }

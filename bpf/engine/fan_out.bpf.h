@@ -14,6 +14,7 @@
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/counters.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "bpf/engine/six.bpf.h"
 #include "lib/abi/values.h"
 
 /* The ports of a fan: any keys, every value with ask_fan_copy. */
@@ -70,6 +71,22 @@ static __always_inline bool is_copy(const struct ethhdr *eth)
 	return !(half[0] | half[1] | half[2]);
 }
 
+/* Which address the datagram goes to is in its checksum, too. false: member and copy are of two families. */
+static __always_inline bool readdress_six(struct xdp_md *ctx, const struct ask_fan_member *member)
+{
+	struct ask_six_frame frame;
+	__u64 sum;
+
+	if (!is_host_number(member->address) || !find_six_headers(ctx, &frame))
+		return false;
+	/* RFC 1624, equation 3. The complement of an address is short of all ones by its own sum. */
+	sum = 4 * 0xffffffffull - sum_address(&frame.six->dest);
+	sum += sum_address(&member->six) + (__u16)~frame.udp->check;
+	frame.six->dest = member->six;
+	frame.udp->check = close_sum(sum);
+	return true;
+}
+
 /* What is only forwarded passes as it is. */
 SEC("xdp.frags/devmap")
 int ask_fan_copy(struct xdp_md *ctx)
@@ -85,6 +102,8 @@ int ask_fan_copy(struct xdp_md *ctx)
 		return XDP_DROP;
 	__builtin_memcpy(frame.eth->h_dest, member->mac, ETH_ALEN);
 	__builtin_memcpy(frame.eth->h_source, member->port_mac, ETH_ALEN);
+	if (frame.eth->h_proto == bpf_htons(ETH_P_IPV6))
+		return readdress_six(ctx, member) ? XDP_PASS : XDP_DROP;
 	frame.ip->daddr = member->address;
 	write_ip_checksum(frame.ip);
 	return XDP_PASS;

@@ -12,6 +12,7 @@
 #include "bpf/engine/counters.bpf.h"
 #include "bpf/engine/parse.bpf.h"
 #include "bpf/engine/tag.bpf.h"
+#include "lib/abi/hosts.h"
 
 #define ASK_AF_INET 2
 
@@ -47,8 +48,12 @@ static __always_inline int leave_tagged(struct xdp_md *ctx, const struct ask_vla
 		return leave_abort(ASK_CNT_abort_resize);
 	__builtin_memcpy(frame.eth->dest, fib->dmac, ETH_ALEN);
 	__builtin_memcpy(frame.eth->source, fib->smac, ETH_ALEN);
-	frame.ip->ttl--;
-	write_ip_checksum(frame.ip);
+	if (frame.eth->type == bpf_htons(ETH_P_IPV6)) {
+		((struct ask_six_header *)(void *)frame.ip)->hops--;
+	} else {
+		frame.ip->ttl--;
+		write_ip_checksum(frame.ip);
+	}
 	count(reason);
 	return (int)bpf_redirect_map(&ports, carrier, XDP_DROP);
 }
@@ -67,6 +72,24 @@ static __noinline int leave_otherwise(struct xdp_md *ctx, const struct bpf_fib_l
 	return vlan ? leave_tagged(ctx, vlan, fib, reason) : leave_pass(ASK_CNT_up_no_route);
 }
 
+static __always_inline bool is_host_number(__be32 address)
+{
+	return (address & bpf_htonl(ASK_HOST_NUMBERS)) == bpf_htonl(ASK_HOST_NUMBERS);
+}
+
+/* A packet that came with IPv6 is sent on once it has its own form again (six.bpf.h). To a number alone leads no
+ * route. */
+static __noinline int leave_to_form(__u32 reason)
+{
+	const __u32 zero = 0;
+	struct ask_six *six = bpf_map_lookup_elem(&six_at_hand, &zero);
+
+	if (!six || !six->at_hand)
+		return leave_pass(ASK_CNT_up_no_route);
+	six->forward = reason;
+	return XDP_PASS;
+}
+
 /* Leaves by the port that the route says, counted as `reason`. */
 static __always_inline int leave_forward(struct xdp_md *ctx, const struct ask_frame *frame,
 					 __u32 reason)
@@ -76,6 +99,8 @@ static __always_inline int leave_forward(struct xdp_md *ctx, const struct ask_fr
 	struct bpf_fib_lookup fib;
 	__u32 ifindex;
 
+	if (is_host_number(frame->ip->daddr))
+		return leave_to_form(reason);
 	if (is_bridged(kinds, port))
 		return leave_pass(ASK_CNT_up_bridge);
 	if (frame->ip->ttl <= 1 || !find_next_hop(ctx, frame, port, &fib))

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "bpf/engine/compat.bpf.h"
+#include "lib/abi/hosts.h"
 #include "lib/abi/map_types.h"
 #include "lib/abi/vlan.h"
 
@@ -78,6 +79,21 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } port_kinds SEC(".maps");
+
+/* Numbers of the hosts with IPv6 that channels and tasks have. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASK_DEFAULT_CHANNELS + ASK_DEFAULT_TASKS);
+	__type(key, struct ask_ipv6);
+	__type(value, __be32);
+} hosts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ask_six);
+} six_at_hand SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

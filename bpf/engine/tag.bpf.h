@@ -2,7 +2,8 @@
 /*
  * VLAN tags, which stand in the frame. Dispatcher and services know one form, IPv4 right behind the Ethernet
  * header: a tag is taken out ahead of them (bpf/switch.bpf.c), and put in where a frame leaves by a VLAN.
- * Tags that a driver has taken off are not seen here; the loader refuses such ports.
+ * Tags that a driver has taken off are not seen here; the loader refuses such ports. Behind a tag there may be IPv6,
+ * which has a form of its own (six.bpf.h).
  */
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "bpf/engine/compat.bpf.h"
 #include "bpf/engine/maps.bpf.h"
 #include "bpf/engine/parse.bpf.h"
+#include "lib/abi/hosts.h"
 
 /* The Ethernet header of a frame with a tag. */
 struct ask_tagged_eth {
@@ -53,6 +55,21 @@ static __always_inline bool is_tagged(const struct ethhdr *eth)
 	return eth->h_proto == bpf_htons(ETH_P_8021Q);
 }
 
+/* Whether this is UDP in IPv6, whose length is not yet known: asked of a frame as long as one with IPv4 is. */
+static __always_inline bool is_six(const struct ethhdr *eth)
+{
+	const struct ask_six_header *six = (const void *)(eth + 1);
+
+	return eth->h_proto == bpf_htons(ETH_P_IPV6) && six->protocol == IPPROTO_UDP;
+}
+
+static __always_inline bool has_own_port(const struct udphdr *udp)
+{
+	const __be16 own = bpf_htons(ASK_UDP_PORT);
+
+	return udp->dest == own || udp->source == own;
+}
+
 static __always_inline __u32 find_port_kinds(void)
 {
 	const __u32 zero = 0;
@@ -73,21 +90,30 @@ static __always_inline __u32 port_of_origin(const struct xdp_md *ctx, __u32 kind
 	return vlan && *vlan ? *vlan : ctx->ingress_ifindex;
 }
 
+/* Whether a tagged frame is ASK's, as far as its ports say. */
+static __always_inline bool is_own_tagged(const struct xdp_md *ctx,
+					  const struct ask_tagged_frame *frame)
+{
+	const struct ask_six_header *six = (const void *)frame->ip;
+	const struct udphdr *udp = (const void *)(six + 1);
+
+	if (frame->eth->type == bpf_htons(ETH_P_IP))
+		return frame->ip->protocol == IPPROTO_UDP && has_own_port(frame->udp);
+	return frame->eth->type == bpf_htons(ETH_P_IPV6) && six->protocol == IPPROTO_UDP &&
+	       (const void *)(udp + 1) <= (const void *)(long)ctx->data_end && has_own_port(udp);
+}
+
 /*
  * The port that a tagged frame comes in by, and what its tag says. 0: it is not ASK's, or no port is behind the
  * tag. Asked ahead of all that costs something, since most of what comes with a tag is other people's.
  */
 static __always_inline __u32 find_vlan(const struct xdp_md *ctx, __be16 *control)
 {
-	const __be16 own = bpf_htons(ASK_UDP_PORT);
 	struct ask_vlan vlan = {.ifindex = ctx->ingress_ifindex};
 	struct ask_tagged_frame frame;
 	const __u32 *port;
 
-	if (!find_tagged_headers(ctx, &frame) || frame.eth->type != bpf_htons(ETH_P_IP) ||
-	    frame.ip->protocol != IPPROTO_UDP)
-		return 0;
-	if (frame.udp->dest != own && frame.udp->source != own)
+	if (!find_tagged_headers(ctx, &frame) || !is_own_tagged(ctx, &frame))
 		return 0;
 	*control = frame.eth->control;
 	vlan.id = bpf_ntohs(frame.eth->control) & ASK_VLAN_ID_MASK;

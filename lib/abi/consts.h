@@ -13,7 +13,7 @@
 #define ASK_STATIC_ASSERT _Static_assert
 #endif
 
-#define ASK_ABI_VERSION 12u
+#define ASK_ABI_VERSION 13u
 
 /* UDP destination port of DATA, VAR, LONG and FIN, source port of ACK. */
 #define ASK_UDP_PORT 4790u

@@ -15,6 +15,7 @@
 
 #include "lib/abi/check.h"
 #include "lib/abi/consts.h"
+#include "lib/abi/hosts.h"
 #include "lib/abi/map_types.h"
 #include "lib/abi/wire.h"
 
@@ -205,9 +206,10 @@ ASK_ABI_INLINE __u32 ask_value_place(__be64 instance, __u8 stream, __u64 seq, __
 #define ASK_MAX_FAN_PORTS 64
 
 struct ask_fan_member {
-	__u8 mac[6];	  /* the member's */
-	__u8 port_mac[6]; /* the port's own */
-	__be32 address;
+	__u8 mac[6];	     /* the member's */
+	__u8 port_mac[6];    /* the port's own */
+	__be32 address;	     /* or number */
+	struct ask_ipv6 six; /* of one with a number: its address */
 };
 
-ASK_STATIC_ASSERT(sizeof(struct ask_fan_member) == 16, "ask_fan_member has no holes");
+ASK_STATIC_ASSERT(sizeof(struct ask_fan_member) == 32, "ask_fan_member has no holes");

@@ -162,11 +162,11 @@ typedef struct ask_request ask_request;
  * are. */
 typedef struct ask_group_options {
     size_t struct_size;
-    const char* group; /* name, the same at all members: 1 to 63 of A-Z a-z 0-9 _ - */
-    const char* root;  /* host whose agent collects, as this host's agent knows it (name, or IPv4 address): it
-                          coordinates */
-    uint32_t rank;     /* of this member: 0 to size - 1, each once */
-    uint32_t size;     /* members: 1 to ASK_GROUP_MAX_SIZE */
+    const char* group;    /* name, the same at all members: 1 to 63 of A-Z a-z 0-9 _ - */
+    const char* root;     /* host whose agent collects, as this host's agent knows it (name, or address): it
+                             coordinates */
+    uint32_t rank;        /* of this member: 0 to size - 1, each once */
+    uint32_t size;        /* members: 1 to ASK_GROUP_MAX_SIZE */
     uint32_t deadline_ms; /* for all to join, and for an operation to move on; 0: ASK_DEFAULT_DEADLINE_MS */
     int cancel_fd; /* readable: every wait of the group fails with ASK_E_ABORTED; -1: none. Only looked at,
                       never read or closed */
@@ -296,7 +296,7 @@ typedef struct ask_task_stats {
 typedef struct ask_sender_options {
     size_t struct_size;
     const char* task;     /* as the receiver opened it: 1 to 63 of A-Z a-z 0-9 _ - */
-    const char* to;       /* the receiver's host, as this host's agent knows it (name, or IPv4 address) */
+    const char* to;       /* the receiver's host, as this host's agent knows it (name, or address) */
     uint32_t deadline_ms; /* for finding the task, and without progress afterwards */
     int cancel_fd;
     const char* agent;

@@ -28,7 +28,7 @@ namespace ask::client {
 struct GroupOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string group{};  // id, the same at all members
-    std::string root{};   // host whose agent collects: a name that the agent knows, or an IPv4 address
+    std::string root{};   // host whose agent collects: a name that the agent knows, or an address
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
     // For all members to join; and for an operation without progress.

@@ -11,7 +11,7 @@ namespace ask::client {
 
 struct PlacedRelay {
     std::string name;       // of the switch that it is beside
-    std::string address;    // control address of its ask-relayd, IPv4:PORT
+    std::string address;    // control address of its ask-relayd, IPv4:PORT or [IPv6]:PORT
     std::string parent;     // name of the next such switch on the way; empty: the receiver
     std::string control{};  // control address of the switch; empty: not known
 };

@@ -8,6 +8,7 @@
 #include "lib/client/agent_link.h"
 #include "lib/client/convert.h"
 #include "lib/client/receive_request.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/types.h"
 
 namespace ask::client {
@@ -394,6 +395,8 @@ Result<ReceiveResult> ReceiveSession::Impl::wait_for_run() {
         result.report.table_bytes_most = reply->part().table_bytes_most();
         return result;
     }
+    // The result is there, whatever its hosts are called.
+    [[maybe_unused]] const auto explained = take_hosts(reply->done());
     auto report = report_from_proto(reply->done(), run_);
     for (const TaskSwitchReport& at : report.switches) {
         info_.aggregators += at.aggregators;

@@ -30,7 +30,7 @@ namespace ask::client {
 struct SendOptions {
     std::string agent{};  // the agent's socket; empty: ASK_AGENT, else /run/ask/agent.sock
     std::string task{};   // id, as the receiver opened it
-    std::string to{};     // the receiver's host: a name its agent knows or can resolve, or an IPv4 address
+    std::string to{};     // the receiver's host: a name its agent knows or can resolve, or an address
     // Tuples held back, here, to merge equal keys before they travel (lib/tuples/combiner.h), to 2^20; 0:
     // none. Unset: the agent's default.
     std::optional<std::uint32_t> merge_window{};

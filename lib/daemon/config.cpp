@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/daemon/config.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -16,6 +14,7 @@
 
 #include "lib/flags/flags.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/text/suggest.h"
 
 namespace ask {
@@ -377,22 +376,30 @@ ConfigSnapshot ConfigTable::snapshot() const {
     return all;
 }
 
-Result<> check_ipv4(std::string_view text) {
-    in_addr address{};
-    if (inet_pton(AF_INET, std::string(text).c_str(), &address) != 1) {
-        return Error(Errc::kUsage, "must be an IPv4 address such as 198.18.1.1");
+Result<> check_host_address(std::string_view text) {
+    if (const auto ipv6 = parse_ipv6(text)) {
+        auto valid = check_ipv6_host(*ipv6);
+        return valid.ok() ? Result<>() : Error(Errc::kUsage, valid.error().text());
+    }
+    const auto ipv4 = parse_ipv4(text);
+    if (!ipv4) {
+        return Error(Errc::kUsage, "must be an IPv4 or IPv6 address such as 198.18.1.1 or 2001:db8::1");
+    }
+    if (is_ipv6_number(*ipv4)) {
+        return Error(Errc::kUsage,
+                     std::string(text) + " is reserved: hosts with IPv6 have numbers like it (240.0.0.0/4)");
     }
     return {};
 }
 
-Result<> check_ipv4_port(std::string_view text) {
+Result<> check_host_maybe_port(std::string_view text) {
     const auto parts = split_host_port(text);
-    if (!check_ipv4(parts.ok() ? parts->host : text).ok()) {
-        return Error(Errc::kUsage,
-                     "must be an IPv4 address such as 198.18.1.1, or one with a port, "
-                     "198.18.1.1:4791");
+    if (!parts.ok()) {
+        return check_host_address(text);
     }
-    return {};
+    const std::string& host = parts->host;
+    const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    return check_host_address(in_brackets ? std::string_view(host).substr(1, host.size() - 2) : host);
 }
 
 Result<> check_interface(std::string_view text) {

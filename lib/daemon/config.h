@@ -102,10 +102,10 @@ class ConfigTable {
 };
 
 // Checks for ConfigTable::text and ::list; so is check_host_port of lib/net/address.h.
-// Dotted IPv4 address.
-Result<> check_ipv4(std::string_view text);
-// The same, or with a port behind it.
-Result<> check_ipv4_port(std::string_view text);
+// The IPv4 or IPv6 address of a host.
+Result<> check_host_address(std::string_view text);
+// The same, or with a port behind it: "198.18.1.1:4791", "[2001:db8::1]:4791".
+Result<> check_host_maybe_port(std::string_view text);
 // An interface name as the kernel takes it: 1..15 bytes, no '/', no white space.
 Result<> check_interface(std::string_view text);
 

@@ -3,29 +3,69 @@
 
 #include <charconv>
 
-#include "lib/net/address.h"
-
 namespace ask {
+namespace {
+
+constexpr unsigned kBitsOfByte = 8;
+constexpr unsigned kIpv4Bits = 32;
+constexpr unsigned kIpv6Bits = 128;
+
+// What is left of an address if all but its first bits are cleared.
+Ipv6Address front_of(Ipv6Address address, unsigned bits) {
+    for (unsigned i = 0; i < address.size(); ++i) {
+        const unsigned kept = bits <= i * kBitsOfByte ? 0 : bits - i * kBitsOfByte;
+        if (kept < kBitsOfByte) {
+            address[i] = static_cast<std::uint8_t>(address[i] & (0xff00U >> kept));
+        }
+    }
+    return address;
+}
+
+std::uint32_t front_of(std::uint32_t address, unsigned bits) {
+    return bits == 0 ? 0 : address >> (kIpv4Bits - bits) << (kIpv4Bits - bits);
+}
+
+Error begins_at(unsigned bits, const std::string& first) {
+    return {Errc::kUsage, "the range of " + std::to_string(bits) + " bits begins at " + first};
+}
+
+}  // namespace
+
+bool AddressRange::contains(std::uint32_t host) const {
+    return contains(NamedHost{.number = host, .ipv6 = ipv6_of(host)});
+}
+
+bool AddressRange::contains(const NamedHost& host) const {
+    if (first6) {
+        return host.ipv6 && front_of(*host.ipv6, bits) == *first6;
+    }
+    return !host.ipv6 && !is_ipv6_number(host.number) && front_of(host.number, bits) == first;
+}
 
 Result<AddressRange> parse_address_range(std::string_view text) {
-    constexpr unsigned kAllBits = 32;
     const std::size_t slash = text.find('/');
-    const auto first = parse_ipv4(text.substr(0, slash));
-    AddressRange range{.first = first.value_or(0), .bits = kAllBits};
+    const auto ipv4 = parse_ipv4(text.substr(0, slash));
+    const auto ipv6 = parse_ipv6(text.substr(0, slash));
+    const unsigned all_bits = ipv6 ? kIpv6Bits : kIpv4Bits;
+    AddressRange range{.first = ipv4.value_or(0), .bits = all_bits, .first6 = ipv6};
     if (slash != std::string_view::npos) {
         const std::string_view bits = text.substr(slash + 1);
         const auto [end, wrong] = std::from_chars(bits.data(), bits.data() + bits.size(), range.bits);
-        if (wrong != std::errc() || end != bits.data() + bits.size() || range.bits > kAllBits) {
-            return Error(Errc::kUsage, "a range must be IPv4/BITS, with 0 to 32 bits, like 198.18.0.0/15");
+        if (wrong != std::errc() || end != bits.data() + bits.size() || range.bits > all_bits) {
+            return Error(Errc::kUsage,
+                         "a range must be ADDRESS/BITS, with 0 to 32 bits of IPv4 and 0 to 128 of "
+                         "IPv6, like 198.18.0.0/15 or 2001:db8::/32");
         }
     }
-    if (!first) {
-        return Error(Errc::kUsage, "must be an IPv4 address, or a range like 198.18.0.0/15");
+    if (!ipv4 && !ipv6) {
+        return Error(Errc::kUsage,
+                     "must be an IPv4 or IPv6 address, or a range like 198.18.0.0/15 or 2001:db8::/32");
     }
-    const std::uint32_t rest = range.bits == kAllBits ? 0 : UINT32_MAX >> range.bits;
-    if ((*first & rest) != 0) {
-        return Error(Errc::kUsage, "the range of " + std::to_string(range.bits) + " bits begins at " +
-                                       format_ipv4(*first & ~rest));
+    if (ipv6 && front_of(*ipv6, range.bits) != *ipv6) {
+        return begins_at(range.bits, format_ipv6(front_of(*ipv6, range.bits)));
+    }
+    if (ipv4 && front_of(*ipv4, range.bits) != *ipv4) {
+        return begins_at(range.bits, format_ipv4(front_of(*ipv4, range.bits)));
     }
     return range;
 }

@@ -178,9 +178,20 @@ void read_link(InterfaceInfo& info, const ifinfomsg& fixed) {
     info.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
 }
 
+std::optional<Ipv6Address> read_ipv6(std::span<const std::byte> bytes) {
+    Ipv6Address address{};
+    if (bytes.size() != address.size()) {
+        return std::nullopt;
+    }
+    std::memcpy(address.data(), bytes.data(), address.size());
+    return address;
+}
+
 void read_route_attribute(Route& route, unsigned type, std::span<const std::byte> bytes) {
     if (type == RTA_OIF) {
         route.interface_index = read_u32(bytes);
+    } else if (type == RTA_GATEWAY && route.next_hop6) {
+        route.next_hop6 = read_ipv6(bytes);
     } else if (type == RTA_GATEWAY) {
         route.next_hop = ntohl(read_u32(bytes));
     }
@@ -200,9 +211,9 @@ void each_next_hop(std::span<const std::byte> bytes, Visit&& visit) {
     }
 }
 
-std::vector<Route> read_ways(const nlmsghdr& message, std::uint32_t dest, bool local) {
+// `none`: what is known of each of them before.
+std::vector<Route> read_ways(const nlmsghdr& message, const Route& none) {
     constexpr unsigned kHopDown = RTNH_F_DEAD | RTNH_F_LINKDOWN;
-    const Route none{.local = local, .interface_index = 0, .next_hop = dest};
     Route single = none;
     std::vector<Route> ways;
     each_attribute(attributes_of<rtmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
@@ -226,6 +237,24 @@ std::vector<Route> read_ways(const nlmsghdr& message, std::uint32_t dest, bool l
     return ways;
 }
 
+// Whether others may reach an interface by an address that it has.
+bool is_usable(const ifaddrmsg& fixed) {
+    constexpr unsigned kNot6 = IFA_F_TEMPORARY | IFA_F_DEPRECATED | IFA_F_DADFAILED;
+    return fixed.ifa_family == AF_INET ||
+           (fixed.ifa_scope == RT_SCOPE_UNIVERSE && (fixed.ifa_flags & kNot6) == 0);
+}
+
+// An interface's own address: beside a peer's, IPv6 says so as IPv4 always does.
+std::span<const std::byte> local_address(const nlmsghdr& message) {
+    std::span<const std::byte> local;
+    std::span<const std::byte> address;
+    each_attribute(attributes_of<ifaddrmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
+        local = type == IFA_LOCAL ? bytes : local;
+        address = type == IFA_ADDRESS ? bytes : address;
+    });
+    return local.empty() ? address : local;
+}
+
 // Whether an entry of a forwarding database is of that bridge and that station.
 bool is_station(const nlmsghdr& message, std::uint32_t bridge, const MacAddress& mac) {
     bool its = false;
@@ -239,6 +268,60 @@ bool is_station(const nlmsghdr& message, std::uint32_t bridge, const MacAddress&
 }
 
 }  // namespace
+
+struct Netlink::Wanted {
+    std::uint8_t family = AF_INET;
+    std::array<std::byte, sizeof(Ipv6Address)> bytes{};
+    std::size_t size = sizeof(std::uint32_t);
+    std::string text;
+
+    Wanted(std::uint32_t ipv4) : text(format_ipv4(ipv4)) {
+        const std::uint32_t raw = htonl(ipv4);
+        std::memcpy(bytes.data(), &raw, sizeof(raw));
+    }
+    Wanted(const Ipv6Address& ipv6) : family(AF_INET6), size(ipv6.size()), text(format_ipv6(ipv6)) {
+        std::memcpy(bytes.data(), ipv6.data(), ipv6.size());
+    }
+    [[nodiscard]] bool ipv6() const { return family == AF_INET6; }
+    // A way there of which no gateway is known.
+    [[nodiscard]] Route on_link(bool local) const {
+        Route way{.local = local};
+        if (ipv6()) {
+            way.next_hop6 = read_ipv6(bytes);
+        } else {
+            way.next_hop = ntohl(read_u32(bytes));
+        }
+        return way;
+    }
+    void ask_route(Request<rtmsg>& look_up) const {
+        constexpr unsigned kBitsOfByte = 8;
+        look_up.fixed.rtm_family = family;
+        look_up.fixed.rtm_dst_len = static_cast<std::uint8_t>(kBitsOfByte * size);
+        look_up.add(RTA_DST, bytes.data(), size);
+    }
+    void ask_neighbour(Request<ndmsg>& look_up, std::uint32_t interface_index) const {
+        look_up.fixed.ndm_family = family;
+        look_up.fixed.ndm_ifindex = static_cast<std::int32_t>(interface_index);
+        look_up.add(NDA_DST, bytes.data(), size);
+    }
+};
+
+Result<Netlink::Wanted> Netlink::wanted_host(std::uint32_t number) {
+    if (!is_ipv6_number(number)) {
+        return Wanted(number);
+    }
+    const auto address = ipv6_of(number);
+    return address ? Result<Wanted>(Wanted(*address))
+                   : Error(Errc::kUnknown, format_host(number) + ": nobody told of its address");
+}
+
+Netlink::Wanted Netlink::next_hop_of(const Route& way) {
+    return way.next_hop6 ? Wanted(*way.next_hop6) : Wanted(way.next_hop);
+}
+
+std::string format_next_hop(const Route& way) {
+    return way.next_hop6 ? format_ipv6(*way.next_hop6) : format_ipv4(way.next_hop);
+}
 
 Result<Netlink> Netlink::open() {
     UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
@@ -419,34 +502,46 @@ Result<InterfaceTraffic> Netlink::traffic(std::string_view name) {
 }
 
 Result<std::vector<std::uint32_t>> Netlink::addresses(std::uint32_t interface_index) {
+    std::vector<std::uint32_t> all;
+    ASK_PASS(addresses_of(AF_INET, interface_index, all));
+    ASK_PASS(addresses_of(AF_INET6, interface_index, all));
+    return all;
+}
+
+Result<> Netlink::addresses_of(std::uint8_t family, std::uint32_t interface_index,
+                               std::vector<std::uint32_t>& found) {
     Request<ifaddrmsg> dump(RTM_GETADDR, NLM_F_DUMP);
-    dump.fixed.ifa_family = AF_INET;
-    std::vector<std::uint32_t> primary;
+    dump.fixed.ifa_family = family;
     std::vector<std::uint32_t> secondary;
+    std::optional<Error> refused;
     ASK_TRY(request(dump.header,
                     [&](const nlmsghdr& message) {
                         const auto* fixed = fixed_part<ifaddrmsg>(message, RTM_NEWADDR);
-                        if (fixed == nullptr || fixed->ifa_index != interface_index) {
+                        if (fixed == nullptr || fixed->ifa_family != family ||
+                            fixed->ifa_index != interface_index || !is_usable(*fixed)) {
                             return;
                         }
-                        auto& list = (fixed->ifa_flags & IFA_F_SECONDARY) != 0 ? secondary : primary;
-                        each_attribute(attributes_of<ifaddrmsg>(message),
-                                       [&](unsigned type, std::span<const std::byte> bytes) {
-                                           if (type == IFA_LOCAL) {
-                                               list.push_back(ntohl(read_u32(bytes)));
-                                           }
-                                       });
+                        auto& list = (fixed->ifa_flags & IFA_F_SECONDARY) != 0 ? secondary : found;
+                        const auto address = local_address(message);
+                        const auto ipv6 = read_ipv6(address);
+                        const auto number =
+                            ipv6 ? enter_ipv6(*ipv6) : number_of_ipv4(ntohl(read_u32(address)));
+                        if (number.ok()) {
+                            list.push_back(*number);
+                        } else {
+                            refused = number.error();
+                        }
                     }),
             "list addresses");
-    primary.insert(primary.end(), secondary.begin(), secondary.end());
-    return primary;
+    found.insert(found.end(), secondary.begin(), secondary.end());
+    return refused ? Result<>(*refused) : Result<>();
 }
 
 Result<Route> Netlink::route(std::uint32_t dest) {
+    const auto wanted = wanted_host(dest);
+    ASK_PASS(wanted);
     Request<rtmsg> look_up(RTM_GETROUTE, 0);
-    look_up.fixed.rtm_family = AF_INET;
-    look_up.fixed.rtm_dst_len = 32;
-    look_up.add_u32(RTA_DST, htonl(dest));
+    wanted->ask_route(look_up);
     Route route;
     bool found = false;
     ASK_TRY(request(look_up.header,
@@ -456,27 +551,26 @@ Result<Route> Netlink::route(std::uint32_t dest) {
                             return;
                         }
                         found = fixed->rtm_type == RTN_UNICAST || fixed->rtm_type == RTN_LOCAL;
-                        route.local = fixed->rtm_type == RTN_LOCAL;
-                        route.next_hop = dest;
+                        route = wanted->on_link(fixed->rtm_type == RTN_LOCAL);
                         each_attribute(attributes_of<rtmsg>(message),
                                        [&](unsigned type, std::span<const std::byte> bytes) {
                                            read_route_attribute(route, type, bytes);
                                        });
                     }),
-            "route to " + format_ipv4(dest));
+            "route to " + wanted->text);
     if (!found) {
-        return Error(Errc::kUnknown, "route to " + format_ipv4(dest) + ": there is none");
+        return Error(Errc::kUnknown, "route to " + wanted->text + ": there is none");
     }
     return route;
 }
 
 Result<std::vector<Route>> Netlink::ways(std::uint32_t dest, std::uint32_t by_interface) {
+    const auto wanted = wanted_host(dest);
+    ASK_PASS(wanted);
     Request<rtmsg> look_up(RTM_GETROUTE, 0);
-    look_up.fixed.rtm_family = AF_INET;
-    look_up.fixed.rtm_dst_len = 32;
     // The route as it stands in the table, not the way that this look-up takes.
     look_up.fixed.rtm_flags = RTM_F_FIB_MATCH;
-    look_up.add_u32(RTA_DST, htonl(dest));
+    wanted->ask_route(look_up);
     if (by_interface != 0) {
         look_up.add_u32(RTA_OIF, by_interface);
     }
@@ -486,12 +580,12 @@ Result<std::vector<Route>> Netlink::ways(std::uint32_t dest, std::uint32_t by_in
                         const auto* fixed = fixed_part<rtmsg>(message, RTM_NEWROUTE);
                         if (fixed != nullptr &&
                             (fixed->rtm_type == RTN_UNICAST || fixed->rtm_type == RTN_LOCAL)) {
-                            ways = read_ways(message, dest, fixed->rtm_type == RTN_LOCAL);
+                            ways = read_ways(message, wanted->on_link(fixed->rtm_type == RTN_LOCAL));
                         }
                     }),
-            "ways to " + format_ipv4(dest));
+            "ways to " + wanted->text);
     if (ways.empty()) {
-        return Error(Errc::kUnknown, "ways to " + format_ipv4(dest) + ": there is none");
+        return Error(Errc::kUnknown, "ways to " + wanted->text + ": there is none");
     }
     return ways;
 }
@@ -506,16 +600,24 @@ Result<Route> Netlink::way_by(std::uint32_t dest, std::uint32_t interface_index)
         }
     }
     if (found == nullptr) {
-        return Error(Errc::kUnknown, "ways to " + format_ipv4(dest) + ": none by that interface");
+        return Error(Errc::kUnknown, "ways to " + format_host(dest) + ": none by that interface");
     }
     return *found;
 }
 
 Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_index, std::uint32_t address) {
+    const auto wanted = wanted_host(address);
+    ASK_PASS(wanted);
+    return neighbour(interface_index, *wanted);
+}
+
+Result<std::optional<MacAddress>> Netlink::neighbour(const Route& way) {
+    return neighbour(way.interface_index, next_hop_of(way));
+}
+
+Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_index, const Wanted& wanted) {
     Request<ndmsg> look_up(RTM_GETNEIGH, 0);
-    look_up.fixed.ndm_family = AF_INET;
-    look_up.fixed.ndm_ifindex = static_cast<std::int32_t>(interface_index);
-    look_up.add_u32(NDA_DST, htonl(address));
+    wanted.ask_neighbour(look_up, interface_index);
     std::optional<MacAddress> mac;
     const auto answer = request(look_up.header, [&](const nlmsghdr& message) {
         const auto* fixed = fixed_part<ndmsg>(message, RTM_NEWNEIGH);
@@ -530,23 +632,32 @@ Result<std::optional<MacAddress>> Netlink::neighbour(std::uint32_t interface_ind
         });
     });
     if (!answer.ok() && answer.error().sys_errno() != ENOENT) {
-        return Error(answer.error()).with_context("neighbour " + format_ipv4(address));
+        return Error(answer.error()).with_context("neighbour " + wanted.text);
     }
     return mac;
 }
 
 // Makes the kernel look the neighbour up, as if it had a packet for it.
-Result<> Netlink::probe(std::uint32_t interface_index, std::uint32_t address) {
+Result<> Netlink::probe(std::uint32_t interface_index, const Wanted& wanted) {
     Request<ndmsg> use(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK);
-    use.fixed.ndm_family = AF_INET;
-    use.fixed.ndm_ifindex = static_cast<std::int32_t>(interface_index);
     use.fixed.ndm_state = NUD_NONE;
     use.fixed.ndm_flags = NTF_USE;
-    use.add_u32(NDA_DST, htonl(address));
+    wanted.ask_neighbour(use, interface_index);
     return request(use.header, [](const nlmsghdr&) {});
 }
 
 Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, std::uint32_t address,
+                                    Clock::time_point deadline) {
+    const auto wanted = wanted_host(address);
+    ASK_PASS(wanted);
+    return resolve(interface_index, *wanted, deadline);
+}
+
+Result<MacAddress> Netlink::resolve(const Route& way, Clock::time_point deadline) {
+    return resolve(way.interface_index, next_hop_of(way), deadline);
+}
+
+Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, const Wanted& wanted,
                                     Clock::time_point deadline) {
     // Subscribed before the first look, so that no change is missed.
     UniqueFd events(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
@@ -556,11 +667,11 @@ Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, std::uint32_t
     if (!events || ::bind(events.get(), reinterpret_cast<const sockaddr*>(&group), sizeof(group)) < 0) {
         return Error::from_errno(errno, "subscribe to neighbour changes");
     }
-    // An unanswered ARP request is repeated by the kernel; after it gave up, by us.
+    // An unanswered request is repeated by the kernel; after it gave up, by us.
     constexpr milliseconds kAskAgain{1000};
     Clock::time_point ask_at = Clock::now();
     for (;;) {
-        auto mac = neighbour(interface_index, address);
+        auto mac = neighbour(interface_index, wanted);
         if (!mac) {
             return std::move(mac).error();
         }
@@ -569,11 +680,12 @@ Result<MacAddress> Netlink::resolve(std::uint32_t interface_index, std::uint32_t
         }
         const auto now = Clock::now();
         if (now >= deadline) {
-            return Error(Errc::kDeadline, "no answer from neighbour " + format_ipv4(address) +
-                                              " (ARP): is it up and on this link?");
+            return Error(Errc::kDeadline, "no answer from neighbour " + wanted.text +
+                                              (wanted.ipv6() ? " (NDP)" : " (ARP)") +
+                                              ": is it up and on this link?");
         }
         if (now >= ask_at) {
-            ASK_TRY(probe(interface_index, address), "ask for neighbour " + format_ipv4(address));
+            ASK_TRY(probe(interface_index, wanted), "ask for neighbour " + wanted.text);
             ask_at = now + kAskAgain;
         }
         const auto wait = std::chrono::ceil<milliseconds>(std::min(deadline, ask_at) - now);
@@ -614,17 +726,34 @@ void each_change(const UniqueFd& fd, Visit&& visit) {
     }
 }
 
+// Whether the front of a message is about a route to link-local or multicast addresses, of which an interface
+// has its own as soon as it is up.
+bool leads_to_no_host(std::span<const std::byte> start) {
+    if (start.size() < NLMSG_LENGTH(sizeof(rtmsg))) {
+        return false;
+    }
+    rtmsg fixed{};
+    std::memcpy(&fixed, start.data() + NLMSG_HDRLEN, sizeof(fixed));
+    bool no_host = false;
+    each_attribute(start.subspan(NLMSG_SPACE(sizeof(fixed))),
+                   [&](unsigned type, std::span<const std::byte> bytes) {
+                       const auto dest = type == RTA_DST ? read_ipv6(bytes) : std::nullopt;
+                       no_host = no_host || (dest && is_link_local_or_multicast(*dest));
+                   });
+    return fixed.rtm_family == AF_INET6 && no_host;
+}
+
 }  // namespace
 
 Result<RouteWatch> RouteWatch::open() {
-    auto fd = subscribe(RTMGRP_IPV4_ROUTE, "routes");
+    auto fd = subscribe(RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE, "routes");
     ASK_PASS(fd);
     return RouteWatch(std::move(*fd));
 }
 
 bool RouteWatch::changed() {
     bool any = std::exchange(first_, false);
-    each_change(fd_, [&any](std::span<const std::byte> /*start*/) { any = true; });
+    each_change(fd_, [&any](std::span<const std::byte> start) { any = any || !leads_to_no_host(start); });
     return any;
 }
 

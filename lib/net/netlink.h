@@ -17,6 +17,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 struct ifinfomsg;  // NOLINT(readability-identifier-naming): the kernel's
 struct nlmsghdr;   // NOLINT(readability-identifier-naming): likewise
@@ -57,16 +58,19 @@ struct InterfaceTraffic {
 struct Route {
     bool local = false;  // the address is one of our own
     std::uint32_t interface_index = 0;
-    std::uint32_t next_hop = 0;  // the gateway, or the address itself
-    bool down = false;           // the next hop cannot be reached: no carrier, or gone
+    std::uint32_t next_hop = 0;              // the gateway, or the address itself; 0: it has none of IPv4
+    bool down = false;                       // the next hop cannot be reached: no carrier, or gone
+    std::optional<Ipv6Address> next_hop6{};  // the same of IPv6, which may be link-local
 };
+[[nodiscard]] std::string format_next_hop(const Route& way);
 
 // How many of the interface's queues the stack sends on, by ethtool; all of them if the driver does not say.
 // Ask while no XDP program is attached: virtio-net takes further queues for one and counts them in, and
 // AF_XDP receives on those but sends nothing.
 std::uint32_t sending_queues(const std::string& name);
 
-// One rtnetlink conversation. Not thread-safe; opening one is cheap.
+// One rtnetlink conversation. Not thread-safe; opening one is cheap. Hosts are numbers (lib/net/host_book.h):
+// kUnknown, too, where the book does not know one.
 class Netlink {
  public:
     using Clock = std::chrono::steady_clock;
@@ -80,7 +84,9 @@ class Netlink {
     // The ports by which a bridge's forwarding database says that a station is: one, or none.
     Result<std::vector<std::uint32_t>> bridge_ports(std::uint32_t bridge, const MacAddress& mac);
     Result<InterfaceTraffic> traffic(std::string_view name);
-    // IPv4 addresses of an interface, the primary one first; empty: none.
+    // Addresses of an interface that others may reach it by, as numbers of hosts: IPv4 ones first, and of
+    // those the primary one. Of IPv6 global and unique local ones alone, which are entered into the book, but
+    // none that is temporary, deprecated or somebody else's. Empty: none.
     Result<std::vector<std::uint32_t>> addresses(std::uint32_t interface_index);
     // kUnknown: no route.
     Result<Route> route(std::uint32_t dest);
@@ -92,9 +98,12 @@ class Netlink {
     Result<Route> way_by(std::uint32_t dest, std::uint32_t interface_index);
     // The neighbour's Ethernet address as the kernel knows it now; nothing if it does not, or no longer.
     Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, std::uint32_t address);
-    // The same, asking the neighbour (ARP) if need be. kDeadline: it did not answer in time.
+    // Of the next hop.
+    Result<std::optional<MacAddress>> neighbour(const Route& way);
+    // The same, asking the neighbour (ARP, NDP) if need be. kDeadline: it did not answer in time.
     Result<MacAddress> resolve(std::uint32_t interface_index, std::uint32_t address,
                                Clock::time_point deadline);
+    Result<MacAddress> resolve(const Route& way, Clock::time_point deadline);
 
  private:
     explicit Netlink(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -106,13 +115,23 @@ class Netlink {
     // Sends a request and shows `visit` every message of the answer.
     Result<> request(nlmsghdr& header, const Visit& visit);
     Result<bool> receive_answer(const Visit& visit);
-    Result<> probe(std::uint32_t interface_index, std::uint32_t address);
+    // Of whom, as the kernel takes it.
+    struct Wanted;
+    static Result<Wanted> wanted_host(std::uint32_t number);
+    static Wanted next_hop_of(const Route& way);
+    Result<> addresses_of(std::uint8_t family, std::uint32_t interface_index,
+                          std::vector<std::uint32_t>& found);
+    Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, const Wanted& wanted);
+    Result<MacAddress> resolve(std::uint32_t interface_index, const Wanted& wanted,
+                               Clock::time_point deadline);
+    Result<> probe(std::uint32_t interface_index, const Wanted& wanted);
 
     UniqueFd fd_;
     std::uint32_t sequence_ = 0;
 };
 
-// Tells that IPv4 routes have changed, not how. Not thread-safe.
+// Tells that routes have changed, not how; not of those to link-local or multicast addresses, where no host
+// is. Not thread-safe.
 class RouteWatch {
  public:
     static Result<RouteWatch> open();

@@ -68,38 +68,55 @@ void find_agent(Rank& mine) {
     std::ifstream("/proc/sys/kernel/random/boot_id").read(mine.boot.data(), kBootIdLength);
 }
 
-std::string text_of(const sockaddr_in& address) {
+std::string text_of(const sockaddr& address) {
+    const auto length =
+        static_cast<socklen_t>(address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
     std::array<char, kHostLength> text{};
-    return ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, text.data(),
-                         static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST) == 0
+    return ::getnameinfo(&address, length, text.data(), static_cast<socklen_t>(text.size()), nullptr, 0,
+                         NI_NUMERICHOST) == 0
                ? text.data()
                : "";
 }
 
-// IPv4 addresses of this host's interfaces, without loopback.
-std::vector<std::string> own_addresses() {
+// Whether it means another host on another link.
+bool is_link_local(const sockaddr& address) {
+    sockaddr_in6 ipv6{};
+    if (address.sa_family != AF_INET6) {
+        return false;
+    }
+    std::memcpy(&ipv6, &address, sizeof ipv6);
+    return IN6_IS_ADDR_LINKLOCAL(&ipv6.sin6_addr) != 0;
+}
+
+// Addresses of a family of this host's interfaces, without loopback.
+std::vector<std::string> own_addresses(sa_family_t family) {
     std::vector<std::string> all;
     ifaddrs* list = nullptr;
     if (::getifaddrs(&list) != 0) {
         return all;
     }
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
-            (each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0) {
+        if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family ||
+            (each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0 ||
+            is_link_local(*each->ifa_addr)) {
             continue;
         }
-        sockaddr_in address{};
-        std::memcpy(&address, each->ifa_addr, sizeof address);
-        all.push_back(text_of(address));
+        all.push_back(text_of(*each->ifa_addr));
     }
     ::freeifaddrs(list);
     return all;
 }
 
-// The IPv4 address that a name stands for; "": none.
-std::string resolve(const char* name) {
+// By which agents know it: those of IPv4, or, where there is none, of IPv6.
+std::vector<std::string> own_addresses() {
+    auto all = own_addresses(AF_INET);
+    return all.empty() ? own_addresses(AF_INET6) : all;
+}
+
+// The address that a name stands for, of the family of another, which is text; "": none.
+std::string resolve(const char* name, const std::string& like) {
     const addrinfo hints{.ai_flags = 0,
-                         .ai_family = AF_INET,
+                         .ai_family = like.find(':') == std::string::npos ? AF_INET : AF_INET6,
                          .ai_socktype = SOCK_STREAM,
                          .ai_protocol = 0,
                          .ai_addrlen = 0,
@@ -110,10 +127,9 @@ std::string resolve(const char* name) {
     if (::getaddrinfo(name, nullptr, &hints, &found) != 0) {
         return "";
     }
-    sockaddr_in address{};
-    std::memcpy(&address, found->ai_addr, sizeof address);
+    std::string text = text_of(*found->ai_addr);
     ::freeaddrinfo(found);
-    return text_of(address);
+    return text;
 }
 
 void find_host(Rank& mine, const Settings& settings) {
@@ -131,7 +147,7 @@ void find_host(Rank& mine, const Settings& settings) {
     if (settings.root[0] == '\0') {
         return;
     }
-    const std::string root = resolve(settings.root.data());
+    const std::string root = resolve(settings.root.data(), addresses.empty() ? "" : addresses.front());
     // A name may be one that agents know and no resolver does: the host's own is asked, too.
     std::array<char, kHostLength> name{};
     static_cast<void>(::gethostname(name.data(), name.size() - 1));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/rpc/call_origin.h"
 
-#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,20 +29,6 @@ std::string_view without_brackets(std::string_view text) {
         }
     }
     return text;
-}
-
-// An IPv4 host that came to an IPv6 socket.
-std::optional<std::uint32_t> mapped_ipv4(const std::string& text) {
-    in6_addr address{};
-    if (::inet_pton(AF_INET6, text.c_str(), &address) != 1 || !IN6_IS_ADDR_V4MAPPED(&address)) {
-        return std::nullopt;
-    }
-    constexpr int kFirst = 12;
-    std::uint32_t ipv4 = 0;
-    for (int i = kFirst; i < kFirst + 4; ++i) {
-        ipv4 = ipv4 << 8U | address.s6_addr[i];
-    }
-    return ipv4;
 }
 
 // Who connected, as the kernel noted it then.
@@ -81,8 +66,11 @@ Caller caller_from_peer(std::string_view peer) {
         caller.ipv4 = parse_ipv4(caller.address);
     } else if (peer.starts_with("ipv6:")) {
         caller.address = without_brackets(without_port(rest));
-        caller.ipv4 = mapped_ipv4(caller.address);
+        caller.ipv6 = parse_ipv6(caller.address);
+        // An IPv4 host that came to an IPv6 socket.
+        caller.ipv4 = caller.ipv6 ? mapped_ipv4(*caller.ipv6) : std::nullopt;
         if (caller.ipv4) {
+            caller.ipv6.reset();
             caller.address = format_ipv4(*caller.ipv4);
         }
     } else if (peer.starts_with("fd:")) {

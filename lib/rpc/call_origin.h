@@ -20,7 +20,7 @@ namespace ask {
 // Whether the certificate that was shown over a connection has this URI among its names.
 [[nodiscard]] bool shows_uri(const grpc::AuthContext* auth, std::string_view uri);
 
-// And the IPv4 addresses among them.
+// And the addresses among them.
 [[nodiscard]] std::vector<std::string> shown_addresses(const grpc::AuthContext* auth);
 
 // The part of it that follows from gRPC's name for the other end: "ipv4:198.18.1.2:40000",

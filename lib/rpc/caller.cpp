@@ -4,15 +4,36 @@
 #include <algorithm>
 
 #include "lib/base/task_id.h"
-#include "lib/net/address.h"
 
 namespace ask {
+namespace {
 
-bool acts_for(const Caller& caller, std::uint32_t ipv4) {
-    if (caller.verified) {
-        return std::ranges::find(caller.own_ipv4, ipv4) != caller.own_ipv4.end();
+template <typename Address>
+bool has_address(const std::vector<Address>& own, const Address& address) {
+    return std::ranges::find(own, address) != own.end();
+}
+
+}  // namespace
+
+bool acts_for(const Caller& caller, std::uint32_t host) {
+    return acts_for(caller, NamedHost{.number = host, .ipv6 = ipv6_of(host)});
+}
+
+bool acts_for(const Caller& caller, const NamedHost& host) {
+    if (host.ipv6) {
+        return caller.verified ? has_address(caller.own_ipv6, *host.ipv6) : caller.ipv6 == host.ipv6;
     }
-    return caller.ipv4 == ipv4;
+    // An IPv4 address of 240.0.0.0/4 is nobody's: it would be another's number.
+    return !is_ipv6_number(host.number) &&
+           (caller.verified ? has_address(caller.own_ipv4, host.number) : caller.ipv4 == host.number);
+}
+
+std::optional<std::uint32_t> host_of(const Caller& caller) {
+    if (!caller.ipv6) {
+        return caller.ipv4 && is_ipv6_number(*caller.ipv4) ? std::nullopt : caller.ipv4;
+    }
+    const auto entered = enter_ipv6(*caller.ipv6);
+    return entered.ok() ? std::optional(*entered) : std::nullopt;
 }
 
 std::string describe(const Caller& caller) {
@@ -39,6 +60,8 @@ void CertificateNames::add_dns(std::string_view name) {
 void CertificateNames::add_ip(std::string_view address) {
     if (const auto ipv4 = parse_ipv4(address)) {
         said_.own_ipv4.push_back(*ipv4);
+    } else if (const auto ipv6 = parse_ipv6(address)) {
+        said_.own_ipv6.push_back(*ipv6);
     }
 }
 
@@ -59,6 +82,7 @@ void CertificateNames::apply(Caller& caller) const {
     caller.verified = true;
     caller.names = said_.names;
     caller.own_ipv4 = said_.own_ipv4;
+    caller.own_ipv6 = said_.own_ipv6;
     if (!bad_) {
         caller.tenant = said_.tenant;
         caller.role_operator = said_.role_operator;

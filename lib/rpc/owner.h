@@ -14,7 +14,7 @@ namespace ask {
 
 struct Owner {
     std::string tenant;      // empty: none
-    std::uint32_t host = 0;  // IPv4, host byte order
+    std::uint32_t host = 0;  // number (lib/net/host_book.h)
     bool operator==(const Owner&) const = default;
 };
 

@@ -6,7 +6,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask::topology {
 namespace {
@@ -73,7 +73,7 @@ v1::Placement placed_message(const Planned& planned, std::span<const PlacedSende
     for (const PlacedSender& sender : senders) {
         v1::PlacedHost& host = *message.add_hosts();
         host.set_name(sender.name);
-        host.set_address(format_ipv4(sender.address));
+        host.set_address(format_host(sender.address));
         host.set_sends(sender.sends);
         if (!sender.at) {
             continue;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/topology/schema.h"
 
 namespace ask::topology {
@@ -16,7 +17,7 @@ constexpr std::uint32_t kDefaultShards = 640;
 constexpr unsigned kPayloadLimit = 1472;  // an MTU of 1500
 constexpr std::uint64_t kMaxMemoryMib = std::uint64_t{1} << 32;
 
-// Where an ask-relayd is called: IPv4:PORT, as it is written everywhere.
+// Where an ask-relayd is called: IPv4:PORT or [IPv6]:PORT, as it is written everywhere.
 void read_relay(TableReader& reader, const Value& table, std::string& out) {
     std::string text;
     reader.text("relay", text);
@@ -24,12 +25,11 @@ void read_relay(TableReader& reader, const Value& table, std::string& out) {
     if (text.empty() || value == nullptr) {
         return;
     }
-    const auto parts = split_host_port(text);
-    const auto address = parts.ok() ? parse_ipv4(parts->host) : std::nullopt;
-    if (!address) {
-        return reader.fail(value->line, "relay '" + text + "' is not IPv4:PORT");
+    const auto address = host_of_control(text);
+    if (!address.ok()) {
+        return reader.fail(value->line, "relay '" + text + "': " + address.error().text());
     }
-    out = format_ipv4(*address) + ":" + std::to_string(parts->port);
+    out = control_address(*address, split_host_port(text)->port);
 }
 
 // As the agent's `switch` says it, which may be a name.
@@ -42,6 +42,7 @@ void read_control(TableReader& reader, const Value& table, std::string& out) {
     if (const auto valid = check_host_port(out); !valid.ok()) {
         reader.fail(value->line, "control '" + out + "' is not HOST:PORT");
     }
+    out = canonical_host_port(out);
 }
 
 void read_address(TableReader& reader, const Value& table, std::optional<std::uint32_t>& out) {
@@ -51,11 +52,14 @@ void read_address(TableReader& reader, const Value& table, std::optional<std::ui
     if (text.empty() || value == nullptr) {
         return;
     }
-    const auto address = parse_ipv4(text);
-    if (!address || !is_host_address(*address)) {
-        return reader.fail(value->line, "address '" + text + "' is not the IPv4 address of a host");
+    const auto address = parse_host(text);
+    if (!address.ok()) {
+        return reader.fail(value->line, "address '" + text + "': " + address.error().text());
     }
-    out = address;
+    if (!is_host_number(*address)) {
+        return reader.fail(value->line, "address '" + text + "' is not the address of a host");
+    }
+    out = *address;
 }
 
 Result<Switch> read_switch(const Value& table, const std::string& source) {
@@ -237,7 +241,7 @@ class Names {
         if (!made.address) {
             return {};
         }
-        const std::string address = format_ipv4(*made.address);
+        const std::string address = format_host(*made.address);
         return add(what + ": address '" + address + "'", address, made.line, hosts_);
     }
 

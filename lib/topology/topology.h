@@ -23,7 +23,7 @@ struct Switch {
     double rate = 1;     // of the link towards the parent, messages per second
     std::uint64_t load = 0;
     bool available = true;
-    std::string relay;             // control address of its ask-relayd, IPv4:PORT; empty: it has none
+    std::string relay;             // control address of its ask-relayd; empty: it has none
     std::string control = {};      // of itself, as its relay's agent is told of it; empty: not known
     std::uint32_t capacity = 0;    // tasks that it may aggregate for at a time; 0: no limit
     std::uint64_t memory_mib = 0;  // that tasks may ask for there in all; 0: nobody counts
@@ -35,7 +35,7 @@ struct Host {
     std::string attached_to;                    // a switch
     double rate = 1;                            // of its link; matters for the receiver only
     std::uint64_t load = 1;                     // messages it sends
-    std::optional<std::uint32_t> address = {};  // its packets' source: IPv4, host byte order
+    std::optional<std::uint32_t> address = {};  // its packets' source, by number (lib/net/host_book.h)
     std::uint32_t line = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "host.skel.h"
 #include "lib/abi/map_types.h"
 #include "lib/base/unique_fd.h"
+#include "lib/net/host_book.h"
 #include "lib/net/netlink.h"
 #include "lib/xsk/xsk_socket.h"
 
@@ -75,13 +77,27 @@ class HostProgram::Impl {
         if (!skeleton_) {
             return Error::from_errno(errno, "open the steering program");
         }
-        skeleton_->rodata->own_address = htonl(options_.own_address);
+        ASK_PASS(set_own_address());
         if (const int error = bpf_map__set_max_entries(skeleton_->maps.xsks, options_.queues); error != 0) {
             return Error::from_errno(-error, "size the map of sockets");
         }
         if (const int error = host_bpf::load(skeleton_.get()); error != 0) {
             return Error::from_errno(-error, "load the steering program");
         }
+        return {};
+    }
+
+    Result<> set_own_address() {
+        if (!is_ipv6_number(options_.own_address)) {
+            skeleton_->rodata->own_address = htonl(options_.own_address);
+            return {};
+        }
+        const auto address = ipv6_of(options_.own_address);
+        if (!address) {
+            return Error(Errc::kUnknown, format_host(options_.own_address) + ": nobody told of its address");
+        }
+        static_assert(sizeof(skeleton_->rodata->own_address6) == sizeof(*address));
+        std::memcpy(&skeleton_->rodata->own_address6, address->data(), address->size());
         return {};
     }
 

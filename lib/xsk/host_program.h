@@ -30,7 +30,7 @@ class HostProgram {
     struct Options {
         std::string interface;
         std::uint32_t interface_index = 0;
-        std::uint32_t own_address = 0;  // packets for other addresses are passed on
+        std::uint32_t own_address = 0;  // number of this host: packets for others are passed on
         std::uint32_t queues = 1;
         XdpMode mode = XdpMode::kNative;  // never falls back
         // After a crash the former program may stay for a moment.

@@ -91,7 +91,7 @@ Error bind_error(int error, BindMode mode) {
 std::uint32_t frame_bytes_for_mtu(std::uint32_t mtu) {
     constexpr std::uint32_t kShort = 2048;
     constexpr std::uint32_t kPage = 4096;
-    static_assert(kFrameHeaderBytes + ASK_MAX_PAYLOAD + kXskHeadroom <= kPage);
+    static_assert(kMostFrameHeaderBytes + ASK_MAX_PAYLOAD + kXskHeadroom <= kPage);
     return mtu + kEthernetBytes + kXskHeadroom <= kShort ? kShort : kPage;
 }
 

@@ -220,7 +220,7 @@ class Group:
     """A member of a group of `size` processes, this one the `rank`th of 0 to size - 1 (at most 64).
 
     name        1 to 63 of A-Z a-z 0-9 _ -, the same at all members
-    root        host whose agent collects (name or IPv4 address), the same at all members
+    root        host whose agent collects (name or address), the same at all members
     deadline    seconds for all to join, and for an operation to move on
     arena_bytes memory shared with the agent, that arrays of empty() and copies of all others come out of
     agent       its socket: $ASK_AGENT, else /run/ask/agent.sock

@@ -472,7 +472,7 @@ for _name in (
 class Options:
     """`pg_options` of init_process_group() and new_group(). The group is named by its rank 0, whose host is the root.
 
-    host        this host, as agents know it: a name or IPv4 address; else $ASK_HOST, else the address that it has
+    host        this host, as agents know it: a name or address; else $ASK_HOST, else the address that it has
                 towards the store
     agent, token, arena_bytes   as of ask.Group
     """
@@ -531,6 +531,24 @@ def allreduce_hook_32(state: object, bucket: dist.GradBucket) -> Future[torch.Te
     return _mean_of(state, bucket, ask.Op.SUM_32)
 
 
+def _address_towards(host: str, port: int) -> str | None:
+    """This host's own, by which it would go there; of IPv4 rather than of IPv6."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    for family, kind, protocol, _, target in sorted(found, key=lambda each: each[0] != socket.AF_INET):
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.connect(target)  # sends nothing
+                address = ipaddress.ip_address(probe.getsockname()[0].split("%")[0])
+            except OSError:
+                continue
+            if not address.is_loopback and not address.is_link_local:
+                return str(address)
+    return None
+
+
 def _own_host(options: Options, store: dist.Store) -> str:
     """As other hosts' agents know it."""
     host = options.host or os.environ.get("ASK_HOST")
@@ -539,14 +557,9 @@ def _own_host(options: Options, store: dist.Store) -> str:
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     if isinstance(store, dist.TCPStore):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((store.host, store.port))  # sends nothing
-                address = probe.getsockname()[0]
-                if not ipaddress.ip_address(address).is_loopback:
-                    return address
-            except OSError:
-                pass
+        address = _address_towards(store.host, store.port)
+        if address:
+            return address
     raise _usage(
         "the store does not tell which host this is: set ASK_HOST, or pg_options=ask.torch.Options(host=...), "
         "to its name or address"

@@ -196,7 +196,7 @@ odd_plans() {
     jq '.placement.hosts[0].entry = "s99"' "$scratch/deep.json" >"$odd"
     refused "sends to 's99', which is no relay of the plan" --placement "$odd"
     jq '.placement.relays[0].address = "somewhere:1"' "$scratch/deep.json" >"$odd"
-    refused 'must be IPv4:PORT, not somewhere:1' --placement "$odd"
+    refused 'must be IPv4:PORT or \[IPv6\]:PORT, not somewhere:1' --placement "$odd"
     jq '.placement.relays[1].parent = .placement.relays[1].name' "$scratch/deep.json" >"$odd"
     refused 'which is no relay of the plan, or comes after it: parents come first' --placement "$odd"
     jq '.placement.relays[0].parent = .placement.relays[-1].name' "$scratch/deep.json" >"$odd"

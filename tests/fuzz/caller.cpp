@@ -21,10 +21,13 @@ namespace ask::fuzz {
 namespace {
 
 void check_peer(const Caller& caller) {
-    require(!caller.verified && caller.tenant.empty() && caller.names.empty() && caller.own_ipv4.empty(),
+    require(!caller.verified && caller.tenant.empty() && caller.names.empty() && caller.own_ipv4.empty() &&
+                caller.own_ipv6.empty(),
             "an address proves no name");
     require(!caller.role_switch && (!caller.role_operator || caller.uid), "nor a role");
     require(!caller.ipv4 || caller.address == format_ipv4(*caller.ipv4), "an address is shown as what it is");
+    require(!caller.ipv6 || (!caller.ipv4 && parse_ipv6(caller.address) == caller.ipv6),
+            "and is of one family");
 }
 
 struct Names {
@@ -46,6 +49,7 @@ Names take_names(Input& input) {
 void check_names(const Names& names, const Caller& caller) {
     std::vector<std::string> tenants;
     std::size_t addresses = 0;
+    std::size_t addresses6 = 0;
     bool is_operator = false;
     for (const std::string& uri : names.uris) {
         if (uri.starts_with(kTenantUri)) {
@@ -59,9 +63,14 @@ void check_names(const Names& names, const Caller& caller) {
         if (ip.find('\0') == std::string::npos && ::inet_pton(AF_INET, ip.c_str(), &parsed) == 1) {
             ++addresses;
         }
+        in6_addr parsed6{};
+        if (ip.find('\0') == std::string::npos && ::inet_pton(AF_INET6, ip.c_str(), &parsed6) == 1) {
+            ++addresses6;
+        }
     }
     const bool sound = tenants.empty() || (tenants.size() == 1 && is_pin_name(tenants[0]));
-    require(caller.verified && caller.names == names.dns && caller.own_ipv4.size() == addresses,
+    require(caller.verified && caller.names == names.dns && caller.own_ipv4.size() == addresses &&
+                caller.own_ipv6.size() == addresses6,
             "names and addresses are what is said");
     require(caller.tenant == (sound && !tenants.empty() ? tenants[0] : ""), "one tenant, or none");
     require(caller.role_operator == (sound && is_operator), "an operator is who is said to be one");

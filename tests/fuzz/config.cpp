@@ -78,7 +78,7 @@ void check(const AgentConfig& config) {
                                   (is_host_port(address) && is_ipv4(address.substr(0, address.rfind(':'))))),
                 "hosts");
     }
-    const SenderConfig sender = config.sender_config(1500);
+    const SenderConfig sender = config.sender_config(1500, 0xc6120102);
     require(sender.rto_initial >= sender.rto_floor, "first timeout, at least the floor");
 }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "lib/abi/hosts.h"
+
 namespace ask::test {
 
 namespace {
@@ -23,13 +25,16 @@ int route(std::uint32_t dest, native_hop* hop) {
         std::copy(from.begin(), from.end(), std::begin(hop->smac));
         return 1;
     };
-    if (dest == to_be(kReceiver)) {
+    const auto is = [dest](std::uint32_t host) {
+        return dest == to_be(host) || dest == to_be(host | ASK_HOST_NUMBERS);
+    };
+    if (is(kReceiver)) {
         return take(routed_ports.out, kReceiverMac, kOutMac);
     }
-    if (dest == to_be(kSender)) {
+    if (is(kSender)) {
         return take(routed_ports.in, kSenderMac, kInMac);
     }
-    return dest == to_be(kBehindSide) ? take(routed_ports.side, kSenderMac, kInMac) : 0;
+    return is(kBehindSide) ? take(routed_ports.side, kSenderMac, kInMac) : 0;
 }
 
 }  // namespace

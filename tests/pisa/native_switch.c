@@ -75,6 +75,8 @@ static struct map maps[] = {
     HASH_MAP(vlan_in, NATIVE_TABLE_ENTRIES),
     HASH_MAP(vlan_out, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(came_by_vlan, 1),
+    HASH_MAP(hosts, NATIVE_TABLE_ENTRIES),
+    ARRAY_MAP(six_at_hand, 1),
     HASH_MAP(channel_ids, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(channels, NATIVE_TABLE_ENTRIES),
     ARRAY_MAP(dedupe, NATIVE_TABLE_ENTRIES),
@@ -104,6 +106,7 @@ static native_router route;
 static native_rival rival_hook;
 static struct native_event events[MAX_EVENTS];
 static size_t event_count;
+static __u64 frame_begin;
 
 static void record(enum native_kind kind, __u32 array, __u32 number, __u32 index) {
     if (event_count == MAX_EVENTS) {
@@ -177,10 +180,21 @@ void* native_map_lookup(const void* map, const void* key) {
     return look_up_inner(map, index);
 }
 
+/* The number that the program finds for an IPv6 address is what leads there, too. */
+static __u32 routed_address(const struct bpf_fib_lookup* fib) {
+    const __u32* number = NULL;
+
+    if (fib->family != ASK_AF_INET6) {
+        return fib->ipv4_dst;
+    }
+    number = find_hashed(find_map("hosts"), fib->ipv6_dst);
+    return number ? *number : 0;
+}
+
 long native_fib_lookup(struct bpf_fib_lookup* fib) {
     struct native_hop hop;
 
-    if (!route(fib->ipv4_dst, &hop)) {
+    if (!route(routed_address(fib), &hop)) {
         return BPF_FIB_LKUP_RET_NOT_FWDED;
     }
     fib->ifindex = hop.ifindex;
@@ -204,11 +218,15 @@ long native_adjust_tail(struct xdp_md* ctx, int delta) {
     return 0;
 }
 
-/* No port here is a VLAN. */
+/* There is no room in front of a frame, but for what was taken off it. */
 long native_adjust_head(struct xdp_md* ctx, int delta) {
-    (void)ctx;
-    (void)delta;
-    return -1;
+    const __u64 data = (__u64)((__s64)ctx->data + delta);
+
+    if (data < frame_begin || data > ctx->data_end) {
+        return -1;
+    }
+    ctx->data = data;
+    return 0;
 }
 
 __u32 native_cpu(void) {
@@ -306,8 +324,10 @@ int native_run(unsigned char* frame, size_t* size, __u32 ifindex) {
     int action;
 
     event_count = 0;
+    frame_begin = ctx.data;
     action = ask_switch(&ctx);
     *size = (size_t)(ctx.data_end - ctx.data);
+    memmove(frame, (void*)(size_t)ctx.data, *size);
     return action;
 }
 

@@ -15,6 +15,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
 #include <linux/udp.h>
 
@@ -82,8 +83,9 @@ const volatile __u64 rate_time = 0;  /* of CHAOS_RATE_BYTES */
 const volatile __u64 longest = 0;    /* queue, before it is full */
 const volatile __u64 long_queue = 0; /* from where on packets are marked */
 
-/* Where ask_hdr starts: no options in front of it. */
-#define ASK_HDR_OFFSET (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
+/* Where UDP's header starts: no options in front of it, no extension headers. */
+#define UDP_OFFSET (sizeof(struct ethhdr) + sizeof(struct iphdr))
+#define UDP_OFFSET6 (sizeof(struct ethhdr) + sizeof(struct ipv6hdr))
 
 /* Which draw: each fault has random bits of its own, so that one rate never shifts another's victims. */
 enum { DRAW_LOSS, DRAW_DUPLICATE, DRAW_CORRUPT, DRAW_REORDER, DRAW_BIT, DRAW_LATE, DRAW_BEHIND, DRAW_DELAY };
@@ -107,23 +109,36 @@ static __always_inline __u64 draw_span(__u64 fate, __u32 which, const struct Cha
     return span->from + (span->width >> 16) * bits / 65536 + (span->width & 0xffff) * bits / CHAOS_ALWAYS;
 }
 
-static __always_inline int is_ask(const struct xdp_md* ctx) {
+static __always_inline int has_ask_port(const struct udphdr* udp) {
+    return udp->dest == bpf_htons(ASK_UDP_PORT) || udp->source == bpf_htons(ASK_UDP_PORT);
+}
+
+/* Where the ask_hdr of a packet of ASK's starts, 0 of others. */
+static __always_inline __u32 ask_offset(const struct xdp_md* ctx) {
     const void* data = (const void*)(long)ctx->data;
     const void* end = (const void*)(long)ctx->data_end;
     const struct ethhdr* eth = data;
     const struct iphdr* ip = data + sizeof(*eth);
-    const struct udphdr* udp = (const void*)(ip + 1);
+    const struct ipv6hdr* ip6 = data + sizeof(*eth);
+    const struct udphdr* udp = data + UDP_OFFSET;
 
-    if ((const void*)(udp + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->ihl != 5 ||
-        ip->protocol != IPPROTO_UDP)
+    if ((const void*)(udp + 1) > end)
         return 0;
-    return udp->dest == bpf_htons(ASK_UDP_PORT) || udp->source == bpf_htons(ASK_UDP_PORT);
+    if (eth->h_proto == bpf_htons(ETH_P_IP) && ip->ihl == 5 && ip->protocol == IPPROTO_UDP &&
+        has_ask_port(udp))
+        return UDP_OFFSET + sizeof(*udp);
+    udp = data + UDP_OFFSET6;
+    if ((const void*)(udp + 1) > end || eth->h_proto != bpf_htons(ETH_P_IPV6))
+        return 0;
+    return ip6->nexthdr == IPPROTO_UDP && has_ask_port(udp) ? UDP_OFFSET6 + sizeof(*udp) : 0;
 }
 
 /* What ASK's part of the packet says it is, 0 what is none. */
 static __always_inline __u32 type_of(struct xdp_md* ctx, struct ask_hdr* hdr) {
-    if (!is_ask(ctx) || bpf_xdp_load_bytes(ctx, ASK_HDR_OFFSET, hdr, sizeof(*hdr)) ||
-        hdr->version != ASK_WIRE_VERSION || hdr->type >= CHAOS_TYPES)
+    const __u32 offset = ask_offset(ctx);
+
+    if (!offset || bpf_xdp_load_bytes(ctx, offset, hdr, sizeof(*hdr)) || hdr->version != ASK_WIRE_VERSION ||
+        hdr->type >= CHAOS_TYPES)
         return 0;
     return hdr->type;
 }
@@ -243,7 +258,7 @@ int chaos(struct xdp_md* ctx) {
     if (!rule || !count)
         return XDP_ABORTED;
     count_carried(ctx);
-    if (!rule->all_traffic && !is_ask(ctx)) {
+    if (!rule->all_traffic && !ask_offset(ctx)) {
         count->spared++;
         return pass();
     }

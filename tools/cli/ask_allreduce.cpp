@@ -62,7 +62,7 @@ void add_flags(CLI::App& app, Flags& flags) {
     app.add_option("--size", flags.group.size, "how many members there are, up to 64")
         ->required()
         ->type_name("N");
-    app.add_option("--root", flags.group.root, "host whose agent collects: a name or an IPv4 address")
+    app.add_option("--root", flags.group.root, "host whose agent collects: a name or an address")
         ->required()
         ->type_name("HOST[:PORT]");
     app.add_option(

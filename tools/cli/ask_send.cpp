@@ -48,10 +48,10 @@ struct Flags {
 
 void add_flags(CLI::App& app, Flags& flags) {
     add_common_flags(app, flags.common);
-    app.add_option("--to", flags.to,
-                   "host that receives the task: a name or an IPv4 address, with :PORT if its agent listens "
-                   "elsewhere "
-                   "than at 4791")
+    app.add_option(
+           "--to", flags.to,
+           "host that receives the task: a name or an address, with :PORT if its agent listens elsewhere "
+           "than at 4791 ([ADDRESS]:PORT of IPv6)")
         ->required()
         ->type_name("HOST[:PORT]");
     add_line_flags(app, flags.lines);

@@ -16,8 +16,10 @@
 
 #include "lib/client/local_socket.h"
 #include "lib/daemon/grpc_status.h"
+#include "lib/net/address.h"
 #include "lib/rpc/clean_message.h"
 #include "lib/rpc/credentials.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/rpc/unreachable.h"
 #include "lib/text/clean.h"
 #include "proto/agent.grpc.pb.h"
@@ -67,6 +69,13 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kLongestAnswer);
     return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
+// What it does not explain is shown as a number.
+template <typename Status>
+void take_status(Status& status) {
+    clean_strings(status);
+    [[maybe_unused]] const auto explained = take_hosts(status);
 }
 
 // unix:PATH takes absolute and relative paths.
@@ -167,7 +176,7 @@ Result<End> end_at(const std::string& address, const ControlSecurity& security, 
                          " on this machine is asked without any of it: " + kind.flag +
                          " unix:" + kind.socket + ")");
     }
-    return End{kind, address, *std::move(credentials)};
+    return End{kind, canonical_host_port(address), *std::move(credentials)};
 }
 
 }  // namespace
@@ -180,7 +189,7 @@ Result<v1::AgentStatus> agent_status(const std::string& socket) {
     if (!done.ok()) {
         return explain_agent(done, socket);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 
@@ -194,7 +203,7 @@ Result<v1::SwitchStatus> switch_status(const std::string& address, const Control
     if (!done.ok()) {
         return explain_end(done, *end);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 
@@ -208,7 +217,7 @@ Result<v1::ControllerStatus> controller_status(const std::string& address, const
     if (!done.ok()) {
         return explain_end(done, *end);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 
@@ -222,7 +231,7 @@ Result<v1::RelayStatus> relay_status(const std::string& address, const ControlSe
     if (!done.ok()) {
         return explain_end(done, *end);
     }
-    clean_strings(status);
+    take_status(status);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "lib/net/host_book.h"
 #include "tools/cli/names.h"
 #include "tools/cli/table.h"
 
@@ -44,6 +45,12 @@ Arrivals arrivals_at(const v1::PlacedRelay& relay, const v1::AgentTask& task,
                : Arrivals{&part->flows(), ""};
 }
 
+// As format_host() writes it: of IPv6 there are many texts for one address.
+std::string host_text(const std::string& address) {
+    const auto host = parse_host(address);
+    return host.ok() ? format_host(*host) : address;
+}
+
 class Counting {
  public:
     explicit Counting(const v1::AgentTask& task) : task_(task), plan_(task.placement()) {
@@ -56,7 +63,7 @@ class Counting {
                                      .counted = Crossed()});
         }
         for (const v1::PlacedHost& host : plan_.hosts()) {
-            at_.emplace(host.address(), host.at());
+            at_.emplace(host_text(host.address()), host.at());
             nowhere_ = nowhere_ || host.at().empty();
         }
     }
@@ -68,7 +75,7 @@ class Counting {
             return forget(relay);
         }
         for (const v1::FlowsFrom& from : *arrivals.flows) {
-            const auto host = at_.find(address_text(from.host()));
+            const auto host = at_.find(format_host(from.host()));
             const std::string at = !from.relay().empty() ? from.relay()
                                    : host != at_.end()   ? host->second
                                                          : "";

@@ -8,15 +8,12 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include "lib/net/host_book.h"
+
 namespace ask::cli {
 
-std::string address_text(std::uint32_t address) {
-    return std::to_string(address >> 24) + "." + std::to_string(address >> 16 & 255) + "." +
-           std::to_string(address >> 8 & 255) + "." + std::to_string(address & 255);
-}
-
 std::string channel_text(const v1::ChannelId& channel) {
-    return address_text(channel.host()) + ":" + std::to_string(channel.port());
+    return control_address(channel.host(), static_cast<std::uint16_t>(channel.port()));
 }
 
 std::string instance_text(std::uint64_t instance) {

@@ -14,9 +14,7 @@ class EnumValueDescriptor;
 
 namespace ask::cli {
 
-// "198.18.1.2" of an address in host byte order.
-[[nodiscard]] std::string address_text(std::uint32_t address);
-// "198.18.1.2:49152".
+// "198.18.1.2:49152", "[2001:db8::1]:49152".
 [[nodiscard]] std::string channel_text(const v1::ChannelId& channel);
 // "0x0123456789abcdef".
 [[nodiscard]] std::string instance_text(std::uint64_t instance);

@@ -8,6 +8,7 @@
 
 #include <google/protobuf/message.h>
 
+#include "lib/net/host_book.h"
 #include "tools/cli/names.h"
 
 namespace ask::cli {
@@ -26,8 +27,9 @@ Json scalar(const Message& message, const FieldDescriptor& field) {
         case FieldDescriptor::CPPTYPE_INT64:
             return reflection.GetInt64(message, &field);
         case FieldDescriptor::CPPTYPE_UINT32:
-            if (field.name() == "host") {
-                return address_text(reflection.GetUInt32(message, &field));
+            // Every fixed32 is the number of a host.
+            if (field.type() == FieldDescriptor::TYPE_FIXED32) {
+                return format_host(reflection.GetUInt32(message, &field));
             }
             return reflection.GetUInt32(message, &field);
         case FieldDescriptor::CPPTYPE_UINT64:
@@ -84,6 +86,10 @@ Json to_json(const Message& message) {
     const auto& descriptor = *message.GetDescriptor();
     for (int i = 0; i < descriptor.field_count(); ++i) {
         const FieldDescriptor& field = *descriptor.field(i);
+        // What numbers of hosts mean, and is shown in their place.
+        if (field.name() == "hosts6") {
+            continue;
+        }
         if (!field.is_repeated()) {
             json[field.name()] = scalar(message, field);
             continue;

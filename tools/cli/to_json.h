@@ -16,7 +16,7 @@ namespace ask::cli {
 using Json = nlohmann::ordered_json;
 
 // Where JSON numbers or enums would not do: an `instance`, `plan` or `member` is a hex string (readers of
-// JSON round 64 bits), a ChannelId's `host` an IPv4 address, an operator "sum".
+// JSON round 64 bits), the number of a host (every fixed32) its address, an operator "sum".
 [[nodiscard]] Json to_json(const google::protobuf::Message& message);
 // What a command keeps for its next process, as text: with a sum of it, by which it shows that a byte is
 // another than was written.

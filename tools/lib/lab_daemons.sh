@@ -72,7 +72,7 @@ switch_addresses() {
         printf ',%s' "${NODE_ADDRESS[$1]}"
         switch_ends "$1" | awk '{ printf ",%s", $2 }'
     else
-        for ((i = 1; i <= LAB_HOSTS; i++)); do printf ',198.18.%s.1' "$i"; done
+        for ((i = 1; i <= LAB_HOSTS; i++)); do printf ',%s' "$(link_address "$i" 1)"; done
     fi
 }
 
@@ -100,10 +100,15 @@ tls_keys() {
         "$TOML_DIR/tls/$1" "$TOML_DIR/tls/$1" "$TOML_DIR/tls/$1"
 }
 
+# Of all addresses that a daemon may have.
+anywhere() {
+    if ((LAB_IPV6)); then echo "[::]"; else echo 0.0.0.0; fi
+}
+
 # write_switch_config NODE NUMBER
 write_switch_config() {
     cat <<TOML
-listen = "0.0.0.0:$LAB_SWITCH_PORT"
+listen = "$(anywhere):$LAB_SWITCH_PORT"
 socket = "$TOML_DIR/$1/control.sock"
 $(tls_keys "$1")
 switch_id = $2
@@ -117,7 +122,7 @@ TOML
 write_agent_config() {
     cat <<TOML
 name = "$1"
-listen = "0.0.0.0:4791"
+listen = "$(anywhere):4791"
 socket = "$TOML_DIR/$1/agent.sock"
 $(tls_keys "$1")
 interface = "eth0"

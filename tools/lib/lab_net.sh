@@ -60,6 +60,7 @@ netns_sysctls() {
     )
     [[ -d /proc/sys/net/ipv6 ]] || settings=("${settings[@]:0:2}")
     [[ ${NODE_KIND[$1]} != switch ]] || settings+=(net.ipv4.ip_forward=1)
+    [[ ${NODE_KIND[$1]} != switch || $LAB_IPV6 == 0 ]] || settings+=(net.ipv6.conf.all.forwarding=1)
     # A channel is a flow: where there are several ways, each channel takes one.
     ! lab_has_topology || settings+=(net.ipv4.fib_multipath_hash_policy=1)
     ((UP_INTERFACES == 1)) ||
@@ -132,6 +133,12 @@ link_create() {
     local -r wide="mtu $mtu numrxqueues $queues numtxqueues $queues"
     local gro=off port="address add 198.18.$i.1/24 dev p$i" net=24 route="route add default via 198.18.$i.1"
     ((!LAB_CHAOS)) || gro=on
+    # As routers announce themselves, the host's way out is a link-local address. Both ends have one: the kernel asks for
+    # neighbours from it.
+    ((!LAB_IPV6)) || {
+        port="address add $(link_address "$i" 1)/64 dev p$i nodad"$'\n'"address add fe80::1/64 dev p$i nodad"
+        net=64 route="address add fe80::2/64 dev eth0 nodad"$'\n'"route add default via fe80::1 dev eth0"
+    }
     ((!UP_BRIDGE)) || { port="link set dev p$i master br0" net=16 route=; }
     link_wire "$i" "$wide" || die "cannot make the link of h$i (is the veth module there?)"
     in_node sw ip -batch - <<BATCH || die "cannot configure p$i"
@@ -139,7 +146,7 @@ $port
 link set dev p$i up
 BATCH
     in_node "h$i" ip -batch - <<BATCH || die "cannot configure eth0 of h$i"
-address add 198.18.$i.2/$net dev eth0
+address add ${NODE_ADDRESS[h$i]}/$net dev eth0
 link set dev eth0 up
 $route
 BATCH

@@ -15,8 +15,6 @@ readonly LAB_BASE=${ASK_LAB_DIR:-/run/ask-lab}
 # As many senders as a bench has, and a receiver.
 readonly LAB_MAX_HOSTS=65
 readonly LAB_SWITCH_PORT=4792
-# Of the one switch of a lab without a topology.
-readonly LAB_SWITCH_ADDRESS=198.18.1.1:$LAB_SWITCH_PORT
 # The injector's programs are native XDP without fragments.
 # shellcheck disable=SC2034 # used by tools/lab
 readonly LAB_CHAOS_MTU=3506
@@ -106,7 +104,7 @@ lab_load() {
     lab_load_token
     # Read by the other files of tools/lib.
     # shellcheck disable=SC2034
-    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN='' LAB_TOPOLOGY='' LAB_CONTROLLER=0
+    LAB_HOSTS=0 LAB_SWITCH=on LAB_DAEMONS=0 LAB_CHAOS=0 LAB_BIN='' LAB_TOPOLOGY='' LAB_CONTROLLER=0 LAB_IPV6=0
     # shellcheck source=/dev/null
     [[ ! -e $LAB_DIR/settings ]] || source "$LAB_DIR/settings"
     lab_know_nodes
@@ -129,6 +127,17 @@ node_known() {
     NODE_KIND[$2]=$1 NODE_ADDRESS[$2]=$3 NODE_COLOR[$2]=$4 NODE_ASKS[$2]=$5
 }
 
+# link_address I END: in a lab of one switch, of its end (1) or the host's (2) of the link of host I. 2001:2::/48 is for
+# benchmarks, as 198.18.0.0/15 is.
+link_address() {
+    if ((LAB_IPV6)); then echo "2001:2:0:$1::$2"; else echo "198.18.$1.$2"; fi
+}
+
+# control_address ADDRESS PORT
+control_address() {
+    if [[ $1 == *:* ]]; then echo "[$1]:$2"; else echo "$1:$2"; fi
+}
+
 # From the settings, or from the topology's file.
 lab_know_nodes() {
     local i kind name address place asks color=red
@@ -140,10 +149,11 @@ lab_know_nodes() {
         done <"$LAB_DIR/nodes"
     else
         [[ $LAB_SWITCH != on ]] || color=blue
-        node_known switch sw "${LAB_SWITCH_ADDRESS%:*}" "$color" ""
-        asks=$LAB_SWITCH_ADDRESS
+        address=$(link_address 1 1)
+        node_known switch sw "$address" "$color" ""
+        asks=$(control_address "$address" "$LAB_SWITCH_PORT")
         [[ $LAB_SWITCH == on ]] || asks=
-        for ((i = 1; i <= LAB_HOSTS; i++)); do node_known host "h$i" "198.18.$i.2" "" "$asks"; done
+        for ((i = 1; i <= LAB_HOSTS; i++)); do node_known host "h$i" "$(link_address "$i" 2)" "" "$asks"; done
     fi
     ((!LAB_CHAOS)) || node_known chaos chaos none "" ""
 }

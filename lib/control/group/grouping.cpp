@@ -11,7 +11,7 @@
 #include "lib/base/task_id.h"
 #include "lib/control/group/terms.h"
 #include "lib/control/member/convert.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/values/terms.h"
 
 namespace ask {
@@ -164,8 +164,8 @@ Result<> Grouping::find_root() {
     ASK_TRY(host, "group " + request_.group() + ": root");
     root_address_ = host->address;
     coordinates_ = root_address_ == member_.options.address || member_.network.is_own(root_address_);
-    const std::string dotted = format_ipv4(root_address_);
-    root_ = request_.root() == dotted ? dotted : clean_name(request_.root()) + " (" + dotted + ")";
+    const std::string shown = format_host(root_address_);
+    root_ = request_.root() == shown ? shown : clean_name(request_.root()) + " (" + shown + ")";
     if (shrinks() && !coordinates_) {
         // The root says when those that have not come are left out.
         give_up_at_ += kGroupCallWait;
@@ -174,7 +174,7 @@ Result<> Grouping::find_root() {
         group.set_root(root_);
         group.set_coordinates(coordinates_);
     });
-    peer_ = ports_.peer_at(dotted + ":" + std::to_string(host->port), root_);
+    peer_ = ports_.peer_at(control_address(root_address_, host->port), root_);
     return {};
 }
 
@@ -534,7 +534,7 @@ Result<> Grouping::join() {
     if (!is_size || group_.collector() != root_address_) {
         return named(Errc::kDenied, root_ + " answers for another group: its size is " +
                                         std::to_string(group_.members_size()) + ", its collector " +
-                                        format_ipv4(group_.collector()));
+                                        format_host(group_.collector()));
     }
     size_ = static_cast<std::uint32_t>(group_.members_size());
     for (std::uint32_t rank = 0; shrinks() && rank < size_; ++rank) {
@@ -661,7 +661,7 @@ Result<> Grouping::take_renewed() {
 
 Result<UdpAddresses> Grouping::way_to(std::uint32_t host) {
     const auto path = member_.network.find_path(host, Clock::now() + kGroupArpWait);
-    ASK_TRY(path, "way to " + format_ipv4(host));
+    ASK_TRY(path, "way to " + format_host(host));
     return path->addresses;
 }
 

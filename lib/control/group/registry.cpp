@@ -6,7 +6,7 @@
 
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -547,7 +547,7 @@ Result<v1::JoinGroupReply> GroupRegistry::join(const Caller& caller, const v1::J
     const auto last = mark_from_proto(request.registered_last());
     ASK_TRY(last, "join");
     if (!acts_for(caller, channel->host)) {
-        return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
+        return Error(Errc::kDenied, "join: the channel is of " + format_host(channel->host) +
                                         ", which is not for " + describe(caller) + " to join with");
     }
     const auto until = Clock::now() + held_back(request.wait_ms());

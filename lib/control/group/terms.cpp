@@ -5,7 +5,7 @@
 
 #include "lib/abi/values.h"
 #include "lib/control/member/convert.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 
@@ -30,7 +30,7 @@ Result<values::GroupTerms> group_terms(const v1::JoinGroupReply& group, std::uin
     ASK_PASS(values::check_terms(terms));
     if (!collects) {
         return Error(Errc::kDenied,
-                     "none of the group's members is its collector " + format_ipv4(group.collector()));
+                     "none of the group's members is its collector " + format_host(group.collector()));
     }
     // A payload that does not fit is one that is never sent, which no deadline would see.
     const std::uint32_t payload = ASK_VALUES_FRONT + terms.blocks * ASK_VALUES_BLOCK_BYTES;

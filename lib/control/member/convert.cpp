@@ -5,7 +5,7 @@
 
 namespace ask {
 
-void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
+void set_sender_part(v1::FlowStats& stats, const SenderStats& sender, std::uint32_t host) {
     const auto& bodies = sender.packer.bodies;
     std::size_t used = bodies.size();
     while (used > 0 && bodies[used - 1] == 0) {
@@ -24,7 +24,8 @@ void set_sender_part(v1::FlowStats& stats, const SenderStats& sender) {
     stats.set_packets_data(sender.packets_data);
     stats.set_packets_long(sender.packets_long);
     stats.set_packets_var(sender.packets_var);
-    stats.set_frame_bytes(sender.payload_bytes + sender.packets_sent * kFrameHeaderBytes);
+    stats.set_frame_bytes(sender.payload_bytes +
+                          sender.packets_sent * (kEthernetBytes + packet_header_bytes(host)));
     stats.set_tuples_whole(sender.packer.tuples_var);
 }
 

@@ -16,7 +16,7 @@
 namespace ask {
 
 // What both ends of a flow have counted, into their fields of its statistics.
-void set_sender_part(v1::FlowStats& stats, const SenderStats& sender);
+void set_sender_part(v1::FlowStats& stats, const SenderStats& sender, std::uint32_t host);
 void set_receiver_part(v1::FlowStats& stats, const FlowRxStats& receiver);
 
 }  // namespace ask

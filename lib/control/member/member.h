@@ -23,13 +23,13 @@
 #include "lib/control/member/workers_port.h"
 #include "lib/control/receive/kept_results.h"
 #include "lib/control/receive/registry.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 
 struct MemberOptions {
     std::string name;                 // of the host
-    std::uint32_t address = 0;        // IPv4, host byte order
+    std::uint32_t address = 0;        // number (lib/net/host_book.h)
     std::string tenant{};             // that its certificate names; empty: none
     std::string control_address;      // where other agents reach this one: "198.18.2.2:4791"
     std::string interface;            // of its packets, for messages
@@ -93,7 +93,7 @@ struct Member {
 
     // "h2 (198.18.2.2)"
     [[nodiscard]] std::string full_name() const {
-        return options.name + " (" + format_ipv4(options.address) + ")";
+        return options.name + " (" + format_host(options.address) + ")";
     }
 };
 

@@ -19,7 +19,7 @@ namespace ask {
 
 // Where the agent of a host is.
 struct HostAddress {
-    std::uint32_t address = 0;
+    std::uint32_t address = 0;  // its number (lib/net/host_book.h)
     std::uint16_t port = kControlPort;
 };
 
@@ -36,7 +36,7 @@ class NetworkPort {
     NetworkPort(const NetworkPort&) = delete;
     NetworkPort& operator=(const NetworkPort&) = delete;
 
-    // `name` is one of the agent's table, an IPv4 address, or what the resolver knows; each of them may have
+    // `name` is one of the agent's table, an address, or what the resolver knows; each of them may have
     // a port behind it. kUnknown, kUsage.
     [[nodiscard]] virtual Result<HostAddress> resolve(const std::string& name) = 0;
     // Whether an address is one of this host's own.

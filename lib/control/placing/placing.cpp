@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/control/switch/quota.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/placement/solve.h"
 #include "lib/topology/placed.h"
 
@@ -42,7 +42,7 @@ std::vector<topology::PlacedSender> locate(const Wish& wish, std::uint32_t recei
     std::size_t strangers = 0;
     for (const Sender& sender : wish.senders) {
         const topology::Host* const host = fabric.host_at(sender.address);
-        const std::string address = format_ipv4(sender.address);
+        const std::string address = format_host(sender.address);
         topology::PlacedSender made{.name = host == nullptr ? address : host->name,
                                     .address = sender.address,
                                     .sends = sender.sends,
@@ -304,7 +304,7 @@ Result<> Placing::place(Plan& plan, Time now) {
     ASK_PASS(tree);
     std::vector<SwitchId> blue;
     if (receiver == nullptr) {
-        add_sentence(plan.note, "the receiver, " + format_ipv4(plan.owner.host) +
+        add_sentence(plan.note, "the receiver, " + format_host(plan.owner.host) +
                                     ", is no host of the topology: everything goes straight to it");
     } else if (young(now).count() > 0) {
         add_sentence(plan.note,

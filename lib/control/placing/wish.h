@@ -14,7 +14,7 @@
 namespace ask::placing {
 
 struct Sender {
-    std::uint32_t address = 0;  // IPv4, host byte order
+    std::uint32_t address = 0;  // number (lib/net/host_book.h)
     std::uint32_t sends = 1;
     bool operator==(const Sender&) const = default;
 };

@@ -145,11 +145,11 @@ Result<GeometryChoice> asked_geometry(const Member& member, const v1::OpenReceiv
     }
     const unsigned needed = geometry->payload_bytes(geometry->rows);
     if (needed > member.options.payload_limit) {
-        return Error(Errc::kUnsupported, "geometry " + to_string(*geometry) + " makes packets of " +
-                                             std::to_string(needed + kPacketHeaderBytes) +
-                                             " bytes, but the MTU of " + member.options.interface + " is " +
-                                             std::to_string(member.options.mtu) +
-                                             ": use fewer rows, or raise the MTU");
+        return Error(Errc::kUnsupported,
+                     "geometry " + to_string(*geometry) + " makes packets of " +
+                         std::to_string(needed + packet_header_bytes(member.options.address)) +
+                         " bytes, but the MTU of " + member.options.interface + " is " +
+                         std::to_string(member.options.mtu) + ": use fewer rows, or raise the MTU");
     }
     return GeometryChoice{.geometry = *geometry,
                           .slot_map = nullptr,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/control/member/patience.h"
+#include "lib/rpc/hosts6.h"
 
 namespace ask {
 namespace {
@@ -16,6 +17,7 @@ constexpr milliseconds kAtOnce{100};
 HandedOver hand_over(SessionIo& io, const KeptResult& result, const HandOverOptions& options) {
     v1::LocalReply reply;
     *reply.mutable_done() = result.done;
+    explain_hosts(*reply.mutable_done());
     bool sent = false;
     auto last_sign = Clock::now();
     auto next_turn = last_sign + kAtOnce;

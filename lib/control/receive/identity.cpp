@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/flow_stats.h"
 
 namespace ask {
@@ -65,9 +65,11 @@ std::optional<Mismatch> compare_other(const v1::FetchFlow& reported, const std::
     if (!counted && settled) {
         return std::nullopt;
     }
-    Mismatch mismatch = changed(switch_name, "channel " + format_ipv4(reported.channel().host()) + ":" +
-                                                 std::to_string(reported.channel().port()) +
-                                                 ", which has not joined, has sent tuples");
+    Mismatch mismatch =
+        changed(switch_name, "channel " +
+                                 control_address(reported.channel().host(),
+                                                 static_cast<std::uint16_t>(reported.channel().port())) +
+                                 ", which has not joined, has sent tuples");
     mismatch.may_settle = !counted;
     return mismatch;
 }

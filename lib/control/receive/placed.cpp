@@ -9,6 +9,7 @@
 #include "lib/base/random.h"
 #include "lib/control/receive/membership.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -82,14 +83,14 @@ Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
     }
     const auto parent = find(relay.parent(), whose);
     ASK_PASS(parent);
-    const auto host = ipv4_of_control(relay.address());
+    const auto host = host_of_control(relay.address());
     ASK_TRY(host, "placement: " + whose + ": its address");
     if (!relay.control().empty()) {
         ASK_TRY(check_host_port(relay.control()), "placement: " + whose + ": its switch's address");
     }
     relays_.push_back({.name = relay.name(),
-                       .address = relay.address(),
-                       .control = relay.control(),
+                       .address = canonical_host_port(relay.address()),
+                       .control = canonical_host_port(relay.control()),
                        .host = *host,
                        .parent = *parent,
                        .depth = *parent ? relays_[**parent].depth + 1 : 0,
@@ -103,10 +104,8 @@ Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
 Result<> Placed::add_host(const v1::PlacedHost& host) {
     ASK_PASS(check_name(host.name(), "host"));
     const std::string whose = "host " + clean_name(host.name());
-    const auto address = parse_ipv4(host.address());
-    if (!address) {
-        return wrong(whose + ": its address must be IPv4, not " + host.address());
-    }
+    const auto address = parse_host(host.address());
+    ASK_TRY(address, "placement: " + whose + ": its address");
     if (std::ranges::find(hosts_, *address, &Host::address) != hosts_.end()) {
         return wrong(whose + ": " + host.address() + " is there twice");
     }

@@ -17,7 +17,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/receiving.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -118,10 +118,10 @@ v1::AdmitRequest Receiving::admit_request() const {
     v1::AdmitRequest admit;
     admit.set_task(task_->id);
     admit.set_instance(task_->instance);
-    admit.set_receiver(format_ipv4(member_.options.address));
+    admit.set_receiver(format_host(member_.options.address));
     for (const auto& [host, number] : sends) {
         v1::AdmittedSender& sender = *admit.add_senders();
-        sender.set_address(format_ipv4(host));
+        sender.set_address(format_host(host));
         sender.set_sends(number);
     }
     admit.set_objective(request_.place().objective());
@@ -134,7 +134,7 @@ void Receiving::note_plan(const v1::AdmitReply& reply) {
     v1::RenewPlanRequest plan;
     plan.set_task(task_->id);
     plan.set_instance(task_->instance);
-    plan.set_receiver(format_ipv4(member_.options.address));
+    plan.set_receiver(format_host(member_.options.address));
     plan.set_plan(reply.plan());
     *plan.mutable_placement() = reply.placement();
     plan.mutable_placement()->clear_links();

@@ -106,7 +106,7 @@ void TaskRegistry::note_asking_locked(ReceiveTask& task, const Caller& caller,
                                       const v1::LookupRequest& request) {
     const bool said = request.host() != 0 && acts_for(caller, request.host());
     const std::optional<std::uint32_t> host =
-        said ? std::optional<std::uint32_t>(request.host()) : caller.ipv4;
+        said ? std::optional<std::uint32_t>(request.host()) : host_of(caller);
     if (host && request.sender() != 0 && task.asking->size() < task.senders_expected) {
         task.asking->insert_or_assign(request.sender(), *host);
         task.mailbox->post(SessionEvent::Kind::kChanged);

@@ -15,6 +15,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/receive/registry.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -43,7 +44,7 @@ Result<> check_caller(const Caller& caller, const v1::JoinRequest& request) {
     if (acts_for(caller, channel->host)) {
         return {};
     }
-    return Error(Errc::kDenied, "join: the channel is of " + format_ipv4(channel->host) +
+    return Error(Errc::kDenied, "join: the channel is of " + format_host(channel->host) +
                                     ", which is not for " + describe(caller) + " to join with");
 }
 

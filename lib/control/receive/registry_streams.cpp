@@ -25,8 +25,8 @@ Result<Owner> owner_of(const Caller& caller, std::uint32_t host) {
     if (host != 0 && acts_for(caller, host)) {
         return Owner{caller.tenant, host};
     }
-    if (caller.ipv4) {
-        return Owner{caller.tenant, *caller.ipv4};
+    if (const auto from = host_of(caller)) {
+        return Owner{caller.tenant, *from};
     }
     return Error(Errc::kDenied, "nothing says which host " + describe(caller) + " is");
 }

@@ -8,6 +8,7 @@
 #include "lib/abi/limits.h"
 #include "lib/base/task_id.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/types.h"
 
 namespace ask {
@@ -129,10 +130,11 @@ std::uint64_t Relays::held_locked(const RelayTurn& turn) const {
 
 // Else whoever may open a task could have this host call any other.
 Result<> Relays::check_parent_locked(const Owner& owner, const v1::OpenRelayRequest& request) {
-    const auto parent = ipv4_of_control(request.parent());
+    const auto parent = read_host_of_control(request.parent());
     ASK_TRY(parent, "task " + request.task_id() + ": its parent");
     const auto holds = [&](const AddressRange& range) { return range.contains(*parent); };
-    if (*parent == owner.host || std::ranges::any_of(limits_.parents, holds)) {
+    const bool is_owner = parent->number == owner.host && parent->ipv6 == ipv6_of(owner.host);
+    if (is_owner || std::ranges::any_of(limits_.parents, holds)) {
         return {};
     }
     ++counts_.refused_parent;

@@ -12,7 +12,7 @@
 #include "lib/base/random.h"
 #include "lib/base/wall_clock.h"
 #include "lib/control/member/convert.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -78,10 +78,10 @@ Result<> Following::find_receiver() {
     ASK_PASS(resolved);
     auto& host = *resolved;
     ASK_PASS(host);
-    const std::string dotted = format_ipv4(host->address);
-    peer_ = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
+    const std::string shown = format_host(host->address);
+    peer_ = request_.to() == shown ? shown : clean_name(request_.to()) + " (" + shown + ")";
     const bool own = host->address == member_.options.address || member_.network.is_own(host->address);
-    control_ = (own ? format_ipv4(member_.options.address) : dotted) + ":" + std::to_string(host->port);
+    control_ = control_address(own ? member_.options.address : host->address, host->port);
     receiver_ = member_.network.peer_at(control_, peer_);
     return {};
 }

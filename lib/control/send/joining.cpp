@@ -10,6 +10,7 @@
 #include "lib/control/member/patience.h"
 #include "lib/control/send/sending.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/unreachable.h"
 #include "lib/tuples/slot_map.h"
 
@@ -93,12 +94,12 @@ Result<v1::TaskOffer> Sending::find_task() {
 Result<> Sending::turn_to_relay(const v1::TaskOffer& offer) {
     const std::string of = "receiver " + root_.name + ": relay";
     const v1::RelayOffer& relay = offer.relay();
-    const auto address = ipv4_of_control(relay.agent());
+    const auto address = host_of_control(relay.agent());
     ASK_TRY(address, of + ": its agent's address");
     ASK_TRY(check_task_id(relay.task_id()), of);
     by_relay_ = offer.instance();
     turn_to({.address = *address,
-             .name = "relay " + clean_name(relay.name()) + " (" + format_ipv4(*address) + ")",
+             .name = "relay " + clean_name(relay.name()) + " (" + format_host(*address) + ")",
              .control = relay.agent(),
              .token = relay.token()});
     return {};
@@ -164,12 +165,12 @@ Result<> Sending::check_offer(const v1::TaskOffer& offer) const {
     ASK_TRY(mark_from_proto(offer.mark()), "receiver " + peer_);
     const unsigned needed = geometry->payload_bytes(geometry->rows);
     if (needed > member_.options.payload_limit) {
-        return Error(Errc::kUnsupported, "task " + request_.task_id() + " has packets of " +
-                                             std::to_string(needed + kPacketHeaderBytes) +
-                                             " bytes (geometry " + to_string(*geometry) +
-                                             "), but the MTU of " + member_.options.interface + " is " +
-                                             std::to_string(member_.options.mtu) +
-                                             ": raise it, or open the task with a geometry of fewer rows");
+        return Error(Errc::kUnsupported,
+                     "task " + request_.task_id() + " has packets of " +
+                         std::to_string(needed + packet_header_bytes(member_.options.address)) +
+                         " bytes (geometry " + to_string(*geometry) + "), but the MTU of " +
+                         member_.options.interface + " is " + std::to_string(member_.options.mtu) +
+                         ": raise it, or open the task with a geometry of fewer rows");
     }
     return {};
 }
@@ -436,7 +437,7 @@ Result<> Sending::begin_stream(const v1::JoinReply& reply) {
     ASK_PASS(intake);
     // Else it could have the tuples sent to whomever it likes.
     if (reply.receiver_address() != (local_ ? member_.options.address : peer_address_)) {
-        const std::string named = format_ipv4(reply.receiver_address());
+        const std::string named = format_host(reply.receiver_address());
         return Error(Errc::kDenied,
                      "receiver " + peer_ + " names " + named +
                          " as its address, which is not where it answers: if it is, too, send --to " + named);

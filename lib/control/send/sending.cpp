@@ -9,6 +9,7 @@
 #include "lib/base/random.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -67,11 +68,11 @@ Result<> Sending::find_receiver() {
     auto& host = *resolved;
     ASK_PASS(host);
     root_.address = host->address;
-    const std::string dotted = format_ipv4(root_.address);
-    root_.name = request_.to() == dotted ? dotted : clean_name(request_.to()) + " (" + dotted + ")";
+    const std::string shown = format_host(root_.address);
+    root_.name = request_.to() == shown ? shown : clean_name(request_.to()) + " (" + shown + ")";
     // By loopback it would not be this host that asks.
     const bool own = root_.address == member_.options.address || member_.network.is_own(root_.address);
-    root_.control = (own ? format_ipv4(member_.options.address) : dotted) + ":" + std::to_string(host->port);
+    root_.control = control_address(own ? member_.options.address : root_.address, host->port);
     root_.token = request_.token();
     turn_to(root_);
     return {};
@@ -134,7 +135,8 @@ v1::AgentTask Sending::description(const std::string& state) const {
     task.set_peer(peer_.empty() ? clean_name(request_.to()) : peer_);
     task.set_age_seconds(std::chrono::duration<double>(Clock::now() - started_).count());
     if (streaming_ || fin_acked_) {
-        set_sender_part(*task.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+        set_sender_part(*task.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats,
+                        member_.options.address);
     }
     return task;
 }

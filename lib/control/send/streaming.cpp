@@ -10,6 +10,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/control/member/patience.h"
 #include "lib/control/send/sending.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -25,7 +26,7 @@ Result<> Sending::set_path(std::uint32_t receiver) {
         return std::move(path).error().with_context("way to " + peer_);
     }
     if (path->local != local_) {
-        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_ipv4(receiver) +
+        return Error(Errc::kInput, "receiver " + peer_ + " names " + format_host(receiver) +
                                        " as its address, which is not on the same host");
     }
     return member_.workers.set_addresses(lease_->id, path->addresses);
@@ -109,7 +110,8 @@ Result<> Sending::ask_receiver(const Error& trouble) {
         const auto answer = renew->take();
         if (answer && answer->ok() && (*answer)->state() == v1::Outcome::STATE_COMMITTED) {
             outcome_ = **answer;
-            set_sender_part(*outcome_->mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+            set_sender_part(*outcome_->mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats,
+                            member_.options.address);
             return {};
         }
         if (answer && answer->ok() && (*answer)->state() == v1::Outcome::STATE_FAILED) {
@@ -181,7 +183,8 @@ void Sending::start_renew() {
     // receiver gives only once: then it is waited for.
     const bool at_once = unanswered_ && !fin_acked_;
     request.set_wait_ms(at_once ? 0 : static_cast<std::uint32_t>(renew_every_.count()));
-    set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+    set_sender_part(*request.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats,
+                    member_.options.address);
     request.set_can_repeat(can_repeat_);
     next_renew_ = Clock::now() + renew_every_;
     // One that is lost leaves time for another within the deadline.
@@ -262,7 +265,8 @@ Result<> Sending::check_progress() const {
 
 void Sending::show_progress() {
     v1::Progress progress;
-    set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats);
+    set_sender_part(*progress.mutable_stats(), fin_acked_ ? final_stats_ : stream_state().stats,
+                    member_.options.address);
     progress.set_state(computed_    ? "computed, waiting until " + peer_ + " takes it"
                        : fin_acked_ ? "waiting for the result" + (trouble_.empty() ? "" : ": " + trouble_)
                        : !trouble_.empty()   ? trouble_

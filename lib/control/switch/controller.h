@@ -56,7 +56,7 @@ struct ValuesRequest {
     CheckSecret secret{};      // of every flow of the group
     bool direct = false;       // complete chunks go to all members from here
     // Where copies for all go, to each of these and one to each rack, which has a switch of its own that
-    // copies on: IPv4, host order. Nothing: no fan is wanted.
+    // copies on: by number (lib/net/host_book.h). Nothing: no fan is wanted.
     std::vector<std::uint32_t> members{};
     std::vector<std::vector<std::uint32_t>> racks{};
     std::uint64_t want = 0;   // members whose values make a chunk complete here; 0: all
@@ -285,6 +285,7 @@ class Controller {
         std::string receiver;
         Owner owner;
         std::uint32_t index = 0;
+        std::uint32_t host = 0;    // the receiver's, entered; 0: not yet
         std::uint64_t nonce = 0;   // of its region
         ask_task entry{};          // as it stands in the map, but for swap and copy
         std::uint64_t sram = 0;    // bytes taken from the budget
@@ -327,9 +328,17 @@ class Controller {
     Result<> clear_unused_regions();
     Result<> clear_unused_carried();
 
+    // Hosts with IPv6 (controller_hosts.cpp). Of others nothing is kept.
+    Result<> enter_host(std::uint32_t number);
+    void leave_host(std::uint32_t number);
+    Result<> adopt_hosts() const;
+    Result<> clear_unused_hosts() const;
+
     // Channels and flows (controller_flows.cpp).
     Result<> write_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
                            const ask_ports& ports) const;
+    Result<> replace_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
+                             const ask_ports& ports);
     void follow_channels();
     Result<> move_channel(const ChannelId& id, Channel& channel, const ask_ports& ports) const;
     // By which ports a host's packets may come in.
@@ -511,6 +520,7 @@ class Controller {
     std::uint64_t back_reused_ = 0;
     Quotas quotas_;
     Buckets buckets_;
+    std::map<std::uint32_t, std::uint32_t> host_users_;  // channels and tasks, by their host's number
     std::map<ChannelId, Channel> channels_;
     std::map<FlowKey, Flow> flows_;
     LeaseClock lease_clock_;

@@ -11,6 +11,7 @@
 
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -24,6 +25,7 @@ std::string text_of(const char (&field)[N]) {
 
 Result<> Controller::rebuild() {
     const Guard lock(mutex_);
+    ASK_TRY(adopt_hosts(), "hosts");
     ASK_TRY(adopt_tasks(), "tasks");
     ASK_TRY(limit_rates(), "buckets");
     ASK_TRY(adopt_channels(), "channels");
@@ -36,6 +38,7 @@ Result<> Controller::rebuild() {
     channel_pool_.fill();
     flow_pool_.fill();
     fan_pool_.fill();
+    ASK_TRY(clear_unused_hosts(), "hosts");
     ASK_TRY(clear_unused_regions(), "regions");
     ASK_TRY(clear_unused_carried(), "flows");
     ASK_TRY(clear_fan_members(), "fans");
@@ -107,9 +110,15 @@ Result<bool> Controller::adopt_task_meta(const std::string& pins) {
     if (!group.ok() || !*group) {
         return group;
     }
+    if (is_ipv6_number(ntohl(task.entry.receiver)) && !ipv6_of(ntohl(task.entry.receiver))) {
+        spdlog::warn("task {}: the address of its receiver is lost", task.id);
+        return false;
+    }
     if (!task_pool_.adopt(task.index) || !store_.adopt_program(task.entry.program)) {
         return false;
     }
+    task.host = ntohl(task.entry.receiver);
+    ASK_PASS(enter_host(task.host));
     take_task(task);
     set_sram(task, sram_of(task.entry));
     set_back_bytes(task, back_bytes(task.back));
@@ -166,7 +175,8 @@ Result<> Controller::adopt_channels() {
             *index ? store_.channels().find(**index) : Result<std::optional<ask_channel>>(std::nullopt);
         ASK_PASS(entry);
         const bool fits = *entry && (*entry)->host == key.host && (*entry)->port == key.port &&
-                          !attached((*entry)->ports).empty() && channel_pool_.adopt(**index);
+                          !attached((*entry)->ports).empty() && enter_host(ntohl(key.host)).ok() &&
+                          channel_pool_.adopt(**index);
         if (!fits) {
             ASK_PASS(store_.channel_ids().erase(key));
             continue;

@@ -17,14 +17,14 @@
 #include "lib/base/log_fields.h"
 #include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/tuples/switch_counts.h"
 
 namespace ask {
 namespace {
 
 std::string channel_name(const ChannelId& channel) {
-    return "channel " + format_ipv4(channel.host) + ":" + std::to_string(channel.port);
+    return "channel " + control_address(channel.host, channel.port);
 }
 
 ask_channel_id channel_key(const ChannelId& channel) {
@@ -43,7 +43,7 @@ ask_flow_id flow_key(std::uint64_t instance, const ChannelId& channel) {
 }
 
 Result<> check_channel(const ChannelId& channel, std::uint32_t incarnation) {
-    if (!is_host_address(channel.host)) {
+    if (!is_host_number(channel.host)) {
         return Error(Errc::kInput, channel_name(channel) + ": its address is no host's");
     }
     if (channel.port < ASK_CHANNEL_PORT_BASE ||
@@ -80,7 +80,7 @@ Result<Controller::Ways> Controller::ways_of(const SwitchStore& store, std::uint
     const auto found = store.ways_to(host);
     ASK_PASS(found);
     if (found->size() > ASK_CHANNEL_PORTS) {
-        return Error(Errc::kLimit, "the route to " + format_ipv4(host) + " leads through " +
+        return Error(Errc::kLimit, "the route to " + format_host(host) + " leads through " +
                                        std::to_string(found->size()) + " ports, and there may be at most " +
                                        std::to_string(ASK_CHANNEL_PORTS) + ": give it fewer next hops here");
     }
@@ -134,6 +134,21 @@ Result<> Controller::write_channel(std::uint32_t index, const ChannelId& channel
     return {};
 }
 
+// In place of the one of that name that there may be.
+Result<> Controller::replace_channel(std::uint32_t index, const ChannelId& channel, std::uint32_t incarnation,
+                                     const ask_ports& ports) {
+    ASK_PASS(write_channel(index, channel, incarnation, ports));
+    ASK_TRY(enter_host(channel.host), channel_name(channel));
+    auto replaced = drop_channel(channel);
+    if (replaced.ok()) {
+        replaced = store_.channel_ids().set(channel_key(channel), index);
+    }
+    if (!replaced.ok()) {
+        leave_host(channel.host);
+    }
+    return replaced;
+}
+
 Result<Controller::Registration> Controller::register_channel(const Caller& caller, const ChannelId& channel,
                                                               std::uint32_t incarnation,
                                                               std::uint32_t replaces) {
@@ -180,13 +195,7 @@ Result<Controller::Registration> Controller::register_channel(const Caller& call
     registered = settled();
     auto written = !registered.ok() || *registered ? Result<>() : room();
     if (written.ok() && registered.ok() && !*registered) {
-        written = write_channel(*index, channel, incarnation, ways->ports);
-    }
-    if (written.ok() && registered.ok() && !*registered) {
-        written = drop_channel(channel);
-    }
-    if (written.ok() && registered.ok() && !*registered) {
-        written = store_.channel_ids().set(channel_key(channel), *index);
+        written = replace_channel(*index, channel, incarnation, ways->ports);
     }
     if (!registered.ok() || *registered || !written.ok()) {
         channel_pool_.put_back(*index);
@@ -324,6 +333,7 @@ Result<> Controller::drop_channel(const ChannelId& channel) {
     sram_.give_back(channel_bytes());
     quotas_.give_back(it->second.owner, {.channels = 1, .sram_bytes = channel_bytes()});
     garbage_.channels.push_back(it->second.index);
+    leave_host(it->first.host);
     channels_.erase(it);
     work_.notify_all();
     return {};

@@ -18,7 +18,7 @@
 #include "lib/base/random.h"
 #include "lib/base/task_id.h"
 #include "lib/control/switch/controller.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -40,9 +40,9 @@ Result<> check_request(const TaskRequest& request) {
     if (request.instance == 0) {
         return Error(Errc::kInput, "task " + request.id + ": instance 0 is none");
     }
-    if (!is_host_address(request.receiver_address)) {
+    if (!is_host_number(request.receiver_address)) {
         return Error(Errc::kInput, "task " + request.id + ": its receiver's address " +
-                                       format_ipv4(request.receiver_address) + " is no host's");
+                                       format_host(request.receiver_address) + " is no host's");
     }
     if (request.values) {
         return {};
@@ -69,7 +69,7 @@ Result<> check_own_receiver(const Caller& caller, const TaskRequest& request) {
         return {};
     }
     return Error(Errc::kDenied, "task " + request.id + ": packets would go to " +
-                                    format_ipv4(request.receiver_address) + ", and " + describe(caller) +
+                                    format_host(request.receiver_address) + ", and " + describe(caller) +
                                     " may not act for that host");
 }
 
@@ -310,6 +310,11 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
                                             " tasks of the switch are in use: raise its max_tasks"));
     }
     task.index = *index;
+    if (auto entered = enter_host(request.receiver_address); !entered.ok()) {
+        task_pool_.put_back(*index);
+        return undo(std::move(entered).error().with_context("task " + request.id));
+    }
+    task.host = request.receiver_address;
     if (request.values) {
         return open_group(lock, request, fan, task);
     }
@@ -391,6 +396,7 @@ void Controller::drop_task(std::uint64_t instance) {
     set_back_bytes(task, 0);
     quotas_.give_back(task.owner, {.tasks = 1});
     buckets_.give_back(task.bucket);
+    leave_host(task.host);
     tasks_.erase(instance);
     charge_pool();
 }

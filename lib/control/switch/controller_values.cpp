@@ -20,7 +20,8 @@
 #include "lib/abi/values.h"
 #include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
-#include "lib/net/address.h"
+#include "lib/control/switch/host_address.h"
+#include "lib/net/host_book.h"
 
 namespace ask {
 namespace {
@@ -194,7 +195,13 @@ Controller::FanPlan Controller::plan_fan(const ValuesRequest& request) const {
                        std::to_string(named) + " are";
         return plan;
     }
+    const bool six = is_ipv6_number(plan.targets.front().members.front());
     for (FanTarget& target : plan.targets) {
+        if (std::ranges::any_of(target.members,
+                                [six](auto member) { return is_ipv6_number(member) != six; })) {
+            plan.why_not = "some of its members have IPv4, some IPv6";
+            return plan;
+        }
         auto ways = store_.fan_ports(target.members.front());
         if (!ways.ok()) {
             plan.why_not = ways.error().text();
@@ -238,11 +245,11 @@ Result<> Controller::keep_to_others(FanTarget& target) const {
         const std::uint32_t whose = *there ? ntohl((*there)->address) : target.members.front();
         if (std::ranges::find(target.members, whose) == target.members.end()) {
             taken = Error(Errc::kUnsupported, "copies that leave by port " + way.port.name + " are for " +
-                                                  format_ipv4(whose) + " of another group, not " +
-                                                  format_ipv4(target.members.front()));
+                                                  format_host(whose) + " of another group, not " +
+                                                  format_host(target.members.front()));
             continue;
         }
-        way.member.address = htonl(whose);
+        set_address(way.member, whose);
         left.push_back(way);
     }
     target.ways = std::move(left);
@@ -262,8 +269,8 @@ Result<std::vector<FanPort>> Controller::choose_fan_ports(const FanPlan& plan) c
         if (!choice.give(at)) {
             const AttachedPort& port = targets[at].ways.front().port;
             const FanTarget& holder = targets[choice.holders().at(port.ifindex)];
-            return Error(Errc::kUnsupported, "members " + format_ipv4(holder.members.front()) + " and " +
-                                                 format_ipv4(targets[at].members.front()) +
+            return Error(Errc::kUnsupported, "members " + format_host(holder.members.front()) + " and " +
+                                                 format_host(targets[at].members.front()) +
                                                  " are both behind port " + port.name);
         }
     }

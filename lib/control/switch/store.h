@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lib/abi/back.h"
+#include "lib/abi/hosts.h"
 #include "lib/abi/map_types.h"
 #include "lib/abi/values.h"
 #include "lib/base/result.h"
@@ -144,7 +145,7 @@ class SwitchStore {
     [[nodiscard]] virtual bool adopted() const = 0;
 
     [[nodiscard]] virtual std::optional<AttachedPort> port(std::uint32_t ifindex) const = 0;
-    // The port behind which an IPv4 address (host byte order) is. kInput: behind none.
+    // The port behind which a host is, by its number (lib/net/host_book.h). kInput: behind none.
     [[nodiscard]] virtual Result<AttachedPort> route_to(std::uint32_t address) const = 0;
     // All ports by which its packets may come in, that one first: several where its route has several next
     // hops.
@@ -163,6 +164,8 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_flow>& flows() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_task>& tasks() const = 0;
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_bucket>& buckets() const = 0;
+    // Numbers of hosts by their addresses, network order. Null: this switch does not read IPv6.
+    [[nodiscard]] virtual const SwitchTable<ask_ipv6, std::uint32_t>* hosts() const { return nullptr; }
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_back>& backs() const = 0;
     // By the task's index. Null: value streams are not folded here.
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_group>* groups() const { return nullptr; }
@@ -172,8 +175,8 @@ class SwitchStore {
     [[nodiscard]] virtual const SwitchTable<std::uint32_t, ask_fan_member>* fan_members() const {
         return nullptr;
     }
-    // The ports by which copies to an IPv4 address (host byte order) could leave, the usual one first, and
-    // the MACs on the way there.
+    // The ports by which copies to a host, by its number, could leave, the usual one first, and the MACs on
+    // the way there.
     [[nodiscard]] virtual Result<std::vector<FanPort>> fan_ports(std::uint32_t /*address*/) const {
         return Error(Errc::kUnsupported, "this switch makes no copies");
     }

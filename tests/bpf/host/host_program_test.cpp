@@ -35,15 +35,30 @@ std::vector<std::byte> make_frame(std::uint32_t dest, std::uint16_t source_port,
     return frame;
 }
 
+std::uint32_t number(const char* address) {
+    const auto host = parse_host(address);
+    REQUIRE_MESSAGE(host.ok(), host.error().text());
+    return *host;
+}
+
+std::vector<std::byte> make_ipv6_frame(const char* dest, std::uint16_t source_port, std::uint16_t dest_port,
+                                       std::size_t payload = 48) {
+    UdpAddresses addresses{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}, 0, 0, source_port, dest_port};
+    REQUIRE(set_hosts(addresses, number("2001:2:0:9::2"), number(dest)).ok());
+    std::vector<std::byte> frame(addresses.header_bytes() + payload);
+    write_frame_header(frame, addresses, payload);
+    return frame;
+}
+
 // Without a socket the steering program drops what it would have steered.
 struct Fixture {
     std::optional<XskSocket> socket;
     std::optional<HostProgram> program;
 
-    explicit Fixture(bool with_socket) {
+    explicit Fixture(bool with_socket, std::uint32_t own = kOwn) {
         test::need_root();
         test::enter_fresh_netns();
-        auto loaded = HostProgram::load({.interface = "lo", .interface_index = 1, .own_address = kOwn});
+        auto loaded = HostProgram::load({.interface = "lo", .interface_index = 1, .own_address = own});
         REQUIRE_MESSAGE(loaded.ok(), loaded.error().text());
         program = std::move(*loaded);
         if (with_socket) {
@@ -154,6 +169,62 @@ TEST_CASE("everything else is the stack's") {
         for (std::size_t size = kEthernetBytes; size < kFrameHeaderBytes; ++size) {
             CAPTURE(size);
             auto frame = make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT);
+            frame.resize(size);
+            pass(std::move(frame));
+        }
+    }
+}
+
+TEST_CASE("DATA and ACKs for an IPv6 host go to the socket of their queue") {
+    Fixture fixture(true, number("2001:2:0:1::2"));
+    const auto steered = [&](std::vector<std::byte> frame) {
+        fixture.expect(std::move(frame), XDP_REDIRECT, ASK_HOST_CNT_steered);
+    };
+    steered(make_ipv6_frame("2001:2:0:1::2", ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT));
+    steered(make_ipv6_frame("2001:2:0:1::2", 1, ASK_UDP_PORT, 0));
+    steered(make_ipv6_frame("2001:2:0:1::2", ASK_UDP_PORT, ASK_CHANNEL_PORT_BASE));
+    steered(make_ipv6_frame("2001:2:0:1::2", ASK_UDP_PORT,
+                            ASK_CHANNEL_PORT_BASE + ASK_MAX_CHANNELS_PER_HOST - 1));
+    // As long a frame as of IPv4, which has less in front of the payload.
+    constexpr std::size_t kMost = ASK_MAX_PAYLOAD + kFrameHeaderBytes - kMostFrameHeaderBytes;
+    steered(make_ipv6_frame("2001:2:0:1::2", ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, kMost));
+    fixture.expect(make_ipv6_frame("2001:2:0:1::2", ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT, kMost + 1), XDP_DROP,
+                   ASK_HOST_CNT_drop_too_long);
+}
+
+TEST_CASE("everything else is the stack's at an IPv6 host, too") {
+    Fixture fixture(true, number("2001:2:0:1::2"));
+    const auto pass = [&](std::vector<std::byte> frame) {
+        fixture.expect(std::move(frame), XDP_PASS, ASK_HOST_CNT_pass_foreign);
+    };
+    SUBCASE("another address, each of its words") {
+        for (const char* other : {"2001:3:0:1::2", "2001:2:0:2::2", "2001:2:0:1:1::2", "2001:2:0:1::3"}) {
+            CAPTURE(other);
+            pass(make_ipv6_frame(other, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT));
+        }
+    }
+    SUBCASE("other ports") {
+        pass(make_ipv6_frame("2001:2:0:1::2", 50000, 53));
+        pass(make_ipv6_frame("2001:2:0:1::2", ASK_UDP_PORT, ASK_CHANNEL_PORT_BASE - 1));
+        pass(make_ipv6_frame("2001:2:0:1::2", 50000, ASK_CHANNEL_PORT_BASE));
+    }
+    SUBCASE("IPv4, also for 0.0.0.0") {
+        pass(make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT));
+        pass(make_frame(0, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT));
+    }
+    SUBCASE("extension headers, fragments, TCP, other versions") {
+        for (const auto& [at, byte] : std::vector<std::pair<std::size_t, unsigned>>{
+                 {20, 0}, {20, 44}, {20, 6}, {20, 60}, {14, 0x45}, {12, 0x81}}) {
+            CAPTURE(byte);
+            auto frame = make_ipv6_frame("2001:2:0:1::2", ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT);
+            frame[at] = static_cast<std::byte>(byte);
+            pass(std::move(frame));
+        }
+    }
+    SUBCASE("cut within the headers") {
+        for (std::size_t size = kEthernetBytes; size < kMostFrameHeaderBytes; ++size) {
+            CAPTURE(size);
+            auto frame = make_ipv6_frame("2001:2:0:1::2", ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT);
             frame.resize(size);
             pass(std::move(frame));
         }

@@ -25,6 +25,7 @@
 
 #include "lib/abi/values.h"
 #include "lib/base/unique_fd.h"
+#include "tests/bpf/switch/family.h"
 #include "tests/bpf/switch/harness.h"
 
 namespace ask::test {
@@ -56,7 +57,8 @@ inline UniqueFd make_fan(const Switch& sw, std::uint32_t number) {
         ask_fan_member value{};
         std::ranges::copy(member.mac, value.mac);
         std::ranges::copy(member.port_mac, value.port_mac);
-        value.address = htonl(member.address);
+        value.address = htonl(host_number(member.address));
+        value.six = program_form(six_address(member.address));
         REQUIRE(bpf_map_update_elem(sw.map("fan_members"), &member.ifindex, &value, BPF_ANY) == 0);
     }
     const int inner = fan.get();

@@ -24,6 +24,7 @@
 #include "lib/tuples/fetch_codec.h"
 #include "loader/counter_names.h"
 #include "loader/data_program.h"
+#include "tests/bpf/switch/family.h"
 #include "tests/bpf/switch/opened.h"
 #include "tests/support/netns.h"
 
@@ -38,6 +39,20 @@ T swap_be(T value) {
         out = static_cast<T>(out << 8 | (value >> (8 * i) & 0xff));
     }
     return out;
+}
+
+// The same with IPv6, where a link carries no less than 1280 bytes. Nobody asks who else has an address.
+void add_six_network() {
+    run("sysctl -qw net.ipv6.conf.all.forwarding=1");
+    for (const std::string name : {"in", "out", "side"}) {
+        const std::string net = name == "in" ? "1" : name == "out" ? "2" : "3";
+        run("sysctl -qw net.ipv6.conf." + name + ".addr_gen_mode=1 net.ipv6.conf." + name + ".accept_dad=0");
+        run("sysctl -qw net.ipv6.conf." + name + ".disable_ipv6=0 net.ipv6.conf." + name + ".forwarding=1");
+        run("ip address add 2001:2:0:" + net + "::1/64 dev " + name + " nodad");
+        run("ip neighbour add 2001:2:0:" + net + "::2 lladdr 02:00:00:00:0" + net + ":02 nud permanent dev " +
+            name);
+    }
+    run("ip route add 2001:2:0:8::/64 via 2001:2:0:2::2 mtu 1280");
 }
 
 Ports make_network() {
@@ -59,6 +74,9 @@ Ports make_network() {
     ports.side = port("side", "3", "02:00:00:00:00:03");
     run("ip route add 198.18.8.0/24 via 198.18.2.2 mtu lock 600");
     run("sysctl -qw net.ipv4.ip_forward=1");
+    if (is_six_run()) {
+        add_six_network();
+    }
     REQUIRE(ports.in != 0);
     REQUIRE(ports.out != 0);
     REQUIRE(ports.side != 0);
@@ -207,6 +225,19 @@ Switch::Switch(Way way, TableSizes sizes)
     for (const std::uint32_t port : {ports.in, ports.out}) {
         set_entry(map("ports"), port, device(port));
     }
+    add_hosts();
+}
+
+// All that tests have packets of.
+void Switch::add_hosts() const {
+    if (!is_six_run()) {
+        return;
+    }
+    for (const std::uint32_t host : {kSender, kReceiver, kBehindSide, kNarrow, kNowhere}) {
+        const ask_ipv6 address = program_form(six_address(host));
+        const std::uint32_t number = swap_be(host_number(host));
+        REQUIRE(bpf_map_update_elem(map("hosts"), &address, &number, BPF_ANY) == 0);
+    }
 }
 
 // With the program for copies, where the object has one and room for it.
@@ -280,10 +311,11 @@ void Switch::reset() {
 
 void Switch::add_channel(std::uint32_t index, const ChannelSpec& spec) {
     channels_[index] = spec;
+    channels_[index].host = host_number(spec.host);
     if (channels_[index].ifindex == 0) {
         channels_[index].ifindex = network().in;
     }
-    ask_channel value{.host = swap_be(spec.host),
+    ask_channel value{.host = swap_be(channels_[index].host),
                       .port = swap_be(spec.port),
                       .pad = 0,
                       .incarnation = swap_be(spec.incarnation),
@@ -318,7 +350,7 @@ void Switch::set_task(std::uint32_t index, const TaskSpec& spec) const {
     value.policy = spec.policy;
     value.program = static_cast<__u8>(spec.sized ? index + 1 : 0);
     value.service = spec.service;
-    value.receiver = swap_be(spec.receiver);
+    value.receiver = swap_be(host_number(spec.receiver));
     value.bucket = spec.bucket;
     value.back = spec.back == BackBuckets{} ? 0 : 1;
     set_entry(map("tasks"), index, value);
@@ -424,7 +456,7 @@ void Switch::add_group(std::uint32_t index, const TaskSpec& spec, const ask_grou
     add_task(index, spec);
     ask_group value = group;
     value.instance = swap_be(spec.instance);
-    value.collector = swap_be(spec.receiver);
+    value.collector = swap_be(host_number(spec.receiver));
     set_group(index, value);
     flows_[results] = {.channel = 0, .task = index, .secret = group_secret(index), .carried = {}};
     ask_flow flow{};
@@ -472,7 +504,7 @@ Packet Switch::packet(std::uint32_t flow) const {
     packet.dest_mac = kInMac;
     packet.source_mac = kSenderMac;
     packet.source = channel.host;
-    packet.dest = spec.receiver;
+    packet.dest = host_number(spec.receiver);
     packet.source_port = channel.port;
     packet.short_slots = spec.short_slots;
     packet.groups = spec.groups;
@@ -487,6 +519,15 @@ Packet Switch::packet(std::uint32_t flow) const {
 }
 
 Switch::Outcome Switch::run(const Bytes& frame, std::uint32_t ifindex) const {
+    if (!is_six_run()) {
+        return run_as_is(frame, ifindex);
+    }
+    Outcome outcome = run_as_is(in_six(frame), ifindex);
+    outcome.frame = in_four(std::move(outcome.frame));
+    return outcome;
+}
+
+Switch::Outcome Switch::run_as_is(const Bytes& frame, std::uint32_t ifindex) const {
     xdp_md context{};
     context.data_end = static_cast<__u32>(frame.size());
     context.ingress_ifindex = ifindex == 0 ? network().in : ifindex;
@@ -505,10 +546,20 @@ Switch::Outcome Switch::run(const Bytes& frame, std::uint32_t ifindex) const {
 
 void Switch::expect(const std::string& description, const Bytes& frame, std::uint32_t action,
                     ask_counter counter, const Bytes& out, std::uint32_t ifindex) {
+    if (!is_six_run()) {
+        return expect_as_is(description, frame, action, counter, out, ifindex);
+    }
+    const bool leaves = action == XDP_TX || action == XDP_PASS || action == XDP_REDIRECT;
+    expect_as_is(description, in_six(frame), action, counter, leaves ? in_six(out) : in_one_form(out),
+                 ifindex);
+}
+
+void Switch::expect_as_is(const std::string& description, const Bytes& frame, std::uint32_t action,
+                          ask_counter counter, const Bytes& out, std::uint32_t ifindex) {
     INFO(to_string(way_), ": ", description, "\npacket: ", hex(frame), "\n", scapy(frame));
     const std::vector<std::uint64_t> counted = counters();
     const State before = leaves_state_alone(counter) ? state() : State{};
-    const Outcome outcome = run(frame, ifindex);
+    const Outcome outcome = run_as_is(frame, ifindex);
     CHECK(outcome.action == action);
     INFO("came out: ", hex(outcome.frame), "\nexpected: ", hex(out), "\n",
          "first difference: ", first_difference(outcome.frame, out));

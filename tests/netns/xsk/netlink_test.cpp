@@ -212,3 +212,114 @@ TEST_CASE("no route is an error") {
     REQUIRE_FALSE(route.ok());
     CHECK(route.error().text().find("198.18.2.2") != std::string::npos);
 }
+
+namespace {
+
+// Both ends have IPv6, and no addresses yet.
+void make_ipv6_link() {
+    make_link();
+    run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.all.forwarding=1");
+    for (const std::string end : {"left", "right"}) {
+        const std::string conf = " net.ipv6.conf." + end;
+        run("sysctl -qw" + conf + ".accept_dad=0" + conf + ".disable_ipv6=0");
+    }
+}
+
+std::uint32_t number(const char* address) {
+    const auto host = parse_host(address);
+    REQUIRE_MESSAGE(host.ok(), host.error().text());
+    return *host;
+}
+
+std::string next_hop(const Result<Route>& way) {
+    return way.ok() ? format_next_hop(*way) : way.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("of IPv6 an interface's global addresses are a host's, after those of IPv4") {
+    make_ipv6_link();
+    run("ip address add fe80::7/64 dev left nodad && ip address add 2001:2:0:1::2/64 dev left nodad");
+    run("ip address add 2001:2:0:1::3/64 dev left nodad preferred_lft 0");
+    run("ip address add 2001:2:0:7::2/64 dev right nodad && ip address add 198.18.1.2/24 dev left");
+    Netlink netlink = open_netlink();
+    const auto addresses = netlink.addresses(interface_info("left").index);
+    REQUIRE_MESSAGE(addresses.ok(), addresses.error().text());
+    CHECK(*addresses == std::vector<std::uint32_t>{kLeft, number("2001:2:0:1::2")});
+}
+
+TEST_CASE("IPv6 routes, their ways, and a watch that tells of them") {
+    make_ipv6_link();
+    run("ip address add 2001:2:0:1::2/64 dev left nodad && ip address add 2001:2:0:2::1/64 dev right nodad");
+    const std::uint32_t left = interface_info("left").index;
+    const std::uint32_t right = interface_info("right").index;
+    const std::uint32_t far = number("2001:2:0:50::2");
+    Netlink netlink = open_netlink();
+    const auto near = netlink.route(number("2001:2:0:1::1"));
+    CHECK(next_hop(near) == "2001:2:0:1::1");
+    CHECK(near->interface_index == left);
+    CHECK_FALSE(near->local);
+    CHECK(netlink.route(number("2001:2:0:1::2"))->local);
+    CHECK_FALSE(netlink.route(far).ok());
+    CHECK_FALSE(netlink.ways(far).ok());
+
+    auto watch = RouteWatch::open();
+    REQUIRE_MESSAGE(watch.ok(), watch.error().text());
+    CHECK(watch->changed());
+    CHECK_FALSE(watch->changed());
+    run("ip route add 2001:2:0:50::/64 via fe80::1 dev left");
+    CHECK(watch->changed());
+    CHECK(next_hop(netlink.route(far)) == "fe80::1");
+    run("ip route replace 2001:2:0:50::/64 nexthop via fe80::1 dev left nexthop via 2001:2:0:2::9 dev right");
+    CHECK(watch->changed());
+    const auto both = netlink.ways(far);
+    REQUIRE_MESSAGE(both.ok(), both.error().text());
+    REQUIRE(both->size() == 2);
+    CHECK(both->at(0).interface_index != both->at(1).interface_index);
+    for (const Route& way : *both) {
+        CHECK(format_next_hop(way) == (way.interface_index == left ? "fe80::1" : "2001:2:0:2::9"));
+    }
+    CHECK(next_hop(netlink.way_by(far, right)) == "2001:2:0:2::9");
+    CHECK(next_hop(netlink.way_by(far, left)) == "fe80::1");
+
+    // An interface's own link-local and multicast routes are nobody's way.
+    run("ip link add other type veth peer name end && ip link set other up && ip link set end up");
+    run("ip address add fe80::9/64 dev other nodad");
+    CHECK_FALSE(watch->changed());
+}
+
+TEST_CASE("an IPv6 neighbour is asked for, a link-local next hop too") {
+    make_ipv6_link();
+    const PeerNetns peer;
+    run("ip link set right netns " + peer.pid());
+    peer.run_inside("sysctl -qw net.ipv6.conf.right.accept_dad=0 net.ipv6.conf.right.disable_ipv6=0");
+    peer.run_inside("ip link set right up");
+    peer.run_inside("ip address add 2001:2:0:1::1/64 dev right nodad");
+    peer.run_inside("ip address add fe80::1/64 dev right nodad");
+    run("ip address add 2001:2:0:1::2/64 dev left nodad && ip route add default via fe80::1 dev left");
+    Netlink netlink = open_netlink();
+    for (const char* dest : {"2001:2:0:1::1", "2001:2:0:50::2"}) {
+        CAPTURE(dest);
+        const auto way = netlink.route(number(dest));
+        REQUIRE_MESSAGE(way.ok(), way.error().text());
+        const auto resolved = netlink.resolve(*way, soon());
+        REQUIRE_MESSAGE(resolved.ok(), resolved.error().text());
+        const auto known = netlink.neighbour(*way);
+        REQUIRE(known.ok());
+        CHECK(*known == *resolved);
+    }
+    const auto silent = netlink.resolve(interface_info("left").index, number("2001:2:0:1::9"),
+                                        soon(std::chrono::milliseconds(50)));
+    REQUIRE_FALSE(silent.ok());
+    CHECK(silent.error().code() == Errc::kDeadline);
+    CHECK(silent.error().text() ==
+          "no answer from neighbour 2001:2:0:1::9 (NDP): is it up and on this link?");
+}
+
+TEST_CASE("of an IPv6 host whose address nobody told there is no route") {
+    make_link();
+    const auto route = open_netlink().route(0xf0010203);
+    REQUIRE_FALSE(route.ok());
+    CHECK(route.error().code() == Errc::kUnknown);
+    CHECK(route.error().text() == "host number 240.1.2.3: nobody told of its address");
+}

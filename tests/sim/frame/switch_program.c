@@ -77,7 +77,7 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
         return here; /* all that routes lead to */
     }
     if (map == &bridges || map == &vlan_in || map == &vlan_out || map == &came_by_vlan ||
-        map == &port_kinds) {
+        map == &port_kinds || map == &hosts || map == &six_at_hand) {
         return NULL;
     }
     if (map == &channels) {

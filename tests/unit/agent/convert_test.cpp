@@ -128,12 +128,25 @@ TEST_CASE("operators are those of the wire") {
     CHECK_FALSE(wire_op(static_cast<v1::Operator>(99)).ok());
 }
 
+constexpr std::uint32_t kHere = 0xc6120102U;
+
+TEST_CASE("bytes of frames count the headers of the host's family") {
+    SenderStats sender;
+    sender.payload_bytes = 1000;
+    sender.packets_sent = 10;
+    v1::FlowStats stats;
+    set_sender_part(stats, sender, kHere);
+    CHECK(stats.frame_bytes() == 1420);
+    set_sender_part(stats, sender, 0xf5199f9cU);
+    CHECK(stats.frame_bytes() == 1620);
+}
+
 TEST_CASE("each part of the statistics leaves the others alone") {
     v1::FlowStats stats;
     SenderStats sender;
     sender.packer.tuples_in = 7;
     sender.tuples_merged = 3;
-    set_sender_part(stats, sender);
+    set_sender_part(stats, sender, kHere);
     FlowRxStats receiver;
     receiver.items_data = 4;
     set_receiver_part(stats, receiver);
@@ -160,13 +173,13 @@ TEST_CASE("packets by their tuples are told as far as there are any, and added u
     sender.packer.bodies[0] = 1;
     sender.packer.bodies[3] = 5;
     v1::FlowStats told;
-    set_sender_part(told, sender);
+    set_sender_part(told, sender, kHere);
     CHECK(told.packets_by_tuples_size() == 4);
     v1::FlowStats sum;
     add_stats(sum, v1::FlowStats());
     add_stats(sum, told);
     sender.packer.bodies[128] = 2;
-    set_sender_part(told, sender);
+    set_sender_part(told, sender, kHere);
     add_stats(sum, told);
     CHECK(sum.packets_by_tuples_size() == 129);
     CHECK(sum.packets_by_tuples(3) == 10);

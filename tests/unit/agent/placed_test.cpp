@@ -131,7 +131,7 @@ TEST_CASE("a plan that makes no sense is refused by name") {
     CHECK(refusal(plan).find("which is no relay of the plan") != std::string::npos);
     plan = small_plan();
     plan.mutable_relays(1)->set_address("s2:4793");
-    CHECK(refusal(plan).find("must be IPv4:PORT, not s2:4793") != std::string::npos);
+    CHECK(refusal(plan).find("must be IPv4:PORT or [IPv6]:PORT, not s2:4793") != std::string::npos);
     plan = small_plan();
     plan.mutable_hosts(1)->set_address("198.18.1.2");
     CHECK(refusal(plan).find("host h2: 198.18.1.2 is there twice") != std::string::npos);

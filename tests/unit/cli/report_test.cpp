@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/net/host_book.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/tuples/fetch_codec.h"
 #include "proto/agent.pb.h"
 #include "tools/cli/names.h"
@@ -44,6 +46,17 @@ TEST_CASE("status as JSON: lists of counts, of words and of messages") {
     CHECK(json["tasks"][0]["stats"]["packets_by_tuples"] == nlohmann::json({3, 0}));
 }
 
+TEST_CASE("status as JSON has addresses of hosts, and not their numbers") {
+    v1::AgentStatus status;
+    status.add_channels()->mutable_channel()->set_host(0xc6120102);
+    status.add_channels()->mutable_channel()->set_host(parse_host("2001:db8::1").value());
+    explain_hosts(status);
+    const auto json = to_json(status);
+    CHECK(json["channels"][0]["channel"]["host"] == "198.18.1.2");
+    CHECK(json["channels"][1]["channel"]["host"] == "2001:db8::1");
+    CHECK_FALSE(json.contains("hosts6"));
+}
+
 TEST_CASE("numbers are written for people") {
     CHECK(grouped(0) == "0");
     CHECK(grouped(999) == "999");
@@ -66,7 +79,12 @@ TEST_CASE("numbers are written for people") {
 }
 
 TEST_CASE("things are named as users know them") {
-    CHECK(address_text(0xc6120102) == "198.18.1.2");
+    v1::ChannelId channel;
+    channel.set_host(0xc6120102);
+    channel.set_port(49152);
+    CHECK(channel_text(channel) == "198.18.1.2:49152");
+    channel.set_host(parse_host("2001:db8::1").value());
+    CHECK(channel_text(channel) == "[2001:db8::1]:49152");
     CHECK(instance_text(255) == "0x00000000000000ff");
     CHECK(op_text(v1::OPERATOR_COUNT) == "count");
     CHECK(op_text(static_cast<v1::Operator>(99)) == "unknown");

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/control/switch/host_address.h"
 #include "lib/control/switch/store.h"
 #include "lib/tuples/back.h"
 
@@ -151,7 +152,7 @@ class MemorySwitch : public SwitchStore {
         std::vector<FanPort> found;
         for (const std::uint32_t way : number < kFirstBeyond ? std::vector{number} : uplinks) {
             found.push_back({.port = {.name = "p" + std::to_string(way), .ifindex = way, .mtu = 1500}});
-            found.back().member.address = __builtin_bswap32(address);
+            set_address(found.back().member, address);
         }
         return found;
     }
@@ -195,6 +196,10 @@ class MemorySwitch : public SwitchStore {
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
+    [[nodiscard]] const SwitchTable<ask_ipv6, std::uint32_t>* hosts() const override {
+        return reads_six ? &hosts_ : nullptr;
+    }
+    bool reads_six = true;
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_back>& backs() const override { return backs_; }
     [[nodiscard]] const SwitchTable<std::uint32_t, ask_group>* groups() const override { return &groups_; }
     [[nodiscard]] std::uint32_t value_slots() const override { return 1024; }
@@ -383,6 +388,7 @@ class MemorySwitch : public SwitchStore {
     const MemoryPlaces regions_{};
     const MemoryPlaces heats_{};
     const MemoryPlaces carried_{};
+    const MemoryTable<ask_ipv6, std::uint32_t> hosts_{};
     const MemoryTable<std::uint32_t, ask_back> backs_{};
     const MemoryTable<std::uint32_t, ask_group> groups_{};
     const MemoryTable<std::uint32_t, ask_fan_member> fan_members_{};

@@ -47,7 +47,7 @@ v1::RenewPlanRequest good_claim() {
 void refused(const std::string& says, const std::function<void(v1::AdmitRequest&)>& spoil) {
     v1::AdmitRequest request = good_wish();
     spoil(request);
-    const auto wish = wish_from_proto(request);
+    const auto wish = wish_from_proto(request, Caller());
     REQUIRE_FALSE(wish.ok());
     CHECK(wish.error().code() == Errc::kInput);
     CHECK_MESSAGE(wish.error().text().find(says) != std::string::npos, wish.error().text());
@@ -56,7 +56,7 @@ void refused(const std::string& says, const std::function<void(v1::AdmitRequest&
 void refused_claim(const std::string& says, const std::function<void(v1::RenewPlanRequest&)>& spoil) {
     v1::RenewPlanRequest request = good_claim();
     spoil(request);
-    const auto claim = claim_from_proto(request);
+    const auto claim = claim_from_proto(request, Caller());
     REQUIRE_FALSE(claim.ok());
     CHECK(claim.error().code() == Errc::kInput);
     CHECK_MESSAGE(claim.error().text().find(says) != std::string::npos, claim.error().text());
@@ -71,7 +71,7 @@ TEST_CASE("a request to admit is taken as it is meant") {
     request.add_excluded("s1");
     request.set_objective("bytes");
     request.set_memory_mib(5);
-    const auto wish = wish_from_proto(request).value();
+    const auto wish = wish_from_proto(request, Caller()).value();
     CHECK(wish.task == "t");
     CHECK(wish.senders.size() == 1);
     CHECK(wish.senders[0].address == 0xc6120002U);
@@ -80,7 +80,7 @@ TEST_CASE("a request to admit is taken as it is meant") {
     CHECK(wish.k == 4);
     CHECK(wish.excluded.size() == 1);
     CHECK(wish.memory_mib == 5);
-    CHECK(wish_from_proto(good_wish()).value().objective == placement::Objective::kUtilisation);
+    CHECK(wish_from_proto(good_wish(), Caller()).value().objective == placement::Objective::kUtilisation);
 }
 
 TEST_CASE("requests to admit that cannot be are refused") {
@@ -89,11 +89,18 @@ TEST_CASE("requests to admit that cannot be are refused") {
     refused("instance 0", [](auto& request) { request.set_instance(0); });
     refused("objective 'speed'", [](auto& request) { request.set_objective("speed"); });
     refused("without senders", [](auto& request) { request.clear_senders(); });
-    for (const char* const address :
-         {"", "198.18.0", "h1", "127.0.0.1", "224.0.0.1", "0.0.0.0", "198.18.0.2:1"}) {
-        refused("must be the IPv4 address",
+    for (const char* const address : {"", "198.18.0", "h1", "198.18.0.2:1", "[2001:db8::1]", "2001:db8"}) {
+        refused("a sender's address must be an IPv4 or IPv6 address, not",
                 [address](auto& request) { request.mutable_senders(0)->set_address(address); });
     }
+    for (const char* const address : {"127.0.0.1", "224.0.0.1", "0.0.0.0"}) {
+        refused("must be the address of a host",
+                [address](auto& request) { request.mutable_senders(0)->set_address(address); });
+    }
+    refused("a sender's address 240.0.0.1 is in 240.0.0.0/4",
+            [](auto& request) { request.mutable_senders(0)->set_address("240.0.0.1"); });
+    refused("a sender's address fe80::1 is link-local",
+            [](auto& request) { request.mutable_senders(0)->set_address("fe80::1"); });
     refused("sends nothing", [](auto& request) { request.mutable_senders(0)->set_sends(0); });
     refused("given twice", [](auto& request) { *request.add_senders() = request.senders(0); });
     refused("at most 4096 sends",
@@ -112,20 +119,20 @@ TEST_CASE("requests to admit that cannot be are refused") {
             request.add_excluded("s" + std::to_string(number));
         }
     });
-    CHECK(receiver_from("198.18.0.1").value() == 0xc6120001U);
+    CHECK(receiver_from("198.18.0.1").value().number == 0xc6120001U);
     CHECK(receiver_from("198.18.0.1:4791").error().code() == Errc::kInput);
     CHECK(receiver_from("\x1b[2J").error().text().find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("claims that cannot be are refused") {
-    const auto claim = claim_from_proto(good_claim()).value();
+    const auto claim = claim_from_proto(good_claim(), Caller()).value();
     CHECK(claim.plan == 7);
     CHECK(claim.wish.k == 2);
     CHECK(claim.wish.senders.size() == 1);
     // No switch at all is a plan, too.
     v1::RenewPlanRequest none = good_claim();
     none.clear_placement();
-    CHECK(claim_from_proto(none).ok());
+    CHECK(claim_from_proto(none, Caller()).ok());
     refused_claim("plan 0", [](auto& request) { request.set_plan(0); });
     refused_claim("before its parent",
                   [](auto& request) { request.mutable_placement()->mutable_relays(0)->set_parent("s2"); });

@@ -191,9 +191,19 @@ TEST_CASE("checks of addresses and names") {
     CHECK_FALSE(ask::check_host_port(":4792").ok());
     CHECK_FALSE(ask::check_host_port("h:0").ok());
     CHECK_FALSE(ask::check_host_port("h:65536").ok());
-    CHECK(ask::check_ipv4("198.18.0.1").ok());
-    CHECK_FALSE(ask::check_ipv4("198.18.0").ok());
-    CHECK_FALSE(ask::check_ipv4("").ok());
+    CHECK_FALSE(ask::check_host_port("2001:db8::1").ok());
+    CHECK_FALSE(ask::check_host_port("2001:db8::1:4791").ok());
+    CHECK(ask::canonical_host_port("[2001:DB8:0::1]:4792") == "[2001:db8::1]:4792");
+    for (const char* const other : {"198.18.0.1:4792", "sw:4792", "", "[fe80::1%eth0]:1", "[::]", "[]:1"}) {
+        CHECK(ask::canonical_host_port(other) == other);
+    }
+    CHECK(ask::check_host_address("198.18.0.1").ok());
+    CHECK(ask::check_host_address("2001:db8::1").ok());
+    for (const char* const bad : {"198.18.0", "", "240.0.0.1", "fe80::1", "::1", "ff02::1", "::", "2001:db8",
+                                  "::ffff:198.18.0.1", "[2001:db8::1]", "2001:db8::1%eth0"}) {
+        CAPTURE(bad);
+        CHECK_FALSE(ask::check_host_address(bad).ok());
+    }
     CHECK(ask::check_interface("p1").ok());
     CHECK_FALSE(ask::check_interface("").ok());
     CHECK_FALSE(ask::check_interface("..").ok());
@@ -235,11 +245,17 @@ TEST_CASE("what is read again is compared key by key") {
 }
 
 TEST_CASE("addresses with and without a port") {
-    CHECK(ask::check_ipv4_port("198.18.0.1").ok());
-    CHECK(ask::check_ipv4_port("198.18.0.1:5791").ok());
-    CHECK_FALSE(ask::check_ipv4_port("198.18.0.1:0").ok());
-    CHECK_FALSE(ask::check_ipv4_port("198.18.0.1:").ok());
-    CHECK_FALSE(ask::check_ipv4_port("h3:4791").ok());
+    CHECK(ask::check_host_maybe_port("198.18.0.1").ok());
+    CHECK(ask::check_host_maybe_port("198.18.0.1:5791").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("198.18.0.1:0").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("198.18.0.1:").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("h3:4791").ok());
+    CHECK(ask::check_host_maybe_port("2001:db8::1").ok());
+    CHECK(ask::check_host_maybe_port("[2001:db8::1]:4791").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("[2001:db8::1]:0").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("[2001:db8::1]").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("[fe80::1]:4791").ok());
+    CHECK_FALSE(ask::check_host_maybe_port("[198.18.0.1]:").ok());
     CHECK(ask::split_host_port("h3:5791")->host == "h3");
     CHECK(ask::split_host_port("h3:5791")->port == 5791);
     CHECK(ask::split_host_port("[::1]:1")->host == "[::1]");

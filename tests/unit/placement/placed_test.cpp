@@ -150,6 +150,17 @@ TEST_CASE("without switches everything goes to the receiver, and links say what 
     CHECK(placement.links(0).bytes() == 600);
 }
 
+TEST_CASE("relays and hosts may have IPv6 addresses, of which each has one text") {
+    std::string racks = replaced(kPlacedRacks, "198.19.0.2:4793", "[2001:2:0:2:0:0:0:1]:4793");
+    racks = replaced(racks, "address = \"198.18.0.2\"", "address = \"2001:2:0:1::0002\"");
+    const v1::Placement placement = placement_of(json_of(racks, 3));
+    REQUIRE(placement.relays_size() == 2);
+    CHECK(placement.relays(1).address() == "[2001:2:0:2::1]:4793");
+    CHECK(placement.hosts(1).address() == "2001:2:0:1::2");
+    const std::string twice = replaced(racks, "address = \"198.18.0.3\"", "address = \"2001:2:0:1:0::2\"");
+    CHECK(contains(refusal_of(twice), "address '2001:2:0:1::2' is taken by line"));
+}
+
 TEST_CASE("what is missing for a plan to be carried out is said") {
     const auto no_relay = json_of(replaced(kPlacedRacks, "relay = \"198.19.0.2:4793\"\n", ""), 3);
     CHECK_FALSE(no_relay.contains("placement"));
@@ -172,7 +183,8 @@ TEST_CASE("relays and addresses that are none, or somebody else's, are named by 
     };
     for (const char* const relay : {"198.19.0.1", "s1:4793", "198.19.0.1:0", "198.19.0.1:65536", ":4793"}) {
         const std::string said = with("[[switch]]\nname = \"b\"\nrelay = \"" + std::string(relay) + "\"\n");
-        CHECK_MESSAGE(contains(said, "t:6: switch 'b': relay '" + std::string(relay) + "' is not IPv4:PORT"),
+        CHECK_MESSAGE(contains(said, "t:6: switch 'b': relay '" + std::string(relay) +
+                                         "': must be IPv4:PORT or [IPv6]:PORT, not " + relay),
                       said);
     }
     for (const char* const control : {"tor2", "tor2:0", ":4792", "tor2:65536"}) {
@@ -186,12 +198,18 @@ TEST_CASE("relays and addresses that are none, or somebody else's, are named by 
     CHECK(contains(with("capacity = -1\n"), "t:4: switch 'a': capacity -1 is not a whole number"));
     CHECK(contains(with("memory_mib = 1.5\n"), "t:4: switch 'a': memory_mib"));
     const std::string host = "[[host]]\nname = \"h\"\nswitch = \"a\"\naddress = \"198.18.0.1\"\n";
-    for (const char* const address : {"h1", "198.18.0", "127.0.0.1", "224.1.1.1", "198.18.0.1:1"}) {
+    for (const char* const address : {"127.0.0.1", "224.1.1.1"}) {
         const std::string said = with(replaced(host, "198.18.0.1", address));
         CHECK_MESSAGE(contains(said, "t:7: host 'h': address '" + std::string(address) +
-                                         "' is not the IPv4 address of a host"),
+                                         "' is not the address of a host"),
                       said);
     }
+    for (const char* const address : {"h1", "198.18.0", "198.18.0.1:1"}) {
+        CHECK(contains(with(replaced(host, "198.18.0.1", address)),
+                       std::string("': must be an IPv4 or IPv6 address, not ") + address));
+    }
+    CHECK(contains(with(replaced(host, "198.18.0.1", "fe80::1")), "fe80::1 is link-local"));
+    CHECK(contains(with(replaced(host, "198.18.0.1", "240.0.0.1")), "240.0.0.1 is in 240.0.0.0/4"));
     CHECK(with(host + replaced(host, "\"h\"", "\"i\"")) ==
           "t:8: host 'i': address '198.18.0.1' is taken by line 4");
 }

@@ -92,6 +92,10 @@ TEST_CASE("a relay sends on to a task's receiver and to the parents that it was 
     book.refusal(order, Errc::kLimit);
     order.set_parent("198.18.130.2:4791");
     book.refusal(order, Errc::kLimit);
+    order.set_parent("[2001:2:0:8::2]:4791");
+    book.refusal(order, Errc::kDenied);
+    book.config.parents = {"2001:2:0:8::/64"};
+    book.refusal(order, Errc::kLimit);
     // By name it could be anybody tomorrow.
     order.set_parent("parent.example:4791");
     book.refusal(order, Errc::kInput);

@@ -13,7 +13,9 @@
 #include <doctest/doctest.h>
 
 #include "lib/base/unique_fd.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/call_origin.h"
+#include "lib/rpc/owner.h"
 
 using namespace ask;
 
@@ -73,9 +75,66 @@ TEST_CASE("a certificate says names, addresses, tenant and roles") {
     CHECK(describe(caller) == "h1 (198.18.1.2)");
     CHECK(acts_for(caller, 0xc6120102U));
     CHECK_FALSE(acts_for(caller, 0xc6120202U));
+    CHECK(acts_for(caller, parse_host("2001:db8::1").value()));
+    CHECK_FALSE(acts_for(caller, parse_host("2001:db8::2").value()));
     // The certificate says what it may act for, wherever it calls from.
     caller.ipv4 = 0xc6120202U;
     CHECK_FALSE(acts_for(caller, 0xc6120202U));
+}
+
+TEST_CASE("an IPv6 host is its whole address, and not the number that another could have") {
+    const Ipv6Address first = parse_ipv6("2001:db8:1::2846").value();
+    const std::uint32_t number = number_of(first);
+    const Caller caller = caller_from_peer("ipv6:%5B2001:db8:1::2846%5D:40000");
+    CHECK(caller.ipv6 == first);
+    CHECK_FALSE(caller.ipv4);
+    // To call enters nothing.
+    CHECK_FALSE(acts_for(caller, number));
+    CHECK_FALSE(ipv6_of(number));
+    CHECK(host_of(caller) == number);
+    CHECK(acts_for(caller, number));
+    CHECK(owner_for(caller, "[2001:db8:1:0::2846]:4791").value().host == number);
+    CHECK(owner_for(caller, "").value().host == number);
+    CHECK(owner_for(caller, "2001:db8:1::2846:4791").error().code() == Errc::kInput);
+    CHECK(owner_for(caller, "[fe80::1]:4791").error().text().find("link-local") != std::string::npos);
+    CHECK(owner_for(caller, "[2001:db8:1::1]:4791").error().code() == Errc::kDenied);
+    CHECK_FALSE(ipv6_of(number_of(parse_ipv6("2001:db8:1::1").value())));
+    CHECK(holder_of({.tenant = {}, .host = number}) == "host 2001:db8:1::2846");
+
+    // Nor is it the IPv4 address that looks like it.
+    const Caller odd = caller_from_peer("ipv4:" + format_ipv4(number) + ":40000");
+    CHECK_FALSE(acts_for(odd, number));
+    CHECK_FALSE(host_of(odd));
+    const Caller early = caller_from_peer("ipv4:240.1.2.3:40000");
+    CHECK_FALSE(acts_for(early, early.ipv4.value()));
+    Caller shown = caller_from_peer("ipv6:%5B2001:db8:1::1%5D:40000");
+    CertificateNames names;
+    names.add_ip(format_ipv4(number));
+    names.apply(shown);
+    CHECK_FALSE(acts_for(shown, number));
+}
+
+TEST_CASE("of two addresses with one number the second is nobody") {
+    const Caller first = caller_from_peer("ipv6:%5B2001:db8::2846%5D:40000");
+    const Caller second = caller_from_peer("ipv6:%5B2001:db8::2d45%5D:40000");
+    const auto number = host_of(first);
+    REQUIRE(number);
+    CHECK_FALSE(host_of(second));
+    CHECK(acts_for(first, *number));
+    CHECK_FALSE(acts_for(second, *number));
+    Caller shown = second;
+    CertificateNames names;
+    names.add_ip("2001:db8::2d45");
+    names.apply(shown);
+    CHECK_FALSE(acts_for(shown, *number));
+}
+
+TEST_CASE("link-local addresses and loopback are callers, and no hosts") {
+    for (const char* const peer : {"ipv6:%5Bfe80::1%25eth0%5D:1", "ipv6:%5B::1%5D:1"}) {
+        CAPTURE(peer);
+        CHECK_FALSE(host_of(caller_from_peer(peer)));
+        CHECK(owner_for(caller_from_peer(peer), "").error().code() == Errc::kDenied);
+    }
 }
 
 TEST_CASE("one's own tenant is read as that of others is") {

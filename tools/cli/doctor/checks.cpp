@@ -276,7 +276,7 @@ void check_interfaces(const Facts& facts, Report& report) {
             report.fault(
                 Errc::kUnknown,
                 "interface " + facts.host->link.name + " does not have " +
-                    (named ? "the address " + facts.host->address : "an IPv4 address"),
+                    (named ? "the address " + facts.host->address : "an address of IPv4 or IPv6"),
                 "ip address add it, or name another as " + std::string(named ? "address" : "interface"));
         }
     }
@@ -431,11 +431,20 @@ void check_forwarding(const Facts& facts, Report& report) {
         facts.box->status && std::ranges::any_of(facts.box->status->ports(), [](const v1::SwitchPort& port) {
             return !port.bridge().empty();
         });
+    const bool only_ipv6 = facts.box->has_ipv6 && !facts.box->has_ipv4;
+    if (facts.box->has_ipv6 && !facts.box->forwards6 && !bridges) {
+        report.warning(
+            "this machine's ports have IPv6 addresses, and it does not route IPv6",
+            "sysctl net.ipv6.conf.all.forwarding=1, and a file in /etc/sysctl.d for after a reboot, "
+            "if hosts with IPv6 are behind it");
+    } else if (facts.box->has_ipv6 && !bridges) {
+        report.fine("this machine routes IPv6 (net.ipv6.conf.all.forwarding)");
+    }
     if (facts.box->forwards) {
         report.fine("this machine routes (net.ipv4.ip_forward)");
     } else if (bridges) {
         report.fine("this machine bridges, and does not route");
-    } else {
+    } else if (!only_ipv6) {
         report.fault(Errc::kUnsupported,
                      "this machine does not route: what the switch program passes on, control traffic above "
                      "all, stops here",

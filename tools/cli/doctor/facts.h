@@ -60,7 +60,7 @@ struct HostFacts {
     std::string config;  // its file
     LinkFacts link;
     std::vector<LinkFacts> more_links;
-    bool has_address = false;  // the interface has an IPv4 address, or the one that is configured
+    bool has_address = false;  // the interface has an address of a host, or the one that is configured
     std::string address;       // as configured; empty: the interface's first
     std::string xdp_mode;      // as configured
     unsigned workers = 1;
@@ -81,6 +81,9 @@ struct SwitchFacts {
     std::string bpffs;
     bool bpffs_mounted = false;
     bool forwards = false;         // net.ipv4.ip_forward
+    bool has_ipv6 = false;         // a port has an IPv6 address that others could be routed to
+    bool has_ipv4 = true;          // or one of IPv4
+    bool forwards6 = false;        // net.ipv6.conf.all.forwarding
     bool waits_for_ports = false;  // by a pattern
     DaemonFacts daemon;
     CertificateFacts certificate;
@@ -90,7 +93,7 @@ struct SwitchFacts {
 // The way to another host.
 struct PathFacts {
     std::string to;                // as it was named
-    std::string address;           // IPv4; empty: it does not resolve
+    std::string address;           // empty: it does not resolve
     std::string leaves_by;         // interface that the route leads through; empty: there is no route
     bool local = false;            // it is this host
     bool answers = false;          // to a small ICMP echo

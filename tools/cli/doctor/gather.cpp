@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/doctor/gather.h"
 
+#include <ifaddrs.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statfs.h>
@@ -28,6 +30,7 @@
 #include "lib/bpf/kernel.h"
 #include "lib/daemon/listen.h"
 #include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/net/netlink.h"
 #include "lib/rpc/ports.h"
 #include "lib/tls/probe.h"
@@ -200,7 +203,7 @@ bool has_address(const AgentConfig& config) {
         return false;
     }
     const auto addresses = netlink->addresses(info->index);
-    const auto wanted = parse_ipv4(config.address);
+    const auto wanted = parse_host(config.address);
     // One that several interfaces lead to may be the loopback's.
     if (wanted && !config.more_interfaces.empty()) {
         const auto route = netlink->route(*wanted);
@@ -248,6 +251,37 @@ std::vector<std::string> port_names(const std::vector<std::string>& configured) 
     return names;
 }
 
+// "2001:db8::1" of "[2001:db8::1]".
+std::string without_brackets(const std::string& text) {
+    return text.size() > 2 && text.front() == '[' && text.back() == ']' ? text.substr(1, text.size() - 2)
+                                                                        : text;
+}
+
+// Of which families its ports have addresses; those that name a link's neighbour alone say nothing.
+void look_at_families(SwitchFacts& box) {
+    const auto is_port = [&box](const char* name) {
+        return std::ranges::find(box.ports, name, &LinkFacts::name) != box.ports.end();
+    };
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) {
+        return;
+    }
+    box.has_ipv4 = false;
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+        if (each->ifa_addr == nullptr || !is_port(each->ifa_name)) {
+            continue;
+        }
+        sockaddr_in6 address{};
+        box.has_ipv4 = box.has_ipv4 || each->ifa_addr->sa_family == AF_INET;
+        if (each->ifa_addr->sa_family == AF_INET6) {
+            std::memcpy(&address, each->ifa_addr, sizeof(address));
+            box.has_ipv6 = box.has_ipv6 || !IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
+        }
+    }
+    ::freeifaddrs(all);
+    box.has_ipv4 = box.has_ipv4 || !box.has_ipv6;
+}
+
 SwitchFacts look_at_box(const std::string& file, const SwitchConfig& config) {
     SwitchFacts box{.config = file,
                     .ports = {},
@@ -256,6 +290,7 @@ SwitchFacts look_at_box(const std::string& file, const SwitchConfig& config) {
                     .bpffs = config.bpffs,
                     .bpffs_mounted = false,
                     .forwards = first_word("/proc/sys/net/ipv4/ip_forward") == "1",
+                    .forwards6 = first_word("/proc/sys/net/ipv6/conf/all/forwarding") == "1",
                     .daemon = look_at_daemon("ask-switchd", config.socket, config.socket, config.listen,
                                              config.socket_group),
                     .certificate = look_at_certificate(config.security),
@@ -263,6 +298,7 @@ SwitchFacts look_at_box(const std::string& file, const SwitchConfig& config) {
     for (const std::string& port : port_names(config.ports)) {
         box.ports.push_back(look_at_link(port));
     }
+    look_at_families(box);
     box.waits_for_ports = std::ranges::any_of(config.ports, is_port_pattern);
     struct statfs info{};
     box.bpffs_mounted = ::statfs(config.bpffs.c_str(), &info) == 0 && info.f_type == BPF_FS_MAGIC;
@@ -270,26 +306,35 @@ SwitchFacts look_at_box(const std::string& file, const SwitchConfig& config) {
     return box;
 }
 
-// The IPv4 address of a name; empty: it has none.
-std::string address_of(const std::string& name) {
-    if (parse_ipv4(name)) {
-        return name;
-    }
+// The address of a name, of that family; empty: it has none.
+std::string address_of(const std::string& name, int family) {
     addrinfo hints{};
-    hints.ai_family = AF_INET;
+    hints.ai_family = family;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
     if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) {
         return "";
     }
-    sockaddr_in address{};
-    std::memcpy(&address, found->ai_addr, sizeof(address));
+    std::array<char, NI_MAXHOST> text{};
+    const int failed = ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                                     NI_NUMERICHOST);
     ::freeaddrinfo(found);
-    return format_ipv4(ntohl(address.sin_addr.s_addr));
+    return failed == 0 ? text.data() : "";
+}
+
+// Of the family that this host's packets have, if it is known, else of any.
+std::string address_of(const std::string& name, const AgentConfig* config) {
+    if (const auto host = parse_host(without_brackets(name))) {
+        return format_host(*host);
+    }
+    const bool six = config != nullptr && parse_ipv6(config->address);
+    const std::string preferred = address_of(name, six ? AF_INET6 : AF_INET);
+    return preferred.empty() && (config == nullptr || config->address.empty()) ? address_of(name, AF_INET6)
+                                                                               : preferred;
 }
 
 struct Target {
-    std::string address;  // IPv4
+    std::string address;
     std::uint16_t port = kControlPort;
 };
 
@@ -305,7 +350,7 @@ Target target_of(const std::string& name, const AgentConfig* config) {
             target = parts ? Target{parts->host, parts->port} : Target{at->second};
         }
     }
-    target.address = address_of(target.address);
+    target.address = address_of(target.address, config);
     target.port = named ? named->port : target.port;
     return target;
 }
@@ -326,7 +371,7 @@ PathFacts look_at_host_path(const std::string& name, const AgentConfig* config) 
         }
         identity = *std::move(loaded);
     }
-    const std::string address = target.address + ":" + std::to_string(target.port);
+    const std::string address = control_address(*parse_host(target.address), target.port);
     const auto reached =
         probe_rpc_port({.address = address, .identity = identity ? &*identity : nullptr, .wait = kWait});
     if (!reached) {

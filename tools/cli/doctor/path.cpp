@@ -4,8 +4,10 @@
 // what is silently dropped on the way, nobody else tells.
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -19,7 +21,7 @@
 #include <span>
 
 #include "lib/base/unique_fd.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/net/netlink.h"
 #include "tools/cli/doctor/gather.h"
 
@@ -30,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kEchoWait{300};
 constexpr std::uint32_t kSmallest =
-    84;  // of the packets that are tried: an IP header, and ICMP's with 56 bytes
+    84;  // of the packets that are tried: an IP header, ICMP's, and 36 or 56 bytes
 constexpr int kTries = 2;
 
 std::uint16_t checksum_of(std::span<const std::uint8_t> bytes) {
@@ -42,23 +44,27 @@ std::uint16_t checksum_of(std::span<const std::uint8_t> bytes) {
     return static_cast<std::uint16_t>(~(sum + (sum >> 16U)));
 }
 
+// Echoes of both families have one header, of other types.
+struct Family {
+    int domain;
+    int protocol;
+    std::uint8_t asks;
+    std::uint8_t answers;
+    std::uint32_t ip_header;
+};
+constexpr Family kIpv4{AF_INET, IPPROTO_ICMP, ICMP_ECHO, ICMP_ECHOREPLY, sizeof(iphdr)};
+constexpr Family kIpv6{AF_INET6, IPPROTO_ICMPV6, ICMP6_ECHO_REQUEST, ICMP6_ECHO_REPLY, sizeof(ip6_hdr)};
+
 // Asks one host for echoes.
 class Echo {
  public:
-    explicit Echo(std::uint32_t address)
-        : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_ICMP)) {
+    explicit Echo(std::uint32_t host) : family_(is_ipv6_number(host) ? kIpv6 : kIpv4), fd_(open(SOCK_DGRAM)) {
         if (!fd_) {
             // Not for every user, or not in every network namespace.
-            fd_ = UniqueFd(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_ICMP));
+            fd_ = open(SOCK_RAW);
             raw_ = true;
         }
-        const sockaddr_in to{
-            .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(address)}, .sin_zero = {}};
-        const int never_fragment = IP_PMTUDISC_PROBE;
-        usable_ = fd_ &&
-                  ::setsockopt(fd_.get(), IPPROTO_IP, IP_MTU_DISCOVER, &never_fragment,
-                               sizeof(never_fragment)) == 0 &&
-                  ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+        usable_ = fd_ && never_fragments() && connects(host);
     }
 
     // Whether an IP packet of so many bytes comes back.
@@ -72,10 +78,30 @@ class Echo {
     }
 
  private:
+    [[nodiscard]] UniqueFd open(int type) const {
+        return UniqueFd(::socket(family_.domain, type | SOCK_CLOEXEC | SOCK_NONBLOCK, family_.protocol));
+    }
+    bool never_fragments() {
+        const int probe = family_.domain == AF_INET6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE;
+        return family_.domain == AF_INET6
+                   ? ::setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe)) == 0
+                   : ::setsockopt(fd_.get(), IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe)) == 0;
+    }
+    bool connects(std::uint32_t host) {
+        if (const auto address = ipv6_of(host)) {
+            sockaddr_in6 to{};
+            to.sin6_family = AF_INET6;
+            std::memcpy(&to.sin6_addr, address->data(), address->size());
+            return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+        }
+        const sockaddr_in to{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(host)}, .sin_zero = {}};
+        return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+    }
+
     bool comes_back_once(std::uint32_t bytes) {
-        std::vector<std::uint8_t> packet(bytes - sizeof(iphdr), 0);
+        std::vector<std::uint8_t> packet(bytes - family_.ip_header, 0);
         icmphdr header{};
-        header.type = ICMP_ECHO;
+        header.type = family_.asks;
         header.un.echo.id = htons(static_cast<std::uint16_t>(::getpid()));
         header.un.echo.sequence = htons(++sequence_);
         std::memcpy(packet.data(), &header, sizeof(header));
@@ -95,21 +121,23 @@ class Echo {
         return false;
     }
 
-    // To the last question; a raw socket has all that comes, with its IP header.
+    // To the last question; a raw socket has all that comes, of IPv4 with its IP header.
     bool is_answer() {
         std::array<std::uint8_t, 128> got{};
         const ssize_t n = ::recv(fd_.get(), got.data(), got.size(), MSG_TRUNC);
-        const std::size_t begins = raw_ ? std::size_t{4} * (got[0] & 15U) : 0;
+        const bool after_ip = raw_ && family_.domain == AF_INET;
+        const std::size_t begins = after_ip ? std::size_t{4} * (got[0] & 15U) : 0;
         icmphdr header{};
         if (n < 0 || static_cast<std::size_t>(n) < begins + sizeof(header)) {
             return false;
         }
         std::memcpy(&header, got.data() + begins, sizeof(header));
         // The kernel writes the id of its own sockets' echoes.
-        return header.type == ICMP_ECHOREPLY && ntohs(header.un.echo.sequence) == sequence_ &&
+        return header.type == family_.answers && ntohs(header.un.echo.sequence) == sequence_ &&
                (!raw_ || ntohs(header.un.echo.id) == static_cast<std::uint16_t>(::getpid()));
     }
 
+    const Family family_;
     UniqueFd fd_;
     bool raw_ = false;
     bool usable_ = false;
@@ -122,7 +150,7 @@ PathFacts look_at_path(const PathQuestion& question) {
     PathFacts path;
     path.to = question.name;
     path.address = question.address;
-    const auto address = parse_ipv4(question.address);
+    const auto address = parse_host(question.address);
     auto netlink = Netlink::open();
     if (!address || !netlink) {
         return path;
