@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "lib/base/event_fd.h"
+#include "lib/base/runtime.h"
 #include "lib/client/send_session.h"
 #include "lib/client/spool.h"
 #include "lib/client/stream_follower.h"
@@ -52,7 +52,7 @@ class WindowSend {
     std::atomic<std::uint64_t> looked_for_{0};  // instance of the run that it is about to join
     std::atomic<bool> done_{false};
     std::optional<TaskStats> stats_;  // the thread's, until done_
-    std::thread thread_;
+    Thread thread_;
 };
 
 }  // namespace ask::client
