@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kBatch = 512;
 // A session that could not be opened has joined no run, and may be tried again.
-constexpr std::chrono::milliseconds kTryAgain{300};
+constexpr std::chrono::milliseconds kOpenAgain{300};
 
 }  // namespace
 
@@ -18,7 +18,7 @@ WindowSend::WindowSend(std::uint64_t number, SendOptions like, SpoolRoom& room, 
     : number_(number), like_(std::move(like)), pace_(pace), follower_(follower), spool_(room) {
     like_.window = number;
     like_.cancel_fd = cancel_.fd();
-    thread_ = std::thread([this] { run(); });
+    thread_ = Thread([this] { run(); });
 }
 
 WindowSend::~WindowSend() {
@@ -32,7 +32,7 @@ void WindowSend::run() {
     std::uint64_t seen = 0;
     std::uint64_t tried = 0;  // instance of the last run that was joined
     while (!cancelled_.load() && follower_.failed()) {
-        follower_.wait(seen, kTryAgain);
+        follower_.wait(seen, kOpenAgain);
         seen = follower_.version();
         const StreamView view = follower_.view();
         if (view.committed >= number_) {

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "lib/base/event_fd.h"
+#include "lib/base/runtime.h"
 #include "lib/client/send_pace.h"
 #include "lib/client/send_session.h"
 #include "lib/client/spool.h"
@@ -60,7 +60,7 @@ class WindowSend {
     std::atomic<bool> sending_{false};
     std::atomic<std::uint64_t> sent_{0};  // by the run that is under way
     std::optional<TaskStats> stats_;      // the thread's, until done_
-    std::thread thread_;
+    Thread thread_;
 };
 
 }  // namespace ask::client

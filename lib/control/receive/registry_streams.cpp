@@ -247,9 +247,11 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
         auto found = find_stream_locked(caller, request.name(), request.token());
         return found && found->is_for(request) ? found : nullptr;
     };
-    hold_back(lock, changed_, until, [&] { return find() != nullptr; });
     const auto here = find();
     if (!here) {
+        // Whoever has waited says anew what it keeps, which is more if it has cut meanwhile: a stream that is
+        // opened again goes by that.
+        hold_back(lock, changed_, until, [&] { return find() != nullptr; });
         return unknown;
     }
     if (!may_join(here->members, caller, request.token())) {

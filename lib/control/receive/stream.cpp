@@ -483,7 +483,9 @@ void Stream::ask_for_runs(Clock::time_point now, News& news) {
         Window& window = windows_[i];
         const bool is_due = window.stage == Stage::kIdle && now >= window.retry_at;
         const bool is_late = window.stage == Stage::kAsked && now - window.since >= kAskAgain;
-        if ((!is_due && !is_late) || !needs_run(window)) {
+        // Numbers before it were skipped: with it the application hears when the window before it ends.
+        const bool tells_end = i > 0 && window.number > windows_[i - 1].number + 1 && !window.was_asked;
+        if ((!is_due && !is_late) || (!needs_run(window) && !tells_end)) {
             continue;
         }
         window.stage = Stage::kAsked;
@@ -706,7 +708,10 @@ bool Stream::is_oldest(std::uint64_t number) const {
 
 bool Stream::has_known_end(std::uint64_t number) const {
     const auto next = std::ranges::upper_bound(windows_, number, {}, &Window::number);
-    return next == windows_.end() || next->stage == Stage::kPlanned || next->was_asked || !needs_run(*next);
+    if (next == windows_.end() || next->was_asked) {
+        return true;
+    }
+    return next->number == number + 1 && (next->stage == Stage::kPlanned || !needs_run(*next));
 }
 
 // The first and the second time it begins again at once.

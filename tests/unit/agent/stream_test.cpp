@@ -613,6 +613,24 @@ TEST_CASE("a window that lasts longer ends when the application has heard of the
     CHECK(rig.stream.has_known_end(second));
 }
 
+TEST_CASE(
+    "where numbers are skipped, the application hears when a window ends, though nobody is in the next") {
+    Rig rig(after(kFirst - 9), {known(1, kFirst - 8)});
+    auto says = Rig::says(1, {kFirst - 8});
+    says.leaves = true;
+    REQUIRE(rig.follow(says).ok());
+    const std::uint64_t first = rig.run();
+    REQUIRE(first == kFirst - 8);
+    rig.end(first, 1);
+    REQUIRE(rig.stream.may_end(first));
+    CHECK_FALSE(rig.stream.has_known_end(first));
+    rig.pass(1000);
+    rig.look();
+    REQUIRE_FALSE(rig.due.empty());
+    CHECK(rig.due.front().number() > first + 1);
+    CHECK(rig.stream.has_known_end(first));
+}
+
 TEST_CASE("a clock that is set back does not bring windows back, and one that is set forward skips some") {
     Rig rig(waits_for(1));
     REQUIRE(rig.follow(Rig::says(1)).ok());
