@@ -219,9 +219,9 @@ void add_streams(Agent& agent, MetricFamilies& families) {
                        "Windows of the stream that were committed since it was opened, by what they are");
     auto failed = counter_family("ask_agent_stream_runs_failed_total",
                                  "Runs of the stream's windows that have failed, and began again");
-    auto late =
-        counter_family("ask_agent_stream_late_total",
-                       "How often a window of the stream lasted longer, since one before was not committed");
+    auto late = counter_family("ask_agent_stream_late_total",
+                               "How often a window of the stream lasted longer, since one before was not "
+                               "committed; not by clocks that were set");
     for (const v1::AgentStream& stream : agent.member.registry.describe_streams()) {
         const MetricLabels labels = {{"stream", stream.name()}};
         add_gauge(age, labels, stream.committed_seconds_ago());

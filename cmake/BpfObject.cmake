@@ -10,7 +10,9 @@
 # BPF_OBJECT is the path of the object file. The skeleton's type is struct <name>_bpf: "switch" alone is a keyword.
 #
 # One object serves every kernel from 6.1 on: CPU v3 only, and uapi headers only. A vmlinux.h would make
-# the object depend on the machine that built it.
+# the object depend on the machine that built it. Nor does it depend on where the tree is: names of sources, which
+# BTF keeps for the verifier's log, are those below the tree, so that what includes a skeleton is compiled and
+# checked once for all clones.
 
 find_program(ASK_BPF_CLANG NAMES clang-19 REQUIRED)
 find_program(ASK_BPFTOOL NAMES bpftool PATHS /usr/sbin /usr/local/sbin REQUIRED)
@@ -37,7 +39,8 @@ set(ASK_BPF_FLAGS
     -Werror
     -Wshadow
     -Wimplicit-int-conversion
-    -fno-stack-protector)
+    -fno-stack-protector
+    -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 # Stops the build on a skeleton cut short: the shell would leave an empty file behind.
 set(ask_gen_skeleton "\"$1\" gen skeleton \"$2\" name \"$3\" > \"$4.tmp\" && mv \"$4.tmp\" \"$4\"")

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/client/agent_link.h"
 
-#include <poll.h>
-
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <utility>
 
+#include "lib/base/waiting.h"
 #include "lib/client/convert.h"
 #include "lib/rpc/clean_message.h"
 
@@ -253,18 +250,13 @@ Result<AgentLink::Ready> AgentLink::sleep(int fd, Clock::time_point deadline) {
     using Nanoseconds = std::chrono::nanoseconds;
     const auto limit = std::clamp<Nanoseconds>(std::min<Nanoseconds>(deadline - Clock::now(), silence_left()),
                                                Nanoseconds(0), std::chrono::hours(1));
-    const auto whole = std::chrono::floor<std::chrono::seconds>(limit);
-    const timespec timeout{.tv_sec = whole.count(), .tv_nsec = (limit - whole).count()};
-    std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0}, pollfd{socket_.fd(), POLLIN, 0},
-                                pollfd{fd, POLLIN, 0}};
-    const int ready = ::ppoll(polls.data(), polls.size(), &timeout, nullptr);
-    if (ready < 0 && errno != EINTR) {
-        return Error::from_errno(errno, "wait for the agent");
-    }
-    if (ready > 0 && polls[0].revents != 0) {
+    const auto ready =
+        ask::wait_readable({options_.cancel_fd, socket_.fd(), fd}, std::chrono::ceil<Milliseconds>(limit));
+    ASK_TRY(ready, "wait for the agent");
+    if ((*ready & 1U) != 0) {
         return cancelled();
     }
-    const Ready is{.link = ready > 0 && polls[1].revents != 0, .fd = ready > 0 && polls[2].revents != 0};
+    const Ready is{.link = (*ready & 2U) != 0, .fd = (*ready & 4U) != 0};
     if (!is.link && !is.fd && silence_left() == Milliseconds(0)) {
         return silent();
     }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/runtime.h"
 #include "lib/client/local_socket.h"
 #include "lib/client/task.h"
 #include "proto/local.pb.h"
@@ -55,7 +56,7 @@ class AgentLink {
     Result<v1::LocalReply> next(std::vector<UniqueFd>* fds = nullptr);
     // Takes in what has come, without waiting. Anything but Progress is an error.
     Result<> poll();
-    using Clock = std::chrono::steady_clock;
+    using Clock = ask::Clock;
     // The next reply that is no Progress; none: `fd` was readable before it came, or the deadline has passed.
     // Fails like next().
     Result<std::optional<v1::LocalReply>> next_or(int fd, Clock::time_point deadline);

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/waiting.h"
 #include "lib/client/agent_link.h"
 
 namespace ask::client {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 // Between two tries to reach an agent that has gone.
 constexpr milliseconds kTryAgain{200};
@@ -29,23 +29,23 @@ StreamFollower::~StreamFollower() {
 }
 
 StreamView StreamFollower::view() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return view_;
 }
 
 Result<> StreamFollower::failed() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return failed_ ? Result<>(*failed_) : Result<>();
 }
 
 void StreamFollower::wait(std::uint64_t version, milliseconds most) const {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     heard_.wait_for(lock, most, [&] { return version_.load() != version; });
 }
 
 void StreamFollower::poke() {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         version_.fetch_add(1);
     }
     heard_.notify_all();
@@ -54,7 +54,7 @@ void StreamFollower::poke() {
 
 void StreamFollower::keep(std::vector<std::uint64_t> windows, bool leaves) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         keeps_ = std::move(windows);
         leaves_ = leaves;
     }
@@ -62,12 +62,12 @@ void StreamFollower::keep(std::vector<std::uint64_t> windows, bool leaves) {
 }
 
 std::vector<StreamNews> StreamFollower::take_news() {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return std::exchange(news_, {});
 }
 
 v1::LocalRequest StreamFollower::request() const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     v1::LocalRequest request;
     v1::FollowStream& follow = *request.mutable_follow_stream();
     follow.set_name(options_.name);
@@ -76,6 +76,7 @@ v1::LocalRequest StreamFollower::request() const {
     follow.set_member(options_.member);
     follow.set_deadline_ms(static_cast<std::uint32_t>(options_.deadline.count()));
     follow.mutable_keeps()->Add(keeps_.begin(), keeps_.end());
+    follow.mutable_knows()->Add(known_.begin(), known_.end());
     follow.set_leaves(leaves_);
     follow.set_committed(std::max(view_.committed, options_.committed));
     follow.set_nonce(view_.nonce != 0 ? view_.nonce : options_.nonce);
@@ -84,28 +85,32 @@ v1::LocalRequest StreamFollower::request() const {
 
 // Before anything has been heard of the stream, whoever started this process is told at once.
 bool StreamFollower::goes_on_after(const Error& error) const {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return view_.nonce != 0 && (error.code() == Errc::kUnavailable || error.code() == Errc::kDeadline ||
                                 error.code() == Errc::kUnknown);
+}
+
+bool StreamFollower::stops_within(milliseconds most) const {
+    const auto ready = wait_readable({stop_.fd()}, most);
+    return !ready || *ready != 0;
 }
 
 void StreamFollower::run() {
     for (;;) {
         const auto served = serve();
-        const bool stopped = *wait_fd(stop_.fd(), 1 /* POLLIN */, milliseconds(0));
-        if (stopped) {
+        if (stops_within(milliseconds(0))) {
             return;
         }
         if (!goes_on_after(served.error())) {
             {
-                const std::lock_guard lock(mutex_);
+                const Guard lock(mutex_);
                 failed_ = served.error();
             }
             poke();
             return;
         }
         note_trouble(served.error().text());
-        if (*wait_fd(stop_.fd(), 1 /* POLLIN */, kTryAgain)) {
+        if (stops_within(kTryAgain)) {
             return;
         }
     }
@@ -153,17 +158,21 @@ Result<> StreamFollower::take(const v1::LocalReply& reply) {
     note_trouble(view->trouble);
     note_left_out(*view);
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         // What is committed stays so, whoever says it late.
         view->committed = std::max(view->committed, view_.committed);
         view_ = *std::move(view);
+        for (const OpenStreamWindow& window : view_.windows) {
+            known_.insert(window.number);
+        }
+        known_.erase(known_.begin(), known_.upper_bound(view_.committed));
     }
     poke();
     return {};
 }
 
 void StreamFollower::note_left_out(const StreamView& view) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     for (const LeftOutOf& left_out : view.left_out) {
         if (left_out.window > told_left_out_) {
             told_left_out_ = left_out.window;
@@ -175,7 +184,7 @@ void StreamFollower::note_left_out(const StreamView& view) {
 }
 
 void StreamFollower::note_trouble(const std::string& trouble) {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     if (auto words = trouble_.note(trouble, Clock::now()); words) {
         news_.push_back({.text = *std::move(words)});
     }

@@ -7,16 +7,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lib/base/event_fd.h"
 #include "lib/base/result.h"
+#include "lib/base/runtime.h"
 #include "lib/client/stream_news.h"
 #include "lib/client/stream_view.h"
 #include "lib/client/trouble.h"
@@ -61,6 +60,8 @@ class StreamFollower {
 
  private:
     void run();
+    // Whether it is to end, within so long.
+    [[nodiscard]] bool stops_within(std::chrono::milliseconds most) const;
     Result<> serve();
     Result<> take(const v1::LocalReply& reply);
     void note_trouble(const std::string& trouble);
@@ -73,16 +74,19 @@ class StreamFollower {
     EventFd wake_;
     EventFd changed_;
     std::atomic<std::uint64_t> version_{1};
-    mutable std::mutex mutex_;
-    mutable std::condition_variable heard_;
+    mutable Mutex mutex_;
+    mutable CondVar heard_;
     StreamView view_;
     std::optional<Error> failed_;
     std::vector<std::uint64_t> keeps_;
+    // That it has heard of and that are not committed. A view takes their place here before whoever cuts goes
+    // by it.
+    std::set<std::uint64_t> known_;
     bool leaves_ = false;
     std::vector<StreamNews> news_;
     std::uint64_t told_left_out_ = 0;  // the latest window of which that has been said
     Trouble trouble_;
-    std::thread thread_;
+    Thread thread_;
 };
 
 }  // namespace ask::client

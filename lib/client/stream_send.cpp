@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/client/stream_send.h"
 
-#include <poll.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <ctime>
 #include <utility>
 
 #include "lib/abi/consts.h"
 #include "lib/base/random.h"
+#include "lib/base/runtime.h"
+#include "lib/base/waiting.h"
+#include "lib/base/wall_clock.h"
 #include "lib/client/convert.h"
 #include "lib/client/stream_follower.h"
 #include "lib/client/stream_name.h"
@@ -22,7 +20,6 @@ namespace ask::client {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 // Between two looks at what nobody wakes for.
 constexpr milliseconds kLook{200};
@@ -33,6 +30,8 @@ constexpr std::size_t kMostKept = 8;
 constexpr std::uint64_t kWorthWaking = 512;
 // That a run may take to hear of its window's commit, as the stream has said it.
 constexpr milliseconds kToHear{2'000};
+// Between two looks at how far it has read ahead of what is sent.
+constexpr milliseconds kLookAhead{20};
 
 std::vector<std::uint64_t> kept(const StreamMemory& memory) {
     std::vector<std::uint64_t> windows = memory.ended;
@@ -42,15 +41,8 @@ std::vector<std::uint64_t> kept(const StreamMemory& memory) {
     return windows;
 }
 
-// Of the kernel's last tick: some ms old, and to be had for less than a tuple costs.
-std::int64_t coarse_ms() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
-
-bool readable(const pollfd& polled) {
-    return polled.revents != 0;
+std::chrono::system_clock::time_point time_of_wall() {
+    return std::chrono::system_clock::time_point(milliseconds(unix_ms()));
 }
 
 }  // namespace
@@ -98,12 +90,14 @@ class StreamSender::Impl {
     void tell_kept();
     Result<> append(std::span<const Tuple> tuples);
     [[nodiscard]] bool is_to_look() const;
+    [[nodiscard]] bool is_far_ahead();
     // Until something happens, or `fd` is readable: true.
     Result<bool> sleep(int fd);
 
     StreamSendOptions options_;
     std::uint64_t member_;
     SpoolRoom room_;
+    SendPace pace_;
     StreamFollower follower_;
     std::uint64_t seen_ = 0;  // of the follower's versions
     StreamView view_;
@@ -120,6 +114,7 @@ class StreamSender::Impl {
         Clock::time_point since;
     };
     std::vector<Ending> ending_;  // committed ones
+    bool is_far_ahead_ = false;   // of what its runs have taken
     bool leaving_ = false;
     bool over_ = false;
     StreamSent sent_;
@@ -312,7 +307,7 @@ void StreamSender::Impl::add_window(std::uint64_t number) {
                                                         .max_rate = options_.max_rate,
                                                         .token = options_.token,
                                                     },
-                                                    room_, follower_));
+                                                    room_, pace_, follower_));
 }
 
 void StreamSender::Impl::enter(const OpenStreamWindow& window) {
@@ -334,13 +329,13 @@ bool StreamSender::Impl::may_cut(const OpenStreamWindow& next) const {
     if (leaving_) {
         return view_.last != 0;  // which window it leaves with, the stream says
     }
-    return until(next, view_.clock_ms, std::chrono::system_clock::now()) == milliseconds(0);
+    return until(next, view_.clock_ms, time_of_wall()) == milliseconds(0);
 }
 
 milliseconds StreamSender::Impl::until_cut() const {
     const OpenStreamWindow* const next =
         inside_ && windows_.size() < kMostKept ? view_.next(windows_.back()->number()) : nullptr;
-    return next == nullptr ? kLook : until(*next, view_.clock_ms, std::chrono::system_clock::now());
+    return next == nullptr ? kLook : until(*next, view_.clock_ms, time_of_wall());
 }
 
 Result<> StreamSender::Impl::cut(const OpenStreamWindow& next) {
@@ -413,33 +408,36 @@ Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
 Result<bool> StreamSender::Impl::sleep(int fd) {
     const auto linger =
         std::chrono::ceil<milliseconds>(std::min<Clock::duration>(pass_on_at_ - Clock::now(), kLook));
-    const auto most = std::clamp(std::min(until_cut(), linger), milliseconds(0), kLook);
-    std::array<pollfd, 3> polls{pollfd{options_.cancel_fd, POLLIN, 0},
-                                pollfd{follower_.changed().fd(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};
-    const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(most.count()));
-    if (ready < 0 && errno != EINTR) {
-        return Error::from_errno(errno, "wait for input");
-    }
-    if (ready <= 0) {
-        return false;
-    }
-    if (readable(polls[0])) {
+    const auto most =
+        std::clamp(std::min(until_cut(), linger), milliseconds(0), is_far_ahead_ ? kLookAhead : kLook);
+    const auto ready = wait_readable({options_.cancel_fd, follower_.changed().fd(), fd}, most);
+    ASK_TRY(ready, "wait for input");
+    if ((*ready & 1U) != 0) {
         return Error(Errc::kAborted, about() + "cancelled: its cancel_fd is readable");
     }
-    if (readable(polls[1])) {
+    if ((*ready & 2U) != 0) {
         follower_.changed().drain();
     }
-    return readable(polls[2]);
+    return (*ready & 4U) != 0;
 }
 
 // In a window, and with room.
 Result<> StreamSender::Impl::take_place() {
     ASK_PASS(go_on());
-    while (!over_ && (!inside_ || room_.full())) {
+    while (!over_ && (!inside_ || room_.full() || is_far_ahead())) {
         ASK_PASS(sleep(-1));
         ASK_PASS(go_on());
     }
     return {};
+}
+
+bool StreamSender::Impl::is_far_ahead() {
+    std::uint64_t waiting = 0;
+    for (const auto& window : windows_) {
+        waiting += window->waiting();
+    }
+    is_far_ahead_ = pace_.is_enough(waiting, view_.every, Clock::now());
+    return is_far_ahead_;
 }
 
 // Between two handfuls of tuples hardly anything changes.

@@ -24,6 +24,7 @@ Result<StreamView> view_from_proto(const v1::StreamState& state) {
     ASK_PASS(op);
     StreamView view;
     view.nonce = state.nonce();
+    view.every = std::chrono::milliseconds(state.every_ms());
     view.op = *op;
     view.committed = state.committed();
     view.first = state.first();

@@ -32,7 +32,8 @@ struct LeftOutOf {
 };
 
 struct StreamView {
-    std::uint64_t nonce = 0;  // of where the receiver keeps windows; 0: nothing has been heard yet
+    std::uint64_t nonce = 0;             // of where the receiver keeps windows; 0: nothing has been heard yet
+    std::chrono::milliseconds every{0};  // a window
     TaskOp op = TaskOp::kSum;
     std::uint64_t committed = 0;
     std::uint64_t first = 0;                  // window of this member; 0: none yet

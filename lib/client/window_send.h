@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "lib/base/event_fd.h"
+#include "lib/base/runtime.h"
+#include "lib/client/send_pace.h"
 #include "lib/client/send_session.h"
 #include "lib/client/spool.h"
 #include "lib/client/stream_follower.h"
@@ -21,7 +22,8 @@ namespace ask::client {
 class WindowSend {
  public:
     // `like`: how its sessions are opened, but for task, window and cancel_fd.
-    WindowSend(std::uint64_t number, SendOptions like, SpoolRoom& room, StreamFollower& follower);
+    WindowSend(std::uint64_t number, SendOptions like, SpoolRoom& room, SendPace& pace,
+               StreamFollower& follower);
     WindowSend(const WindowSend&) = delete;
     WindowSend& operator=(const WindowSend&) = delete;
     // Ends a run that is under way.
@@ -33,6 +35,8 @@ class WindowSend {
     // What has been said of the stream: a run that it still looks for may be over. By the thread that reads
     // input.
     void hear(const StreamView& view) const;
+    // Tuples that wait for a run that is under way. By the thread that reads input.
+    [[nodiscard]] std::uint64_t waiting() const;
     // Its thread has nothing more to do.
     [[nodiscard]] bool done() const { return done_.load(); }
     // Once it is done: of the run that was committed, if it has heard so itself.
@@ -42,17 +46,21 @@ class WindowSend {
     void run();
     // In a run, to its end. What came of it is for the stream to say.
     Result<> send(const OpenStreamWindow& window, bool& joined);
+    Result<> send_all(SendSession& session);
 
     std::uint64_t number_;
     SendOptions like_;
+    SendPace& pace_;
     StreamFollower& follower_;
     Spool spool_;
     EventFd cancel_;
     std::atomic<bool> cancelled_{false};
     std::atomic<std::uint64_t> looked_for_{0};  // instance of the run that it is about to join
     std::atomic<bool> done_{false};
-    std::optional<TaskStats> stats_;  // the thread's, until done_
-    std::thread thread_;
+    std::atomic<bool> sending_{false};
+    std::atomic<std::uint64_t> sent_{0};  // by the run that is under way
+    std::optional<TaskStats> stats_;      // the thread's, until done_
+    Thread thread_;
 };
 
 }  // namespace ask::client

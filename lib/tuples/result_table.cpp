@@ -97,6 +97,7 @@ class ResultTable::Impl {
     void finish_wide();
 
     [[nodiscard]] std::uint64_t size() const { return count_; }
+    [[nodiscard]] std::vector<std::uint64_t> keys_by_length() const;
     [[nodiscard]] std::size_t key_bytes() const { return key_used_; }
     [[nodiscard]] std::uint64_t probes() const { return probes_; }
     [[nodiscard]] TableMemory& memory() { return *memory_; }
@@ -317,6 +318,18 @@ Result<> ResultTable::Impl::merge(const Impl& other) {
     return {};
 }
 
+std::vector<std::uint64_t> ResultTable::Impl::keys_by_length() const {
+    std::vector<std::uint64_t> keys;
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+        const TableEntry& entry = entries_[i];
+        if (entry.hash_used != 0) {
+            keys.resize(std::max<std::size_t>(keys.size(), entry.key_len + std::size_t{1}));
+            ++keys[entry.key_len];
+        }
+    }
+    return keys;
+}
+
 void ResultTable::Impl::finish_wide() {
     constexpr std::uint64_t kWide = 2;
     write_header(kWide);
@@ -414,6 +427,9 @@ Result<> ResultTable::finish() {
 }
 std::uint64_t ResultTable::size() const {
     return impl_->size();
+}
+std::vector<std::uint64_t> ResultTable::keys_by_length() const {
+    return impl_->keys_by_length();
 }
 std::uint64_t ResultTable::probes() const {
     return impl_->probes();

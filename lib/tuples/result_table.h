@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lib/tuples/keyed_hash.h"
 #include "lib/tuples/types.h"
@@ -104,6 +105,8 @@ class ResultTable {
     // The same for a table that is a part of another, and whose values are to be read wide.
     void finish_wide();
     [[nodiscard]] std::uint64_t size() const;
+    // How many keys have as many bytes as the index says. Looks at all of them.
+    [[nodiscard]] std::vector<std::uint64_t> keys_by_length() const;
     // Entries that were looked at so far, to find keys and to move them.
     [[nodiscard]] std::uint64_t probes() const;
     [[nodiscard]] TableMemory& memory();

@@ -304,6 +304,11 @@ no_long_ones() {
     ! counts "$1" host_drop_too_long || fail "$1 dropped packets for their length"
 }
 
+# packets_of DIR: of all senders.
+packets_of() {
+    jq -s 'map(.packets_sent) | add' "$1"/send*.json
+}
+
 jumbo() {
     local -r dir=$scratch/jumbo
     local host
@@ -319,7 +324,7 @@ jumbo() {
     [[ $(cat "$scratch/source.out") == 8948 ]] || fail "segments of $(cat "$scratch/source.out") bytes"
     added_up "$dir"
     no_long_ones h3
-    pass "MTU 9000: exact, and plain TCP of 8948 bytes a segment beside it"
+    pass "MTU 9000: exact, in $(packets_of "$dir") packets, and plain TCP of 8948 bytes a segment beside it"
 
     # What is said to be ASK's, and is longer than any packet of it.
     on h1 bash -c 'head -c 8000 /dev/zero | dd bs=8000 iflag=fullblock status=none >/dev/udp/198.18.3.2/4790'
@@ -333,7 +338,7 @@ jumbo() {
     run_task "$dir" mixed h3 "" "--merge-window 0"
     added_up "$dir"
     no_long_ones h3
-    pass "hosts at MTU 1500 behind ports at 9000"
+    pass "hosts at MTU 1500 behind ports at 9000, in $(packets_of "$dir") packets"
 }
 
 # What a host's interface has sent so far.

@@ -37,10 +37,11 @@ follow() {
     sender=$spawned
 }
 
-# ends PID CODE LOG: as it should; LOG is NAME.WHO.
+# ends PID CODE LOG [PATTERN]: as it should, and says so; LOG is NAME.WHO.
 ends() {
     exit_of "$1"
     ((code == $2)) || fail "$3 ended with $code, not $2: $(cat "$scratch/$3.err")"
+    [[ -z ${4-} ]] || grep -qE "$4" "$scratch/$3.err" || fail "$3 does not say '$4': $(cat "$scratch/$3.err")"
 }
 
 # refused CODE PATTERN NODE COMMAND... : at once, in these words.
@@ -65,7 +66,7 @@ committed() {
 
 # tables NAME: all of their lines.
 tables() {
-    find "$scratch/$1" -name '2*.tsv' -exec cat {} +
+    find -H "$scratch/$1" -name '2*.tsv' -exec cat {} +
 }
 
 # has_line NAME KEY: it is in a table.

@@ -6,9 +6,11 @@
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/streams.sh
+source "$root/tests/e2e/streams.sh"
 
-# lines_of SENDER: a hundred of its own a second, until the test says that it is enough.
-lines_of() {
+# endless_lines_of SENDER: a hundred of its own a second, until the test says that it is enough.
+endless_lines_of() {
     local number=0
     while [[ ! -e $scratch/enough ]]; do
         printf 's%s-%06d\t1\n' "$1" $((number += 1))
@@ -24,24 +26,8 @@ receive() {
 
 # send_log FLAGS... : from h1, what is in its log; sets $first.
 send_log() {
-    spawn "$scratch/first" h1 ask-send --follow --task web --to h3 --state "$scratch/state" "$@" "$scratch/log" </dev/null
+    spawn "$scratch/first" h1 ask-send --follow --task web --to h3 --state "$scratch/web.state" "$@" "$scratch/log" </dev/null
     first=$spawned
-}
-
-# ends PID CODE LOG PATTERN
-ends() {
-    exit_of "$1"
-    ((code == $2)) || fail "$3 ended with $code, not $2: $(cat "$scratch/$3.err")"
-    grep -qE "$4" "$scratch/$3.err" || fail "$3 does not say '$4': $(cat "$scratch/$3.err")"
-}
-
-# committed STATE N: so many windows have a line with that.
-committed() {
-    [[ -e $scratch/web/windows.tsv ]] && (($(grep -c $'\t'"$1"$'\t' "$scratch/web/windows.tsv") >= $2))
-}
-
-log_is_read() {
-    jq -e --argjson size "$(stat -c %s "$scratch/log")" '.place.offset == $size' "$scratch/state" >/dev/null
 }
 
 sender_shows() {
@@ -76,12 +62,12 @@ cancelled() {
 begun_again() {
     receive --allow-incomplete --deadline 2
     send_log --stats "$scratch/first.json"
-    wait_for 10 committed incomplete 1
+    wait_for 10 committed web 1 incomplete
     grep -q $'\tincomplete\t.*h2' "$scratch/web/windows.tsv" || fail "nobody is named: $(cat "$scratch/web/windows.tsv")"
-    wait_for 10 committed whole 3
+    wait_for 10 committed web 3 whole
     : >"$scratch/enough"
     wait "$writer"
-    wait_for 10 log_is_read
+    wait_for 10 log_is_read web "$scratch/log"
     kill -TERM "$first"
     ends "$first" 0 first 'stream web: .* windows'
     jq -e '.windows > 0 and .windows_left_out == 0 and .tuples_in > 0 and .tuples_in == .tuples_merged + .tuples_sent' "$scratch/first.json" >/dev/null ||
@@ -106,13 +92,13 @@ one_sender() {
 }
 
 lab_up --hosts 3
-lines_of 1 >"$scratch/log" &
+endless_lines_of 1 >"$scratch/log" &
 writer=$!
 receive
 send_log
-spawn "$scratch/second" h2 ask-send --follow --task web --to h3 - < <(lines_of 2)
+spawn "$scratch/second" h2 ask-send --follow --task web --to h3 - < <(endless_lines_of 2)
 second=$spawned
-wait_for 10 committed whole 1
+wait_for 10 committed web 1 whole
 looks
 cancelled
 begun_again

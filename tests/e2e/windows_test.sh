@@ -6,12 +6,14 @@
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/streams.sh
+source "$root/tests/e2e/streams.sh"
 
 readonly every=1s
 
-# lines_of SENDER BLOCKS: the lines of an application that goes on for a tenth of a second a block. Each has a key of its own,
+# shared_lines_of SENDER BLOCKS: the lines of an application that goes on for a tenth of a second a block. Each has a key of its own,
 # and one that all have.
-lines_of() {
+shared_lines_of() {
     awk -v sender="$1" -v blocks="$2" 'BEGIN {
         for (block = 0; block < blocks; ++block) {
             for (i = 0; i < 40; ++i) {
@@ -35,31 +37,20 @@ receive() {
 send() {
     local -r sender=$1 blocks=$2
     shift 2
-    spawn "$dir/send$sender" "h$sender" ask-send --follow --task web --to h4 "$@" - < <(lines_of "$sender" "$blocks")
+    spawn "$dir/send$sender" "h$sender" ask-send --follow --task web --to h4 "$@" - < <(shared_lines_of "$sender" "$blocks")
     senders[sender]=$spawned
 }
 
 # log SENDER BLOCKS: the same lines into a file, whatever file has its name; its writer is in $writer.
 log() {
-    lines_of "$1" "$2" | while IFS= read -r line; do printf '%s\n' "$line" >>"$dir/log"; done &
+    shared_lines_of "$1" "$2" | while IFS= read -r line; do printf '%s\n' "$line" >>"$dir/log"; done &
     writer=$!
 }
 
 # send_log: from h3, what is in that file; sets senders[3].
 send_log() {
-    spawn "$dir/send3" h3 ask-send --follow --task web --to h4 --state "$dir/state" "$dir/log" </dev/null
+    spawn "$dir/send3" h3 ask-send --follow --task web --to h4 --state "$dir/log.state" "$dir/log" </dev/null
     senders[3]=$spawned
-}
-
-# log_is_read: all of the file is in windows that its sender has left.
-log_is_read() {
-    jq -e --argjson size "$(stat -c %s "$dir/log")" --argjson inode "$(stat -c %i "$dir/log")" \
-        '.place.offset == $size and .place.inode == $inode' "$dir/state" >/dev/null
-}
-
-# committed N: so many windows have their line.
-committed() {
-    [[ -e $dir/out/windows.tsv ]] && (($(grep -vc '^#' "$dir/out/windows.tsv") >= $1))
 }
 
 # all_have_left: the senders succeed, then the receiver is ended.
@@ -74,8 +65,8 @@ all_have_left() {
     ((code == 130)) || fail "ask-recv ended with $code: $(cat "$dir/out.recv.err")"
 }
 
-# exact BLOCKS WINDOWS: what three senders gave is in the tables, each tuple in one, in order; of at least so many windows.
-exact() {
+# shares_add_up BLOCKS WINDOWS: what three senders gave is in the tables, each tuple in one, in order; of at least so many windows.
+shares_add_up() {
     awk -F'\t' -v each=$((40 * $1)) '
         function bad(text) { print FILENAME ": " text; failed = 1; exit 1 }
         FILENAME != file {
@@ -117,7 +108,7 @@ undisturbed() {
         send "$sender" 35
     done
     all_have_left
-    exact 35 3
+    shares_add_up 35 3
     pass "windows of three senders"
 }
 
@@ -132,28 +123,28 @@ killed() {
     send 2 110
     log 3 110
     send_log
-    wait_for 10 committed 2
+    wait_for 10 committed killed/out 2
     kill -KILL "$receiver"
     receive "$dir/out"
-    wait_for 10 committed 4
+    wait_for 10 committed killed/out 4
     lab_do kill h1 -KILL
     lab_do restart h1
-    wait_for 15 committed 6
+    wait_for 15 committed killed/out 6
     lab_do kill h4 -KILL
     lab_do restart h4
-    wait_for 15 committed 8
+    wait_for 15 committed killed/out 8
     lab_do kill sw -KILL
     lab_do restart sw
     mv "$dir/log" "$dir/log.1"
-    wait_for 15 committed 9
+    wait_for 15 committed killed/out 9
     kill -KILL "${senders[3]}"
     exit_of "${senders[3]}"
     send_log
     wait "$writer"
-    wait_for 15 log_is_read
+    wait_for 15 log_is_read killed/log "$dir/log"
     kill -TERM "${senders[3]}"
     all_have_left
-    exact 110 8
+    shares_add_up 110 8
     pass "receiver, agents and switch killed"
 }
 

@@ -433,9 +433,9 @@ proctype sender(byte me) {
         spool[of(me, in[me])] = spool[of(me, in[me])] | tuple_of(me, produced[me]);
         produced[me]++
        }
-    /* The cut: the next one is there. */
-    :: atomic { open && in[me] + 1 < WINDOWS && !leaving[me] && is_member(me, in[me]) && (member[me] & from_on(in[me] + 1)) != 0 &&
-                next_of(me) < WINDOWS && is_open(next_of(me)) && may_cut -> in[me] = next_of(me) }
+    /* The cut: it has heard of the next one, and goes on to it by its own clock, whether the receiver is there or not. */
+    :: atomic { in[me] + 1 < WINDOWS && !leaving[me] && is_member(me, in[me]) && (member[me] & from_on(in[me] + 1)) != 0 &&
+                next_of(me) < WINDOWS && next_of(me) < known[me] + AHEAD && may_cut -> in[me] = next_of(me) }
     /* The model ends with the last one. */
     :: atomic { in[me] == WINDOWS - 1 && !leaving[me] && is_member(me, in[me]) && produced[me] == TUPLES -> in[me] = WINDOWS }
     /* It leaves with the window that it is in, and stays until that is committed. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/every.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,9 @@
 #include <vector>
 
 #include "lib/base/random.h"
+#include "lib/base/runtime.h"
+#include "lib/base/waiting.h"
+#include "lib/base/wall_clock.h"
 #include "lib/client/stream_receive.h"
 #include "lib/client/trouble.h"
 #include "tools/cli/cli.h"
@@ -25,7 +27,6 @@ namespace ask::cli {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kName = "ask-recv";
 // Between two tries to reach an agent that has gone.
@@ -34,11 +35,6 @@ constexpr milliseconds kTryAgain{200};
 constexpr milliseconds kRelayAway{60'000};
 // That the agent may take to see that an earlier process has ended.
 constexpr milliseconds kToEnd{3'000};
-
-std::uint64_t now_ms() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now).count());
-}
 
 const char* suffix(ResultFormat format) {
     return format == ResultFormat::kCsv ? ".csv" : format == ResultFormat::kJson ? ".json" : ".tsv";
@@ -61,6 +57,7 @@ class Windows {
 
  private:
     [[nodiscard]] std::uint64_t committed() const { return dir_ ? dir_->committed() : committed_; }
+    void tell_mended();
     [[nodiscard]] client::StreamReceiveOptions stream_options();
     Result<client::StreamReceiver> connect(bool first);
     Result<Ended> serve(client::StreamReceiver& stream);
@@ -117,10 +114,18 @@ Result<> Windows::open() {
     }
     auto dir = StreamDir::open({.path = options_.directory,
                                 .is = {options_.window.task, options_.every, options_.window.op},
-                                .suffix = suffix(options_.format)});
+                                .suffix = suffix(options_.format),
+                                .before_step = options_.before_step});
     ASK_PASS(dir);
     dir_ = *std::move(dir);
+    tell_mended();
     return {};
+}
+
+void Windows::tell_mended() {
+    if (const std::string mended = dir_->take_mended(); !mended.empty()) {
+        progress_.warn(about() + mended);
+    }
 }
 
 client::StreamReceiveOptions Windows::stream_options() {
@@ -163,9 +168,9 @@ Result<client::StreamReceiver> Windows::connect(bool first) {
 
 // kAborted: a signal has come meanwhile.
 Result<> Windows::pause(milliseconds time) const {
-    pollfd polled{stop_.fd(), POLLIN, 0};
-    return ::poll(&polled, 1, static_cast<int>(time.count())) > 0 ? Error(Errc::kAborted, "interrupted")
-                                                                  : Result<>();
+    const auto ready = wait_readable({stop_.fd()}, time);
+    ASK_PASS(ready);
+    return *ready != 0 ? Error(Errc::kAborted, "interrupted") : Result<>();
 }
 
 Result<> Windows::run() {
@@ -349,7 +354,7 @@ WindowRow Windows::row_of(std::uint64_t number, const client::ReceiveResult& res
     const auto next = std::next(at);
     const auto every = static_cast<std::uint64_t>(milliseconds(options_.every).count());
     row.ends_ms = next == begins_.end() ? row.begins_ms + every : next->second;
-    const std::uint64_t now = now_ms();
+    const auto now = static_cast<std::uint64_t>(unix_ms());
     row.late_ms = now > row.ends_ms ? now - row.ends_ms : 0;
     row.keys = result.table.size();
     row.tuples = result.report.stats.tuples_in;
@@ -408,6 +413,7 @@ Result<> Windows::put(const WindowRow& row, const client::ReceiveResult* result)
         ASK_TRY(write(table.get(), result, {}), options_.directory);
     }
     ASK_PASS(dir_->prepare(row, table.get()));
+    tell_mended();
     return dir_->commit(row, with_table);
 }
 
@@ -435,11 +441,9 @@ void Windows::tell(const WindowRow& row, const client::ReceiveResult* result) {
     }
     if (row.state == "incomplete") {
         incomplete_ = true;
-        progress_.clear();
         for (const client::MissingSenders& missing : result->report.missing) {
-            // Said even with --quiet: whoever asked for it must be able to tell it from a whole one.
-            std::fprintf(stderr, "%s: %sincomplete: %s holds %s\n", kName, about().c_str(), name.c_str(),
-                         client::describe(missing).c_str());
+            // Even with --quiet: whoever asked for it must be able to tell it from a whole one.
+            progress_.warn(about() + "incomplete: " + name + " holds " + client::describe(missing));
         }
     }
     progress_.show(name + " is committed: " + row.state + ", " + short_count(row.keys) + " keys, " +

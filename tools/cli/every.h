@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,7 @@ struct EveryOptions {
     std::optional<std::size_t> keep{};  // tables
     bool skip_empty = false;
     std::optional<std::uint64_t> finish_after{};  // windows
+    std::function<Result<>()> before_step{};      // as StreamDir::Options has it; for tests
 };
 
 // Until the stream has ended; the exit code.

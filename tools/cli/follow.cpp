@@ -25,6 +25,8 @@ class Endless {
     [[nodiscard]] virtual int fd() const = 0;
     // Hands on what has come; false: it has ended all the same.
     virtual Result<bool> read(client::StreamSender& stream) = 0;
+    // Nothing more is read.
+    virtual void stop() {}
 };
 
 class EndlessPipe : public Endless {
@@ -47,6 +49,8 @@ class EndlessPipe : public Endless {
         }
         return true;
     }
+    // A successor may read on while this one still waits for its windows.
+    void stop() override { leave_pipe(input_); }
 
  private:
     Input input_;
@@ -104,6 +108,7 @@ Result<client::StreamSent> run_to_end(const FollowRun& run, Endless& input, cons
     ASK_PASS(stream);
     progress.show("stream " + name + ": sending");
     ASK_PASS(read_all(input, *stream, stop));
+    input.stop();
     // The first signal ends the input, a second one the wait for what it has given.
     stop.take();
     progress.show("stream " + name + ": leaving");
@@ -226,6 +231,7 @@ Result<client::StreamSent> follow_input(FollowRun run, const StopSignals& stop, 
             Errc::kUsage,
             "--state: what comes through a pipe comes but once: name a file that stays, or leave it out");
     }
+    ASK_PASS(take_pipe(*input));
     EndlessPipe pipe(*std::move(input), run.rules.lines, bad);
     return run_to_end(run, pipe, stop, progress);
 }

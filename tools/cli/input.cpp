@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 namespace ask::cli {
 namespace {
@@ -78,6 +80,38 @@ Result<Input> open_input(const std::string& file) {
         return Error(Errc::kInput, file + ": is a directory");
     }
     return input;
+}
+
+Result<> take_pipe(Input& input) {
+    struct stat info{};
+    if (::fstat(input.fd, &info) != 0 || !S_ISFIFO(info.st_mode)) {
+        return {};
+    }
+    if (!input.owned) {
+        // An open file of our own: flags and locks of the one that was inherited are its other owners', too.
+        UniqueFd own(
+            ::open(("/proc/self/fd/" + std::to_string(input.fd)).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        if (!own) {
+            return {};
+        }
+        input.owned = std::move(own);
+        input.fd = input.owned.get();
+    }
+    if (::flock(input.fd, LOCK_EX | LOCK_NB) != 0) {
+        return errno == EWOULDBLOCK
+                   ? Error(Errc::kExists,
+                           input.name +
+                               ": another ask-send follows this pipe, and each would get a part of "
+                               "its lines, cut anywhere: give each a pipe of its own")
+                   : Error::from_errno(errno, input.name + ": lock the pipe");
+    }
+    return {};
+}
+
+void leave_pipe(const Input& input) {
+    if (input.owned) {
+        ::flock(input.fd, LOCK_UN);
+    }
 }
 
 Result<> check_stop(int stop_fd) {

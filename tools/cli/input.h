@@ -35,6 +35,11 @@ struct Input {
 };
 
 Result<Input> open_input(const std::string& file);
+// Makes a pipe this input's own, until leave_pipe(): its bytes go to whichever of its readers comes first.
+// kExists: another process has done so. Reading it does not block from here on, since a reader that has done
+// nothing of the kind may come first, too. A pipe of another user's, and what is no pipe, stays as it is.
+Result<> take_pipe(Input& input);
+void leave_pipe(const Input& input);
 // Opens every file, and looks at the start of those that are no pipes, before the first tuple goes out, so
 // that a typing error costs nothing.
 Result<> check_readable(const std::vector<std::string>& files, const ContentRules& content);

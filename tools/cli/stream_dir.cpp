@@ -28,7 +28,8 @@ constexpr const char* kState = ".ask-stream";
 constexpr const char* kStateNew = ".ask-stream.new";
 constexpr const char* kLock = ".ask-stream.lock";
 constexpr const char* kRows = "windows.tsv";
-constexpr const char* kRowsHeader = "#number\tbegin\tcovered_until\tstate\tlate_ms\tkeys\ttuples\tmissing\n";
+constexpr std::string_view kRowsHeader =
+    "#number\tbegin\tcovered_until\tstate\tlate_ms\tkeys\ttuples\tmissing\n";
 constexpr std::string_view kTemporary = ".window-";
 constexpr int kStateVersion = 1;
 // More than a row has, so that the end of the file shows the last one whole.
@@ -82,6 +83,19 @@ std::string row_text(const WindowRow& row) {
     text.resize(std::min(text.size(), kMostRow - 1));
     text += '\n';
     return text;
+}
+
+// Of a text's last line.
+std::size_t begin_of_last(std::string_view text) {
+    const auto newline = text.substr(0, text.size() - std::min<std::size_t>(text.size(), 1)).rfind('\n');
+    return newline == std::string_view::npos ? 0 : newline + 1;
+}
+
+// 0: it has none.
+std::uint64_t number_of(std::string_view row) {
+    std::uint64_t number = 0;
+    std::from_chars(row.data(), row.data() + row.size(), number);
+    return number;
 }
 
 std::string rest_of(int fd) {
@@ -174,7 +188,7 @@ Result<> StreamDir::load() {
         return read(rest_of(state.get()));
     }
     nonce_ = random_u64();
-    return store(0, "", "");
+    return store(0, "", "", "");
 }
 
 Result<> StreamDir::read(const std::string& text) {
@@ -196,6 +210,7 @@ Result<> StreamDir::read(const std::string& text) {
         committed_ = json.at("committed").get<std::uint64_t>();
         temporary_ = json.at("temporary").get<std::string>();
         file_ = json.at("file").get<std::string>();
+        row_ = json.value("row", "");
         for (const Json& member : json.at("members")) {
             members_.push_back(member_from(member));
         }
@@ -242,7 +257,7 @@ Result<> StreamDir::recover() {
     return trim_rows();
 }
 
-// No rows but those of committed windows, each of them whole.
+// No rows but those of committed windows, each of them whole, and the last one as it was written.
 Result<> StreamDir::trim_rows() {
     struct stat info{};
     if (::fstat(rows_.get(), &info) != 0) {
@@ -255,31 +270,28 @@ Result<> StreamDir::trim_rows() {
         return failed(errno, kRows);
     }
     std::string_view tail(bytes.data(), static_cast<std::size_t>(count));
-    const auto drop_last = [&tail] {
-        const auto newline = tail.substr(0, tail.size() - 1).rfind('\n');
-        tail = tail.substr(0, newline == std::string_view::npos ? 0 : newline + 1);
-    };
-    if (!tail.empty() && !tail.ends_with('\n')) {
-        drop_last();
-    }
+    const std::string_view was = tail.substr(begin_of_last(tail));
     while (!tail.empty()) {
-        const auto newline = tail.substr(0, tail.size() - 1).rfind('\n');
-        const std::string_view row = tail.substr(newline == std::string_view::npos ? 0 : newline + 1);
-        std::uint64_t number = 0;
-        std::from_chars(row.data(), row.data() + row.size(), number);
-        if (number <= committed_) {
+        const std::size_t last = begin_of_last(tail);
+        if (tail.ends_with('\n') && number_of(tail.substr(last)) <= committed_) {
             break;
         }
-        drop_last();
+        tail = tail.substr(0, last);
+    }
+    const std::string_view last = tail.substr(begin_of_last(tail));
+    const bool is_damaged = !last.empty() && !row_.empty() && last != row_;
+    if (is_damaged) {
+        mended_ = options_.path + "/" + kRows +
+                  ": its last line was not as it was written, and is so again; it was " + shown(was);
+        tail.remove_suffix(number_of(last) == committed_ ? last.size() : 0);
     }
     const off_t end = begin + static_cast<off_t>(tail.size());
     ASK_PASS(step());
     if (::ftruncate(rows_.get(), end) != 0 || ::lseek(rows_.get(), end, SEEK_SET) < 0) {
         return failed(errno, kRows);
     }
-    if (end == 0) {
-        ASK_TRY(write_all(rows_.get(), kRowsHeader), options_.path + ": " + kRows);
-    }
+    const std::string_view lacks = is_damaged ? std::string_view(row_) : end == 0 ? kRowsHeader : "";
+    ASK_TRY(write_all(rows_.get(), lacks), options_.path + ": " + kRows);
     return {};
 }
 
@@ -308,7 +320,8 @@ Result<> StreamDir::rename(const std::string& from, const std::string& to) const
 }
 
 // Replaces .ask-stream.
-Result<> StreamDir::store(std::uint64_t committed, const std::string& temporary, const std::string& file) {
+Result<> StreamDir::store(std::uint64_t committed, const std::string& temporary, const std::string& file,
+                          const std::string& row) {
     Json members = Json::array();
     for (const client::StreamMember& member : members_) {
         members.push_back(json_of(member));
@@ -321,6 +334,7 @@ Result<> StreamDir::store(std::uint64_t committed, const std::string& temporary,
                        {"committed", committed},
                        {"temporary", temporary},
                        {"file", file},
+                       {"row", row},
                        {"members", std::move(members)}};
     ASK_PASS(step());
     const UniqueFd state(
@@ -339,6 +353,7 @@ Result<> StreamDir::store(std::uint64_t committed, const std::string& temporary,
     committed_ = committed;
     temporary_ = temporary;
     file_ = file;
+    row_ = row;
     return {};
 }
 
@@ -351,7 +366,7 @@ Result<> StreamDir::note(const client::StreamMember& member) {
     } else {
         *at = member;
     }
-    return store(committed_, temporary_, file_);
+    return store(committed_, temporary_, file_, row_);
 }
 
 Result<UniqueFd> StreamDir::begin(std::uint64_t number) {
@@ -383,7 +398,8 @@ Result<> StreamDir::commit(const WindowRow& row, bool with_table) {
     });
     const std::string temporary = with_table ? temporary_name(row.number) : "";
     const std::string file = with_table ? window_name(row.begins_ms) + options_.suffix : "";
-    ASK_PASS(store(row.number, temporary, file));
+    const std::string text = row_text(row);
+    ASK_PASS(store(row.number, temporary, file, is_utf8(text) ? text : ""));
     if (!with_table) {
         return {};
     }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -63,6 +64,9 @@ class StreamDir {
     [[nodiscard]] std::uint64_t committed() const { return committed_; }
     [[nodiscard]] const std::vector<client::StreamMember>& members() const { return members_; }
 
+    // What in windows.tsv was not as it was written; for people. Empty: nothing.
+    [[nodiscard]] std::string take_mended() { return std::exchange(mended_, {}); }
+
     // On disk when it returns.
     Result<> note(const client::StreamMember& member);
     // A file for a window's table that nobody sees yet.
@@ -86,7 +90,8 @@ class StreamDir {
     Result<> check_identity(const StreamIdentity& found) const;
     Result<> recover();
     Result<> trim_rows();
-    Result<> store(std::uint64_t committed, const std::string& temporary, const std::string& file);
+    Result<> store(std::uint64_t committed, const std::string& temporary, const std::string& file,
+                   const std::string& row);
     Result<> sync_directory() const;
     Result<> rename(const std::string& from, const std::string& to) const;
     [[nodiscard]] std::vector<std::string> names() const;
@@ -99,6 +104,9 @@ class StreamDir {
     std::uint64_t committed_ = 0;
     std::string temporary_;  // of the last window that was committed
     std::string file_;       // the same
+    // Its line in windows.tsv; empty: not known, or not to be had in JSON.
+    std::string row_;
+    std::string mended_;
     std::vector<client::StreamMember> members_;
 };
 

@@ -82,7 +82,7 @@ std::string oldest_part(const v1::AgentStream& stream) {
     if (oldest.state() == "over") {
         return name + "over: its members have ended it, and its table is on its way to ask-recv's disk.\n";
     }
-    return name + oldest.state() + ": of " + std::to_string(oldest.members()) + " member(s) " +
+    return name + oldest.state() + ": of " + std::to_string(oldest.members()) + " that send to it " +
            std::to_string(oldest.joined()) + " have joined its run and " + std::to_string(oldest.ended()) +
            " have ended it" +
            (oldest.waits_for().empty() ? "" : "; those that have not: " + oldest.waits_for()) + ".\n";

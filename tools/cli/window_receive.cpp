@@ -7,7 +7,7 @@ namespace ask::cli {
 
 void WindowResults::add(WindowResult result) {
     {
-        const std::lock_guard lock(mutex_);
+        const Guard lock(mutex_);
         results_.push_back(std::move(result));
     }
     event_.notify();
@@ -15,14 +15,14 @@ void WindowResults::add(WindowResult result) {
 
 std::vector<WindowResult> WindowResults::take() {
     event_.drain();
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     return std::exchange(results_, {});
 }
 
 WindowReceive::WindowReceive(client::ReceiveOptions options, WindowResults& results)
     : options_(std::move(options)) {
     options_.cancel_fd = cancel_.fd();
-    thread_ = std::thread([this, &results] { run(results); });
+    thread_ = Thread([this, &results] { run(results); });
 }
 
 WindowReceive::~WindowReceive() {

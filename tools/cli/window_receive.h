@@ -4,13 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lib/base/event_fd.h"
+#include "lib/base/runtime.h"
 #include "lib/client/receive_session.h"
 
 namespace ask::cli {
@@ -37,7 +36,7 @@ class WindowResults {
 
  private:
     EventFd event_;
-    std::mutex mutex_;
+    Mutex mutex_;
     std::vector<WindowResult> results_;
 };
 
@@ -55,7 +54,7 @@ class WindowReceive {
 
     client::ReceiveOptions options_;
     EventFd cancel_;
-    std::thread thread_;
+    Thread thread_;
 };
 
 }  // namespace ask::cli

@@ -100,6 +100,12 @@ Result<> Receiving::choose_members() {
     return {};
 }
 
+// A window that begins again goes without for once.
+std::string Receiving::why_no_memory() const {
+    return is_window() ? "it is to do without: by --no-switch, or as its last run has failed"
+                       : "opened with --no-switch";
+}
+
 // A window does without a switch that is away, and the next one asks it again.
 bool Receiving::can_do_without_switch() const {
     return request_.no_switch() || (is_window() && !request_.require_region());
@@ -194,7 +200,7 @@ Result<GeometryChoice> Receiving::plan_geometry() {
 
 // Once: what is agreed with the first sender holds for the task's life.
 Result<> Receiving::choose_geometry() {
-    const auto choice = plans() ? plan_geometry() : asked_geometry(member_, request_);
+    auto choice = plans() ? plan_geometry() : asked_geometry(member_, request_);
     if (!choice) {
         // Of what it waited for while it planned, its task is named already.
         const std::string about = "task " + request_.task_id();
@@ -202,6 +208,9 @@ Result<> Receiving::choose_geometry() {
                                                         : Error(choice.error()).with_context(about);
     }
     member_.registry.with(*task_, [&](ReceiveTask& task) {
+        if (task.here) {
+            choice->back = task.here->need.wish();
+        }
         task.geometry = choice->geometry;
         task.slot_map = choice->slot_map;
         task.geometry_reason = choice->reason;
@@ -309,7 +318,7 @@ v1::OpenTaskRequest Receiving::open_request() const {
 
 Result<> Receiving::open_on_switch() {
     if (request_.own_switches() || is_placed()) {
-        task_->note = request_.no_switch() ? "opened with --no-switch" : "";
+        task_->note = request_.no_switch() ? why_no_memory() : "";
         return {};
     }
     if (!member_.own_switch) {
@@ -345,7 +354,7 @@ Result<TaskSwitch*> Receiving::add_switch(const std::shared_ptr<SwitchPort>& cli
     at.nonce = reply.nonce();
     at.aggregators = reply.aggregators();
     at.back_bytes = reply.back_bytes();
-    at.note = request_.no_switch() ? "opened with --no-switch" : clean_text(reply.no_region_reason());
+    at.note = request_.no_switch() ? why_no_memory() : clean_text(reply.no_region_reason());
     if (wants_swaps(request_) && reply.copies() == 2 && at.aggregators > 0) {
         at.arrivals = std::make_shared<TaskArrivals>();
     }

@@ -53,6 +53,7 @@ class Placed {
 
     [[nodiscard]] std::vector<Relay>& relays() { return relays_; }
     [[nodiscard]] const std::vector<Relay>& relays() const { return relays_; }
+    [[nodiscard]] const std::vector<Host>& hosts() const { return hosts_; }
     [[nodiscard]] unsigned depth() const;  // levels of relays
     // Whether those that send are so many of each host.
     [[nodiscard]] bool is_for(const std::map<std::uint32_t, std::uint32_t>& sends) const;

@@ -59,6 +59,9 @@ Result<> Receiving::commit() {
     if (auto merged = merge_switch_copies(*table); !merged) {
         return merged;
     }
+    if (is_window()) {
+        note_need(*table);
+    }
     if (request_.partial()) {
         table->finish_wide();
     } else if (auto fits = table->finish(); !fits) {
@@ -75,6 +78,12 @@ Result<> Receiving::commit() {
                 seconds_since(begun));
     hand_over_or_keep(*result);
     return {};
+}
+
+// Small windows are looked at as well: it is then that the next one is to have less.
+void Receiving::note_need(const ResultTable& table) {
+    const auto keys = table.keys_by_length();
+    member_.registry.with(*task_, [&](const ReceiveTask& task) { task.here->need.note(keys); });
 }
 
 void Receiving::tell_waiting(const SwitchPort& at) {

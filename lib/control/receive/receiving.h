@@ -42,6 +42,7 @@ class Receiving {
     // A run of a stream's window.
     [[nodiscard]] bool is_window() const { return request_.window() != 0; }
     [[nodiscard]] bool can_do_without_switch() const;
+    [[nodiscard]] std::string why_no_memory() const;
     // From samples of its senders.
     [[nodiscard]] bool plans() const;
     Result<> choose_parameters();
@@ -136,6 +137,7 @@ class Receiving {
     void show_progress(const std::string& state);
 
     Result<> commit();
+    void note_need(const ResultTable& table);
     Result<ResultTable> take_table();
     Result<> add_part(ResultTable& all, ResultTable part);
     Result<> merge_swapped(ResultTable& table);

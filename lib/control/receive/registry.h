@@ -29,6 +29,7 @@
 #include "lib/control/receive/sample_box.h"
 #include "lib/control/receive/stream.h"
 #include "lib/control/receive/task_switch.h"
+#include "lib/control/receive/window_need.h"
 #include "lib/rpc/owner.h"
 #include "lib/tuples/slot_map.h"
 #include "proto/agent.pb.h"
@@ -82,6 +83,7 @@ struct StreamHere {
     std::shared_ptr<Mailbox> mailbox;  // of its session
     // Guarded by the registry's mutex.
     Stream stream;
+    WindowNeed need;
     std::uint64_t told = 0;  // version that all have been woken for
     bool closed = false;     // its session has ended
     Clock::time_point forget_at{};
@@ -290,6 +292,7 @@ class TaskRegistry {
     static bool all_finished_locked(const ReceiveTask& task);
     // Wakes whoever waits for a change of it.
     void touch_locked(StreamHere& here);
+    void describe_relayed_locked(const StreamHere& here, v1::AgentStream& entry) const;
     std::shared_ptr<StreamHere> find_stream_locked(const Caller& caller, const std::string& name,
                                                    const std::string& token);
     void forget_old_locked();

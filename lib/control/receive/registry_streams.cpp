@@ -3,7 +3,9 @@
 // Streams whose receiver is here, and their windows' runs. What decides that a window is over, and whose
 // first window one is, is under one lock.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -27,6 +29,45 @@ Result<Owner> owner_of(const Caller& caller, std::uint32_t host) {
         return Owner{caller.tenant, *from};
     }
     return Error(Errc::kDenied, "nothing says which host " + describe(caller) + " is");
+}
+
+// Of what a member behind a relay has ended only that relay hears: a run waits for relays, and for hosts that
+// send here themselves.
+void describe_relayed(const ReceiveTask& run, v1::AgentWindow& window) {
+    std::uint32_t joined = 0;
+    std::uint32_t ended = 0;
+    std::set<std::string> relays;
+    std::map<std::uint32_t, std::uint32_t> hosts;
+    for (const TaskSender& sender : run.senders) {
+        joined += sender.joined ? 1 : 0;
+        if (!sender.joined || !sender.fin) {
+            continue;
+        }
+        ++ended;
+        if (sender.relay.empty()) {
+            ++hosts[sender.flow.channel.host];
+        } else {
+            relays.insert(sender.relay);
+        }
+    }
+    std::string waits_for;
+    const auto add = [&waits_for](const std::string& name) {
+        waits_for += (waits_for.empty() ? "" : ", ") + name;
+    };
+    for (const Placed::Relay& relay : run.placed->relays()) {
+        if (!relay.parent && !relays.contains(relay.name)) {
+            add("relay " + relay.name);
+        }
+    }
+    for (const Placed::Host& host : run.placed->hosts()) {
+        if (!host.entry && hosts[host.address] < host.sends) {
+            add(host.name);
+        }
+    }
+    window.set_joined(joined);
+    window.set_ended(ended);
+    window.set_members(run.senders_expected);
+    window.set_waits_for(waits_for);
 }
 
 }  // namespace
@@ -194,6 +235,7 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
                               .nonce = request.nonce(),
                               .committed = request.committed(),
                               .keeps = {request.keeps().begin(), request.keeps().end()},
+                              .knows = {request.knows().begin(), request.knows().end()},
                               .leaves = request.leaves(),
                               .lost = request.lost(),
                               .anew = request.version() == 0};
@@ -205,9 +247,11 @@ Result<v1::FollowStreamReply> TaskRegistry::follow_stream(const Caller& caller,
         auto found = find_stream_locked(caller, request.name(), request.token());
         return found && found->is_for(request) ? found : nullptr;
     };
-    hold_back(lock, changed_, until, [&] { return find() != nullptr; });
     const auto here = find();
     if (!here) {
+        // Whoever has waited says anew what it keeps, which is more if it has cut meanwhile: a stream that is
+        // opened again goes by that.
+        hold_back(lock, changed_, until, [&] { return find() != nullptr; });
         return unknown;
     }
     if (!may_join(here->members, caller, request.token())) {
@@ -247,13 +291,24 @@ bool TaskRegistry::finish_stream(const Caller& caller, const std::string& name) 
     return true;
 }
 
+void TaskRegistry::describe_relayed_locked(const StreamHere& here, v1::AgentStream& entry) const {
+    for (const auto& [id, run] : live_) {
+        const auto window =
+            std::ranges::find(*entry.mutable_windows(), run->window, &v1::AgentWindow::number);
+        if (run->here.get() == &here && run->placed && window != entry.mutable_windows()->end()) {
+            describe_relayed(*run, *window);
+        }
+    }
+}
+
 std::vector<v1::AgentStream> TaskRegistry::describe_streams() {
     const Guard lock(mutex_);
     std::vector<v1::AgentStream> all;
     for (const auto& [name, here] : streams_) {
         if (!here->closed) {
-            all.push_back(here->stream.describe(Clock::now()));
-            all.back().set_user(here->user);
+            v1::AgentStream& entry = all.emplace_back(here->stream.describe(Clock::now()));
+            entry.set_user(here->user);
+            describe_relayed_locked(*here, entry);
         }
     }
     return all;

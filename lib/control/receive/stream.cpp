@@ -13,8 +13,12 @@
 namespace ask {
 namespace {
 
-// A window is opened ahead, so that members can be in it when it begins.
-constexpr milliseconds kOpenAhead{2000};
+// A window is open for so long before it begins, and for no more windows than so many: its members know of
+// it, and while the receiver is away they go on by the clock.
+constexpr milliseconds kOpenAhead{4000};
+constexpr unsigned kMostAhead = 3;
+// It has a run for so long, so that members can be in that when it begins.
+constexpr milliseconds kRunAhead{2000};
 // An application that was asked for a run and has not opened it is asked again.
 constexpr milliseconds kAskAgain{5000};
 constexpr milliseconds kFirstRunRetry{1000};
@@ -22,6 +26,8 @@ constexpr std::size_t kMostUnderWay = 8;  // to the directory, of a member
 constexpr std::size_t kMostLeftOut = 4;   // of a member
 constexpr std::size_t kMostFormer = 256;  // members that were left out
 constexpr milliseconds kStreamTick{500};
+// A clock that is kept right is never that far off, ms.
+constexpr std::int64_t kClockStep = 1000;
 // A member without a place that has not asked for so long has gone. It is a member again when it asks.
 constexpr milliseconds kGone{6000};
 
@@ -109,9 +115,13 @@ Result<> Stream::check(const Follow& said, Clock::time_point now) const {
                                              " has let go of all through " + std::to_string(said.committed) +
                                              ": this is not the directory they were committed to");
     }
-    const auto newest = static_cast<std::uint64_t>(time_.ms(now) / every_ms()) + 1;
-    if (said.keeps.size() > kOpen + 1 || !std::ranges::is_sorted(said.keeps) ||
-        (!said.keeps.empty() && said.keeps.back() > std::max(newest, newest_))) {
+    // Of what begins next, it may know of all that is told ahead.
+    const auto newest = static_cast<std::uint64_t>(time_.ms(now) / every_ms()) + 1 + kMostAhead;
+    const auto can_be = [&](const std::vector<std::uint64_t>& windows, std::size_t most) {
+        return windows.size() <= most && std::ranges::is_sorted(windows) &&
+               (windows.empty() || windows.back() <= std::max(newest, newest_));
+    };
+    if (!can_be(said.keeps, kOpen + 1) || !can_be(said.knows, kMostKnown)) {
         return Error(Errc::kInput, stream + ": " + said.name + " names windows that cannot be");
     }
     return {};
@@ -154,6 +164,7 @@ Result<> Stream::follow(const Follow& said, const StreamNow& now) {
     member.owner = said.owner;
     member.name = said.name;
     member.keeps = said.keeps;
+    member.knows = said.knows;
     if (!said.lost) {
         member.heard = now.steady;
         if (!std::exchange(member.heard_once, true)) {
@@ -349,11 +360,10 @@ void Stream::set_first_windows(const StreamNow& now) {
     is_gathered_ = true;
     oldest_since_ = now.steady;
     std::set<std::uint64_t> kept;
+    // What it knows of it may have gone on to since it spoke.
     for (const auto& [id, member] : members_) {
-        for (const std::uint64_t window : member.keeps) {
-            if (window > committed_) {
-                kept.insert(window);
-            }
+        for (const auto& windows : {member.keeps, member.knows}) {
+            kept.insert(std::ranges::upper_bound(windows, committed_), windows.end());
         }
     }
     time_.set(now);
@@ -405,8 +415,9 @@ void Stream::plan(std::uint64_t number, const StreamNow& now) {
     Window window;
     window.number = number;
     window.begins_ms = static_cast<std::int64_t>(number) * every_ms();
-    const milliseconds ahead = std::min(terms_.every / 2, kOpenAhead);
-    window.opens_at = std::max(time_.at(window.begins_ms) - ahead, now.steady);
+    const Clock::time_point begins = time_.at(window.begins_ms);
+    window.opens_at = std::max(begins - ahead(), now.steady);
+    window.retry_at = std::max(begins - std::min(terms_.every / 2, kRunAhead), now.steady);
     windows_.push_back(std::move(window));
     newest_ = number;
     change();
@@ -414,29 +425,38 @@ void Stream::plan(std::uint64_t number, const StreamNow& now) {
 
 // The clock on the wall may have gone ahead: then numbers are skipped.
 void Stream::plan_next(const StreamNow& now) {
-    note_clock(time_.set(now));
+    const std::int64_t step_ms = time_.set(now);
     const auto next = static_cast<std::uint64_t>(time_.ms(now.steady) / every_ms()) + 1;
     const std::uint64_t after = std::max(newest_, committed_) + 1;
-    if (next > after && !windows_.empty()) {
+    const std::uint64_t skipped = next - std::min(next, after);
+    note_clock(step_ms, skipped);
+    // The clock's doing is said, and no matter of who has not committed.
+    if (skipped > 0 && step_ms <= kClockStep && !windows_.empty()) {
         ++late_;
     }
     plan(std::max(after, next), now);
 }
 
-// A clock that is kept right is never that far off.
-void Stream::note_clock(std::int64_t step_ms) {
-    constexpr std::int64_t kStep = 1000;
+void Stream::note_clock(std::int64_t step_ms, std::uint64_t skipped) {
     const std::string by = seconds_text(milliseconds(std::abs(step_ms)));
-    if (step_ms > kStep) {
-        said_.push_back("this host's clock was set forward by " + by + ": windows in between are skipped");
-    } else if (step_ms < -kStep && !is_ahead_) {
+    if (step_ms > kClockStep) {
+        said_.push_back("this host's clock was set forward by " + by +
+                        (skipped > 0
+                             ? ": " + std::to_string(skipped) + " windows that it has passed over are skipped"
+                             : ": no window is skipped"));
+    } else if (step_ms < -kClockStep && !is_ahead_) {
         said_.push_back("this host's clock was set back by " + by +
                         ": windows go on ahead of it until it has caught up");
     }
-    is_ahead_ = step_ms < -kStep;
+    is_ahead_ = step_ms < -kClockStep;
 }
 
-// The next one is planned as the newest begins, whatever has become of those before it (R10).
+milliseconds Stream::ahead() const {
+    return std::min(terms_.every * kMostAhead, kOpenAhead);
+}
+
+// The next one is planned as it is to open, or as the newest begins, whatever has become of those before
+// (R10).
 void Stream::plan_ahead(const StreamNow& now) {
     while (!finishing_ && windows_.size() < kOpen && plans_next_at() <= now.steady) {
         plan_next(now);
@@ -445,7 +465,8 @@ void Stream::plan_ahead(const StreamNow& now) {
 
 // There are always two, the one that members are in and the one that they go on to.
 Clock::time_point Stream::plans_next_at() const {
-    return windows_.size() < 2 ? Clock::time_point::min() : time_.at(windows_.back().begins_ms);
+    const milliseconds early = std::max(ahead() - terms_.every, milliseconds(0));
+    return windows_.size() < 2 ? Clock::time_point::min() : time_.at(windows_.back().begins_ms) - early;
 }
 
 void Stream::open_windows(Clock::time_point now) {
@@ -462,7 +483,9 @@ void Stream::ask_for_runs(Clock::time_point now, News& news) {
         Window& window = windows_[i];
         const bool is_due = window.stage == Stage::kIdle && now >= window.retry_at;
         const bool is_late = window.stage == Stage::kAsked && now - window.since >= kAskAgain;
-        if ((!is_due && !is_late) || !needs_run(window)) {
+        // Numbers before it were skipped: with it the application hears when the window before it ends.
+        const bool tells_end = i > 0 && window.number > windows_[i - 1].number + 1 && !window.was_asked;
+        if ((!is_due && !is_late) || (!needs_run(window) && !tells_end)) {
             continue;
         }
         window.stage = Stage::kAsked;
@@ -507,8 +530,12 @@ bool Stream::needs_run(const Window& window) const {
     return !window.missing.empty() || !expected(window.number).empty();
 }
 
+// Nobody, as far as is known here, of one whose run goes by a plan: relays hear of members.
 std::string Stream::waits_for(const Window& window) const {
     std::string names;
+    if (window.fixed) {
+        return names;
+    }
     for (const std::uint64_t id : expected(window.number)) {
         if (!window.ended.contains(id)) {
             names += (names.empty() ? "" : ", ") + name_of(id);
@@ -681,7 +708,10 @@ bool Stream::is_oldest(std::uint64_t number) const {
 
 bool Stream::has_known_end(std::uint64_t number) const {
     const auto next = std::ranges::upper_bound(windows_, number, {}, &Window::number);
-    return next == windows_.end() || next->stage == Stage::kPlanned || next->was_asked || !needs_run(*next);
+    if (next == windows_.end() || next->was_asked) {
+        return true;
+    }
+    return next->number == number + 1 && (next->stage == Stage::kPlanned || !needs_run(*next));
 }
 
 // The first and the second time it begins again at once.

@@ -77,6 +77,8 @@ class Stream {
     static constexpr std::size_t kOpen = 8;
     // Of these, the oldest so many have a run, which takes memory at the switch and a channel at each member.
     static constexpr std::size_t kRuns = 2;
+    // Not committed, that a member has heard of: from receivers that began again with other ones, too.
+    static constexpr std::size_t kMostKnown = 2 * kOpen;
 
     Stream(StreamTerms terms, const std::vector<v1::StreamMember>& members, const StreamNow& now);
 
@@ -100,6 +102,8 @@ class Stream {
         std::uint64_t nonce = 0;
         std::uint64_t committed = 0;
         std::vector<std::uint64_t> keeps;
+        // It may go on to these before it hears more.
+        std::vector<std::uint64_t> knows{};
         bool leaves = false;
         bool lost = false;
         bool anew =
@@ -194,6 +198,7 @@ class Stream {
         bool heard_once = false;  // since the stream was opened here
         bool leaves = false;
         std::vector<std::uint64_t> keeps;
+        std::vector<std::uint64_t> knows;
         Clock::time_point heard{};
     };
     enum class Stage : std::uint8_t {
@@ -254,7 +259,9 @@ class Stream {
     void plan(std::uint64_t number, const StreamNow& now);
     void plan_next(const StreamNow& now);
     void plan_ahead(const StreamNow& now);
-    void note_clock(std::int64_t step_ms);
+    // For how long before it begins a window is open.
+    [[nodiscard]] milliseconds ahead() const;
+    void note_clock(std::int64_t step_ms, std::uint64_t skipped);
     [[nodiscard]] Clock::time_point plans_next_at() const;
     void open_windows(Clock::time_point now);
     void ask_for_runs(Clock::time_point now, News& news);

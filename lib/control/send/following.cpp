@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -24,6 +25,8 @@ constexpr milliseconds kLostWait{1000};
 constexpr unsigned kClockEvery = 8;
 // What differs by less is the same clock.
 constexpr std::int64_t kSameClockMs = 5;
+// As many windows as a receiver takes (Stream::kMostKnown).
+constexpr std::size_t kMostKnown = 16;
 
 }  // namespace
 
@@ -58,6 +61,7 @@ Result<> Following::run_steps() {
     give_up_at_ = Clock::now() + deadline_;
     state_.set_nonce(request_.nonce());
     state_.set_committed(request_.committed());
+    note_known(request_.knows());
     ASK_PASS(find_receiver());
     return follow();
 }
@@ -130,6 +134,7 @@ Result<> Following::take_request(const v1::FollowStream& request) {
         return Error(Errc::kInput, "the application is a member of another stream");
     }
     *request_.mutable_keeps() = request.keeps();
+    note_known(request.knows());
     request_.set_leaves(request_.leaves() || request.leaves());
     call_.reset();
     next_call_ = Clock::now();
@@ -145,6 +150,7 @@ v1::FollowStreamRequest Following::call_request() const {
     request.set_nonce(state_.nonce());
     request.set_committed(state_.committed());
     *request.mutable_keeps() = request_.keeps();
+    request.mutable_knows()->Add(known_.begin(), known_.end());
     request.set_leaves(request_.leaves());
     request.set_host(member_.options.address);
     request.set_wire_version(ASK_WIRE_VERSION);
@@ -172,29 +178,38 @@ Result<> Following::take_answer() {
     }
     next_call_ = Clock::now() + (answer->ended() ? kFollowRetryPause : milliseconds(0));
     trouble_.clear();
+    refused_since_.reset();
     clock_.add(asked_ms_, heard, static_cast<std::int64_t>(answer->now_ms()));
     note_answer(*answer);
-    if (is_member()) {
-        give_up_at_ = Clock::now() + deadline_;
-    }
     return tell();
 }
 
 // Until it has a place, the deadline is for finding the stream; then it goes on trying, unless it is refused
-// for so long: by a receiver with another directory, say.
+// for so long, each time: by a receiver with another directory, say.
 Result<> Following::note_failed(const Error& error) {
     trouble_ = error.code() == Errc::kUnknown ? "stream " + request_.name() + " is not open on " + peer_ +
                                                     ": start ask-recv --every there"
                                               : clean_text(error.text());
     const bool may_pass = is_transient(error) || error.code() == Errc::kUnknown;
-    if (is_member() && may_pass) {
-        give_up_at_ = Clock::now() + deadline_;
-    }
-    if ((!is_member() && !may_pass) || Clock::now() >= give_up_at_) {
+    const auto now = Clock::now();
+    refused_since_ = may_pass ? std::nullopt : std::optional(refused_since_.value_or(now));
+    const bool ends =
+        is_member() ? refused_since_ && now - *refused_since_ >= deadline_ : !may_pass || now >= give_up_at_;
+    if (ends) {
         return Error(error.code(), trouble_);
     }
     state_.set_trouble(trouble_);
     return is_member() ? tell() : Result<>();
+}
+
+// Of what it knows nothing is forgotten before it is committed: the application hears all later than this
+// does.
+void Following::note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows) {
+    known_.insert(windows.begin(), windows.end());
+    known_.erase(known_.begin(), known_.upper_bound(state_.committed()));
+    while (known_.size() > kMostKnown) {
+        known_.erase(std::prev(known_.end()));
+    }
 }
 
 void Following::note_answer(const v1::FollowStreamReply& reply) {
@@ -211,6 +226,11 @@ void Following::note_answer(const v1::FollowStreamReply& reply) {
     state_.set_trouble(clean_text(reply.trouble()));
     state_.set_ended(reply.ended());
     *state_.mutable_left_out() = reply.left_out();
+    google::protobuf::RepeatedField<std::uint64_t> windows;
+    for (const v1::OpenWindow& window : reply.windows()) {
+        windows.Add(window.number());
+    }
+    note_known(windows);
 }
 
 Result<> Following::tell() {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "lib/control/member/beside.h"
@@ -34,6 +36,7 @@ class Following {
     void start_call();
     Result<> take_answer();
     Result<> note_failed(const Error& error);
+    void note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows);
     void note_answer(const v1::FollowStreamReply& reply);
     Result<> tell();
     [[nodiscard]] v1::FollowStreamRequest call_request() const;
@@ -49,7 +52,8 @@ class Following {
     v1::FollowStream request_;
     const std::uint64_t session_;  // in the list of what is followed
     milliseconds deadline_{0};
-    Clock::time_point give_up_at_;
+    Clock::time_point give_up_at_;  // to find the stream
+    std::optional<Clock::time_point> refused_since_;
     std::string peer_;     // "h4 (198.18.4.2)"
     std::string control_;  // "198.18.4.2:4791"
     std::unique_ptr<PeerPort> receiver_;
@@ -61,6 +65,8 @@ class Following {
     unsigned calls_ = 0;
     Clock::time_point next_call_ = Clock::now();
     bool was_member_ = false;
+    // That the application has heard of, by this session or an earlier one, and that are not committed.
+    std::set<std::uint64_t> known_;
     ClockOffset clock_;
     std::uint64_t version_ = 0;
     v1::StreamState state_;  // as of now

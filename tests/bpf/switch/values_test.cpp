@@ -1052,6 +1052,17 @@ struct Seen {
     std::uint64_t failed = 0;
 };
 
+// Until the other has got there: at once if it runs. One that does not is waited for without a CPU, which it
+// may need: two that spin, beside whatever else runs, would spend a turn of the scheduler's on each meeting.
+void await_at(const std::atomic<std::size_t>& reached, std::size_t seq) {
+    constexpr unsigned kSpins = 100'000;
+    for (unsigned spins = 0; reached.load() < seq; ++spins) {
+        if (spins >= kSpins) {
+            reached.wait(seq - 1);
+        }
+    }
+}
+
 void look_at(const Bytes& out, std::uint32_t action, std::uint64_t sum, Seen& seen) {
     if (action != XDP_DROP && action != XDP_TX && action != XDP_REDIRECT) {
         ++seen.failed;
@@ -1114,9 +1125,8 @@ TEST_CASE("members on two CPUs at one slot, with an owner that empties it: no re
             for (std::size_t seq = 1; seq <= kRaces; ++seq) {
                 // Side by side, or they would hardly meet in the slot.
                 reached.at(i) = seq;
-                while (reached.at(1 - i).load() < seq) {
-                    std::this_thread::yield();
-                }
+                reached.at(i).notify_one();
+                await_at(reached.at(1 - i), seq);
                 for (unsigned turn = 0; turn < 4; ++turn) {
                     const unsigned member = (i + turn) % 2;
                     const std::uint32_t action =

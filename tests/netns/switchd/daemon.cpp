@@ -79,16 +79,16 @@ std::string base_flags(const std::string& ports) {
 }
 
 CommandResult run_daemon(const std::string& flags) {
-    return run_command(std::string("exec " ASK_TEST_SWITCHD " ") + flags);
+    return run_command("exec " + built("bin/ask-switchd") + " " + flags);
 }
 
 Daemon::Daemon(const std::string& flags, const std::string& ports, const std::string& wrapper)
     : log_path_(std::string(kScratch) + "/switchd.log") {
     // Tests of other things need not wait for the verifier.
     const bool prepares = flags.find("--prepared-programs") != std::string::npos;
-    const std::string command = "exec setpriv --pdeathsig KILL -- " + wrapper + " " ASK_TEST_SWITCHD " " +
-                                base_flags(ports) + (prepares ? "" : "--prepared-programs 0 ") + flags +
-                                " > " + log_path_ + " 2>&1";
+    const std::string command =
+        "exec setpriv --pdeathsig KILL -- " + wrapper + " " + built("bin/ask-switchd") + " " +
+        base_flags(ports) + (prepares ? "" : "--prepared-programs 0 ") + flags + " > " + log_path_ + " 2>&1";
     const char* arguments[] = {"bash", "-c", command.c_str(), nullptr};
     REQUIRE(::posix_spawnp(&pid_, "bash", nullptr, nullptr, const_cast<char* const*>(arguments), environ) ==
             0);
@@ -100,6 +100,10 @@ Daemon::Daemon(const std::string& flags, const std::string& ports, const std::st
 }
 
 Daemon::~Daemon() {
+    // A server that stops waits for its clients to say good-bye, and here nobody would hear it ask: gRPC
+    // reads while a call is made.
+    stub_.reset();
+    stubs_.clear();
     end(SIGTERM);
     run_daemon(base_flags("") + "--unload");
 }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include <doctest/doctest.h>
 
@@ -54,6 +55,10 @@ void enter_environment() {
         std::fprintf(stderr, "test environment: %s\n", made.output.c_str());
         std::exit(1);  // NOLINT(concurrency-mt-unsafe): before any thread
     }
+}
+
+std::string built(const std::string& path) {
+    return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / path;
 }
 
 CommandResult run_command(const std::string& command) {

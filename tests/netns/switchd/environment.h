@@ -18,6 +18,10 @@ inline constexpr std::uint32_t kHost2 = 0xc6120202;  // 198.18.2.2, behind p2
 // Enters fresh namespaces and sets them up; ends the process, as skipped without root. Before any thread.
 void enter_environment();
 
+// A file of the build that this program is of, by its path there. None is compiled in, so that what one clone
+// of the tree has compiled serves the others.
+std::string built(const std::string& path);
+
 struct CommandResult {
     int code = 0;        // exit status
     std::string output;  // both streams

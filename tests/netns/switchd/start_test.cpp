@@ -64,7 +64,7 @@ TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
 }
 
 TEST_CASE("a missing capability is named") {
-    const std::string command = " " ASK_TEST_SWITCHD " " + base_flags();
+    const std::string command = " " + ask::test::built("bin/ask-switchd") + " " + base_flags();
     refused(ask::test::run_command("exec setpriv --bounding-set=-perfmon,-sys_admin" + command), kDenied,
             "missing CAP_PERFMON:");
     refused(ask::test::run_command("exec setpriv --bounding-set=-bpf,-net_admin,-sys_admin" + command),
@@ -74,8 +74,9 @@ TEST_CASE("a missing capability is named") {
 #ifdef ASK_TEST_LACKING_KERNEL
 TEST_CASE("what the kernel lacks is named, all of it, and nothing is left behind") {
     const auto start = [](const std::string& lacks) {
-        return ask::test::run_command("exec env LD_PRELOAD=" ASK_TEST_LACKING_KERNEL " ASK_TEST_LACKS=" +
-                                      lacks + " " ASK_TEST_SWITCHD " " + base_flags());
+        return ask::test::run_command(
+            "exec env LD_PRELOAD=" + ask::test::built("tests/netns/switchd/liblacking_kernel.so") +
+            " ASK_TEST_LACKS=" + lacks + " " + ask::test::built("bin/ask-switchd") + " " + base_flags());
     };
     refused(start("mmapable"), kUnsupported, "memory-mapped arrays");
     refused(start("devmap_hash"), kUnsupported, "this kernel lacks redirection by devmap_hash");

@@ -15,7 +15,7 @@ bool parse_number(std::string_view text, std::uint64_t& number) {
 }
 
 bool parse_size(const Manual& manual, std::string_view text, std::string_view& size) {
-    constexpr std::string_view kSizes[] = {"tiny", "small", "large", "mixed"};
+    constexpr std::string_view kSizes[] = {"tiny", "small", "large", "mixed", "windows"};
     size = text;
     return manual.has_sizes && std::ranges::find(kSizes, text) != std::end(kSizes);
 }
@@ -46,7 +46,7 @@ bool take(const Manual& manual, std::string_view flag, std::string_view value, O
 
 std::string usage(const Manual& manual) {
     std::string text = "Usage: " + std::string(manual.program) + " [--runs N] [--seed S] ";
-    text += manual.has_sizes ? "[--size tiny|small|large|mixed] " : "";
+    text += manual.has_sizes ? "[--size tiny|small|large|mixed|windows] " : "";
     text += "[--set NAME=NUMBER,...]\n";
     text.append(std::string_view("Usage: ").size() + manual.program.size(), ' ');
     text += " [--replay SEED] [--failures N] [--no-shrink] [--plan]\n\n";
@@ -57,7 +57,9 @@ std::string usage(const Manual& manual) {
         "\n"
         "  --runs N      histories (default 1000)\n"
         "  --seed S      the first seed (default 1)\n";
-    text += manual.has_sizes ? "  --size Z      how large they are (default mixed: mostly tiny)\n" : "";
+    text += manual.has_sizes
+                ? "  --size Z      how large they are (default mixed: mostly tiny), or windows: streams\n"
+                : "";
     text +=
         "  --set A=1,... numbers of every plan that are not drawn\n"
         "  --replay S    runs the history of seed S alone and prints what happens\n"

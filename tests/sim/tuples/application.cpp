@@ -16,7 +16,7 @@ Nanos nanos_of(ask::Clock::time_point when) {
 
 SimApplication::~SimApplication() {
     link_->session_gone = true;
-    wake(link_->to_application);
+    wake(*link_->to_application);
 }
 
 ApplicationPort::Ready SimApplication::wait(ask::Clock::time_point until, bool for_room) {
@@ -56,7 +56,7 @@ Result<AppIo> SimApplication::try_send(const v1::LocalReply& reply, const Attach
         link_->result = result->shared_from_this();
     }
     link_->replies.push_back(reply);
-    wake(link_->to_application);
+    wake(*link_->to_application);
     return AppIo::kDone;
 }
 
@@ -92,7 +92,7 @@ bool AppEnd::has_news() const {
 std::optional<v1::LocalReply> AppEnd::next() {
     for (;;) {
         while (link_->replies.empty() && !link_->session_gone) {
-            park(&link_->to_application, kNever);
+            park(link_->to_application.get(), kNever);
         }
         if (link_->replies.empty()) {
             return std::nullopt;

@@ -63,14 +63,17 @@ class SimSealed final : public SealedTable, public std::enable_shared_from_this<
 
 // Between the two. Either end closes it by going away.
 struct Link {
-    Link() : to_session(std::make_shared<Signal>()), mailbox(std::make_shared<SimMailbox>(to_session)) {}
+    Link()
+        : to_session(std::make_shared<Signal>()),
+          to_application(std::make_shared<Signal>()),
+          mailbox(std::make_shared<SimMailbox>(to_session)) {}
 
     std::deque<v1::LocalRequest> requests;
     std::deque<v1::LocalReply> replies;
     bool application_gone = false;
     bool session_gone = false;
     std::shared_ptr<Signal> to_session;
-    Signal to_application;
+    std::shared_ptr<Signal> to_application;
     std::shared_ptr<SimMailbox> mailbox;
     std::shared_ptr<SimIntake> intake;        // that came with SendReady
     std::shared_ptr<const SimSealed> result;  // that came with Done

@@ -30,7 +30,8 @@ History::History(const Plan& plan, std::uint64_t seed, bool traced)
       chance_(world_),
       stranger_({world_, network_, switchds_, hosts_, relayds_}, seed),
       intruder_({world_, network_, switchds_, hosts_, relayds_}, seed),
-      apps_(world_, oracle_, hosts_, seed) {
+      apps_(world_, oracle_, hosts_, seed),
+      streams_(world_, hosts_, seed) {
     set_world(&world_);
     build();
 }
@@ -38,6 +39,7 @@ History::History(const Plan& plan, std::uint64_t seed, bool traced)
 History::~History() {
     // Threads end while the world they live in is still there.
     apps_.kill();
+    streams_.kill();
     chance_.kill();
     stranger_.kill();
     intruder_.kill();
@@ -101,11 +103,25 @@ void History::strikes() {
         kinds.insert(kinds.end(), counts[kind], kind);
     }
     while (!kinds.empty()) {
-        park(nullptr, world_.clock.now() + some_time(world_.control, 5, 15));
+        park(nullptr, world_.clock.now() + until_strike(kinds.size()));
         const std::size_t at = world_.control.below(kinds.size());
         later(0, Act::kStrike, kinds[at]);
         kinds.erase(kinds.begin() + static_cast<std::ptrdiff_t>(at));
     }
+}
+
+// Streams take as long as their windows.
+Nanos History::until_strike(std::size_t left) {
+    if (!has_windows()) {
+        return some_time(world_.control, 5, 15);
+    }
+    const Nanos rest = world_.plan.windows * kSecond - world_.clock.now();
+    const Nanos share = std::max<Nanos>(rest, kSecond) / static_cast<Nanos>(left);
+    return static_cast<Nanos>(world_.control.below(static_cast<std::uint64_t>(share)));
+}
+
+Nanos History::until_restart() {
+    return kShortestRestart + some_time(world_.control, 3, has_windows() ? 21 : 14);
 }
 
 void History::strike(std::uint32_t kind) {
@@ -228,7 +244,7 @@ void History::kill_switchd(std::uint32_t number) {
         return;
     }
     switchds_[number]->kill();
-    later(kShortestRestart + some_time(world_.control, 3, 14), Act::kStartSwitchd, number);
+    later(until_restart(), Act::kStartSwitchd, number);
 }
 
 void History::kill_agent(std::uint32_t host) {
@@ -236,7 +252,7 @@ void History::kill_agent(std::uint32_t host) {
         return;
     }
     hosts_[host]->kill();
-    later(kShortestRestart + some_time(world_.control, 3, 14), Act::kStartAgent, host);
+    later(until_restart(), Act::kStartAgent, host);
 }
 
 void History::kill_relayd(std::uint32_t number) {
@@ -244,7 +260,7 @@ void History::kill_relayd(std::uint32_t number) {
         return;
     }
     relayds_[number]->kill();
-    later(kShortestRestart + some_time(world_.control, 3, 14), Act::kStartRelayd, number);
+    later(until_restart(), Act::kStartRelayd, number);
 }
 
 void History::fire(std::uint64_t argument) {
@@ -291,6 +307,13 @@ void History::fire(std::uint64_t argument) {
 void History::check_end() {
     stranger_.kill();
     intruder_.kill();
+    if (has_windows()) {
+        streams_.kill();
+        streams_.check();
+    }
+    if (!world_.failure.empty()) {
+        return;
+    }
     const Nanos settled = world_.clock.now() + kLongestStop + 3 * SwitchDaemon::kLease;
     while (world_.failure.empty() && world_.clock.now() < settled && world_.clock.step()) {
     }
@@ -317,11 +340,15 @@ bool History::stands_still() const {
 }
 
 Verdict History::run() {
-    apps_.start();
+    if (has_windows()) {
+        streams_.start();
+    } else {
+        apps_.start();
+    }
     chance_.spawn([this] { strikes(); });
     stranger_.start();
     intruder_.start();
-    while (!apps_.done() && world_.failure.empty()) {
+    while (!is_over() && world_.failure.empty()) {
         if (!world_.clock.step() || stands_still()) {
             world_.fail(Promise::kWait, "somebody still waits, but for " +
                                             std::to_string((world_.clock.now() - world_.moved) / kSecond) +
@@ -336,7 +363,8 @@ Verdict History::run() {
                     .events = world_.clock.events(),
                     .frames = network_.frames(),
                     .commits = oracle_.commits(),
-                    .errors = apps_.errors(),
+                    .windows = streams_.commits(),
+                    .errors = apps_.errors() + streams_.errors(),
                     .time = world_.clock.now()};
     for (const auto& switchd : switchds_) {
         verdict.swaps += switchd->swaps();

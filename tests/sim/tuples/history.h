@@ -18,6 +18,7 @@
 #include "tests/sim/tuples/plan.h"
 #include "tests/sim/tuples/relayd.h"
 #include "tests/sim/tuples/stranger.h"
+#include "tests/sim/tuples/streams.h"
 #include "tests/sim/tuples/switchd.h"
 #include "tests/sim/tuples/world.h"
 
@@ -29,7 +30,8 @@ struct Verdict {
     std::uint64_t events = 0;
     std::uint64_t frames = 0;
     std::uint64_t commits = 0;
-    std::uint64_t errors = 0;  // receives that ended in an error
+    std::uint64_t windows = 0;  // committed
+    std::uint64_t errors = 0;   // receives that ended in an error
     std::uint64_t swaps = 0;
     Nanos time = 0;
 
@@ -37,6 +39,7 @@ struct Verdict {
     void add(const Verdict& other) {
         frames += other.frames;
         commits += other.commits;
+        windows += other.windows;
         errors += other.errors;
         swaps += other.swaps;
     }
@@ -77,6 +80,10 @@ class History final : public Handler {
     [[nodiscard]] std::uint32_t some_task_host(bool receiver);
     void check_end();
     [[nodiscard]] bool stands_still() const;
+    [[nodiscard]] bool has_windows() const { return world_.plan.windows > 0; }
+    [[nodiscard]] bool is_over() const { return has_windows() ? streams_.done() : apps_.done(); }
+    [[nodiscard]] Nanos until_strike(std::size_t left);
+    [[nodiscard]] Nanos until_restart();
 
     World world_;
     Network network_;
@@ -90,6 +97,7 @@ class History final : public Handler {
     Stranger stranger_;
     Intruder intruder_;
     Apps apps_;
+    StreamApps streams_;  // in place of these, if the plan has windows
 };
 
 }  // namespace ask::sim

@@ -7,7 +7,9 @@
 #include "lib/control/member/session_io.h"
 #include "lib/control/member/switch_keeper.h"
 #include "lib/control/receive/receiving.h"
+#include "lib/control/receive/streaming_receive.h"
 #include "lib/control/receive/taking_again.h"
+#include "lib/control/send/following.h"
 #include "lib/control/send/sending.h"
 #include "lib/net/address.h"
 
@@ -90,8 +92,12 @@ void Host::go_on() {
 
 std::shared_ptr<Link> Host::open(v1::LocalRequest request) {
     auto link = std::make_shared<Link>();
-    threads().spawn([this, link, request = std::move(request)] { serve(link, request); });
+    open(link, std::move(request));
     return link;
+}
+
+void Host::open(const std::shared_ptr<Link>& link, v1::LocalRequest request) {
+    threads().spawn([this, link, request = std::move(request)] { serve(link, request); });
 }
 
 void Host::serve(const std::shared_ptr<Link>& link, const v1::LocalRequest& request) {
@@ -101,6 +107,10 @@ void Host::serve(const std::shared_ptr<Link>& link, const v1::LocalRequest& requ
         Sending(member(), io, request.open_send()).run();
     } else if (request.has_open_receive()) {
         Receiving(member(), io, request.open_receive()).run();
+    } else if (request.has_open_stream()) {
+        StreamingReceive(member(), io, request.open_stream()).run();
+    } else if (request.has_follow_stream()) {
+        Following(member(), io, request.follow_stream()).run();
     } else {
         TakingAgain(member(), io, request.open_again()).run();
     }

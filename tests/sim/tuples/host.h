@@ -56,6 +56,7 @@ class Host final : public Server {
 
     // An application's session, while the agent is up.
     [[nodiscard]] std::shared_ptr<Link> open(v1::LocalRequest request);
+    void open(const std::shared_ptr<Link>& link, v1::LocalRequest request);
     void take(FramePtr frame);
     // While it is up.
     [[nodiscard]] Member& member() { return *life_->member; }

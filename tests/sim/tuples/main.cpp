@@ -46,6 +46,9 @@ struct Tuples {
         if (options.size == "large") {
             return sim::draw_plan(seed, sim::Size::kLarge);
         }
+        if (options.size == "windows") {
+            return sim::draw_plan(seed, sim::Size::kWindows);
+        }
         const bool small = options.size == "small" || (options.size == "mixed" && seed % 100 == 0);
         return sim::draw_plan(seed, small ? sim::Size::kSmall : sim::Size::kTiny);
     }
@@ -64,11 +67,12 @@ struct Tuples {
         return "--window " + std::to_string(ASK_WINDOW) + " --size " + std::string(options.size);
     }
     static std::string told(const Verdict& sum) {
-        return std::to_string(sum.commits) + " tasks committed, " + std::to_string(sum.errors) +
-               " failed by name, " + std::to_string(sum.swaps) + " swaps, " + std::to_string(sum.frames) +
-               " frames";
+        const std::string committed = sum.windows > 0 ? std::to_string(sum.windows) + " windows"
+                                                      : std::to_string(sum.commits) + " tasks";
+        return committed + " committed, " + std::to_string(sum.errors) + " failed by name, " +
+               std::to_string(sum.swaps) + " swaps, " + std::to_string(sum.frames) + " frames";
     }
-    static bool tried(const Verdict& sum) { return sum.commits > 0; }
+    static bool tried(const Verdict& sum) { return sum.commits + sum.windows > 0; }
 };
 
 }  // namespace

@@ -83,6 +83,15 @@ class SimPeer final : public PeerPort {
                                        return host.member().registry.join(caller, request);
                                    });
     }
+    Result<v1::FollowStreamReply> follow_stream(const v1::FollowStreamRequest& request, milliseconds wait,
+                                                CallCancel* cancel) override {
+        check_keeps(request);
+        return call<v1::FollowStreamReply>(
+            world_, host_, wait, cancel,
+            [&host = host_, caller = caller_, request](const CallerGone& /*gone*/) {
+                return host.member().registry.follow_stream(caller, request);
+            });
+    }
     Result<> leave(const v1::LeaveRequest& request, milliseconds wait) override {
         const auto left = call<Done>(
             world_, host_, wait, nullptr,
@@ -97,6 +106,14 @@ class SimPeer final : public PeerPort {
     }
 
  private:
+    // W4 of docs/design/windows.md.
+    void check_keeps(const v1::FollowStreamRequest& request) {
+        if (std::cmp_greater(request.keeps_size(), Stream::kOpen)) {
+            world_.fail(Promise::kKept, request.member_name() + ": a member keeps " +
+                                            std::to_string(request.keeps_size()) + " windows");
+        }
+    }
+
     World& world_;
     Host& host_;
     const Caller caller_;

@@ -13,6 +13,7 @@ namespace {
 void draw_size(Plan& plan, Random& random, Size size) {
     switch (size) {
         case Size::kTiny:
+        case Size::kWindows:
             plan.senders = range(random, 1, 3);
             plan.receivers = rare(random, 4) ? 2 : 1;
             plan.hosts = plan.senders + plan.receivers;
@@ -120,7 +121,7 @@ void draw_applications(Plan& plan, Random& random) {
 
 // From numbers of their own: with none of them a seed means what it meant before there were relays.
 void draw_relays(Plan& plan, Random random, Size size) {
-    if (size == Size::kLarge || !rare(random, 5)) {
+    if (size == Size::kLarge || size == Size::kWindows || !rare(random, 5)) {
         return;
     }
     plan.relays = range(random, 1, size == Size::kTiny ? 3 : 4);
@@ -133,6 +134,33 @@ void draw_relays(Plan& plan, Random random, Size size) {
     }
     plan.relay_part = rare(random, 2) ? pick(random, {40, 48}) : 0;
     plan.relay_hangs = rare(random, 8) ? 1 : 0;
+}
+
+// A second takes some thousand events of daemons that wait, so a history has few.
+void draw_windows(Plan& plan, Random random) {
+    plan.windows = range(random, 2, 10);
+    plan.tasks = plan.receivers = 1;
+    plan.late_members = rare(random, 3) ? range(random, 1, 2) : 0;
+    plan.hosts = 1 + plan.senders + plan.late_members;
+    plan.channels = 4;
+    plan.with_state = pick(random, {0, 50, 100, 100});
+    plan.recv_deaths = rare(random, 3) ? range(random, 1, 3) : 0;
+    plan.send_deaths = rare(random, 3) ? range(random, 1, 3) : 0;
+    plan.spool_kib = rare(random, 4) ? 1 : 0;
+    plan.clocks = rare(random, 3) ? pick(random, {50, 700, 3'600'000}) : 0;
+    plan.tuples = range(random, 5, 120);
+    plan.keys = pick(random, {1, 4, 64});
+    plan.op = ASK_OP_SUM;
+    plan.count = rare(random, 3) ? 1 : 0;
+    plan.copies = 1;
+    plan.loss = pick(random, {0, 0, 1'000, 10'000, 100'000});
+    // Each window takes a dozen calls, of which each that is lost takes seconds.
+    plan.call_loss = pick(random, {0, 0, 0, 1'000, 10'000});
+    plan.idle = plan.dawdle = plan.quits = plan.late = 0;
+    plan.fit = plan.stranger = plan.intruder = plan.packet_rate = 0;
+    plan.pace = pick(random, {0, 20, 500});
+    plan.deadline = pick(random, {3'000, 3'000, 10'000});
+    plan.key_kind = range(random, 0, 2);
 }
 
 }  // namespace
@@ -174,6 +202,9 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     plan.packet_rate = rare(random, 24) ? pick(random, {200, 1000, 5000}) : 0;
     plan.own = plan.switches > 1 && rare(random, 2) ? 1 : 0;
     draw_relays(plan, Random(seed, 2), size);
+    if (size == Size::kWindows) {
+        draw_windows(plan, Random(seed, 3));
+    }
     return plan;
 }
 
@@ -193,6 +224,9 @@ Result<> check_plan(const Plan& plan) {
     ASK_PASS(must(plan.channels >= 1 && plan.channels <= 64, "1 to 64 channels a host"));
     ASK_PASS(must(plan.cpus >= 1 && plan.cpus <= 64, "1 to 64 CPUs"));
     ASK_PASS(must(plan.workers <= 8, "no more than 8 workers"));
+    ASK_PASS(must(
+        plan.windows == 0 || (plan.hosts == 1 + plan.senders + plan.late_members && plan.op == ASK_OP_SUM),
+        "a host for each member of a stream, and one for its receiver"));
     ASK_PASS(must(plan.copies >= 1 && plan.copies <= 2, "1 or 2 copies"));
     ASK_PASS(must(plan.op >= ASK_OP_SUM && plan.op <= ASK_OP_MAX, "an operator"));
     ASK_PASS(must(plan.hold >= 1 && plan.keys >= 1 && plan.deadline >= 1000,

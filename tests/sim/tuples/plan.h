@@ -86,6 +86,13 @@ namespace ask::sim {
     X(relay_part, "KiB of a relay's table that is sent on as a part; 0: all at the end")              \
     X(count, "1: tasks count")                                                                        \
     X(far, "1: sums of one key leave int64 on the way")                                               \
+    X(windows, "seconds, and so windows, of a stream in place of tasks; 0: there is none")            \
+    X(with_state, "members of a hundred that outlive their process")                                  \
+    X(late_members, "that come while the stream runs")                                                \
+    X(recv_deaths, "deaths of the ask-recv of a stream")                                              \
+    X(send_deaths, "deaths of an ask-send of a stream")                                               \
+    X(spool_kib, "of each member; 0: as shipped")                                                     \
+    X(clocks, "by how much hosts' clocks may differ from the receiver's, ms")                         \
     X(deadline, "of tasks, ms")                                                                       \
     X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")
 
@@ -122,7 +129,8 @@ struct Plan {
     }
 };
 
-enum class Size : std::uint8_t { kTiny, kSmall, kLarge };
+// kWindows: streams, of as few members as kTiny.
+enum class Size : std::uint8_t { kTiny, kSmall, kLarge, kWindows };
 
 // The history of a seed.
 Plan draw_plan(std::uint64_t seed, Size size);

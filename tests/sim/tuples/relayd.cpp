@@ -46,7 +46,7 @@ class RelayLink {
                 if (sim_now() >= give_up_at) {
                     return Error(Errc::kUnavailable, "the agent is silent");
                 }
-                park(&link().to_application, give_up_at);
+                park(link().to_application.get(), give_up_at);
             }
             auto reply = take();
             ASK_PASS(reply);
@@ -77,7 +77,7 @@ class RelayLink {
     void close() { app_.reset(); }
     void wake_up() {
         if (app_) {
-            wake(link().to_application);
+            wake(*link().to_application);
         }
     }
     [[nodiscard]] const std::vector<std::string>& lost_relays() const { return lost_relays_; }

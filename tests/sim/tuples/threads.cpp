@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/sim/tuples/descriptors.h"
 #include "tests/sim/tuples/world.h"
 
 namespace ask::sim {
@@ -108,6 +109,12 @@ Nanos sim_now() {
 
 std::uint64_t draw_identity() {
     return the_world == nullptr ? 1 : the_world->draw_u64();
+}
+
+void say(const std::string& who, const std::string& what) {
+    if (the_world != nullptr) {
+        the_world->note("%s: %s", who.c_str(), what.c_str());
+    }
 }
 
 Threads* current_process() {

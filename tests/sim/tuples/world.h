@@ -20,6 +20,8 @@ enum class Promise : std::uint8_t {
     kTask,     // a task fails though nothing died
     kCount,    // packets and counters do not agree
     kLeft,     // something is left over
+    kWindow,   // a stream's window is not what its members gave to it, or is missing
+    kKept,     // a member of a stream keeps more than it may
 };
 
 struct World : SceneOf<Plan, Promise> {

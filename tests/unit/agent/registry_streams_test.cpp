@@ -293,6 +293,19 @@ TEST_CASE("a run by a plan tells its members of relays, and nobody else, if they
     REQUIRE(offer.ok());
     CHECK(offer->relay().name() == "s1");
     CHECK_FALSE(fixture.registry.begin_fetching(*task));
+    const auto shown = [&] { return fixture.registry.describe_streams().at(0).windows(0); };
+    CHECK(shown().waits_for() == "relay s1");
+    CHECK(shown().members() == 1);
+    CHECK(shown().ended() == 0);
+    fixture.registry.with(*task, [](ReceiveTask& run) {
+        TaskSender& relay = run.senders.emplace_back();
+        relay.joined = true;
+        relay.fin = true;
+        relay.relay = "s1";
+    });
+    CHECK(shown().waits_for().empty());
+    CHECK(shown().joined() == 1);
+    CHECK(shown().ended() == 1);
     // It begins anew: what it has sent to the relay is of no use.
     REQUIRE(fixture.follow(StreamFixture::says(1)).ok());
     CHECK(fixture.registry.with(

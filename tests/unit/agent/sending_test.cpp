@@ -3,9 +3,11 @@
 // A send whose receiver's agent is not what it should be.
 #include "lib/control/send/sending.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "agent/switch_client.h"
 #include "lib/control/member/convert.h"
 #include "lib/control/member/session_io.h"
+#include "lib/control/send/following.h"
 #include "tests/unit/agent/local_agent.h"
 
 using namespace ask;
@@ -57,6 +60,9 @@ struct Told {
     std::vector<v1::JoinRequest> joins;
     std::vector<v1::LeaveRequest> leaves;
     bool refuses = false;  // whoever wants to join
+    // What a member of a stream is answered, by how often it has asked.
+    std::function<Result<v1::FollowStreamReply>(unsigned)> follow;
+    unsigned follows = 0;
 };
 
 // Has every task, and sends its packets to `address`.
@@ -96,6 +102,10 @@ class FakePeer final : public PeerPort {
     Result<> leave(const v1::LeaveRequest& request, milliseconds /*wait*/) override {
         told_.leaves.push_back(request);
         return {};
+    }
+    Result<v1::FollowStreamReply> follow_stream(const v1::FollowStreamRequest& /*request*/,
+                                                milliseconds /*wait*/, CallCancel* /*cancel*/) override {
+        return told_.follow ? told_.follow(told_.follows++) : Error(Errc::kUnknown, "no stream here");
     }
     std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override {
         return std::make_unique<LastRenewal>(std::move(mailbox), renewed_);
@@ -144,19 +154,22 @@ struct FakeNetwork final : public NetworkPort {
     }
 };
 
-// Once its stream is ready it has read more than it can read again.
+// Once its send is ready it has read more than it can read again. It goes when its stream has ended.
 class FakeApplication final : public ApplicationPort {
  public:
     [[nodiscard]] std::uint32_t user() const override { return 1000; }
     [[nodiscard]] std::shared_ptr<Mailbox> mailbox() const override { return mailbox_; }
     Ready wait(Clock::time_point until, bool /*for_room*/) override {
-        if (to_say_) {
+        if (to_say_ || is_gone_) {
             return {.application = true, .mailbox = false};
         }
         mailbox_->wait(until);
         return {.application = false, .mailbox = true};
     }
     Result<AppIo> try_receive(v1::LocalRequest& request) override {
+        if (is_gone_) {
+            return AppIo::kClosed;
+        }
         if (!to_say_) {
             return AppIo::kWouldBlock;
         }
@@ -170,6 +183,7 @@ class FakeApplication final : public ApplicationPort {
         if (reply.has_send_ready()) {
             to_say_.emplace().mutable_cannot_repeat();
         }
+        is_gone_ = is_gone_ || (reply.has_stream_state() && reply.stream_state().ended());
         return AppIo::kDone;
     }
     Result<> send(const v1::LocalReply& reply, const Attachment* attachment, milliseconds /*wait*/) override {
@@ -181,34 +195,56 @@ class FakeApplication final : public ApplicationPort {
  private:
     const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
     std::optional<v1::LocalRequest> to_say_;
+    bool is_gone_ = false;
+};
+
+struct Host {
+    explicit Host(FakeNetwork& network)
+        : tables(std::uint64_t{1} << 26U, std::uint64_t{1} << 26U, &counters),
+          member({.name = "h1",
+                  .address = kHost,
+                  .control_address = "198.18.1.2:4791",
+                  .interface = "eth0",
+                  .mtu = 1500,
+                  .payload_limit = 1472},
+                 {.workers = agent.workers,
+                  .network = network,
+                  .tables = tables,
+                  .counters = counters,
+                  .own_switch = network.switch_at("198.18.1.1:4792")}) {}
+    LocalAgent agent{1};
+    AgentCounters counters;
+    MemfdTables tables;
+    Member member;
 };
 
 // How a send to a receiver that names this address ends.
 v1::Failed send_to(FakeNetwork& network) {
-    LocalAgent agent{1};
-    AgentCounters counters;
-    MemfdTables tables(std::uint64_t{1} << 26U, std::uint64_t{1} << 26U, &counters);
-    Member member({.name = "h1",
-                   .address = kHost,
-                   .control_address = "198.18.1.2:4791",
-                   .interface = "eth0",
-                   .mtu = 1500,
-                   .payload_limit = 1472},
-                  {.workers = agent.workers,
-                   .network = network,
-                   .tables = tables,
-                   .counters = counters,
-                   .own_switch = network.switch_at("198.18.1.1:4792")});
+    Host host(network);
     FakeApplication application;
-    SessionIo io(application, &counters);
+    SessionIo io(application, &host.counters);
     v1::OpenSend open;
     open.set_task_id("wc");
     open.set_to("h2");
     open.set_deadline_ms(10000);
     open.set_can_repeat(true);
-    Sending(member, io, open).run();
+    Sending(host.member, io, open).run();
     REQUIRE(application.failed);
     return *application.failed;
+}
+
+// Why following a stream ends, if it does so in trouble, for a member with that deadline.
+std::optional<v1::Failed> follow(FakeNetwork& network, milliseconds deadline) {
+    Host host(network);
+    FakeApplication application;
+    SessionIo io(application, &host.counters);
+    v1::FollowStream follow;
+    follow.set_name("web");
+    follow.set_to("h2");
+    follow.set_member(7);
+    follow.set_deadline_ms(static_cast<std::uint32_t>(deadline.count()));
+    Following(host.member, io, follow).run();
+    return application.failed;
 }
 
 }  // namespace
@@ -267,4 +303,37 @@ TEST_CASE("a sender that gives up before it has joined tells its receiver, which
     FakeNetwork joined;
     CHECK(send_to(joined).error().find("no way there") != std::string::npos);
     CHECK(joined.told.leaves.size() == 1);
+}
+
+TEST_CASE(
+    "a member is refused for its deadline from the first refusal on, however long the answer before was "
+    "held") {
+    FakeNetwork network;
+    const auto answer = [](bool ended) {
+        v1::FollowStreamReply reply;
+        reply.set_nonce(5);
+        reply.set_every_ms(1000);
+        reply.set_first(1);
+        reply.set_ended(ended);
+        return reply;
+    };
+    constexpr milliseconds kDeadline{1000};
+    network.told.follow = [&](unsigned call) -> Result<v1::FollowStreamReply> {
+        if (call == 1) {
+            std::this_thread::sleep_for(kDeadline + milliseconds(100));
+        }
+        return call == 1 ? Result<v1::FollowStreamReply>(Error(Errc::kUnsupported, "another directory"))
+                         : answer(call > 1);
+    };
+    CHECK_FALSE(follow(network, kDeadline));
+    CHECK(network.told.follows > 2);
+    // By one that does so for good.
+    FakeNetwork refuses;
+    refuses.told.follow = [&](unsigned call) -> Result<v1::FollowStreamReply> {
+        return call == 0 ? answer(false)
+                         : Result<v1::FollowStreamReply>(Error(Errc::kUnsupported, "another directory"));
+    };
+    const auto refused = follow(refuses, kDeadline);
+    REQUIRE(refused);
+    CHECK(refused->error().find("another directory") != std::string::npos);
 }

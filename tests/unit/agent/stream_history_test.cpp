@@ -57,6 +57,7 @@ struct Sender {
     std::map<std::uint64_t, Tuples> spool;
     std::map<std::uint64_t, Session> sessions;
     v1::FollowStreamReply state;
+    std::set<std::uint64_t> known;  // windows that were in any state
     Tuples given;
 };
 
@@ -246,12 +247,14 @@ class StreamHistory {
                             .nonce = sender.nonce,
                             .committed = sender.committed,
                             .keeps = {},
+                            .knows = {},
                             .leaves = sender.leaves,
                             .lost = false,
                             .anew = sender.anew};
         for (const auto& [window, tuples] : sender.spool) {
             said.keeps.push_back(window);
         }
+        said.knows.assign(sender.known.upper_bound(sender.committed), sender.known.end());
         return said;
     }
     void follow(Sender& sender) {
@@ -264,6 +267,9 @@ class StreamHistory {
             REQUIRE_MESSAGE(fine.error().code() == Errc::kAborted, fine.error().text());
             sender.done = sender.spool.empty();
             return;
+        }
+        if (!calm_ && chance(4)) {
+            return;  // the answer gets lost, and it goes by what it has heard before
         }
         sender.anew = false;
         sender.state = stream_->state_for(said, now().steady);
@@ -281,6 +287,7 @@ class StreamHistory {
         std::map<std::uint64_t, std::uint64_t> instances;
         for (const v1::OpenWindow& window : sender.state.windows()) {
             instances[window.number()] = window.instance();
+            sender.known.insert(window.number());
             if (sender.in == 0 && !sender.leaves && window.number() > sender.committed) {
                 sender.in = window.number();
                 sender.spool[sender.in];
@@ -319,7 +326,7 @@ class StreamHistory {
         for (const v1::OpenWindow& window : sender.state.windows()) {
             const auto begins = static_cast<std::int64_t>(window.begins_ms());
             if (window.number() > sender.in && !sender.leaves &&
-                begins <= static_cast<std::int64_t>(sender.state.now_ms()) + 200) {
+                begins <= wall_ + ms_ + static_cast<std::int64_t>(below(200)) - 100) {
                 sender.in = window.number();
                 sender.spool[sender.in];
                 return;
@@ -394,6 +401,7 @@ class StreamHistory {
         if (sender.dead && sender.has_state) {
             sender.dead = false;
             sender.state.Clear();
+            sender.known.clear();
         }
     }
     void befall() {

@@ -17,6 +17,7 @@
 
 #include "lib/base/unique_fd.h"
 #include "lib/text/escape.h"
+#include "tools/cli/input.h"
 #include "tools/cli/output.h"
 #include "tools/cli/output_file.h"
 
@@ -232,6 +233,41 @@ TEST_CASE("a full disk is an error") {
     auto flushed = writer.finish();
     REQUIRE_FALSE(flushed.ok());
     CHECK(flushed.error().code() == Errc::kLimit);
+}
+
+TEST_CASE("a pipe is one process's, which reads it without blocking") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const UniqueFd reads(ends[0]);
+    const UniqueFd writes(ends[1]);
+    // As two processes have it that were started with it.
+    const auto inherited = [&reads] {
+        Input input;
+        input.name = "(standard input)";
+        input.fd = reads.get();
+        return input;
+    };
+    Input first = inherited();
+    REQUIRE(take_pipe(first).ok());
+    Input second = inherited();
+    const auto refused = take_pipe(second);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code() == Errc::kExists);
+    CHECK(refused.error().text().starts_with("(standard input): another ask-send follows this pipe"));
+    std::array<char, 8> bytes{};
+    CHECK(::read(first.fd, bytes.data(), bytes.size()) < 0);
+    CHECK(errno == EAGAIN);
+    CHECK(::write(writes.get(), "a\n", 2) == 2);
+    CHECK(::read(first.fd, bytes.data(), bytes.size()) == 2);
+    // Whoever else has it blocks as before.
+    CHECK((::fcntl(reads.get(), F_GETFL) & O_NONBLOCK) == 0);
+    leave_pipe(first);
+    Input third = inherited();
+    CHECK(take_pipe(third).ok());
+    Input file;
+    file.fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    file.owned.reset(file.fd);
+    CHECK(take_pipe(file).ok());
 }
 
 }  // namespace

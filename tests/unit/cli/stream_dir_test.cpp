@@ -230,6 +230,53 @@ TEST_CASE("half a line of a window that was not committed is taken away") {
     CHECK(place.read("windows.tsv") == before);
 }
 
+TEST_CASE("the last line of windows.tsv is as it was written, or is mended and that is said") {
+    const Place place;
+    {
+        auto dir = StreamDir::open(options_of(place));
+        REQUIRE(dir.ok());
+        for (std::uint64_t number = 98; number <= 100; ++number) {
+            REQUIRE(put(*dir, number).ok());
+        }
+        CHECK(dir->take_mended().empty());
+    }
+    const std::string whole = place.read("windows.tsv");
+    const std::size_t last = whole.rfind("\n100\t") + 1;
+    for (std::size_t at = last; at < whole.size(); ++at) {
+        for (const int bit : {0, 1, 2, 4, 5, 7}) {
+            std::string damaged = whole;
+            damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+            std::ofstream(place.path + "/windows.tsv", std::ios::trunc) << damaged;
+            CAPTURE(damaged);
+            auto dir = StreamDir::open(options_of(place));
+            REQUIRE(dir.ok());
+            const std::string mended = dir->take_mended();
+            CHECK(mended.starts_with(place.path + "/windows.tsv: its last line was not as it was written"));
+            CHECK(dir->take_mended().empty());
+            const std::string rows = place.read("windows.tsv");
+            CHECK(rows.starts_with(whole.substr(0, last)));
+            CHECK(rows.ends_with(whole.substr(last)));
+            // It may have been taken for the line of a window before.
+            CHECK(std::count(rows.begin(), rows.end(), '\n') <= 5);
+        }
+    }
+}
+
+TEST_CASE("lines of windows.tsv that somebody has taken away stay away") {
+    const Place place;
+    {
+        auto dir = StreamDir::open(options_of(place));
+        REQUIRE(dir.ok());
+        REQUIRE(put(*dir, 7).ok());
+    }
+    fs::remove(place.path + "/windows.tsv");
+    auto dir = StreamDir::open(options_of(place));
+    REQUIRE(dir.ok());
+    CHECK(dir->take_mended().empty());
+    CHECK(place.read("windows.tsv") ==
+          "#number\tbegin\tcovered_until\tstate\tlate_ms\tkeys\ttuples\tmissing\n");
+}
+
 TEST_CASE("one process at a time writes to a directory, and for one stream") {
     const Place place;
     {

@@ -120,12 +120,12 @@ TEST_CASE("a stream is explained: how far it is, who is in its way, what to do")
     sources.agent = with_streams();
     const auto text = explain_task("web", sources);
     REQUIRE(text.ok());
-    CHECK(shows(
-        *text,
-        "Stream web, received here: a window every 10 s, running\n"
-        "  Committed through window 2025-10-09T08:53:10Z, 12 s ago.\n"
-        "  Window 2025-10-09T08:53:20Z is open: of 3 member(s) 2 have joined its run and 1 have ended it; "
-        "those that have not: h2, h3.\n"));
+    CHECK(shows(*text,
+                "Stream web, received here: a window every 10 s, running\n"
+                "  Committed through window 2025-10-09T08:53:10Z, 12 s ago.\n"
+                "  Window 2025-10-09T08:53:20Z is open: of 3 that send to it 2 have joined its run and 1 "
+                "have ended it; "
+                "those that have not: h2, h3.\n"));
     CHECK_FALSE(shows(*text, "  h1 "));
     CHECK(shows(*text, "  h2 has not been heard of for 8.0 s: look at ask-send"));
     CHECK(shows(*text, "  h3 has ended without leaving: start ask-send there with its --state"));

@@ -182,14 +182,14 @@ TEST_CASE("the members of one's own group are made known, so many a caller") {
         return introduce({.number = number_of(address), .ipv6 = address}, caller);
     };
     std::size_t counted = 1;
-    Errc refused = Errc::kExists;
+    Errc ended_by = Errc::kExists;
     // Among so many, some have a number that another has.
-    while (refused == Errc::kExists) {
+    while (ended_by == Errc::kExists) {
         const auto entered = next();
-        counted += entered.ok() ? 1 : 0;
-        refused = entered.ok() ? refused : entered.error().code();
+        counted += entered.ok() ? 1U : 0U;
+        ended_by = entered.ok() ? ended_by : entered.error().code();
     }
-    CHECK(refused == Errc::kLimit);
+    CHECK(ended_by == Errc::kLimit);
     CHECK(counted == kMostIntroduced);
     // One's own, those that are known, and those of IPv4 are not counted.
     CHECK(

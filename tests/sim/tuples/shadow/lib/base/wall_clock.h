@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "tests/sim/tuples/descriptors.h"
 #include "tests/sim/tuples/threads.h"
 
 namespace ask {
@@ -12,7 +13,7 @@ namespace ask {
 [[nodiscard]] inline std::int64_t unix_ms() {
     constexpr std::int64_t kEpoch = 1'700'000'000'000;
     constexpr std::int64_t kNanosInMs = 1'000'000;
-    return kEpoch + sim::sim_now() / kNanosInMs;
+    return kEpoch + sim::sim_now() / kNanosInMs + sim::clock_ms();
 }
 
 }  // namespace ask

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/tuples/window_oracle.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "tests/sim/frame/random.h"
+
+namespace ask::sim {
+
+namespace {
+
+constexpr char kOwn = 'm';
+constexpr char kShared = 's';
+
+std::vector<std::string> columns_of(const std::string& line) {
+    std::vector<std::string> columns;
+    std::istringstream text(line);
+    for (std::string column; std::getline(text, column, '\t');) {
+        columns.push_back(std::move(column));
+    }
+    return columns;
+}
+
+// "2026-11-28T05:30:00Z" as "20261128T053000Z".
+std::string file_time(std::string time) {
+    std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
+    return time;
+}
+
+// Where syncing costs nothing, if there is such a place.
+std::string make_directory() {
+    const bool in_memory = ::access("/dev/shm", W_OK) == 0;
+    std::string path =
+        (in_memory ? std::string("/dev/shm") : std::filesystem::temp_directory_path().string()) +
+        "/ask-sim-XXXXXX";
+    return ::mkdtemp(path.data()) == nullptr ? std::string() : path;
+}
+
+}  // namespace
+
+WindowOracle::WindowOracle(World& world)
+    : world_(world), directory_(world.plan.windows > 0 ? make_directory() : "") {}
+
+WindowOracle::~WindowOracle() {
+    if (!directory_.empty()) {
+        std::error_code ignored;
+        std::filesystem::remove_all(directory_, ignored);
+    }
+}
+
+void WindowOracle::fail(const std::string& what) {
+    world_.fail(Promise::kWindow, what);
+}
+
+std::string WindowOracle::own_key(std::uint32_t member, std::uint64_t number) const {
+    std::string key = kOwn + std::to_string(member) + "." + std::to_string(number);
+    // Some are longer than an aggregator takes, some than a packet's first slots.
+    if (world_.plan.key_kind >= 2 && number % 7 == 0) {
+        key.append(20 + number % 40, 'x');
+    }
+    return key;
+}
+
+Tuples WindowOracle::line(std::uint32_t member, std::uint64_t number) const {
+    Random random(std::uint64_t{member} << 32U | number, 9);
+    const std::int64_t value =
+        world_.plan.count > 0 ? 1 : static_cast<std::int64_t>(random.below(2001)) - 1000;
+    return {{own_key(member, number), 1},
+            {kShared + std::to_string(random.below(std::max(world_.plan.keys, 1U))), value}};
+}
+
+void WindowOracle::given(std::uint32_t member, std::uint64_t window, GivenLines lines) {
+    if (lines.to > lines.from) {
+        given_[window][member] = lines;
+    } else if (const auto at = given_.find(window); at != given_.end()) {
+        at->second.erase(member);
+    }
+}
+
+std::vector<WindowOracle::Row> WindowOracle::read_rows() {
+    std::ifstream file(directory_ + "/windows.tsv");
+    std::vector<Row> rows;
+    for (std::string line; std::getline(file, line);) {
+        std::vector<std::string> columns = columns_of(line);
+        if (line.starts_with('#')) {
+            continue;
+        }
+        if (columns.size() < 7) {
+            fail("windows.tsv has the line '" + line + "'");
+            return rows;
+        }
+        columns.resize(8);
+        rows.push_back({.number = std::stoull(columns[0]),
+                        .begin = columns[1],
+                        .until = columns[2],
+                        .state = columns[3],
+                        .missing = columns[7],
+                        .keys = std::stoull(columns[5])});
+    }
+    return rows;
+}
+
+WindowOracle::Table WindowOracle::read_table(const Row& row) {
+    Table table;
+    const std::string name = file_time(row.begin) + ".tsv";
+    std::ifstream file(directory_ + "/" + name);
+    if (!file) {
+        fail("window " + std::to_string(row.number) + ": there is no " + name);
+    }
+    for (std::string line; std::getline(file, line);) {
+        const auto tab = line.find('\t');
+        if (tab == std::string::npos ||
+            !table.emplace(line.substr(0, tab), std::stoll(line.substr(tab + 1))).second) {
+            fail(name + " has the line '" + line + "', without a value or twice");
+        }
+    }
+    if (table.size() != row.keys) {
+        fail(name + " has " + std::to_string(table.size()) + " keys, windows.tsv says " +
+             std::to_string(row.keys));
+    }
+    return table;
+}
+
+bool WindowOracle::is_named(const Row& row, std::uint32_t member) const {
+    const auto name = names_.find(member);
+    return name != names_.end() && row.missing.find(name->second) != std::string::npos;
+}
+
+// In their order, and each begins where the one before ends.
+void WindowOracle::check_rows(const std::vector<Row>& rows) {
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+        const std::string pair =
+            std::to_string(rows[i - 1].number) + " and " + std::to_string(rows[i].number);
+        if (rows[i].number <= rows[i - 1].number) {
+            fail("windows " + pair + " are not in their order");
+        }
+        if (rows[i].begin != rows[i - 1].until) {
+            fail("windows " + pair + ": the first ends at " + rows[i - 1].until + ", the second begins at " +
+                 rows[i].begin);
+        }
+    }
+}
+
+void WindowOracle::check_table(const Row& row) {
+    const std::string window = "window " + std::to_string(row.number);
+    Table table = read_table(row);
+    Table shared;
+    bool exact = true;
+    for (const auto& [member, lines] : given_[row.number]) {
+        const bool named = is_named(row, member);
+        exact = exact && !named;
+        for (std::uint64_t number = lines.from; number < lines.to; ++number) {
+            const Tuples tuples = line(member, number);
+            const auto own = table.find(tuples[0].first);
+            if (own == table.end() && !named) {
+                fail(window + " lacks line " + std::to_string(number) + " of member " +
+                     std::to_string(member));
+            }
+            if (own != table.end()) {
+                if (own->second != 1) {
+                    fail(window + " has " + own->first + " " + std::to_string(own->second) + " times");
+                }
+                table.erase(own);
+            }
+            shared[tuples[1].first] += tuples[1].second;
+        }
+    }
+    for (const auto& [key, value] : table) {
+        if (key.starts_with(kOwn)) {
+            fail(window + " has " + key + ", which nobody gave to it");
+        }
+    }
+    std::erase_if(table, [](const auto& entry) { return entry.first.starts_with(kOwn); });
+    if (exact && table != shared) {
+        fail(window + ": sums differ from those of its lines");
+    }
+    if (exact != (row.state != "incomplete") && row.state != "incomplete") {
+        fail(window + " is called " + row.state + ", but names " + row.missing);
+    }
+}
+
+// Nothing was given to a window that is not there, unless whoever gave it is named in the next one, or, where
+// none comes after it, in any: a member that has died is not known to have been in it.
+void WindowOracle::check_places(const std::vector<Row>& rows, bool whole) {
+    for (const auto& [window, members] : given_) {
+        const auto at = std::ranges::lower_bound(rows, window, {}, &Row::number);
+        if (at != rows.end() && at->number == window) {
+            continue;
+        }
+        for (const auto& [member, lines] : members) {
+            const auto names_it = [&](const Row& row) { return is_named(row, member); };
+            const bool is_said =
+                at == rows.end() ? !whole || std::ranges::any_of(rows, names_it) : names_it(*at);
+            if (!is_said) {
+                fail("member " + std::to_string(member) + " gave " + std::to_string(lines.to - lines.from) +
+                     " lines to window " + std::to_string(window) + ", which is not there");
+            }
+        }
+    }
+}
+
+void WindowOracle::check(bool whole) {
+    const std::vector<Row> rows = read_rows();
+    commits_ = rows.size();
+    check_rows(rows);
+    for (const Row& row : rows) {
+        check_table(row);
+    }
+    check_places(rows, whole);
+}
+
+}  // namespace ask::sim
