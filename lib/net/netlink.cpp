@@ -504,19 +504,24 @@ Result<InterfaceTraffic> Netlink::traffic(std::string_view name) {
 Result<std::vector<std::uint32_t>> Netlink::addresses(std::uint32_t interface_index) {
     std::vector<std::uint32_t> all;
     std::optional<Error> refused;
-    ASK_PASS(addresses_of(AF_INET, interface_index, all, refused));
-    ASK_PASS(addresses_of(AF_INET6, interface_index, all, refused));
-    if (all.empty() && refused) {
-        return *std::move(refused);
+    for (const std::uint8_t family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
+        const auto listed = addresses_of(family, interface_index, all);
+        // The kernel's, which has a number.
+        if (!listed.ok() && listed.error().sys_errno() != 0) {
+            return Error(listed.error());
+        }
+        refused = listed.ok() ? refused : std::optional(listed.error());
     }
-    return all;
+    // One that is no host's hides no other.
+    return all.empty() && refused ? Result<std::vector<std::uint32_t>>(*refused) : all;
 }
 
 Result<> Netlink::addresses_of(std::uint8_t family, std::uint32_t interface_index,
-                               std::vector<std::uint32_t>& found, std::optional<Error>& refused) {
+                               std::vector<std::uint32_t>& found) {
     Request<ifaddrmsg> dump(RTM_GETADDR, NLM_F_DUMP);
     dump.fixed.ifa_family = family;
     std::vector<std::uint32_t> secondary;
+    std::optional<Error> refused;
     ASK_TRY(request(dump.header,
                     [&](const nlmsghdr& message) {
                         const auto* fixed = fixed_part<ifaddrmsg>(message, RTM_NEWADDR);
@@ -537,7 +542,7 @@ Result<> Netlink::addresses_of(std::uint8_t family, std::uint32_t interface_inde
                     }),
             "list addresses");
     found.insert(found.end(), secondary.begin(), secondary.end());
-    return {};
+    return refused ? Result<>(*refused) : Result<>();
 }
 
 Result<Route> Netlink::route(std::uint32_t dest) {

@@ -86,8 +86,7 @@ class Netlink {
     Result<InterfaceTraffic> traffic(std::string_view name);
     // Addresses of an interface that others may reach it by, as numbers of hosts: IPv4 ones first, and of
     // those the primary one. Of IPv6 global and unique local ones alone, which are entered into the book, but
-    // none that is temporary, deprecated or somebody else's. Empty: none. An error as number_of_ipv4() or
-    // enter_ipv6() if there are no others than they refuse.
+    // none that is temporary, deprecated or somebody else's. Empty: none.
     Result<std::vector<std::uint32_t>> addresses(std::uint32_t interface_index);
     // kUnknown: no route.
     Result<Route> route(std::uint32_t dest);
@@ -120,9 +119,8 @@ class Netlink {
     struct Wanted;
     static Result<Wanted> wanted_host(std::uint32_t number);
     static Wanted next_hop_of(const Route& way);
-    // `refused`: why one is no host's.
     Result<> addresses_of(std::uint8_t family, std::uint32_t interface_index,
-                          std::vector<std::uint32_t>& found, std::optional<Error>& refused);
+                          std::vector<std::uint32_t>& found);
     Result<std::optional<MacAddress>> neighbour(std::uint32_t interface_index, const Wanted& wanted);
     Result<MacAddress> resolve(std::uint32_t interface_index, const Wanted& wanted,
                                Clock::time_point deadline);
