@@ -59,8 +59,10 @@ Result<> check_reachable(const AgentConfig& config, std::uint32_t address) {
     ASK_TRY(parts, "listen");
     const bool anywhere = parts->host == "0.0.0.0" || parts->host == "[::]";
     // A name is looked up where the agent listens.
-    const auto host = host_of_control(config.listen);
-    if (host.ok() && !anywhere && *host != address) {
+    const bool is_address = parts->host.front() == '[' || parse_ipv4(parts->host);
+    const auto host = read_host_of_control(config.listen);
+    const bool is_other = host.ok() ? host->number != address : is_address;
+    if (!anywhere && is_other) {
         return Error(Errc::kUsage, "listen: nobody would reach this agent at " + config.listen +
                                        ": other agents dial " + format_host(address) +
                                        ", so listen there, or at " +

@@ -40,8 +40,8 @@ class PortTable {
     // All that the configuration names, in its order: those with a trouble too.
     [[nodiscard]] std::vector<Port> all() const;
     [[nodiscard]] std::optional<Port> find(std::uint32_t ifindex) const;
-    // The port behind which an IPv4 address (host byte order) is, by the routing table and, where that leads
-    // to a bridge, by what the bridge has learned. kInput: behind none.
+    // The port behind which a host is, by its number (lib/net/host_book.h): by the routing table and, where
+    // that leads to a bridge, by what the bridge has learned. kInput: behind none.
     [[nodiscard]] Result<Port> route_to(std::uint32_t address) const;
     // All ports that the route leads through, that one first. Next hops beyond other interfaces do not count.
     [[nodiscard]] Result<std::vector<Port>> ways_to(std::uint32_t address) const;

@@ -471,10 +471,10 @@ grpc::Status SwitchService::GetStatus(grpc::ServerContext* context,
         message->set_incarnation(channel.incarnation);
         message->set_port(channel.port);
     }
-    explain_hosts(*reply);
     for (const TaskReport& task : report->tasks) {
         write_task(task, reply->add_tasks());
     }
+    explain_hosts(*reply);
     for (std::size_t i = 0; i < kSwitchCounters.size(); i++) {
         v1::Counter* message = reply->add_counters();
         message->set_name(std::string(kSwitchCounters[i].name));

@@ -32,7 +32,12 @@ std::optional<std::uint32_t> host_of(const Caller& caller) {
     if (!caller.ipv6) {
         return caller.ipv4 && is_ipv6_number(*caller.ipv4) ? std::nullopt : caller.ipv4;
     }
-    const auto entered = enter_ipv6(*caller.ipv6);
+    const NamedHost from{.number = number_of(*caller.ipv6), .ipv6 = caller.ipv6};
+    // Whoever has a certificate may have any number of addresses that it does not name.
+    if (!acts_for(caller, from)) {
+        return ipv6_of(from.number) == from.ipv6 ? std::optional(from.number) : std::nullopt;
+    }
+    const auto entered = enter_host(from);
     return entered.ok() ? std::optional(*entered) : std::nullopt;
 }
 

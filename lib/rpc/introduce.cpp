@@ -18,7 +18,7 @@ namespace {
 class Introductions {
  public:
     Result<> add(const Caller& caller) {
-        const std::string whose = !caller.tenant.empty() ? "tenant " + caller.tenant : describe(caller);
+        const std::string whose = name_of(caller);
         const std::lock_guard lock(mutex_);
         const auto known = counts_.find(whose);
         if (known == counts_.end() ? counts_.size() >= kMostCallers : known->second >= kMostIntroduced) {
@@ -31,6 +31,14 @@ class Introductions {
     }
 
  private:
+    // Not where it calls from, if it has shown a certificate: with IPv6 a host has any number of addresses.
+    static std::string name_of(const Caller& caller) {
+        if (!caller.tenant.empty()) {
+            return "tenant " + caller.tenant;
+        }
+        return caller.verified && !caller.names.empty() ? caller.names.front() : describe(caller);
+    }
+
     static constexpr std::size_t kMostCallers = 4096;
     std::mutex mutex_;
     std::map<std::string, std::size_t> counts_;

@@ -538,14 +538,14 @@ def _address_towards(host: str, port: int) -> str | None:
     except OSError:
         return None
     for family, kind, protocol, _, target in sorted(found, key=lambda each: each[0] != socket.AF_INET):
-        with socket.socket(family, kind, protocol) as probe:
-            try:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
                 probe.connect(target)  # sends nothing
                 address = ipaddress.ip_address(probe.getsockname()[0].split("%")[0])
-            except OSError:
-                continue
-            if not address.is_loopback and not address.is_link_local:
-                return str(address)
+        except OSError:
+            continue
+        if not address.is_loopback and not address.is_link_local:
+            return str(address)
     return None
 
 

@@ -72,7 +72,7 @@ answers() {
 
     # An agent says what its address has to be, before it does anything.
     # It ends with an error: which, is what is looked at.
-    on h2 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --address fe80::2 >"$scratch/own" 2>&1 || true
+    on h2 timeout 10 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --address fe80::2 >"$scratch/own" 2>&1 || true
     grep -q 'fe80::2 is link-local' "$scratch/own" || fail "of a link-local address: $(cat "$scratch/own")"
     pass "an agent takes no link-local address"
 }

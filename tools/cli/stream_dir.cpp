@@ -279,7 +279,9 @@ Result<> StreamDir::trim_rows() {
         tail = tail.substr(0, last);
     }
     const std::string_view last = tail.substr(begin_of_last(tail));
-    const bool is_damaged = !last.empty() && !row_.empty() && last != row_;
+    // Rows that somebody has taken away stay away.
+    const bool has_rows = !last.empty() && was != kRowsHeader;
+    const bool is_damaged = has_rows && !row_.empty() && last != row_;
     if (is_damaged) {
         mended_ = options_.path + "/" + kRows +
                   ": its last line was not as it was written, and is so again; it was " + shown(was);

@@ -17,6 +17,7 @@
 #include "lib/base/log_fields.h"
 #include "lib/base/random.h"
 #include "lib/control/switch/controller.h"
+#include "lib/net/frame.h"
 #include "lib/net/host_book.h"
 #include "lib/tuples/switch_counts.h"
 
@@ -538,12 +539,12 @@ Result<> Controller::write_flow(const FlowKey& key, const Flow& flow, ask_flow e
     const auto port = std::ranges::min_element(ports, {}, &AttachedPort::mtu);
     const Task& task = tasks_.at(key.first);
     const Geometry geometry{task.entry.short_slots, task.entry.groups, task.entry.m, task.entry.rows};
-    constexpr unsigned kHeaders = 28;  // IPv4 and UDP
-    if (port != ports.end() && geometry.payload_bytes(geometry.rows) + kHeaders > port->mtu) {
-        return Error(Errc::kUnsupported,
-                     "task " + task.id + ": packets of geometry " + to_string(geometry) + " need MTU " +
-                         std::to_string(geometry.payload_bytes(geometry.rows) + kHeaders) + ", port " +
-                         port->name + " has " + std::to_string(port->mtu) + ": use fewer rows, or raise it");
+    const std::size_t needed = geometry.payload_bytes(geometry.rows) + packet_header_bytes(key.second.host);
+    if (port != ports.end() && needed > port->mtu) {
+        return Error(Errc::kUnsupported, "task " + task.id + ": packets of geometry " + to_string(geometry) +
+                                             " need MTU " + std::to_string(needed) + ", port " + port->name +
+                                             " has " + std::to_string(port->mtu) +
+                                             ": use fewer rows, or raise it");
     }
     if (flows_.contains(key)) {
         // Cut: its sender tries again under another incarnation.

@@ -269,12 +269,14 @@ TEST_CASE("lines of windows.tsv that somebody has taken away stay away") {
         REQUIRE(dir.ok());
         REQUIRE(put(*dir, 7).ok());
     }
+    const std::string header = "#number\tbegin\tcovered_until\tstate\tlate_ms\tkeys\ttuples\tmissing\n";
     fs::remove(place.path + "/windows.tsv");
-    auto dir = StreamDir::open(options_of(place));
-    REQUIRE(dir.ok());
-    CHECK(dir->take_mended().empty());
-    CHECK(place.read("windows.tsv") ==
-          "#number\tbegin\tcovered_until\tstate\tlate_ms\tkeys\ttuples\tmissing\n");
+    for (int i = 0; i < 2; ++i) {
+        auto dir = StreamDir::open(options_of(place));
+        REQUIRE(dir.ok());
+        CHECK(dir->take_mended().empty());
+        CHECK(place.read("windows.tsv") == header);
+    }
 }
 
 TEST_CASE("one process at a time writes to a directory, and for one stream") {

@@ -112,6 +112,10 @@ TEST_CASE("an IPv6 host is its whole address, and not the number that another co
     names.add_ip(format_ipv4(number));
     names.apply(shown);
     CHECK_FALSE(acts_for(shown, number));
+    // Of where it calls from, which its certificate does not name, nothing is kept.
+    CHECK_FALSE(host_of(shown));
+    CHECK(owner_for(shown, "").error().code() == Errc::kDenied);
+    CHECK_FALSE(ipv6_of(number_of(shown.ipv6.value())));
 }
 
 TEST_CASE("of two addresses with one number the second is nobody") {

@@ -175,22 +175,33 @@ TEST_CASE("the members of one's own group are made known, so many a caller") {
     CHECK(ipv6_of(number_of(address_of("2001:2:7::2"))));
 
     std::uint32_t made = 0;
-    const auto next = [&] {
+    const auto next = [&](const Caller& who) {
         Ipv6Address address = address_of("2001:2:8::");
         address[14] = static_cast<std::uint8_t>(++made >> 8U);
         address[15] = static_cast<std::uint8_t>(made);
-        return introduce({.number = number_of(address), .ipv6 = address}, caller);
+        return introduce({.number = number_of(address), .ipv6 = address}, who);
     };
     std::size_t counted = 1;
     Errc ended_by = Errc::kExists;
     // Among so many, some have a number that another has.
     while (ended_by == Errc::kExists) {
-        const auto entered = next();
+        const auto entered = next(caller);
         counted += entered.ok() ? 1U : 0U;
         ended_by = entered.ok() ? ended_by : entered.error().code();
     }
     CHECK(ended_by == Errc::kLimit);
     CHECK(counted == kMostIntroduced);
+    // By its certificate, wherever it calls from.
+    CertificateNames names;
+    names.add_dns("h9");
+    Caller shown = caller_from_peer("ipv6:%5B2001:2:9::1%5D:40000");
+    names.apply(shown);
+    Caller elsewhere = caller_from_peer("ipv6:%5B2001:2:9::2%5D:40000");
+    names.apply(elsewhere);
+    for (counted = 0; counted < kMostIntroduced;) {
+        counted += next(counted % 2 == 0 ? shown : elsewhere).ok() ? 1U : 0U;
+    }
+    CHECK(next(shown).error().code() == Errc::kLimit);
     // One's own, those that are known, and those of IPv4 are not counted.
     CHECK(
         introduce({.number = number_of(address_of("2001:2:7::1")), .ipv6 = address_of("2001:2:7::1")}, caller)
