@@ -2,6 +2,7 @@
 #include "lib/client/stream_follower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/base/waiting.h"
@@ -12,6 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// As many windows as a receiver takes (Stream::kMostKnown).
+constexpr std::size_t kMostKnown = 16;
 // Between two tries to reach an agent that has gone.
 constexpr milliseconds kTryAgain{200};
 
@@ -166,6 +169,9 @@ Result<> StreamFollower::take(const v1::LocalReply& reply) {
             known_.insert(window.number);
         }
         known_.erase(known_.begin(), known_.upper_bound(view_.committed));
+        while (known_.size() > kMostKnown) {
+            known_.erase(std::prev(known_.end()));
+        }
     }
     poke();
     return {};

@@ -202,8 +202,8 @@ Result<> Following::note_failed(const Error& error) {
     return is_member() ? tell() : Result<>();
 }
 
-// Of what it knows nothing is forgotten before it is committed: the application hears all later than this
-// does.
+// Nothing is forgotten before it is committed, as the application hears all later than this does; but of more
+// than a receiver can have told it of, those that it goes on to last.
 void Following::note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows) {
     known_.insert(windows.begin(), windows.end());
     known_.erase(known_.begin(), known_.upper_bound(state_.committed()));
