@@ -19,6 +19,7 @@
 #include <bpf/bpf.h>
 #include <doctest/doctest.h>
 
+#include "tests/bpf/switch/family.h"
 #include "tests/bpf/switch/fan.h"
 #include "tests/bpf/switch/harness.h"
 #include "tests/bpf/switch/vlan.h"
@@ -191,10 +192,12 @@ Packet result(const Switch& sw, std::uint64_t seq, const Words& words, std::uint
     return out;
 }
 
-// The frame as it waits for its copies to be addressed: its checksum is still that of `came`.
+// The frame as it waits for its copies to be addressed: its checksum is still that of `came`. With IPv6 a
+// result that was made of a member's packet is for the member until then.
 Bytes unaddressed(const Packet& packet, const Packet& came) {
     Packet out = packet;
     out.dest_mac = {};
+    out.dest = is_six_run() && packet.source != came.source ? came.source : packet.dest;
     --out.ttl;
     const Bytes frame = came.frame();
     out.ip_checksum = static_cast<std::uint16_t>(frame[24] << 8 | frame[25]);
