@@ -132,6 +132,9 @@ void TaskRegistry::settle_own(ReceiveTask& task, const std::string& address, Mar
 
 void TaskRegistry::forget_old_locked() {
     const auto now = Clock::now();
+    std::erase_if(streams_, [now](const auto& entry) {
+        return entry.second->closed && now >= entry.second->forget_at;
+    });
     std::size_t ended = 0;
     for (auto at = by_instance_.begin(); at != by_instance_.end();) {
         const ReceiveTask& task = *at->second;

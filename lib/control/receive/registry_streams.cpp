@@ -120,9 +120,7 @@ Result<> TaskRegistry::open_stream(const std::shared_ptr<StreamHere>& here) {
     const std::string& name = here->stream.terms().name;
     {
         const Guard lock(mutex_);
-        std::erase_if(streams_, [](const auto& entry) {
-            return entry.second->closed && Clock::now() >= entry.second->forget_at;
-        });
+        forget_old_locked();
         const auto at = streams_.find(name);
         if (at != streams_.end() && !at->second->closed) {
             return Error(Errc::kExists, "stream " + name +

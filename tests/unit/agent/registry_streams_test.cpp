@@ -194,6 +194,19 @@ TEST_CASE("a stream that is cancelled ends at its members, by name, and at nobod
     CHECK_FALSE(fixture.follow(StreamFixture::says(1))->ended());
 }
 
+TEST_CASE("of a stream that has ended nothing is kept after a lease, though nobody opens another one") {
+    StreamFixture fixture;
+    auto here = fixture.open(1);
+    fixture.registry.finish(*here);
+    fixture.look(*here);
+    fixture.registry.close_stream(here);
+    const std::weak_ptr<StreamHere> kept = here;
+    here->forget_at = Clock::now();
+    here.reset();
+    CHECK(fixture.registry.describe().empty());
+    CHECK(kept.expired());
+}
+
 TEST_CASE("a run of a window is its user's, and of its members, each once") {
     StreamFixture fixture;
     const auto here = fixture.open(1);
