@@ -110,15 +110,25 @@ windows_alive() {
 # windows_sample: a line a process and fact to $soak_work/samples: seconds, who, resident KiB, descriptors; pins and files too.
 windows_sample() {
     local node pid who
+    local -a pids=()
     {
         while read -r node pid; do
-            [[ $node == chaos || $pid == null ]] || windows_sample_of "$node" "$pid"
+            [[ $node == chaos || $pid == null ]] || { windows_sample_of "$node" "$pid" && pids+=("$pid"); }
         done < <(soak_lab status --json | jq -r '.nodes[] | "\(.node) \(.pid)"')
         for who in "${!soak_pid[@]}"; do windows_sample_of "$who" "${soak_pid[$who]}"; done
         printf '%s pins %s 0\n' "$windows_at" "$(find "$soak_lab_dir/bpf/sw" -mindepth 1 | wc -l)"
         printf '%s files %s 0\n' "$windows_at" "$(find "$soak_work/round/out" "$soak_work"/round/s? -name '.*' -o -name 'state*' | wc -l)"
-        printf '%s shared-memory-kib %s 0\n' "$windows_at" "$(awk '$1 == "Shmem:" { print $2 }' /proc/meminfo)"
+        printf '%s shared-memory-kib %s 0\n' "$windows_at" "$(windows_shared_kib "${pids[@]}" "${soak_pid[@]}")"
     } >>"$soak_work/samples"
+}
+
+# windows_shared_kib PID... : in memory that these processes share, each piece once, whoever has it.
+windows_shared_kib() {
+    local pid
+    for pid in "$@"; do
+        # One that has just ended shares nothing.
+        find "/proc/$pid/fd" -mindepth 1 -lname '/memfd:*' -exec stat -Lc '%i %b' {} + 2>/dev/null || true
+    done | sort -u | awk '{ blocks += $2 } END { print int(blocks / 2) }'
 }
 
 windows_sample_of() {
