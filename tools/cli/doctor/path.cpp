@@ -82,10 +82,11 @@ class Echo {
         return UniqueFd(::socket(family_.domain, type | SOCK_CLOEXEC | SOCK_NONBLOCK, family_.protocol));
     }
     bool never_fragments() {
-        const int probe = family_.domain == AF_INET6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE;
-        return family_.domain == AF_INET6
-                   ? ::setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe)) == 0
-                   : ::setsockopt(fd_.get(), IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe)) == 0;
+        constexpr int kProbe = IP_PMTUDISC_PROBE;
+        static_assert(IPV6_PMTUDISC_PROBE == kProbe);
+        const bool six = family_.domain == AF_INET6;
+        return ::setsockopt(fd_.get(), six ? IPPROTO_IPV6 : IPPROTO_IP,
+                            six ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &kProbe, sizeof(kProbe)) == 0;
     }
     bool connects(std::uint32_t host) {
         if (const auto address = ipv6_of(host)) {
