@@ -6,20 +6,11 @@
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/ipv6.sh
+source "$root/tests/e2e/ipv6.sh"
 
 # Of these two hosts' addresses the numbers are one: the first is h2's.
 readonly h2=2001:2:0:2::2 double=2001:2:0:1::266:ed05
-
-# refused TEXT COMMAND... : on h1, by name and at once.
-refused() {
-    local -r want=$1 begin=${EPOCHREALTIME/./}
-    local took said
-    shift
-    if said=$(on h1 "$@" 2>&1 </dev/null); then fail "$* was not refused: $said"; fi
-    took=$(((${EPOCHREALTIME/./} - begin) / 1000))
-    [[ $said =~ $want ]] || fail "$* said '$said', not '$want'"
-    ((took < 3000)) || fail "$* took $took ms to be refused"
-}
 
 # send_to HOST ID: a tuple from h1 to h2, which it calls HOST.
 send_to() {

@@ -7,6 +7,8 @@
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/ipv6.sh
+source "$root/tests/e2e/ipv6.sh"
 
 readonly case=${1:?}
 
@@ -29,17 +31,6 @@ both_ways() {
 
 bad_links() {
     lab_do chaos set --loss 1 --dup 1 --reorder 1 --corrupt 0.2 --seed 6 >/dev/null
-}
-
-# refused TEXT COMMAND... : on h1, by name and at once.
-refused() {
-    local -r want=$1 begin=${EPOCHREALTIME/./}
-    local took said
-    shift
-    if said=$(on h1 "$@" 2>&1 </dev/null); then fail "$* was not refused: $said"; fi
-    took=$(((${EPOCHREALTIME/./} - begin) / 1000))
-    [[ $said =~ $want ]] || fail "$* said '$said', not '$want'"
-    ((took < 3000)) || fail "$* took $took ms to be refused"
 }
 
 answers() {

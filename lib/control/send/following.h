@@ -65,7 +65,7 @@ class Following {
     unsigned calls_ = 0;
     Clock::time_point next_call_ = Clock::now();
     bool was_member_ = false;
-    // That the application has heard of, by this session or an earlier one, and that are not committed.
+    // That the application has heard of, from this agent or one before it, and that are not committed.
     std::set<std::uint64_t> known_;
     ClockOffset clock_;
     std::uint64_t version_ = 0;

@@ -26,6 +26,7 @@ constexpr std::size_t kIpAt = 14;
 constexpr std::size_t kDatagramAt = kIpAt + 40;
 constexpr std::size_t kCheckAt = kDatagramAt + 6;
 
+// Of IPv4 there is nothing to check in these: switch_six_test runs them.
 const auto kOnlySix = doctest::skip(!is_six_run());
 
 Packet six_fin(const Switch& sw, std::uint64_t seq) {
@@ -211,7 +212,7 @@ TEST_CASE("hosts of both families, one after the other, in any order" * kOnlySix
 
 // Not a check: what docs/gateways.md has of the price. ASK_TEST_FAMILY=6 (or without) switch_test --no-skip
 // --test-case='price*'.
-TEST_CASE("price of a packet" * doctest::skip()) {
+TEST_CASE("price of a packet" * doctest::skip()) {  // it measures, and checks nothing
     Switch& sw = Switch::get({});
     sw.add_default({.aggregators = 1});
     const auto price = [&sw](const Bytes& frame, std::uint32_t repeat, unsigned turns) {
