@@ -211,9 +211,10 @@ int ask_switch(struct xdp_md *ctx)
 	struct ask_frame frame = {};
 
 	if (!parse_udp(ctx, &frame) || !frame.hdr) {
+		/* One or the other: to the verifier of 6.12 a tail call that came to nothing has taken the packet away. */
 		if (frame.eth && is_tagged(frame.eth))
 			ask_tail_call(ctx, &form_programs, 0, ask_tagged);
-		if (frame.eth && is_six(frame.eth))
+		else if (frame.eth && is_six(frame.eth))
 			ask_tail_call(ctx, &form_programs, 1, ask_six);
 		return leave_pass(ASK_CNT_pass_foreign);
 	}
