@@ -7,6 +7,7 @@
 #include "tests/sim/tuples/agents.h"
 #include "tests/sim/tuples/apps.h"
 #include "tests/sim/tuples/descriptors.h"
+#include "tests/sim/tuples/spins.h"
 #include "tools/cli/every.h"
 
 namespace ask::sim {
@@ -55,6 +56,7 @@ void StreamApps::kill() {
     }
     receiver_.kill();
     set_agents(nullptr);
+    watch_for_spins(nullptr);
     forget_processes();
 }
 
@@ -67,6 +69,8 @@ bool StreamApps::is_deadly() const {
 void StreamApps::start() {
     const Plan& plan = world_.plan;
     set_agents(&hosts_);
+    watch_for_spins(
+        [this] { world_.fail(Promise::kWait, "a thread waits for its descriptors without waiting"); });
     ends_at_ = plan.windows * kEvery;
     recv_deaths_ = plan.recv_deaths;
     send_deaths_ = plan.send_deaths;

@@ -40,7 +40,8 @@ std::string file_time(std::string time) {
 Nanos sim_time(const std::string& time) {
     std::tm parts{};
     ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return ::timegm(&parts) * kSecond - kUnixEpochMs * kMillisecond;
+    const std::int64_t began_ms = unix_ms() - sim_now() / kMillisecond;
+    return (::timegm(&parts) * 1000 - began_ms) * kMillisecond;
 }
 
 // Where syncing costs nothing, if there is such a place.
