@@ -38,7 +38,7 @@ struct XskOptions {
     std::uint32_t tx_frames = 1024;  // most frames on their way out; a power of two
     BindMode bind = BindMode::kAuto;
     bool may_send = true;  // false: the driver only receives on this queue
-    MacAddress mac{};      // the interface's, by which sockets of several are told apart
+    MacAddress mac{};      // the interface's, by which sockets of several are told apart; of a bond's member, the bond's
     // A queue stays busy for some milliseconds after its former socket was closed, even by a crash.
     std::chrono::milliseconds busy_deadline{1000};
 };
@@ -102,6 +102,7 @@ class XskSocket {
     [[nodiscard]] int fd() const;
     [[nodiscard]] std::uint32_t queue() const;
     [[nodiscard]] bool zero_copy() const;
+    [[nodiscard]] const std::string& interface() const;
     [[nodiscard]] bool may_send() const;
     [[nodiscard]] MacAddress mac() const;
 
