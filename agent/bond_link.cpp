@@ -21,7 +21,7 @@ LinkSockets on_member(const InterfaceInfo& bond, const InterfaceInfo& member) {
     return {.interface = member, .mac = bond.mac, .mtu = bond.mtu};
 }
 
-std::string names_of(const std::set<std::string>& members) {
+std::string names_of(const std::vector<std::string>& members) {
     std::string names;
     for (const std::string& member : members) {
         names += names.empty() ? "" : ", ";
@@ -119,34 +119,37 @@ Result<> BondKeeper::look() {
 }
 
 Result<> BondKeeper::look_at(BondLink& link, const std::vector<InterfaceInfo>& all) {
-    LinkChange change{.mac = link.bond.mac};
-    std::map<std::string, std::uint32_t> there;
-    std::set<std::string> resting;
-    for (const InterfaceInfo* const member : members_of(link.bond, all)) {
-        there.emplace(member->name, member->index);
-        if (!member->bond_sends) {
-            resting.insert(member->name);
-        }
-    }
-    std::erase_if(link.members, [&there](const auto& known) {
-        const auto found = there.find(known.first);
-        return found == there.end() || found->second != known.second;
+    const std::vector<const InterfaceInfo*> members = members_of(link.bond, all);
+    std::erase_if(link.members, [&members](const auto& known) {
+        return std::ranges::none_of(members, [&known](const InterfaceInfo* member) {
+            return member->name == known.first && member->index == known.second;
+        });
     });
     std::vector<XskSocket> fresh;
-    for (const InterfaceInfo* const member : members_of(link.bond, all)) {
+    std::vector<std::string> resting;
+    for (const InterfaceInfo* const member : members) {
         if (!link.members.contains(member->name)) {
             take_in(link, *member, fresh);
         }
+        if (!member->bond_sends) {
+            resting.insert(resting.end(), member->name);
+        }
     }
+    State state{.members = link.members, .resting = std::move(resting)};
+    State& before = states_[link.bond.name];
+    if (state == before && fresh.empty()) {
+        return {};
+    }
+    if (state.resting != before.resting) {
+        spdlog::info("{}: sends by all of its members{}{}", link.bond.name,
+                     state.resting.empty() ? "" : " but ", names_of(state.resting));
+    }
+    LinkChange change{.mac = link.bond.mac, .resting = state.resting};
     std::ranges::transform(link.members, std::back_inserter(change.members),
                            [](const auto& known) { return known.first; });
-    change.resting.assign(resting.begin(), resting.end());
-    if (auto& before = resting_[link.bond.name]; before != resting) {
-        spdlog::info("{}: sends by all of its members{}{}", link.bond.name, resting.empty() ? "" : " but ",
-                     names_of(resting));
-        before = std::move(resting);
-    }
-    return workers_->change_link(change, std::move(fresh));
+    ASK_PASS(workers_->change_link(change, std::move(fresh)));
+    before = std::move(state);
+    return {};
 }
 
 // A member that has come: the kernel has put the program on it. Its lowest queues are those that it sends on,

@@ -46,6 +46,12 @@ class BondKeeper {
     [[nodiscard]] int changes_fd() const { return watch_ ? watch_->fd() : -1; }
 
  private:
+    struct State {
+        std::map<std::string, std::uint32_t> members;
+        std::vector<std::string> resting;  // that the bond does not send by
+        bool operator==(const State&) const = default;
+    };
+
     BondKeeper(const AgentConfig& config, std::vector<BondLink>& bonds, std::vector<HostProgram>& programs,
                Workers& workers)
         : config_(&config), bonds_(&bonds), programs_(&programs), workers_(&workers) {}
@@ -62,7 +68,7 @@ class BondKeeper {
     std::optional<LinkWatch> watch_;
     bool owed_ = false;  // a member could not be taken in: tried again
     std::set<std::string> told_;
-    std::map<std::string, std::set<std::string>> resting_;  // by bond, members that it does not send by
+    std::map<std::string, State> states_;  // that workers know of, by bond
 };
 
 }  // namespace ask
