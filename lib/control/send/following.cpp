@@ -68,7 +68,7 @@ Result<> Following::run_steps() {
 
 Result<> Following::find_receiver() {
     auto resolved = run_beside(
-        io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(request_.to()); },
+        io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(request_.to(), io_.user()); },
         [this](Clock::time_point until) -> Result<> {
             auto wake = io_.wait(until);
             ASK_PASS(wake);

@@ -127,7 +127,7 @@ struct FakeNetwork final : public NetworkPort {
     Told told;
     RpcChannels channels{plain_text()};
 
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/) override {
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/, std::uint32_t /*user*/) override {
         return HostAddress{.address = kReceiver};
     }
     [[nodiscard]] bool is_own(std::uint32_t /*address*/) override { return own; }
