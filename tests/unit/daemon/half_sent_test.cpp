@@ -261,8 +261,8 @@ TEST_CASE("who asks much is not taken for one who holds much, by whichever addre
     request.set_task_id(std::string(kRequest, 'n'));
     for (const char* const host : {"127.0.0.1", "[::1]"}) {
         CAPTURE(host);
-        const auto stub = v1::Agent::NewStub(
-            grpc::CreateChannel(host + (":" + port), grpc::InsecureChannelCredentials()));
+        const auto stub =
+            v1::Agent::NewStub(grpc::CreateChannel(host + (":" + port), grpc::InsecureChannelCredentials()));
         for (std::size_t asked = 0; asked < kAsked; asked += kRequest) {
             grpc::ClientContext context;
             v1::TaskOffer offer;
