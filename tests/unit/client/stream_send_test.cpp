@@ -21,6 +21,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/consts.h"
 #include "lib/base/event_fd.h"
 #include "lib/client/tuple_ring.h"
 #include "tests/unit/client/fake_agent.h"
@@ -517,6 +518,22 @@ TEST_CASE("a full spool holds its reader back until a window is committed") {
     leave(fake, stream, 2);
     CHECK(fake.sums_[1] == Sums{{"a", 1}});
     CHECK(fake.sums_[2] == Sums{{"b", 1}});
+}
+
+TEST_CASE("a key that is longer than any may be is refused by its length, merged or not") {
+    const std::string longest(ASK_MAX_KEY, 'k');
+    for (const std::uint32_t merge : {0U, 1U << 10U}) {
+        FakeStream fake;
+        auto options = fake.options();
+        options.merge_window = merge;
+        auto stream = begin(fake, options);
+        CHECK(send(stream, longest, 1).ok());
+        const auto refused = send(stream, longest + "k", 1);
+        REQUIRE(!refused.ok());
+        CHECK(refused.error().text() == "a key of 65536 bytes; the limit is 65535");
+        leave(fake, stream, 1);
+        CHECK(fake.sums_[1] == Sums{{longest, 1}});
+    }
 }
 
 TEST_CASE("who was left out of a window says so, and goes on in one that is open") {
