@@ -58,8 +58,7 @@ struct AgentConfig {
     [[nodiscard]] std::size_t table_bytes() const { return std::size_t{table_limit_mib} << 20U; }
     [[nodiscard]] std::size_t table_bytes_of_user() const;
     [[nodiscard]] std::size_t arena_bytes() const { return std::size_t{arena_limit_mib} << 20U; }
-    // For channels over an interface of this MTU.
-    // Of a host with this number.
+    // For channels of a host with this number over an interface of this MTU.
     [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu, std::uint32_t host) const;
 };
 
