@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/abi/limits.h"
+#include "loader/port_attach.h"
 #include "loader/port_check.h"
 #include "loader/port_names.h"
 
