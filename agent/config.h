@@ -32,6 +32,7 @@ struct AgentConfig {
     unsigned quota_sessions = 0;  // of one user but root; 0: seven eighths of max_sessions
     std::string xdp_mode = "native";
     std::string bind_mode = "auto";
+    std::uint32_t busy_poll_us = 0;
     std::uint32_t window = ASK_WINDOW;
     std::uint32_t initial_window = 32;
     std::uint32_t rto_floor_us = 2000;

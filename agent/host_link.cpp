@@ -86,6 +86,7 @@ Result<> open_sockets(const InterfaceInfo& interface, const AgentConfig& config,
         options.frame_bytes = frame_bytes_for_mtu(interface.mtu);
         options.bind = bind_mode_of(config.bind_mode);
         options.may_send = options.queue < sending;
+        options.busy_poll_us = config.busy_poll_us;
         auto socket = XskSocket::open(options);
         if (!socket && !sockets.empty() && socket.error().code() == Errc::kUnknown) {
             // The device has queues that it does not use (ethtool -l); nothing arrives there.

@@ -100,6 +100,7 @@ class WorkerCore {
         Receiver::Limits limits;
         unsigned index = 0;    // of this worker
         unsigned workers = 1;  // of all
+        Nanos busy_poll = 0;   // that it asks its sockets again and again for, before it sleeps
         // Puts a packet into another worker's inbox; false: it is full.
         std::function<bool(unsigned worker, InboxPacket packet)> push;
     };
@@ -278,8 +279,12 @@ class Worker {
     bool run_commands();
     void loop();
     void sleep(bool frames_wait);
+    // Whether it is too early to sleep. `busy`: in this round there was something to do.
+    bool stays_awake(bool busy);
 
     const unsigned index_;
+    const Nanos busy_poll_;
+    Nanos last_busy_ = 0;
     WorkerCore core_;
     EventFd wake_;
     PacketInbox inbox_;

@@ -25,6 +25,7 @@ Workers::Workers(const Options& options, std::vector<XskSocket> sockets) : arena
         core.sender = options.sender;
         core.index = index;
         core.workers = options.workers;
+        core.busy_poll = options.busy_poll;
         core.push = [this](unsigned worker, InboxPacket packet) {
             return workers_[worker]->push(std::move(packet));
         };
