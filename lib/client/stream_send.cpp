@@ -333,9 +333,16 @@ bool StreamSender::Impl::may_cut(const OpenStreamWindow& next) const {
 }
 
 milliseconds StreamSender::Impl::until_cut() const {
-    const OpenStreamWindow* const next =
-        inside_ && windows_.size() < kMostKept ? view_.next(windows_.back()->number()) : nullptr;
-    return next == nullptr ? kLook : until(*next, view_.clock_ms, time_of_wall());
+    const OpenStreamWindow* const next = inside_ ? view_.next(windows_.back()->number()) : nullptr;
+    if (next == nullptr) {
+        return kLook;
+    }
+    if (may_cut(*next)) {
+        return milliseconds(0);
+    }
+    // One that has begun, and that it may not enter, waits for the stream's word and not for the clock.
+    const milliseconds begins_in = until(*next, view_.clock_ms, time_of_wall());
+    return begins_in > milliseconds(0) ? begins_in : kLook;
 }
 
 Result<> StreamSender::Impl::cut(const OpenStreamWindow& next) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -301,10 +302,17 @@ void keeps(FakeStream& fake, StreamSender& stream, const std::vector<std::uint64
               [&] { CHECK(stream.wait_for_input(input.get()).ok()); });
 }
 
-// Ends the member's part with window `last`, which is committed.
-void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last) {
+std::chrono::nanoseconds cpu_of_thread() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Ends the member's part with window `last`, which is committed; of which it hears after `silence`.
+void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last, Milliseconds silence = 0ms) {
     std::thread receiver([&] {
         fake.wait([&] { return fake.leaves_; });
+        std::this_thread::sleep_for(silence);  // what is looked at is what it does meanwhile
         fake.say([last](v1::StreamState& state) { state.set_last(last); });
         fake.commit(last);
     });
@@ -517,6 +525,15 @@ TEST_CASE("who leaves does so with the window that it is in, also if the next on
     leave(fake, stream, 1);
     CHECK(fake.sums_[1] == Sums{{"a", 1}});
     CHECK(fake.runs_[2] == 0);
+}
+
+TEST_CASE("who leaves takes no CPU while the receiver is away and the next window begins") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    fake.open(2, wall_ms() + 50, 0);
+    const auto before = cpu_of_thread();
+    leave(fake, stream, 1, 400ms);
+    CHECK(cpu_of_thread() - before < 50ms);
 }
 
 TEST_CASE("a stream that is cut short ends its members, which say why") {
