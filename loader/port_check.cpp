@@ -93,9 +93,9 @@ Result<> check_place(const InterfaceInfo& interface, const std::vector<Interface
                            " with xdp_mode generic");
     }
     if (master->kind == "bridge" && master->filters_vlans && master->service_tags) {
-        return refused(interface, "is on bridge " + master->name + ", which filters VLANs by tags of 802.1ad",
-                       "ip link set dev " + master->name +
-                           " type bridge vlan_protocol 802.1Q, or leave the port out");
+        return refused(
+            interface, "is on bridge " + master->name + ", which filters VLANs by tags of 802.1ad",
+            "ip link set dev " + master->name + " type bridge vlan_protocol 802.1Q, or leave the port out");
     }
     if (master->kind == "openvswitch") {
         return refused(interface, "is a port of Open vSwitch",

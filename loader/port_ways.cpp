@@ -50,9 +50,9 @@ Result<const Port*> check_untagged(const BridgeWay& bridge, const Port& port) {
         return &port;
     }
     return Error(Errc::kInput, bridge.text() + ", has it by port " + port.name +
-                                         " with a tag, and the switch answers frames without one: bridge vlan "
-                                         "add dev " +
-                                         port.name + " vid " + std::to_string(bridge.vlan) + " pvid untagged");
+                                   " with a tag, and the switch answers frames without one: bridge vlan "
+                                   "add dev " +
+                                   port.name + " vid " + std::to_string(bridge.vlan) + " pvid untagged");
 }
 
 // A bridge forwards by its own database, which says by which port the next hop is.
@@ -60,8 +60,8 @@ Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& po
                                    const BridgeWay& bridge) {
     if (bridge.filters && bridge.vlan == 0) {
         return Error(Errc::kInput, "bridge " + bridge.name +
-                                             " takes no frames without a tag itself: bridge vlan add dev " +
-                                             bridge.name + " vid VLAN self pvid untagged");
+                                       " takes no frames without a tag itself: bridge vlan add dev " +
+                                       bridge.name + " vid VLAN self pvid untagged");
     }
     const auto mac = netlink.resolve(way, Netlink::Clock::now() + kPatience);
     ASK_TRY(mac, bridge.text());

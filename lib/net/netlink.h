@@ -40,7 +40,8 @@ struct InterfaceInfo {
     bool filters_vlans = false;     // a bridge that does
     std::uint16_t vlan = 0;         // of a VLAN: which one
     bool service_tags = false;      // its tags are 802.1ad's; those of a bridge that filters, too
-    std::uint16_t untagged = 0;     // there, of bridge and ports: in which VLAN frames are that have no tag; 0: none
+    std::uint16_t untagged =
+        0;  // there, of bridge and ports: in which VLAN frames are that have no tag; 0: none
 };
 
 // What the kernel counts of an interface.

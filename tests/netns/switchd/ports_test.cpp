@@ -129,7 +129,8 @@ TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken whe
 }
 
 // Not every kernel has them.
-TEST_CASE("a bridge that filters VLANs of providers, and tags that are taken off: named, and taken when they go") {
+TEST_CASE(
+    "a bridge that filters VLANs of providers, and tags that are taken off: named, and taken when they go") {
     must_run(kMakePort);
     must_run("ip link add br0 type bridge && ip link set br0 up && ip link set w1 master br0");
     const bool filters = run_command("ip link set br0 type bridge vlan_filtering 1").code == 0;
@@ -139,7 +140,8 @@ TEST_CASE("a bridge that filters VLANs of providers, and tags that are taken off
     }
     Daemon daemon("", "p1,w?");
     if (filters) {
-        CHECK(says("port w1 is on bridge br0, which filters VLANs by tags of 802.1ad")(port_of(daemon, "w1")));
+        CHECK(
+            says("port w1 is on bridge br0, which filters VLANs by tags of 802.1ad")(port_of(daemon, "w1")));
         must_run("ip link set br0 type bridge vlan_protocol 802.1Q");
     }
     CHECK(becomes(daemon, "w1", is_attached));

@@ -197,7 +197,9 @@ TEST_CASE("all interfaces, their kinds and masters, stations of a bridge, and a 
     CHECK(netlink.bridge_ports(named("br0").index, {0x02, 0, 0, 0, 0, 0x0a})->empty());
 }
 
-TEST_CASE("VLANs of a bridge that filters them: those of frames without a tag, stations in each, and word of a change") {
+TEST_CASE(
+    "VLANs of a bridge that filters them: those of frames without a tag, stations in each, and word of a "
+    "change") {
     make_link();
     run("ip link add br0 type bridge && ip link set br0 up && ip link set left master br0");
     if (std::system("ip link set br0 type bridge vlan_filtering 1 2>/dev/null") != 0) {
