@@ -167,6 +167,15 @@ Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface)
     return *linked ? check_linked_mode(interface, seat.mode) : Result<>();
 }
 
+void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge) {
+    const bool filters = bridge != nullptr && bridge->filters_vlans;
+    port.bridge_index = bridge == nullptr ? 0 : bridge->index;
+    port.bridge = bridge == nullptr ? "" : bridge->name;
+    port.bridge_filters = filters;
+    port.bridge_vlan = filters ? bridge->untagged : 0;
+    port.untagged = filters ? interface.untagged : 0;
+}
+
 Result<> describe_port(const PortSeat& seat, const Port& port) {
     const SwitchMaps& maps = seat.plane.maps();
     if (port.bridge_index == 0) {
@@ -181,10 +190,7 @@ Result<> describe_port(const PortSeat& seat, const Port& port) {
 Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate) {
     const auto& [interface, bridge, linked] = candidate;
     Port port{.name = interface.name, .ifindex = interface.index, .mode = seat.mode, .mtu = interface.mtu};
-    if (bridge != nullptr) {
-        port.bridge_index = bridge->index;
-        port.bridge = bridge->name;
-    }
+    stand_on(port, interface, bridge);
     // First, as the program's first packet would go by its own routes.
     ASK_PASS(describe_port(seat, port));
     if (!linked) {
@@ -213,10 +219,7 @@ Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate, c
     port.vlan = interface.vlan;
     port.carrier_index = carrier.ifindex;
     port.carrier = carrier.name;
-    if (candidate.bridge != nullptr) {
-        port.bridge_index = candidate.bridge->index;
-        port.bridge = candidate.bridge->name;
-    }
+    stand_on(port, interface, candidate.bridge);
     ASK_PASS(describe_port(seat, port));
     if (auto entered = enter_vlan(seat, port); !entered.ok()) {
         ASK_PASS(detach_port(seat, port.name, port.ifindex));

@@ -22,6 +22,9 @@ struct Port {
     std::uint32_t mtu = 0;            // bytes
     std::uint32_t bridge_index = 0;   // of the bridge that it is a port of; 0: none
     std::string bridge{};             // its name
+    bool bridge_filters = false;      // VLANs, and then those of frames without a tag (0: of none):
+    std::uint16_t bridge_vlan = 0;    // the bridge's own
+    std::uint16_t untagged = 0;       // the port's
     std::uint16_t vlan = 0;           // of a VLAN that the program sees on the port that carries it; 0: none
     std::uint32_t carrier_index = 0;  // that port
     std::string carrier{};            // its name
@@ -55,6 +58,8 @@ struct PortCandidate {
 // Enters such a VLAN, on a port that is attached. Repeating it changes nothing.
 [[nodiscard]] Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate,
                                        const Port& carrier);
+// What the port has to say of its bridge, if it is on one.
+void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge);
 // Writes what has changed of a port that stays attached: the bridge that it is on.
 [[nodiscard]] Result<> describe_port(const PortSeat& seat, const Port& port);
 // Detaches it, and forgets it in the maps. One that is gone, or moved to another namespace, is fine.

@@ -92,10 +92,10 @@ Result<> check_place(const InterfaceInfo& interface, const std::vector<Interface
                        "routes lead through that: take the member out of ports, and name " + master->name +
                            " with xdp_mode generic");
     }
-    if (master->kind == "bridge" && master->filters_vlans) {
-        return refused(interface, "is on bridge " + master->name + ", which filters VLANs",
-                       "the switch does not read tags: ip link set dev " + master->name +
-                           " type bridge vlan_filtering 0, or leave the port out");
+    if (master->kind == "bridge" && master->filters_vlans && master->service_tags) {
+        return refused(
+            interface, "is on bridge " + master->name + ", which filters VLANs by tags of 802.1ad",
+            "ip link set dev " + master->name + " type bridge vlan_protocol 802.1Q, or leave the port out");
     }
     if (master->kind == "openvswitch") {
         return refused(interface, "is a port of Open vSwitch",

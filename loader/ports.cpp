@@ -52,7 +52,9 @@ const Port* find_carrier(const std::vector<Port>& ports, const InterfaceInfo& vl
 bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
     return !std::ranges::equal(before, after, [](const Port& one, const Port& other) {
         return one.name == other.name && one.ifindex == other.ifindex &&
-               one.bridge_index == other.bridge_index && is_attached(one) == is_attached(other);
+               one.bridge_index == other.bridge_index && one.bridge_filters == other.bridge_filters &&
+               one.bridge_vlan == other.bridge_vlan && one.untagged == other.untagged &&
+               is_attached(one) == is_attached(other);
     });
 }
 
@@ -226,13 +228,10 @@ Result<Port> PortTable::keep(const InterfaceInfo& interface, Port port,
         return std::move(placed).error();
     }
     const InterfaceInfo* const bridge = bridge_of(interface, all);
-    const std::uint32_t bridge_index = bridge == nullptr ? 0 : bridge->index;
+    const std::uint32_t before = port.bridge_index;
     port.mtu = interface.mtu;
-    port.bridge = bridge == nullptr ? "" : bridge->name;
-    if (port.bridge_index != bridge_index) {
-        port.bridge_index = bridge_index;
-        ASK_PASS(describe_port(seat_, port));
-    }
+    stand_on(port, interface, bridge);
+    ASK_PASS(port.bridge_index == before ? Result<>() : describe_port(seat_, port));
     return port;
 }
 

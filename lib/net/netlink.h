@@ -39,7 +39,9 @@ struct InterfaceInfo {
     bool lower_elsewhere = false;   // that is in another network namespace
     bool filters_vlans = false;     // a bridge that does
     std::uint16_t vlan = 0;         // of a VLAN: which one
-    bool service_tags = false;      // its tags are 802.1ad's
+    bool service_tags = false;      // its tags are 802.1ad's; those of a bridge that filters, too
+    std::uint16_t untagged =
+        0;  // there, of bridge and ports: in which VLAN frames are that have no tag; 0: none
 };
 
 // What the kernel counts of an interface.
@@ -81,8 +83,10 @@ class Netlink {
     Result<InterfaceInfo> interface(std::string_view name);
     // All of this network namespace.
     Result<std::vector<InterfaceInfo>> interfaces();
-    // The ports by which a bridge's forwarding database says that a station is: one, or none.
-    Result<std::vector<std::uint32_t>> bridge_ports(std::uint32_t bridge, const MacAddress& mac);
+    // The ports by which a bridge's forwarding database says that a station is: one, or none. In that VLAN,
+    // if one is given: a bridge that filters them has a database for each.
+    Result<std::vector<std::uint32_t>> bridge_ports(std::uint32_t bridge, const MacAddress& mac,
+                                                    std::uint16_t vlan = 0);
     Result<InterfaceTraffic> traffic(std::string_view name);
     // Addresses of an interface that others may reach it by, as numbers of hosts: IPv4 ones first, and of
     // those the primary one. Of IPv6 global and unique local ones alone, which are entered into the book, but
@@ -115,6 +119,8 @@ class Netlink {
     // Sends a request and shows `visit` every message of the answer.
     Result<> request(nlmsghdr& header, const Visit& visit);
     Result<bool> receive_answer(const Visit& visit);
+    // Of what is on bridges, and of these.
+    Result<> read_untagged(std::vector<InterfaceInfo>& all);
     // Of whom, as the kernel takes it.
     struct Wanted;
     static Result<Wanted> wanted_host(std::uint32_t number);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -21,6 +22,7 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/consts.h"
 #include "lib/base/event_fd.h"
 #include "lib/client/stream_follower.h"
 #include "lib/client/tuple_ring.h"
@@ -300,10 +302,17 @@ void keeps(FakeStream& fake, StreamSender& stream, const std::vector<std::uint64
               [&] { CHECK(stream.wait_for_input(input.get()).ok()); });
 }
 
-// Ends the member's part with window `last`, which is committed.
-void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last) {
+std::chrono::nanoseconds cpu_of_thread() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Ends the member's part with window `last`, which is committed; of which it hears after `silence`.
+void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last, Milliseconds silence = 0ms) {
     std::thread receiver([&] {
         fake.wait([&] { return fake.leaves_; });
+        std::this_thread::sleep_for(silence);  // what is looked at is what it does meanwhile
         fake.say([last](v1::StreamState& state) { state.set_last(last); });
         fake.commit(last);
     });
@@ -518,6 +527,15 @@ TEST_CASE("who leaves does so with the window that it is in, also if the next on
     CHECK(fake.runs_[2] == 0);
 }
 
+TEST_CASE("who leaves takes no CPU while the receiver is away and the next window begins") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    fake.open(2, wall_ms() + 50, 0);
+    const auto before = cpu_of_thread();
+    leave(fake, stream, 1, 400ms);
+    CHECK(cpu_of_thread() - before < 50ms);
+}
+
 TEST_CASE("a stream that is cut short ends its members, which say why") {
     FakeStream fake;
     auto stream = begin(fake, fake.options());
@@ -547,6 +565,22 @@ TEST_CASE("a full spool holds its reader back until a window is committed") {
     leave(fake, stream, 2);
     CHECK(fake.sums_[1] == Sums{{"a", 1}});
     CHECK(fake.sums_[2] == Sums{{"b", 1}});
+}
+
+TEST_CASE("a key that is longer than any may be is refused by its length, merged or not") {
+    const std::string longest(ASK_MAX_KEY, 'k');
+    for (const std::uint32_t merge : {0U, 1U << 10U}) {
+        FakeStream fake;
+        auto options = fake.options();
+        options.merge_window = merge;
+        auto stream = begin(fake, options);
+        CHECK(send(stream, longest, 1).ok());
+        const auto refused = send(stream, longest + "k", 1);
+        REQUIRE(!refused.ok());
+        CHECK(refused.error().text() == "a key of 65536 bytes; the limit is 65535");
+        leave(fake, stream, 1);
+        CHECK(fake.sums_[1] == Sums{{longest, 1}});
+    }
 }
 
 TEST_CASE("who was left out of a window says so, and goes on in one that is open") {
