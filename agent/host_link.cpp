@@ -381,10 +381,12 @@ Result<HostAddress> HostNames::resolve(const std::string& name, int family, std:
         const auto known = find(host);
         return known ? literal_of(*known, std::nullopt) : literal_of(host, user);
     };
+    if (!find(name)) {
+        ASK_PASS(check_no_address(name));
+    }
     if (auto address = literal(name)) {
         return *std::move(address);
     }
-    ASK_PASS(check_no_address(name));
     std::string host = name;
     std::optional<std::uint16_t> port;
     if (name.find(':') != std::string::npos) {
