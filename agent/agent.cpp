@@ -66,6 +66,7 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
       workers({.workers = config.workers,
                .own_address = link.address,
                .sender = config.sender_config(link.mtu(), link.address),
+               .busy_poll = config.busy_poll_us * kMicrosecond,
                .arena_limit = config.arena_bytes()},
               std::move(link.sockets)),
       member(member_options(config, *credentials, link), {.workers = workers,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An interface of the agent's that is a bond, natively. Its program runs on its members, and AF_XDP knows nothing of
-// bonds: there are sockets on the members' queues, and packets leave by a member that the bond itself would take.
+// An interface of the agent's that is a bond, natively. Its program runs on its members, and AF_XDP knows
+// nothing of bonds: there are sockets on the members' queues, and packets leave by a member that the bond
+// itself would take.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace ask {
 
 struct BondLink {
     InterfaceInfo bond;
-    std::size_t nth = 0;                            // of the agent's interfaces and programs
+    std::size_t nth = 0;                             // of the agent's interfaces and programs
     std::map<std::string, std::uint32_t> members{};  // that have sockets: name and index
 };
 
@@ -39,8 +40,8 @@ class BondKeeper {
     static Result<BondKeeper> open(const AgentConfig& config, std::vector<BondLink>& bonds,
                                    std::vector<HostProgram>& programs, Workers& workers);
 
-    // Opens sockets on members that have come, closes those of members that have gone, and has workers send by
-    // the others.
+    // Opens sockets on members that have come, closes those of members that have gone, and has workers send
+    // by the others.
     void follow();
     // For poll(2): follow() has something to do. -1: there is no bond.
     [[nodiscard]] int changes_fd() const { return watch_ ? watch_->fd() : -1; }

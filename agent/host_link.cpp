@@ -18,6 +18,7 @@
 #include "lib/control/member/convert.h"
 #include "lib/net/address.h"
 #include "lib/net/host_book.h"
+#include "lib/rpc/hosts6.h"
 
 namespace ask {
 namespace {
@@ -189,7 +190,8 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     link.programs.reserve(interfaces->size());
     for (const InterfaceInfo& interface : *interfaces) {
         const bool by_members = interface.kind == "bond" && mode == XdpMode::kNative;
-        ASK_PASS(by_members ? take_bond(interface, config, link) : take_interface(interface, config, mode, link));
+        ASK_PASS(by_members ? take_bond(interface, config, link)
+                            : take_interface(interface, config, mode, link));
     }
     for (const BondLink& bond : link.bonds) {
         const auto its = std::ranges::count(link.sockets, bond.bond.mac, &XskSocket::mac);
@@ -243,39 +245,60 @@ bool is_own_address(std::uint32_t address) {
 
 namespace {
 
+// Without a user: of the configuration.
+Result<std::uint32_t> number_for(const Result<NamedHost>& host, std::optional<std::uint32_t> user) {
+    ASK_PASS(host);
+    return user ? introduce(*host, *user) : enter_host(*host);
+}
+
 // ADDRESS or ADDRESS:PORT, of IPv6 ADDRESS or [ADDRESS]:PORT; nothing if it is neither. An error: no host has
 // such an address.
-std::optional<Result<HostAddress>> literal_of(const std::string& text) {
+std::optional<Result<HostAddress>> literal_of(const std::string& text, std::optional<std::uint32_t> user) {
     const auto parts = split_host_port(text);
     const bool alone = parse_ipv4(text) || parse_ipv6(text);
     const bool with_port = !alone && parts.ok() && (parts->host.front() == '[' || parse_ipv4(parts->host));
     if (!alone && !with_port) {
         return std::nullopt;
     }
-    const auto number = alone ? parse_host(text) : host_of_control(text);
+    const auto number = number_for(alone ? read_host(text) : read_host_of_control(text), user);
     if (!number.ok()) {
         return Error(number.error()).with_context("host \"" + clean_name(text) + "\"");
     }
     return HostAddress{*number, alone ? kControlPort : parts->port};
 }
 
+// Of what looks like an address and is none.
+Result<> check_no_address(const std::string& name) {
+    const std::string whose = "host \"" + clean_name(name) + "\"";
+    const std::string front = name.substr(0, name.find_first_of("/%"));
+    const auto ipv6 = parse_ipv6(front.starts_with('[') ? front.substr(1) : front);
+    if (front == name || (!ipv6 && !parse_ipv4(front))) {
+        return {};
+    }
+    if (name[front.size()] == '/') {
+        return Error(Errc::kUsage, whose + " is a range of addresses: name one host");
+    }
+    ASK_TRY(ipv6 ? check_ipv6_host(*ipv6) : Result<>(), whose);
+    return Error(Errc::kUsage, whose + " has a zone, which only what is link-local has: leave it out");
+}
+
 using FoundAddresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-Result<std::uint32_t> number_of_found(const addrinfo& found) {
+Result<NamedHost> host_of_found(const addrinfo& found) {
     if (found.ai_family == AF_INET6) {
         sockaddr_in6 address{};
         std::memcpy(&address, found.ai_addr, sizeof(address));
         Ipv6Address bytes{};
         std::memcpy(bytes.data(), &address.sin6_addr, bytes.size());
-        return enter_ipv6(bytes);
+        return read_host(format_ipv6(bytes));
     }
     sockaddr_in address{};
     std::memcpy(&address, found.ai_addr, sizeof(address));
-    return number_of_ipv4(ntohl(address.sin_addr.s_addr));
+    return read_host(format_ipv4(ntohl(address.sin_addr.s_addr)));
 }
 
 // Its address of `family`, if it has one, else of the other.
-Result<std::uint32_t> look_up_name(const std::string& name, int family) {
+Result<std::uint32_t> look_up_name(const std::string& name, int family, std::uint32_t user) {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
@@ -291,7 +314,7 @@ Result<std::uint32_t> look_up_name(const std::string& name, int family) {
     while (best->ai_family != family && best->ai_next != nullptr) {
         best = best->ai_next;
     }
-    const auto number = number_of_found(best->ai_family == family ? *best : *owned);
+    const auto number = number_for(host_of_found(best->ai_family == family ? *best : *owned), user);
     ASK_TRY(number, "host \"" + clean_name(name) + "\"");
     return *number;
 }
@@ -309,9 +332,16 @@ std::optional<std::string> HostNames::find(const std::string& name) const {
     return known == hosts_.end() ? std::nullopt : std::optional(known->second);
 }
 
-Result<HostAddress> HostNames::resolve(const std::string& name, int family) const {
-    if (auto literal = literal_of(find(name).value_or(name))) {
-        return *std::move(literal);
+Result<HostAddress> HostNames::resolve(const std::string& name, int family, std::uint32_t user) const {
+    const auto literal = [&](const std::string& host) {
+        const auto known = find(host);
+        return known ? literal_of(*known, std::nullopt) : literal_of(host, user);
+    };
+    if (!find(name)) {
+        ASK_PASS(check_no_address(name));
+    }
+    if (auto address = literal(name)) {
+        return *std::move(address);
     }
     std::string host = name;
     std::optional<std::uint16_t> port;
@@ -321,11 +351,11 @@ Result<HostAddress> HostNames::resolve(const std::string& name, int family) cons
         host = parts->host;
         port = parts->port;
     }
-    if (const auto literal = literal_of(find(host).value_or(host))) {
-        ASK_PASS(*literal);
-        return HostAddress{(*literal)->address, port.value_or((*literal)->port)};
+    if (const auto address = literal(host)) {
+        ASK_PASS(*address);
+        return HostAddress{(*address)->address, port.value_or((*address)->port)};
     }
-    const auto looked_up = look_up_name(host, family);
+    const auto looked_up = look_up_name(host, family, user);
     ASK_PASS(looked_up);
     return HostAddress{*looked_up, port.value_or(kControlPort)};
 }

@@ -50,8 +50,9 @@ class HostNames {
     explicit HostNames(std::map<std::string, std::string> hosts) : hosts_(std::move(hosts)) {}
     void set(std::map<std::string, std::string> hosts);
     // `name` is one of the table's, an address, or what the resolver knows, of `family` (AF_INET, AF_INET6)
-    // if it can be; each of them may have a port behind it. kUnknown, kUsage, kInput.
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, int family) const;
+    // if it can be; each of them may have a port behind it. `user`: who says it; of the table's hosts he may
+    // name all. kUnknown, kUsage, kInput; as introduce() (lib/rpc/hosts6.h).
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, int family, std::uint32_t user) const;
 
  private:
     [[nodiscard]] std::optional<std::string> find(const std::string& name) const;

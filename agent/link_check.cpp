@@ -28,11 +28,11 @@ Result<> check_address(const InterfaceInfo& bond) {
     if (!bond.bond_changes_mac) {
         return {};
     }
-    return Error(Errc::kUnsupported, "interface " + bond.name +
-                                         " is a bond whose Ethernet address changes with its active member: ip "
-                                         "link set dev " +
-                                         bond.name +
-                                         " type bond fail_over_mac none, or set xdp_mode to generic");
+    return Error(Errc::kUnsupported,
+                 "interface " + bond.name +
+                     " is a bond whose Ethernet address changes with its active member: ip "
+                     "link set dev " +
+                     bond.name + " type bond fail_over_mac none, or set xdp_mode to generic");
 }
 
 }  // namespace

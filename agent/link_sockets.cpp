@@ -25,6 +25,7 @@ Result<> open_sockets(const AgentConfig& config, LinkSockets& on) {
         options.frame_bytes = frame_bytes_for_mtu(on.mtu);
         options.bind = bind_mode_of(config.bind_mode);
         options.may_send = options.queue < on.sending;
+        options.busy_poll_us = config.busy_poll_us;
         auto socket = XskSocket::open(options);
         if (!socket && !on.sockets.empty() && socket.error().code() == Errc::kUnknown) {
             // The device has queues that it does not use (ethtool -l); nothing arrives there.

@@ -108,6 +108,7 @@ class WorkerCore {
         Receiver::Limits limits;
         unsigned index = 0;    // of this worker
         unsigned workers = 1;  // of all
+        Nanos busy_poll = 0;   // that it asks its sockets again and again for, before it sleeps
         // Puts a packet into another worker's inbox; false: it is full.
         std::function<bool(unsigned worker, InboxPacket packet)> push;
     };
@@ -232,7 +233,7 @@ class WorkerCore {
     Options options_;
     std::vector<XskSocket> sockets_;
     std::map<MacAddress, std::vector<std::string>> resting_;  // by bond
-    std::vector<Way> ways_;  // one for each interface that `sockets_` are on
+    std::vector<Way> ways_;                                   // one for each interface that `sockets_` are on
     UniqueFd epoll_;
     std::vector<std::unique_ptr<Stream>> streams_;  // by number; null: not this worker's
     std::vector<Stream*> active_;                   // those with a task: idle ones cost a packet nothing
@@ -292,8 +293,12 @@ class Worker {
     bool run_commands();
     void loop();
     void sleep(bool frames_wait);
+    // Whether it is too early to sleep. `busy`: in this round there was something to do.
+    bool stays_awake(bool busy);
 
     const unsigned index_;
+    const Nanos busy_poll_;
+    Nanos last_busy_ = 0;
     WorkerCore core_;
     EventFd wake_;
     PacketInbox inbox_;

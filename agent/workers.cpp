@@ -31,6 +31,7 @@ Workers::Workers(const Options& options, std::vector<XskSocket> sockets) : arena
         core.sender = options.sender;
         core.index = index;
         core.workers = options.workers;
+        core.busy_poll = options.busy_poll;
         core.push = [this](unsigned worker, InboxPacket packet) {
             return workers_[worker]->push(std::move(packet));
         };
@@ -57,9 +58,8 @@ Result<> Workers::change_link(const LinkChange& change, std::vector<XskSocket> f
     std::vector<std::vector<XskSocket>> shares = shares_of(std::move(fresh), workers_.size());
     for (std::size_t i = 0; i < workers_.size(); ++i) {
         const auto share = std::make_shared<std::vector<XskSocket>>(std::move(shares[i]));
-        ASK_PASS(flat(workers_[i]->call([change, share](WorkerCore& core) {
-            return core.change_link(change, std::move(*share));
-        })));
+        ASK_PASS(flat(workers_[i]->call(
+            [change, share](WorkerCore& core) { return core.change_link(change, std::move(*share)); })));
     }
     return {};
 }

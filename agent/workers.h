@@ -19,6 +19,7 @@ class Workers final : public WorkersPort, public GroupWorkers {
         unsigned workers = 1;
         std::uint32_t own_address = 0;
         SenderConfig sender;
+        Nanos busy_poll = 0;
         std::size_t arena_limit = 0;  // bytes
     };
     // Queue q's goes to worker q % workers.

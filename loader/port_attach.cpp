@@ -203,8 +203,7 @@ Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& in
     ASK_PASS(*linked ? check_linked_mode(interface, seat.mode) : Result<>());
     ASK_PASS(*linked ? check_place(interface, all)
                      : check_port(interface, all, seat.mode, driver_info(interface.name)));
-    PortCandidate candidate{
-        .interface = interface, .bridge = bridge_of(interface, all), .linked = *linked};
+    PortCandidate candidate{.interface = interface, .bridge = bridge_of(interface, all), .linked = *linked};
     if (seat.mode == bpf::XdpMode::kNative) {
         ASK_PASS(check_members(interface, all));
         candidate.members = members_of(interface, all);
@@ -216,6 +215,15 @@ Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface)
     const auto linked = has_link(seat.pins, interface, seat.plane.program_id());
     ASK_TRY(linked, "port " + interface.name);
     return *linked ? check_linked_mode(interface, seat.mode) : Result<>();
+}
+
+void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge) {
+    const bool filters = bridge != nullptr && bridge->filters_vlans;
+    port.bridge_index = bridge == nullptr ? 0 : bridge->index;
+    port.bridge = bridge == nullptr ? "" : bridge->name;
+    port.bridge_filters = filters;
+    port.bridge_vlan = filters ? bridge->untagged : 0;
+    port.untagged = filters ? interface.untagged : 0;
 }
 
 Result<> describe_port(const PortSeat& seat, const Port& port) {
@@ -243,10 +251,7 @@ Result<> forget_member(const PortSeat& seat, std::uint32_t ifindex) {
 Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate) {
     const auto& [interface, bridge, linked, members] = candidate;
     Port port{.name = interface.name, .ifindex = interface.index, .mode = seat.mode, .mtu = interface.mtu};
-    if (bridge != nullptr) {
-        port.bridge_index = bridge->index;
-        port.bridge = bridge->name;
-    }
+    stand_on(port, interface, bridge);
     std::ranges::transform(members, std::back_inserter(port.members), &InterfaceInfo::index);
     // First, as the program's first packet would go by its own routes.
     ASK_PASS(describe_port(seat, port));
@@ -269,10 +274,7 @@ Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate, c
     port.vlan = interface.vlan;
     port.carrier_index = carrier.ifindex;
     port.carrier = carrier.name;
-    if (candidate.bridge != nullptr) {
-        port.bridge_index = candidate.bridge->index;
-        port.bridge = candidate.bridge->name;
-    }
+    stand_on(port, interface, candidate.bridge);
     ASK_PASS(describe_port(seat, port));
     if (auto entered = enter_vlan(seat, port); !entered.ok()) {
         ASK_PASS(detach_port(seat, port.name, port.ifindex));

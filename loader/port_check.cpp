@@ -44,7 +44,8 @@ Result<> check_tags(const InterfaceInfo& interface, const std::vector<InterfaceI
         return {};
     }
     return refused(interface,
-                   "carries VLAN " + vlan->name + (by.index == interface.index ? " and" : ", and its member " + by.name) +
+                   "carries VLAN " + vlan->name +
+                       (by.index == interface.index ? " and" : ", and its member " + by.name) +
                        " takes tags off before XDP sees them",
                    "ethtool -K " + by.name + " rxvlan off, or have " + vlan->name +
                        " as the port, with xdp_mode generic");
@@ -97,10 +98,10 @@ Result<> check_place(const InterfaceInfo& interface, const std::vector<Interface
                        "routes lead through that: take the member out of ports, and name " + master->name +
                            (master->kind == "team" ? " with xdp_mode generic" : " instead"));
     }
-    if (master->kind == "bridge" && master->filters_vlans) {
-        return refused(interface, "is on bridge " + master->name + ", which filters VLANs",
-                       "the switch does not read tags: ip link set dev " + master->name +
-                           " type bridge vlan_filtering 0, or leave the port out");
+    if (master->kind == "bridge" && master->filters_vlans && master->service_tags) {
+        return refused(
+            interface, "is on bridge " + master->name + ", which filters VLANs by tags of 802.1ad",
+            "ip link set dev " + master->name + " type bridge vlan_protocol 802.1Q, or leave the port out");
     }
     if (master->kind == "openvswitch") {
         return refused(interface, "is a port of Open vSwitch",
@@ -175,7 +176,8 @@ Result<> check_vlan(const InterfaceInfo& interface, const std::vector<InterfaceI
                        "set xdp_mode to generic");
     }
     if (lower != nullptr && lower->kind == "bond") {
-        return refused(interface, vlan_of(interface, below) + ", a bond, whose members no tag is looked for on",
+        return refused(interface,
+                       vlan_of(interface, below) + ", a bond, whose members no tag is looked for on",
                        "set xdp_mode to generic");
     }
     if (carrier.empty()) {

@@ -53,7 +53,9 @@ const Port* find_carrier(const std::vector<Port>& ports, const InterfaceInfo& vl
 bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
     return !std::ranges::equal(before, after, [](const Port& one, const Port& other) {
         return one.name == other.name && one.ifindex == other.ifindex &&
-               one.bridge_index == other.bridge_index && one.members == other.members && is_attached(one) == is_attached(other);
+               one.bridge_index == other.bridge_index && one.bridge_filters == other.bridge_filters &&
+               one.bridge_vlan == other.bridge_vlan && one.untagged == other.untagged &&
+               one.members == other.members && is_attached(one) == is_attached(other);
     });
 }
 
@@ -229,14 +231,12 @@ Result<Port> PortTable::keep(const InterfaceInfo& interface, Port port,
     auto members = take_members(interface, port, all);
     ASK_PASS(members);
     const InterfaceInfo* const bridge = bridge_of(interface, all);
-    const std::uint32_t bridge_index = bridge == nullptr ? 0 : bridge->index;
+    const std::uint32_t before = port.bridge_index;
     port.mtu = interface.mtu;
-    port.bridge = bridge == nullptr ? "" : bridge->name;
-    if (port.bridge_index != bridge_index || port.members != *members) {
-        port.bridge_index = bridge_index;
-        port.members = *std::move(members);
-        ASK_PASS(describe_port(seat_, port));
-    }
+    stand_on(port, interface, bridge);
+    const bool joined_or_left = port.members != *members;
+    port.members = *std::move(members);
+    ASK_PASS(port.bridge_index == before && !joined_or_left ? Result<>() : describe_port(seat_, port));
     return port;
 }
 
@@ -282,8 +282,8 @@ std::vector<Port> PortTable::attached() const {
 std::optional<Port> PortTable::find(std::uint32_t ifindex) const {
     const std::lock_guard lock(mutex_);
     const auto it = std::ranges::find_if(ports_, [ifindex](const Port& port) {
-        return is_attached(port) && (port.ifindex == ifindex ||
-                                     std::ranges::find(port.members, ifindex) != port.members.end());
+        return is_attached(port) &&
+               (port.ifindex == ifindex || std::ranges::find(port.members, ifindex) != port.members.end());
     });
     return it == ports_.end() ? std::nullopt : std::optional(*it);
 }

@@ -91,14 +91,13 @@ Result<> WorkerCore::change_link(const LinkChange& change, std::vector<XskSocket
     return {};
 }
 
-// Those on members that have gone, or have come again as others. The last that there are stay, as packets have to
-// leave by some, but nobody waits for what comes in by them.
+// Those on members that have gone, or have come again as others. The last that there are stay, as packets
+// have to leave by some, but nobody waits for what comes in by them.
 void WorkerCore::close_sockets(const LinkChange& change, std::span<const XskSocket> fresh) {
     const auto is_gone = [&](const XskSocket& socket) {
         const bool again = std::ranges::find(fresh, socket.interface(), &XskSocket::interface) != fresh.end();
         return socket.mac() == change.mac &&
-               (again ||
-                std::ranges::find(change.members, socket.interface()) == change.members.end());
+               (again || std::ranges::find(change.members, socket.interface()) == change.members.end());
     };
     const bool any_left = !fresh.empty() || std::ranges::any_of(sockets_, [&](const XskSocket& socket) {
         return socket.mac() == change.mac && !is_gone(socket);

@@ -13,14 +13,15 @@ bool hashes(const InterfaceInfo& bond) {
 }  // namespace
 
 std::string native_trouble(const InterfaceInfo& bond) {
-    if (!hashes(bond) && bond.bond_mode != BOND_MODE_ROUNDROBIN &&
-        bond.bond_mode != BOND_MODE_ACTIVEBACKUP) {
+    if (!hashes(bond) && bond.bond_mode != BOND_MODE_ROUNDROBIN && bond.bond_mode != BOND_MODE_ACTIVEBACKUP) {
         return "is a bond of mode " + std::to_string(bond.bond_mode) +
-               ": native XDP takes balance-rr, active-backup, balance-xor and 802.3ad: choose one of these, or "
+               ": native XDP takes balance-rr, active-backup, balance-xor and 802.3ad: choose one of these, "
+               "or "
                "set xdp_mode to generic";
     }
     if (hashes(bond) && bond.bond_policy == BOND_XMIT_POLICY_VLAN_SRCMAC) {
-        return "is a bond that chooses members by vlan+srcmac, which native XDP does not take: choose another "
+        return "is a bond that chooses members by vlan+srcmac, which native XDP does not take: choose "
+               "another "
                "xmit_hash_policy, or set xdp_mode to generic";
     }
     return "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bonds as native XDP sees them: the kernel puts a bond's program on its members, and what comes in by these has
-// their index. What leaves by the bond leaves by a member that it chooses.
+// Bonds as native XDP sees them: the kernel puts a bond's program on its members, and what comes in by these
+// has their index. What leaves by the bond leaves by a member that it chooses.
 #pragma once
 
 #include <string>

@@ -132,7 +132,8 @@ class HostProgram::Impl {
         const auto member = members_.find(socket.interface());
         if (member == members_.end() || socket.queue() >= options_.queues) {
             return Error(Errc::kLimit, socket.interface() + " queue " + std::to_string(socket.queue()) +
-                                           ": bond " + options_.interface + " has no place for it: restart ask-agentd");
+                                           ": bond " + options_.interface +
+                                           " has no place for it: restart ask-agentd");
         }
         return member->second.nth * options_.queues + socket.queue();
     }
@@ -163,9 +164,10 @@ class HostProgram::Impl {
 
     [[nodiscard]] Error attach_error(int error) const {
         if (error == EOPNOTSUPP && options_.bond) {
-            return Error(Errc::kUnsupported,
-                         "one of the bond's members has no native XDP, or a program of its own (ip link set dev "
-                         "MEMBER xdp off): remove it, or use xdp_mode = \"generic\" (slower)");
+            return Error(
+                Errc::kUnsupported,
+                "one of the bond's members has no native XDP, or a program of its own (ip link set dev "
+                "MEMBER xdp off): remove it, or use xdp_mode = \"generic\" (slower)");
         }
         if (error == EOPNOTSUPP && options_.mode == XdpMode::kNative) {
             return Error(

@@ -82,7 +82,8 @@ Result<Controller::Ways> Controller::ways_of(const SwitchStore& store, std::uint
     ASK_PASS(found);
     if (found->size() > ASK_CHANNEL_PORTS) {
         return Error(Errc::kLimit, "the route to " + format_host(host) + " leads through " +
-                                       std::to_string(found->size()) + " ports, of bonds the members too, and there may be at most " +
+                                       std::to_string(found->size()) +
+                                       " ports, of bonds the members too, and there may be at most " +
                                        std::to_string(ASK_CHANNEL_PORTS) + ": give it fewer next hops here");
     }
     Ways ways{.usual = found->front().name};

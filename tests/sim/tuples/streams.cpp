@@ -123,6 +123,7 @@ void StreamApps::start_receiver() {
     if (!done_ && !whole_ && !std::exchange(receiver_up_, true)) {
         ++receiver_life_;
         world_.note("ask-recv: starts");
+        oracle_.ask_recv_starts();
         receiver_.spawn([this] { receive(); });
     }
 }
@@ -232,6 +233,9 @@ void StreamApps::start_member(Member& member) {
     ++member.life;
     world_.note("ask-send %u: starts", member.number);
     member.read = member.has_state ? member.state.place : member.read;
+    if (member.state.memory.inside != 0) {
+        oracle_.enters(member.number);
+    }
     member.process.spawn([this, &member] { send(member); });
 }
 
@@ -245,6 +249,7 @@ void StreamApps::member_ended(Member& member, std::uint64_t life, const Result<>
         return;  // killed at that very moment
     }
     member.up = false;
+    oracle_.goes(member.number);
     world_.note("ask-send %u: ends: %s", member.number,
                 result ? "it has left" : result.error().text().c_str());
     world_.moves();
@@ -297,7 +302,7 @@ Result<> StreamApps::step(Member& member, const client::StreamStep& to) {
     State& state = member.state;
     if (to.ended != 0) {
         const GivenLines lines{state.place, member.read};
-        oracle_.given(member.number, to.ended, lines);
+        oracle_.ended(member.number, to.ended, lines);
         state.kept[to.ended] = lines;
     }
     std::erase_if(state.kept, [&to](const auto& kept) { return kept.first <= to.committed; });
@@ -305,6 +310,7 @@ Result<> StreamApps::step(Member& member, const client::StreamStep& to) {
     for (const auto& [window, lines] : state.kept) {
         state.memory.ended.push_back(window);
     }
+    to.entered != 0 ? oracle_.enters(member.number) : oracle_.goes(member.number);
     state.memory.inside = to.entered;
     state.memory.nonce = to.nonce;
     state.memory.committed = to.committed;
@@ -369,6 +375,7 @@ void StreamApps::kill_member(Member& member) {
     }
     world_.note("ask-send %u: is killed", member.number);
     member.process.kill();
+    oracle_.goes(member.number);
     if (member.state.memory.inside != 0) {
         oracle_.given(member.number, member.state.memory.inside, {member.state.place, member.read});
     }

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
+#include "lib/base/wall_clock.h"
 #include "tests/sim/frame/random.h"
 
 namespace ask::sim {
@@ -32,6 +34,13 @@ std::vector<std::string> columns_of(const std::string& line) {
 std::string file_time(std::string time) {
     std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
     return time;
+}
+
+// "2023-11-14T22:13:20Z", by the simulated clock; the receiver's is neither fast nor slow.
+Nanos sim_time(const std::string& time) {
+    std::tm parts{};
+    ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return ::timegm(&parts) * kSecond - kUnixEpochMs * kMillisecond;
 }
 
 // Where syncing costs nothing, if there is such a place.
@@ -76,6 +85,24 @@ Tuples WindowOracle::line(std::uint32_t member, std::uint64_t number) const {
             {kShared + std::to_string(random.below(std::max(world_.plan.keys, 1U))), value}};
 }
 
+void WindowOracle::ended(std::uint32_t member, std::uint64_t window, GivenLines lines) {
+    given(member, window, lines);
+    ended_[window].insert(member);
+}
+
+void WindowOracle::enters(std::uint32_t member) {
+    auto& stays = stays_[member];
+    if (stays.empty() || stays.back().to <= world_.clock.now()) {
+        stays.push_back({.from = world_.clock.now()});
+    }
+}
+
+void WindowOracle::goes(std::uint32_t member) {
+    if (auto& stays = stays_[member]; !stays.empty()) {
+        stays.back().to = std::min(stays.back().to, world_.clock.now());
+    }
+}
+
 void WindowOracle::given(std::uint32_t member, std::uint64_t window, GivenLines lines) {
     if (lines.to > lines.from) {
         given_[window][member] = lines;
@@ -97,12 +124,14 @@ std::vector<WindowOracle::Row> WindowOracle::read_rows() {
             return rows;
         }
         columns.resize(8);
-        rows.push_back({.number = std::stoull(columns[0]),
-                        .begin = columns[1],
-                        .until = columns[2],
-                        .state = columns[3],
-                        .missing = columns[7],
-                        .keys = std::stoull(columns[5])});
+        Row& row = rows.emplace_back();
+        row = {.number = std::stoull(columns[0]),
+               .begin = columns[1],
+               .until = columns[2],
+               .state = columns[3],
+               .missing = columns[7],
+               .keys = std::stoull(columns[5])};
+        row.named = named_in(row);
     }
     return rows;
 }
@@ -128,42 +157,83 @@ WindowOracle::Table WindowOracle::read_table(const Row& row) {
     return table;
 }
 
-bool WindowOracle::is_named(const Row& row, std::uint32_t member) const {
-    const auto name = names_.find(member);
-    return name != names_.end() && row.missing.find(name->second) != std::string::npos;
+// "an unknown subset of NAME's tuples: REASON; ..."
+std::set<std::uint32_t> WindowOracle::named_in(const Row& row) {
+    std::set<std::uint32_t> members;
+    std::size_t entries = row.missing.empty() ? 0 : 1;
+    for (auto at = row.missing.find("; "); at != std::string::npos; at = row.missing.find("; ", at + 1)) {
+        ++entries;
+    }
+    for (const auto& [member, name] : names_) {
+        if (row.missing.find("an unknown subset of " + name + "'s tuples: ") != std::string::npos) {
+            members.insert(member);
+        }
+    }
+    if (members.size() != entries) {
+        fail("window " + std::to_string(row.number) + " names " + std::to_string(members.size()) +
+             " members in '" + row.missing + "'");
+    }
+    if (members.empty() == (row.state == "incomplete")) {
+        fail("window " + std::to_string(row.number) + " is called " + row.state + ", but names '" +
+             row.missing + "'");
+    }
+    return members;
 }
 
 // In their order, and each begins where the one before ends.
 void WindowOracle::check_rows(const std::vector<Row>& rows) {
     for (std::size_t i = 1; i < rows.size(); ++i) {
-        const std::string pair =
-            std::to_string(rows[i - 1].number) + " and " + std::to_string(rows[i].number);
-        if (rows[i].number <= rows[i - 1].number) {
-            fail("windows " + pair + " are not in their order");
-        }
-        if (rows[i].begin != rows[i - 1].until) {
-            fail("windows " + pair + ": the first ends at " + rows[i - 1].until + ", the second begins at " +
-                 rows[i].begin);
+        if (const std::string wrong = wrong_between(rows[i - 1], rows[i]); !wrong.empty()) {
+            fail("windows " + std::to_string(rows[i - 1].number) + " and " + std::to_string(rows[i].number) +
+                 " " + wrong);
         }
     }
+}
+
+std::string WindowOracle::wrong_between(const Row& first, const Row& second) const {
+    if (second.number <= first.number) {
+        return "are not in their order";
+    }
+    if (second.begin == first.until) {
+        return "";
+    }
+    const std::string pair = ": the first ends at " + first.until + ", the second begins at " + second.begin;
+    const Nanos from = sim_time(first.until);
+    const Nanos to = sim_time(second.begin);
+    if (to < from) {
+        return pair;
+    }
+    // Only whoever opens the stream anew does not know how far it was.
+    const Nanos begun = sim_time(first.begin);
+    if (std::ranges::none_of(starts_, [&](Nanos start) { return begun < start && start < to + kSecond; })) {
+        return pair + ", and ask-recv went on all the time";
+    }
+    for (const auto& [member, stays] : stays_) {
+        const bool was_in =
+            std::ranges::any_of(stays, [&](const Stay& stay) { return stay.from < to && stay.to > from; });
+        if (was_in && !second.named.contains(member)) {
+            return pair + ", and member " + std::to_string(member) + " was in the stream meanwhile";
+        }
+    }
+    return "";
 }
 
 void WindowOracle::check_table(const Row& row) {
     const std::string window = "window " + std::to_string(row.number);
     Table table = read_table(row);
     Table shared;
-    bool exact = true;
+    std::set<std::uint32_t> lacking;
     for (const auto& [member, lines] : given_[row.number]) {
-        const bool named = is_named(row, member);
-        exact = exact && !named;
         for (std::uint64_t number = lines.from; number < lines.to; ++number) {
             const Tuples tuples = line(member, number);
             const auto own = table.find(tuples[0].first);
-            if (own == table.end() && !named) {
-                fail(window + " lacks line " + std::to_string(number) + " of member " +
-                     std::to_string(member));
-            }
-            if (own != table.end()) {
+            if (own == table.end()) {
+                lacking.insert(member);
+                if (!row.named.contains(member)) {
+                    fail(window + " lacks line " + std::to_string(number) + " of member " +
+                         std::to_string(member));
+                }
+            } else {
                 if (own->second != 1) {
                     fail(window + " has " + own->first + " " + std::to_string(own->second) + " times");
                 }
@@ -178,11 +248,23 @@ void WindowOracle::check_table(const Row& row) {
         }
     }
     std::erase_if(table, [](const auto& entry) { return entry.first.starts_with(kOwn); });
-    if (exact && table != shared) {
+    if (row.named.empty() && table != shared) {
         fail(window + ": sums differ from those of its lines");
     }
-    if (exact != (row.state != "incomplete") && row.state != "incomplete") {
-        fail(window + " is called " + row.state + ", but names " + row.missing);
+    check_names(row, lacking);
+}
+
+// Whoever is named lacks a line there, or has not ended it.
+void WindowOracle::check_names(const Row& row, const std::set<std::uint32_t>& lacking) {
+    for (const std::uint32_t member : row.named) {
+        if (!lacking.contains(member) && ended_[row.number].contains(member)) {
+            fail("window " + std::to_string(row.number) + " names member " + std::to_string(member) +
+                 ", which lacks nothing there: " + row.missing);
+        }
+        if (!stays_.contains(member)) {
+            fail("window " + std::to_string(row.number) + " names member " + std::to_string(member) +
+                 ", which was never in the stream: " + row.missing);
+        }
     }
 }
 
@@ -195,7 +277,7 @@ void WindowOracle::check_places(const std::vector<Row>& rows, bool whole) {
             continue;
         }
         for (const auto& [member, lines] : members) {
-            const auto names_it = [&](const Row& row) { return is_named(row, member); };
+            const auto names_it = [&](const Row& row) { return row.named.contains(member); };
             const bool is_said =
                 at == rows.end() ? !whole || std::ranges::any_of(rows, names_it) : names_it(*at);
             if (!is_said) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -21,7 +22,9 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/consts.h"
 #include "lib/base/event_fd.h"
+#include "lib/client/stream_follower.h"
 #include "lib/client/tuple_ring.h"
 #include "tests/unit/client/fake_agent.h"
 
@@ -299,10 +302,17 @@ void keeps(FakeStream& fake, StreamSender& stream, const std::vector<std::uint64
               [&] { CHECK(stream.wait_for_input(input.get()).ok()); });
 }
 
-// Ends the member's part with window `last`, which is committed.
-void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last) {
+std::chrono::nanoseconds cpu_of_thread() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Ends the member's part with window `last`, which is committed; of which it hears after `silence`.
+void leave(FakeStream& fake, StreamSender& stream, std::uint64_t last, Milliseconds silence = 0ms) {
     std::thread receiver([&] {
         fake.wait([&] { return fake.leaves_; });
+        std::this_thread::sleep_for(silence);  // what is looked at is what it does meanwhile
         fake.say([last](v1::StreamState& state) { state.set_last(last); });
         fake.commit(last);
     });
@@ -410,6 +420,35 @@ TEST_CASE("a receiver with another directory is not gone on with") {
     CHECK(sent.error().text().find("another directory") != std::string::npos);
 }
 
+TEST_CASE("a member goes on to no window that it could not say it knows of") {
+    FakeStream fake;
+    fake.say([](v1::StreamState& state) { state.set_first(1); });
+    for (std::uint64_t number = 1; number <= 17; ++number) {
+        fake.open(number, wall_ms() + number * 60'000, 0);
+    }
+    const auto options = fake.options();
+    const StreamFollower follower(
+        {.agent = options.agent, .name = options.name, .to = options.to, .member = 7, .deadline = kLong});
+    const auto has = [&](std::uint64_t first, std::uint64_t last) {
+        const auto until = std::chrono::steady_clock::now() + kLong;
+        for (auto version = follower.version(); std::chrono::steady_clock::now() < until;
+             version = follower.version()) {
+            const StreamView view = follower.view();
+            if (!view.windows.empty() && view.windows.front().number == first) {
+                return view.windows.back().number == last;
+            }
+            follower.wait(version, kLong);
+        }
+        return false;
+    };
+    CHECK(has(1, 16));
+    fake.say([](v1::StreamState& state) {
+        state.set_committed(1);
+        state.mutable_windows()->DeleteSubrange(0, 1);
+    });
+    CHECK(has(2, 17));
+}
+
 TEST_CASE("which lines a window has is on disk before the last of them may be sent") {
     FakeStream fake;
     auto options = fake.options();
@@ -488,6 +527,15 @@ TEST_CASE("who leaves does so with the window that it is in, also if the next on
     CHECK(fake.runs_[2] == 0);
 }
 
+TEST_CASE("who leaves takes no CPU while the receiver is away and the next window begins") {
+    FakeStream fake;
+    auto stream = begin(fake, fake.options());
+    fake.open(2, wall_ms() + 50, 0);
+    const auto before = cpu_of_thread();
+    leave(fake, stream, 1, 400ms);
+    CHECK(cpu_of_thread() - before < 50ms);
+}
+
 TEST_CASE("a stream that is cut short ends its members, which say why") {
     FakeStream fake;
     auto stream = begin(fake, fake.options());
@@ -517,6 +565,22 @@ TEST_CASE("a full spool holds its reader back until a window is committed") {
     leave(fake, stream, 2);
     CHECK(fake.sums_[1] == Sums{{"a", 1}});
     CHECK(fake.sums_[2] == Sums{{"b", 1}});
+}
+
+TEST_CASE("a key that is longer than any may be is refused by its length, merged or not") {
+    const std::string longest(ASK_MAX_KEY, 'k');
+    for (const std::uint32_t merge : {0U, 1U << 10U}) {
+        FakeStream fake;
+        auto options = fake.options();
+        options.merge_window = merge;
+        auto stream = begin(fake, options);
+        CHECK(send(stream, longest, 1).ok());
+        const auto refused = send(stream, longest + "k", 1);
+        REQUIRE(!refused.ok());
+        CHECK(refused.error().text() == "a key of 65536 bytes; the limit is 65535");
+        leave(fake, stream, 1);
+        CHECK(fake.sums_[1] == Sums{{longest, 1}});
+    }
 }
 
 TEST_CASE("who was left out of a window says so, and goes on in one that is open") {

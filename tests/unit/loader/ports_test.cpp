@@ -13,6 +13,7 @@
 #include "lib/abi/consts.h"
 #include "lib/abi/limits.h"
 #include "lib/net/bond.h"
+#include "loader/port_attach.h"
 #include "loader/port_check.h"
 #include "loader/port_names.h"
 
@@ -81,8 +82,12 @@ TEST_CASE("what would lose packets without a word is refused by name, with what 
     CHECK(says(trouble(all[4], all), "port br0 is a bridge: name its ports"));
 
     all[4].filters_vlans = true;
-    CHECK(says(trouble(all[3], all), "port cali0b is on bridge br0, which filters VLANs"));
-    CHECK(says(check_place(all[5], all).error().text(), "vlan_filtering 0"));
+    CHECK(trouble(all[3], all).empty());
+    all[4].service_tags = true;
+    CHECK(says(trouble(all[3], all), "port cali0b is on bridge br0, which filters VLANs by tags of 802.1ad"));
+    CHECK(says(check_place(all[5], all).error().text(), "vlan_protocol 802.1Q"));
+    all[4].filters_vlans = false;
+    CHECK(trouble(all[3], all).empty());
     all[4].kind = "openvswitch";
     CHECK(says(trouble(all[3], all), "Open vSwitch"));
     all[4].kind = "team";
@@ -120,8 +125,8 @@ std::vector<InterfaceInfo> with_bond(const InterfaceInfo& bond, std::uint32_t me
 
 TEST_CASE("a bond is a port where the kernel puts a native program on its members") {
     using Mode = std::uint8_t;
-    for (const Mode mode :
-         {Mode{BOND_MODE_ROUNDROBIN}, Mode{BOND_MODE_ACTIVEBACKUP}, Mode{BOND_MODE_XOR}, Mode{BOND_MODE_8023AD}}) {
+    for (const Mode mode : {Mode{BOND_MODE_ROUNDROBIN}, Mode{BOND_MODE_ACTIVEBACKUP}, Mode{BOND_MODE_XOR},
+                            Mode{BOND_MODE_8023AD}}) {
         CHECK(trouble(bond(mode), with_bond(bond(mode), 2)).empty());
     }
     for (const Mode mode : {Mode{BOND_MODE_BROADCAST}, Mode{BOND_MODE_TLB}, Mode{BOND_MODE_ALB}}) {
@@ -197,7 +202,33 @@ TEST_CASE("a VLAN is a port where the switch sees its tag on the port that carri
     other.master = 5;
     CHECK(trouble_of(other, "eth0").empty());
     all[4].filters_vlans = true;
+    CHECK(trouble_of(other, "eth0").empty());
+    all[4].service_tags = true;
     CHECK(says(trouble_of(other, "eth0"), "filters VLANs"));
+}
+
+TEST_CASE("of a bridge that filters VLANs a port knows which are those of frames without a tag") {
+    std::vector<InterfaceInfo> all = machine();
+    InterfaceInfo& bridge = all[4];
+    bridge.filters_vlans = true;
+    bridge.untagged = 20;
+    all[3].untagged = 30;
+    Port port;
+    stand_on(port, all[3], bridge_of(all[3], all));
+    CHECK(port.bridge == "br0");
+    CHECK(port.bridge_filters);
+    CHECK(port.bridge_vlan == 20);
+    CHECK(port.untagged == 30);
+    // They are left over from before where it no longer filters.
+    bridge.filters_vlans = false;
+    stand_on(port, all[3], bridge_of(all[3], all));
+    CHECK(port.bridge_index == bridge.index);
+    CHECK_FALSE(port.bridge_filters);
+    CHECK(port.bridge_vlan == 0);
+    CHECK(port.untagged == 0);
+    stand_on(port, all[1], bridge_of(all[1], all));
+    CHECK(port.bridge.empty());
+    CHECK(port.bridge_index == 0);
 }
 
 TEST_CASE("drivers that lose what is redirected are refused by name") {
