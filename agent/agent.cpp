@@ -58,6 +58,7 @@ Agent::Agent(AgentConfig configuration, std::shared_ptr<RpcCredentials> rpc_cred
       control_port(config.control_port()),
       bind_mode(link.bind_mode),
       programs(std::move(link.programs)),
+      bonds(std::move(link.bonds)),
       credentials(std::move(rpc_credentials)),
       rpc(credentials),
       tables(config.table_bytes(), config.table_bytes_of_user(), &counters),

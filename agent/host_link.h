@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/bond_link.h"
 #include "agent/config.h"
 #include "lib/control/member/network_port.h"
 #include "lib/net/frame.h"
@@ -27,6 +28,7 @@ struct HostLink {
     std::vector<InterfaceInfo> interfaces;  // the first is `interface`
     std::vector<HostProgram> programs;      // one per interface
     std::vector<XskSocket> sockets;         // one per queue of each, until the workers take them
+    std::vector<BondLink> bonds;            // those of `interfaces` that are, natively
 
     // Checks what is needed, opens a socket per queue and starts steering. Errors name what is missing.
     static Result<HostLink> open(const AgentConfig& config);

@@ -5,6 +5,7 @@
 #include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_addr.h>
+#include <linux/if_bonding.h>
 #include <linux/if_bridge.h>
 #include <linux/if_ether.h>
 #include <linux/if_link.h>
@@ -114,7 +115,26 @@ void read_vlan_attribute(InterfaceInfo& info, unsigned type, std::span<const std
     }
 }
 
-// What stands in IFLA_LINKINFO.
+void read_bond_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    if (type == IFLA_BOND_MODE && !bytes.empty()) {
+        info.bond_mode = std::to_integer<std::uint8_t>(bytes.front());
+    } else if (type == IFLA_BOND_XMIT_HASH_POLICY && !bytes.empty()) {
+        info.bond_policy = std::to_integer<std::uint8_t>(bytes.front());
+    } else if (type == IFLA_BOND_FAIL_OVER_MAC && !bytes.empty()) {
+        info.bond_changes_mac = bytes.front() != std::byte{0};
+    }
+}
+
+// What a bond thinks of its member.
+void read_member_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    if (type == IFLA_BOND_SLAVE_STATE && !bytes.empty()) {
+        info.bond_sends = info.bond_sends && bytes.front() == std::byte{BOND_STATE_ACTIVE};
+    } else if (type == IFLA_BOND_SLAVE_MII_STATUS && !bytes.empty()) {
+        info.bond_sends = info.bond_sends && bytes.front() == std::byte{BOND_LINK_UP};
+    }
+}
+
+// What stands in IFLA_LINKINFO: kinds ahead of what is theirs.
 void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
     if (type == IFLA_INFO_KIND) {
         info.kind = read_text(bytes);
@@ -129,6 +149,16 @@ void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std
     } else if (type == IFLA_INFO_DATA && info.kind == "vlan") {
         each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
             read_vlan_attribute(info, inner, value);
+        });
+    } else if (type == IFLA_INFO_DATA && info.kind == "bond") {
+        each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+            read_bond_attribute(info, inner, value);
+        });
+    } else if (type == IFLA_INFO_SLAVE_KIND) {
+        info.bond_sends = info.carrier && read_text(bytes) == "bond";
+    } else if (type == IFLA_INFO_SLAVE_DATA && info.bond_sends) {
+        each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+            read_member_attribute(info, inner, value);
         });
     }
 }
@@ -178,6 +208,7 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
 void read_link(InterfaceInfo& info, const ifinfomsg& fixed) {
     info.index = static_cast<std::uint32_t>(fixed.ifi_index);
     info.up = (fixed.ifi_flags & IFF_UP) != 0;
+    info.carrier = (fixed.ifi_flags & IFF_LOWER_UP) != 0;
     info.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
 }
 

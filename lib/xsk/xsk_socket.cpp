@@ -410,6 +410,9 @@ int XskSocket::fd() const {
 std::uint32_t XskSocket::queue() const {
     return impl_->options().queue;
 }
+const std::string& XskSocket::interface() const {
+    return impl_->options().interface;
+}
 bool XskSocket::may_send() const {
     return impl_->options().may_send;
 }

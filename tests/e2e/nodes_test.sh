@@ -278,10 +278,10 @@ modes() {
     local i
     lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\nports = ["p[0-9]"]\n')
     if has bond; then
-        on sw ip link add name p9 type bond
-        soon troubled p9 "is a bond"
+        on sw ip link add name p9 type bond mode balance-alb
+        soon troubled p9 "is a bond of mode 6"
         on sw ip link del p9
-        pass "a bond is refused by name where it would be native, after $slowest ms"
+        pass "a bond is refused by name where the kernel takes no native program for its mode, after $slowest ms"
     else
         pass "this kernel has no bonds"
     fi
