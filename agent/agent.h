@@ -30,6 +30,7 @@ struct Agent {
     const std::string bind_mode;
     const Clock::time_point started = Clock::now();
     std::vector<HostProgram> programs;  // one per interface
+    std::vector<BondLink> bonds;        // those of `interfaces` that are, natively
     AgentCounters counters;
     const std::shared_ptr<RpcCredentials> credentials;
     RpcChannels rpc;

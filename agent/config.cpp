@@ -62,6 +62,9 @@ void declare_network(ConfigTable& table, AgentConfig& config) {
                  "where the steering program runs; never falls back");
     table.choice("bind_mode", &config.bind_mode, {"auto", "copy", "zerocopy"},
                  "how AF_XDP sockets get packets; auto takes the best the driver can do");
+    table.integer("busy_poll_us", &config.busy_poll_us, 0, 100000,
+                  "how long a worker asks its queues for packets itself before it sleeps, microseconds; 0: "
+                  "interrupts tell it");
     table.table("hosts", &config.hosts,
                 "names of other hosts and their addresses, with :PORT where an agent listens elsewhere",
                 check_host_maybe_port);

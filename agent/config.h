@@ -32,6 +32,7 @@ struct AgentConfig {
     unsigned quota_sessions = 0;  // of one user but root; 0: seven eighths of max_sessions
     std::string xdp_mode = "native";
     std::string bind_mode = "auto";
+    std::uint32_t busy_poll_us = 0;
     std::uint32_t window = ASK_WINDOW;
     std::uint32_t initial_window = 32;
     std::uint32_t rto_floor_us = 2000;
@@ -58,8 +59,7 @@ struct AgentConfig {
     [[nodiscard]] std::size_t table_bytes() const { return std::size_t{table_limit_mib} << 20U; }
     [[nodiscard]] std::size_t table_bytes_of_user() const;
     [[nodiscard]] std::size_t arena_bytes() const { return std::size_t{arena_limit_mib} << 20U; }
-    // For channels over an interface of this MTU.
-    // Of a host with this number.
+    // For channels of a host with this number over an interface of this MTU.
     [[nodiscard]] SenderConfig sender_config(std::uint32_t mtu, std::uint32_t host) const;
 };
 

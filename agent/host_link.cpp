@@ -14,9 +14,11 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/link_check.h"
+#include "agent/link_sockets.h"
 #include "lib/control/member/convert.h"
 #include "lib/net/address.h"
 #include "lib/net/host_book.h"
+#include "lib/rpc/hosts6.h"
 
 namespace ask {
 namespace {
@@ -53,10 +55,6 @@ Result<std::uint32_t> own_address(Netlink& netlink, const InterfaceInfo& interfa
                                      ": check `address` and `interface`");
 }
 
-BindMode bind_mode_of(const std::string& text) {
-    return text == "copy" ? BindMode::kCopy : text == "zerocopy" ? BindMode::kZeroCopy : BindMode::kAuto;
-}
-
 // The interface once no XDP program is attached to it; or as it is, after a while: attaching names the
 // program. That of a former agent stays for a moment after a crash.
 Result<InterfaceInfo> free_interface(Netlink& netlink, const std::string& name) {
@@ -71,51 +69,6 @@ Result<InterfaceInfo> free_interface(Netlink& netlink, const std::string& name) 
         // The kernel says nothing when the program goes: ask again.
         std::this_thread::sleep_for(kRetry);
     }
-}
-
-// Opens a socket on every queue that is in use and has none in `sockets` yet; those from `sending` on only
-// receive.
-Result<> open_sockets(const InterfaceInfo& interface, const AgentConfig& config, std::uint32_t sending,
-                      std::vector<XskSocket>& sockets) {
-    while (sockets.size() < std::max(interface.rx_queues, 1U)) {
-        XskOptions options;
-        options.interface = interface.name;
-        options.mac = interface.mac;
-        options.queue = static_cast<std::uint32_t>(sockets.size());
-        options.frame_bytes = frame_bytes_for_mtu(interface.mtu);
-        options.bind = bind_mode_of(config.bind_mode);
-        options.may_send = options.queue < sending;
-        auto socket = XskSocket::open(options);
-        if (!socket && !sockets.empty() && socket.error().code() == Errc::kUnknown) {
-            // The device has queues that it does not use (ethtool -l); nothing arrives there.
-            return {};
-        }
-        if (!socket) {
-            return std::move(socket).error();
-        }
-        sockets.push_back(std::move(*socket));
-    }
-    return {};
-}
-
-// Starts steering, and then opens sockets on the queues that the driver took into use for it: virtio-net
-// takes one more a processor, which ethtool does not tell of, and the device puts packets there.
-Result<> start_steering(const InterfaceInfo& interface, const AgentConfig& config, std::uint32_t sending,
-                        HostProgram& program, std::vector<XskSocket>& sockets) {
-    for (const XskSocket& socket : sockets) {
-        ASK_TRY(program.add_socket(socket), "steering");
-    }
-    ASK_TRY(program.attach(), "steering");
-    const std::size_t before = sockets.size();
-    ASK_TRY(open_sockets(interface, config, sending, sockets), "queues of XDP");
-    for (std::size_t i = before; i < sockets.size(); ++i) {
-        ASK_TRY(program.add_socket(sockets[i]), "steering");
-    }
-    if (sockets.size() < interface.rx_queues) {
-        spdlog::info("{}: {} of {} receive queues are in use", interface.name, sockets.size(),
-                     interface.rx_queues);
-    }
-    return {};
 }
 
 Result<InterfaceInfo> usable_interface(Netlink& netlink, const std::string& name, XdpMode mode) {
@@ -159,35 +112,34 @@ Result<std::vector<InterfaceInfo>> usable_interfaces(Netlink& netlink, const Age
     return all;
 }
 
-Result<> check_workers(const AgentConfig& config, const InterfaceInfo& interface,
-                       std::span<const XskSocket> sockets) {
-    const auto senders = std::ranges::count_if(sockets, &XskSocket::may_send);
-    if (std::cmp_less_equal(config.workers, senders)) {
-        return {};
-    }
-    return Error(Errc::kUsage, "workers = " + std::to_string(config.workers) + ", but " + interface.name +
-                                   " has " + std::to_string(senders) +
-                                   " queues in use to send on, and each worker needs one: set workers to at "
-                                   "most that");
-}
-
 // Adds the interface's program and sockets to the link's.
 Result<> take_interface(const InterfaceInfo& interface, const AgentConfig& config, XdpMode mode,
                         HostLink& link) {
     // Sockets first: a kernel without AF_XDP says so more clearly here than where the program is loaded.
-    std::vector<XskSocket> sockets;
-    const std::uint32_t sending = sending_queues(interface.name);
-    ASK_TRY(open_sockets(interface, config, sending, sockets), "ask-agentd");
+    LinkSockets on{.interface = interface, .mac = interface.mac, .mtu = interface.mtu};
+    on.sending = sending_queues(interface.name);
+    ASK_TRY(open_sockets(config, on), "ask-agentd");
     auto program = HostProgram::load({.interface = interface.name,
                                       .interface_index = interface.index,
                                       .own_address = link.address,
                                       .queues = std::max(interface.rx_queues, 1U),
                                       .mode = mode});
     ASK_PASS(program);
-    ASK_TRY(start_steering(interface, config, sending, *program, sockets), "ask-agentd");
-    ASK_PASS(check_workers(config, interface, sockets));
+    ASK_TRY(steer(on, *program), "steering");
+    ASK_TRY(program->attach(), "ask-agentd: steering");
+    ASK_TRY(open_further_sockets(config, on, *program), "ask-agentd");
+    ASK_PASS(check_workers(config, on));
     link.programs.push_back(*std::move(program));
-    std::ranges::move(sockets, std::back_inserter(link.sockets));
+    std::ranges::move(on.sockets, std::back_inserter(link.sockets));
+    return {};
+}
+
+Result<> take_bond(const InterfaceInfo& interface, const AgentConfig& config, HostLink& link) {
+    BondLink bond{.bond = interface, .nth = link.programs.size()};
+    auto program = open_bond(config, link.address, bond, link.sockets);
+    ASK_TRY(program, "ask-agentd");
+    link.programs.push_back(*std::move(program));
+    link.bonds.push_back(std::move(bond));
     return {};
 }
 
@@ -237,7 +189,13 @@ Result<HostLink> HostLink::open(const AgentConfig& config) {
     link.address = *address;
     link.programs.reserve(interfaces->size());
     for (const InterfaceInfo& interface : *interfaces) {
-        ASK_PASS(take_interface(interface, config, mode, link));
+        const bool by_members = interface.kind == "bond" && mode == XdpMode::kNative;
+        ASK_PASS(by_members ? take_bond(interface, config, link)
+                            : take_interface(interface, config, mode, link));
+    }
+    for (const BondLink& bond : link.bonds) {
+        const auto its = std::ranges::count(link.sockets, bond.bond.mac, &XskSocket::mac);
+        (*interfaces)[bond.nth].rx_queues = static_cast<std::uint32_t>(its);
     }
     link.interfaces = *std::move(interfaces);
     link.bind_mode = std::ranges::all_of(link.sockets, &XskSocket::zero_copy) ? "zerocopy" : "copy";
@@ -287,39 +245,60 @@ bool is_own_address(std::uint32_t address) {
 
 namespace {
 
+// Without a user: of the configuration.
+Result<std::uint32_t> number_for(const Result<NamedHost>& host, std::optional<std::uint32_t> user) {
+    ASK_PASS(host);
+    return user ? introduce(*host, *user) : enter_host(*host);
+}
+
 // ADDRESS or ADDRESS:PORT, of IPv6 ADDRESS or [ADDRESS]:PORT; nothing if it is neither. An error: no host has
 // such an address.
-std::optional<Result<HostAddress>> literal_of(const std::string& text) {
+std::optional<Result<HostAddress>> literal_of(const std::string& text, std::optional<std::uint32_t> user) {
     const auto parts = split_host_port(text);
     const bool alone = parse_ipv4(text) || parse_ipv6(text);
     const bool with_port = !alone && parts.ok() && (parts->host.front() == '[' || parse_ipv4(parts->host));
     if (!alone && !with_port) {
         return std::nullopt;
     }
-    const auto number = alone ? parse_host(text) : host_of_control(text);
+    const auto number = number_for(alone ? read_host(text) : read_host_of_control(text), user);
     if (!number.ok()) {
         return Error(number.error()).with_context("host \"" + clean_name(text) + "\"");
     }
     return HostAddress{*number, alone ? kControlPort : parts->port};
 }
 
+// Of what looks like an address and is none.
+Result<> check_no_address(const std::string& name) {
+    const std::string whose = "host \"" + clean_name(name) + "\"";
+    const std::string front = name.substr(0, name.find_first_of("/%"));
+    const auto ipv6 = parse_ipv6(front.starts_with('[') ? front.substr(1) : front);
+    if (front == name || (!ipv6 && !parse_ipv4(front))) {
+        return {};
+    }
+    if (name[front.size()] == '/') {
+        return Error(Errc::kUsage, whose + " is a range of addresses: name one host");
+    }
+    ASK_TRY(ipv6 ? check_ipv6_host(*ipv6) : Result<>(), whose);
+    return Error(Errc::kUsage, whose + " has a zone, which only what is link-local has: leave it out");
+}
+
 using FoundAddresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-Result<std::uint32_t> number_of_found(const addrinfo& found) {
+Result<NamedHost> host_of_found(const addrinfo& found) {
     if (found.ai_family == AF_INET6) {
         sockaddr_in6 address{};
         std::memcpy(&address, found.ai_addr, sizeof(address));
         Ipv6Address bytes{};
         std::memcpy(bytes.data(), &address.sin6_addr, bytes.size());
-        return enter_ipv6(bytes);
+        return read_host(format_ipv6(bytes));
     }
     sockaddr_in address{};
     std::memcpy(&address, found.ai_addr, sizeof(address));
-    return number_of_ipv4(ntohl(address.sin_addr.s_addr));
+    return read_host(format_ipv4(ntohl(address.sin_addr.s_addr)));
 }
 
 // Its address of `family`, if it has one, else of the other.
-Result<std::uint32_t> look_up_name(const std::string& name, int family) {
+Result<std::uint32_t> look_up_name(const std::string& name, int family, std::uint32_t user) {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
@@ -335,7 +314,7 @@ Result<std::uint32_t> look_up_name(const std::string& name, int family) {
     while (best->ai_family != family && best->ai_next != nullptr) {
         best = best->ai_next;
     }
-    const auto number = number_of_found(best->ai_family == family ? *best : *owned);
+    const auto number = number_for(host_of_found(best->ai_family == family ? *best : *owned), user);
     ASK_TRY(number, "host \"" + clean_name(name) + "\"");
     return *number;
 }
@@ -353,9 +332,16 @@ std::optional<std::string> HostNames::find(const std::string& name) const {
     return known == hosts_.end() ? std::nullopt : std::optional(known->second);
 }
 
-Result<HostAddress> HostNames::resolve(const std::string& name, int family) const {
-    if (auto literal = literal_of(find(name).value_or(name))) {
-        return *std::move(literal);
+Result<HostAddress> HostNames::resolve(const std::string& name, int family, std::uint32_t user) const {
+    const auto literal = [&](const std::string& host) {
+        const auto known = find(host);
+        return known ? literal_of(*known, std::nullopt) : literal_of(host, user);
+    };
+    if (!find(name)) {
+        ASK_PASS(check_no_address(name));
+    }
+    if (auto address = literal(name)) {
+        return *std::move(address);
     }
     std::string host = name;
     std::optional<std::uint16_t> port;
@@ -365,11 +351,11 @@ Result<HostAddress> HostNames::resolve(const std::string& name, int family) cons
         host = parts->host;
         port = parts->port;
     }
-    if (const auto literal = literal_of(find(host).value_or(host))) {
-        ASK_PASS(*literal);
-        return HostAddress{(*literal)->address, port.value_or((*literal)->port)};
+    if (const auto address = literal(host)) {
+        ASK_PASS(*address);
+        return HostAddress{(*address)->address, port.value_or((*address)->port)};
     }
-    const auto looked_up = look_up_name(host, family);
+    const auto looked_up = look_up_name(host, family, user);
     ASK_PASS(looked_up);
     return HostAddress{*looked_up, port.value_or(kControlPort)};
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/bond_link.h"
 #include "agent/config.h"
 #include "lib/control/member/network_port.h"
 #include "lib/net/frame.h"
@@ -27,6 +28,7 @@ struct HostLink {
     std::vector<InterfaceInfo> interfaces;  // the first is `interface`
     std::vector<HostProgram> programs;      // one per interface
     std::vector<XskSocket> sockets;         // one per queue of each, until the workers take them
+    std::vector<BondLink> bonds;            // those of `interfaces` that are, natively
 
     // Checks what is needed, opens a socket per queue and starts steering. Errors name what is missing.
     static Result<HostLink> open(const AgentConfig& config);
@@ -48,8 +50,9 @@ class HostNames {
     explicit HostNames(std::map<std::string, std::string> hosts) : hosts_(std::move(hosts)) {}
     void set(std::map<std::string, std::string> hosts);
     // `name` is one of the table's, an address, or what the resolver knows, of `family` (AF_INET, AF_INET6)
-    // if it can be; each of them may have a port behind it. kUnknown, kUsage, kInput.
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, int family) const;
+    // if it can be; each of them may have a port behind it. `user`: who says it; of the table's hosts he may
+    // name all. kUnknown, kUsage, kInput; as introduce() (lib/rpc/hosts6.h).
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, int family, std::uint32_t user) const;
 
  private:
     [[nodiscard]] std::optional<std::string> find(const std::string& name) const;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/abi/limits.h"
+#include "lib/net/bond.h"
 
 namespace ask {
 namespace {
@@ -22,15 +23,27 @@ Result<> check_mtu(const InterfaceInfo& interface, XdpMode mode) {
                                          wanted + ": ip link set dev " + interface.name + " mtu " + wanted);
 }
 
+// Natively frames are written here, from the address that the bond had.
+Result<> check_address(const InterfaceInfo& bond) {
+    if (!bond.bond_changes_mac) {
+        return {};
+    }
+    return Error(Errc::kUnsupported,
+                 "interface " + bond.name +
+                     " is a bond whose Ethernet address changes with its active member: ip "
+                     "link set dev " +
+                     bond.name + " type bond fail_over_mac none, or set xdp_mode to generic");
+}
+
 }  // namespace
 
 Result<> check_link(const InterfaceInfo& interface, XdpMode mode, const DriverInfo& driver) {
     ASK_PASS(check_mtu(interface, mode));
     if (mode == XdpMode::kNative && interface.kind == "bond") {
-        return Error(Errc::kUnsupported,
-                     "interface " + interface.name +
-                         " is a bond: natively its packets are its members', and no AF_XDP socket of its own "
-                         "gets any: set xdp_mode to generic");
+        const std::string trouble = native_trouble(interface);
+        return trouble.empty()
+                   ? check_address(interface)
+                   : Result<>(Error(Errc::kUnsupported, "interface " + interface.name + " " + trouble));
     }
     // A switch that is native at the other end hands packets to a veth that has no room for them.
     if (mode == XdpMode::kGeneric && interface.kind == "veth" && !driver.merges) {

@@ -97,15 +97,18 @@ bool workers_answer(Workers& workers) {
 }
 
 // The first thread's, until a signal says stop.
-Result<int> watch(SignalEvents& signals, Setup& setup, Agent& agent, ControlServer& server) {
+Result<int> watch(SignalEvents& signals, Setup& setup, Agent& agent, BondKeeper& bonds,
+                  ControlServer& server) {
     return take_turns(signals,
                       {.alive = [&] { return workers_answer(agent.workers) && answers(server); },
                        .reload = [&] { reload(setup, agent); },
                        .each =
-                           [&agent] {
+                           [&agent, &bonds] {
+                               bonds.follow();
                                agent.member.kept.forget_old();
                                agent.tables.budget().look_at_held();
-                           }},
+                           },
+                       .wake = bonds.changes_fd()},
                       *agent.credentials);
 }
 
@@ -160,6 +163,8 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     if (auto started = agent.workers.start(); !started) {
         return started;
     }
+    auto bonds = BondKeeper::open(agent.config, agent.bonds, agent.programs, agent.workers);
+    ASK_PASS(bonds);
     AgentService service(agent);
     auto server = serve(service, agent, *group);
     if (!server) {
@@ -182,7 +187,7 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     spdlog::info("ready: {}", summary);
     notify_ready(summary);
 
-    const auto ended = watch(signals, setup, agent, **server);
+    const auto ended = watch(signals, setup, agent, *bonds, **server);
     notify_stopping();
     sessions.stop();
     keeper.reset();

@@ -21,9 +21,9 @@ HostNetwork::HostNetwork(std::vector<InterfaceInfo> interfaces, std::uint32_t ad
       switches_(std::move(switches)),
       rpc_(rpc) {}
 
-Result<HostAddress> HostNetwork::resolve(const std::string& name) {
+Result<HostAddress> HostNetwork::resolve(const std::string& name, std::uint32_t user) {
     const bool ipv6 = is_ipv6_number(address_);
-    auto host = hosts_.resolve(name, ipv6 ? AF_INET6 : AF_INET);
+    auto host = hosts_.resolve(name, ipv6 ? AF_INET6 : AF_INET, user);
     // Packets would find no way, however long control messages found theirs.
     if (host.ok() && is_ipv6_number(host->address) != ipv6 && !is_own(host->address)) {
         return Error(Errc::kUnsupported, name + " (" + format_host(host->address) + ") has " +

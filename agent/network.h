@@ -24,7 +24,7 @@ class HostNetwork final : public NetworkPort {
     // The table [hosts] has changed.
     void set_hosts(std::map<std::string, std::string> hosts) { hosts_.set(std::move(hosts)); }
 
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& name) override;
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, std::uint32_t user) override;
     [[nodiscard]] bool is_own(std::uint32_t address) override;
     Result<Path> find_path(std::uint32_t dest, Clock::time_point deadline) override;
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override;

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -91,6 +92,13 @@ struct WorkerTotals {
     std::uint64_t inbox_packets = 0;   // of other workers and of this host, not taken yet
 };
 
+// What has become of a bond's members, on whose queues there are sockets.
+struct LinkChange {
+    MacAddress mac{};                    // the bond's
+    std::vector<std::string> members{};  // that are there, by name: sockets of others are closed
+    std::vector<std::string> resting{};  // of these, those that the bond does not send by
+};
+
 // The part of a worker that only its thread touches: what commands work on.
 class WorkerCore {
  public:
@@ -100,6 +108,7 @@ class WorkerCore {
         Receiver::Limits limits;
         unsigned index = 0;    // of this worker
         unsigned workers = 1;  // of all
+        Nanos busy_poll = 0;   // that it asks its sockets again and again for, before it sleeps
         // Puts a packet into another worker's inbox; false: it is full.
         std::function<bool(unsigned worker, InboxPacket packet)> push;
     };
@@ -137,6 +146,9 @@ class WorkerCore {
     void settle_group(std::uint64_t instance, std::uint64_t last, std::uint64_t dead);
     void end_group(std::uint64_t instance);
 
+    // Command: of an interface that is a bond. `fresh`: sockets on members that have come.
+    Result<> change_link(const LinkChange& change, std::vector<XskSocket> fresh);
+
     // The loop's parts; each returns whether it found anything to do.
     bool receive();
     bool take_inbox(PacketInbox& inbox);
@@ -164,13 +176,15 @@ class WorkerCore {
         std::unordered_map<ChannelId, std::shared_ptr<TaskArrivals>, ChannelIdHash> arrivals;
     };
 
-    // An interface's sockets among this worker's, of which those that send come first.
+    // An interface's sockets among this worker's that it sends by, by their places there.
     struct Way {
         MacAddress mac{};
-        std::size_t first = 0;
-        std::size_t senders = 0;
+        std::vector<std::size_t> senders;
     };
-    static std::vector<Way> ways_of(std::span<const XskSocket> sockets);
+    [[nodiscard]] std::vector<Way> find_ways() const;
+    // Whether the socket is on a member that its bond does not send by.
+    [[nodiscard]] bool rests(const XskSocket& socket) const;
+    void close_sockets(const LinkChange& change, std::span<const XskSocket> fresh);
     // By which a channel's frames leave that go out by the interface of this Ethernet address.
     XskSocket& way_out(const MacAddress& from, std::uint16_t port);
 
@@ -218,7 +232,8 @@ class WorkerCore {
 
     Options options_;
     std::vector<XskSocket> sockets_;
-    std::vector<Way> ways_;  // one for each interface that `sockets_` are on
+    std::map<MacAddress, std::vector<std::string>> resting_;  // by bond
+    std::vector<Way> ways_;                                   // one for each interface that `sockets_` are on
     UniqueFd epoll_;
     std::vector<std::unique_ptr<Stream>> streams_;  // by number; null: not this worker's
     std::vector<Stream*> active_;                   // those with a task: idle ones cost a packet nothing
@@ -243,7 +258,7 @@ class WorkerCore {
 
 class Worker {
  public:
-    // Of each interface at least one socket that may send, and those that may not last.
+    // Of each interface at least one socket that may send.
     Worker(WorkerCore::Options options, std::vector<XskSocket> sockets);
     // Stops the thread.
     ~Worker();
@@ -278,8 +293,12 @@ class Worker {
     bool run_commands();
     void loop();
     void sleep(bool frames_wait);
+    // Whether it is too early to sleep. `busy`: in this round there was something to do.
+    bool stays_awake(bool busy);
 
     const unsigned index_;
+    const Nanos busy_poll_;
+    Nanos last_busy_ = 0;
     WorkerCore core_;
     EventFd wake_;
     PacketInbox inbox_;

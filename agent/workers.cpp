@@ -12,19 +12,26 @@ Result<Value> flat(Result<Result<Value>> answer) {
     return answer ? *std::move(answer) : Result<Value>(std::move(answer).error());
 }
 
+// By worker.
+std::vector<std::vector<XskSocket>> shares_of(std::vector<XskSocket> sockets, std::size_t workers) {
+    std::vector<std::vector<XskSocket>> shares(workers);
+    for (XskSocket& socket : sockets) {
+        shares[socket.queue() % workers].push_back(std::move(socket));
+    }
+    return shares;
+}
+
 }  // namespace
 
 Workers::Workers(const Options& options, std::vector<XskSocket> sockets) : arenas_(options.arena_limit) {
-    std::vector<std::vector<XskSocket>> shares(options.workers);
-    for (XskSocket& socket : sockets) {
-        shares[socket.queue() % shares.size()].push_back(std::move(socket));
-    }
+    std::vector<std::vector<XskSocket>> shares = shares_of(std::move(sockets), options.workers);
     for (unsigned index = 0; index < options.workers; ++index) {
         WorkerCore::Options core;
         core.own_address = options.own_address;
         core.sender = options.sender;
         core.index = index;
         core.workers = options.workers;
+        core.busy_poll = options.busy_poll;
         core.push = [this](unsigned worker, InboxPacket packet) {
             return workers_[worker]->push(std::move(packet));
         };
@@ -45,6 +52,16 @@ void Workers::stop() {
     for (const auto& worker : workers_) {
         worker->stop();
     }
+}
+
+Result<> Workers::change_link(const LinkChange& change, std::vector<XskSocket> fresh) {
+    std::vector<std::vector<XskSocket>> shares = shares_of(std::move(fresh), workers_.size());
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+        const auto share = std::make_shared<std::vector<XskSocket>>(std::move(shares[i]));
+        ASK_PASS(flat(workers_[i]->call(
+            [change, share](WorkerCore& core) { return core.change_link(change, std::move(*share)); })));
+    }
+    return {};
 }
 
 std::uint64_t Workers::counter(AgentCounter counter) const {

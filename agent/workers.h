@@ -19,9 +19,10 @@ class Workers final : public WorkersPort, public GroupWorkers {
         unsigned workers = 1;
         std::uint32_t own_address = 0;
         SenderConfig sender;
+        Nanos busy_poll = 0;
         std::size_t arena_limit = 0;  // bytes
     };
-    // The sockets of an interface come one after the other, by queue. Queue q's goes to worker q % workers.
+    // Queue q's goes to worker q % workers.
     Workers(const Options& options, std::vector<XskSocket> sockets);
     ~Workers() override { stop(); }
     Workers(const Workers&) = delete;
@@ -29,6 +30,8 @@ class Workers final : public WorkersPort, public GroupWorkers {
 
     Result<> start();
     void stop();
+    // Of an interface that is a bond. `fresh`: sockets on members that have come.
+    Result<> change_link(const LinkChange& change, std::vector<XskSocket> fresh);
 
     [[nodiscard]] unsigned size() const override { return static_cast<unsigned>(workers_.size()); }
     [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& all() { return workers_; }

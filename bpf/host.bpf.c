@@ -13,6 +13,9 @@
 const volatile __u32 own_address = 0;
 const volatile __u32 own_address6[4] = {};
 
+/* Whether this is on a bond: what comes in by a member is on one of that one's queues. */
+const volatile __u32 by_member = 0;
+
 /* One counter for every way out: enum ask_host_counter. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -21,13 +24,25 @@ struct {
 	__type(value, __u64);
 } host_counters SEC(".maps");
 
-/* AF_XDP sockets by rx queue; the loader sets as many entries as queues exist. */
+#define ASK_HOST_MEMBERS 16
+#define ASK_NO_SOCKET 0xffffffffu
+
+/* AF_XDP sockets by rx queue, of a bond those of its members one after the other; the loader sets as many entries as
+ * queues exist, or may be wanted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, 64);
 	__type(key, __u32);
 	__type(value, __u32);
 } xsks SEC(".maps");
+
+/* Of a bond's members, by ifindex, the place of the socket of their first queue in `xsks`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASK_HOST_MEMBERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} members SEC(".maps");
 
 static __always_inline void count(__u32 reason)
 {
@@ -74,6 +89,18 @@ static __always_inline bool is_for_us(struct xdp_md *ctx, struct ask_frame *fram
 	return (void *)(udp + 1) <= frame->end && is_own6(ip6) && is_ask(udp);
 }
 
+/* Of the packet's queue; of a member that is not known, one that no socket has. */
+static __always_inline __u32 find_place(const struct xdp_md *ctx)
+{
+	const __u32 member = ctx->ingress_ifindex;
+	const __u32 *first;
+
+	if (!by_member)
+		return ctx->rx_queue_index;
+	first = bpf_map_lookup_elem(&members, &member);
+	return first ? *first + ctx->rx_queue_index : ASK_NO_SOCKET;
+}
+
 SEC("xdp.frags")
 int ask_host(struct xdp_md *ctx)
 {
@@ -92,7 +119,7 @@ int ask_host(struct xdp_md *ctx)
 		return XDP_DROP;
 	}
 	/* A socket gets only what arrives on its own queue, whatever the map says. */
-	action = bpf_redirect_map(&xsks, ctx->rx_queue_index, XDP_DROP);
+	action = bpf_redirect_map(&xsks, find_place(ctx), XDP_DROP);
 	count(action == XDP_REDIRECT ? ASK_HOST_CNT_steered : ASK_HOST_CNT_drop_no_socket);
 	return (int)action;
 }

@@ -109,7 +109,8 @@ Result<> check_relays(const v1::Placement& placement) {
         if (!names.insert(relay.name()).second) {
             return wrong("relay '" + clean_name(relay.name()) + "' is given twice");
         }
-        ASK_TRY(read_host_of_control(relay.address()), "relay '" + clean_name(relay.name()) + "': its address");
+        ASK_TRY(read_host_of_control(relay.address()),
+                "relay '" + clean_name(relay.name()) + "': its address");
     }
     for (const v1::PlacedHost& host : placement.hosts()) {
         if (host.name().size() > kLongestSwitch) {

@@ -17,7 +17,8 @@ namespace ask {
 // The longest request: a placement of as many hosts as a task has senders.
 inline constexpr int kControllerRequestBytes = 256 << 10;
 
-// All kInput, naming the field; the hosts of both requests are made known by `caller`, who may make them: kLimit, kExists.
+// All kInput, naming the field; the hosts of both requests are made known by `caller`, who may make them:
+// kLimit, kExists.
 Result<NamedHost> receiver_from(const std::string& address);
 Result<placing::Wish> wish_from_proto(const v1::AdmitRequest& request, const Caller& caller);
 Result<placing::Claim> claim_from_proto(const v1::RenewPlanRequest& request, const Caller& caller);

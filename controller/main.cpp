@@ -39,7 +39,8 @@ struct Setup {
 
 Result<ConfigAction> read_config(int argc, const char* const* argv, ControllerConfig* config,
                                  ConfigSnapshot* snapshot) {
-    ConfigTable table("ask-controld", "Controller of ASK: says on which switches of a network a task aggregates",
+    ConfigTable table("ask-controld",
+                      "Controller of ASK: says on which switches of a network a task aggregates",
                       kDefaultConfig);
     declare_options(table, config);
     auto action = table.parse(argc, argv);
@@ -107,9 +108,10 @@ Result<> run(Setup& setup, SignalEvents& signals) {
         ASK_PASS(exposed);
         metrics = *std::move(exposed);
     }
-    spdlog::info("listening on {}; for {} s, while tasks that run make themselves known, others are admitted "
-                 "without switches",
-                 config.listen, config.lease_seconds);
+    spdlog::info(
+        "listening on {}; for {} s, while tasks that run make themselves known, others are admitted "
+        "without switches",
+        config.listen, config.lease_seconds);
     notify_ready("plans by " + config.topology);
     const auto served = take_turns(signals,
                                    {.alive = [&server] { return answers(**server); },

@@ -25,9 +25,8 @@ void add_switches(MetricFamilies& families, const std::vector<SwitchFigures>& sw
     MetricFamily capacity = gauge_family("ask_controller_switch_capacity",
                                          "Tasks that a switch may have at a time, if that is limited");
     MetricFamily taken = gauge_family("ask_controller_switch_taken", "Tasks that a switch has");
-    MetricFamily available =
-        gauge_family("ask_controller_switch_available",
-                     "Whether tasks are admitted to a switch that has capacity left");
+    MetricFamily available = gauge_family("ask_controller_switch_available",
+                                          "Whether tasks are admitted to a switch that has capacity left");
     MetricFamily refusals =
         counter_family("ask_controller_refusals_total", "Reports that a switch refuses a task");
     for (const SwitchFigures& each : switches) {
@@ -52,8 +51,8 @@ class ControllerMetrics final : public prometheus::Collectable {
         const ControllerFigures figures = service_.figures();
         const placing::Counters& counters = figures.counters;
         MetricFamilies families;
-        families.push_back(gauge("ask_controller_plans", "Plans that tasks run by",
-                                 static_cast<double>(figures.plans)));
+        families.push_back(
+            gauge("ask_controller_plans", "Plans that tasks run by", static_cast<double>(figures.plans)));
         families.push_back(gauge("ask_controller_plans_limit", "Plans that there may be",
                                  static_cast<double>(figures.plans_max)));
         families.push_back(by_outcome("ask_controller_admits_total", "Tasks that asked, by what they got",
@@ -61,12 +60,13 @@ class ControllerMetrics final : public prometheus::Collectable {
                                        {"straight", counters.straight},
                                        {"young", counters.young},
                                        {"refused", counters.refused}}));
-        MetricFamily admits = histogram_family("ask_controller_admit_seconds", "How long admitting a task took");
+        MetricFamily admits =
+            histogram_family("ask_controller_admit_seconds", "How long admitting a task took");
         add_histogram(admits, {}, AdmitTimes::kBounds, figures.admits.calls, figures.admits.seconds);
         families.push_back(std::move(admits));
-        families.push_back(
-            by_outcome("ask_controller_renewals_total", "Renewals of leases, by whether the plan was known",
-                       {{"known", counters.renewed}, {"rebuilt", counters.rebuilt}}));
+        families.push_back(by_outcome("ask_controller_renewals_total",
+                                      "Renewals of leases, by whether the plan was known",
+                                      {{"known", counters.renewed}, {"rebuilt", counters.rebuilt}}));
         families.push_back(by_outcome("ask_controller_plans_ended_total", "Plans given back, by whom",
                                       {{"released", counters.released}, {"expired", counters.expired}}));
         add_switches(families, figures.switches);

@@ -196,7 +196,8 @@ grpc::Status ControllerService::Renew(grpc::ServerContext* context, const v1::Re
 }
 
 grpc::Status ControllerService::ReportRefused(grpc::ServerContext* context,
-                                              const v1::ReportRefusedRequest* request, v1::AdmitReply* reply) {
+                                              const v1::ReportRefusedRequest* request,
+                                              v1::AdmitReply* reply) {
     return status_of(report_refused(caller_at(*context), *request, reply));
 }
 

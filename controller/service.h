@@ -84,7 +84,7 @@ class ControllerService final : public v1::Controller::Service {
     void write_counters(v1::ControllerStatus* reply) const;
 
     std::mutex mutex_;
-    LeaseClock clock_;          // under mutex_, as all that follows
+    LeaseClock clock_;  // under mutex_, as all that follows
     placing::Placing placing_;
     std::string topology_;
     AdmitTimes times_;

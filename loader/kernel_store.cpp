@@ -182,7 +182,13 @@ class KernelStore final : public SwitchStore {
         const auto ports = ports_.ways_to(address);
         ASK_PASS(ports);
         std::vector<AttachedPort> ways;
-        std::ranges::transform(*ports, std::back_inserter(ways), describe);
+        for (const Port& port : *ports) {
+            ways.push_back(describe(port));
+            // What comes in by a bond has its member's index.
+            std::ranges::transform(port.members, std::back_inserter(ways), [&port](std::uint32_t member) {
+                return AttachedPort{.name = port.name, .ifindex = member, .mtu = port.mtu};
+            });
+        }
         return ways;
     }
 

@@ -4,6 +4,7 @@
 #include <linux/if_link.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <bpf/libbpf.h>
@@ -12,6 +13,7 @@
 #include "lib/abi/consts.h"
 #include "lib/abi/vlan.h"
 #include "lib/bpf/object.h"
+#include "lib/net/bond.h"
 #include "loader/port_check.h"
 #include "loader/veth_peer.h"
 
@@ -107,7 +109,8 @@ Result<bool> keep_bridges(const SwitchMaps& maps, const std::vector<Port>& ports
     for (const std::uint32_t ifindex : *bridged) {
         const bool used = std::ranges::any_of(ports, [ifindex](const Port& port) {
             return port.trouble.empty() && port.bridge_index != 0 &&
-                   (port.ifindex == ifindex || port.bridge_index == ifindex);
+                   (port.ifindex == ifindex || port.bridge_index == ifindex ||
+                    std::ranges::find(port.members, ifindex) != port.members.end());
         });
         ASK_PASS(used ? Result<>() : maps.bridges.erase(ifindex));
         any = any || used;
@@ -130,8 +133,9 @@ Result<bool> keep_vlans(const SwitchMaps& maps, const std::vector<Port>& ports) 
     return any;
 }
 
-void warn_of_peer(const Port& port) {
-    switch (peer_takes_answers(port.ifindex)) {
+// `ifindex`: the port's, or a member's.
+void warn_of_peer(const Port& port, std::uint32_t ifindex) {
+    switch (peer_takes_answers(ifindex)) {
         case PeerAnswers::kTaken:
             break;
         case PeerAnswers::kNoProgram:
@@ -149,7 +153,48 @@ void warn_of_peer(const Port& port) {
     }
 }
 
+std::string names_of(const std::vector<const InterfaceInfo*>& members) {
+    std::string names;
+    for (const InterfaceInfo* const member : members) {
+        names += names.empty() ? "" : ", ";
+        names += member->name;
+    }
+    return names;
+}
+
+// Attaches, and pins the link. The kernel puts a bond's program on its members.
+Result<> link_port(const PortSeat& seat, const PortCandidate& candidate) {
+    const InterfaceInfo& interface = candidate.interface;
+    const auto link = bpf::attach_xdp(seat.plane.program(), interface.index, interface.name, seat.mode);
+    if (!link.ok() && !candidate.members.empty()) {
+        return Error(link.error())
+            .with_context("port " + interface.name + " is a bond of " + names_of(candidate.members) +
+                          ", each of which has to take the program");
+    }
+    ASK_PASS(link);
+    return bpf::pin(link->get(), seat.pins.link(interface.name));
+}
+
+void tell_attached(const Port& port, const PortCandidate& candidate) {
+    spdlog::info("port {}: {} in {} mode, MTU {}{}{}", port.name,
+                 candidate.linked ? "still attached" : "attached", to_string(port.mode), port.mtu,
+                 port.bridge.empty() ? "" : ", on bridge " + port.bridge,
+                 candidate.members.empty() ? "" : ", by its members " + names_of(candidate.members));
+    warn_of_peer(port, port.ifindex);
+    for (const std::uint32_t member : port.members) {
+        warn_of_peer(port, member);
+    }
+}
+
 }  // namespace
+
+Result<> check_members(const InterfaceInfo& bond, const std::vector<InterfaceInfo>& all) {
+    ASK_PASS(check_bond(bond, all));
+    for (const InterfaceInfo* const member : members_of(bond, all)) {
+        ASK_PASS(check_member(bond, *member, all, driver_info(member->name)));
+    }
+    return {};
+}
 
 Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& interface,
                                    const std::vector<InterfaceInfo>& all) {
@@ -158,7 +203,12 @@ Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& in
     ASK_PASS(*linked ? check_linked_mode(interface, seat.mode) : Result<>());
     ASK_PASS(*linked ? check_place(interface, all)
                      : check_port(interface, all, seat.mode, driver_info(interface.name)));
-    return PortCandidate{.interface = interface, .bridge = bridge_of(interface, all), .linked = *linked};
+    PortCandidate candidate{.interface = interface, .bridge = bridge_of(interface, all), .linked = *linked};
+    if (seat.mode == bpf::XdpMode::kNative) {
+        ASK_PASS(check_members(interface, all));
+        candidate.members = members_of(interface, all);
+    }
+    return candidate;
 }
 
 Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface) {
@@ -167,39 +217,50 @@ Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface)
     return *linked ? check_linked_mode(interface, seat.mode) : Result<>();
 }
 
+void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge) {
+    const bool filters = bridge != nullptr && bridge->filters_vlans;
+    port.bridge_index = bridge == nullptr ? 0 : bridge->index;
+    port.bridge = bridge == nullptr ? "" : bridge->name;
+    port.bridge_filters = filters;
+    port.bridge_vlan = filters ? bridge->untagged : 0;
+    port.untagged = filters ? interface.untagged : 0;
+}
+
 Result<> describe_port(const PortSeat& seat, const Port& port) {
     const SwitchMaps& maps = seat.plane.maps();
+    std::vector<std::uint32_t> own = port.members;
+    own.push_back(port.ifindex);
     if (port.bridge_index == 0) {
-        return maps.bridges.erase(port.ifindex);
+        for (const std::uint32_t ifindex : own) {
+            ASK_PASS(maps.bridges.erase(ifindex));
+        }
+        return {};
     }
     ASK_TRY(ask_for(maps, ASK_PORTS_ON_BRIDGES), "port " + port.name);
     ASK_TRY(maps.bridges.set(port.bridge_index, port.bridge_index), "port " + port.name);
-    ASK_TRY(maps.bridges.set(port.ifindex, port.bridge_index), "port " + port.name);
+    for (const std::uint32_t ifindex : own) {
+        ASK_TRY(maps.bridges.set(ifindex, port.bridge_index), "port " + port.name);
+    }
     return {};
 }
 
+Result<> forget_member(const PortSeat& seat, std::uint32_t ifindex) {
+    return seat.plane.maps().bridges.erase(ifindex);
+}
+
 Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate) {
-    const auto& [interface, bridge, linked] = candidate;
+    const auto& [interface, bridge, linked, members] = candidate;
     Port port{.name = interface.name, .ifindex = interface.index, .mode = seat.mode, .mtu = interface.mtu};
-    if (bridge != nullptr) {
-        port.bridge_index = bridge->index;
-        port.bridge = bridge->name;
-    }
+    stand_on(port, interface, bridge);
+    std::ranges::transform(members, std::back_inserter(port.members), &InterfaceInfo::index);
     // First, as the program's first packet would go by its own routes.
     ASK_PASS(describe_port(seat, port));
-    if (!linked) {
-        const auto link = bpf::attach_xdp(seat.plane.program(), interface.index, interface.name, seat.mode);
-        ASK_PASS(link);
-        ASK_PASS(bpf::pin(link->get(), seat.pins.link(interface.name)));
-    }
+    ASK_PASS(linked ? Result<>() : link_port(seat, candidate));
     if (auto entered = enter_port(seat, port); !entered.ok()) {
         ASK_PASS(detach_port(seat, port.name, port.ifindex));
         return std::move(entered).error();
     }
-    spdlog::info("port {}: {} in {} mode, MTU {}{}", interface.name, linked ? "still attached" : "attached",
-                 to_string(seat.mode), interface.mtu,
-                 port.bridge.empty() ? "" : ", on bridge " + port.bridge);
-    warn_of_peer(port);
+    tell_attached(port, candidate);
     return port;
 }
 
@@ -213,10 +274,7 @@ Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate, c
     port.vlan = interface.vlan;
     port.carrier_index = carrier.ifindex;
     port.carrier = carrier.name;
-    if (candidate.bridge != nullptr) {
-        port.bridge_index = candidate.bridge->index;
-        port.bridge = candidate.bridge->name;
-    }
+    stand_on(port, interface, candidate.bridge);
     ASK_PASS(describe_port(seat, port));
     if (auto entered = enter_vlan(seat, port); !entered.ok()) {
         ASK_PASS(detach_port(seat, port.name, port.ifindex));

@@ -22,10 +22,14 @@ struct Port {
     std::uint32_t mtu = 0;            // bytes
     std::uint32_t bridge_index = 0;   // of the bridge that it is a port of; 0: none
     std::string bridge{};             // its name
+    bool bridge_filters = false;      // VLANs, and then those of frames without a tag (0: of none):
+    std::uint16_t bridge_vlan = 0;    // the bridge's own
+    std::uint16_t untagged = 0;       // the port's
     std::uint16_t vlan = 0;           // of a VLAN that the program sees on the port that carries it; 0: none
     std::uint32_t carrier_index = 0;  // that port
     std::string carrier{};            // its name
-    std::string trouble{};            // why the program is not attached, and what to do; empty: it is
+    std::vector<std::uint32_t> members{};  // of a bond whose packets the program sees on these
+    std::string trouble{};                 // why the program is not attached, and what to do; empty: it is
 };
 
 // The program and where its pins are; both outlive what is done with them.
@@ -39,13 +43,17 @@ struct PortSeat {
 struct PortCandidate {
     InterfaceInfo interface;
     const InterfaceInfo* bridge = nullptr;
-    bool linked = false;  // a predecessor's program is on it
+    bool linked = false;                          // a predecessor's program is on it
+    std::vector<const InterfaceInfo*> members{};  // of a bond, natively
 };
 
 // Whether it can be attached. `all`: the namespace's interfaces, which outlive the candidate. An error names
 // the port.
 [[nodiscard]] Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& interface,
                                                  const std::vector<InterfaceInfo>& all);
+// Of a bond that the program is on natively, or is to be: whether it can be, and packets are lost by no
+// member.
+[[nodiscard]] Result<> check_members(const InterfaceInfo& bond, const std::vector<InterfaceInfo>& all);
 // Whether a predecessor's program is on it in another mode than is wanted now: an error.
 [[nodiscard]] Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface);
 [[nodiscard]] Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate);
@@ -55,8 +63,12 @@ struct PortCandidate {
 // Enters such a VLAN, on a port that is attached. Repeating it changes nothing.
 [[nodiscard]] Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate,
                                        const Port& carrier);
-// Writes what has changed of a port that stays attached: the bridge that it is on.
+// What the port has to say of its bridge, if it is on one.
+void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge);
+// Writes what has changed of a port that stays attached: the bridge that it is on, and a bond's members.
 [[nodiscard]] Result<> describe_port(const PortSeat& seat, const Port& port);
+// Forgets an interface that is no member of such a port any more.
+[[nodiscard]] Result<> forget_member(const PortSeat& seat, std::uint32_t ifindex);
 // Detaches it, and forgets it in the maps. One that is gone, or moved to another namespace, is fine.
 [[nodiscard]] Result<> detach_port(const PortSeat& seat, const std::string& name, std::uint32_t ifindex);
 // Forgets what a predecessor has attached and entered, except for `ports`.

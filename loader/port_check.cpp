@@ -5,7 +5,9 @@
 #include <array>
 #include <string_view>
 
+#include "lib/abi/consts.h"
 #include "lib/abi/limits.h"
+#include "lib/net/bond.h"
 
 namespace ask {
 namespace {
@@ -32,16 +34,20 @@ Result<> check_mtu(const InterfaceInfo& interface) {
 }
 
 // XDP does not see a tag that the card took off: a packet would be another port's, and its ACK leave without.
+// `by`: the interface itself, or a member of a bond.
 Result<> check_tags(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
-                    const DriverInfo& driver) {
+                    const InterfaceInfo& by, const DriverInfo& driver) {
     const auto vlan = std::ranges::find_if(all, [&interface](const InterfaceInfo& one) {
         return one.kind == "vlan" && one.lower == interface.index;
     });
     if (!driver.strips_tags || vlan == all.end()) {
         return {};
     }
-    return refused(interface, "carries VLAN " + vlan->name + " and takes tags off before XDP sees them",
-                   "ethtool -K " + interface.name + " rxvlan off, or have " + vlan->name +
+    return refused(interface,
+                   "carries VLAN " + vlan->name +
+                       (by.index == interface.index ? " and" : ", and its member " + by.name) +
+                       " takes tags off before XDP sees them",
+                   "ethtool -K " + by.name + " rxvlan off, or have " + vlan->name +
                        " as the port, with xdp_mode generic");
 }
 
@@ -90,12 +96,12 @@ Result<> check_place(const InterfaceInfo& interface, const std::vector<Interface
     if (master->kind == "bond" || master->kind == "team") {
         return refused(interface, "is a member of " + master->name,
                        "routes lead through that: take the member out of ports, and name " + master->name +
-                           " with xdp_mode generic");
+                           (master->kind == "team" ? " with xdp_mode generic" : " instead"));
     }
-    if (master->kind == "bridge" && master->filters_vlans) {
-        return refused(interface, "is on bridge " + master->name + ", which filters VLANs",
-                       "the switch does not read tags: ip link set dev " + master->name +
-                           " type bridge vlan_filtering 0, or leave the port out");
+    if (master->kind == "bridge" && master->filters_vlans && master->service_tags) {
+        return refused(
+            interface, "is on bridge " + master->name + ", which filters VLANs by tags of 802.1ad",
+            "ip link set dev " + master->name + " type bridge vlan_protocol 802.1Q, or leave the port out");
     }
     if (master->kind == "openvswitch") {
         return refused(interface, "is a port of Open vSwitch",
@@ -115,13 +121,42 @@ Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceI
     if (mode == bpf::XdpMode::kGeneric) {
         return {};
     }
-    if (interface.kind == "bond") {
-        return refused(interface, "is a bond, whose native program runs on its members and sees their names",
-                       "set xdp_mode to generic");
-    }
     ASK_PASS(check_mtu(interface));
-    ASK_PASS(check_tags(interface, all, driver));
+    if (interface.kind == "bond") {
+        return check_bond(interface, all);
+    }
+    ASK_PASS(check_tags(interface, all, interface, driver));
     return check_redirect(interface, driver);
+}
+
+Result<> check_bond(const InterfaceInfo& bond, const std::vector<InterfaceInfo>& all) {
+    if (bond.kind != "bond") {
+        return {};
+    }
+    if (const std::string trouble = native_trouble(bond); !trouble.empty()) {
+        return Error(Errc::kUnsupported, "port " + bond.name + " " + trouble);
+    }
+    const std::size_t members = members_of(bond, all).size();
+    if (members < ASK_CHANNEL_PORTS) {
+        return {};
+    }
+    return refused(bond,
+                   "is a bond of " + std::to_string(members) + " members, and natively one may have " +
+                       std::to_string(ASK_CHANNEL_PORTS - 1),
+                   "take members out of it, or set xdp_mode to generic");
+}
+
+Result<> check_member(const InterfaceInfo& bond, const InterfaceInfo& member,
+                      const std::vector<InterfaceInfo>& all, const DriverInfo& driver) {
+    if (member.xdp_program != 0) {
+        return refused(bond,
+                       "is a bond whose member " + member.name + " has XDP program " +
+                           std::to_string(member.xdp_program) + " of its own",
+                       "remove it (ip link set dev " + member.name + " xdp off, or its own tool)");
+    }
+    ASK_PASS(check_tags(bond, all, member, driver));
+    ASK_TRY(check_redirect(member, driver), "bond " + bond.name);
+    return {};
 }
 
 Result<> check_vlan(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
@@ -138,6 +173,11 @@ Result<> check_vlan(const InterfaceInfo& interface, const std::vector<InterfaceI
     const std::string below = lower == nullptr ? "an interface that is gone" : lower->name;
     if (lower != nullptr && lower->kind == "vlan") {
         return refused(interface, vlan_of(interface, below) + ", a VLAN itself, and the switch reads one tag",
+                       "set xdp_mode to generic");
+    }
+    if (lower != nullptr && lower->kind == "bond") {
+        return refused(interface,
+                       vlan_of(interface, below) + ", a bond, whose members no tag is looked for on",
                        "set xdp_mode to generic");
     }
     if (carrier.empty()) {

@@ -18,6 +18,14 @@ namespace ask {
 [[nodiscard]] Result<> check_port(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all,
                                   bpf::XdpMode mode, const DriverInfo& driver);
 
+// Whether the kernel puts a native program on the bond's members, and a channel's set of ports has room for
+// them. Of what is no bond: yes.
+[[nodiscard]] Result<> check_bond(const InterfaceInfo& bond, const std::vector<InterfaceInfo>& all);
+
+// And whether packets would be lost by one of the members, whose driver that is.
+[[nodiscard]] Result<> check_member(const InterfaceInfo& bond, const InterfaceInfo& member,
+                                    const std::vector<InterfaceInfo>& all, const DriverInfo& driver);
+
 // The part of it that may change under a port that is attached: what the interface is a port or member of.
 [[nodiscard]] Result<> check_place(const InterfaceInfo& interface, const std::vector<InterfaceInfo>& all);
 

@@ -22,6 +22,20 @@ bool is_port_pattern(std::string_view text) {
     return text.find_first_of("*?[") != std::string_view::npos;
 }
 
+namespace {
+
+// What a pattern has found, and whose packets are those of a bond that is a port itself.
+void leave_members_out(PortChoice& choice) {
+    const std::vector<PortChoice::Named> found = choice.ports;
+    std::erase_if(choice.ports, [&found](const PortChoice::Named& port) {
+        return !port.in_full && std::ranges::any_of(found, [&port](const PortChoice::Named& bond) {
+            return bond.interface.kind == "bond" && bond.interface.index == port.interface.master;
+        });
+    });
+}
+
+}  // namespace
+
 PortChoice choose_ports(const std::vector<std::string>& names, const std::vector<InterfaceInfo>& interfaces) {
     PortChoice choice;
     const auto is_chosen = [&choice](const InterfaceInfo& one) {
@@ -49,6 +63,7 @@ PortChoice choose_ports(const std::vector<std::string>& names, const std::vector
     for (PortChoice::Named& port : choice.ports) {
         port.in_full = port.in_full || std::ranges::find(names, port.interface.name) != names.end();
     }
+    leave_members_out(choice);
     return choice;
 }
 

@@ -25,7 +25,8 @@ struct PortChoice {
     std::vector<std::string> missing;  // named in full, and not there
 };
 
-// A pattern leaves loopback and bridges out: ports are what is on a bridge, not the bridge.
+// A pattern leaves loopback and bridges out: ports are what is on a bridge, not the bridge. So it does the
+// members of bonds that are ports.
 [[nodiscard]] PortChoice choose_ports(const std::vector<std::string>& names,
                                       const std::vector<InterfaceInfo>& interfaces);
 

@@ -11,6 +11,7 @@
 #include "lib/net/address.h"
 #include "lib/net/host_book.h"
 #include "lib/net/netlink.h"
+#include "loader/port_check.h"
 
 namespace ask {
 namespace {
@@ -31,23 +32,78 @@ const Port* find_port(const std::vector<Port>& ports, std::uint32_t ifindex) {
     return it == ports.end() ? nullptr : &*it;
 }
 
+// A bridge that a route leads to; and the VLAN of it, if it filters them.
+struct BridgeWay {
+    std::uint32_t index = 0;
+    std::string name;
+    bool filters = false;
+    std::uint16_t vlan = 0;
+
+    [[nodiscard]] std::string text() const {
+        return "bridge " + name + (filters ? ", VLAN " + std::to_string(vlan) : "");
+    }
+};
+
+// Whether the port's packets have no tag, neither in nor out: the switch answers as they came.
+Result<const Port*> check_untagged(const BridgeWay& bridge, const Port& port) {
+    if (!bridge.filters || port.untagged == bridge.vlan) {
+        return &port;
+    }
+    return Error(Errc::kInput, bridge.text() + ", has it by port " + port.name +
+                                   " with a tag, and the switch answers frames without one: bridge vlan "
+                                   "add dev " +
+                                   port.name + " vid " + std::to_string(bridge.vlan) + " pvid untagged");
+}
+
 // A bridge forwards by its own database, which says by which port the next hop is.
 Result<const Port*> port_on_bridge(Netlink& netlink, const std::vector<Port>& ports, const Route& way,
-                                   const std::string& bridge) {
+                                   const BridgeWay& bridge) {
+    if (bridge.filters && bridge.vlan == 0) {
+        return Error(Errc::kInput, "bridge " + bridge.name +
+                                       " takes no frames without a tag itself: bridge vlan add dev " +
+                                       bridge.name + " vid VLAN self pvid untagged");
+    }
     const auto mac = netlink.resolve(way, Netlink::Clock::now() + kPatience);
-    ASK_TRY(mac, "bridge " + bridge);
-    const auto places = netlink.bridge_ports(way.interface_index, *mac);
-    ASK_TRY(places, "bridge " + bridge);
+    ASK_TRY(mac, bridge.text());
+    const auto places = netlink.bridge_ports(bridge.index, *mac, bridge.vlan);
+    ASK_TRY(places, bridge.text());
     for (const std::uint32_t ifindex : *places) {
         if (const Port* const port = find_port(ports, ifindex); port != nullptr) {
-            return port;
+            return check_untagged(bridge, *port);
         }
     }
-    return Error(Errc::kInput, "bridge " + bridge + " has station " + format_mac(*mac) + ", " +
+    return Error(Errc::kInput, bridge.text() + ", has station " + format_mac(*mac) + ", " +
                                    format_next_hop(way) + ", " +
                                    (places->empty() ? "nowhere: it is silent"
                                                     : "by a port that is not one of the switch's: add it to "
                                                       "ports"));
+}
+
+// The bridge by that index that one of the ports is on.
+const Port* find_on_bridge(const std::vector<Port>& ports, std::uint32_t bridge) {
+    const auto it = std::ranges::find_if(
+        ports, [bridge](const Port& port) { return bridge != 0 && port.bridge_index == bridge; });
+    return it == ports.end() ? nullptr : &*it;
+}
+
+// The bridge that an interface is a VLAN of, if it filters them.
+Result<std::optional<BridgeWay>> bridge_below(Netlink& netlink, const std::vector<Port>& ports,
+                                              std::uint32_t ifindex) {
+    if (!std::ranges::any_of(ports, &Port::bridge_filters)) {
+        return std::optional<BridgeWay>();
+    }
+    const auto all = netlink.interfaces();
+    ASK_PASS(all);
+    const InterfaceInfo* const vlan = find_interface(*all, ifindex);
+    if (vlan == nullptr || vlan->kind != "vlan" || vlan->lower_elsewhere || vlan->service_tags) {
+        return std::optional<BridgeWay>();
+    }
+    const Port* const port = find_on_bridge(ports, vlan->lower);
+    if (port == nullptr || !port->bridge_filters) {
+        return std::optional<BridgeWay>();
+    }
+    return std::optional(
+        BridgeWay{.index = port->bridge_index, .name = port->bridge, .filters = true, .vlan = vlan->vlan});
 }
 
 // The port that packets come in by which come the way back. Null: none of the switch's.
@@ -55,11 +111,16 @@ Result<const Port*> port_of_way(Netlink& netlink, const std::vector<Port>& ports
     if (const Port* const port = find_port(ports, way.interface_index); port != nullptr) {
         return port;
     }
-    const auto bridged = std::ranges::find_if(ports, [&way](const Port& port) {
-        return way.interface_index != 0 && port.bridge_index == way.interface_index;
-    });
-    return bridged == ports.end() ? Result<const Port*>(nullptr)
-                                  : port_on_bridge(netlink, ports, way, bridged->bridge);
+    if (const Port* const port = find_on_bridge(ports, way.interface_index); port != nullptr) {
+        return port_on_bridge(netlink, ports, way,
+                              {.index = port->bridge_index,
+                               .name = port->bridge,
+                               .filters = port->bridge_filters,
+                               .vlan = port->bridge_vlan});
+    }
+    const auto below = bridge_below(netlink, ports, way.interface_index);
+    ASK_PASS(below);
+    return *below ? port_on_bridge(netlink, ports, way, **below) : Result<const Port*>(nullptr);
 }
 
 // Towards a neighbour behind that port.

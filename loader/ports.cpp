@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "lib/net/bond.h"
 #include "loader/port_check.h"
 #include "loader/port_ways.h"
 
@@ -52,7 +53,9 @@ const Port* find_carrier(const std::vector<Port>& ports, const InterfaceInfo& vl
 bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
     return !std::ranges::equal(before, after, [](const Port& one, const Port& other) {
         return one.name == other.name && one.ifindex == other.ifindex &&
-               one.bridge_index == other.bridge_index && is_attached(one) == is_attached(other);
+               one.bridge_index == other.bridge_index && one.bridge_filters == other.bridge_filters &&
+               one.bridge_vlan == other.bridge_vlan && one.untagged == other.untagged &&
+               one.members == other.members && is_attached(one) == is_attached(other);
     });
 }
 
@@ -225,15 +228,39 @@ Result<Port> PortTable::keep(const InterfaceInfo& interface, Port port,
         ASK_PASS(detach_port(seat_, port.name, port.ifindex));
         return std::move(placed).error();
     }
+    auto members = take_members(interface, port, all);
+    ASK_PASS(members);
     const InterfaceInfo* const bridge = bridge_of(interface, all);
-    const std::uint32_t bridge_index = bridge == nullptr ? 0 : bridge->index;
+    const std::uint32_t before = port.bridge_index;
     port.mtu = interface.mtu;
-    port.bridge = bridge == nullptr ? "" : bridge->name;
-    if (port.bridge_index != bridge_index) {
-        port.bridge_index = bridge_index;
-        ASK_PASS(describe_port(seat_, port));
-    }
+    stand_on(port, interface, bridge);
+    const bool joined_or_left = port.members != *members;
+    port.members = *std::move(members);
+    ASK_PASS(port.bridge_index == before && !joined_or_left ? Result<>() : describe_port(seat_, port));
     return port;
+}
+
+// The members of a port that is attached, which the kernel has put its program on; it is detached where one
+// would lose packets.
+Result<std::vector<std::uint32_t>> PortTable::take_members(const InterfaceInfo& interface, const Port& port,
+                                                           const std::vector<InterfaceInfo>& all) const {
+    std::vector<std::uint32_t> members;
+    if (port.mode == bpf::XdpMode::kNative) {
+        std::ranges::transform(members_of(interface, all), std::back_inserter(members),
+                               &InterfaceInfo::index);
+    }
+    if (members == port.members) {
+        return members;
+    }
+    for (const std::uint32_t member : port.members) {
+        ASK_PASS(forget_member(seat_, member));
+    }
+    if (auto checked = check_members(interface, all); !checked.ok()) {
+        ASK_PASS(detach_port(seat_, port.name, port.ifindex));
+        return std::move(checked).error();
+    }
+    spdlog::info("port {}: a bond of {} members", port.name, members.size());
+    return members;
 }
 
 bool PortTable::is_any(bool (*is)(const Port&)) const {
@@ -254,8 +281,10 @@ std::vector<Port> PortTable::attached() const {
 
 std::optional<Port> PortTable::find(std::uint32_t ifindex) const {
     const std::lock_guard lock(mutex_);
-    const auto it = std::ranges::find_if(
-        ports_, [ifindex](const Port& port) { return port.ifindex == ifindex && is_attached(port); });
+    const auto it = std::ranges::find_if(ports_, [ifindex](const Port& port) {
+        return is_attached(port) &&
+               (port.ifindex == ifindex || std::ranges::find(port.members, ifindex) != port.members.end());
+    });
     return it == ports_.end() ? std::nullopt : std::optional(*it);
 }
 

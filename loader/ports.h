@@ -39,6 +39,7 @@ class PortTable {
 
     // All that the configuration names, in its order: those with a trouble too.
     [[nodiscard]] std::vector<Port> all() const;
+    // By its own index, or a member's.
     [[nodiscard]] std::optional<Port> find(std::uint32_t ifindex) const;
     // The port behind which a host is, by its number (lib/net/host_book.h): by the routing table and, where
     // that leads to a bridge, by what the bridge has learned. kInput: behind none.
@@ -77,6 +78,8 @@ class PortTable {
     Result<std::vector<Port>> settle_all(const PortChoice& choice, const std::vector<Port>& before,
                                          const std::vector<InterfaceInfo>& all, bool strict) const;
     Result<Port> keep(const InterfaceInfo& interface, Port port, const std::vector<InterfaceInfo>& all) const;
+    Result<std::vector<std::uint32_t>> take_members(const InterfaceInfo& interface, const Port& port,
+                                                    const std::vector<InterfaceInfo>& all) const;
     void drop_gone(const std::vector<Port>& before, const PortChoice& choice, Look& look) const;
     [[nodiscard]] bool is_any(bool (*is)(const Port&)) const;
     [[nodiscard]] std::vector<Port> attached() const;

@@ -31,6 +31,7 @@ struct LinkAnswer {
     bool program = false;
     bool native = false;
     std::uint32_t peer = 0;
+    std::uint32_t master = 0;
     std::optional<std::int32_t> peer_namespace;
 };
 
@@ -65,6 +66,8 @@ void read_attribute(std::uint16_t type, std::string_view payload, LinkAnswer& an
     };
     if (type == IFLA_LINK) {
         answer.peer = value_of<std::uint32_t>(payload);
+    } else if (type == IFLA_MASTER) {
+        answer.master = value_of<std::uint32_t>(payload);
     } else if (type == IFLA_LINK_NETNSID) {
         answer.peer_namespace = value_of<std::int32_t>(payload);
     } else if (type == IFLA_LINKINFO) {
@@ -124,7 +127,11 @@ PeerAnswers peer_takes_answers(std::uint32_t ifindex) {
     if (!own || !own->veth) {
         return PeerAnswers::kTaken;
     }
-    const auto peer = ask_link(own->peer, own->peer_namespace);
+    auto peer = ask_link(own->peer, own->peer_namespace);
+    // The kernel says of a bond's members nothing of the program that it has put on them.
+    if (peer && !peer->program && peer->master != 0) {
+        peer = ask_link(peer->master, own->peer_namespace);
+    }
     if (!peer || !peer->program) {
         return PeerAnswers::kNoProgram;
     }

@@ -61,14 +61,13 @@ Result<> run(Setup& setup, SignalEvents& signals) {
     log_credentials(**credentials);
     Relays relays(config.limits(), relay_sessions(config.agent));
     RelayService service(relays, config.name);
-    const auto server =
-        ControlServer::start({.name = "ask-relayd",
-                              .listen = config.listen,
-                              .socket = config.socket,
-                              .group = *group,
-                              .threads = static_cast<int>(config.max_relays) + kSpareThreads,
-                              .streams = kCallsOfPeer},
-                             **credentials, service);
+    const auto server = ControlServer::start({.name = "ask-relayd",
+                                              .listen = config.listen,
+                                              .socket = config.socket,
+                                              .group = *group,
+                                              .threads = static_cast<int>(config.max_relays) + kSpareThreads,
+                                              .streams = kCallsOfPeer},
+                                             **credentials, service);
     ASK_PASS(server);
     std::unique_ptr<MetricsServer> metrics;
     if (!config.security.metrics.empty()) {

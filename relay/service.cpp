@@ -19,8 +19,8 @@ grpc::Status RelayService::OpenRelay(grpc::ServerContext* context, const v1::Ope
     return grpc::Status::OK;
 }
 
-grpc::Status RelayService::GetStatus(grpc::ServerContext* context, const v1::GetRelayStatusRequest* /*request*/,
-                                     v1::RelayStatus* reply) {
+grpc::Status RelayService::GetStatus(grpc::ServerContext* context,
+                                     const v1::GetRelayStatusRequest* /*request*/, v1::RelayStatus* reply) {
     const Caller caller = caller_of(*context);
     *reply = relays_.status(caller);
     reply->set_name(name_);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -42,30 +43,81 @@ std::optional<ChannelId> claimed_channel(std::span<const std::byte> payload) {
 WorkerCore::WorkerCore(Options options, std::vector<XskSocket> sockets)
     : options_(std::move(options)),
       sockets_(std::move(sockets)),
-      ways_(ways_of(sockets_)),
+      ways_(find_ways()),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       receiver_(options_.limits),
       scratch_(options_.sender.payload_limit) {}
 
 WorkerCore::~WorkerCore() = default;
 
-// Those that only receive come after the others: they have the device's highest queues.
-std::vector<WorkerCore::Way> WorkerCore::ways_of(std::span<const XskSocket> sockets) {
+// Where none is left that sends, packets leave by one that does not, and are lost on the way.
+std::vector<WorkerCore::Way> WorkerCore::find_ways() const {
     std::vector<Way> ways;
-    for (std::size_t i = 0; i < sockets.size(); ++i) {
-        const MacAddress mac = sockets[i].mac();
-        if (ways.empty() || ways.back().mac != mac) {
-            ways.insert(ways.end(), {.mac = mac, .first = i});
+    for (const bool all : {false, true}) {
+        for (std::size_t i = 0; i < sockets_.size(); ++i) {
+            const XskSocket& socket = sockets_[i];
+            if (!socket.may_send() || (!all && rests(socket))) {
+                continue;
+            }
+            const auto known = std::ranges::find(ways, socket.mac(), &Way::mac);
+            if (known == ways.end()) {
+                ways.push_back({.mac = socket.mac(), .senders = {i}});
+            } else if (!all) {
+                known->senders.push_back(i);
+            }
         }
-        ways.back().senders += sockets[i].may_send() ? 1U : 0U;
     }
     return ways;
+}
+
+bool WorkerCore::rests(const XskSocket& socket) const {
+    const auto bond = resting_.empty() ? resting_.end() : resting_.find(socket.mac());
+    return bond != resting_.end() &&
+           std::ranges::find(bond->second, socket.interface()) != bond->second.end();
+}
+
+Result<> WorkerCore::change_link(const LinkChange& change, std::vector<XskSocket> fresh) {
+    for (const XskSocket& socket : fresh) {
+        ASK_TRY(watch(socket.fd(), EPOLLIN), "AF_XDP socket");
+    }
+    close_sockets(change, fresh);
+    std::ranges::move(fresh, std::back_inserter(sockets_));
+    if (change.resting.empty()) {
+        resting_.erase(change.mac);
+    } else {
+        resting_.insert_or_assign(change.mac, change.resting);
+    }
+    ways_ = find_ways();
+    return {};
+}
+
+// Those on members that have gone, or have come again as others. The last that there are stay, as packets
+// have to leave by some, but nobody waits for what comes in by them.
+void WorkerCore::close_sockets(const LinkChange& change, std::span<const XskSocket> fresh) {
+    const auto is_gone = [&](const XskSocket& socket) {
+        const bool again = std::ranges::find(fresh, socket.interface(), &XskSocket::interface) != fresh.end();
+        return socket.mac() == change.mac &&
+               (again || std::ranges::find(change.members, socket.interface()) == change.members.end());
+    };
+    const bool any_left = !fresh.empty() || std::ranges::any_of(sockets_, [&](const XskSocket& socket) {
+        return socket.mac() == change.mac && !is_gone(socket);
+    });
+    if (any_left) {
+        std::erase_if(sockets_, is_gone);
+        return;
+    }
+    for (const XskSocket& socket : sockets_) {
+        if (is_gone(socket)) {
+            // It may have been so before.
+            ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.fd(), nullptr);
+        }
+    }
 }
 
 XskSocket& WorkerCore::way_out(const MacAddress& from, std::uint16_t port) {
     const auto found = std::ranges::find(ways_, from, &Way::mac);
     const Way& way = found == ways_.end() ? ways_.front() : *found;
-    return sockets_[way.first + port % way.senders];
+    return sockets_[way.senders[port % way.senders.size()]];
 }
 
 Result<> WorkerCore::watch(int fd, std::uint32_t events) const {
@@ -168,7 +220,7 @@ void WorkerCore::handle_data(XskSocket& socket, const XskFrame& frame, const Udp
         return;
     }
     const UdpAddresses back = packet.addresses.reversed();
-    if (!socket.may_send()) {
+    if (!socket.may_send() || rests(socket)) {
         socket.recycle(frame);
         answer_remote(back, ack);
         return;

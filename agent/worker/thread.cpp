@@ -27,7 +27,10 @@ constexpr Nanos kRetrySend = kMillisecond;  // while the kernel takes no frames
 }  // namespace
 
 Worker::Worker(WorkerCore::Options options, std::vector<XskSocket> sockets)
-    : index_(options.index), core_(std::move(options), std::move(sockets)), inbox_(kMaxInbox) {}
+    : index_(options.index),
+      busy_poll_(options.busy_poll),
+      core_(std::move(options), std::move(sockets)),
+      inbox_(kMaxInbox) {}
 
 Worker::~Worker() {
     stop();
@@ -96,12 +99,23 @@ void Worker::loop() {
         busy = core_.take_inbox(inbox_) || busy;
         busy = core_.pump() || busy;
         const bool frames_wait = core_.kick();
-        if (!busy && core_.arm()) {
+        if (!stays_awake(busy) && core_.arm()) {
             sleep(frames_wait);
         }
     }
     // Callers that still wait get an answer.
     run_commands();
+}
+
+bool Worker::stays_awake(bool busy) {
+    if (busy_poll_ == 0) {
+        return busy;
+    }
+    const Nanos now = now_ns();
+    if (busy) {
+        last_busy_ = now;
+    }
+    return now - last_busy_ < busy_poll_;
 }
 
 // Until a socket, a ring, a command or a timer has something to do.

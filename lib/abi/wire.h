@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * The ASK packet on the wire: Ethernet, IPv4 without options, UDP, ask_hdr,
- * one bitmap per row, then the rows (DATA) or the records (LONG). Everything in
- * network order, at fixed offsets. docs/protocol.md says what each field means.
+ * The ASK packet on the wire: Ethernet, IPv4 without options or IPv6 without
+ * extension headers, UDP, ask_hdr, one bitmap per row, then the rows (DATA) or
+ * the records (LONG). Everything in network order, at fixed offsets. docs/protocol.md says what each field means.
  *
  * Nothing here is packed: fields are naturally aligned within ask_hdr, which
- * itself starts at frame offset 42. User space reads it through memcpy.
+ * itself starts at frame offset 42, or 62 over IPv6. User space reads it through memcpy.
  */
 #pragma once
 
@@ -55,7 +55,7 @@ struct ask_hdr {
 	__u8 m;			 /*  6: geometry: AAs of a medium group */
 	__u8 op;		 /*  7: enum ask_wire_op */
 	__be64 task;		 /*  8: task instance, never used twice */
-	__be32 host;		 /* 16: channel: IPv4 address of the sending host */
+	__be32 host;		 /* 16: channel: number of the sending host */
 	__be16 port;		 /* 20: channel: its UDP port there */
 	__be16 mark_switch;	 /* 22: the mark: switch that aggregated, 0 none */
 	__be32 incarnation;	 /* 24: of the channel */

@@ -18,7 +18,7 @@ struct PlacedRelay {
 
 struct PlacedHost {
     std::string name;
-    std::string address;  // IPv4
+    std::string address;
     std::uint32_t sends = 1;
     std::string entry;  // name of the switch whose relay it sends to; empty: the receiver
     std::string at{};   // name of the switch that it is at; empty: not known

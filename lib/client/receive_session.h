@@ -141,7 +141,7 @@ struct TaskRelayReport {
 
 // Of a partial one: what came from one host, or from the relay beside one switch.
 struct FlowsFromReport {
-    std::uint32_t host = 0;      // IPv4
+    std::uint32_t host = 0;      // its number
     std::string relay;           // name of that switch; empty: a host that sends
     std::uint32_t joined = 0;    // flows
     std::uint32_t finished = 0;  // of these

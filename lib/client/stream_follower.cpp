@@ -2,7 +2,6 @@
 #include "lib/client/stream_follower.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "lib/base/waiting.h"
@@ -165,16 +164,24 @@ Result<> StreamFollower::take(const v1::LocalReply& reply) {
         // What is committed stays so, whoever says it late.
         view->committed = std::max(view->committed, view_.committed);
         view_ = *std::move(view);
-        for (const OpenStreamWindow& window : view_.windows) {
-            known_.insert(window.number);
-        }
-        known_.erase(known_.begin(), known_.upper_bound(view_.committed));
-        while (known_.size() > kMostKnown) {
-            known_.erase(std::prev(known_.end()));
-        }
+        note_known();
     }
     poke();
     return {};
+}
+
+// What it could not tell of is kept from whoever cuts, too: it comes again with the word that an earlier one
+// is committed. mutex_ is held.
+void StreamFollower::note_known() {
+    known_.erase(known_.begin(), known_.upper_bound(view_.committed));
+    std::erase_if(view_.windows, [this](const OpenStreamWindow& window) {
+        const bool fits = known_.size() < kMostKnown || known_.contains(window.number);
+        if (!fits || window.number <= view_.committed) {
+            return true;
+        }
+        known_.insert(window.number);
+        return false;
+    });
 }
 
 void StreamFollower::note_left_out(const StreamView& view) {

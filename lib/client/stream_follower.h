@@ -65,6 +65,7 @@ class StreamFollower {
     Result<> serve();
     Result<> take(const v1::LocalReply& reply);
     void note_trouble(const std::string& trouble);
+    void note_known();
     void note_left_out(const StreamView& view);
     [[nodiscard]] bool goes_on_after(const Error& error) const;
     [[nodiscard]] v1::LocalRequest request() const;

@@ -376,7 +376,12 @@ void StreamSender::Impl::pass_on() {
 
 Result<> StreamSender::Impl::append(std::span<const Tuple> tuples) {
     Spool& spool = windows_.back()->spool();
+    // The combiner keeps shorter keys only, so that none is missed here; most are never looked at again.
     const auto push = [&spool](const Tuple& tuple) {
+        if (tuple.key.size() > ASK_MAX_KEY) {
+            return Result<>(Error(Errc::kLimit, "a key of " + std::to_string(tuple.key.size()) +
+                                                    " bytes; the limit is " + std::to_string(ASK_MAX_KEY)));
+        }
         spool.append(tuple);
         return Result<>();
     };
@@ -387,7 +392,9 @@ Result<> StreamSender::Impl::append(std::span<const Tuple> tuples) {
             pass_on_at_ = Clock::now() + options_.linger;
         }
     } else {
-        std::ranges::for_each(tuples, push);
+        for (const Tuple& tuple : tuples) {
+            ASK_PASS(push(tuple));
+        }
     }
     if (!combiner_ || spool.tuples() - woken_ >= kWorthWaking) {
         woken_ = spool.tuples();
@@ -397,12 +404,6 @@ Result<> StreamSender::Impl::append(std::span<const Tuple> tuples) {
 }
 
 Result<> StreamSender::Impl::send(std::span<const Tuple> tuples) {
-    const auto too_long =
-        std::ranges::find_if(tuples, [](const Tuple& tuple) { return tuple.key.size() > ASK_MAX_KEY; });
-    if (too_long != tuples.end()) {
-        return Error(Errc::kLimit, "a key of " + std::to_string(too_long->key.size()) +
-                                       " bytes; the limit is " + std::to_string(ASK_MAX_KEY));
-    }
     ASK_PASS(options_.in_pieces || !is_to_look() ? Result<>() : take_place());
     if (over_ || !inside_) {
         sent_.late += tuples.size();

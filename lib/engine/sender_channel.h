@@ -29,7 +29,7 @@ struct ChannelConfig {
     Nanos rto_floor = 2 * kMillisecond;     // the paper: 100 us fixed
     Nanos rto_initial = 20 * kMillisecond;  // before the first RTT sample
     Nanos rto_ceiling = 1 * kSecond;
-    std::uint32_t payload_limit = 1472;  // longest UDP payload, bytes: MTU - 28
+    std::uint32_t payload_limit = 1472;  // longest UDP payload, bytes: over IPv4 MTU - 28
 };
 
 struct ChannelStats {

@@ -25,7 +25,7 @@ inline constexpr Nanos kMicrosecond = 1'000;
 inline constexpr Nanos kMillisecond = 1'000'000;
 inline constexpr Nanos kSecond = 1'000'000'000;
 
-// A channel's name on the wire: IPv4 address (host byte order) and UDP port of its host.
+// A channel's name on the wire: its host's number (lib/net/host_book.h) and its UDP port there.
 struct ChannelId {
     std::uint32_t host = 0;
     std::uint16_t port = 0;

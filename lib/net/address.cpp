@@ -139,10 +139,4 @@ Result<> check_host_port(std::string_view text) {
     return parts.ok() ? Result<>() : std::move(parts).error();
 }
 
-Result<std::uint32_t> ipv4_of_control(const std::string& text) {
-    const auto parts = split_host_port(text);
-    const auto host = parts.ok() ? parse_ipv4(parts->host) : std::nullopt;
-    return host ? Result<std::uint32_t>(*host) : Error(Errc::kInput, "must be IPv4:PORT, not " + text);
-}
-
 }  // namespace ask

@@ -50,7 +50,4 @@ Result<> check_host_port(std::string_view text);
 // Whether nobody but this machine gets to HOST:PORT.
 [[nodiscard]] bool is_loopback(std::string_view host_port);
 
-// The address in a control address "198.18.2.2:4791". kInput: it is no such thing.
-[[nodiscard]] Result<std::uint32_t> ipv4_of_control(const std::string& text);
-
 }  // namespace ask

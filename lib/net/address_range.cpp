@@ -25,6 +25,25 @@ std::uint32_t front_of(std::uint32_t address, unsigned bits) {
     return bits == 0 ? 0 : address >> (kIpv4Bits - bits) << (kIpv4Bits - bits);
 }
 
+// A range that has no host in it would hold nobody, and say nothing.
+Result<> check_has_hosts(const AddressRange& range) {
+    constexpr unsigned kMappedBits = 96;
+    constexpr unsigned kLinkLocalBits = 10;
+    const auto refuse = [](const std::string& why) { return Error(Errc::kUsage, why); };
+    if (!range.first6) {
+        return is_ipv6_number(range.first)
+                   ? refuse(format_ipv4(range.first) + " is in 240.0.0.0/4, and no host's address")
+                   : Result<>();
+    }
+    if (const auto mapped = mapped_ipv4(*range.first6); mapped && range.bits >= kMappedBits) {
+        return refuse("the range stands for IPv4 addresses: write " + format_ipv4(*mapped) + "/" +
+                      std::to_string(range.bits - kMappedBits));
+    }
+    return is_link_local_or_multicast(*range.first6) && range.bits >= kLinkLocalBits
+               ? refuse(format_ipv6(*range.first6) + " is link-local or multicast, and no host's address")
+               : Result<>();
+}
+
 Error begins_at(unsigned bits, const std::string& first) {
     return {Errc::kUsage, "the range of " + std::to_string(bits) + " bits begins at " + first};
 }
@@ -67,6 +86,7 @@ Result<AddressRange> parse_address_range(std::string_view text) {
     if (ipv4 && front_of(*ipv4, range.bits) != *ipv4) {
         return begins_at(range.bits, format_ipv4(front_of(*ipv4, range.bits)));
     }
+    ASK_PASS(check_has_hosts(range));
     return range;
 }
 

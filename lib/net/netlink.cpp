@@ -5,6 +5,8 @@
 #include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_addr.h>
+#include <linux/if_bonding.h>
+#include <linux/if_bridge.h>
 #include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -113,7 +115,26 @@ void read_vlan_attribute(InterfaceInfo& info, unsigned type, std::span<const std
     }
 }
 
-// What stands in IFLA_LINKINFO.
+void read_bond_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    if (type == IFLA_BOND_MODE && !bytes.empty()) {
+        info.bond_mode = std::to_integer<std::uint8_t>(bytes.front());
+    } else if (type == IFLA_BOND_XMIT_HASH_POLICY && !bytes.empty()) {
+        info.bond_policy = std::to_integer<std::uint8_t>(bytes.front());
+    } else if (type == IFLA_BOND_FAIL_OVER_MAC && !bytes.empty()) {
+        info.bond_changes_mac = bytes.front() != std::byte{0};
+    }
+}
+
+// What a bond thinks of its member.
+void read_member_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
+    if (type == IFLA_BOND_SLAVE_STATE && !bytes.empty()) {
+        info.bond_sends = info.bond_sends && bytes.front() == std::byte{BOND_STATE_ACTIVE};
+    } else if (type == IFLA_BOND_SLAVE_MII_STATUS && !bytes.empty()) {
+        info.bond_sends = info.bond_sends && bytes.front() == std::byte{BOND_LINK_UP};
+    }
+}
+
+// What stands in IFLA_LINKINFO: kinds ahead of what is theirs.
 void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
     if (type == IFLA_INFO_KIND) {
         info.kind = read_text(bytes);
@@ -121,11 +142,23 @@ void read_kind_attribute(InterfaceInfo& info, unsigned type, std::span<const std
         each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
             if (inner == IFLA_BR_VLAN_FILTERING && !value.empty()) {
                 info.filters_vlans = value.front() != std::byte{0};
+            } else if (inner == IFLA_BR_VLAN_PROTOCOL) {
+                info.service_tags = ntohs(read_u16(value)) != ETH_P_8021Q;
             }
         });
     } else if (type == IFLA_INFO_DATA && info.kind == "vlan") {
         each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
             read_vlan_attribute(info, inner, value);
+        });
+    } else if (type == IFLA_INFO_DATA && info.kind == "bond") {
+        each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+            read_bond_attribute(info, inner, value);
+        });
+    } else if (type == IFLA_INFO_SLAVE_KIND) {
+        info.bond_sends = info.carrier && read_text(bytes) == "bond";
+    } else if (type == IFLA_INFO_SLAVE_DATA && info.bond_sends) {
+        each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
+            read_member_attribute(info, inner, value);
         });
     }
 }
@@ -175,6 +208,7 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
 void read_link(InterfaceInfo& info, const ifinfomsg& fixed) {
     info.index = static_cast<std::uint32_t>(fixed.ifi_index);
     info.up = (fixed.ifi_flags & IFF_UP) != 0;
+    info.carrier = (fixed.ifi_flags & IFF_LOWER_UP) != 0;
     info.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
 }
 
@@ -255,16 +289,37 @@ std::span<const std::byte> local_address(const nlmsghdr& message) {
     return local.empty() ? address : local;
 }
 
-// Whether an entry of a forwarding database is of that bridge and that station.
-bool is_station(const nlmsghdr& message, std::uint32_t bridge, const MacAddress& mac) {
+// Whether an entry of a forwarding database is of that bridge and that station; `vlan`: 0 for whichever.
+bool is_station(const nlmsghdr& message, std::uint32_t bridge, const MacAddress& mac, std::uint16_t vlan) {
     bool its = false;
     bool same = false;
+    bool there = vlan == 0;
     each_attribute(attributes_of<ndmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
         its = its || (type == NDA_MASTER && read_u32(bytes) == bridge);
         same = same || (type == NDA_LLADDR && bytes.size() == mac.size() &&
                         std::memcmp(bytes.data(), mac.data(), mac.size()) == 0);
+        there = there || (type == NDA_VLAN && read_u16(bytes) == vlan);
     });
-    return its && same;
+    return its && same && there;
+}
+
+// Of what a bridge says of one of its ports, or of itself: the VLAN of frames without a tag, in and out.
+std::uint16_t untagged_vlan(const nlmsghdr& message) {
+    constexpr unsigned kBothWays = BRIDGE_VLAN_INFO_PVID | BRIDGE_VLAN_INFO_UNTAGGED;
+    std::uint16_t vlan = 0;
+    const auto read = [&vlan](unsigned type, std::span<const std::byte> bytes) {
+        bridge_vlan_info info{};
+        std::memcpy(&info, bytes.data(), std::min(bytes.size(), sizeof(info)));
+        if (type == IFLA_BRIDGE_VLAN_INFO && (info.flags & kBothWays) == kBothWays) {
+            vlan = info.vid;
+        }
+    };
+    each_attribute(attributes_of<ifinfomsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
+        if (type == IFLA_AF_SPEC) {
+            each_attribute(bytes, read);
+        }
+    });
+    return vlan;
 }
 
 }  // namespace
@@ -463,10 +518,35 @@ Result<std::vector<InterfaceInfo>> Netlink::interfaces() {
                                        });
                     }),
             "list interfaces");
+    if (std::ranges::any_of(all, &InterfaceInfo::filters_vlans)) {
+        ASK_PASS(read_untagged(all));
+    }
     return all;
 }
 
-Result<std::vector<std::uint32_t>> Netlink::bridge_ports(std::uint32_t bridge, const MacAddress& mac) {
+Result<> Netlink::read_untagged(std::vector<InterfaceInfo>& all) {
+    Request<ifinfomsg> dump(RTM_GETLINK, NLM_F_DUMP);
+    dump.fixed.ifi_family = AF_BRIDGE;
+    // Ranges of VLANs that have nothing special as one: there may be thousands.
+    dump.add_u32(IFLA_EXT_MASK, RTEXT_FILTER_BRVLAN_COMPRESSED);
+    ASK_TRY(request(dump.header,
+                    [&](const nlmsghdr& message) {
+                        const auto* fixed = fixed_part<ifinfomsg>(message, RTM_NEWLINK);
+                        if (fixed == nullptr) {
+                            return;
+                        }
+                        const auto at = std::ranges::find(all, static_cast<std::uint32_t>(fixed->ifi_index),
+                                                          &InterfaceInfo::index);
+                        if (at != all.end()) {
+                            at->untagged = untagged_vlan(message);
+                        }
+                    }),
+            "list the VLANs of bridges");
+    return {};
+}
+
+Result<std::vector<std::uint32_t>> Netlink::bridge_ports(std::uint32_t bridge, const MacAddress& mac,
+                                                         std::uint16_t vlan) {
     Request<ndmsg> dump(RTM_GETNEIGH, NLM_F_DUMP);
     dump.fixed.ndm_family = AF_BRIDGE;
     std::vector<std::uint32_t> found;
@@ -475,7 +555,8 @@ Result<std::vector<std::uint32_t>> Netlink::bridge_ports(std::uint32_t bridge, c
                         const auto* fixed = fixed_part<ndmsg>(message, RTM_NEWNEIGH);
                         // Permanent ones are the bridge's own addresses.
                         if (fixed != nullptr && (fixed->ndm_flags & NTF_SELF) == 0 &&
-                            (fixed->ndm_state & NUD_PERMANENT) == 0 && is_station(message, bridge, mac)) {
+                            (fixed->ndm_state & NUD_PERMANENT) == 0 &&
+                            is_station(message, bridge, mac, vlan)) {
                             found.push_back(static_cast<std::uint32_t>(fixed->ndm_ifindex));
                         }
                     }),

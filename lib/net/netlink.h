@@ -34,12 +34,19 @@ struct InterfaceInfo {
     bool loopback = false;
     std::uint32_t xdp_program = 0;  // id of the XDP program that is attached; 0: none
     std::string kind;               // "veth", "bridge", "bond", "vlan" ...; empty: a device of the machine
-    std::uint32_t master = 0;       // index of the bridge or bond that it is a port of
+    std::uint32_t master = 0;       // index of the bridge or bond that it is a member of
     std::uint32_t lower = 0;        // of a VLAN: the interface that it is on. Of a veth, its peer elsewhere
     bool lower_elsewhere = false;   // that is in another network namespace
     bool filters_vlans = false;     // a bridge that does
     std::uint16_t vlan = 0;         // of a VLAN: which one
-    bool service_tags = false;      // its tags are 802.1ad's
+    bool service_tags = false;      // its tags are 802.1ad's; those of a bridge that filters, too
+    std::uint16_t untagged =
+        0;  // there, of bridge and ports: in which VLAN frames are that have no tag; 0: none
+    std::uint8_t bond_mode = 0;     // of a bond: BOND_MODE_* of <linux/if_bonding.h>
+    std::uint8_t bond_policy = 0;   // of a bond: BOND_XMIT_POLICY_*
+    bool bond_changes_mac = false;  // with its active member
+    bool carrier = false;           // it has one
+    bool bond_sends = false;        // of a bond's member: the bond may send by it now
 };
 
 // What the kernel counts of an interface.
@@ -81,8 +88,10 @@ class Netlink {
     Result<InterfaceInfo> interface(std::string_view name);
     // All of this network namespace.
     Result<std::vector<InterfaceInfo>> interfaces();
-    // The ports by which a bridge's forwarding database says that a station is: one, or none.
-    Result<std::vector<std::uint32_t>> bridge_ports(std::uint32_t bridge, const MacAddress& mac);
+    // The ports by which a bridge's forwarding database says that a station is: one, or none. In that VLAN,
+    // if one is given: a bridge that filters them has a database for each.
+    Result<std::vector<std::uint32_t>> bridge_ports(std::uint32_t bridge, const MacAddress& mac,
+                                                    std::uint16_t vlan = 0);
     Result<InterfaceTraffic> traffic(std::string_view name);
     // Addresses of an interface that others may reach it by, as numbers of hosts: IPv4 ones first, and of
     // those the primary one. Of IPv6 global and unique local ones alone, which are entered into the book, but
@@ -115,6 +124,8 @@ class Netlink {
     // Sends a request and shows `visit` every message of the answer.
     Result<> request(nlmsghdr& header, const Visit& visit);
     Result<bool> receive_answer(const Visit& visit);
+    // Of what is on bridges, and of these.
+    Result<> read_untagged(std::vector<InterfaceInfo>& all);
     // Of whom, as the kernel takes it.
     struct Wanted;
     static Result<Wanted> wanted_host(std::uint32_t number);
@@ -145,8 +156,8 @@ class RouteWatch {
     bool first_ = true;
 };
 
-// Tells that interfaces have changed: come, gone, renamed, others in state, master or MTU; and that a bridge
-// has learned or forgotten where a station is. Not thread-safe.
+// Tells that interfaces have changed: come, gone, renamed, others in state, master or MTU, by which member a
+// bond sends; and that a bridge has learned or forgotten where a station is. Not thread-safe.
 class LinkWatch {
  public:
     struct Changes {

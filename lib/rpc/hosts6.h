@@ -44,5 +44,7 @@ void explain_hosts(google::protobuf::Message& message);
 inline constexpr std::size_t kMostIntroduced = 8192;
 // The number of a host that a request is about which its caller may make. kLimit: he has made too many known.
 [[nodiscard]] Result<std::uint32_t> introduce(const NamedHost& host, const Caller& caller);
+// That of a host that a user of this machine names. The same, but that root may name any number.
+[[nodiscard]] Result<std::uint32_t> introduce(const NamedHost& host, std::uint32_t user);
 
 }  // namespace ask

@@ -14,11 +14,10 @@
 namespace ask {
 namespace {
 
-// How many hosts each caller has made known that are not his own.
+// How many hosts each caller, or user of this machine, has made known that are not his own.
 class Introductions {
  public:
-    Result<> add(const Caller& caller) {
-        const std::string whose = name_of(caller);
+    Result<> add(const std::string& whose) {
         const std::lock_guard lock(mutex_);
         const auto known = counts_.find(whose);
         if (known == counts_.end() ? counts_.size() >= kMostCallers : known->second >= kMostIntroduced) {
@@ -31,18 +30,23 @@ class Introductions {
     }
 
  private:
-    // Not where it calls from, if it has shown a certificate: with IPv6 a host has any number of addresses.
-    static std::string name_of(const Caller& caller) {
-        if (!caller.tenant.empty()) {
-            return "tenant " + caller.tenant;
-        }
-        return caller.verified && !caller.names.empty() ? caller.names.front() : describe(caller);
-    }
-
     static constexpr std::size_t kMostCallers = 4096;
     std::mutex mutex_;
     std::map<std::string, std::size_t> counts_;
 };
+
+Introductions& introductions() {
+    static Introductions counts;
+    return counts;
+}
+
+// Not where it calls from, if it has shown a certificate: with IPv6 a host has any number of addresses.
+std::string name_of(const Caller& caller) {
+    if (!caller.tenant.empty()) {
+        return "tenant " + caller.tenant;
+    }
+    return caller.verified && !caller.names.empty() ? caller.names.front() : describe(caller);
+}
 
 }  // namespace
 
@@ -71,10 +75,17 @@ Result<> take_hosts(const google::protobuf::Message& message, const Caller& call
 }
 
 Result<std::uint32_t> introduce(const NamedHost& host, const Caller& caller) {
-    static Introductions counts;
     if (host.ipv6 && !ipv6_of(host.number) && !acts_for(caller, host)) {
         ASK_PASS(check_ipv6_host(*host.ipv6));
-        ASK_PASS(counts.add(caller));
+        ASK_PASS(introductions().add(name_of(caller)));
+    }
+    return enter_host(host);
+}
+
+Result<std::uint32_t> introduce(const NamedHost& host, std::uint32_t user) {
+    if (host.ipv6 && !ipv6_of(host.number) && user != 0) {
+        ASK_PASS(check_ipv6_host(*host.ipv6));
+        ASK_PASS(introductions().add("user " + std::to_string(user)));
     }
     return enter_host(host);
 }

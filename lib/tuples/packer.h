@@ -50,7 +50,8 @@ struct PackerConfig {
     Op op = Op::kSum;  // for the packets to say
     // Tuples held back at most: more of them fill packets better.
     std::uint32_t hold = 4096;
-    // Longest UDP payload, bytes: MTU - 28, at least one row, one LONG record of 16 bytes, and one of VAR.
+    // Longest UDP payload, bytes: over IPv4 MTU - 28; at least one row, one LONG record of 16 bytes, and one
+    // of VAR.
     std::uint32_t payload_limit = 1472;
     // Which slot a key takes; null: by its hash alone. Must fit the geometry.
     std::shared_ptr<const SlotMap> slot_map{};

@@ -51,8 +51,8 @@ enum class Refusal : std::uint8_t {
 
 // Where a packet goes.
 struct Address {
-    std::uint32_t host = 0;  // IPv4, host byte order
-    std::uint32_t from = 0;  // IPv4: a RESULT is from the collector's, whoever sends it
+    std::uint32_t host = 0;  // its number
+    std::uint32_t from = 0;  // a number: a RESULT is from the collector's, whoever sends it
     Ports ports;
     // For the collector's own member: handed over without the network.
     bool own = false;

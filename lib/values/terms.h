@@ -38,7 +38,7 @@ struct GroupTerms {
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(seats.size()); }
     // The set of all members.
     [[nodiscard]] std::uint64_t all() const { return ~std::uint64_t{0} >> (64 - size()); }
-    // IPv4 address, host byte order.
+    // Its host's number.
     [[nodiscard]] std::uint32_t collector() const { return seats[root].channel.host; }
     // Whether a stream of this number is in use.
     [[nodiscard]] bool has_stream(std::uint32_t stream) const {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -78,7 +79,9 @@ class HostProgram::Impl {
             return Error::from_errno(errno, "open the steering program");
         }
         ASK_PASS(set_own_address());
-        if (const int error = bpf_map__set_max_entries(skeleton_->maps.xsks, options_.queues); error != 0) {
+        skeleton_->rodata->by_member = options_.bond ? 1 : 0;
+        const std::uint32_t places = options_.queues * (options_.bond ? kMostMembers : 1);
+        if (const int error = bpf_map__set_max_entries(skeleton_->maps.xsks, places); error != 0) {
             return Error::from_errno(-error, "size the map of sockets");
         }
         if (const int error = host_bpf::load(skeleton_.get()); error != 0) {
@@ -101,6 +104,40 @@ class HostProgram::Impl {
         return {};
     }
 
+    Result<> add_member(const std::string& name, std::uint32_t ifindex) {
+        const auto known = members_.find(name);
+        const auto nth =
+            known == members_.end() ? static_cast<std::uint32_t>(members_.size()) : known->second.nth;
+        if (nth >= kMostMembers) {
+            return Error(Errc::kLimit, "bond " + options_.interface + " has had " + std::to_string(nth) +
+                                           " members, and " + name + " is one too many: restart ask-agentd");
+        }
+        const std::uint32_t first = nth * options_.queues;
+        if (known != members_.end() && known->second.ifindex != ifindex) {
+            // One that was deleted and made again.
+            bpf_map_delete_elem(members_fd(), &known->second.ifindex);
+        }
+        if (const int error = bpf_map_update_elem(members_fd(), &ifindex, &first, BPF_ANY); error != 0) {
+            return Error::from_errno(-error, "tell the steering program of " + name);
+        }
+        members_.insert_or_assign(name, Member{.nth = nth, .ifindex = ifindex});
+        return {};
+    }
+
+    // Of the socket in the map.
+    [[nodiscard]] Result<std::uint32_t> place_of(const XskSocket& socket) const {
+        if (!options_.bond) {
+            return socket.queue();
+        }
+        const auto member = members_.find(socket.interface());
+        if (member == members_.end() || socket.queue() >= options_.queues) {
+            return Error(Errc::kLimit, socket.interface() + " queue " + std::to_string(socket.queue()) +
+                                           ": bond " + options_.interface +
+                                           " has no place for it: restart ask-agentd");
+        }
+        return member->second.nth * options_.queues + socket.queue();
+    }
+
     Result<> attach_once() {
         LIBBPF_OPTS(bpf_link_create_opts, link_options,
                     .flags = options_.mode == XdpMode::kNative ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
@@ -115,11 +152,23 @@ class HostProgram::Impl {
 
     [[nodiscard]] int program_fd() const { return bpf_program__fd(skeleton_->progs.ask_host); }
     [[nodiscard]] int sockets_fd() const { return bpf_map__fd(skeleton_->maps.xsks); }
+    [[nodiscard]] int members_fd() const { return bpf_map__fd(skeleton_->maps.members); }
     [[nodiscard]] int counters_fd() const { return bpf_map__fd(skeleton_->maps.host_counters); }
     [[nodiscard]] const Options& options() const { return options_; }
 
  private:
+    struct Member {
+        std::uint32_t nth = 0;  // in the order that they came
+        std::uint32_t ifindex = 0;
+    };
+
     [[nodiscard]] Error attach_error(int error) const {
+        if (error == EOPNOTSUPP && options_.bond) {
+            return Error(
+                Errc::kUnsupported,
+                "one of the bond's members has no native XDP, or a program of its own (ip link set dev "
+                "MEMBER xdp off): remove it, or use xdp_mode = \"generic\" (slower)");
+        }
         if (error == EOPNOTSUPP && options_.mode == XdpMode::kNative) {
             return Error(
                 Errc::kUnsupported,
@@ -157,6 +206,7 @@ class HostProgram::Impl {
     Options options_;
     std::unique_ptr<host_bpf, DestroySkeleton> skeleton_;
     UniqueFd link_;
+    std::map<std::string, Member> members_;  // of a bond
 };
 
 HostProgram::HostProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -171,13 +221,18 @@ Result<HostProgram> HostProgram::load(const Options& options) {
 }
 
 Result<> HostProgram::add_socket(const XskSocket& socket) {
-    const std::uint32_t queue = socket.queue();
+    const auto place = impl_->place_of(socket);
+    ASK_PASS(place);
     const int fd = socket.fd();
-    if (const int error = bpf_map_update_elem(impl_->sockets_fd(), &queue, &fd, BPF_ANY); error != 0) {
-        return Error::from_errno(-error, impl_->options().interface + " queue " + std::to_string(queue) +
+    if (const int error = bpf_map_update_elem(impl_->sockets_fd(), &*place, &fd, BPF_ANY); error != 0) {
+        return Error::from_errno(-error, socket.interface() + " queue " + std::to_string(socket.queue()) +
                                              ": give the socket to the steering program");
     }
     return {};
+}
+
+Result<> HostProgram::add_member(const std::string& name, std::uint32_t ifindex) {
+    return impl_->add_member(name, ifindex);
 }
 
 Result<> HostProgram::attach() {

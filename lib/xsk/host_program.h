@@ -30,8 +30,9 @@ class HostProgram {
     struct Options {
         std::string interface;
         std::uint32_t interface_index = 0;
-        std::uint32_t own_address = 0;  // number of this host: packets for others are passed on
-        std::uint32_t queues = 1;
+        std::uint32_t own_address = 0;    // number of this host: packets for others are passed on
+        std::uint32_t queues = 1;         // of a bond: that a member may have
+        bool bond = false;                // natively: its packets come in by its members
         XdpMode mode = XdpMode::kNative;  // never falls back
         // After a crash the former program may stay for a moment.
         std::chrono::milliseconds busy_deadline{1000};
@@ -43,6 +44,11 @@ class HostProgram {
     HostProgram& operator=(HostProgram&&) noexcept;
     ~HostProgram();
 
+    // A bond's may have so many, whose queues come one after the other.
+    static constexpr std::uint32_t kMostMembers = 16;
+    // Of a bond, ahead of its sockets. kLimit: too many have been its members so far. Repeating it changes
+    // nothing.
+    Result<> add_member(const std::string& name, std::uint32_t ifindex);
     // Steers the packets of the socket's queue into it.
     Result<> add_socket(const XskSocket& socket);
     // Starts steering. kExists names the program that is attached already.

@@ -133,7 +133,8 @@ class XskSocket::Impl {
         return *rings_.tx.producer - __atomic_load_n(rings_.tx.consumer, __ATOMIC_ACQUIRE);
     }
     bool kick_once();
-    void tune();
+    Result<> tune();
+    Result<> poll_busily();
 
     XskOptions options_;
     // Order matters: the socket goes first, then the UMEM, then the memory under it.
@@ -179,12 +180,29 @@ Result<> XskSocket::Impl::bind() {
         return bind_error(-error, options_.bind);
     }
     socket_.reset(socket);
-    tune();
+    ASK_PASS(tune());
     refill();
     return {};
 }
 
-void XskSocket::Impl::tune() {
+// Each call for packets or to send works on up to a batch of the queue's packets.
+Result<> XskSocket::Impl::poll_busily() {
+    constexpr int kPreferred = 1;
+    constexpr int kBudget = 64;
+    const int microseconds = static_cast<int>(options_.busy_poll_us);
+    const auto set = [this](int option, const int& value) {
+        return ::setsockopt(fd(), SOL_SOCKET, option, &value, sizeof(value)) == 0;
+    };
+    if (!set(SO_PREFER_BUSY_POLL, kPreferred) || !set(SO_BUSY_POLL, microseconds) ||
+        !set(SO_BUSY_POLL_BUDGET, kBudget)) {
+        return Error::from_errno(errno,
+                                 "busy polling, which busy_poll_us asks for: it takes CAP_NET_ADMIN and a "
+                                 "kernel with CONFIG_NET_RX_BUSY_POLL");
+    }
+    return {};
+}
+
+Result<> XskSocket::Impl::tune() {
     // In copy mode every frame on its way is an skb charged to the socket. Without the right to go past the
     // system's limit the kernel sends in smaller portions, which kick() copes with.
     if (::setsockopt(fd(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof(kSendBuffer)) != 0) {
@@ -195,6 +213,7 @@ void XskSocket::Impl::tune() {
     if (::getsockopt(fd(), SOL_XDP, XDP_OPTIONS, &obtained, &size) == 0) {
         zero_copy_ = (obtained.flags & XDP_OPTIONS_ZEROCOPY) != 0;
     }
+    return options_.busy_poll_us == 0 ? Result<>() : poll_busily();
 }
 
 // Lends the kernel frames until it has rx_frames. Neither ring can overflow: both have that many places.
@@ -219,7 +238,7 @@ std::size_t XskSocket::Impl::receive(std::span<XskFrame> out) {
     std::uint32_t index = 0;
     const std::uint32_t n = xsk_ring_cons__peek(&rings_.rx, static_cast<__u32>(out.size()), &index);
     if (n == 0) {
-        if (xsk_ring_prod__needs_wakeup(&rings_.fill) != 0) {
+        if (options_.busy_poll_us != 0 || xsk_ring_prod__needs_wakeup(&rings_.fill) != 0) {
             ::recvfrom(fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
         }
         return 0;
@@ -390,6 +409,9 @@ int XskSocket::fd() const {
 }
 std::uint32_t XskSocket::queue() const {
     return impl_->options().queue;
+}
+const std::string& XskSocket::interface() const {
+    return impl_->options().interface;
 }
 bool XskSocket::may_send() const {
     return impl_->options().may_send;

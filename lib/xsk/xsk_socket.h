@@ -38,7 +38,12 @@ struct XskOptions {
     std::uint32_t tx_frames = 1024;  // most frames on their way out; a power of two
     BindMode bind = BindMode::kAuto;
     bool may_send = true;  // false: the driver only receives on this queue
-    MacAddress mac{};      // the interface's, by which sockets of several are told apart
+    // The interface's, by which sockets of several are told apart; of a bond's member, the bond's.
+    MacAddress mac{};
+    // Microseconds; not 0: receive() has the driver look for packets when there are none, and calls for them
+    // in the driver's own way are put off for as long as it is asked so often (SO_PREFER_BUSY_POLL, and the
+    // interface's napi_defer_hard_irqs and gro_flush_timeout). Never falls back.
+    std::uint32_t busy_poll_us = 0;
     // A queue stays busy for some milliseconds after its former socket was closed, even by a crash.
     std::chrono::milliseconds busy_deadline{1000};
 };
@@ -102,6 +107,7 @@ class XskSocket {
     [[nodiscard]] int fd() const;
     [[nodiscard]] std::uint32_t queue() const;
     [[nodiscard]] bool zero_copy() const;
+    [[nodiscard]] const std::string& interface() const;
     [[nodiscard]] bool may_send() const;
     [[nodiscard]] MacAddress mac() const;
 

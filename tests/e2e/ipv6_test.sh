@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Hosts and a switch with IPv6 alone: ipv6_test.sh answers|small
+# Hosts with IPv6: ipv6_test.sh answers|small|mixed
 #   answers  tasks from host to host and by the switch, over bad links, an agent that restarts, what is refused by name
 #   small    the least MTU that IPv6 allows
+#   mixed    some hosts with IPv4 and some with IPv6 on one switch, tasks of both at the same time
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -63,7 +64,7 @@ answers() {
 
     # An agent says what its address has to be, before it does anything.
     # It ends with an error: which, is what is looked at.
-    on h2 timeout 10 "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --address fe80::2 >"$scratch/own" 2>&1 || true
+    on h2 timeout $((10 * ${ASK_TEST_PATIENCE:-1})) "$build/bin/ask-agentd" --config "$ASK_LAB_DIR/$name/conf/h2.toml" --address fe80::2 >"$scratch/own" 2>&1 || true
     grep -q 'fe80::2 is link-local' "$scratch/own" || fail "of a link-local address: $(cat "$scratch/own")"
     pass "an agent takes no link-local address"
 }
@@ -74,6 +75,31 @@ small() {
     make_input "$dir" --seed 98 --senders 2 --tuples 20000 --keys 1500
     both_ways "$dir" small
     pass "MTU 1280: host to host and by the switch, exact"
+}
+
+# family_task FROM TO: a task between two hosts of one family, beside one of the other's.
+family_task() {
+    local -r dir=$scratch/$1
+    local -r patience="--deadline $((30 * ${ASK_TEST_PATIENCE:-1}))"
+    SENDER_HOST=$1 run_task "$dir" "from-$1" "$2" "$patience" "$patience --merge-window 0"
+    jq -e 'all(.senders[]; .tuples_switch > 0)' "$dir/recv.json" >/dev/null || fail "the switch did not add up for $1"
+}
+
+four_to_four() { family_task h1 h2; }
+six_to_six() { family_task h3 h4; }
+
+mixed() {
+    local host
+    lab_up --hosts 4 --ipv6-from 3
+    for host in h3 h4; do has_no_ipv4 "$host"; done
+    for host in h1 h3; do make_input "$scratch/$host" --seed "10${host#h}" --senders 2 --tuples 40000 --keys 1500; done
+    beside_each_other four_to_four six_to_six
+    pass "a task of hosts with IPv4 and one of hosts with IPv6 by one switch, at the same time: exact"
+
+    # Of either, to the other.
+    printf 'a\t1\n' >"$scratch/one.tsv"
+    refused 'h3 .*has IPv6 alone, this host .*IPv4 alone' ask-send --task t4 --to h3 --deadline 20 "$scratch/one.tsv"
+    pass "to a host of the other family: refused by name"
 }
 
 "$case"

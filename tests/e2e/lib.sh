@@ -104,14 +104,26 @@ open_pipe() {
     exec 9<>"$1"
 }
 
-# wait_for SECONDS COMMAND... : until the command succeeds.
+# wait_for SECONDS COMMAND... : until the command succeeds. Where all is slower, ASK_TEST_PATIENCE says by how much.
 wait_for() {
-    local -r deadline=$((SECONDS + $1))
+    local -r deadline=$((SECONDS + $1 * ${ASK_TEST_PATIENCE:-1}))
     shift
     until "$@"; do
         ((SECONDS < deadline)) || fail "waited in vain for: $*"
         sleep 0.05
     done
+}
+
+# soon COMMAND... : likewise, of what is said by name: within a second, and three at most beside other tests. $slowest is the most that
+# one has taken so far, in milliseconds.
+slowest=0
+soon() {
+    local -r begin=${EPOCHREALTIME/./}
+    local took
+    wait_for 10 "$@"
+    took=$(((${EPOCHREALTIME/./} - begin) / 1000))
+    ((took < 3000 * ${ASK_TEST_PATIENCE:-1})) || fail "it took $took ms until: $*"
+    ((took <= slowest)) || slowest=$took
 }
 
 # exit_of PID: sets $code.

@@ -85,12 +85,12 @@ ports() {
     on sw ip link add later0 type veth peer name later1
     wait_for 10 attached later0
     on sw ip link set later0 name later2
-    wait_for 10 troubled later0 "no such interface"
+    soon troubled later0 "no such interface"
     on sw ip link set later2 name p7
     wait_for 10 attached p7
     on sw ip link del p7
     wait_for 10 lacks p7
-    pass "ports are attached as they come, and forgotten as they go"
+    pass "ports are attached as they come, and forgotten as they go; what is missing is named after $slowest ms"
 }
 
 lacks() {
@@ -187,15 +187,88 @@ bridge() {
     pass "on a bridge that routes nothing"
     forged "$dir"
 
-    if ! on sw ip link set br0 type bridge vlan_filtering 1 2>/dev/null; then
+    if on sw ip link set br0 type bridge vlan_filtering 1 2>/dev/null; then
+        filters_vlans "$dir"
+    else
         pass "this kernel has no bridges that filter VLANs"
-        return
     fi
-    wait_for 10 troubled p1 "which filters VLANs"
-    on sw ip link set br0 type bridge vlan_filtering 0
+}
+
+# What a host is behind is asked of the bridge's database of the VLAN in which the box knows it: the one of frames without a
+# tag, or of a VLAN on the bridge.
+filters_vlans() {
+    local -r dir=$1
+    on sw bridge link set dev p1 learning on
+    on sw bridge link set dev p3 learning on
     wait_for 10 attached p1
-    run_task "$dir" again h2 "" "--merge-window 0"
-    pass "a bridge that filters VLANs is refused by name, and taken when it no longer does"
+    run_task "$dir" filters h2 "" "--merge-window 0"
+    added_up "$dir"
+    pass "on a bridge that filters VLANs"
+
+    into_vlan_20
+    run_task "$dir" twenty h2 "" "--merge-window 0"
+    added_up "$dir"
+    pass "in a VLAN of such a bridge, where the box has an address"
+    twins "$dir"
+    tagged_host "$dir"
+    on sw ip link set br0 type bridge vlan_protocol 802.1ad
+    soon troubled p1 "which filters VLANs by tags of 802.1ad"
+    on sw ip link set br0 type bridge vlan_protocol 802.1Q
+    wait_for 10 attached p1
+    pass "a bridge that filters VLANs of providers is refused by name, after $slowest ms"
+}
+
+# All hosts, and the addresses of the box.
+into_vlan_20() {
+    local i
+    {
+        echo "link add link br0 name br0.20 type vlan id 20"
+        echo "address flush dev br0"
+        for i in 1 2 3; do echo "address add 198.18.$i.1/16 dev br0.20"; done
+        echo "link set dev br0.20 up"
+    } | on sw ip -batch -
+    on sw bridge vlan add dev br0 vid 20 self
+    for i in 1 2 3; do on sw bridge vlan add dev "p$i" vid 20 pvid untagged; done
+    wait_for 20 answers_control h1
+    wait_for 20 answers_control h2
+    wait_for 20 answers_control h3
+}
+
+# The switch, from there.
+answers_control() {
+    on "$1" bash -c ": </dev/tcp/198.18.${1#h}.1/4792" 2>/dev/null
+}
+
+# A station of another VLAN has the MAC of h1: the databases are two.
+twins() {
+    local -r dir=$1
+    on sw bridge fdb del "$(mac_of h1 eth0)" dev p1 master 2>/dev/null || true # static where it was told, or learned
+    on sw bridge fdb add "$(mac_of h1 eth0)" dev p1 master static vlan 20
+    on sw bridge fdb replace "$(mac_of h1 eth0)" dev p3 master static vlan 1
+    SENDER_HOST=h1 run_task "$dir" twins h2 "" "--merge-window 0"
+    jq -e 'all(.senders[]; .tuples_switch > 0)' "$dir/recv.json" >/dev/null || fail "the switch took h1 to be elsewhere"
+    pass "a station with the same MAC in another VLAN is another"
+}
+
+# h2 has that VLAN by a tag: it may receive, and is told by name why it may not send.
+tagged_host() {
+    local -r dir=$1
+    on sw bridge vlan add dev p2 vid 20
+    on h2 ip -batch - <<'BATCH'
+address flush dev eth0
+link add link eth0 name eth0.20 type vlan id 20
+address add 198.18.2.2/16 dev eth0.20
+link set dev eth0.20 up
+BATCH
+    sed -i -e '1i xdp_mode = "generic"' -e 's/^interface = .*/interface = "eth0.20"/' "$ASK_LAB_DIR/$name/conf/h2.toml"
+    lab_do restart h2
+    SENDER_HOST=h1 run_task "$dir" to-tagged h2 "" "--merge-window 0"
+    jq -e 'all(.senders[]; .tuples_switch > 0)' "$dir/recv.json" >/dev/null || fail "the switch did not add up for h2"
+    receive none tagged --senders 1
+    spawn "$scratch/tagged" h2 ask-send --task tagged --to h3 --deadline 20 "$dir/in1.tsv" </dev/null
+    expect "$scratch/tagged" "[0-9]+" "bridge br0, VLAN 20, has it by port p2 with a tag.*bridge vlan add dev p2 vid 20 pvid untagged" "$spawned"
+    exit_of "$receiver"
+    pass "a host with a tag receives, and is refused by name as a sender"
 }
 
 has_vlans() {
@@ -251,16 +324,16 @@ vlans() {
     pass "a group with members in VLANs"
 
     on sw ethtool -K t0 rxvlan on >/dev/null
-    wait_for 10 troubled t0.100 "takes tags off before XDP sees them: ethtool -K t0 rxvlan off"
+    soon troubled t0.100 "takes tags off before XDP sees them: ethtool -K t0 rxvlan off"
     on sw ethtool -K t0 rxvlan off >/dev/null
     wait_for 10 attached t0.100
     on sw ip link add link p3 name p3.7 type vlan id 7 protocol 802.1ad
     on sw ip link set dev p3.7 name p7
-    wait_for 10 troubled p7 "802.1ad"
+    soon troubled p7 "802.1ad"
     on sw ip link del p7
     on sw ip link del t0.200
     wait_for 10 lacks t0.200
-    pass "a port that takes tags off, and tags of providers, are refused by name; a VLAN that goes is forgotten"
+    pass "a port that takes tags off, and tags of providers, are refused by name, after $slowest ms at most; a VLAN that goes is forgotten"
 }
 
 counts() {

@@ -55,6 +55,7 @@ void check(const AgentConfig& config) {
     require(within(config.window, 1U, ASK_WINDOW), "window");
     require(within(config.initial_window, 1U, config.window), "initial_window, at most the window");
     require(within(config.rto_floor_us, 100U, 1000000U), "rto_floor_us");
+    require(config.busy_poll_us <= 100000U, "busy_poll_us");
     require(within(config.hold, 1U, 1U << 20), "hold");
     require(within(config.ring_kib, 256U, 1U << 20), "ring_kib");
     require((config.ring_kib & (config.ring_kib - 1)) == 0, "ring_kib, a power of two");

@@ -135,7 +135,7 @@ link_create() {
     ((!LAB_CHAOS)) || gro=on
     # As routers announce themselves, the host's way out is a link-local address. Both ends have one: the kernel asks for
     # neighbours from it.
-    ((!LAB_IPV6)) || {
+    ! has_ipv6 "$i" || {
         port="address add $(link_address "$i" 1)/64 dev p$i nodad"$'\n'"address add fe80::1/64 dev p$i nodad"
         net=64 route="address add fe80::2/64 dev eth0 nodad"$'\n'"route add default via fe80::1 dev eth0"
     }

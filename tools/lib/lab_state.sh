@@ -127,10 +127,15 @@ node_known() {
     NODE_KIND[$2]=$1 NODE_ADDRESS[$2]=$3 NODE_COLOR[$2]=$4 NODE_ASKS[$2]=$5
 }
 
+# has_ipv6 I: host I has, and no IPv4. LAB_IPV6 is the first that does; 0: none.
+has_ipv6() {
+    ((LAB_IPV6 && $1 >= LAB_IPV6))
+}
+
 # link_address I END: in a lab of one switch, of its end (1) or the host's (2) of the link of host I. 2001:2::/48 is for
 # benchmarks, as 198.18.0.0/15 is.
 link_address() {
-    if ((LAB_IPV6)); then echo "2001:2:0:$1::$2"; else echo "198.18.$1.$2"; fi
+    if has_ipv6 "$1"; then echo "2001:2:0:$1::$2"; else echo "198.18.$1.$2"; fi
 }
 
 # control_address ADDRESS PORT
@@ -153,7 +158,11 @@ lab_know_nodes() {
         node_known switch sw "$address" "$color" ""
         asks=$(control_address "$address" "$LAB_SWITCH_PORT")
         [[ $LAB_SWITCH == on ]] || asks=
-        for ((i = 1; i <= LAB_HOSTS; i++)); do node_known host "h$i" "$(link_address "$i" 2)" "" "$asks"; done
+        for ((i = 1; i <= LAB_HOSTS; i++)); do
+            # The first of them with IPv6 may be behind others.
+            ((i != LAB_IPV6)) || [[ -z $asks ]] || asks=$(control_address "$(link_address "$i" 1)" "$LAB_SWITCH_PORT")
+            node_known host "h$i" "$(link_address "$i" 2)" "" "$asks"
+        done
     fi
     ((!LAB_CHAOS)) || node_known chaos chaos none "" ""
 }

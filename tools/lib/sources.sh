@@ -3,7 +3,7 @@
 #
 # Which files are ours to format and to check. Needs common.sh.
 
-readonly SOURCE_DIRS=(lib bpf loader agent tools python examples tests bench)
+readonly SOURCE_DIRS=(lib bpf loader agent relay controller tools vm python examples tests bench)
 
 # sources PATTERN... : files under the source folders with such a name, sorted, relative to the root.
 sources() {

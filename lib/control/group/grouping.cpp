@@ -160,7 +160,7 @@ Result<> Grouping::check_request() {
 }
 
 Result<> Grouping::find_root() {
-    const auto host = member_.network.resolve(request_.root());
+    const auto host = member_.network.resolve(request_.root(), io_.user());
     ASK_TRY(host, "group " + request_.group() + ": root");
     root_address_ = host->address;
     coordinates_ = root_address_ == member_.options.address || member_.network.is_own(root_address_);

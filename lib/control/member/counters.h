@@ -23,7 +23,7 @@ namespace ask {
     X(tx_values, traffic, "packets of value streams that were sent to other hosts")                    \
     X(rx_no_group, drop, "packet of a group that does not run here")                                   \
     X(rx_bad_values, drop, "packet that is not its group's, or not what it says")                      \
-    X(rx_bad_frame, drop, "not a whole IPv4/UDP packet")                                               \
+    X(rx_bad_frame, drop, "not a whole UDP packet of IPv4 or IPv6")                                    \
     X(rx_bad_source, drop, "comes from another address than its channel's host")                       \
     X(rx_no_channel, drop, "acknowledgement for a channel that is not here")                           \
     X(drop_inbox_full, drop, "a worker's inbox was full")                                              \

@@ -37,8 +37,8 @@ class NetworkPort {
     NetworkPort& operator=(const NetworkPort&) = delete;
 
     // `name` is one of the agent's table, an address, or what the resolver knows; each of them may have
-    // a port behind it. kUnknown, kUsage.
-    [[nodiscard]] virtual Result<HostAddress> resolve(const std::string& name) = 0;
+    // a port behind it. `user`: who says it. kUnknown, kUsage; kLimit: he has named too many.
+    [[nodiscard]] virtual Result<HostAddress> resolve(const std::string& name, std::uint32_t user) = 0;
     // Whether an address is one of this host's own.
     [[nodiscard]] virtual bool is_own(std::uint32_t address) = 0;
     // Route, then the next hop's Ethernet address, which is asked for until `deadline`: kDeadline.

@@ -10,6 +10,7 @@
 #include "lib/control/receive/membership.h"
 #include "lib/net/address.h"
 #include "lib/net/host_book.h"
+#include "lib/rpc/hosts6.h"
 #include "lib/text/clean.h"
 
 namespace ask {
@@ -23,6 +24,11 @@ std::string draw_token() {
         token.append(reinterpret_cast<const char*>(&word), sizeof(word));
     }
     return token;
+}
+
+Result<std::uint32_t> number_for(const Result<NamedHost>& host, std::uint32_t user) {
+    ASK_PASS(host);
+    return introduce(*host, user);
 }
 
 // Under which nobody else opens a task at that relay.
@@ -75,7 +81,7 @@ Result<std::optional<std::size_t>> Placed::find(const std::string& name, std::st
     return std::optional<std::size_t>(static_cast<std::size_t>(at - relays_.begin()));
 }
 
-Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
+Result<> Placed::add_relay(const v1::PlacedRelay& relay, std::uint32_t user) {
     ASK_PASS(check_name(relay.name(), "relay"));
     const std::string whose = "relay " + clean_name(relay.name());
     if (std::ranges::find(relays_, relay.name(), &Relay::name) != relays_.end()) {
@@ -83,7 +89,7 @@ Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
     }
     const auto parent = find(relay.parent(), whose);
     ASK_PASS(parent);
-    const auto host = host_of_control(relay.address());
+    const auto host = number_for(read_host_of_control(relay.address()), user);
     ASK_TRY(host, "placement: " + whose + ": its address");
     if (!relay.control().empty()) {
         ASK_TRY(check_host_port(relay.control()), "placement: " + whose + ": its switch's address");
@@ -101,10 +107,10 @@ Result<> Placed::add_relay(const v1::PlacedRelay& relay) {
     return {};
 }
 
-Result<> Placed::add_host(const v1::PlacedHost& host) {
+Result<> Placed::add_host(const v1::PlacedHost& host, std::uint32_t user) {
     ASK_PASS(check_name(host.name(), "host"));
     const std::string whose = "host " + clean_name(host.name());
-    const auto address = parse_host(host.address());
+    const auto address = number_for(read_host(host.address()), user);
     ASK_TRY(address, "placement: " + whose + ": its address");
     if (std::ranges::find(hosts_, *address, &Host::address) != hosts_.end()) {
         return wrong(whose + ": " + host.address() + " is there twice");
@@ -127,7 +133,7 @@ bool Placed::is_for(const std::map<std::uint32_t, std::uint32_t>& sends) const {
            });
 }
 
-Result<Placed> Placed::create(const v1::Placement& plan, std::uint32_t sends) {
+Result<Placed> Placed::create(const v1::Placement& plan, std::uint32_t sends, std::uint32_t user) {
     if (plan.relays_size() > static_cast<int>(kMostRelays) ||
         plan.hosts_size() > static_cast<int>(kMostHosts)) {
         return wrong(std::to_string(plan.relays_size()) + " relays and " + std::to_string(plan.hosts_size()) +
@@ -139,10 +145,10 @@ Result<Placed> Placed::create(const v1::Placement& plan, std::uint32_t sends) {
     placed.plan_ = plan;
     placed.token_ = draw_token();
     for (const v1::PlacedRelay& relay : plan.relays()) {
-        ASK_PASS(placed.add_relay(relay));
+        ASK_PASS(placed.add_relay(relay, user));
     }
     for (const v1::PlacedHost& host : plan.hosts()) {
-        ASK_PASS(placed.add_host(host));
+        ASK_PASS(placed.add_host(host, user));
     }
     if (placed.sends_ != sends) {
         return wrong("its hosts send " + std::to_string(placed.sends_) + " times, and the task has " +

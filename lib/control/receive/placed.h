@@ -48,8 +48,9 @@ class Placed {
         std::set<std::uint64_t> senders{};  // that have been told where to send
     };
 
-    // Of a plan from outside, for a task of so many sends. kUsage names what is wrong with it.
-    static Result<Placed> create(const v1::Placement& plan, std::uint32_t sends);
+    // Of a plan from outside, that a user brings, for a task of so many sends. kUsage names what is wrong
+    // with it; kLimit: he has made too many hosts known.
+    static Result<Placed> create(const v1::Placement& plan, std::uint32_t sends, std::uint32_t user);
 
     [[nodiscard]] std::vector<Relay>& relays() { return relays_; }
     [[nodiscard]] const std::vector<Relay>& relays() const { return relays_; }
@@ -81,8 +82,8 @@ class Placed {
     [[nodiscard]] bool ready() const { return ready_; }
 
  private:
-    Result<> add_relay(const v1::PlacedRelay& relay);
-    Result<> add_host(const v1::PlacedHost& host);
+    Result<> add_relay(const v1::PlacedRelay& relay, std::uint32_t user);
+    Result<> add_host(const v1::PlacedHost& host, std::uint32_t user);
     [[nodiscard]] Result<std::optional<std::size_t>> find(const std::string& name,
                                                           std::string_view whose) const;
 

@@ -56,7 +56,7 @@ Result<> Receiving::choose_placement() {
 }
 
 Result<> Receiving::place(const v1::Placement& plan) {
-    auto placed = Placed::create(plan, request_.senders());
+    auto placed = Placed::create(plan, request_.senders(), io_.user());
     ASK_TRY(placed, "task " + request_.task_id());
     // Handshakes of lower levels would come one level after the other, each with all before it waiting.
     for (const Placed::Relay& relay : placed->relays()) {
@@ -75,8 +75,8 @@ Result<> Receiving::place_window(const v1::Placement& plan) {
     for (const v1::PlacedHost& host : plan.hosts()) {
         sends += host.sends();
     }
-    auto placed =
-        Placed::create(plan, static_cast<std::uint32_t>(std::min<std::uint64_t>(sends, UINT32_MAX)));
+    auto placed = Placed::create(plan, static_cast<std::uint32_t>(std::min<std::uint64_t>(sends, UINT32_MAX)),
+                                 io_.user());
     ASK_TRY(placed, "task " + request_.task_id());
     if (!member_.registry.place_window(*task_, *std::move(placed))) {
         placement_note_ = "the stream's members are not the hosts that the plan is for";

@@ -85,7 +85,7 @@ Result<Membership> StreamingReceive::choose_members() {
     members.token = request_.token();
     for (const std::string& name : request_.from()) {
         auto found = run_beside(
-            io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(name); },
+            io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(name, io_.user()); },
             [this](Clock::time_point until) { return listen(until); }, [] {});
         ASK_PASS(found);
         ASK_TRY(*found, "--from");

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
+#include <string>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -21,6 +21,9 @@ constexpr milliseconds kFollowHold{2000};
 constexpr milliseconds kFollowGrace{3000};
 constexpr milliseconds kFollowRetryPause{200};
 constexpr milliseconds kLostWait{1000};
+// Of a deadline for finding the stream, what an answer may take, so that one that is lost is no more than
+// that.
+constexpr int kTriesADeadline = 4;
 // Every so many calls one is answered at once, for the clock.
 constexpr unsigned kClockEvery = 8;
 // What differs by less is the same clock.
@@ -61,14 +64,15 @@ Result<> Following::run_steps() {
     give_up_at_ = Clock::now() + deadline_;
     state_.set_nonce(request_.nonce());
     state_.set_committed(request_.committed());
-    note_known(request_.knows());
+    ASK_PASS(note_known(request_.knows()));
     ASK_PASS(find_receiver());
     return follow();
 }
 
 Result<> Following::find_receiver() {
     auto resolved = run_beside(
-        io_.mailbox(), [&](CallCancel* /*cancel*/) { return member_.network.resolve(request_.to()); },
+        io_.mailbox(),
+        [&](CallCancel* /*cancel*/) { return member_.network.resolve(request_.to(), io_.user()); },
         [this](Clock::time_point until) -> Result<> {
             auto wake = io_.wait(until);
             ASK_PASS(wake);
@@ -134,7 +138,7 @@ Result<> Following::take_request(const v1::FollowStream& request) {
         return Error(Errc::kInput, "the application is a member of another stream");
     }
     *request_.mutable_keeps() = request.keeps();
-    note_known(request.knows());
+    ASK_PASS(note_known(request.knows()));
     request_.set_leaves(request_.leaves() || request.leaves());
     call_.reset();
     next_call_ = Clock::now();
@@ -161,11 +165,15 @@ void Following::start_call() {
     v1::FollowStreamRequest request = call_request();
     request.set_version(version_);
     const bool at_once = calls_++ % kClockEvery == 0;
-    request.set_wait_ms(at_once ? 0 : static_cast<std::uint32_t>(kFollowHold.count()));
+    const milliseconds longest = is_member() ? kFollowHold + kFollowGrace : deadline_ / kTriesADeadline;
+    const milliseconds hold = at_once ? milliseconds(0) : std::min(kFollowHold, longest / 2);
+    const milliseconds wait = std::min(hold + kFollowGrace, longest);
+    request.set_wait_ms(static_cast<std::uint32_t>(hold.count()));
     asked_ms_ = unix_ms();
-    call_ = std::make_unique<Call>(io_.mailbox(), [this, request = std::move(request)](CallCancel* cancel) {
-        return receiver_->follow_stream(request, kFollowHold + kFollowGrace, cancel);
-    });
+    call_ =
+        std::make_unique<Call>(io_.mailbox(), [this, wait, request = std::move(request)](CallCancel* cancel) {
+            return receiver_->follow_stream(request, wait, cancel);
+        });
 }
 
 Result<> Following::take_answer() {
@@ -202,13 +210,27 @@ Result<> Following::note_failed(const Error& error) {
     return is_member() ? tell() : Result<>();
 }
 
-// Nothing is forgotten before it is committed, as the application hears all later than this does; but of more
-// than a receiver can have told it of, those that it goes on to last.
-void Following::note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows) {
+// Nothing is forgotten before it is committed, as the application hears all later than this does.
+Result<> Following::note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows) {
     known_.insert(windows.begin(), windows.end());
     known_.erase(known_.begin(), known_.upper_bound(state_.committed()));
-    while (known_.size() > kMostKnown) {
-        known_.erase(std::prev(known_.end()));
+    return known_.size() <= kMostKnown
+               ? Result<>()
+               : Error(Errc::kInput, "the application knows of " + std::to_string(known_.size()) +
+                                         " windows that are not committed, and a member may know of " +
+                                         std::to_string(kMostKnown));
+}
+
+// Of a window that could not be told as known the application does not hear, and so does not go on to it: it
+// is among those of the answer that an earlier one is committed by.
+void Following::take_windows(const v1::FollowStreamReply& reply) {
+    known_.erase(known_.begin(), known_.upper_bound(state_.committed()));
+    for (const v1::OpenWindow& window : reply.windows()) {
+        const bool fits = known_.size() < kMostKnown || known_.contains(window.number());
+        if (fits && window.number() > state_.committed()) {
+            known_.insert(window.number());
+            *state_.add_windows() = window;
+        }
     }
 }
 
@@ -222,15 +244,10 @@ void Following::note_answer(const v1::FollowStreamReply& reply) {
     state_.set_committed(reply.committed());
     state_.set_first(reply.first());
     state_.set_last(reply.last());
-    *state_.mutable_windows() = reply.windows();
+    take_windows(reply);
     state_.set_trouble(clean_text(reply.trouble()));
     state_.set_ended(reply.ended());
     *state_.mutable_left_out() = reply.left_out();
-    google::protobuf::RepeatedField<std::uint64_t> windows;
-    for (const v1::OpenWindow& window : reply.windows()) {
-        windows.Add(window.number());
-    }
-    note_known(windows);
 }
 
 Result<> Following::tell() {

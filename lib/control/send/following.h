@@ -36,7 +36,8 @@ class Following {
     void start_call();
     Result<> take_answer();
     Result<> note_failed(const Error& error);
-    void note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows);
+    Result<> note_known(const google::protobuf::RepeatedField<std::uint64_t>& windows);
+    void take_windows(const v1::FollowStreamReply& reply);
     void note_answer(const v1::FollowStreamReply& reply);
     Result<> tell();
     [[nodiscard]] v1::FollowStreamRequest call_request() const;
@@ -65,7 +66,8 @@ class Following {
     unsigned calls_ = 0;
     Clock::time_point next_call_ = Clock::now();
     bool was_member_ = false;
-    // That the application has heard of, from this agent or one before it, and that are not committed.
+    // That the application has heard of, from this agent or one before it, and that are not committed; it
+    // hears of no others.
     std::set<std::uint64_t> known_;
     ClockOffset clock_;
     std::uint64_t version_ = 0;

@@ -63,7 +63,8 @@ Result<> Sending::run_steps() {
 }
 
 Result<> Sending::find_receiver() {
-    auto resolved = ask([&](CallCancel* /*cancel*/) { return member_.network.resolve(request_.to()); });
+    auto resolved =
+        ask([&](CallCancel* /*cancel*/) { return member_.network.resolve(request_.to(), io_.user()); });
     ASK_PASS(resolved);
     auto& host = *resolved;
     ASK_PASS(host);

@@ -174,10 +174,13 @@ Result<> Controller::adopt_channels() {
         const auto entry =
             *index ? store_.channels().find(**index) : Result<std::optional<ask_channel>>(std::nullopt);
         ASK_PASS(entry);
-        const bool fits = *entry && (*entry)->host == key.host && (*entry)->port == key.port &&
-                          !attached((*entry)->ports).empty() && enter_host(ntohl(key.host)).ok() &&
-                          channel_pool_.adopt(**index);
+        const bool entered = *entry && (*entry)->host == key.host && (*entry)->port == key.port &&
+                             !attached((*entry)->ports).empty() && enter_host(ntohl(key.host)).ok();
+        const bool fits = entered && channel_pool_.adopt(**index);
         if (!fits) {
+            if (entered) {
+                leave_host(ntohl(key.host));
+            }
             ASK_PASS(store_.channel_ids().erase(key));
             continue;
         }

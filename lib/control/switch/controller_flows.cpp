@@ -82,7 +82,8 @@ Result<Controller::Ways> Controller::ways_of(const SwitchStore& store, std::uint
     ASK_PASS(found);
     if (found->size() > ASK_CHANNEL_PORTS) {
         return Error(Errc::kLimit, "the route to " + format_host(host) + " leads through " +
-                                       std::to_string(found->size()) + " ports, and there may be at most " +
+                                       std::to_string(found->size()) +
+                                       " ports, of bonds the members too, and there may be at most " +
                                        std::to_string(ASK_CHANNEL_PORTS) + ": give it fewer next hops here");
     }
     Ways ways{.usual = found->front().name};
@@ -98,7 +99,7 @@ Result<> Controller::check_ports(const ask_ports& ports) const {
     return Error(Errc::kUnsupported,
                  "its packets may come in by any of the ports " + port_names(attached(ports)) +
                      ", and dedupe = \"compact\" wants one: set it to \"tagged\" here, or give "
-                     "the route to its host one next hop");
+                     "the route to its host one next hop, by a port that is no bond");
 }
 
 std::string Controller::port_names(std::span<const AttachedPort> ports) {
@@ -113,7 +114,9 @@ std::string Controller::port_names(std::span<const AttachedPort> ports) {
 std::vector<AttachedPort> Controller::attached(const ask_ports& ports) const {
     std::vector<AttachedPort> found;
     for (const std::uint32_t ifindex : ports.ifindex) {
-        if (auto port = ifindex == 0 ? std::nullopt : store_.port(ifindex)) {
+        auto port = ifindex == 0 ? std::nullopt : store_.port(ifindex);
+        // Of a bond's members each is the bond.
+        if (port && std::ranges::find(found, port->ifindex, &AttachedPort::ifindex) == found.end()) {
             found.push_back(*std::move(port));
         }
     }

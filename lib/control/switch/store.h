@@ -144,11 +144,12 @@ class SwitchStore {
     [[nodiscard]] virtual const ask_meta& meta() const = 0;
     [[nodiscard]] virtual bool adopted() const = 0;
 
+    // By its index, or, of a bond, a member's.
     [[nodiscard]] virtual std::optional<AttachedPort> port(std::uint32_t ifindex) const = 0;
     // The port behind which a host is, by its number (lib/net/host_book.h). kInput: behind none.
     [[nodiscard]] virtual Result<AttachedPort> route_to(std::uint32_t address) const = 0;
     // All ports by which its packets may come in, that one first: several where its route has several next
-    // hops.
+    // hops, or leads through a bond, whose members follow it.
     [[nodiscard]] virtual Result<std::vector<AttachedPort>> ways_to(std::uint32_t address) const {
         auto port = route_to(address);
         ASK_PASS(port);

@@ -114,6 +114,35 @@ TEST_CASE("a packet on a queue without a socket is dropped and counted") {
                    ASK_HOST_CNT_drop_no_socket);
 }
 
+TEST_CASE("on a bond a packet goes to the socket of the queue of the member that it came in by") {
+    Fixture fixture(false);
+    auto bond = HostProgram::load(
+        {.interface = "lo", .interface_index = 1, .own_address = kOwn, .queues = 2, .bond = true});
+    REQUIRE_MESSAGE(bond.ok(), bond.error().text());
+    fixture.program = std::move(*bond);
+    auto socket = XskSocket::open({.interface = "lo", .bind = BindMode::kCopy});
+    REQUIRE_MESSAGE(socket.ok(), socket.error().text());
+    const auto data = make_frame(kOwn, ASK_CHANNEL_PORT_BASE, ASK_UDP_PORT);
+    fixture.expect(data, XDP_DROP, ASK_HOST_CNT_drop_no_socket);
+    CHECK_FALSE(fixture.program->add_socket(*socket).ok());
+    REQUIRE(fixture.program->add_member("another", 7).ok());
+    REQUIRE(fixture.program->add_member("lo", 1).ok());
+    fixture.expect(data, XDP_DROP, ASK_HOST_CNT_drop_no_socket);
+    REQUIRE(fixture.program->add_socket(*socket).ok());
+    fixture.expect(data, XDP_REDIRECT, ASK_HOST_CNT_steered);
+    // Made again, it is another interface.
+    REQUIRE(fixture.program->add_member("lo", 9).ok());
+    fixture.expect(data, XDP_DROP, ASK_HOST_CNT_drop_no_socket);
+    for (std::uint32_t i = 2; i < HostProgram::kMostMembers; ++i) {
+        REQUIRE(fixture.program->add_member("m" + std::to_string(i), 20 + i).ok());
+    }
+    const auto one_more = fixture.program->add_member("late", 99);
+    REQUIRE_FALSE(one_more.ok());
+    CHECK(one_more.error().text().find("late is one too many") != std::string::npos);
+    REQUIRE(fixture.program->add_member("lo", 1).ok());
+    fixture.expect(data, XDP_REDIRECT, ASK_HOST_CNT_steered);
+}
+
 TEST_CASE(
     "a packet of ours that is longer than its first buffer is dropped and counted, one of others is not") {
     Fixture fixture(true);

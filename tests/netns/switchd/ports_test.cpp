@@ -129,19 +129,24 @@ TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken whe
 }
 
 // Not every kernel has them.
-TEST_CASE("a bridge that filters VLANs, and tags that are taken off: named, and taken when they go") {
+TEST_CASE(
+    "a bridge that filters VLANs of providers, and tags that are taken off: named, and taken when they go") {
     must_run(kMakePort);
     must_run("ip link add br0 type bridge && ip link set br0 up && ip link set w1 master br0");
     const bool filters = run_command("ip link set br0 type bridge vlan_filtering 1").code == 0;
     const bool tags = run_command("ip link add link w2 name w2.7 type vlan id 7").code == 0;
+    if (filters) {
+        must_run("ip link set br0 type bridge vlan_protocol 802.1ad");
+    }
     Daemon daemon("", "p1,w?");
     if (filters) {
-        CHECK(says("port w1 is on bridge br0, which filters VLANs")(port_of(daemon, "w1")));
-        must_run("ip link set br0 type bridge vlan_filtering 0");
+        CHECK(
+            says("port w1 is on bridge br0, which filters VLANs by tags of 802.1ad")(port_of(daemon, "w1")));
+        must_run("ip link set br0 type bridge vlan_protocol 802.1Q");
     }
     CHECK(becomes(daemon, "w1", is_attached));
     if (filters) {
-        must_run("ip link set br0 type bridge vlan_filtering 1");
+        must_run("ip link set br0 type bridge vlan_protocol 802.1ad");
         CHECK(becomes(daemon, "w1", says("filters VLANs")));
     }
     if (tags) {

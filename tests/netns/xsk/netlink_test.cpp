@@ -197,6 +197,48 @@ TEST_CASE("all interfaces, their kinds and masters, stations of a bridge, and a 
     CHECK(netlink.bridge_ports(named("br0").index, {0x02, 0, 0, 0, 0, 0x0a})->empty());
 }
 
+TEST_CASE(
+    "VLANs of a bridge that filters them: those of frames without a tag, stations in each, and word of a "
+    "change") {
+    make_link();
+    run("ip link add br0 type bridge && ip link set br0 up && ip link set left master br0");
+    if (std::system("ip link set br0 type bridge vlan_filtering 1 2>/dev/null") != 0) {
+        MESSAGE("this kernel has no bridges that filter VLANs");
+        return;
+    }
+    auto watch = LinkWatch::open();
+    REQUIRE_MESSAGE(watch.ok(), watch.error().text());
+    (void)watch->changed();
+    Netlink netlink = open_netlink();
+    const auto untagged = [&netlink](const std::string& name) {
+        const auto all = netlink.interfaces();
+        REQUIRE_MESSAGE(all.ok(), all.error().text());
+        const auto at = std::ranges::find(*all, name, &InterfaceInfo::name);
+        REQUIRE(at != all->end());
+        return at->untagged;
+    };
+    CHECK(untagged("br0") == 1);
+    CHECK(untagged("left") == 1);
+    CHECK(untagged("right") == 0);
+    run("bridge vlan add dev left vid 20 pvid untagged && bridge vlan add dev left vid 100-3000");
+    CHECK(watch->changed().links);
+    CHECK(untagged("left") == 20);
+    // In, but with a tag out.
+    run("bridge vlan add dev left vid 20 pvid");
+    CHECK(untagged("left") == 0);
+    run("bridge vlan add dev br0 vid 30 self pvid untagged");
+    CHECK(watch->changed().links);
+    CHECK(untagged("br0") == 30);
+    run("bridge vlan del dev br0 vid 30 self");
+    CHECK(untagged("br0") == 0);
+
+    run("bridge fdb add 02:00:00:00:00:09 dev left master static vlan 20");
+    const MacAddress station{0x02, 0, 0, 0, 0, 0x09};
+    const std::uint32_t bridge = interface_info("br0").index;
+    CHECK(*netlink.bridge_ports(bridge, station, 20) == std::vector{interface_info("left").index});
+    CHECK(netlink.bridge_ports(bridge, station, 1)->empty());
+}
+
 TEST_CASE("queues to send on are those in use, not all that exist") {
     make_link(3);
     CHECK(sending_queues("left") == 3);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/xsk/xsk_socket.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -114,6 +116,41 @@ TEST_CASE("frames of one socket arrive at the other, answers come back, no frame
     const auto counters = right.program.counters();
     REQUIRE(counters.ok());
     CHECK((*counters)[ASK_HOST_CNT_steered] == kBatch * kRounds);
+}
+
+TEST_CASE("with busy polling frames come to who asks for them, without being told") {
+    make_link();
+    XskOptions options;
+    options.busy_poll_us = 50;
+    End left = End::make("left", kLeft, 1, options);
+    End right = End::make("right", kRight, 1, options);
+    XskSocket& receiver = right.sockets[0];
+    const auto obtained = [&receiver](int option) {
+        int value = -1;
+        socklen_t size = sizeof(value);
+        REQUIRE(::getsockopt(receiver.fd(), SOL_SOCKET, option, &value, &size) == 0);
+        return value;
+    };
+    CHECK(obtained(SO_PREFER_BUSY_POLL) == 1);
+    CHECK(obtained(SO_BUSY_POLL) == 50);
+    const UdpAddresses addresses = left_to_right(left, right);
+    constexpr std::uint32_t kFrames = 100;
+    for (std::uint32_t i = 0; i < kFrames; ++i) {
+        REQUIRE(send_numbered(left.sockets[0], addresses, i));
+    }
+    flush(left.sockets[0]);
+    std::array<XskFrame, 16> batch;
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    for (std::uint32_t expected = 0; expected < kFrames;) {
+        REQUIRE(std::chrono::steady_clock::now() < deadline);
+        for (std::size_t i = 0, n = receiver.receive(batch); i < n; ++i) {
+            const auto frame = parse_frame(batch[i].bytes);
+            REQUIRE(frame.has_value());
+            CHECK(number_of(*frame) == expected++);
+            receiver.recycle(batch[i]);
+        }
+    }
+    check_account(receiver);
 }
 
 TEST_CASE("what does not fit the transmit ring is refused, and all frames come back") {

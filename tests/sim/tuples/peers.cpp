@@ -247,7 +247,7 @@ Result<> SimSwitch::confirm_copy(const RegionId& region, std::uint64_t epoch, mi
     return done.ok() ? Result<>() : as_loss(done.error());
 }
 
-Result<HostAddress> SimNetwork::resolve(const std::string& name) {
+Result<HostAddress> SimNetwork::resolve(const std::string& name, std::uint32_t /*user*/) {
     if (const auto address = parse_ipv4(name.substr(0, name.rfind(':')))) {
         return HostAddress{.address = *address};
     }

@@ -72,7 +72,7 @@ class SimNetwork final : public NetworkPort {
     SimNetwork(const Cast& cast, std::uint32_t host) : cast_(cast), host_(host) {}
 
     // "h3", or an address.
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& name) override;
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& name, std::uint32_t user) override;
     [[nodiscard]] bool is_own(std::uint32_t address) override { return address == address_of(host_); }
     Result<Path> find_path(std::uint32_t dest, ask::Clock::time_point deadline) override;
     [[nodiscard]] std::unique_ptr<SwitchPort> switch_at(const std::string& address) override;

@@ -198,8 +198,7 @@ std::string WindowOracle::wrong_between(const Row& first, const Row& second) con
     if (second.begin == first.until) {
         return "";
     }
-    const std::string pair =
-        ": the first ends at " + first.until + ", the second begins at " + second.begin;
+    const std::string pair = ": the first ends at " + first.until + ", the second begins at " + second.begin;
     const Nanos from = sim_time(first.until);
     const Nanos to = sim_time(second.begin);
     if (to < from) {
@@ -211,8 +210,8 @@ std::string WindowOracle::wrong_between(const Row& first, const Row& second) con
         return pair + ", and ask-recv went on all the time";
     }
     for (const auto& [member, stays] : stays_) {
-        const bool was_in = std::ranges::any_of(
-            stays, [&](const Stay& stay) { return stay.from < to && stay.to > from; });
+        const bool was_in =
+            std::ranges::any_of(stays, [&](const Stay& stay) { return stay.from < to && stay.to > from; });
         if (was_in && !second.named.contains(member)) {
             return pair + ", and member " + std::to_string(member) + " was in the stream meanwhile";
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/link_check.h"
 
+#include <linux/if_bonding.h>
+
 #include <doctest/doctest.h>
 
 namespace ask {
@@ -20,13 +22,31 @@ TEST_CASE("an interface on which packets would be lost without a word is refused
     CHECK(trouble("veth", XdpMode::kNative, false).empty());
     CHECK(trouble("veth", XdpMode::kGeneric, true).empty());
     CHECK(trouble("bond", XdpMode::kGeneric, false).empty());
-    CHECK(trouble("bond", XdpMode::kNative, false).find("eth7 is a bond") != std::string::npos);
+    CHECK(trouble("bond", XdpMode::kNative, false).empty());
     CHECK(trouble("", XdpMode::kNative, true, 9000).empty());
     CHECK(trouble("", XdpMode::kNative, true, 9217).find("up to 9216: ip link set dev eth7 mtu 9216") !=
           std::string::npos);
     CHECK(trouble("", XdpMode::kGeneric, true, 65536).empty());
     CHECK(trouble("", XdpMode::kGeneric, true, 575).find("ASK takes from 576") != std::string::npos);
     CHECK(trouble("veth", XdpMode::kGeneric, false).find("ethtool -K eth7 gro on") != std::string::npos);
+}
+
+TEST_CASE("a bond is an interface natively where the kernel puts the program on its members") {
+    InterfaceInfo bond{.name = "bond0", .mtu = 1500, .kind = "bond"};
+    const auto says = [&bond](const std::string& text) {
+        const auto checked = check_link(bond, XdpMode::kNative, {});
+        return !checked.ok() && checked.error().text().find(text) != std::string::npos;
+    };
+    bond.bond_mode = BOND_MODE_ALB;
+    CHECK(says("interface bond0 is a bond of mode 6: native XDP takes balance-rr"));
+    CHECK(check_link(bond, XdpMode::kGeneric, {}).ok());
+    bond.bond_mode = BOND_MODE_XOR;
+    bond.bond_policy = BOND_XMIT_POLICY_VLAN_SRCMAC;
+    CHECK(says("vlan+srcmac"));
+    bond.bond_policy = BOND_XMIT_POLICY_LAYER34;
+    CHECK(check_link(bond, XdpMode::kNative, {}).ok());
+    bond.bond_changes_mac = true;
+    CHECK(says("type bond fail_over_mac none"));
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ inline std::shared_ptr<RpcCredentials> plain_text() {
 }
 
 struct LocalAgent {
-    explicit LocalAgent(unsigned count)
-        : workers({.workers = count, .own_address = kHost, .sender = {}}, {}) {
+    explicit LocalAgent(unsigned count, Nanos busy_poll = 0)
+        : workers({.workers = count, .own_address = kHost, .sender = {}, .busy_poll = busy_poll}, {}) {
         REQUIRE(workers.start().ok());
     }
     Workers workers;

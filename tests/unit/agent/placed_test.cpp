@@ -48,7 +48,7 @@ v1::Placement small_plan() {
 }
 
 std::string refusal(const v1::Placement& plan, std::uint32_t sends = 5) {
-    const auto placed = Placed::create(plan, sends);
+    const auto placed = Placed::create(plan, sends, 0);
     REQUIRE_FALSE(placed.ok());
     return placed.error().text();
 }
@@ -66,7 +66,7 @@ struct PlacedTask {
     PlacedTask() {
         task->id = "t";
         task->instance = kPlacedInstance;
-        task->placed = Placed::create(small_plan(), 5).value();
+        task->placed = Placed::create(small_plan(), 5, 0).value();
         task->senders_expected = task->placed->direct();
         task->mailbox = std::make_shared<Mailbox>();
         REQUIRE(registry.add(task).ok());
@@ -92,7 +92,7 @@ struct PlacedTask {
 }  // namespace
 
 TEST_CASE("a plan says how many come to whom, and relays get ids and tokens of their own") {
-    const auto placed = Placed::create(small_plan(), 5);
+    const auto placed = Placed::create(small_plan(), 5, 0);
     REQUIRE(placed.ok());
     CHECK(placed->direct() == 2);
     CHECK(placed->sends() == 5);
@@ -110,7 +110,7 @@ TEST_CASE("a plan says how many come to whom, and relays get ids and tokens of t
 }
 
 TEST_CASE("a relay comes with the task's token and from a host of the plan that sends to the receiver") {
-    const Placed placed = Placed::create(small_plan(), 5).value();
+    const Placed placed = Placed::create(small_plan(), 5, 0).value();
     CHECK(placed.relay_of(at("198.18.129.2"), placed.token()) != nullptr);
     CHECK(placed.relay_of(at("198.18.129.2"), "") == nullptr);
     CHECK(placed.relay_of(at("198.18.130.2"), placed.token()) == nullptr);

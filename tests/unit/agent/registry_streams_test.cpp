@@ -288,7 +288,7 @@ TEST_CASE("a run by a plan tells its members of relays, and nobody else, if they
         host.set_address(format_ipv4(7));
         host.set_sends(sends);
         host.set_entry("s1");
-        return Placed::create(plan, sends).value();
+        return Placed::create(plan, sends, 0).value();
     };
     CHECK_FALSE(fixture.registry.place_window(*task, plan_for(2)));
     REQUIRE(fixture.registry.place_window(*task, plan_for(1)));

@@ -3,6 +3,7 @@
 // A send whose receiver's agent is not what it should be.
 #include "lib/control/send/sending.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,6 +64,8 @@ struct Told {
     // What a member of a stream is answered, by how often it has asked.
     std::function<Result<v1::FollowStreamReply>(unsigned)> follow;
     unsigned follows = 0;
+    v1::FollowStreamRequest followed;  // its last call
+    milliseconds follow_wait{0};       // of that
 };
 
 // Has every task, and sends its packets to `address`.
@@ -103,8 +106,10 @@ class FakePeer final : public PeerPort {
         told_.leaves.push_back(request);
         return {};
     }
-    Result<v1::FollowStreamReply> follow_stream(const v1::FollowStreamRequest& /*request*/,
-                                                milliseconds /*wait*/, CallCancel* /*cancel*/) override {
+    Result<v1::FollowStreamReply> follow_stream(const v1::FollowStreamRequest& request, milliseconds wait,
+                                                CallCancel* /*cancel*/) override {
+        told_.followed = request;
+        told_.follow_wait = wait;
         return told_.follow ? told_.follow(told_.follows++) : Error(Errc::kUnknown, "no stream here");
     }
     std::unique_ptr<Renewal> renewal(std::shared_ptr<Mailbox> mailbox) override {
@@ -127,7 +132,7 @@ struct FakeNetwork final : public NetworkPort {
     Told told;
     RpcChannels channels{plain_text()};
 
-    [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/) override {
+    [[nodiscard]] Result<HostAddress> resolve(const std::string& /*name*/, std::uint32_t /*user*/) override {
         return HostAddress{.address = kReceiver};
     }
     [[nodiscard]] bool is_own(std::uint32_t /*address*/) override { return own; }
@@ -183,6 +188,9 @@ class FakeApplication final : public ApplicationPort {
         if (reply.has_send_ready()) {
             to_say_.emplace().mutable_cannot_repeat();
         }
+        if (reply.has_stream_state()) {
+            states.push_back(reply.stream_state());
+        }
         is_gone_ = is_gone_ || (reply.has_stream_state() && reply.stream_state().ended());
         return AppIo::kDone;
     }
@@ -191,6 +199,7 @@ class FakeApplication final : public ApplicationPort {
         return {};
     }
     std::optional<v1::Failed> failed;
+    std::vector<v1::StreamState> states;
 
  private:
     const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
@@ -233,18 +242,40 @@ v1::Failed send_to(FakeNetwork& network) {
     return *application.failed;
 }
 
-// Why following a stream ends, if it does so in trouble, for a member with that deadline.
-std::optional<v1::Failed> follow(FakeNetwork& network, milliseconds deadline) {
+// A member with that deadline, which knows these windows, follows a stream to its end.
+void follow(FakeNetwork& network, FakeApplication& application, milliseconds deadline,
+            std::uint64_t knows = 0) {
     Host host(network);
-    FakeApplication application;
     SessionIo io(application, &host.counters);
     v1::FollowStream follow;
     follow.set_name("web");
     follow.set_to("h2");
     follow.set_member(7);
     follow.set_deadline_ms(static_cast<std::uint32_t>(deadline.count()));
+    for (std::uint64_t window = 1; window <= knows; ++window) {
+        follow.add_knows(window);
+    }
     Following(host.member, io, follow).run();
+}
+
+// Why it ends, if it does so in trouble.
+std::optional<v1::Failed> follow(FakeNetwork& network, milliseconds deadline) {
+    FakeApplication application;
+    follow(network, application, deadline);
     return application.failed;
+}
+
+// What a receiver says of a stream with windows through `last`, of which one is committed.
+v1::FollowStreamReply windows_through(std::uint64_t last, std::uint64_t committed) {
+    v1::FollowStreamReply reply;
+    reply.set_nonce(5);
+    reply.set_every_ms(1000);
+    reply.set_first(1);
+    reply.set_committed(committed);
+    for (std::uint64_t number = committed + 1; number <= last; ++number) {
+        reply.add_windows()->set_number(number);
+    }
+    return reply;
 }
 
 }  // namespace
@@ -336,4 +367,53 @@ TEST_CASE(
     const auto refused = follow(refuses, kDeadline);
     REQUIRE(refused);
     CHECK(refused->error().find("another directory") != std::string::npos);
+}
+
+TEST_CASE("a member whose first answer is lost asks again within its deadline") {
+    constexpr milliseconds kDeadline{1000};
+    FakeNetwork network;
+    network.told.follow = [&](unsigned call) -> Result<v1::FollowStreamReply> {
+        auto reply = windows_through(1, 0);
+        reply.set_ended(true);
+        if (call > 0) {
+            return reply;
+        }
+        // As a call waits for an answer that does not come.
+        std::this_thread::sleep_for(std::min(network.told.follow_wait, 2 * kDeadline));
+        return Error(Errc::kUnavailable, "no answer");
+    };
+    CHECK_FALSE(follow(network, kDeadline));
+    CHECK(network.told.follows > 1);
+    // And is told of nothing for no longer than it waits.
+    CHECK(network.told.followed.wait_ms() < kDeadline.count());
+}
+
+TEST_CASE("a member hears of no more windows than its receiver can be told that it knows") {
+    FakeNetwork network;
+    network.told.follow = [&](unsigned call) -> Result<v1::FollowStreamReply> {
+        auto reply = windows_through(18, call == 0 ? 0 : 1);
+        if (call == 1) {
+            CHECK(network.told.followed.knows_size() == 16);
+            CHECK(network.told.followed.knows(15) == 16);
+        }
+        reply.set_ended(call > 1);
+        return reply;
+    };
+    FakeApplication application;
+    follow(network, application, milliseconds(1000));
+    CHECK_FALSE(application.failed);
+    REQUIRE(application.states.size() > 1);
+    const auto& first = application.states.front().windows();
+    REQUIRE(first.size() == 16);
+    CHECK(first.rbegin()->number() == 16);
+    // One is committed, and one more has room.
+    const auto& next = application.states[1].windows();
+    REQUIRE(next.size() == 16);
+    CHECK(next.begin()->number() == 2);
+    CHECK(next.rbegin()->number() == 17);
+    // An application that knows more is no member.
+    FakeApplication odd;
+    follow(network, odd, milliseconds(1000), 17);
+    REQUIRE(odd.failed);
+    CHECK(odd.failed->error().find("knows of 17 windows that are not committed") != std::string::npos);
 }

@@ -108,12 +108,18 @@ ResultTable close_task(Workers& workers) {
 
 }  // namespace
 
-TEST_CASE("tasks between applications of one host are exact, with one worker or several") {
-    for (const unsigned count : {1U, 3U}) {
+TEST_CASE(
+    "tasks between applications of one host are exact, with one worker or several, that sleep or poll") {
+    struct Way {
+        unsigned count;
+        Nanos busy_poll;
+    };
+    for (const auto& [count, busy_poll] : {Way{1, 0}, Way{3, 0}, Way{1, kMillisecond}}) {
         CAPTURE(count);
+        CAPTURE(busy_poll);
         constexpr std::uint16_t kStreams = 4;
         constexpr int kTuples = 20000;
-        LocalAgent agent(count);
+        LocalAgent agent(count, busy_poll);
         const auto receiver = std::make_shared<Mailbox>();
         open_task(agent.workers, receiver);
         std::vector<std::unique_ptr<TupleStream>> streams;

@@ -71,6 +71,17 @@ TEST_CASE("a card's node and who serves its interrupts") {
     CHECK(card.node == 1);
     // 72 is nobody's yet.
     CHECK(card.interrupts == std::vector<Cpus>{{8, 9, 10, 11, 12, 13, 14, 15}, {12}});
+    CHECK_FALSE(card.defers);
+}
+
+TEST_CASE("interrupts wait for who polls if both settings are made") {
+    const MadeMachine machine;
+    machine.interface("eth0", "sys/devices/pci0000:80/0000:81:00.0");
+    machine.file("sys/class/net/eth0/napi_defer_hard_irqs", "2");
+    machine.file("sys/class/net/eth0/gro_flush_timeout", "0");
+    CHECK_FALSE(look_at_card("eth0", machine.root()).defers);
+    machine.file("sys/class/net/eth0/gro_flush_timeout", "200000");
+    CHECK(look_at_card("eth0", machine.root()).defers);
 }
 
 TEST_CASE("of virtio it is the device above that is the card") {

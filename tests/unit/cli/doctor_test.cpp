@@ -169,6 +169,11 @@ TEST_CASE("each fault is found alone, by its name, with what to do") {
              f.host->link.card = {1, {{4}, {5}}};
              f.host->daemon.cpus = {3, 4, 5};
          }},
+        {"cpus",
+         Level::kWarning,
+         {},
+         "echo 2 > /sys/class/net/eth0/napi_defer_hard_irqs",
+         [](Facts& f) { f.host->busy_poll_us = 50; }},
         {"offloads",
          Level::kWarning,
          {},

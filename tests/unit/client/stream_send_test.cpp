@@ -22,7 +22,9 @@
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/consts.h"
 #include "lib/base/event_fd.h"
+#include "lib/client/stream_follower.h"
 #include "lib/client/tuple_ring.h"
 #include "tests/unit/client/fake_agent.h"
 
@@ -418,6 +420,35 @@ TEST_CASE("a receiver with another directory is not gone on with") {
     CHECK(sent.error().text().find("another directory") != std::string::npos);
 }
 
+TEST_CASE("a member goes on to no window that it could not say it knows of") {
+    FakeStream fake;
+    fake.say([](v1::StreamState& state) { state.set_first(1); });
+    for (std::uint64_t number = 1; number <= 17; ++number) {
+        fake.open(number, wall_ms() + number * 60'000, 0);
+    }
+    const auto options = fake.options();
+    const StreamFollower follower(
+        {.agent = options.agent, .name = options.name, .to = options.to, .member = 7, .deadline = kLong});
+    const auto has = [&](std::uint64_t first, std::uint64_t last) {
+        const auto until = std::chrono::steady_clock::now() + kLong;
+        for (auto version = follower.version(); std::chrono::steady_clock::now() < until;
+             version = follower.version()) {
+            const StreamView view = follower.view();
+            if (!view.windows.empty() && view.windows.front().number == first) {
+                return view.windows.back().number == last;
+            }
+            follower.wait(version, kLong);
+        }
+        return false;
+    };
+    CHECK(has(1, 16));
+    fake.say([](v1::StreamState& state) {
+        state.set_committed(1);
+        state.mutable_windows()->DeleteSubrange(0, 1);
+    });
+    CHECK(has(2, 17));
+}
+
 TEST_CASE("which lines a window has is on disk before the last of them may be sent") {
     FakeStream fake;
     auto options = fake.options();
@@ -534,6 +565,22 @@ TEST_CASE("a full spool holds its reader back until a window is committed") {
     leave(fake, stream, 2);
     CHECK(fake.sums_[1] == Sums{{"a", 1}});
     CHECK(fake.sums_[2] == Sums{{"b", 1}});
+}
+
+TEST_CASE("a key that is longer than any may be is refused by its length, merged or not") {
+    const std::string longest(ASK_MAX_KEY, 'k');
+    for (const std::uint32_t merge : {0U, 1U << 10U}) {
+        FakeStream fake;
+        auto options = fake.options();
+        options.merge_window = merge;
+        auto stream = begin(fake, options);
+        CHECK(send(stream, longest, 1).ok());
+        const auto refused = send(stream, longest + "k", 1);
+        REQUIRE(!refused.ok());
+        CHECK(refused.error().text() == "a key of 65536 bytes; the limit is 65535");
+        leave(fake, stream, 1);
+        CHECK(fake.sums_[1] == Sums{{longest, 1}});
+    }
 }
 
 TEST_CASE("who was left out of a window says so, and goes on in one that is open") {

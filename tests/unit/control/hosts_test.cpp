@@ -14,6 +14,7 @@
 #include "lib/control/switch/host_address.h"
 #include "lib/net/host_book.h"
 #include "tests/unit/control/memory_switch.h"
+#include "tests/unit/control/small_task.h"
 
 using namespace ask;
 using namespace ask::test;
@@ -51,15 +52,7 @@ struct HostsSwitch {
         controller = std::move(*made);
     }
     Result<> open(const std::string& from, std::uint64_t instance) const {
-        TaskRequest request;
-        request.id = "t" + std::to_string(instance);
-        request.instance = instance;
-        request.geometry = {.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
-        request.aggregators = 16;
-        request.copies = 1;
-        request.receiver_address = host(from);
-        request.receiver = control_address(request.receiver_address, 4791);
-        const auto opened = controller->open_task(calling_from(from), request);
+        const auto opened = controller->open_task(calling_from(from), small_task(instance, host(from)));
         return opened.ok() ? Result<>() : Result<>(opened.error());
     }
     [[nodiscard]] std::vector<std::string> known() const {
@@ -113,6 +106,27 @@ TEST_CASE("a successor knows the hosts of channels and tasks, and forgets others
     REQUIRE(on.controller->unregister_channel(calling_from("2001:2::2"), {sender, 49152}, 7).ok());
     CHECK(on.known() == Names{"2001:2::3"});
     REQUIRE(on.controller->close_task(calling_from("2001:2::3"), 1).ok());
+    CHECK(on.known().empty());
+}
+
+TEST_CASE("of a channel that cannot be adopted no host stays known") {
+    HostsSwitch on;
+    const std::uint32_t sender = host("2001:2::2");
+    REQUIRE(on.controller->register_channel(calling_from("2001:2::2"), {sender, 49152}, 7, 0).ok());
+    // A damaged pin: the channel has a place that there is none of.
+    const auto ids = on.store.channel_ids().keys();
+    REQUIRE((ids.ok() && ids->size() == 1));
+    const auto index = on.store.channel_ids().find(ids->front());
+    REQUIRE((index.ok() && index->has_value()));
+    const auto entry = on.store.channels().find(**index);
+    REQUIRE((entry.ok() && entry->has_value()));
+    constexpr std::uint32_t kNowhere = 1000;
+    REQUIRE(on.store.channels().set(kNowhere, **entry).ok());
+    REQUIRE(on.store.channel_ids().set(ids->front(), kNowhere).ok());
+    on.start();
+    CHECK(on.known().empty());
+    REQUIRE(on.controller->register_channel(calling_from("2001:2::2"), {sender, 49152}, 8, 0).ok());
+    REQUIRE(on.controller->unregister_channel(calling_from("2001:2::2"), {sender, 49152}, 8).ok());
     CHECK(on.known().empty());
 }
 

@@ -16,6 +16,7 @@
 #include "lib/control/switch/back_pool.h"
 #include "lib/control/switch/controller.h"
 #include "tests/unit/control/memory_switch.h"
+#include "tests/unit/control/small_task.h"
 
 using namespace ask;
 using namespace ask::test;
@@ -88,15 +89,8 @@ struct PoolSwitch {
         controller = std::move(*made);
     }
     TaskGrant open(std::uint64_t instance, const BackWish& back = kPoolKeys) const {
-        TaskRequest request;
-        request.id = "t" + std::to_string(instance);
-        request.instance = instance;
-        request.geometry = {.short_slots = 4, .groups = 0, .m = 0, .rows = 1};
-        request.aggregators = 16;
-        request.copies = 1;
+        TaskRequest request = small_task(instance, kPoolHost);
         request.back = back;
-        request.receiver = "198.18.1.2:4791";
-        request.receiver_address = kPoolHost;
         const auto grant = controller->open_task(caller, request);
         REQUIRE_MESSAGE(grant.ok(), grant.error().text());
         return *grant;

@@ -2,11 +2,8 @@
 //
 // ask-controld as it is started: over TLS, by who certificates say one is, killed in the middle, told to read
 // its topology again.
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -21,9 +18,9 @@
 #include <doctest/doctest.h>
 #include <grpcpp/create_channel.h>
 
-#include "lib/base/unique_fd.h"
 #include "lib/rpc/credentials.h"
 #include "proto/controller.grpc.pb.h"
+#include "tests/support/free_port.h"
 #include "tests/support/patience.h"
 #include "tests/unit/tls/folder.h"
 
@@ -59,17 +56,6 @@ name = "h3"
 switch = "tor"
 address = "198.18.0.3"
 )";
-
-std::uint16_t free_port() {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    return ntohs(address.sin_port);
-}
 
 void write(const std::string& path, const std::string& text) {
     std::ofstream file(path);

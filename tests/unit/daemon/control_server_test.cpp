@@ -30,6 +30,7 @@
 #include "lib/rpc/call_origin.h"
 #include "lib/tls/probe.h"
 #include "proto/agent.grpc.pb.h"
+#include "tests/support/free_port.h"
 #include "tests/support/patience.h"
 #include "tests/unit/tls/folder.h"
 #include "tests/unit/tls/odd_certificate.h"
@@ -90,17 +91,6 @@ class Guest final : public v1::Agent::Service {
     bool go_on_ = false;
     bool over_ = false;
 };
-
-std::uint16_t free_port() {
-    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    return ntohs(address.sin_port);
-}
 
 struct House {
     explicit House(const RpcSecurity& security, const std::string& socket = "")

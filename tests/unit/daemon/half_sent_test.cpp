@@ -11,19 +11,26 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <grpcpp/create_channel.h>
 
 #include "lib/base/unique_fd.h"
 #include "lib/daemon/control_server.h"
 #include "proto/agent.grpc.pb.h"
+#include "tests/support/free_port.h"
+#include "tests/support/patience.h"
 
 using namespace ask;
+using namespace ask::test;
 
 namespace {
 
@@ -174,31 +181,46 @@ class HalfSpeaker {
     bool closed_ = false;
 };
 
-std::size_t resident_bytes() {
+// What has been freed and not given back is not held.
+std::size_t held_bytes() {
+    ::malloc_trim(0);
     std::size_t size = 0;
     std::size_t resident = 0;
     std::ifstream("/proc/self/statm") >> size >> resident;
     return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+// Whether it becomes true.
+template <typename Is>
+bool eventually(Is is) {
+    const auto until = std::chrono::steady_clock::now() + patience(std::chrono::seconds(10));
+    while (!is()) {
+        if (std::chrono::steady_clock::now() >= until) {
+            return false;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // between two looks
+    }
+    return true;
+}
+
 }  // namespace
 
 TEST_CASE("800 messages that are half sent, of a MiB and of a GiB, take no more than their bound") {
-    constexpr std::uint16_t kPort = 24791;
     // 16 MiB may be held, and what comes until somebody looks; gRPC keeps it in slices that are half empty.
     constexpr std::size_t kBound = std::size_t{192} << 20U;
     const auto credentials = RpcCredentials::create({.plain_text = PlainText::kLoopback, .files = {}});
     v1::Agent::Service service;
+    const std::uint16_t port = free_port();
     const auto server = ControlServer::start(
-        {.name = "test", .listen = "127.0.0.1:" + std::to_string(kPort), .threads = 64, .streams = 256},
+        {.name = "test", .listen = "127.0.0.1:" + std::to_string(port), .threads = 64, .streams = 256},
         **credentials, service);
     REQUIRE_MESSAGE(server.ok(), server.error().text());
     for (const std::size_t claims : {std::size_t{1} << 20U, std::size_t{1} << 30U}) {
         CAPTURE(claims);
-        const std::size_t before = resident_bytes();
+        const std::size_t before = held_bytes();
         std::vector<std::unique_ptr<HalfSpeaker>> speakers;
         for (int i = 0; i < 4; ++i) {
-            speakers.push_back(std::make_unique<HalfSpeaker>(kPort));
+            speakers.push_back(std::make_unique<HalfSpeaker>(port));
             for (int call = 0; call < 200; ++call) {
                 speakers.back()->begin(claims);
             }
@@ -209,13 +231,15 @@ TEST_CASE("800 messages that are half sent, of a MiB and of a GiB, take no more 
             sent += speaker->sent();
         }
         CHECK(sent > 800);
-        const std::size_t grown = resident_bytes() - std::min(before, resident_bytes());
-        // What has been freed and not given back is not held.
-        ::malloc_trim(0);
-        MESSAGE("sent " << (sent >> 20U) << " MiB, grown by " << (grown >> 20U) << " MiB");
-        CHECK(grown < kBound);
-        const auto answered = (*server)->probe();
-        CHECK_MESSAGE(answered.ok(), answered.error().text());
+        // Those that were cut off are put away by threads of gRPC's, which get to it when they do.
+        const auto grown = [before] {
+            const std::size_t held = held_bytes();
+            return held - std::min(before, held);
+        };
+        const std::size_t at_first = grown();
+        CHECK(eventually([&] { return grown() < kBound; }));
+        MESSAGE("sent " << (sent >> 20U) << " MiB, grown by " << (at_first >> 20U) << " MiB");
+        CHECK(eventually([&] { return (*server)->probe().ok(); }));
     }
 }
 
@@ -224,9 +248,10 @@ TEST_CASE("who asks much is not taken for one who holds much, by whichever addre
     constexpr std::size_t kRequest = 60000;
     const auto credentials = RpcCredentials::create({.plain_text = PlainText::kEverywhere, .files = {}});
     v1::Agent::Service service;
+    const std::string port = std::to_string(free_port());
     int refused = 0;
     const auto server = ControlServer::start({.name = "test",
-                                              .listen = "[::]:24792",
+                                              .listen = "[::]:" + port,
                                               .threads = 64,
                                               .streams = 256,
                                               .refused = [&refused] { ++refused; }},
@@ -236,8 +261,8 @@ TEST_CASE("who asks much is not taken for one who holds much, by whichever addre
     request.set_task_id(std::string(kRequest, 'n'));
     for (const char* const host : {"127.0.0.1", "[::1]"}) {
         CAPTURE(host);
-        const auto stub = v1::Agent::NewStub(
-            grpc::CreateChannel(host + std::string(":24792"), grpc::InsecureChannelCredentials()));
+        const auto stub =
+            v1::Agent::NewStub(grpc::CreateChannel(host + (":" + port), grpc::InsecureChannelCredentials()));
         for (std::size_t asked = 0; asked < kAsked; asked += kRequest) {
             grpc::ClientContext context;
             v1::TaskOffer offer;

@@ -38,7 +38,7 @@ TEST_CASE("ranges of IPv6 have the hosts whose addresses begin like them, and no
     // A range is of one family; a number that no address is known of is in none.
     CHECK_FALSE(is_in("198.18.1.2", "::/0"));
     CHECK_FALSE(is_in("2001:db8::1", "0.0.0.0/0"));
-    CHECK_FALSE(is_in("2001:db8::1", "240.0.0.0/4"));
+    CHECK_FALSE(is_in("2001:db8::1", "128.0.0.0/1"));
     CHECK_FALSE(parse_address_range("::/0").value().contains(number_of(parse_ipv6("2001:db8:9::9").value())));
 }
 
@@ -55,4 +55,22 @@ TEST_CASE("what is no range is refused, and so is one with bits that are no part
     const auto odd6 = parse_address_range("2001:db8::1/33");
     REQUIRE_FALSE(odd6.ok());
     CHECK(odd6.error().text() == "the range of 33 bits begins at 2001:db8::");
+}
+
+TEST_CASE("a range that no host can be in is refused by name") {
+    const auto said = [](const char* range) {
+        const auto parsed = parse_address_range(range);
+        return parsed.ok() ? std::string("taken") : parsed.error().text();
+    };
+    CHECK(said("::ffff:198.18.0.0/111") == "the range stands for IPv4 addresses: write 198.18.0.0/15");
+    CHECK(said("::ffff:198.18.1.2") == "the range stands for IPv4 addresses: write 198.18.1.2/32");
+    CHECK(said("240.0.0.0/4") == "240.0.0.0 is in 240.0.0.0/4, and no host's address");
+    CHECK(said("250.1.2.3") == "250.1.2.3 is in 240.0.0.0/4, and no host's address");
+    CHECK(said("fe80::/10") == "fe80:: is link-local or multicast, and no host's address");
+    CHECK(said("ff02::/16") == "ff02:: is link-local or multicast, and no host's address");
+    // Others are in these, too.
+    for (const char* const wide : {"224.0.0.0/3", "::/64", "fe00::/7", "fe80::/9", "fd00::/8"}) {
+        CAPTURE(wide);
+        CHECK(said(wide) == "taken");
+    }
 }

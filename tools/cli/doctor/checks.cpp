@@ -379,6 +379,17 @@ void check_agents_node(const HostFacts& host, const Cpus& near, Report& report) 
     }
 }
 
+// Workers that poll, while interrupts take the packets away from under them.
+void check_deferral(const LinkFacts& link, Report& report) {
+    if (link.present && !link.card.defers) {
+        const std::string folder = "/sys/class/net/" + link.name + "/";
+        report.warning("busy_poll_us has workers poll " + link.name +
+                           ", whose interrupts do not wait for that: they are served beside it",
+                       "echo 2 > " + folder + "napi_defer_hard_irqs; echo 200000 > " + folder +
+                           "gro_flush_timeout, or leave busy_poll_us out");
+    }
+}
+
 // nullptr: there is one node, or the card is next to none.
 const Cpus* near_to(const LinkFacts& link, const Facts& facts) {
     const auto busy = std::ranges::count_if(facts.nodes, [](const Cpus& cpus) { return !cpus.empty(); });
@@ -392,6 +403,11 @@ void check_cpus(const Facts& facts, Report& report) {
         check_spread(*used.link, report);
         if (const Cpus* const near = near_to(*used.link, facts)) {
             check_node(*used.link, *near, report);
+        }
+    }
+    if (facts.host && facts.host->busy_poll_us > 0) {
+        for (const LinkFacts* const link : links_of(*facts.host)) {
+            check_deferral(*link, report);
         }
     }
     if (facts.host && facts.host->link.present) {

@@ -64,6 +64,7 @@ struct HostFacts {
     std::string address;       // as configured; empty: the interface's first
     std::string xdp_mode;      // as configured
     unsigned workers = 1;
+    std::uint32_t busy_poll_us = 0;
     DaemonFacts daemon;
     CertificateFacts certificate;
     std::optional<v1::AgentStatus> status;

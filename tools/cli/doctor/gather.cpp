@@ -227,6 +227,7 @@ HostFacts look_at_host(const std::string& file, const AgentConfig& config) {
                    .address = config.address,
                    .xdp_mode = config.xdp_mode,
                    .workers = config.workers,
+                   .busy_poll_us = config.busy_poll_us,
                    .daemon = look_at_daemon("ask-agentd", config.socket, config.socket + ".ctl",
                                             config.listen, config.socket_group),
                    .certificate = look_at_certificate(config.security),

@@ -90,6 +90,11 @@ CardLayout look_at_card(const std::string& interface, const std::filesystem::pat
         read_number(first_line(device / "../numa_node"), node)) {
         card.node = node;
     }
+    const auto is_set = [&](const char* name) {
+        unsigned value = 0;
+        return read_number(first_line(root / "sys/class/net" / interface / name), value) && value > 0;
+    };
+    card.defers = is_set("napi_defer_hard_irqs") && is_set("gro_flush_timeout");
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(interrupts_of(device), none)) {
         const auto line = root / "proc/irq" / entry.path().filename();

@@ -21,6 +21,7 @@ using Cpus = std::set<unsigned>;
 struct CardLayout {
     int node = -1;                 // of memory, that the card is next to; -1: it is next to none, or not said
     std::vector<Cpus> interrupts;  // of each, the CPUs that it may be served by
+    bool defers = false;           // its interrupts wait while somebody polls it
 };
 
 // `root`: in whose /sys and /proc to look.
