@@ -254,6 +254,9 @@ void StreamApps::member_ended(Member& member, std::uint64_t life, const Result<>
     }
     member.up = false;
     oracle_.goes(member.number);
+    if (member.state.memory.inside != 0) {
+        oracle_.given(member.number, member.state.memory.inside, {member.state.place, member.read});
+    }
     world_.note("ask-send %u: ends: %s", member.number,
                 result ? "it has left" : result.error().text().c_str());
     world_.moves();
@@ -308,6 +311,9 @@ Result<> StreamApps::step(Member& member, const client::StreamStep& to) {
         const GivenLines lines{state.place, member.read};
         oracle_.ended(member.number, to.ended, lines);
         state.kept[to.ended] = lines;
+    } else if (state.memory.inside != 0) {
+        // It was left out of that while it was in it.
+        oracle_.given(member.number, state.memory.inside, {state.place, member.read});
     }
     std::erase_if(state.kept, [&to](const auto& kept) { return kept.first <= to.committed; });
     state.memory.ended.clear();
@@ -400,7 +406,7 @@ void StreamApps::see_whether_done() {
 }
 
 void StreamApps::check() {
-    oracle_.check(whole_);
+    oracle_.check(whole_, is_deadly());
 }
 
 }  // namespace ask::sim
