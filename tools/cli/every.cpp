@@ -179,9 +179,10 @@ Result<> Windows::run() {
         ASK_PASS(stream);
         progress_.show("open, waiting for senders");
         const auto ended = serve(*stream);
-        // Their runs are the connection's.
+        // Their runs are the connection's; so is which windows are open, which the next one tells again.
         runs_.clear();
         waiting_.clear();
+        begins_.clear();
         static_cast<void>(results_.take());
         if (ended && *ended == Ended::kWhole) {
             return {};

@@ -25,8 +25,6 @@ void set_clock(const Threads& process, std::int64_t ms);
 void forget_processes();
 // One line of the history, by a command.
 void say(const std::string& who, const std::string& what);
-// The history has broken the promise that nobody waits in vain.
-void break_wait(const std::string& what);
 
 // Made by a thread of the process that waits for it; numbers are no real ones'.
 class Descriptor {

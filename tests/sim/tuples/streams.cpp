@@ -7,6 +7,7 @@
 #include "tests/sim/tuples/agents.h"
 #include "tests/sim/tuples/apps.h"
 #include "tests/sim/tuples/descriptors.h"
+#include "tests/sim/tuples/spins.h"
 #include "tools/cli/every.h"
 
 namespace ask::sim {
@@ -55,6 +56,7 @@ void StreamApps::kill() {
     }
     receiver_.kill();
     set_agents(nullptr);
+    watch_for_spins(nullptr);
     forget_processes();
 }
 
@@ -67,6 +69,8 @@ bool StreamApps::is_deadly() const {
 void StreamApps::start() {
     const Plan& plan = world_.plan;
     set_agents(&hosts_);
+    watch_for_spins(
+        [this] { world_.fail(Promise::kWait, "a thread waits for its descriptors without waiting"); });
     ends_at_ = plan.windows * kEvery;
     recv_deaths_ = plan.recv_deaths;
     send_deaths_ = plan.send_deaths;
@@ -250,6 +254,9 @@ void StreamApps::member_ended(Member& member, std::uint64_t life, const Result<>
     }
     member.up = false;
     oracle_.goes(member.number);
+    if (member.state.memory.inside != 0) {
+        oracle_.given(member.number, member.state.memory.inside, {member.state.place, member.read});
+    }
     world_.note("ask-send %u: ends: %s", member.number,
                 result ? "it has left" : result.error().text().c_str());
     world_.moves();
@@ -304,6 +311,9 @@ Result<> StreamApps::step(Member& member, const client::StreamStep& to) {
         const GivenLines lines{state.place, member.read};
         oracle_.ended(member.number, to.ended, lines);
         state.kept[to.ended] = lines;
+    } else if (state.memory.inside != 0) {
+        // It was left out of that while it was in it.
+        oracle_.given(member.number, state.memory.inside, {state.place, member.read});
     }
     std::erase_if(state.kept, [&to](const auto& kept) { return kept.first <= to.committed; });
     state.memory.ended.clear();
@@ -396,7 +406,7 @@ void StreamApps::see_whether_done() {
 }
 
 void StreamApps::check() {
-    oracle_.check(whole_);
+    oracle_.check(whole_, is_deadly());
 }
 
 }  // namespace ask::sim

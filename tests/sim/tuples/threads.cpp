@@ -117,12 +117,6 @@ void say(const std::string& who, const std::string& what) {
     }
 }
 
-void break_wait(const std::string& what) {
-    if (the_world != nullptr) {
-        the_world->fail(Promise::kWait, what);
-    }
-}
-
 Threads* current_process() {
     return running_thread == nullptr ? nullptr : &running_thread->process_;
 }

@@ -48,8 +48,9 @@ class WindowOracle {
     void ask_recv_starts() { starts_.push_back(world_.clock.now()); }
     // As people know it.
     void named(std::uint32_t member, std::string name) { names_[member] = std::move(name); }
-    // `whole`: the stream has ended, so that nothing may be in a window that is not there.
-    void check(bool whole);
+    // `whole`: the stream has ended, so that nothing may be in a window that is not there. `is_deadly`: a
+    // member may have been away for too long.
+    void check(bool whole, bool is_deadly);
     [[nodiscard]] std::uint64_t commits() const { return commits_; }
 
  private:
@@ -57,6 +58,7 @@ class WindowOracle {
         std::uint64_t number = 0;
         std::string begin, until, state, missing;
         std::uint64_t keys = 0;
+        Nanos committed = 0;
         std::set<std::uint32_t> named{};
     };
     // That a member was in windows, one after another.
@@ -85,6 +87,7 @@ class WindowOracle {
     std::map<std::uint64_t, std::set<std::uint32_t>> ended_;
     std::map<std::uint32_t, std::vector<Stay>> stays_;
     std::vector<Nanos> starts_;  // of ask-recv
+    bool is_deadly_ = false;
     std::uint64_t commits_ = 0;
 };
 

@@ -10,14 +10,10 @@
 
 namespace ask {
 
-namespace sim {
-// What the receiver's clock shows when a history begins.
-constexpr std::int64_t kUnixEpochMs = 1'700'000'000'000;
-}  // namespace sim
-
 [[nodiscard]] inline std::int64_t unix_ms() {
+    constexpr std::int64_t kEpoch = 1'700'000'000'000;
     constexpr std::int64_t kNanosInMs = 1'000'000;
-    return sim::kUnixEpochMs + sim::sim_now() / kNanosInMs + sim::clock_ms();
+    return kEpoch + sim::sim_now() / kNanosInMs + sim::clock_ms();
 }
 
 }  // namespace ask
