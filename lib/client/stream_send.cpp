@@ -284,7 +284,9 @@ Result<> StreamSender::Impl::enter_first() {
     if (view_.first == 0) {
         return {};
     }
-    const std::uint64_t behind = std::max(view_.first - 1, view_.committed);
+    // Nor one that an earlier process of this member has ended, which may have been about to leave with it.
+    const std::uint64_t ended = windows_.empty() ? 0 : windows_.back()->number();
+    const std::uint64_t behind = std::max({view_.first - 1, view_.committed, ended});
     if (const OpenStreamWindow* const window = view_.next(behind); window != nullptr) {
         ASK_PASS(step(0, window->number));
         enter(*window);

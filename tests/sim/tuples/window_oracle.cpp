@@ -163,18 +163,18 @@ WindowOracle::Table WindowOracle::read_table(const Row& row) {
 // "an unknown subset of NAME's tuples: REASON; ..."
 std::set<std::uint32_t> WindowOracle::named_in(const Row& row) {
     std::set<std::uint32_t> members;
-    std::size_t entries = row.missing.empty() ? 0 : 1;
-    for (auto at = row.missing.find("; "); at != std::string::npos; at = row.missing.find("; ", at + 1)) {
-        ++entries;
-    }
-    for (const auto& [member, name] : names_) {
-        if (row.missing.find("an unknown subset of " + name + "'s tuples: ") != std::string::npos) {
-            members.insert(member);
+    for (std::size_t from = 0; from < row.missing.size();) {
+        const std::size_t to = std::min(row.missing.find("; ", from), row.missing.size());
+        const std::string entry = row.missing.substr(from, to - from);
+        const auto known = std::ranges::find_if(names_, [&entry](const auto& each) {
+            return entry.starts_with("an unknown subset of " + each.second + "'s tuples: ");
+        });
+        if (known == names_.end()) {
+            fail("window " + std::to_string(row.number) + " names nobody by '" + entry + "'");
+        } else {
+            members.insert(known->first);
         }
-    }
-    if (members.size() != entries) {
-        fail("window " + std::to_string(row.number) + " names " + std::to_string(members.size()) +
-             " members in '" + row.missing + "'");
+        from = to + 2;
     }
     if (members.empty() == (row.state == "incomplete")) {
         fail("window " + std::to_string(row.number) + " is called " + row.state + ", but names '" +

@@ -658,6 +658,29 @@ TEST_CASE("a member that outlives its process hands in once more what is not com
     CHECK(steps.back().entered == 0);
 }
 
+TEST_CASE("a member that died as it left does not enter again the window that it has ended") {
+    FakeStream fake;
+    auto options = fake.options();
+    options.memory = {.member = 77, .nonce = 5, .committed = 0, .ended = {1}, .inside = 0, .again = {}};
+    options.memory.again = [](std::uint64_t /*window*/, const auto& sink) {
+        const Tuple tuple("one", 1);
+        return sink(std::span(&tuple, 1));
+    };
+    fake.say([](v1::StreamState& state) {
+        state.set_first(1);
+        state.set_last(1);
+    });
+    fake.open(1, wall_ms() - 1, 11);
+    std::thread receiver([&fake] { fake.commit(1); });
+    auto stream = StreamSender::open(options);
+    receiver.join();
+    REQUIRE(stream.ok());
+    CHECK(stream->over());
+    CHECK(stream->leave().ok());
+    CHECK(fake.sums_[1] == Sums{{"one", 1}});
+    CHECK(fake.runs_[1] == 1);
+}
+
 TEST_CASE(
     "what was committed while a member was away is not handed in again, and what is not known is an error") {
     FakeStream fake;
