@@ -211,15 +211,19 @@ void Stream::note_gone(std::uint64_t member) {
     }
 }
 
-// R9: behind the window that it is in, never in it.
+// R9: behind the window that it is in, never in it. A stream that is finishing has told it of an end already,
+// or is about to: it may have gone on to that.
 void Stream::take_leave(Member& member, const Follow& said) {
     member.leaves = true;
+    change();
+    if (finishing_ && member.last != 0) {
+        return;
+    }
     const std::uint64_t in = said.keeps.empty() ? 0 : said.keeps.back();
     const std::uint64_t last = std::max({in, committed_, std::uint64_t{1}});
     if (member.last == 0 || member.last > last) {
         member.last = last;
     }
-    change();
 }
 
 // R6: the first window that is not over. R11: who was left out, and is heard again while windows are open

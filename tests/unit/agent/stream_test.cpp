@@ -568,6 +568,27 @@ TEST_CASE("finishing: what members have heard of is the last, they are told so, 
     CHECK(rig.state(1).ended());
 }
 
+TEST_CASE("finishing: who leaves meanwhile goes on to the end that it was told of") {
+    Rig rig(waits_for(1));
+    REQUIRE(rig.follow(Rig::says(1)).ok());
+    const auto first = rig.run();
+    rig.stream.finish();
+    rig.look();
+    const auto last = rig.state(1).last();
+    REQUIRE(last > first);
+    Stream::Follow leaves = Rig::says(1, {first});
+    leaves.leaves = true;
+    REQUIRE(rig.follow(leaves).ok());
+    rig.look();
+    CHECK(rig.state(1).last() == last);
+    // It has heard of the end before it left, and enters each window up to there.
+    std::vector<std::uint64_t> keeps;
+    for (auto window = first; window <= last; ++window) {
+        keeps.push_back(window);
+    }
+    CHECK(rig.follow(Rig::says(1, keeps)).ok());
+}
+
 TEST_CASE("finishing anew: what members still keep is asked for, and nothing else") {
     StreamTerms terms = after(kFirst - 9);
     terms.finishing = true;
