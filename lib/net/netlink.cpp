@@ -127,9 +127,8 @@ void read_bond_attribute(InterfaceInfo& info, unsigned type, std::span<const std
 
 // What a bond thinks of its member.
 void read_member_attribute(InterfaceInfo& info, unsigned type, std::span<const std::byte> bytes) {
-    if (type == IFLA_BOND_SLAVE_STATE && !bytes.empty()) {
-        info.bond_sends = info.bond_sends && bytes.front() == std::byte{BOND_STATE_ACTIVE};
-    } else if (type == IFLA_BOND_SLAVE_MII_STATUS && !bytes.empty()) {
+    static_assert(BOND_STATE_ACTIVE == BOND_LINK_UP);
+    if ((type == IFLA_BOND_SLAVE_STATE || type == IFLA_BOND_SLAVE_MII_STATUS) && !bytes.empty()) {
         info.bond_sends = info.bond_sends && bytes.front() == std::byte{BOND_LINK_UP};
     }
 }
