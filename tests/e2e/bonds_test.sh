@@ -7,20 +7,6 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-# port_is NAME JQ: what the switch says of a port.
-port_is() {
-    on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
-}
-
-attached() {
-    port_is "$1" '.attached'
-}
-
-# troubled NAME TEXT
-troubled() {
-    port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
-}
-
 netns_of() {
     lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
 }

@@ -126,6 +126,20 @@ soon() {
     ((took <= slowest)) || slowest=$took
 }
 
+# port_is NAME JQ: what the switch says of a port.
+port_is() {
+    on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
+}
+
+attached() {
+    port_is "$1" '.attached'
+}
+
+# troubled NAME TEXT
+troubled() {
+    port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
+}
+
 # exit_of PID: sets $code.
 exit_of() {
     code=0

@@ -20,20 +20,6 @@ on_exit() {
     for pod in "${pods[@]}"; do ip netns del "$pod" 2>/dev/null || true; done # only one of the cases makes them
 }
 
-# port_is NAME JQ: what the switch says of a port.
-port_is() {
-    on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
-}
-
-# troubled NAME TEXT
-troubled() {
-    port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
-}
-
-attached() {
-    port_is "$1" '.attached'
-}
-
 # added_up DIR: the switch has, for each sender.
 added_up() {
     jq -e 'all(.senders[]; .tuples_switch > 0)' "$1/recv.json" >/dev/null ||

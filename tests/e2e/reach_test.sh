@@ -15,20 +15,6 @@ on_exit() {
     ip netns del "$elsewhere" 2>/dev/null || true # only one of the cases makes it
 }
 
-# port_is NAME JQ: what the switch says of a port.
-port_is() {
-    on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
-}
-
-attached() {
-    port_is "$1" '.attached'
-}
-
-# troubled NAME TEXT
-troubled() {
-    port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
-}
-
 switch_counts() {
     on sw askctl counters --json | jq -e --arg name "$1" 'any(.[]; .name == $name and (.value | tonumber) > 0)' >/dev/null
 }

@@ -127,7 +127,7 @@ windows_shared_kib() {
     local pid
     for pid in "$@"; do
         # One that has just ended shares nothing.
-        find "/proc/$pid/fd" -mindepth 1 -lname '/memfd:*' -exec stat -Lc '%i %b' {} + 2>/dev/null || true
+        find "/proc/$pid/fd" -mindepth 1 -lname '/memfd:*' -exec stat -Lc '%i %b' {} + 2>/dev/null || true # it has ended
     done | sort -u | awk '{ blocks += $2 } END { print int(blocks / 2) }'
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/tuples/window_oracle.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -44,12 +47,28 @@ Nanos sim_time(const std::string& time) {
     return (::timegm(&parts) * 1000 - began_ms) * kMillisecond;
 }
 
+// What processes that were killed have left there: the number behind the name is theirs.
+void sweep(const std::filesystem::path& where) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(where, ignored)) {
+        const std::string name = entry.path().filename();
+        int pid = 0;
+        if (std::sscanf(name.c_str(), "ask-sim-%d-", &pid) == 1 && pid > 0 && ::kill(pid, 0) != 0 &&
+            errno == ESRCH) {
+            std::filesystem::remove_all(entry.path(), ignored);
+        }
+    }
+}
+
 // Where syncing costs nothing, if there is such a place.
 std::string make_directory() {
-    const bool in_memory = ::access("/dev/shm", W_OK) == 0;
-    std::string path =
-        (in_memory ? std::string("/dev/shm") : std::filesystem::temp_directory_path().string()) +
-        "/ask-sim-XXXXXX";
+    static const std::string where = [] {
+        const bool in_memory = ::access("/dev/shm", W_OK) == 0;
+        std::string found = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+        sweep(found);
+        return found;
+    }();
+    std::string path = where + "/ask-sim-" + std::to_string(::getpid()) + "-XXXXXX";
     return ::mkdtemp(path.data()) == nullptr ? std::string() : path;
 }
 

@@ -379,7 +379,7 @@ TEST_CASE("a member whose first answer is lost asks again within its deadline") 
             return reply;
         }
         // As a call waits for an answer that does not come.
-        std::this_thread::sleep_for(std::min(network.told.follow_wait, 2 * kDeadline));
+        std::this_thread::sleep_for(std::min(network.told.follow_wait, 2 * kDeadline));  // the lost answer
         return Error(Errc::kUnavailable, "no answer");
     };
     CHECK_FALSE(follow(network, kDeadline));
