@@ -4,6 +4,7 @@
 # A lab's daemons: configuration, start, readiness, stop.
 
 readonly LAB_READY_MS=${ASK_LAB_READY_MS:-30000}
+readonly LAB_ANSWER_S=$((LAB_READY_MS > 6000 ? LAB_READY_MS / 6000 : 1))
 readonly LAB_STOP_MS=8000
 
 # Beside its agent a relay's node has an ask-relayd, NODE.relayd to whoever means that, and the first switch may have an
@@ -260,12 +261,13 @@ exec_in_node() {
     exec nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
 }
 
+# A sixth of what a daemon may take to start is for an answer: where all is slow, so is the command that asks.
 daemon_ready() {
     local -a probe=(askctl status)
     [[ $1 != *.relayd ]] || probe=(bash -c ": </dev/tcp/127.0.0.1/$LAB_RELAY_PORT")
     [[ $1 != *.controld ]] || probe=(bash -c ": </dev/tcp/127.0.0.1/$LAB_CONTROLLER_PORT")
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
-    (exec_in_node "$(node_of "$1")" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
+    (exec_in_node "$(node_of "$1")" timeout "$LAB_ANSWER_S" "${probe[@]}") </dev/null >/dev/null 2>&1
 }
 
 daemon_ready_or_dead() {
