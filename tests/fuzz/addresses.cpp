@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses of hosts, with ports and as ranges, as people write them: what is read is of one family and is written
-// so that it is read again; a host has a number of its family; and a range holds exactly the hosts that begin like
-// it, compared bit by bit.
-#include "lib/net/address.h"
-
+// Addresses of hosts, with ports and as ranges, as people write them: what is read is of one family and is
+// written so that it is read again; a host has a number of its family; and a range holds exactly the hosts
+// that begin like it, compared bit by bit.
 #include <bitset>
 #include <string>
 
+#include "lib/net/address.h"
 #include "lib/net/address_range.h"
 #include "lib/net/host_book.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,7 +20,8 @@ void check_host(const NamedHost& host, std::string_view text) {
         require(parse_ipv4(text) == host.number || parse_ipv6(text).has_value(), "IPv4 is its own number");
         return;
     }
-    require(parse_ipv6(text) == host.ipv6 && number_of(*host.ipv6) == host.number, "a host is what was written");
+    require(parse_ipv6(text) == host.ipv6 && number_of(*host.ipv6) == host.number,
+            "a host is what was written");
     require(check_ipv6_host(*host.ipv6).ok(), "a host's address is one that hosts have");
 }
 
@@ -77,7 +77,8 @@ void check_range(const AddressRange& range, std::string_view text, Input& input)
     for (std::size_t i = range.bits; i < inside.size(); ++i) {
         inside[i] = input.flag() ? '1' : '0';
     }
-    require(!is_of_a_host(host_of(inside)) || range.contains(host_of(inside)), "what begins like it is in a range");
+    require(!is_of_a_host(host_of(inside)) || range.contains(host_of(inside)),
+            "what begins like it is in a range");
     if (range.bits > 0) {
         char& bit = inside[input.take<std::uint8_t>() % range.bits];
         bit = bit == '0' ? '1' : '0';
@@ -106,7 +107,8 @@ void read(std::string_view text, Input& input) {
         check_written(*host);
     }
     if (check_host_port(text).ok()) {
-        require(canonical_host_port(canonical_host_port(std::string(text))) == canonical_host_port(std::string(text)),
+        require(canonical_host_port(canonical_host_port(std::string(text))) ==
+                    canonical_host_port(std::string(text)),
                 "what is in its form stays so");
     }
     const auto range = parse_address_range(text);

@@ -3,9 +3,9 @@
 // Frames into the natively compiled switch program: sealed packets whose fields the input chooses, packets
 // damaged after they were sealed, and any bytes; over IPv4 or IPv6, with VLANs or without. One counter each,
 // none that cannot happen; what is not proven changes no memory; what the check lets through, lib/engine lets
-// through; a repeat aggregates nothing; of the values of a new packet each is in the region, in the back level
-// or in what leaves the switch; an answer has the form of its packet, and what leaves over IPv6 a checksum that
-// is right, or its sender's.
+// through; a repeat aggregates nothing; of the values of a new packet each is in the region, in the back
+// level or in what leaves the switch; an answer has the form of its packet, and what leaves over IPv6 a
+// checksum that is right, or its sender's.
 #include <linux/bpf.h>
 
 #include <array>
@@ -197,7 +197,8 @@ Bytes untagged(Bytes frame) {
     return frame;
 }
 
-// An IPv6 frame without a tag: its datagram, as UDP's length says, which nobody has looked at in what only passes.
+// An IPv6 frame without a tag: its datagram, as UDP's length says, which nobody has looked at in what only
+// passes.
 Bytes datagram_of(const Bytes& frame) {
     constexpr std::size_t kUdpAt = 54;
     require(frame.size() >= kUdpAt + 8, "what leaves over IPv6 has its headers");
@@ -637,9 +638,9 @@ class World {
         }
         require(run.action == XDP_REDIRECT || is_tagged(run.out) == is_tagged(frame), "a tag stays, or none");
         if (run.action != XDP_REDIRECT && is_tagged(frame)) {
-            require(std::equal(frame.begin() + kTypeAt, frame.begin() + kTypeAt + 6,
-                               run.out.begin() + kTypeAt),
-                    "a tag stays as it is");
+            require(
+                std::equal(frame.begin() + kTypeAt, frame.begin() + kTypeAt + 6, run.out.begin() + kTypeAt),
+                "a tag stays as it is");
         }
         const Bytes in = untagged(frame);
         const Bytes out = untagged(run.out);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program in the kernel against the same source compiled natively: random packets, good and bad, must
-// come out alike, and leave the same memory behind, byte for byte. With tags, one channel's come by a VLAN, and
-// what is for its task's receiver leaves by one. Seeded: a failure names its packet.
+// come out alike, and leave the same memory behind, byte for byte. With tags, one channel's come by a VLAN,
+// and what is for its task's receiver leaves by one. Seeded: a failure names its packet.
 #include <sched.h>
 
 #include <algorithm>
