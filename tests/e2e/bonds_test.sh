@@ -185,7 +185,7 @@ members_come_and_go() {
 }
 
 if ! ip link add name "try$$" type bond 2>/dev/null; then
-    pass "this kernel has no bonds"
+    kernel_lacks bonds
     exit 0
 fi
 ip link del "try$$"
