@@ -387,10 +387,8 @@ Result<Netlink> Netlink::open() {
 
 Result<> Netlink::request(nlmsghdr& header, const Visit& visit) {
     header.nlmsg_seq = ++sequence_;
-    sockaddr_nl kernel{};
-    kernel.nl_family = AF_NETLINK;
-    if (::sendto(fd_.get(), &header, header.nlmsg_len, 0, reinterpret_cast<const sockaddr*>(&kernel),
-                 sizeof(kernel)) < 0) {
+    // To the kernel, as the socket is connected to nobody.
+    if (::send(fd_.get(), &header, header.nlmsg_len, 0) < 0) {
         return Error::from_errno(errno, "send a netlink request");
     }
     for (;;) {

@@ -83,6 +83,8 @@ class Netlink {
     using Clock = std::chrono::steady_clock;
 
     static Result<Netlink> open();
+    // With whoever is at the other end of a socket of messages, and answers as the kernel does.
+    static Netlink over(UniqueFd socket) { return Netlink(std::move(socket)); }
 
     // kUnknown: no such interface.
     Result<InterfaceInfo> interface(std::string_view name);

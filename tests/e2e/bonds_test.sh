@@ -261,7 +261,7 @@ six() {
 }
 
 if ! ip link add name "try$$" type bond 2>/dev/null; then
-    pass "this kernel has no bonds"
+    kernel_lacks bonds
     exit 0
 fi
 ip link del "try$$"

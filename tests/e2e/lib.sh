@@ -114,9 +114,48 @@ wait_for() {
     done
 }
 
-# soon COMMAND... : likewise, of what is said by name: within a second, and three at most beside other tests. $slowest is the most that
-# one has taken so far, in milliseconds.
+# kernel_lacks WHAT: nothing is tested of it then. Where the kernel has been made to have all, as by vm/guest/gateways, it has to.
+kernel_lacks() {
+    [[ -z ${ASK_TEST_KERNEL_HAS_ALL-} ]] || fail "this kernel ought to have $1"
+    pass "this kernel has no $1"
+}
+
+# stamped NODE COMMAND... : prints the time, as daemons' logs have it, and runs the command then.
+stamped() {
+    local -r node=$1
+    shift
+    # shellcheck disable=SC2016 # expanded there
+    on "$node" bash -c 'date +%Y-%m-%dT%H:%M:%S.%3N; exec "$@"' bash "$@"
+}
+
+# first_stamp LOG SINCE TEXT [TEXT]: of the first line that is no older and has what is asked for.
+first_stamp() {
+    awk -v since="$2" -v text="$3" -v other="${4-}" \
+        '$1 >= since && index($0, text) && index($0, other) { print $1; found = 1; exit } END { exit !found }' "$1"
+}
+
+# in_a_second BEGIN END WHAT: two stamps. $slowest is the most that anything has taken so far, in milliseconds.
 slowest=0
+in_a_second() {
+    local -r took=$(($(date -d "$2" +%s%3N) - $(date -d "$1" +%s%3N)))
+    ((took < 1000 * ${ASK_TEST_PATIENCE:-1})) || fail "it took $took ms until: $3"
+    ((took <= slowest)) || slowest=$took
+}
+
+# named_soon PORT TEXT COMMAND... : what the command does on the switch is named there within a second, by the time in its
+# log, whoever else keeps the processors from those who ask; and by who asks.
+named_soon() {
+    local -r port=$1 text=$2 log=$ASK_LAB_DIR/$name/logs/sw.log
+    local begin
+    shift 2
+    begin=$(stamped sw "$@")
+    begin=${begin%%$'\n'*}
+    wait_for 10 first_stamp "$log" "$begin" "port $port" "$text" >/dev/null
+    in_a_second "$begin" "$(first_stamp "$log" "$begin" "port $port" "$text")" "$text"
+    wait_for 10 troubled "$port" "$text"
+}
+
+# soon COMMAND... : it succeeds within a second, or three beside other tests, by the clock of who asks.
 soon() {
     local -r begin=${EPOCHREALTIME/./}
     local took

@@ -241,6 +241,7 @@ overlays() {
     has vlan "link p1" "id 9" && kinds+=(vlan)
     has bond && kinds+=(bond)
     has netkit && kinds+=(netkit)
+    [[ ${kinds[*]} == "vxlan macvlan vlan bond"* ]] || kernel_lacks "one of vxlan, macvlan, vlan and bond"
     for kind in "${kinds[@]}"; do
         lab_do kill "h$i" -KILL
         bare_wire "$i"
@@ -258,18 +259,28 @@ overlays() {
     pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan, bond and netkit"
 }
 
+# refused_agent HOST TEXT FLAG... : it does not start, and says why within a second.
+refused_agent() {
+    local -r host=$1 text=$2
+    local begin
+    shift 2
+    begin=$(stamped "$host" timeout $((5 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$state/conf/$host.toml" "$@" 2>"$scratch/refused.err") &&
+        fail "the agent of $host started"
+    begin=${begin%%$'\n'*}
+    in_a_second "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
+}
+
 # A switch that is asked over IPv6, and a host that is generic while the switch is native.
 modes() {
     local -r dir=$scratch/modes conf=$state/conf
     local i
     lab_up --hosts 3 --config-switch <(printf 'listen = "[::]:4792"\nports = ["p[0-9]"]\n')
     if has bond; then
-        on sw ip link add name p9 type bond mode balance-alb
-        soon troubled p9 "is a bond of mode 6"
+        named_soon p9 "is a bond of mode 6" ip link add name p9 type bond mode balance-alb
         on sw ip link del p9
         pass "a bond is refused by name where the kernel takes no native program for its mode, after $slowest ms"
     else
-        pass "this kernel has no bonds"
+        kernel_lacks bonds
     fi
     "$build/bin/askctl" ca issue "$state/tls" \
         --switch sw=127.0.0.1,198.18.1.1,198.18.2.1,198.18.3.1,2001:2:0:1::1,2001:2:0:2::1,2001:2:0:3::1 >/dev/null
@@ -282,11 +293,10 @@ modes() {
         lab_do restart "h$i"
     done
     lab_do kill h2
-    spawn "$scratch/refused" h2 timeout $((5 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$conf/h2.toml" --xdp-mode generic </dev/null
-    expect "$scratch/refused" "[1-9]|[1-9]0" "eth0 is a veth without GRO.*ethtool -K eth0 gro on" "$spawned"
+    refused_agent h2 "eth0 is a veth without GRO, where packets that a native switch sends back are lost" --xdp-mode generic
     on h2 ethtool -K eth0 gro on
     restart_as h2 generic
-    pass "a host that is generic on a veth without GRO is refused by name"
+    pass "a host that is generic on a veth without GRO is refused by name, after $slowest ms"
 
     make_input "$dir" --seed 96 --senders 2 --tuples 10000 --keys 700
     run_task "$dir" modes h3 "" "--merge-window 0"

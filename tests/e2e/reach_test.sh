@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Where a switch may stand: ports that come and go, hosts with several ways out, bridges, VLANs, long frames.
-# reach_test.sh ports|ways|bridge|vlans|jumbo|interfaces
+# Where a switch may stand: ports that come and go, taps, hosts with several ways out, bridges, VLANs, long frames.
+# reach_test.sh ports|taps|ways|bridge|moves|vlans|jumbo|interfaces
 # The rows of docs/gateways.md.
 
 # shellcheck source=tests/e2e/lib.sh
@@ -12,7 +12,7 @@ readonly case=${1:?}
 readonly elsewhere=ask-reach-$$
 
 on_exit() {
-    ip netns del "$elsewhere" 2>/dev/null || true # only one of the cases makes it
+    ip netns del "$elsewhere" 2>/dev/null || true # only some of the cases make it
 }
 
 switch_counts() {
@@ -70,8 +70,7 @@ ports() {
 
     on sw ip link add later0 type veth peer name later1
     wait_for 10 attached later0
-    on sw ip link set later0 name later2
-    soon troubled later0 "no such interface"
+    named_soon later0 "no such interface" ip link set later0 name later2
     on sw ip link set later2 name p7
     wait_for 10 attached p7
     on sw ip link del p7
@@ -81,6 +80,72 @@ ports() {
 
 lacks() {
     on sw askctl status --json | jq -e --arg name "$1" 'all(.ports[]; .name != $name)' >/dev/null
+}
+
+netns_of() {
+    lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
+}
+
+# tap_of I: what the switch has of guest I, as libvirt makes it: its Ethernet address follows from the guest's.
+tap_of() {
+    local -r i=$1
+    on sw ip -batch - <<BATCH
+tuntap add dev vnet$i mode tap
+link set dev vnet$i address fe:54:00:00:00:0$i
+address add 198.18.$i.1/24 dev vnet$i
+link set dev vnet$i up
+BATCH
+}
+
+cables=()
+
+# Host I is a guest by now: it has a tap, the switch has another, and a process carries what they send.
+guest() {
+    local -r i=$1
+    lab_do kill "h$i" -KILL
+    on sw ip link del "p$i"
+    tap_of "$i"
+    on "h$i" ip -batch - <<BATCH
+tuntap add dev eth0 mode tap
+address add 198.18.$i.2/24 dev eth0
+link set dev eth0 up
+route add default via 198.18.$i.1
+BATCH
+    "$root/tests/support/tap_cable" "/run/netns/$(netns_of sw)" "vnet$i" "/run/netns/$(netns_of "h$i")" eth0 \
+        </dev/null >/dev/null 2>"$scratch/cable$i.err" 9>&- &
+    cables+=($!)
+    lab_do restart "h$i"
+}
+
+# now_by PORT: the switch has moved a channel of h1 there.
+now_by() {
+    grep -q "channel 198.18.1.2:[0-9]*: its route has changed; now by $1\$" "$ASK_LAB_DIR/$name/logs/sw.log"
+}
+
+taps() {
+    local -r dir=$scratch/taps
+    local i before
+    lab_up --hosts 3 --config-switch <(printf 'ports = ["vnet*", "p2"]\n')
+    for i in 1 3; do guest "$i"; done
+    for i in 1 3; do wait_for 10 attached "vnet$i"; done
+    port_is vnet1 '.mode == "native"' || fail "vnet1 is not native: $(on sw askctl status --json)"
+    make_input "$dir" --seed 98 --senders 2 --tuples 40000 --keys 3000
+    FEED=around_the_gap start_task "$dir" taps h3 "" "--merge-window 0"
+    wait_for 20 sent_at_least 1000
+    before=$(on sw ip -json link show dev vnet1 | jq '.[0].ifindex')
+    on sw ip link del dev vnet1
+    wait_for 10 lacks vnet1
+    tap_of 1
+    wait_for 10 attached vnet1
+    [[ $(on sw ip -json link show dev vnet1 | jq '.[0].ifindex') != "$before" ]] || fail "vnet1 is the tap that it was"
+    touch "$scratch/back"
+    finish_task "$dir"
+    added_up "$dir"
+    now_by vnet1 || fail "the channel of h1 has not moved: $(on sw askctl status)"
+    [[ ! -s $scratch/cable1.err ]] || fail "$(cat "$scratch/cable1.err")"
+    kill "${cables[@]}"
+    wait "${cables[@]}" || true # by that signal
+    pass "taps as ports; one that is deleted and made again in mid-task loses nothing"
 }
 
 ways() {
@@ -176,8 +241,84 @@ bridge() {
     if on sw ip link set br0 type bridge vlan_filtering 1 2>/dev/null; then
         filters_vlans "$dir"
     else
-        pass "this kernel has no bridges that filter VLANs"
+        kernel_lacks "bridges that filter VLANs"
     fi
+}
+
+# h1 is behind a box of its own, as a guest behind the bridge of its hypervisor, whose ways to ours are by port w1, and by w2, which is
+# down.
+behind_a_box() {
+    local i
+    ip netns add "$elsewhere"
+    ip -netns "$elsewhere" link add bx type bridge mcast_snooping 0
+    for i in 1 2; do
+        on sw ip link add "w$i" type veth peer name "u$i" netns "$elsewhere"
+        on sw ethtool -K "w$i" tx off txvlan off gro off >/dev/null
+        ip netns exec "$elsewhere" ethtool -K "u$i" tx off txvlan off gro off >/dev/null
+        ip -netns "$elsewhere" link set dev "u$i" master bx
+        ip -netns "$elsewhere" link set dev "u$i" xdpdrv obj "$build/bpf/pass.bpf.o" sec xdp
+        on sw ip link set dev "w$i" master br0
+        on sw ip link set dev "w$i" up
+    done
+    on sw ip link set p1 netns "$elsewhere"
+    ip -netns "$elsewhere" -batch - <<'BATCH'
+link set dev p1 master bx
+link set dev p1 up
+link set dev u1 up
+link set dev bx up
+BATCH
+    wait_for 10 attached w1
+    wait_for 10 attached w2
+}
+
+# h1 says where it is, as a hypervisor says of a guest that has arrived.
+announce() {
+    on h1 python3 - "$(mac_of h1 eth0)" <<'HERE'
+import socket, sys
+mac = bytes.fromhex(sys.argv[1].replace(":", ""))
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+    raw.bind(("eth0", 0))
+    # RARP, by which qemu does
+    raw.send(b"\xff" * 6 + mac + bytes.fromhex("8035000108000604 0003") + mac + bytes(4) + mac + bytes(22))
+HERE
+}
+
+# station_moves: to w2, once the task has begun.
+station_moves() {
+    wait_for 20 sent_at_least 1000
+    wait_for 10 is_learned_at w1
+    ip -netns "$elsewhere" link set dev u1 down
+    ip -netns "$elsewhere" link set dev u2 up
+    announce
+    wait_for 10 is_learned_at w2
+    touch "$scratch/back"
+}
+
+# Two of IPv4, of which one moves from one port of the bridge to another while its task runs, and two of IPv6.
+moves() {
+    local -r dir=$scratch/moves six=$scratch/six
+    lab_up --hosts 4 --bridge --ipv6-from 3 --config-switch <(printf 'ports = ["p*", "w*"]\n')
+    make_input "$six" --seed 100 --senders 2 --tuples 20000 --keys 1500
+    SENDER_HOST=h3 run_task "$six" six h4 "" "--merge-window 0"
+    all_added_up "$six"
+    switch_counts up_bridge || fail "nothing went up to the bridge"
+    ! switch_counts up_no_route || fail "the bridge's packets were looked up as a router's"
+    pass "hosts of IPv6 on a bridge"
+
+    behind_a_box
+    make_input "$dir" --seed 101 --senders 2 --tuples 40000 --keys 3000
+    SENDER_HOST=h1 FEED=around_the_gap start_task "$dir" moves h2 "" "--merge-window 0"
+    station_moves
+    finish_task "$dir"
+    all_added_up "$dir"
+    now_by w2 || fail "the channel of h1 has not moved: $(on sw askctl status)"
+    pass "a station that moves to another port of a bridge in mid-task takes its channels along"
+}
+
+# all_added_up DIR: the switch has, for each sender.
+all_added_up() {
+    jq -e 'all(.senders[]; .tuples_switch > 0)' "$1/recv.json" >/dev/null ||
+        fail "the switch did not add up for each sender: $(jq -c '[.senders[] | {name, tuples_in, tuples_switch}]' "$1/recv.json")"
 }
 
 # What a host is behind is asked of the bridge's database of the VLAN in which the box knows it: the one of frames without a
@@ -197,8 +338,7 @@ filters_vlans() {
     pass "in a VLAN of such a bridge, where the box has an address"
     twins "$dir"
     tagged_host "$dir"
-    on sw ip link set br0 type bridge vlan_protocol 802.1ad
-    soon troubled p1 "which filters VLANs by tags of 802.1ad"
+    named_soon p1 "which filters VLANs by tags of 802.1ad" ip link set br0 type bridge vlan_protocol 802.1ad
     on sw ip link set br0 type bridge vlan_protocol 802.1Q
     wait_for 10 attached p1
     pass "a bridge that filters VLANs of providers is refused by name, after $slowest ms"
@@ -293,7 +433,7 @@ BATCH
 vlans() {
     local -r dir=$scratch/vlans
     if ! has_vlans; then
-        pass "this kernel has no VLANs"
+        kernel_lacks VLANs
         exit 0
     fi
     lab_up --hosts 3 --config-switch <(printf 'ports = ["t0*", "p[0-9]"]\n')
@@ -309,13 +449,11 @@ vlans() {
     add_up beside
     pass "a group with members in VLANs"
 
-    on sw ethtool -K t0 rxvlan on >/dev/null
-    soon troubled t0.100 "takes tags off before XDP sees them: ethtool -K t0 rxvlan off"
+    named_soon t0.100 "takes tags off before XDP sees them: ethtool -K t0 rxvlan off" ethtool -K t0 rxvlan on
     on sw ethtool -K t0 rxvlan off >/dev/null
     wait_for 10 attached t0.100
     on sw ip link add link p3 name p3.7 type vlan id 7 protocol 802.1ad
-    on sw ip link set dev p3.7 name p7
-    soon troubled p7 "802.1ad"
+    named_soon p7 "802.1ad" ip link set dev p3.7 name p7
     on sw ip link del p7
     on sw ip link del t0.200
     wait_for 10 lacks t0.200

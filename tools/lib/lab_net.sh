@@ -116,15 +116,24 @@ lab_link_count() {
     if lab_has_topology; then wc -l <"$LAB_DIR/links"; else echo "$LAB_HOSTS"; fi
 }
 
+# bridge_net I: of host I and all others of its family.
+bridge_net() {
+    if has_ipv6 "$1"; then echo 48; else echo 16; fi
+}
+
 # The switch as a bridge that routes nothing. It has the addresses that its ports would have.
 bridge_create() {
+    local -a settings=(net.ipv4.ip_forward=0)
     local i
+    ((!LAB_IPV6)) || settings+=(net.ipv6.conf.all.forwarding=0)
     {
         echo "link add dev br0 type bridge mcast_snooping 0"
-        for ((i = 1; i <= LAB_HOSTS; i++)); do echo "address add 198.18.$i.1/16 dev br0"; done
+        for ((i = 1; i <= LAB_HOSTS; i++)); do echo "address add $(link_address "$i" 1)/$(bridge_net "$i") dev br0"; done
+        # The kernel asks for neighbours of IPv6 from it.
+        ((!LAB_IPV6)) || echo "address add fe80::1/64 dev br0 nodad"
         echo "link set dev br0 up"
     } | in_node sw ip -batch - || die "cannot make bridge br0 (is the bridge module there?)"
-    in_node sw sysctl -q -w net.ipv4.ip_forward=0 || die "cannot set sysctls in $(lab_netns sw)"
+    in_node sw sysctl -q -w "${settings[@]}" || die "cannot set sysctls in $(lab_netns sw)"
 }
 
 # link_create I MTU QUEUES: h<I>'s eth0 to the switch's p<I>.
@@ -139,7 +148,10 @@ link_create() {
         port="address add $(link_address "$i" 1)/64 dev p$i nodad"$'\n'"address add fe80::1/64 dev p$i nodad"
         net=64 route="address add fe80::2/64 dev eth0 nodad"$'\n'"route add default via fe80::1 dev eth0"
     }
-    ((!UP_BRIDGE)) || { port="link set dev p$i master br0" net=16 route=; }
+    if ((UP_BRIDGE)); then
+        port="link set dev p$i master br0" net=$(bridge_net "$i") route=
+        ! has_ipv6 "$i" || route="address add fe80::$i:2/64 dev eth0 nodad"
+    fi
     link_wire "$i" "$wide" || die "cannot make the link of h$i (is the veth module there?)"
     in_node sw ip -batch - <<BATCH || die "cannot configure p$i"
 $port

@@ -3,6 +3,7 @@
 // Ports that come and go while the daemon runs.
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -106,6 +107,25 @@ TEST_CASE("a port that another's program holds is named, and taken once it is fr
     CHECK(says("interface p2 already has XDP program")(port_of(daemon, "p2")));
     CHECK(run_daemon(base_flags("") + "--pin-dir other --unload").code == 0);
     CHECK(becomes(daemon, "p2", is_attached));
+}
+
+// What the switch sends back by a veth arrives only where the other end has a native program, or merges
+// packets.
+TEST_CASE("a veth's other end that would lose what the switch sends back is told of") {
+    const std::string program = std::string(std::getenv("ASK_BUILD_DIR")) + "/bpf/pass.bpf.o sec xdp";
+    const auto told = [] {
+        Daemon daemon("", "w1");
+        CHECK(is_attached(port_of(daemon, "w1")));
+        return daemon.log();
+    };
+    must_run(kMakePort);
+    CHECK(told().find("port w1: its veth peer has no XDP program") != std::string::npos);
+    must_run("ip link set dev w2 xdpgeneric obj " + program);
+    CHECK(told().find("port w1: its veth peer has a generic XDP program; ACKs sent back through the port are "
+                      "lost there unless it has GRO on") != std::string::npos);
+    must_run("ip link set dev w2 xdpgeneric off && ip link set dev w2 xdpdrv obj " + program);
+    CHECK(told().find("its veth peer") == std::string::npos);
+    must_run("ip link del w1");
 }
 
 TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken when it goes") {

@@ -151,6 +151,14 @@ TEST_CASE("each fault is found alone, by its name, with what to do") {
              f.box->dedupe = "compact";
              f.box->ports[1].rx_queues = 1;
          }},
+        {"queues",
+         Level::kWarning,
+         {},
+         "a queue of p2 has room for 256 packets, and a channel has up to 256",
+         [](Facts& f) {
+             f.box->ports[1].receive_ring = 256;
+             f.box->ports[1].receive_ring_most = 4096;
+         }},
         {"cpus",
          Level::kWarning,
          {},

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lib/abi/consts.h"
 #include "lib/abi/limits.h"
 #include "lib/text/clean.h"
 #include "tools/cli/table.h"
@@ -321,7 +322,23 @@ void check_xdp(const Facts& facts, Report& report) {
     }
 }
 
+// A sender has up to a window of packets under way in each of its channels, and several send to one queue at
+// once.
+void check_ring(const LinkFacts& link, Report& report) {
+    constexpr std::uint32_t kEnough = 4 * ASK_WINDOW;
+    const std::uint32_t most = std::min(link.receive_ring_most, kEnough);
+    if (link.receive_ring != 0 && link.receive_ring < most) {
+        report.warning("a queue of " + link.name + " has room for " + std::to_string(link.receive_ring) +
+                           " packets, and a channel has up to " + std::to_string(ASK_WINDOW) +
+                           " under way: of several at once some are lost, and sent again",
+                       "ethtool -G " + link.name + " rx " + std::to_string(most));
+    }
+}
+
 void check_queues(const Facts& facts, Report& report) {
+    for (const Used& used : used_links(facts)) {
+        check_ring(*used.link, report);
+    }
     if (facts.host && facts.host->link.present && facts.host->workers > facts.host->link.rx_queues) {
         report.warning(
             std::to_string(facts.host->workers) + " workers share " +

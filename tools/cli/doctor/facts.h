@@ -27,7 +27,9 @@ struct LinkFacts {
     std::uint32_t mtu = 0;
     std::uint32_t rx_queues = 0;
     Xdp xdp = Xdp::kNone;
-    std::string driver;                 // by ethtool; empty: it does not say
+    std::string driver;              // by ethtool; empty: it does not say
+    std::uint32_t receive_ring = 0;  // of a queue, in packets; 0: the driver does not say
+    std::uint32_t receive_ring_most = 0;
     std::vector<std::string> offloads;  // that are on, in the words of `ethtool -K`: of tx, tso, txvlan, lro
     CardLayout card;
 };

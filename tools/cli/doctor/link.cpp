@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include "lib/base/unique_fd.h"
+#include "lib/net/driver.h"
 #include "lib/net/netlink.h"
 #include "tools/cli/doctor/gather.h"
 
@@ -87,11 +88,10 @@ LinkFacts look_at_link(const std::string& name) {
     link.mtu = info->mtu;
     link.rx_queues = info->rx_queues;
     link.xdp = xdp_of(info->index);
-    ethtool_drvinfo driver{};
-    driver.cmd = ETHTOOL_GDRVINFO;
-    if (ask_driver(name, driver)) {
-        link.driver = std::string(driver.driver, ::strnlen(driver.driver, sizeof(driver.driver)));
-    }
+    const DriverInfo driver = driver_info(name);
+    link.driver = driver.name;
+    link.receive_ring = driver.receive_ring;
+    link.receive_ring_most = driver.receive_ring_most;
     link.offloads = offloads_of(name);
     link.card = look_at_card(name);
     return link;
