@@ -101,6 +101,7 @@ static __always_inline __u32 enter_six(struct xdp_md *ctx, struct ask_six *six)
 {
 	struct ask_six_frame frame;
 	const __be32 *source, *dest;
+	__be32 number;
 
 	if (!find_six_headers(ctx, &frame))
 		return ASK_CNT_pass_foreign;
@@ -112,11 +113,14 @@ static __always_inline __u32 enter_six(struct xdp_md *ctx, struct ask_six *six)
 		return ASK_CNT_pass_foreign;
 	source = bpf_map_lookup_elem(&hosts, &frame.six->source);
 	dest = bpf_map_lookup_elem(&hosts, &frame.six->dest);
-	if (!source || !dest)
+	if (!dest)
 		return frame.udp->dest == bpf_htons(ASK_UDP_PORT) ? ASK_CNT_pass_channel
 								  : ASK_CNT_pass_ack;
-	six->number = *source;
-	write_one_form(&frame, *source, *dest, six);
+	/* 0 is no host's. What says that it is of a channel here, and comes from anywhere else, may not get past by the
+	 * stack: whom it is of says its header, not its address. */
+	number = source ? *source : 0;
+	six->number = number;
+	write_one_form(&frame, number, *dest, six);
 	if (bpf_xdp_adjust_head(ctx, ASK_SIX_BYTES))
 		return ASK_CNT_abort_resize;
 	six->forward = 0;

@@ -131,24 +131,40 @@ TEST_CASE("the last hop of IPv6 goes up, as it came" * kOnlySix) {
     }
 }
 
-TEST_CASE("hosts that the switch has no number of are the stack's" * kOnlySix) {
+TEST_CASE("hosts that the switch has no number of are the stack's, unless they say to be one that it has" *
+          kOnlySix) {
     Switch& sw = Switch::get({});
     sw.add_default();
-    const auto pass = [&sw](const std::string& what, const std::function<void(Bytes&)>& change,
-                            ask_counter counter) {
-        Bytes frame = in_six(sw.packet().seq(1).put(0, 0, "k", 1).frame());
-        change(frame);
-        sw.expect_as_is(what, frame, XDP_PASS, counter, frame);
+    const auto changed = [](const Packet& packet, std::size_t at) {
+        Bytes frame = in_six(packet.frame());
+        frame[kIpAt + at] ^= 1;
+        return frame;
     };
-    pass("the sender", [](Bytes& frame) { frame[kIpAt + 8 + 9] ^= 1; }, ASK_CNT_pass_channel);
-    pass("the receiver", [](Bytes& frame) { frame[kIpAt + 24 + 9] ^= 1; }, ASK_CNT_pass_channel);
+    const auto pass = [&sw](const std::string& what, const Bytes& frame, ask_counter counter) {
+        sw.expect_as_is(what, frame, XDP_PASS, counter, frame);
+        sw.expect_as_is(what + ", tagged", tagged(frame), XDP_PASS, ASK_CNT_pass_foreign, tagged(frame));
+    };
+    const auto drop = [&sw](const std::string& what, const Bytes& frame, ask_counter counter) {
+        Bytes out = in_one_form(frame);
+        std::fill_n(out.begin() + kIpAt + 12, 4, 0);  // nobody's number
+        sw.expect_as_is(what, frame, XDP_DROP, counter, out);
+    };
+    constexpr std::size_t kSourceAt = 8 + 9;
+    constexpr std::size_t kDestAt = 24 + 9;
+    const Packet data = sw.packet().seq(1).put(0, 0, "k", 1);
+    Packet foreign = data;
+    foreign.port += 9;
+    pass("the sender, of a channel that nobody has", changed(foreign, kSourceAt), ASK_CNT_pass_channel);
+    drop("the sender, of another's channel", changed(data, kSourceAt), ASK_CNT_bad_address);
+    pass("the receiver", changed(data, kDestAt), ASK_CNT_pass_channel);
     Packet ack = sw.packet();
     ack.type = ASK_ACK;
     std::swap(ack.source_port, ack.dest_port);
     std::swap(ack.source, ack.dest);
-    Bytes frame = in_six(ack.frame());
-    frame[kIpAt + 8] ^= 1;
-    sw.expect_as_is("who gives an ACK", frame, XDP_PASS, ASK_CNT_pass_ack, frame);
+    Packet other = ack;
+    other.task += 1;
+    pass("who gives an ACK of no flow", changed(other, kSourceAt), ASK_CNT_pass_ack);
+    drop("who gives an ACK of another's flow", changed(ack, kSourceAt), ASK_CNT_bad_receiver);
 }
 
 TEST_CASE("IPv6 that is not ASK's, or not as ASK writes it, is the stack's" * kOnlySix) {
