@@ -221,6 +221,15 @@ Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface)
     return *linked ? check_linked_mode(interface, seat.mode) : Result<>();
 }
 
+Result<> keep_entered(const PortSeat& seat, const Port& port) {
+    if (port.vlan != 0) {
+        return {};
+    }
+    const auto entry = seat.plane.maps().ports.find(port.ifindex);
+    ASK_TRY(entry, "port " + port.name);
+    return *entry ? Result<>() : enter_port(seat, port);
+}
+
 void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge) {
     const bool filters = bridge != nullptr && bridge->filters_vlans;
     port.bridge_index = bridge == nullptr ? 0 : bridge->index;

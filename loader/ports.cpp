@@ -267,6 +267,7 @@ Result<Port> PortTable::keep(const InterfaceInfo& interface, Port port,
     }
     auto members = take_members(interface, port, all);
     ASK_PASS(members);
+    ASK_PASS(keep_entered(seat_, port));
     const InterfaceInfo* const bridge = bridge_of(interface, all);
     const std::uint32_t before = port.bridge_index;
     port.mtu = interface.mtu;

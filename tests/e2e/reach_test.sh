@@ -84,7 +84,7 @@ ports() {
 host_made_again() {
     local -r dir=$1
     on sw ip link del p1
-    soon says_gone h1
+    wait_for 10 says_gone h1
     wait_for 10 has_ended h1
     on sw ip link add p1 type veth peer name eth0 netns "$(lab_do status --json | jq -r '.nodes[] | select(.node == "h1") | .netns')"
     on sw ethtool -K p1 tx off txvlan off gro off >/dev/null

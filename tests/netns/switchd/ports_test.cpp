@@ -101,6 +101,25 @@ TEST_CASE("ports by pattern are attached as they come, whatever they were before
     CHECK(becomes(daemon, "w2", is_unknown));
 }
 
+TEST_CASE("packets are redirected to a port that has been in another namespace while nobody looked") {
+    must_run(kMakePort);
+    Daemon daemon("", "p1,w1");
+    const auto index = port_of(daemon, "w1").ifindex();
+    REQUIRE(index != 0);
+    daemon.signal(SIGSTOP);
+    must_run("ip netns add ask-away && ip link set w1 netns ask-away && ip -netns ask-away link set w1 netns $$ up");
+    daemon.signal(SIGCONT);
+    CHECK(becomes(daemon, "w1", [index](const auto& port) { return port.attached() && port.ifindex() == index; }));
+    const std::string look_up = std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins +
+                                "/maps/ports | tail -n 1";
+    const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(10));
+    while (run_command(look_up).output != "Found 2 elements\n" && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // between two looks
+    }
+    CHECK(run_command(look_up).output == "Found 2 elements\n");
+    must_run("ip netns del ask-away; ip link del w1");
+}
+
 TEST_CASE("a port that another's program holds is named, and taken once it is free") {
     Daemon other("--pin-dir other", "p2");
     other.end(SIGTERM);
