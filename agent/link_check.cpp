@@ -2,6 +2,9 @@
 #include "agent/link_check.h"
 
 #include <string>
+#include <vector>
+
+#include <spdlog/spdlog.h>
 
 #include "lib/abi/limits.h"
 #include "lib/net/bond.h"
@@ -52,6 +55,30 @@ Result<> check_link(const InterfaceInfo& interface, XdpMode mode, const DriverIn
                          " is a veth without GRO, where packets that a native switch sends back are lost in "
                          "generic mode: ethtool -K " +
                          interface.name + " gro on, or set xdp_mode to native");
+    }
+    return {};
+}
+
+Result<> check_left(std::span<const InterfaceInfo> interfaces, std::set<std::uint32_t>& told) {
+    std::vector<const InterfaceInfo*> gone;
+    std::string names;
+    for (const InterfaceInfo& interface : interfaces) {
+        if (!has_interface(interface.index)) {
+            names += (gone.empty() ? "" : " and ") + interface.name;
+            gone.insert(gone.end(), &interface);
+        }
+    }
+    if (gone.size() == interfaces.size()) {
+        return Error(Errc::kUnknown, "interface " + names +
+                                         " is gone, and the agent's sockets with it: start ask-agentd again "
+                                         "once there is one of that name");
+    }
+    for (const InterfaceInfo* const one : gone) {
+        if (told.insert(one->index).second) {
+            spdlog::warn("interface {} is gone, and the agent goes on without it: restart it once there is one "
+                         "of that name",
+                         one->name);
+        }
     }
     return {};
 }

@@ -15,6 +15,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_service.h"
+#include "agent/link_check.h"
 #include "agent/metrics.h"
 #include "agent/session_server.h"
 #include "lib/control/member/switch_keeper.h"
@@ -99,6 +100,7 @@ bool workers_answer(Workers& workers) {
 // The first thread's, until a signal says stop.
 Result<int> watch(SignalEvents& signals, Setup& setup, Agent& agent, BondKeeper& bonds,
                   ControlServer& server) {
+    std::set<std::uint32_t> gone;
     return take_turns(signals,
                       {.alive = [&] { return workers_answer(agent.workers) && answers(server); },
                        .reload = [&] { reload(setup, agent); },
@@ -108,6 +110,7 @@ Result<int> watch(SignalEvents& signals, Setup& setup, Agent& agent, BondKeeper&
                                agent.member.kept.forget_old();
                                agent.tables.budget().look_at_held();
                            },
+                       .may_go_on = [&] { return check_left(agent.interfaces, gone); },
                        .wake = bonds.changes_fd()},
                       *agent.credentials);
 }

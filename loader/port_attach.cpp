@@ -61,8 +61,7 @@ Result<> check_linked_mode(const InterfaceInfo& interface, bpf::XdpMode mode) {
 // Says so where a map of ports has no room.
 Result<> entered_port(const Port& port, Result<> entered) {
     if (!entered.ok() && entered.error().sys_errno() == E2BIG) {
-        return Error(Errc::kLimit, "port " + port.name + " is one too many: a switch has at most " +
-                                       std::to_string(ASK_MAX_PORTS) + ", narrow the patterns of ports");
+        return one_too_many(port.name);
     }
     ASK_TRY(entered, "port " + port.name);
     return {};
@@ -196,6 +195,11 @@ Result<> check_members(const InterfaceInfo& bond, const std::vector<InterfaceInf
     return {};
 }
 
+Error one_too_many(const std::string& port) {
+    return {Errc::kLimit, "port " + port + " is one too many: a switch has at most " +
+                              std::to_string(ASK_MAX_PORTS) + ", narrow the patterns of ports"};
+}
+
 Result<PortCandidate> examine_port(const PortSeat& seat, const InterfaceInfo& interface,
                                    const std::vector<InterfaceInfo>& all) {
     const auto linked = has_link(seat.pins, interface, seat.plane.program_id());
@@ -221,6 +225,7 @@ void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* b
     const bool filters = bridge != nullptr && bridge->filters_vlans;
     port.bridge_index = bridge == nullptr ? 0 : bridge->index;
     port.bridge = bridge == nullptr ? "" : bridge->name;
+    port.up = interface.up && interface.carrier && (bridge == nullptr || bridge->up);
     port.bridge_filters = filters;
     port.bridge_vlan = filters ? bridge->untagged : 0;
     port.untagged = filters ? interface.untagged : 0;
@@ -242,6 +247,11 @@ Result<> describe_port(const PortSeat& seat, const Port& port) {
         ASK_TRY(maps.bridges.set(ifindex, port.bridge_index), "port " + port.name);
     }
     return {};
+}
+
+Result<> forget_bridges(const PortSeat& seat, const std::vector<Port>& ports) {
+    const auto kept = keep_bridges(seat.plane.maps(), ports);
+    return kept.ok() ? Result<>() : Result<>(kept.error());
 }
 
 Result<> forget_member(const PortSeat& seat, std::uint32_t ifindex) {

@@ -22,6 +22,7 @@ struct Port {
     std::uint32_t mtu = 0;            // bytes
     std::uint32_t bridge_index = 0;   // of the bridge that it is a port of; 0: none
     std::string bridge{};             // its name
+    bool up = false;                  // it has a link, and the bridge is up: routes lead through it
     bool bridge_filters = false;      // VLANs, and then those of frames without a tag (0: of none):
     std::uint16_t bridge_vlan = 0;    // the bridge's own
     std::uint16_t untagged = 0;       // the port's
@@ -56,6 +57,8 @@ struct PortCandidate {
 [[nodiscard]] Result<> check_members(const InterfaceInfo& bond, const std::vector<InterfaceInfo>& all);
 // Whether a predecessor's program is on it in another mode than is wanted now: an error.
 [[nodiscard]] Result<> check_predecessor(const PortSeat& seat, const InterfaceInfo& interface);
+// Of a port for which a switch has no room.
+[[nodiscard]] Error one_too_many(const std::string& port);
 [[nodiscard]] Result<Port> attach_port(const PortSeat& seat, const PortCandidate& candidate);
 // Whether the program is to see its packets with a tag on another port, as nothing attaches natively to a
 // VLAN.
@@ -67,6 +70,8 @@ struct PortCandidate {
 void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge);
 // Writes what has changed of a port that stays attached: the bridge that it is on, and a bond's members.
 [[nodiscard]] Result<> describe_port(const PortSeat& seat, const Port& port);
+// Forgets bridges that none of `ports` is on.
+[[nodiscard]] Result<> forget_bridges(const PortSeat& seat, const std::vector<Port>& ports);
 // Forgets an interface that is no member of such a port any more.
 [[nodiscard]] Result<> forget_member(const PortSeat& seat, std::uint32_t ifindex);
 // Detaches it, and forgets it in the maps. One that is gone, or moved to another namespace, is fine.

@@ -6,14 +6,15 @@
 #include <algorithm>
 
 #include "lib/daemon/config.h"
+#include "lib/text/escape.h"
 
 namespace ask {
 
 Result<> check_port_name(std::string_view text) {
-    if (!is_port_pattern(text)) {
+    if (!is_port_pattern(text) && is_utf8(text)) {
         return check_interface(text);
     }
-    const bool clean = text.find_first_of("/: \t") == std::string_view::npos;
+    const bool clean = text.find_first_of("/: \t") == std::string_view::npos && is_utf8(text);
     return clean ? Result<>()
                  : Error(Errc::kUsage, "must be an interface's name, or a pattern of names such as veth*");
 }
@@ -23,6 +24,12 @@ bool is_port_pattern(std::string_view text) {
 }
 
 namespace {
+
+// A name may be any bytes, and messages have text.
+bool fits_pattern(const InterfaceInfo& one, const std::string& pattern) {
+    return !one.loopback && one.kind != "bridge" && is_utf8(one.name) &&
+           ::fnmatch(pattern.c_str(), one.name.c_str(), 0) == 0;
+}
 
 // What a pattern has found, and whose packets are those of a bond that is a port itself.
 void leave_members_out(PortChoice& choice) {
@@ -47,9 +54,7 @@ PortChoice choose_ports(const std::vector<std::string>& names, const std::vector
         const bool pattern = is_port_pattern(name);
         bool found = false;
         for (const InterfaceInfo& one : interfaces) {
-            const bool fits = pattern ? !one.loopback && one.kind != "bridge" &&
-                                            ::fnmatch(name.c_str(), one.name.c_str(), 0) == 0
-                                      : one.name == name;
+            const bool fits = pattern ? fits_pattern(one, name) : one.name == name;
             found = found || fits;
             if (fits && !is_chosen(one)) {
                 choice.ports.push_back({.interface = one, .in_full = !pattern});

@@ -2,16 +2,29 @@
 #include "loader/ports.h"
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <iterator>
 
 #include <spdlog/spdlog.h>
 
+#include "lib/abi/consts.h"
 #include "lib/net/bond.h"
 #include "loader/port_check.h"
 #include "loader/port_ways.h"
 
 namespace ask {
 namespace {
+
+// A machine may have a thousand ports in trouble: looking for what nobody tells of takes a hundredth of a
+// processor at most.
+constexpr int kRest = 100;
+
+std::chrono::nanoseconds cpu_time() {
+    timespec used{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 
 bool is_attached(const Port& port) {
     return port.trouble.empty();
@@ -55,7 +68,14 @@ bool is_other(const std::vector<Port>& before, const std::vector<Port>& after) {
         return one.name == other.name && one.ifindex == other.ifindex &&
                one.bridge_index == other.bridge_index && one.bridge_filters == other.bridge_filters &&
                one.bridge_vlan == other.bridge_vlan && one.untagged == other.untagged &&
-               one.members == other.members && is_attached(one) == is_attached(other);
+               one.members == other.members && one.up == other.up && is_attached(one) == is_attached(other);
+    });
+}
+
+// Whether it still is an interface that is to be a port.
+bool stays(const Port& port, const PortChoice& choice) {
+    return std::ranges::any_of(choice.ports, [&port](const PortChoice::Named& named) {
+        return named.interface.index == port.ifindex && named.interface.name == port.name;
     });
 }
 
@@ -65,6 +85,13 @@ std::string chosen_carrier(const PortChoice& choice, const InterfaceInfo& vlan) 
         return vlan.lower != 0 && named.interface.index == vlan.lower;
     });
     return it == choice.ports.end() ? "" : it->interface.name;
+}
+
+// How many of those that are attached, and are no VLANs, are to stay so.
+std::size_t held_of(const std::vector<Port>& before, const PortChoice& choice) {
+    return static_cast<std::size_t>(std::ranges::count_if(before, [&choice](const Port& port) {
+        return is_attached(port) && port.vlan == 0 && stays(port, choice);
+    }));
 }
 
 // Before anything is attached. A switch that nobody uses yet has to be what its configuration says in so many
@@ -110,11 +137,14 @@ bool PortTable::follow() {
     const LinkWatch::Changes changes = watch_.changed();
     const bool moved = changes.stations && is_any([](const Port& port) { return port.bridge_index != 0; });
     // What stands in the way of one that is there may go without a word.
-    if (!changes.links && !owed_ &&
-        !is_any([](const Port& port) { return !is_attached(port) && port.ifindex != 0; })) {
+    const bool wanting =
+        owed_ || is_any([](const Port& port) { return !is_attached(port) && port.ifindex != 0; });
+    if (!changes.links && !(wanting && std::chrono::steady_clock::now() >= rest_)) {
         return moved;
     }
+    const auto begin = cpu_time();
     const auto looked = look(false);
+    rest_ = std::chrono::steady_clock::now() + kRest * (cpu_time() - begin);
     if (!looked.ok() && !owed_) {
         spdlog::error("ports: {}; tried again", looked.error().text());
     }
@@ -144,6 +174,10 @@ Result<PortTable::Look> PortTable::look(bool strict) {
         look.owed = true;
     }
     look.changed = is_other(before, after);
+    // Those that are gone would fill the map, one after the other.
+    if (look.changed && !forget_bridges(seat_, after).ok()) {
+        look.owed = true;
+    }
     const std::lock_guard lock(mutex_);
     ports_ = std::move(after);
     return look;
@@ -153,6 +187,8 @@ Result<PortTable::Look> PortTable::look(bool strict) {
 Result<std::vector<Port>> PortTable::settle_all(const PortChoice& choice, const std::vector<Port>& before,
                                                 const std::vector<InterfaceInfo>& all, bool strict) const {
     std::vector<Port> after(choice.ports.size());
+    // Looked at ahead of attaching, which the kernel tells all who watch, and this one would look again.
+    std::size_t held = held_of(before, choice);
     for (const bool carried : {false, true}) {
         for (std::size_t i = 0; i < after.size(); ++i) {
             const auto& [interface, in_full] = choice.ports[i];
@@ -160,7 +196,11 @@ Result<std::vector<Port>> PortTable::settle_all(const PortChoice& choice, const 
                 continue;
             }
             const Port* const known = find_port(before, interface.name, interface.index);
-            auto port = carried ? settle_vlan(interface, known, all, after) : settle(interface, known, all);
+            const bool is_new = !carried && (known == nullptr || !is_attached(*known));
+            auto port = carried                          ? settle_vlan(interface, known, all, after)
+                        : is_new && held >= ASK_MAX_PORTS ? one_too_many(interface.name)
+                                                         : settle(interface, known, all);
+            held += std::size_t{is_new && port.ok()};
             if (!port.ok() && strict && in_full) {
                 return std::move(port).error();
             }
@@ -174,10 +214,7 @@ Result<std::vector<Port>> PortTable::settle_all(const PortChoice& choice, const 
 
 void PortTable::drop_gone(const std::vector<Port>& before, const PortChoice& choice, Look& look) const {
     for (const Port& port : before) {
-        const bool stays = std::ranges::any_of(choice.ports, [&port](const PortChoice::Named& named) {
-            return named.interface.index == port.ifindex && named.interface.name == port.name;
-        });
-        if (stays || !is_attached(port)) {
+        if (stays(port, choice) || !is_attached(port)) {
             continue;
         }
         spdlog::info("port {}: its interface is gone, or called otherwise", port.name);

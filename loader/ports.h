@@ -4,6 +4,7 @@
 // machine has them. They come and go while the daemon runs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -87,7 +88,8 @@ class PortTable {
     const std::vector<std::string> names_;
     const PortSeat seat_;
     LinkWatch watch_;
-    bool owed_ = false;  // follow()'s
+    bool owed_ = false;                              // follow()'s
+    std::chrono::steady_clock::time_point rest_{};  // likewise: until then it looks for a reason alone
     mutable std::mutex mutex_;
     std::vector<Port> ports_;  // under it; written by follow() alone
 };

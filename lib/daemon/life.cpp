@@ -61,6 +61,10 @@ Result<int> take_turns(SignalEvents& signals, const Turns& turns, RpcCredentials
             return **signal;
         }
         turns.each();
+        if (auto may = turns.may_go_on ? turns.may_go_on() : Result<>(); !may.ok()) {
+            spdlog::info("stopping: {}", may.error().text());
+            return std::move(may).error();
+        }
         refresh_credentials(credentials);
         watchdog.look();
     }

@@ -38,6 +38,7 @@ struct Turns {
     std::function<bool()> alive;           // asked for the supervisor
     std::function<void()> reload;          // SIGHUP
     std::function<void()> each;            // a turn
+    std::function<Result<>()> may_go_on{}; // asked each turn, if given: an error ends the daemon
     int wake = -1;                         // a descriptor: a turn as soon as it is readable
 };
 

@@ -136,7 +136,19 @@ bool is_loopback(std::string_view host_port) {
 
 Result<> check_host_port(std::string_view text) {
     auto parts = split_host_port(text);
-    return parts.ok() ? Result<>() : std::move(parts).error();
+    if (!parts.ok()) {
+        return std::move(parts).error();
+    }
+    const std::string_view host = parts->host;
+    if (host.front() != '[') {
+        return {};
+    }
+    const bool is_closed = host.size() > 2 && host.back() == ']';
+    const std::string_view address = is_closed ? host.substr(1, host.size() - 2) : std::string_view();
+    // Behind a % is the interface of a link-local one.
+    return parse_ipv6(address.substr(0, address.find('%')))
+               ? Result<>()
+               : Error(Errc::kUsage, "must be HOST:PORT, and with an IPv6 address [ADDRESS]:PORT");
 }
 
 }  // namespace ask

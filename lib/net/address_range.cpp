@@ -39,7 +39,8 @@ Result<> check_has_hosts(const AddressRange& range) {
         return refuse("the range stands for IPv4 addresses: write " + format_ipv4(*mapped) + "/" +
                       std::to_string(range.bits - kMappedBits));
     }
-    return is_link_local_or_multicast(*range.first6) && range.bits >= kLinkLocalBits
+    const bool is_multicast = range.first6->front() == 0xff;
+    return is_multicast || (is_link_local_or_multicast(*range.first6) && range.bits >= kLinkLocalBits)
                ? refuse(format_ipv6(*range.first6) + " is link-local or multicast, and no host's address")
                : Result<>();
 }

@@ -288,20 +288,6 @@ std::span<const std::byte> local_address(const nlmsghdr& message) {
     return local.empty() ? address : local;
 }
 
-// Whether an entry of a forwarding database is of that bridge and that station; `vlan`: 0 for whichever.
-bool is_station(const nlmsghdr& message, std::uint32_t bridge, const MacAddress& mac, std::uint16_t vlan) {
-    bool its = false;
-    bool same = false;
-    bool there = vlan == 0;
-    each_attribute(attributes_of<ndmsg>(message), [&](unsigned type, std::span<const std::byte> bytes) {
-        its = its || (type == NDA_MASTER && read_u32(bytes) == bridge);
-        same = same || (type == NDA_LLADDR && bytes.size() == mac.size() &&
-                        std::memcmp(bytes.data(), mac.data(), mac.size()) == 0);
-        there = there || (type == NDA_VLAN && read_u16(bytes) == vlan);
-    });
-    return its && same && there;
-}
-
 // Of what a bridge says of one of its ports, or of itself: the VLAN of frames without a tag, in and out.
 std::uint16_t untagged_vlan(const nlmsghdr& message) {
     constexpr unsigned kBothWays = BRIDGE_VLAN_INFO_PVID | BRIDGE_VLAN_INFO_UNTAGGED;
@@ -460,6 +446,13 @@ std::uint32_t sending_queues(const std::string& name) {
     return sending == 0 ? kAll : sending;
 }
 
+bool has_interface(std::uint32_t index) {
+    ifreq request{};
+    request.ifr_ifindex = static_cast<int>(index);
+    const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return !socket || ::ioctl(socket.get(), SIOCGIFNAME, &request) == 0 || errno != ENODEV;
+}
+
 Result<> Netlink::link(const std::string& name, const VisitLink& visit) {
     if (name.empty() || name.size() >= IFNAMSIZ) {
         return Error(Errc::kUnknown, "interface " + name + ": no such name is possible");
@@ -542,22 +535,27 @@ Result<> Netlink::read_untagged(std::vector<InterfaceInfo>& all) {
     return {};
 }
 
+// One entry is asked for: there may be tens of thousands.
 Result<std::vector<std::uint32_t>> Netlink::bridge_ports(std::uint32_t bridge, const MacAddress& mac,
                                                          std::uint16_t vlan) {
-    Request<ndmsg> dump(RTM_GETNEIGH, NLM_F_DUMP);
-    dump.fixed.ndm_family = AF_BRIDGE;
+    Request<ndmsg> look_up(RTM_GETNEIGH, 0);
+    look_up.fixed.ndm_family = AF_BRIDGE;
+    look_up.add_u32(NDA_MASTER, bridge);
+    look_up.add(NDA_LLADDR, mac.data(), mac.size());
+    if (vlan != 0) {
+        look_up.add(NDA_VLAN, &vlan, sizeof(vlan));
+    }
     std::vector<std::uint32_t> found;
-    ASK_TRY(request(dump.header,
-                    [&](const nlmsghdr& message) {
-                        const auto* fixed = fixed_part<ndmsg>(message, RTM_NEWNEIGH);
-                        // Permanent ones are the bridge's own addresses.
-                        if (fixed != nullptr && (fixed->ndm_flags & NTF_SELF) == 0 &&
-                            (fixed->ndm_state & NUD_PERMANENT) == 0 &&
-                            is_station(message, bridge, mac, vlan)) {
-                            found.push_back(static_cast<std::uint32_t>(fixed->ndm_ifindex));
-                        }
-                    }),
-            "read the bridge's forwarding database");
+    auto answer = request(look_up.header, [&found](const nlmsghdr& message) {
+        const auto* fixed = fixed_part<ndmsg>(message, RTM_NEWNEIGH);
+        // Permanent ones are the bridge's own addresses.
+        if (fixed != nullptr && (fixed->ndm_state & NUD_PERMANENT) == 0) {
+            found.push_back(static_cast<std::uint32_t>(fixed->ndm_ifindex));
+        }
+    });
+    if (!answer.ok() && answer.error().sys_errno() != ENOENT) {
+        return std::move(answer).error().with_context("read the bridge's forwarding database");
+    }
     return found;
 }
 
@@ -832,7 +830,8 @@ bool leads_to_no_host(std::span<const std::byte> start) {
 }  // namespace
 
 Result<RouteWatch> RouteWatch::open() {
-    auto fd = subscribe(RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE, "routes");
+    constexpr std::uint32_t kIpv6Rules = 1U << (RTNLGRP_IPV6_RULE - 1);
+    auto fd = subscribe(RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_RULE | kIpv6Rules, "routes");
     ASK_PASS(fd);
     return RouteWatch(std::move(*fd));
 }

@@ -76,6 +76,9 @@ struct Route {
 // AF_XDP receives on those but sends nothing.
 std::uint32_t sending_queues(const std::string& name);
 
+// Whether this network namespace has an interface of that index. One that is made again has another.
+[[nodiscard]] bool has_interface(std::uint32_t index);
+
 // One rtnetlink conversation. Not thread-safe; opening one is cheap. Hosts are numbers (lib/net/host_book.h):
 // kUnknown, too, where the book does not know one.
 class Netlink {
@@ -143,8 +146,9 @@ class Netlink {
     std::uint32_t sequence_ = 0;
 };
 
-// Tells that routes have changed, not how; not of those to link-local or multicast addresses, where no host
-// is. Not thread-safe.
+// Tells that routes have changed, or the rules that say which tables are asked, not how; not of routes to
+// link-local or multicast addresses, where no host is. Nor does the kernel tell of those of IPv4 that go with
+// an interface's link, which LinkWatch does. Not thread-safe.
 class RouteWatch {
  public:
     static Result<RouteWatch> open();

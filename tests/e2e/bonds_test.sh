@@ -2,10 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Bonds, natively: as ports of the switch, and as interfaces of agents. Cables are pulled in mid-task, members come and go.
-# Where the kernel has no bonds it says so; vm/matrix has kernels that have them.
+# Where the kernel has no bonds it says so; vm/matrix has kernels that have them. bonds_test.sh backup|lacp|six
+#   backup  active-backup and balance-xor, of hosts that are generic, then native; what is refused by name
+#   lacp    802.3ad and balance-rr
+#   six     the same of hosts with IPv6
 
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+readonly case=${1:?}
 
 netns_of() {
     lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
@@ -16,9 +21,12 @@ sent_by() {
     on "$1" ip -json -stats link show dev "$2" | jq '.[0].stats64.tx.packets'
 }
 
-# active_is NODE BOND MEMBER: the kernel sends by it.
-active_is() {
-    [[ $(on "$1" ip -json -details link show dev "$2" | jq -r '.[0].linkinfo.info_data.active_slave') == "$3" ]]
+# sends_by NODE BOND MEMBER... : the kernel does, and by no other.
+sends_by() {
+    local -r node=$1 bond=$2
+    shift 2
+    on "$node" ip -json -details link show master "$bond" | jq -e '[.[] | {ifname} + .linkinfo.info_slave_data
+        | select(.state == "ACTIVE" and .mii_status == "UP") | .ifname] | sort == $ARGS.positional' --args "$@" >/dev/null
 }
 
 # log_has NODE TEXT
@@ -47,7 +55,29 @@ BATCH
 # back_to_first NODE BOND FIRST: of a bond with one active member that is the one, whenever it can be.
 back_to_first() {
     on "$1" ip link set dev "$2" type bond primary "$3"
-    wait_for 10 active_is "$1" "$2" "$3"
+    wait_for 10 sends_by "$1" "$2" "$3"
+}
+
+# with_addresses I: of the switch's end and of host I, as the lab has them.
+with_addresses() {
+    local -r i=$1
+    if [[ $case == six ]]; then
+        on sw ip -batch - <<BATCH
+address add 2001:2:0:$i::1/64 dev p$i nodad
+address add fe80::1/64 dev p$i nodad
+BATCH
+        on "h$i" ip -batch - <<BATCH
+address add 2001:2:0:$i::2/64 dev eth0 nodad
+address add fe80::2/64 dev eth0 nodad
+route replace default via fe80::1 dev eth0
+BATCH
+        return
+    fi
+    on sw ip address add "198.18.$i.1/24" dev "p$i"
+    on "h$i" ip -batch - <<BATCH
+address add 198.18.$i.2/24 dev eth0
+route replace default via 198.18.$i.1
+BATCH
 }
 
 # bonded I OPTION... : between the switch and host I, two cables and a bond at either end, with the addresses that there were.
@@ -69,15 +99,9 @@ bonded() {
     on "h$i" ethtool -K e0b tx off txvlan off gro on >/dev/null
     bond_of sw "p$i" "p${i}a" "p${i}b" "$@"
     bond_of "h$i" eth0 e0a e0b "$@"
-    on sw ip -batch - <<BATCH
-link set dev p$i up
-address add 198.18.$i.1/24 dev p$i
-BATCH
-    on "h$i" ip -batch - <<BATCH
-address add 198.18.$i.2/24 dev eth0
-link set dev eth0 up
-route replace default via 198.18.$i.1
-BATCH
+    on sw ip link set dev "p$i" up
+    on "h$i" ip link set dev eth0 up
+    with_addresses "$i"
 }
 
 # restart_as HOST MODE: its agent, with its XDP program in that mode.
@@ -111,26 +135,32 @@ until_cut() {
     tail -n +$((half + 1)) "$1"
 }
 
-# cut_in_task ID: a sender's cable and one of the receiver's are pulled out in the middle.
+# h1_sends_by MEMBER... : a, b or both, at both ends of its bond. With 802.3ad the kernel waits for seconds before it is sure.
+h1_sends_by() {
+    wait_for 30 sends_by h1 eth0 "${@/#/e0}"
+    wait_for 30 sends_by sw p1 "${@/#/p1}"
+}
+
+# cut_in_task ID MEMBER... : a sender's cable and one of the receiver's are pulled out in the middle. h1_sends_by these
+# members while all cables are in.
 cut_in_task() {
     local -r dir=$scratch/bonds id=$1
     local before
+    shift
     rm -f "$scratch/cut"
     FEED=until_cut start_task "$dir" "$id" h3 "" "--merge-window 0"
     wait_for 20 sent_at_least 1000
-    before=$(sent_by h1 e0b)
     on h1 ip link set dev e0a down
     on h3 ip link set dev e0a down
-    wait_for 10 active_is h1 eth0 e0b
-    wait_for 10 active_is sw p1 p1b
+    h1_sends_by b
+    before=$(sent_by h1 e0b)
     touch "$scratch/cut"
     finish_task "$dir"
     added_up "$dir"
     (($(sent_by h1 e0b) - before > 200)) || fail "h1 sent $(($(sent_by h1 e0b) - before)) packets by its other cable"
     on h1 ip link set dev e0a up
     on h3 ip link set dev e0a up
-    wait_for 10 active_is h1 eth0 e0a
-    wait_for 10 active_is sw p1 p1a
+    h1_sends_by "$@"
 }
 
 # multiples N: 0, N, 2N ... as int64.
@@ -178,10 +208,56 @@ members_come_and_go() {
     wait_for 10 log_has sw "port p1: a bond of 2 members"
     wait_for 10 log_has h1 "member e0a has come"
     on h1 ip link del e0b
-    wait_for 10 active_is h1 eth0 e0a
-    wait_for 10 active_is sw p1 p1a
+    h1_sends_by a
     run_task "$dir" again h3 "" "--merge-window 0"
     added_up "$dir"
+}
+
+# natively TEXT MEMBER... : both ends of both bonds; what holds whatever their modes.
+natively() {
+    local -r text=$1
+    shift
+    restart_as h1 native
+    restart_as h3 native
+    cut_in_task both "$@"
+    all_by_program
+    pass "$text; a cable of either is pulled out in mid-task"
+    add_up group
+    pass "a group with members behind bonds"
+    members_come_and_go
+    all_by_program
+    pass "members that leave a bond and come back, at both ends"
+}
+
+# Ports that are bonds, of hosts that are generic; then agents on bonds.
+backup() {
+    bonded 1 mode active-backup
+    back_to_first sw p1 p1a
+    back_to_first h1 eth0 e0a
+    bonded 3 mode balance-xor xmit_hash_policy layer3+4
+    wait_for 10 attached p1
+    wait_for 10 attached p3
+    restart_as h1 generic
+    restart_as h3 generic
+    cut_in_task ports a
+    all_by_program
+    pass "ports that are bonds, natively, of hosts that are generic; a cable of either is pulled out in mid-task"
+    refused
+    natively "agents on bonds, natively, at such ports" a
+}
+
+# Ends with 802.3ad agree by messages of their own on the members that they send by.
+lacp() {
+    bonded 1 mode 802.3ad lacp_rate fast xmit_hash_policy layer3+4
+    bonded 3 mode balance-rr
+    wait_for 10 attached p1
+    wait_for 10 attached p3
+    h1_sends_by a b
+    natively "802.3ad and balance-rr, natively, at ports and agents" a b
+}
+
+six() {
+    lacp
 }
 
 if ! ip link add name "try$$" type bond 2>/dev/null; then
@@ -189,29 +265,9 @@ if ! ip link add name "try$$" type bond 2>/dev/null; then
     exit 0
 fi
 ip link del "try$$"
-lab_up --hosts 3 --config-switch <(printf 'ports = ["p[0-9]"]\n')
+family=()
+[[ $case != six ]] || family=(--ipv6)
+lab_up --hosts 3 "${family[@]}" --config-switch <(printf 'ports = ["p[0-9]"]\n')
 make_input "$scratch/bonds" --seed 97 --senders 3 --tuples "${BONDS_TUPLES:-20000}" --keys 1500
-bonded 1 mode active-backup
-back_to_first sw p1 p1a
-back_to_first h1 eth0 e0a
-bonded 3 mode balance-xor xmit_hash_policy layer3+4
-wait_for 10 attached p1
-wait_for 10 attached p3
-restart_as h1 generic
-restart_as h3 generic
-cut_in_task ports
-all_by_program
-pass "ports that are bonds, natively, of hosts that are generic; a cable of either is pulled out in mid-task"
-refused
-
-restart_as h1 native
-restart_as h3 native
-cut_in_task both
-all_by_program
-pass "agents on bonds, natively, at such ports; a cable of either is pulled out in mid-task"
-add_up group
-pass "a group with members behind bonds"
-members_come_and_go
-all_by_program
-pass "members that leave a bond and come back, at both ends"
+"$case"
 wait_for 20 no_tasks h1 h2 h3 sw

@@ -78,7 +78,7 @@ lab_do() {
 on() {
     local -r node=$1
     shift
-    "$lab" exec --name "$name" "$node" -- "$@"
+    bash "$ASK_LAB_DIR/$name/enter/$node" "$@"
 }
 
 # Chunks that the switch has completed itself so far: it sent their results to all.
@@ -92,7 +92,7 @@ switched() {
 spawn() {
     local -r log=$1 node=$2
     shift 2
-    "$lab" exec --name "$name" "$node" -- env --default-signal=INT "$@" <&0 >"$log.out" 2>"$log.err" 9>&- &
+    bash "$ASK_LAB_DIR/$name/enter/$node" env --default-signal=INT "$@" <&0 >"$log.out" 2>"$log.err" 9>&- &
     spawned=$!
 }
 
@@ -104,13 +104,14 @@ open_pipe() {
     exec 9<>"$1"
 }
 
-# wait_for SECONDS COMMAND... : until the command succeeds. Where all is slower, ASK_TEST_PATIENCE says by how much.
+# wait_for SECONDS COMMAND... : until the command succeeds. Where all is slower, ASK_TEST_PATIENCE says by how much; who asks
+# as often as ever would keep the processors from what is waited for.
 wait_for() {
     local -r deadline=$((SECONDS + $1 * ${ASK_TEST_PATIENCE:-1}))
     shift
     until "$@"; do
         ((SECONDS < deadline)) || fail "waited in vain for: $*"
-        sleep 0.05
+        sleep "$((5 * ${ASK_TEST_PATIENCE:-1}))e-2"
     done
 }
 

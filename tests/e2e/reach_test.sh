@@ -76,6 +76,38 @@ ports() {
     on sw ip link del p7
     wait_for 10 lacks p7
     pass "ports are attached as they come, and forgotten as they go; what is missing is named after $slowest ms"
+    host_made_again "$dir"
+}
+
+# The other end of a port goes with it, and is the interface of an agent: it ends, and says why, as it would hear nothing by one that
+# comes under that name.
+host_made_again() {
+    local -r dir=$1
+    on sw ip link del p1
+    soon says_gone h1
+    wait_for 10 has_ended h1
+    on sw ip link add p1 type veth peer name eth0 netns "$(lab_do status --json | jq -r '.nodes[] | select(.node == "h1") | .netns')"
+    on sw ethtool -K p1 tx off txvlan off gro off >/dev/null
+    on h1 ethtool -K eth0 tx off txvlan off gro off >/dev/null
+    on sw ip -batch - <<'BATCH'
+address add 198.18.1.1/24 dev p1
+link set dev p1 up
+BATCH
+    on h1 ip -batch - <<'BATCH'
+address add 198.18.1.2/24 dev eth0
+link set dev eth0 up
+route add default via 198.18.1.1
+BATCH
+    lab_do restart h1
+    run_task "$dir" anew h2 "" "--merge-window 0"
+    added_up "$dir"
+    pass "a host that is made again: its agent has ended by name, and works once it is started again"
+}
+
+has_ended() { ! lab_do kill "$1" -0 2>/dev/null; }
+
+says_gone() {
+    grep -q "interface eth0 is gone, and the agent's sockets with it" "$ASK_LAB_DIR/$name/logs/$1.log"
 }
 
 lacks() {

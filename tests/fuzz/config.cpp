@@ -22,9 +22,20 @@ bool one_of(std::string_view text, std::initializer_list<std::string_view> choic
     return std::ranges::find(choices, text) != choices.end();
 }
 
+bool is_ipv6(const std::string& text) {
+    in6_addr address{};
+    return ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
 bool is_host_port(const std::string& text) {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string::npos || colon == 0) {
+        return false;
+    }
+    const std::string host = text.substr(0, colon);
+    if (host.find_first_of("[:") != std::string::npos &&
+        (host.front() != '[' || host.back() != ']' ||
+         !is_ipv6(host.substr(1, std::min(host.find('%'), host.size() - 1) - 1)))) {
         return false;
     }
     const std::string port = text.substr(colon + 1);
@@ -35,6 +46,26 @@ bool is_host_port(const std::string& text) {
 bool is_ipv4(const std::string& text) {
     in_addr address{};
     return ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
+
+// Of neither family what no host has.
+bool is_host(const std::string& text) {
+    in6_addr address{};
+    if (::inet_pton(AF_INET6, text.c_str(), &address) != 1) {
+        return is_ipv4(text) && std::strtoul(text.c_str(), nullptr, 10) < 240;
+    }
+    return !IN6_IS_ADDR_UNSPECIFIED(&address) && !IN6_IS_ADDR_LOOPBACK(&address) &&
+           !IN6_IS_ADDR_MULTICAST(&address) && !IN6_IS_ADDR_LINKLOCAL(&address) &&
+           !IN6_IS_ADDR_V4MAPPED(&address);
+}
+
+// Of one whose agent may listen elsewhere.
+bool is_host_maybe_port(const std::string& text) {
+    if (is_host(text)) {
+        return true;
+    }
+    const std::string host = text.substr(0, text.rfind(':'));
+    return is_host_port(text) && is_host(host.front() == '[' ? host.substr(1, host.size() - 2) : host);
 }
 
 template <typename T>
@@ -71,13 +102,11 @@ void check(const AgentConfig& config) {
     for (const std::string& address : config.switches) {
         require(is_host_port(address), "switches");
     }
-    require(config.address.empty() || is_ipv4(config.address), "address");
+    require(config.address.empty() || is_host(config.address), "address");
     require(config.socket.starts_with('/') && config.socket.size() < 104, "socket");
     require(within(config.interface.size(), std::size_t{1}, std::size_t{15}), "interface");
     for (const auto& [name, address] : config.hosts) {
-        require(!name.empty() && (is_ipv4(address) ||
-                                  (is_host_port(address) && is_ipv4(address.substr(0, address.rfind(':'))))),
-                "hosts");
+        require(!name.empty() && is_host_maybe_port(address), "hosts");
     }
     const SenderConfig sender = config.sender_config(1500, 0xc6120102);
     require(sender.rto_initial >= sender.rto_floor, "first timeout, at least the floor");

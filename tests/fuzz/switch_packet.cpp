@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Frames into the natively compiled switch program: sealed packets whose fields the input chooses, packets
-// damaged after they were sealed, and any bytes. One counter each, none that cannot happen; what is not
-// proven changes no memory; what the check lets through, lib/engine lets through; a repeat aggregates
-// nothing; and of the values of a new packet each is in the region, in the back level or in what leaves the
-// switch.
+// damaged after they were sealed, and any bytes; over IPv4 or IPv6, with VLANs or without. One counter each,
+// none that cannot happen; what is not proven changes no memory; what the check lets through, lib/engine lets
+// through; a repeat aggregates nothing; of the values of a new packet each is in the region, in the back
+// level or in what leaves the switch; an answer has the form of its packet, and what leaves over IPv6 a
+// checksum that is right, or its sender's.
 #include <linux/bpf.h>
 
 #include <array>
@@ -13,11 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/hosts.h"
 #include "lib/abi/var.h"
 #include "lib/base/bytes.h"
 #include "lib/engine/packet.h"
 #include "loader/counter_names.h"
+#include "tests/bpf/switch/family.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/six_frame.h"
 #include "tests/pisa/native_harness.h"
 
 namespace ask::fuzz {
@@ -172,14 +176,47 @@ Tuples held_in(std::span<const ask_aggregator> region, const TaskSpec& task) {
     return held;
 }
 
+// How packets of a history come. With tags, the second flow's come by a VLAN, and go to a host in it.
+struct Form {
+    bool six = false;
+    bool tags = false;
+
+    [[nodiscard]] std::uint32_t host(std::uint32_t address) const {
+        return six ? address | ASK_HOST_NUMBERS : address;
+    }
+};
+
+constexpr std::size_t kTypeAt = 12;
+
+bool is_tagged(const Bytes& frame) {
+    return frame.size() >= kTypeAt + 6 && frame[kTypeAt] == 0x81 && frame[kTypeAt + 1] == 0;
+}
+Bytes untagged(Bytes frame) {
+    if (is_tagged(frame)) {
+        frame.erase(frame.begin() + kTypeAt, frame.begin() + kTypeAt + 4);
+    }
+    return frame;
+}
+
 class World {
  public:
-    World(test::Way way, bool replace) : program_(way, kPorts) {
+    World(test::Way way, bool replace, Form form) : form_(form), program_(way, kPorts) {
+        if (form.six) {
+            program_.add_six_hosts();
+        }
+        if (form.tags) {
+            program_.add_vlan(test::kVlan);
+        }
         for (std::uint32_t i = 0; i < kFlows; ++i) {
+            const bool inside = form.tags && i == 1;
             test::ChannelSpec channel;
+            channel.host = form.host(channel.host);
             channel.port = static_cast<std::uint16_t>(channel.port + i);
+            channel.ifindex = inside ? kPorts.side : kPorts.in;
             program_.add_channel(i, channel);
-            program_.add_task(i, task_spec(i, replace));
+            TaskSpec task = task_spec(i, replace);
+            task.receiver = form.host(inside ? test::kBehindSide : task.receiver);
+            program_.add_task(i, task);
             program_.add_flow(i, i, i);
         }
         for (const char* map : {"channels", "dedupe", "pkt_state", "flows", "flow_stats", "tasks"}) {
@@ -211,11 +248,12 @@ class World {
         if ((kind & 2U) != 0) {
             change(input, packet);
         }
-        Bytes frame = packet.frame();
+        const bool in_its_form = (kind & 8U) == 0;
+        Bytes frame = give_form(packet.frame(), flow, in_its_form);
         if ((kind & 4U) != 0) {
             damage(input, frame);
         }
-        if ((kind & 6U) == 0) {
+        if ((kind & 6U) == 0 && (in_its_form || (!form_.six && !form_.tags))) {
             const Run run = run_twice(frame);
             require(kSwitchCounters[run.counter].name.substr(0, 4) != "bad_", "a sender's packet is let in");
         } else {
@@ -224,6 +262,19 @@ class World {
     }
 
  private:
+    // Else as the other flow's, or with the numbers of its hosts for addresses.
+    [[nodiscard]] Bytes give_form(Bytes frame, std::uint32_t flow, bool in_its_form) const {
+        if (form_.six && in_its_form) {
+            frame = test::in_six(std::move(frame));
+        }
+        return form_.tags && (flow == 1) == in_its_form ? test::tagged(std::move(frame)) : frame;
+    }
+    // As services see it.
+    [[nodiscard]] Bytes one_form(Bytes frame) const {
+        frame = form_.tags ? untagged(std::move(frame)) : frame;
+        return form_.six ? test::in_one_form(std::move(frame)) : frame;
+    }
+
     static Bytes to_bytes(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 
     // A packet as the flow's sender makes it.
@@ -283,7 +334,7 @@ class World {
     }
 
     // Fields that are not what a sender writes, under a seal that fits.
-    static void change(Input& input, Packet& packet) {
+    void change(Input& input, Packet& packet) const {
         for (unsigned left = 1 + input.below(3); left > 0; --left) {
             const auto value = input.take<std::uint32_t>();
             const auto small = static_cast<std::uint8_t>(value);
@@ -353,7 +404,7 @@ class World {
                     packet.udp_length = half;
                     break;
                 case 21:
-                    packet.dest = (value & 1U) != 0 ? test::kNowhere : test::kBehindSide;
+                    packet.dest = form_.host((value & 1U) != 0 ? test::kNowhere : test::kBehindSide);
                     break;
                 case 22:
                     packet.source_port = half;
@@ -512,11 +563,14 @@ class World {
         }
         require(run.counter != ASK_CNT_COUNT, "a counter grows");
         require(kSwitchCounters[run.counter].kind != "never", "nothing happens that cannot");
-        require(run.out.size() <= frame.size(), "no packet grows");
+        const bool gets_tag = is_tagged(run.out) && !is_tagged(frame);
+        require(run.out.size() <= frame.size() + (gets_tag ? 4 : 0), "no packet grows");
         check_left_alone(frame, run);
         check_action(run);
+        check_form(frame, run);
         if (is_let_in(run)) {
-            check_let_in(frame, run);
+            run.out = one_form(std::move(run.out));
+            check_let_in(one_form(frame), run);
         }
         see();
         return run;
@@ -541,7 +595,7 @@ class World {
             require(run.out == frame, "what is not ours is passed on as it came");
         }
         if (name == "transit_ack") {
-            require(verifies(frame), "what is forwarded past the stack is proven");
+            require(verifies(one_form(frame)), "what is forwarded past the stack is proven");
         }
     }
 
@@ -556,6 +610,39 @@ class World {
             action = XDP_PASS;
         }
         require(run.action == action, "a packet goes where its counter says");
+    }
+
+    static void check_goes_back(const Bytes& in, const Bytes& out) {
+        const bool six = in[kTypeAt] == 0x86;
+        const std::ptrdiff_t source = six ? 22 : 26;
+        const std::ptrdiff_t bytes = six ? 16 : 4;
+        const auto same = [&](std::ptrdiff_t from, std::ptrdiff_t to) {
+            return std::equal(in.begin() + from, in.begin() + from + bytes, out.begin() + to);
+        };
+        require(same(source, source + bytes) && same(source + bytes, source),
+                "an answer goes back to where its packet is from");
+    }
+
+    static void check_form(const Bytes& frame, const Run& run) {
+        if (run.action == XDP_DROP) {
+            return;
+        }
+        require(run.action == XDP_REDIRECT || is_tagged(run.out) == is_tagged(frame), "a tag stays, or none");
+        if (run.action != XDP_REDIRECT && is_tagged(frame)) {
+            require(
+                std::equal(frame.begin() + kTypeAt, frame.begin() + kTypeAt + 6, run.out.begin() + kTypeAt),
+                "a tag stays as it is");
+        }
+        const Bytes in = untagged(frame);
+        const Bytes out = untagged(run.out);
+        require(std::equal(in.begin() + kTypeAt, in.begin() + kTypeAt + 2, out.begin() + kTypeAt),
+                "a packet stays one of its family");
+        if (!std::string_view(kSwitchCounters[run.counter].name).starts_with("pass_")) {
+            check_six_checksum(in, out);
+        }
+        if (run.action == XDP_TX) {
+            check_goes_back(in, out);
+        }
     }
 
     void check_let_in(const Bytes& frame, const Run& run) const {
@@ -580,6 +667,7 @@ class World {
         require(before == after, "each tuple is aggregated or travels on");
     }
 
+    Form form_;
     NativeSwitch program_;
     std::array<Tuples, kFlows> held_;
     Memory tables_;
@@ -593,7 +681,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace ask::fuzz;
     Input input(data, size);
     const auto ways = input.take<std::uint8_t>();
-    World world(ask::test::kWays[ways % 4], (ways & 4U) != 0);
+    World world(ask::test::kWays[ways % 4], (ways & 4U) != 0,
+                {.six = (ways & 8U) != 0, .tags = (ways & 16U) != 0});
     for (std::size_t i = 0; i < kMaxFrames && !input.empty(); ++i) {
         world.frame(input);
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets of value streams into the natively compiled switch program: whatever their headers say, their
-// payload is the fold of the members that they name, and some are damaged after they were sealed. One counter
-// each, none that cannot happen; what is not proved changes nothing; and what a slot holds and what leaves
-// the switch is the fold of exactly the set that it says, sealed.
+// Packets of value streams, over IPv4 or IPv6, into the natively compiled switch program: whatever their
+// headers say, their payload is the fold of the members that they name, and some are damaged after they were
+// sealed. One counter each, none that cannot happen; what is not proved changes nothing; and what a slot
+// holds and what leaves the switch is the fold of exactly the set that it says, sealed, and over IPv6 with a
+// checksum that is right, or its sender's.
 #include <linux/bpf.h>
 
 #include <array>
@@ -12,10 +13,13 @@
 #include <vector>
 
 #include "lib/abi/check.h"
+#include "lib/abi/hosts.h"
 #include "lib/abi/values.h"
 #include "lib/base/bytes.h"
 #include "loader/counter_names.h"
+#include "tests/bpf/switch/family.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/six_frame.h"
 #include "tests/pisa/native_harness.h"
 #include "tests/support/made_values.h"
 
@@ -55,9 +59,17 @@ std::vector<std::uint64_t> fold_of(const Chunk& chunk, std::uint64_t bits) {
 
 class World {
  public:
-    World(bool direct, std::uint8_t op) : program_({}, kPorts), op_(op) {
+    World(bool direct, bool six, std::uint8_t op)
+        : program_({}, kPorts),
+          sender_(family(six, test::kSender)),
+          receiver_(family(six, test::kReceiver)),
+          op_(op) {
+        if (six) {
+            program_.add_six_hosts();
+        }
         for (std::uint32_t i = 0; i < kMembers; ++i) {
-            program_.add_channel(i, {.port = static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + i)});
+            program_.add_channel(
+                i, {.host = sender_, .port = static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + i)});
         }
         for (std::uint32_t number = 0; number < kGroups; ++number) {
             add_group(number, direct);
@@ -70,7 +82,7 @@ class World {
             disturb(input);
         }
         Packet packet = make(input);
-        Bytes frame = packet.frame();
+        Bytes frame = is_six() ? test::in_six(packet.frame()) : packet.frame();
         if (input.below(8) == 0) {
             damage(input, frame);
         }
@@ -81,11 +93,18 @@ class World {
     }
 
  private:
+    static std::uint32_t family(bool six, std::uint32_t address) {
+        return six ? address | ASK_HOST_NUMBERS : address;
+    }
+    [[nodiscard]] bool is_six() const { return sender_ != test::kSender; }
+
     static std::uint64_t instance_of(std::uint32_t group) { return 0x0102030405060708 + group; }
 
     void add_group(std::uint32_t number, bool direct) {
-        const test::TaskSpec spec{
-            .instance = instance_of(number), .copies = 0, .service = ASK_SERVICE_VALUES};
+        const test::TaskSpec spec{.instance = instance_of(number),
+                                  .copies = 0,
+                                  .service = ASK_SERVICE_VALUES,
+                                  .receiver = receiver_};
         program_.add_task(number, spec);
         ask_group group{};
         group.instance = __builtin_bswap64(spec.instance);
@@ -109,7 +128,7 @@ class World {
     }
 
     // Of a member, or behind them the one of RESULTs.
-    static void add_flow(std::uint32_t group, std::uint32_t member) {
+    void add_flow(std::uint32_t group, std::uint32_t member) const {
         const std::uint32_t at = group * (kMembers + 1) + member;
         ask_flow flow{};
         flow.task_instance = __builtin_bswap64(instance_of(group));
@@ -122,7 +141,7 @@ class World {
         native_set("flows", &at, &flow);
         ask_flow_id id{.task = flow.task_instance, .host = 0, .port = 0, .pad = 0};
         if (member < kMembers) {
-            id.host = __builtin_bswap32(test::kSender);
+            id.host = __builtin_bswap32(sender_);
             id.port = __builtin_bswap16(static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + member));
         }
         native_set("flow_ids", &id, &at);
@@ -224,13 +243,13 @@ class World {
         }
     }
 
-    static void address(Packet& packet, const Chunk& chunk, std::uint32_t group, unsigned member) {
+    void address(Packet& packet, const Chunk& chunk, std::uint32_t group, unsigned member) const {
         const auto channel = static_cast<std::uint16_t>(ASK_CHANNEL_PORT_BASE + member);
-        packet.host = test::kSender;
+        packet.host = sender_;
         packet.port = channel;
         packet.incarnation = test::ChannelSpec{}.incarnation;
-        packet.source = test::kSender;
-        packet.dest = test::kReceiver;
+        packet.source = sender_;
+        packet.dest = receiver_;
         packet.source_port = channel;
         packet.dest_port = ASK_UDP_PORT;
         if (packet.type == ASK_RESULT) {
@@ -241,8 +260,8 @@ class World {
             std::swap(packet.source_port, packet.dest_port);
         }
         if (packet.type != ASK_VALUE && packet.type != ASK_HAVE) {
-            packet.source = test::kReceiver;
-            packet.dest = test::kSender;
+            packet.source = receiver_;
+            packet.dest = sender_;
         }
         packet.task = chunk.instance;
         packet.secret = test::group_secret(group);
@@ -306,7 +325,9 @@ class World {
         }
         check_slots();
         if (outcome.action == XDP_TX || outcome.action == XDP_REDIRECT) {
-            check_leaving(outcome.frame, kSwitchCounters[counter].name);
+            check_six_checksum(frame, outcome.frame);
+            check_leaving(is_six() ? test::in_one_form(outcome.frame) : outcome.frame,
+                          kSwitchCounters[counter].name);
         }
         see();
     }
@@ -399,6 +420,8 @@ class World {
     }
 
     NativeSwitch program_;
+    std::uint32_t sender_;
+    std::uint32_t receiver_;
     std::uint8_t op_;  // of all chunks, but where it is changed
     std::array<ask_group, kGroups> groups_{};
     Bytes slots_;
@@ -411,8 +434,8 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace ask::fuzz;
     Input input(data, size);
-    const bool direct = input.flag();
-    World world(direct, static_cast<std::uint8_t>(input.below(ASK_VALUES_OPS)));
+    const auto how = input.take<std::uint8_t>();
+    World world((how & 1U) != 0, (how & 2U) != 0, static_cast<std::uint8_t>(input.below(ASK_VALUES_OPS)));
     for (std::size_t i = 0; i < kMaxFrames && !input.empty(); ++i) {
         world.frame(input);
     }

@@ -6,6 +6,8 @@
 #include <stdexcept>
 
 #include "lib/abi/hosts.h"
+#include "lib/abi/vlan.h"
+#include "tests/bpf/switch/family.h"
 
 namespace ask::test {
 
@@ -34,7 +36,7 @@ int route(std::uint32_t dest, native_hop* hop) {
     if (is(kSender)) {
         return take(routed_ports.in, kSenderMac, kInMac);
     }
-    return is(kBehindSide) ? take(routed_ports.side, kSenderMac, kInMac) : 0;
+    return is(kBehindSide) ? take(routed_ports.side, kBehindSideMac, kSideMac) : 0;
 }
 
 }  // namespace
@@ -63,6 +65,23 @@ NativeSwitch::NativeSwitch(Way way, Ports ports, std::uint32_t cpu, std::uint32_
 void NativeSwitch::refuse_resize() {
     config_.refuse_resize = 1;
     native_load(&config_, route);
+}
+
+void NativeSwitch::add_vlan(std::uint16_t id) {
+    const ask_vlan vlan{.ifindex = routed_ports.in, .id = id, .pad = 0};
+    const std::uint32_t zero = 0;
+    const std::uint32_t kinds = ASK_PORTS_ON_VLANS;
+    native_set("port_kinds", &zero, &kinds);
+    native_set("vlan_in", &vlan, &routed_ports.side);
+    native_set("vlan_out", &routed_ports.side, &vlan);
+}
+
+void NativeSwitch::add_six_hosts() {
+    for (const std::uint32_t host : {kSender, kReceiver, kBehindSide, kNarrow, kNowhere}) {
+        const ask_ipv6 address = program_form(six_address(host));
+        const std::uint32_t number = to_be(host | ASK_HOST_NUMBERS);
+        native_set("hosts", &address, &number);
+    }
 }
 
 void NativeSwitch::add_channel(std::uint32_t index, const ChannelSpec& spec) {
@@ -169,10 +188,13 @@ Packet NativeSwitch::packet(std::uint32_t flow) const {
 }
 
 Switch::Outcome NativeSwitch::run(const Bytes& frame) {
+    constexpr std::size_t kFront = 256;  // as XDP has in front of a frame
     Switch::Outcome outcome;
-    outcome.frame = frame;
+    outcome.frame.resize(kFront);
+    outcome.frame.insert(outcome.frame.end(), frame.begin(), frame.end());
     std::size_t size = frame.size();
-    outcome.action = static_cast<std::uint32_t>(native_run(outcome.frame.data(), &size, routed_ports.in));
+    outcome.action =
+        static_cast<std::uint32_t>(native_run(outcome.frame.data(), kFront, &size, routed_ports.in));
     outcome.frame.resize(size);
     return outcome;
 }

@@ -23,6 +23,10 @@ class NativeSwitch {
     void add_task(std::uint32_t index, const TaskSpec& spec = {});
     void add_flow(std::uint32_t flow, std::uint32_t channel, std::uint32_t task);
     void add_default(const TaskSpec& spec = {});
+    // From here on port `side` is this VLAN of port `in`.
+    void add_vlan(std::uint16_t id);
+    // All that tests have packets of have IPv6 (tests/bpf/switch/family.h).
+    void add_six_hosts();
     // Makes the kernel refuse to cut packets.
     void refuse_resize();
 

@@ -106,7 +106,7 @@ static native_router route;
 static native_rival rival_hook;
 static struct native_event events[MAX_EVENTS];
 static size_t event_count;
-static __u64 frame_begin;
+static __u64 room_begin;
 
 static void record(enum native_kind kind, __u32 array, __u32 number, __u32 index) {
     if (event_count == MAX_EVENTS) {
@@ -218,11 +218,11 @@ long native_adjust_tail(struct xdp_md* ctx, int delta) {
     return 0;
 }
 
-/* There is no room in front of a frame, but for what was taken off it. */
+/* An Ethernet header is what the kernel leaves of a frame, at least. */
 long native_adjust_head(struct xdp_md* ctx, int delta) {
     const __u64 data = (__u64)((__s64)ctx->data + delta);
 
-    if (data < frame_begin || data > ctx->data_end) {
+    if (data < room_begin || data + sizeof(struct ethhdr) > ctx->data_end) {
         return -1;
     }
     ctx->data = data;
@@ -319,15 +319,15 @@ void native_set_inner(const char* name, __u32 index, void* words, __u32 count, _
     abort();
 }
 
-int native_run(unsigned char* frame, size_t* size, __u32 ifindex) {
-    struct xdp_md ctx = {(__u64)(size_t)frame, (__u64)(size_t)(frame + *size), ifindex, 0, 0};
+int native_run(unsigned char* room, size_t front, size_t* size, __u32 ifindex) {
+    struct xdp_md ctx = {(__u64)(size_t)(room + front), (__u64)(size_t)(room + front + *size), ifindex, 0, 0};
     int action;
 
     event_count = 0;
-    frame_begin = ctx.data;
+    room_begin = (__u64)(size_t)room;
     action = ask_switch(&ctx);
     *size = (size_t)(ctx.data_end - ctx.data);
-    memmove(frame, (void*)(size_t)ctx.data, *size);
+    memmove(room, (void*)(size_t)ctx.data, *size);
     return action;
 }
 

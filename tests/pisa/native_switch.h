@@ -58,8 +58,9 @@ void* native_memory(const char* map, size_t* bytes);
 /* An inner map in a map of maps ("regions", "heats", "carried", "back8" to "back64"), of `count` entries of
  * `stride` 64-bit words each; the caller keeps the memory. */
 void native_set_inner(const char* map, __u32 index, void* words, __u32 count, __u32 stride);
-/* Runs the program; `frame` has `capacity` bytes. Returns the action. */
-int native_run(unsigned char* frame, size_t* size, __u32 ifindex);
+/* Runs the program on `*size` bytes behind `front` of room, as a driver gives; what comes out stands at
+ * `room`. Returns the action. */
+int native_run(unsigned char* room, size_t front, size_t* size, __u32 ifindex);
 const struct native_event* native_events(size_t* count);
 
 #ifdef __cplusplus

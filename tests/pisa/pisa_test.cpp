@@ -3,6 +3,7 @@
 // Whether the switch program stays one that a PISA switch could run (design section 5): register arrays in a
 // fixed stage order, one access each per pass, four to a stage, 16 stages. The program is the real one,
 // compiled natively with every access recorded; what it does otherwise must be in the list of docs/pisa.md.
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <fstream>
@@ -10,9 +11,12 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <doctest/doctest.h>
 
+#include "lib/abi/hosts.h"
+#include "tests/bpf/switch/family.h"
 #include "tests/pisa/native_harness.h"
 
 using namespace ask;
@@ -158,6 +162,37 @@ Packet random_packet(const NativeSwitch& sw, std::mt19937_64& random, std::uint6
         }
     }
     return packet;
+}
+
+using Accesses = std::vector<std::array<std::uint32_t, 4>>;
+constexpr std::uint64_t kFormPackets = 200;
+
+// Of packets that come in this form, each twice.
+std::vector<Accesses> accesses_in(const Way& way, bool six, bool tags) {
+    NativeSwitch sw(way, kPorts);
+    const std::uint32_t family = six ? ASK_HOST_NUMBERS : 0;
+    sw.add_six_hosts();
+    sw.add_vlan(kVlan);
+    sw.add_channel(0, {.host = kSender | family, .ifindex = tags ? kPorts.side : kPorts.in});
+    sw.add_task(0, {.aggregators = 8, .receiver = kReceiver | family});
+    sw.add_flow(0, 0, 0);
+    std::mt19937_64 random(5);
+    std::vector<Accesses> all;
+    for (std::uint64_t seq = 1; seq <= kFormPackets; ++seq) {
+        Bytes frame = random_packet(sw, random, seq).frame();
+        frame = six ? in_six(std::move(frame)) : frame;
+        frame = tags ? tagged(std::move(frame)) : frame;
+        for (int time = 0; time < 2; ++time) {
+            const std::uint32_t action = sw.run(frame).action;
+            CHECK((action == XDP_TX || action == XDP_REDIRECT));
+            Accesses& accesses = all.emplace_back();
+            for (const native_event& event : NativeSwitch::events()) {
+                accesses.push_back(
+                    {static_cast<std::uint32_t>(event.kind), event.array, event.number, event.index});
+            }
+        }
+    }
+    return all;
 }
 
 // A rival CPU: changes the word before the first `tries` swaps of a run.
@@ -398,6 +433,19 @@ TEST_CASE("seen DATA touches dedupe and PktState, LONG and FIN touch dedupe, ref
         packet.check = 0;
         sw.run(packet.frame());
         CHECK(NativeSwitch::events().empty());
+    }
+}
+
+TEST_CASE("with IPv6, a tag or both a packet makes the accesses that it makes without") {
+    for (const Way& way : kWays) {
+        INFO(to_string(way));
+        const std::vector<Accesses> plain = accesses_in(way, false, false);
+        REQUIRE(plain.size() > kFormPackets);
+        for (const auto& [six, tags] : {std::pair(true, false), {false, true}, {true, true}}) {
+            CAPTURE(six);
+            CAPTURE(tags);
+            CHECK((accesses_in(way, six, tags) == plain));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 # A lab's daemons: configuration, start, readiness, stop.
 
 readonly LAB_READY_MS=${ASK_LAB_READY_MS:-30000}
+readonly LAB_ANSWER_S=$((LAB_READY_MS > 6000 ? LAB_READY_MS / 6000 : 1))
 readonly LAB_STOP_MS=8000
 
 # Beside its agent a relay's node has an ask-relayd, NODE.relayd to whoever means that, and the first switch may have an
@@ -244,28 +245,38 @@ daemon_start() {
     printf '%s %s\n' "$pid" "$started" >"$LAB_DIR/pids/$node"
 }
 
+# write_ways_in: a script of bash's for each node that becomes the command that it is given, there. Tests begin thousands of
+# commands, and all of tools/lab takes longer to begin than most of these.
+write_ways_in() {
+    local node mine other
+    while read -r node; do
+        mine=ASK_AGENT=unix:$LAB_DIR/$node/agent.sock other=ASK_SWITCH
+        [[ ${NODE_KIND[$node]} != switch ]] || mine=ASK_SWITCH=unix:$LAB_DIR/$node/control.sock other=ASK_AGENT
+        {
+            printf 'unset %s\n' "$other"
+            # shellcheck disable=SC2016 # expanded there
+            printf 'export PATH=%q:$PATH %q ASK_LAB=%q ASK_LAB_NODE=%q ASK_TLS=%q\n' "$LAB_BIN" "$mine" "$LAB_NAME" "$node" \
+                "$LAB_DIR/tls/operator"
+            printf 'exec nsenter --net=%q -- "$@"\n' "/run/netns/$(lab_netns "$node")"
+        } >"$LAB_DIR/enter/$node"
+    done < <(lab_nodes)
+}
+
 # exec_in_node NODE COMMAND... : replaces this process, so signals and exit code are the command's own.
 exec_in_node() {
     local -r node=$1
     shift
     [[ -z $LAB_LOCK_FD ]] || exec {LAB_LOCK_FD}>&-
-    export PATH=$LAB_BIN:$PATH ASK_LAB=$LAB_NAME ASK_LAB_NODE=$node ASK_TLS=$LAB_DIR/tls/operator
-    if [[ ${NODE_KIND[$node]} == switch ]]; then
-        unset ASK_AGENT
-        export ASK_SWITCH=unix:$LAB_DIR/$node/control.sock
-    else
-        unset ASK_SWITCH
-        export ASK_AGENT=unix:$LAB_DIR/$node/agent.sock
-    fi
-    exec nsenter --net="/run/netns/$(lab_netns "$node")" -- "$@"
+    exec bash "$LAB_DIR/enter/$node" "$@"
 }
 
+# A sixth of what a daemon may take to start is for an answer: where all is slow, so is the command that asks.
 daemon_ready() {
     local -a probe=(askctl status)
     [[ $1 != *.relayd ]] || probe=(bash -c ": </dev/tcp/127.0.0.1/$LAB_RELAY_PORT")
     [[ $1 != *.controld ]] || probe=(bash -c ": </dev/tcp/127.0.0.1/$LAB_CONTROLLER_PORT")
     [[ $1 != chaos ]] || probe=(ask-chaos --pins "$LAB_DIR/bpf/chaos" status)
-    (exec_in_node "$(node_of "$1")" timeout 5 "${probe[@]}") </dev/null >/dev/null 2>&1
+    (exec_in_node "$(node_of "$1")" timeout "$LAB_ANSWER_S" "${probe[@]}") </dev/null >/dev/null 2>&1
 }
 
 daemon_ready_or_dead() {

@@ -9,6 +9,7 @@
 #   $LAB_BASE/NAME/settings  hosts, bin directory and the rest, as shell assignments
 #   $LAB_BASE/NAME/ready     exists once `up` has finished
 #   $LAB_BASE/NAME/{conf,logs,args,pids}/NODE..., bpf/NODE (a bpffs), NODE/agent.sock
+#   $LAB_BASE/NAME/enter/NODE  run by bash, becomes a command there
 #   $LAB_BASE/NAME/{topology.json,nodes,links,cut}   of a lab of several switches (lab_topology.sh)
 
 readonly LAB_BASE=${ASK_LAB_DIR:-/run/ask-lab}
@@ -79,7 +80,7 @@ lab_unlock_and_forget() {
 lab_create_state() {
     local -r new=$LAB_BASE/.$LAB_NAME.new
     rm -rf --one-file-system "$new"
-    mkdir -p "$new"/{conf,logs,args,pids,bpf}
+    mkdir -p "$new"/{conf,logs,args,pids,bpf,enter}
     LAB_TOKEN=ask-lab-$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
     printf '%s\n' "$LAB_TOKEN" >"$new/token"
     : >"$new/made"

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program in the kernel against the same source compiled natively: random packets, good and bad, must
-// come out alike, and leave the same memory behind, byte for byte. Seeded: a failure names its packet.
+// come out alike, and leave the same memory behind, byte for byte. With tags, one channel's come by a VLAN,
+// and what is for its task's receiver leaves by one. Seeded: a failure names its packet.
 #include <sched.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include <doctest/doctest.h>
 
 #include "tests/bpf/switch/family.h"
+#include "tests/bpf/switch/vlan.h"
 #include "tests/pisa/native_harness.h"
 #include "tests/pisa/native_switch.h"
 
@@ -20,14 +23,17 @@ using namespace ask::test;
 namespace {
 
 constexpr unsigned kPackets = 3000;
-// Fewer with IPv6, of which the same programs see little.
-constexpr unsigned kSixPackets = 700;
+// Fewer with IPv6 or tags, of which the same programs see little.
+constexpr unsigned kOtherPackets = 700;
 
-// Writes the same entries into both.
+// Writes the same entries into both. `second_port` is the second channel's.
 template <typename S>
-void fill(S& sw, const TaskSpec& first, const TaskSpec& second) {
+void fill(S& sw, const TaskSpec& first, const TaskSpec& second, std::uint32_t second_port) {
     sw.add_channel(0, {.host = host_number(kSender)});
-    sw.add_channel(1, {.host = host_number(kSender), .port = ASK_CHANNEL_PORT_BASE + 1, .incarnation = 9});
+    sw.add_channel(1, {.host = host_number(kSender),
+                       .port = ASK_CHANNEL_PORT_BASE + 1,
+                       .incarnation = 9,
+                       .ifindex = second_port});
     sw.add_task(0, first);
     sw.add_task(1, second);
     sw.add_flow(0, 0, 0);
@@ -35,21 +41,33 @@ void fill(S& sw, const TaskSpec& first, const TaskSpec& second) {
     sw.add_flow(2, 1, 1);
 }
 
-// Those that the kernel's has, too.
-void add_native_hosts() {
-    for (const std::uint32_t host : {kSender, kReceiver, kBehindSide, kNarrow, kNowhere}) {
-        const ask_ipv6 address = program_form(six_address(host));
-        const std::uint32_t number = __builtin_bswap32(host_number(host));
-        native_set("hosts", &address, &number);
-    }
-}
-
 class PacketSource {
  public:
-    PacketSource(const Switch& sw, std::uint64_t seed) : sw_(sw), random_(seed) {}
+    PacketSource(const Switch& sw, std::uint64_t seed, bool tags) : sw_(sw), random_(seed), tags_(tags) {}
 
+    // In the form that it comes in, which may be damaged, too.
     Bytes next() {
-        const std::uint32_t flow = below(3);
+        std::uint32_t flow = 0;
+        Bytes frame = packet(flow);
+        if (is_six_run()) {
+            frame = in_six(std::move(frame));
+        }
+        // Now and then one that is to have a tag has none, or the other way round.
+        if (tags_ && (flow == 0) == (below(16) == 0)) {
+            frame = tagged(std::move(frame), static_cast<std::uint16_t>(below(16) << 12 | draw_vlan()));
+        }
+        if ((tags_ || is_six_run()) && below(16) == 0) {
+            frame[below(static_cast<unsigned>(std::min<std::size_t>(frame.size(), kFronts)))] ^=
+                static_cast<std::uint8_t>(1U << below(8));
+        }
+        return frame;
+    }
+
+ private:
+    static constexpr std::size_t kFronts = 14 + 4 + 40 + 8;  // all headers ahead of ASK's
+
+    Bytes packet(std::uint32_t& flow) {
+        flow = below(3);
         Packet packet = sw_.packet(flow);
         std::uint64_t& newest = newest_[flow == 0 ? 0 : 1];
         // Mostly the next one; else one that was, now and then long ago.
@@ -74,7 +92,7 @@ class PacketSource {
         return frame;
     }
 
- private:
+    std::uint32_t draw_vlan() { return below(32) == 0 ? below(4096) : kVlan; }
     std::uint32_t below(unsigned n) { return static_cast<std::uint32_t>(random_() % n); }
     std::uint64_t age() { return below(8) == 0 ? below(600) : below(20); }
 
@@ -130,7 +148,7 @@ class PacketSource {
                 packet.ttl = static_cast<std::uint8_t>(below(3));
                 return;
             case 9:
-                packet.dest = below(2) == 0 ? kNowhere : kBehindSide;
+                packet.dest = host_number(below(2) == 0 ? kNowhere : kBehindSide);
                 return;
             case 10:
                 packet.host = kBehindSide;
@@ -143,6 +161,7 @@ class PacketSource {
 
     const Switch& sw_;
     std::mt19937_64 random_;
+    const bool tags_;
     std::uint64_t newest_[2] = {0, 0};
 };
 
@@ -180,9 +199,69 @@ void compare_memory(const Switch& real, const NativeSwitch& native) {
     }
 }
 
-}  // namespace
+// What a run has counted since, alike in both.
+class Counted {
+ public:
+    explicit Counted(const Switch& real)
+        : real_(real), one_(real.counters()), two_(NativeSwitch::counters()), reached_(ASK_CNT_COUNT) {}
 
-TEST_CASE("kernel and native build do the same to random packets") {
+    void compare() {
+        const std::vector<std::uint64_t> one = real_.counters();
+        const std::vector<std::uint64_t> two = NativeSwitch::counters();
+        for (std::uint32_t c = 0; c < ASK_CNT_COUNT; ++c) {
+            if (one[c] - one_[c] != two[c] - two_[c]) {
+                FAIL(counter_name(c), " grew by ", one[c] - one_[c], " and ", two[c] - two_[c]);
+            }
+            reached_[c] = reached_[c] || one[c] != one_[c];
+        }
+        one_ = one;
+        two_ = two;
+    }
+    [[nodiscard]] auto reached() const { return std::count(reached_.begin(), reached_.end(), true); }
+
+ private:
+    const Switch& real_;
+    std::vector<std::uint64_t> one_;
+    std::vector<std::uint64_t> two_;
+    std::vector<bool> reached_;
+};
+
+void compare(const Way& way, TaskSpec first, TaskSpec second, std::uint64_t seed, bool tags) {
+    Switch& real = Switch::get(way);
+    NativeSwitch native(way, network(), static_cast<std::uint32_t>(::sched_getcpu()), possible_cpu_count());
+    std::optional<Vlan> vlan;
+    if (tags) {
+        vlan.emplace(real, network().in);
+        native.add_vlan(kVlan);
+    }
+    if (is_six_run()) {
+        native.add_six_hosts();
+    }
+    first.receiver = host_number(kReceiver);
+    second.receiver = host_number(tags ? kBehindSide : kReceiver);
+    fill(real, first, second, tags ? network().side : network().in);
+    fill(native, first, second, tags ? network().side : network().in);
+    PacketSource source(real, seed, tags);
+    Counted counted(real);
+    const unsigned packets = tags || is_six_run() ? kOtherPackets : kPackets;
+    for (unsigned i = 0; i < packets; ++i) {
+        const Bytes frame = source.next();
+        const Switch::Outcome one = real.run_as_is(frame);
+        const Switch::Outcome two = native.run(frame);
+        INFO(to_string(way), ", seed ", seed, ", packet ", i, "\n", scapy(frame));
+        REQUIRE(one.action == two.action);
+        REQUIRE_MESSAGE((one.frame == two.frame), hex(one.frame), "\n", hex(two.frame));
+        counted.compare();
+        if (i % 100 == 0) {
+            compare_memory(real, native);
+        }
+    }
+    compare_memory(real, native);
+    // The packets are worth comparing: most ways out were taken.
+    CHECK(counted.reached() >= 18);
+}
+
+void compare_all(std::uint64_t seed, bool tags) {
     const TaskSpec geometries[][2] = {
         {{.instance = 11, .aggregators = 16, .copies = 2, .copy = 1},
          {.instance = 12,
@@ -203,48 +282,22 @@ TEST_CASE("kernel and native build do the same to random packets") {
         {{.instance = 11, .aggregators = 5, .copies = 2, .copy = 1, .policy = ASK_POLICY_REPLACE},
          {.instance = 12, .short_slots = 3, .groups = 5, .m = 3, .rows = 8, .aggregators = 3}},
     };
-    std::uint64_t seed = 100;
     for (const Way& way : kWays) {
         for (const auto& specs : geometries) {
-            Switch& real = Switch::get(way);
-            NativeSwitch native(way, network(), static_cast<std::uint32_t>(::sched_getcpu()),
-                                possible_cpu_count());
             ++seed;
             TaskSpec first = specs[0];
             first.sized = seed % 2 == 0;
-            TaskSpec second = specs[1];
-            first.receiver = second.receiver = host_number(kReceiver);
-            fill(real, first, second);
-            fill(native, first, second);
-            add_native_hosts();
-            PacketSource source(real, seed);
-            std::vector<std::uint64_t> counted = real.counters();
-            std::vector<bool> reached(ASK_CNT_COUNT);
-            for (unsigned i = 0; i < (is_six_run() ? kSixPackets : kPackets); ++i) {
-                const Bytes frame = is_six_run() ? in_six(source.next()) : source.next();
-                const std::vector<std::uint64_t> native_counted = NativeSwitch::counters();
-                const Switch::Outcome one = real.run_as_is(frame);
-                const Switch::Outcome two = native.run(frame);
-                INFO(to_string(way), ", seed ", seed, ", packet ", i, "\n", scapy(frame));
-                REQUIRE(one.action == two.action);
-                REQUIRE_MESSAGE((one.frame == two.frame), hex(one.frame), "\n", hex(two.frame));
-                const std::vector<std::uint64_t> now = real.counters();
-                const std::vector<std::uint64_t> native_now = NativeSwitch::counters();
-                for (std::uint32_t c = 0; c < ASK_CNT_COUNT; ++c) {
-                    if (now[c] - counted[c] != native_now[c] - native_counted[c]) {
-                        FAIL(counter_name(c), " grew by ", now[c] - counted[c], " and ",
-                             native_now[c] - native_counted[c]);
-                    }
-                    reached[c] = reached[c] || now[c] != counted[c];
-                }
-                counted = now;
-                if (i % 100 == 0) {
-                    compare_memory(real, native);
-                }
-            }
-            compare_memory(real, native);
-            // The packets are worth comparing: most ways out were taken.
-            CHECK(std::count(reached.begin(), reached.end(), true) >= 18);
+            compare(way, first, specs[1], seed, tags);
         }
     }
+}
+
+}  // namespace
+
+TEST_CASE("kernel and native build do the same to random packets") {
+    compare_all(100, false);
+}
+
+TEST_CASE("and to random packets of which some have a tag") {
+    compare_all(200, true);
 }

@@ -31,8 +31,10 @@ namespace ask::test {
 
 inline constexpr Mac kInMac{2, 0, 0, 0, 0, 1};
 inline constexpr Mac kOutMac{2, 0, 0, 0, 0, 2};
+inline constexpr Mac kSideMac{2, 0, 0, 0, 0, 3};
 inline constexpr Mac kSenderMac{2, 0, 0, 0, 1, 2};
 inline constexpr Mac kReceiverMac{2, 0, 0, 0, 2, 2};
+inline constexpr Mac kBehindSideMac{2, 0, 0, 0, 3, 2};
 inline constexpr std::uint32_t kSender = 0xC6120102;
 inline constexpr std::uint32_t kReceiver = 0xC6120202;
 inline constexpr std::uint32_t kBehindSide = 0xC6120302;

@@ -122,6 +122,15 @@ TEST_CASE("what the switch does not change keeps its sender's checksum, right or
     sw.expect_as_is("FIN", frame, XDP_REDIRECT, ASK_CNT_fin_new, out);
 }
 
+TEST_CASE("the last hop of IPv6 goes up, as it came" * kOnlySix) {
+    Switch& sw = Switch::get({});
+    sw.add_default();
+    for (const std::uint8_t hops : {std::uint8_t{0}, std::uint8_t{1}}) {
+        const Bytes frame = in_six(six_fin(sw, 1).with([hops](Packet& p) { p.ttl = hops; }).frame());
+        sw.expect_as_is("hop limit " + std::to_string(hops), frame, XDP_PASS, ASK_CNT_up_no_route, frame);
+    }
+}
+
 TEST_CASE("hosts that the switch has no number of are the stack's" * kOnlySix) {
     Switch& sw = Switch::get({});
     sw.add_default();

@@ -25,18 +25,6 @@
 
 namespace ask::test {
 
-inline constexpr std::uint16_t kVlan = 100;
-// It, with a priority of 5 and the mark of what may be dropped first.
-inline constexpr std::uint16_t kControl = 0xb000 | kVlan;
-
-// The frame with a tag behind its addresses.
-inline Bytes tagged(Bytes frame, std::uint16_t control = kControl, std::uint16_t type = 0x8100) {
-    const Bytes tag{static_cast<std::uint8_t>(type >> 8), static_cast<std::uint8_t>(type),
-                    static_cast<std::uint8_t>(control >> 8), static_cast<std::uint8_t>(control)};
-    frame.insert(frame.begin() + 12, tag.begin(), tag.end());
-    return frame;
-}
-
 // For as long as this lives, `side` is that VLAN of a port.
 class Vlan {
  public:

@@ -20,9 +20,6 @@ using namespace ask::test;
 
 namespace {
 
-constexpr Mac kSideMac{2, 0, 0, 0, 0, 3};
-constexpr Mac kBehindSideMac{2, 0, 0, 0, 3, 2};
-
 // The sender is in the VLAN.
 void add_sender_inside(Switch& sw, TaskSpec task = {}) {
     sw.add_default(task, {.ifindex = network().side});

@@ -138,6 +138,29 @@ TEST_CASE("a channel comes in by every port that its host's route leads through,
     ask::test::must_run("ip route del " + prefix);
 }
 
+// The kernel takes routes of IPv4 away by itself then, and says nothing of routes.
+TEST_CASE("a channel comes in by another port as soon as the one that its host's route led through is down") {
+    constexpr ChannelId kFar{0xc6123202, 49152};  // 198.18.50.2
+    ask::test::must_run(
+        "ip link add w1 type veth peer name w2 && ip link set w2 up && ip link set w1 up\n"
+        "ip address add 198.18.9.1/24 dev w1\n"
+        "ip route add 198.18.50.0/24 via 198.18.9.2 dev w1 metric 10\n"
+        "ip route add 198.18.50.0/24 via 198.18.2.2 dev p2 metric 20");
+    Daemon daemon("", "p1,p2,w1");
+    must(daemon.register_channel(kFar, kIncarnation));
+    const auto port = [&daemon] { return daemon.status().channels(0).port(); };
+    CHECK(port() == "w1");
+    // Its second look, without reason.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+    ask::test::must_run("ip link set w1 down");
+    const auto deadline = std::chrono::steady_clock::now() + ask::test::patience(std::chrono::seconds(10));
+    while (port() != "p2") {
+        REQUIRE_MESSAGE(std::chrono::steady_clock::now() < deadline, daemon.log());
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
+    }
+    ask::test::must_run("ip link del w1; ip route del 198.18.50.0/24");
+}
+
 TEST_CASE("bpftool shows a task's region and meta by the names of their fields") {
     Daemon daemon;
     set_up_task(daemon);

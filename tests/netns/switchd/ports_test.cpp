@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/netns/switchd/daemon.h"
 #include "tests/support/patience.h"
@@ -145,7 +146,15 @@ TEST_CASE("a port's bridge, and too large an MTU: followed, named, and taken whe
     CHECK(becomes(daemon, "w1", on("")));
     must_run("ip link set w1 master br0");
     CHECK(becomes(daemon, "w1", on("br0")));
-    must_run("ip link del w1; ip link del br0");
+
+    // A machine may have had any number of bridges: nothing is kept of those that are gone.
+    must_run("ip link add br1 type bridge && ip link set w1 master br1 && ip link del br0");
+    CHECK(becomes(daemon, "w1", on("br1")));
+    must_run("ip link set w1 nomaster && ip link del br1");
+    CHECK(becomes(daemon, "w1", on("")));
+    const std::string dump = std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins;
+    CHECK(nlohmann::json::parse(must_run(dump + "/maps/bridges --json")).empty());
+    must_run("ip link del w1");
 }
 
 // Not every kernel has them.

@@ -115,6 +115,13 @@ TEST_CASE("a route has as many ways as next hops, and a watch tells that it has 
     CHECK(both->at(1).interface_index == right);
     CHECK(both->at(1).next_hop == 0xC6120209);
 
+    run("ip rule add pref 50 to 198.18.50.0/24 lookup 77");
+    CHECK(watch->changed());
+    run("ip -6 rule add pref 50 to 2001:2:0:50::/64 lookup 77");
+    CHECK(watch->changed());
+    CHECK_FALSE(watch->changed());
+    run("ip rule del pref 50 && ip -6 rule del pref 50");
+
     run("ip route replace 198.18.50.0/24 via 198.18.2.9 dev right");
     CHECK(watch->changed());
     const auto one = netlink.ways(kFar);

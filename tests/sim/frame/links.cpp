@@ -13,6 +13,8 @@ constexpr Nanos kLeastDelay = 5 * kMicrosecond;
 constexpr std::uint64_t kStraggleUs = 5'000;
 constexpr std::uint64_t kReplayUs = 3'000'000;
 constexpr std::size_t kEcnAt = kEthernetBytes + 1;
+constexpr unsigned char kCe = 3;
+constexpr unsigned char kCeOfSix = 0x30;
 constexpr std::size_t kChecksumAt = kEthernetBytes + 10;
 
 void fix_ip_checksum(Frame& frame) {
@@ -34,12 +36,14 @@ FramePtr Links::new_frame() {
     }
     FramePtr frame = std::move(spare_.back());
     spare_.pop_back();
+    frame->damaged = false;
     return frame;
 }
 
 FramePtr Links::copy(const Frame& frame) {
     FramePtr other = new_frame();
     other->size = frame.size;
+    other->damaged = frame.damaged;
     std::memcpy(other->bytes.data(), frame.bytes.data(), frame.size);
     return other;
 }
@@ -81,6 +85,7 @@ void Links::fire(std::uint64_t slot) {
 // Anywhere in the frame, headers of all layers included; or its end is missing.
 void Links::damage(Frame& frame) {
     Random& chance = scene_.chance;
+    frame.damaged = true;
     if (chance.below(8) == 0) {
         frame.size = 1 + chance.below(frame.size);
         return;
@@ -88,16 +93,29 @@ void Links::damage(Frame& frame) {
     for (std::uint64_t n = chance.between(1, 3); n > 0; --n) {
         frame.bytes[chance.below(frame.size)] ^= static_cast<unsigned char>(1U << chance.below(8));
     }
-    if (chance.below(2) == 0 && frame.size >= kFrameHeaderBytes) {
+    if (chance.below(2) == 0 && frame.size >= kFrameHeaderBytes && !is_six()) {
         fix_ip_checksum(frame);  // as a switch on the way would
+    }
+}
+
+void Links::mark(Frame& frame) {
+    if (is_six()) {
+        frame.bytes[kEcnAt] |= kCeOfSix;
+    } else {
+        frame.bytes[kEcnAt] |= kCe;
+        fix_ip_checksum(frame);
     }
 }
 
 void Links::transmit(FramePtr frame, const Place& to) {
     Random& chance = scene_.chance;
     ++frames_;
+    if (is_six() && !frame->damaged && !(is_six_frame(*frame) && is_whole_six(*frame))) {
+        wrong("a frame over IPv6 whose checksum is wrong");
+    }
     if (chance.ppm(plan_.forge)) {
         FramePtr forged = copy(*frame);
+        forged->damaged = true;
         if (forge(*forged, chance)) {
             fly(std::move(forged), to, delay());
         } else {
@@ -117,8 +135,7 @@ void Links::transmit(FramePtr frame, const Place& to) {
     if (chance.ppm(plan_.damage)) {
         damage(*frame);
     } else if (chance.ppm(plan_.congestion) && frame->size >= kFrameHeaderBytes) {
-        frame->bytes[kEcnAt] |= 3U;
-        fix_ip_checksum(*frame);
+        mark(*frame);
     }
     fly(std::move(frame), to, delay());
 }

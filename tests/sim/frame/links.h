@@ -78,7 +78,7 @@ class Links : public Handler {
  protected:
     // Makes of a packet what somebody does without the secret who has seen it. False: nothing.
     virtual bool forge(Frame& seen, Random& chance) = 0;
-    // A switch does what no switch can.
+    // A switch, or a host, does what none can.
     virtual void wrong(std::string what) = 0;
 
  private:
@@ -89,6 +89,7 @@ class Links : public Handler {
     void transmit(FramePtr frame, const Place& to);
     void fly(FramePtr frame, const Place& to, Nanos delay);
     void damage(Frame& frame);
+    static void mark(Frame& frame);
     [[nodiscard]] Nanos delay();
 
     Scene& scene_;

@@ -15,9 +15,15 @@ namespace {
 
 constexpr Nanos kRun = 1 * kMicrosecond;
 constexpr std::size_t kRing = 256;  // as a veth's
+constexpr std::uint32_t kNoHost = 0xffffffff;
 
 // Whose run is under way: the program calls back with nothing but its CPU.
 Processors* running = nullptr;
+
+// No host has both.
+std::uint32_t host_of_ipv4(std::uint32_t address_be) {
+    return is_six() ? kNoHost : host_of(__builtin_bswap32(address_be));
+}
 
 const char* action_name(int action) {
     constexpr const char* kNames[] = {"abort", "drop", "pass", "reflect", "redirect"};
@@ -38,7 +44,14 @@ extern "C" __u64 sim_clock() {
 
 extern "C" int sim_route(const sim_plane* plane, __u32 daddr_be, sim_hop* hop) {
     (void)plane;
-    return ask::sim::running->find_route(daddr_be, *hop);
+    return ask::sim::running->find_route(ask::sim::host_of_ipv4(daddr_be), *hop);
+}
+
+extern "C" int sim_route_six(const sim_plane* plane, const void* daddr, sim_hop* hop) {
+    (void)plane;
+    ask::Ipv6Address address;
+    std::memcpy(address.data(), daddr, address.size());
+    return ask::sim::running->find_route(ask::sim::host_of(address), *hop);
 }
 
 namespace ask::sim {
@@ -64,8 +77,7 @@ void Processors::use(sim_plane& plane) {
     ++lives_;
 }
 
-int Processors::find_route(std::uint32_t daddr_be, sim_hop& hop) const {
-    const std::uint32_t host = host_of(__builtin_bswap32(daddr_be));
+int Processors::find_route(std::uint32_t host, sim_hop& hop) const {
     if (host >= links_.hosts()) {
         return 0;
     }
@@ -87,7 +99,10 @@ std::uint32_t Processors::pick_cpu(const Frame& frame) {
     // By source address and port, which name the channel.
     std::uint32_t host = 0;
     std::uint16_t port = 0;
-    if (frame.size >= kFrameHeaderBytes) {
+    if (is_six() && is_six_frame(frame)) {
+        host = number_of(six_source(frame));
+        std::memcpy(&port, &frame.bytes[kEthernetBytes + kIpv6Bytes], sizeof(port));
+    } else if (frame.size >= kFrameHeaderBytes) {
         std::memcpy(&host, &frame.bytes[kEthernetBytes + 12], sizeof(host));
         std::memcpy(&port, &frame.bytes[kEthernetBytes + kIpv4Bytes], sizeof(port));
     }
@@ -225,12 +240,16 @@ void Processors::leave(Cpu& cpu, FramePtr frame) {
 
 // The stack of a box that routes and filters nothing.
 void Processors::route_up(FramePtr frame) {
-    std::uint32_t dest = 0;
+    std::uint32_t host = kNoHost;
     sim_hop hop{};
-    if (frame->size >= kFrameHeaderBytes) {
+    if (is_six() && is_six_frame(*frame)) {
+        host = host_of(six_dest(*frame));
+    } else if (frame->size >= kFrameHeaderBytes) {
+        std::uint32_t dest = 0;
         std::memcpy(&dest, &frame->bytes[kEthernetBytes + 16], sizeof(dest));
+        host = host_of_ipv4(dest);
     }
-    if (dest == 0 || find_route(dest, hop) == 0) {
+    if (find_route(host, hop) == 0) {
         links_.recycle(std::move(frame));
         return;
     }

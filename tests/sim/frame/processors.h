@@ -48,7 +48,7 @@ class Processors : public Handler {
 
     void receive(FramePtr frame, std::uint32_t port);
     // By this switch; 0: there is no such host.
-    int find_route(std::uint32_t daddr_be, sim_hop& hop) const;
+    int find_route(std::uint32_t host, sim_hop& hop) const;
     // By the run under way: back to whoever started or resumed it.
     void suspend_run(const sim_cpu& cpu, const char* what);
     [[nodiscard]] Nanos now() const { return scene_.clock.now(); }

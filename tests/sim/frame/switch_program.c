@@ -69,6 +69,13 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
         pause_before("flow_ids");
         return sim_ids_find(&plane->flow_ids, key, sizeof(struct ask_flow_id));
     }
+    if (map == &hosts) {
+        pause_before("hosts");
+        return sim_ids_find(&plane->hosts, key, sizeof(struct ask_ipv6));
+    }
+    if (map == &six_at_hand) {
+        return &here->six;
+    }
     memcpy(&index, key, sizeof(index));
     if (map == &counters) {
         return entry_of(&plane->counters[here->number * ASK_CNT_COUNT], sizeof(__u64), index, ASK_CNT_COUNT);
@@ -77,7 +84,7 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
         return here; /* all that routes lead to */
     }
     if (map == &bridges || map == &vlan_in || map == &vlan_out || map == &came_by_vlan ||
-        map == &port_kinds || map == &hosts || map == &six_at_hand) {
+        map == &port_kinds) {
         return NULL;
     }
     if (map == &channels) {
@@ -158,8 +165,10 @@ static inline __attribute__((always_inline)) void* sim_lookup(const void* map, c
 
 long native_fib_lookup(struct bpf_fib_lookup* fib) {
     struct sim_hop hop;
+    const int found = fib->family == ASK_AF_INET6 ? sim_route_six(here->plane, fib->ipv6_dst, &hop)
+                                                  : sim_route(here->plane, fib->ipv4_dst, &hop);
 
-    if (!sim_route(here->plane, fib->ipv4_dst, &hop)) {
+    if (!found) {
         return BPF_FIB_LKUP_RET_NOT_FWDED;
     }
     fib->ifindex = hop.ifindex;
@@ -179,11 +188,15 @@ long native_adjust_tail(struct xdp_md* ctx, int delta) {
     return 0;
 }
 
-/* No port here is a VLAN. */
+/* No port here is a VLAN: there is room for what was taken off a frame. */
 long native_adjust_head(struct xdp_md* ctx, int delta) {
-    (void)ctx;
-    (void)delta;
-    return -1;
+    const __u64 data = (__u64)((__s64)ctx->data + delta);
+
+    if (data < here->begin || data > ctx->data_end) {
+        return -1;
+    }
+    ctx->data = data;
+    return 0;
 }
 
 __u64 native_now(void) {
@@ -225,8 +238,9 @@ int sim_run(struct sim_cpu* cpu, unsigned char* frame, size_t* size, __u32 ifind
     int action;
 
     here = cpu;
+    cpu->begin = ctx.data;
     action = ask_switch(&ctx);
-    *size = (size_t)(ctx.data_end - ctx.data);
+    *size = (size_t)(ctx.data_end - cpu->begin);
     return action;
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "lib/abi/back.h"
+#include "lib/abi/hosts.h"
 #include "lib/abi/map_types.h"
 #include "lib/abi/values.h"
 
@@ -49,6 +50,7 @@ struct sim_plane {
     __u32 max_tasks;
     struct sim_ids channel_ids;
     struct sim_ids flow_ids;
+    struct sim_ids hosts; /* numbers by IPv6 address, network order */
     struct ask_channel* channels;
     struct ask_dedupe_state* dedupe;
     struct ask_pkt_state* pkt_state;
@@ -82,6 +84,9 @@ struct sim_cpu {
     __u32 fan;
     __u32 but_ingress; /* none leaves by the port it came in on */
     __u32 pad;
+    __u64 begin; /* of the frame */
+    struct ask_six six;
+    __u32 pad_of_six;
     __u64 phv[SIM_PHV_WORDS];
     void* back_vector; /* of sim_back_vector_bytes() */
 };
@@ -98,13 +103,15 @@ void sim_suspend(struct sim_cpu* cpu, const char* what);
 __u64 sim_clock(void);
 /* What bpf_fib_lookup says: 0 when there is no route. */
 int sim_route(const struct sim_plane* plane, __u32 daddr_be, struct sim_hop* hop);
+int sim_route_six(const struct sim_plane* plane, const void* daddr, struct sim_hop* hop);
 
 /* What a CPU needs for the tuples that it offers to a back level. */
 size_t sim_back_vector_bytes(void);
 
 /* Whose accesses the next ones are: before a run starts and before one goes on. */
 void sim_switch_to(struct sim_cpu* cpu);
-/* Runs the program; returns the action. */
+/* Runs the program; returns the action. What does not leave may lack its first bytes, which are as they were
+ * then. */
 int sim_run(struct sim_cpu* cpu, unsigned char* frame, size_t* size, __u32 ifindex);
 
 /* Runs the program that stands behind a port of a fan, on a copy of a frame: XDP_PASS if it leaves. */

@@ -275,7 +275,7 @@ void Host::lie(Seat& seat, const values::Front& front) {
         return;
     }
     FramePtr frame = network_.new_frame();
-    const auto bytes = std::as_writable_bytes(std::span(frame->bytes)).subspan(kFrameHeaderBytes);
+    const auto bytes = std::as_writable_bytes(std::span(frame->bytes)).subspan(header_bytes());
     for (std::byte& byte : bytes.subspan(ASK_VALUES_FRONT, lie.blocks * values::kBlock)) {
         byte = static_cast<std::byte>(chance.next());
     }
@@ -283,11 +283,9 @@ void Host::lie(Seat& seat, const values::Front& front) {
 }
 
 void Host::transmit(Seat& seat, FramePtr frame, const values::Outgoing& outgoing) {
-    UdpAddresses addresses;
+    UdpAddresses addresses = addresses_between(host_of(outgoing.to.from), host_of(outgoing.to.host));
     addresses.source_mac = mac_of_host(number_);
     addresses.dest_mac = mac_of_switch(network_.switch_of(number_));
-    addresses.source = outgoing.to.from;
-    addresses.dest = outgoing.to.host;
     addresses.source_port = outgoing.to.ports.source;
     addresses.dest_port = outgoing.to.ports.dest;
     frame->size =
@@ -303,7 +301,7 @@ template <typename End>
 bool Host::send_one(Seat& seat, End& end) {
     FramePtr frame = network_.new_frame();
     const auto room =
-        std::as_writable_bytes(std::span(frame->bytes)).subspan(kFrameHeaderBytes, room_of(seat.group.terms));
+        std::as_writable_bytes(std::span(frame->bytes)).subspan(header_bytes(), room_of(seat.group.terms));
     const auto outgoing = end.next_packet(room, world_.clock.now());
     if (!outgoing) {
         network_.recycle(std::move(frame));

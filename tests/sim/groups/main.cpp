@@ -34,6 +34,7 @@ struct Groups {
         (void)traced;  // nothing but the history itself is told
     }
     static Verdict run(const Plan& plan, std::uint64_t seed, bool traced) {
+        sim::use_family(plan.six != 0);
         return sim::groups::History(plan, seed, traced).run();
     }
     static std::string again(const sim::Options& options) {

@@ -12,8 +12,6 @@ namespace ask::sim::groups {
 
 namespace {
 
-constexpr std::size_t kHeaderAt = kFrameHeaderBytes;
-
 const char* type_name(std::uint8_t type) {
     switch (type) {
         case ASK_VALUE:
@@ -34,13 +32,14 @@ const char* type_name(std::uint8_t type) {
 }  // namespace
 
 std::string text_of(const Frame& frame) {
-    if (frame.size < kHeaderAt + ASK_VALUES_FRONT) {
+    const std::size_t at = header_bytes();
+    if (frame.size < at + ASK_VALUES_FRONT) {
         return "a short frame";
     }
     ask_hdr hdr;
     ask_values_ext ext;
-    std::memcpy(&hdr, &frame.bytes[kHeaderAt], sizeof(hdr));
-    std::memcpy(&ext, &frame.bytes[kHeaderAt + sizeof(hdr)], sizeof(ext));
+    std::memcpy(&hdr, &frame.bytes[at], sizeof(hdr));
+    std::memcpy(&ext, &frame.bytes[at + sizeof(hdr)], sizeof(ext));
     char text[160];
     std::snprintf(
         text, sizeof(text), "%s %llx:%u/%llu set %llx level %u%s%s%s%s%s of %u:%u", type_name(hdr.type),
@@ -55,13 +54,14 @@ std::string text_of(const Frame& frame) {
 }
 
 bool Network::forge(Frame& frame, Random& chance) {
-    if (frame.size < kHeaderAt + ASK_VALUES_FRONT) {
+    const std::size_t at = header_bytes();
+    if (frame.size < at + ASK_VALUES_FRONT) {
         return false;
     }
     ask_hdr hdr;
     ask_values_ext ext;
-    std::memcpy(&hdr, &frame.bytes[kHeaderAt], sizeof(hdr));
-    std::memcpy(&ext, &frame.bytes[kHeaderAt + sizeof(hdr)], sizeof(ext));
+    std::memcpy(&hdr, &frame.bytes[at], sizeof(hdr));
+    std::memcpy(&ext, &frame.bytes[at + sizeof(hdr)], sizeof(ext));
     switch (chance.below(8)) {
         case 0:
             hdr.seq = __builtin_bswap64(__builtin_bswap64(hdr.seq) + chance.between(1, 600));
@@ -92,8 +92,8 @@ bool Network::forge(Frame& frame, Random& chance) {
     if (chance.below(2) == 0) {
         hdr.check = chance.next();
     }
-    std::memcpy(&frame.bytes[kHeaderAt], &hdr, sizeof(hdr));
-    std::memcpy(&frame.bytes[kHeaderAt + sizeof(hdr)], &ext, sizeof(ext));
+    std::memcpy(&frame.bytes[at], &hdr, sizeof(hdr));
+    std::memcpy(&frame.bytes[at + sizeof(hdr)], &ext, sizeof(ext));
     return true;
 }
 

@@ -90,6 +90,9 @@ Plan draw_plan(std::uint64_t seed) {
     draw_switch(plan, random);
     draw_network(plan, random);
     draw_hosts(plan, random);
+    // From a number of its own: a seed means what it meant before there was IPv6.
+    Random families(seed, 5);
+    plan.six = rare(families, 4) ? 1 : 0;
     return plan;
 }
 

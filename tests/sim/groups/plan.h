@@ -53,6 +53,7 @@ namespace ask::sim::groups {
     X(stops, "times that a host stands still, up to 300 ms")                                      \
     X(deaths, "hosts that die")                                                                   \
     X(deadline, "after which a chunk without a result ends its group, ms; 0: never")              \
+    X(six, "1: hosts have IPv6")                                                                  \
     X(broken, "what must be found out: 1 a value that changes, 2 a member that never answers")
 
 struct Plan {

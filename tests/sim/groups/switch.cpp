@@ -58,6 +58,12 @@ std::unique_ptr<Switch::Maps> Switch::make_maps() const {
     plane.max_tasks = plan.tasks;
     plane.channel_ids = {maps->channel_ids.data(), static_cast<std::uint32_t>(maps->channel_ids.size() - 1)};
     plane.flow_ids = {maps->flow_ids.data(), static_cast<std::uint32_t>(maps->flow_ids.size() - 1)};
+    maps->hosts.resize(std::bit_ceil(4 * plan.hosts));
+    plane.hosts = {maps->hosts.data(), static_cast<std::uint32_t>(maps->hosts.size() - 1)};
+    for (std::uint32_t host = 0; host < plan.hosts && is_six(); ++host) {
+        sim_ids_set(&plane.hosts, six_address(host).data(), sizeof(Ipv6Address),
+                    __builtin_bswap32(address_of(host)));
+    }
     plane.channels = maps->channels.data();
     plane.flows = maps->flows.data();
     plane.flow_stats = maps->flow_stats.data();
@@ -108,6 +114,10 @@ void Switch::set_fan_member(std::uint32_t port, std::uint32_t host) {
     std::ranges::copy(mac_of_host(host), std::begin(member.mac));
     std::ranges::copy(mac_of_switch(number_), std::begin(member.port_mac));
     member.address = __builtin_bswap32(address_of(host));
+    if (is_six()) {
+        const Ipv6Address address = six_address(host);
+        std::memcpy(&member.six, address.data(), sizeof(member.six));
+    }
 }
 
 void Switch::fire(std::uint64_t event) {
@@ -159,10 +169,10 @@ void Switch::fan_out(Cpu& cpu, FramePtr frame) {
 // That of the frame's chunk, as far as its header says: another's is as good.
 void Switch::left(const Frame& frame) {
     ask_hdr hdr;
-    if (world_.plan.pool == 0 || frame.size < kFrameHeaderBytes + sizeof(hdr)) {
+    if (world_.plan.pool == 0 || frame.size < header_bytes() + sizeof(hdr)) {
         return;
     }
-    std::memcpy(&hdr, &frame.bytes[kFrameHeaderBytes], sizeof(hdr));
+    std::memcpy(&hdr, &frame.bytes[header_bytes()], sizeof(hdr));
     const ask_value_slot& slot = maps_->slots[ask_value_place(hdr.task, ask_values_stream(&hdr),
                                                               __builtin_bswap64(hdr.seq), world_.plan.pool)];
     if (slot.own == ASK_SLOT_FREE && slot.phase != ASK_SLOT_EMPTY) {

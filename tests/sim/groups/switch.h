@@ -57,6 +57,7 @@ class Switch final : public Processors {
         sim_plane plane{};
         std::vector<sim_id> channel_ids;
         std::vector<sim_id> flow_ids;
+        std::vector<sim_id> hosts;
         std::vector<ask_channel> channels;
         std::vector<ask_flow> flows;
         std::vector<ask_flow_stats> flow_stats;

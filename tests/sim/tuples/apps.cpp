@@ -65,7 +65,7 @@ v1::Placement without(const v1::Placement& plan, const std::string& relay) {
 }  // namespace
 
 std::string full_name(std::uint32_t host) {
-    return "h" + std::to_string(host) + " (" + format_ipv4(address_of(host)) + ")";
+    return "h" + std::to_string(host) + " (" + format_host(address_of(host)) + ")";
 }
 
 Nanos some_time(Random& random, unsigned low, unsigned high) {
@@ -228,13 +228,12 @@ void Apps::place(Task& task, std::uint32_t number, const std::vector<std::uint32
         nodes.push_back({.name = name, .parent = parent.name, .depth = parent.depth + 1});
         free.erase(free.begin() + static_cast<std::ptrdiff_t>(chosen));
     }
-    const auto address = [](std::uint32_t host) { return format_ipv4(address_of(host)); };
     for (const std::uint32_t host : senders) {
         Node& entry = nodes[random.below(nodes.size())];
         entry.used = true;
         v1::PlacedHost& placed = *task.placement.add_hosts();
         placed.set_name("h" + std::to_string(host));
-        placed.set_address(address(host));
+        placed.set_address(format_host(address_of(host)));
         placed.set_sends(1);
         placed.set_entry(entry.name);
     }
@@ -247,7 +246,7 @@ void Apps::place(Task& task, std::uint32_t number, const std::vector<std::uint32
         if (node.used && !node.name.empty()) {
             v1::PlacedRelay& relay = *task.placement.add_relays();
             relay.set_name(node.name);
-            relay.set_address(address(at.at(node.name)) + ":4793");
+            relay.set_address(control_address(address_of(at.at(node.name)), 4793));
             relay.set_parent(node.parent);
         }
     }

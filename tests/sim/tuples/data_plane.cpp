@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "lib/abi/map_types.h"
@@ -30,6 +31,7 @@ void DataPlane::load() {
     const std::uint32_t ids = std::bit_ceil(4 * flows);
     channel_id_memory_.assign(ids, {});
     flow_id_memory_.assign(ids, {});
+    host_memory_.assign(ids, {});
     channels_.assign(channels, {});
     dedupe_.assign(channels, {});
     pkt_state_.assign(channels, {});
@@ -62,6 +64,7 @@ void DataPlane::load() {
               .max_tasks = kTasks,
               .channel_ids = {channel_id_memory_.data(), ids - 1},
               .flow_ids = {flow_id_memory_.data(), ids - 1},
+              .hosts = {host_memory_.data(), ids - 1},
               .channels = channels_.data(),
               .dedupe = dedupe_.data(),
               .pkt_state = pkt_state_.data(),
@@ -153,7 +156,19 @@ std::string DataPlane::left_over() const {
         std::ranges::any_of(flow_id_memory_, [](const sim_id& id) { return id.state == SIM_ID_USED; })) {
         return "entries of tasks or flows are left over";
     }
-    return "";
+    return std::ranges::all_of(host_memory_, [this](const sim_id& host) { return has_channel(host); })
+               ? ""
+               : "a host is left over of which there is no channel";
+}
+
+// Or is none.
+bool DataPlane::has_channel(const sim_id& host) const {
+    return host.state != SIM_ID_USED ||
+           std::ranges::any_of(channel_id_memory_, [&host](const sim_id& channel) {
+               ask_channel_id id;
+               std::memcpy(&id, channel.key, sizeof(id));
+               return channel.state == SIM_ID_USED && id.host == host.index;
+           });
 }
 
 void DataPlane::check_counters() {

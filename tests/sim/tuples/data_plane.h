@@ -57,6 +57,7 @@ class DataPlane final : public Processors {
  private:
     void load();
     void finish_runs_unseen();
+    [[nodiscard]] bool has_channel(const sim_id& host) const;
     void left(const Frame& frame) override { (void)frame; }
     void ended() override { ended_.notify(world_.clock); }
     [[nodiscard]] std::string text_of(const Frame& frame) const override;
@@ -66,6 +67,7 @@ class DataPlane final : public Processors {
     Signal ended_;
     std::vector<sim_id> channel_id_memory_;
     std::vector<sim_id> flow_id_memory_;
+    std::vector<sim_id> host_memory_;
     std::vector<ask_channel> channels_;
     std::vector<ask_dedupe_state> dedupe_;
     std::vector<ask_pkt_state> pkt_state_;

@@ -11,7 +11,7 @@
 #include "lib/control/receive/taking_again.h"
 #include "lib/control/send/following.h"
 #include "lib/control/send/sending.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask::sim {
 
@@ -21,7 +21,7 @@ MemberOptions options_of(const Plan& plan, std::uint32_t number) {
     MemberOptions options;
     options.name = "h" + std::to_string(number);
     options.address = address_of(number);
-    options.control_address = format_ipv4(options.address) + ":4791";
+    options.control_address = control_address(options.address, 4791);
     options.interface = "eth0";
     options.mtu = kFrameRoom;
     options.payload_limit = SimWorkers::sender_config(plan).payload_limit;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 #include "lib/rpc/types.h"
 #include "tests/sim/tuples/apps.h"
 #include "tests/sim/tuples/host.h"
@@ -49,11 +49,11 @@ void Intruder::intrude() {
     }
     target.seen = *seen;
     target.task = seen->tasks(some_of(seen->tasks_size()));
-    const auto receiver = split_host_port(target.task.receiver());
+    const auto receiver = host_of_control(target.task.receiver());
     if (!receiver.ok()) {
         return;
     }
-    target.receiver = host_of(*parse_ipv4(receiver->host));
+    target.receiver = host_of(*receiver);
     cast_.world.note("intruder: at task %s", target.task.id().c_str());
     switch (random_.below(5)) {
         case 0:
@@ -158,15 +158,13 @@ void Intruder::send_tuple(const Target& target, ChannelId channel, std::uint32_t
     const std::uint32_t host = host_of(channel.host);
     FramePtr frame = cast_.network.new_frame();
     const auto room = std::as_writable_bytes(std::span(frame->bytes));
-    std::memcpy(&room[kFrameHeaderBytes], payload.data(), bytes);
-    frame->size = write_frame_header(room,
-                                     {.source_mac = mac_of_host(host),
-                                      .dest_mac = mac_of_switch(cast_.network.switch_of(host)),
-                                      .source = channel.host,
-                                      .dest = address_of(target.receiver),
-                                      .source_port = channel.port,
-                                      .dest_port = ASK_UDP_PORT},
-                                     bytes);
+    std::memcpy(&room[header_bytes()], payload.data(), bytes);
+    UdpAddresses addresses = addresses_between(host, target.receiver);
+    addresses.source_mac = mac_of_host(host);
+    addresses.dest_mac = mac_of_switch(cast_.network.switch_of(host));
+    addresses.source_port = channel.port;
+    addresses.dest_port = ASK_UDP_PORT;
+    frame->size = write_frame_header(room, addresses, bytes);
     cast_.network.send_from_host(host, std::move(frame));
 }
 

@@ -61,6 +61,7 @@ struct Tuples {
         }
     }
     static Verdict run(const Plan& plan, std::uint64_t seed, bool traced) {
+        sim::use_family(plan.six != 0);
         return sim::History(plan, seed, traced).run();
     }
     static std::string again(const sim::Options& options) {

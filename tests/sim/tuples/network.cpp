@@ -6,13 +6,11 @@
 #include <utility>
 
 #include "lib/abi/wire.h"
-#include "lib/net/address.h"
+#include "lib/net/host_book.h"
 
 namespace ask::sim {
 
 namespace {
-
-constexpr std::size_t kHeaderAt = kFrameHeaderBytes;
 
 const char* type_name(std::uint8_t type) {
     constexpr const char* kNames[] = {"?", "DATA", "LONG", "ACK", "FIN", "VAR"};
@@ -22,19 +20,19 @@ const char* type_name(std::uint8_t type) {
 }  // namespace
 
 std::string frame_text(const Frame& frame) {
-    if (frame.size < kFrameHeaderBytes + sizeof(ask_hdr)) {
+    if (frame.size < header_bytes() + sizeof(ask_hdr)) {
         return std::to_string(frame.size) + " bytes";
     }
     ask_hdr header;
-    std::memcpy(&header, &frame.bytes[kFrameHeaderBytes], sizeof(header));
+    std::memcpy(&header, &frame.bytes[header_bytes()], sizeof(header));
     std::string text =
         std::string(type_name(header.type)) + " " + std::to_string(__builtin_bswap64(header.seq)) + " of " +
-        format_ipv4(__builtin_bswap32(header.host)) + ":" + std::to_string(__builtin_bswap16(header.port)) +
+        format_host(__builtin_bswap32(header.host)) + ":" + std::to_string(__builtin_bswap16(header.port)) +
         " task " + std::to_string(__builtin_bswap64(header.task) & 0xffffU) + " mark " +
         std::to_string(__builtin_bswap16(header.mark_switch));
     for (unsigned row = 0; row < header.rows && row < ASK_MAX_ROWS; ++row) {
         std::uint32_t bits = 0;
-        const std::size_t at = kFrameHeaderBytes + sizeof(header) + row * sizeof(bits);
+        const std::size_t at = header_bytes() + sizeof(header) + row * sizeof(bits);
         if (at + sizeof(bits) <= frame.size) {
             std::memcpy(&bits, &frame.bytes[at], sizeof(bits));
             char hex[12];
@@ -46,11 +44,12 @@ std::string frame_text(const Frame& frame) {
 }
 
 bool Network::forge(Frame& frame, Random& chance) {
-    if (frame.size < kHeaderAt + sizeof(ask_hdr)) {
+    const std::size_t at = header_bytes();
+    if (frame.size < at + sizeof(ask_hdr)) {
         return false;
     }
     ask_hdr header;
-    std::memcpy(&header, &frame.bytes[kHeaderAt], sizeof(header));
+    std::memcpy(&header, &frame.bytes[at], sizeof(header));
     switch (chance.below(7)) {
         case 0:
             header.seq = __builtin_bswap64(__builtin_bswap64(header.seq) + chance.between(1, 2 * ASK_WINDOW));
@@ -72,7 +71,7 @@ bool Network::forge(Frame& frame, Random& chance) {
             if (header.type != ASK_ACK) {
                 header.type = ASK_ACK;
                 header.rows = 0;
-                frame.size = kHeaderAt + sizeof(header);
+                frame.size = at + sizeof(header);
             }
             break;
         default:
@@ -82,7 +81,7 @@ bool Network::forge(Frame& frame, Random& chance) {
     if (chance.below(2) == 0) {
         header.check = chance.next();
     }
-    std::memcpy(&frame.bytes[kHeaderAt], &header, sizeof(header));
+    std::memcpy(&frame.bytes[at], &header, sizeof(header));
     return true;
 }
 

@@ -127,8 +127,12 @@ std::string switch_address(std::uint32_t number) {
 
 Caller caller_at(std::uint32_t host) {
     Caller caller;
-    caller.address = format_ipv4(address_of(host));
-    caller.ipv4 = address_of(host);
+    caller.address = format_host(address_of(host));
+    if (is_six()) {
+        caller.ipv6 = six_address(host);
+    } else {
+        caller.ipv4 = address_of(host);
+    }
     caller.plain_text = true;
     return caller;
 }
@@ -248,8 +252,10 @@ Result<> SimSwitch::confirm_copy(const RegionId& region, std::uint64_t epoch, mi
 }
 
 Result<HostAddress> SimNetwork::resolve(const std::string& name, std::uint32_t /*user*/) {
-    if (const auto address = parse_ipv4(name.substr(0, name.rfind(':')))) {
-        return HostAddress{.address = *address};
+    for (const auto& address : {parse_host(name), host_of_control(name)}) {
+        if (address.ok()) {
+            return HostAddress{.address = *address};
+        }
     }
     return HostAddress{.address = address_of(static_cast<std::uint32_t>(std::stoul(name.substr(1))))};
 }
@@ -257,7 +263,7 @@ Result<HostAddress> SimNetwork::resolve(const std::string& name, std::uint32_t /
 Result<v1::OpenRelayReply> SimNetwork::open_relay(const std::string& address, const std::string& name,
                                                   const v1::OpenRelayRequest& request, milliseconds wait,
                                                   CallCancel* cancel) {
-    const auto at = parse_ipv4(address.substr(0, address.rfind(':')));
+    const auto at = host_of_control(address);
     RelayDaemon& relayd = *cast_.relayds[host_of(*at) - cast_.world.plan.hosts];
     auto reply =
         call<v1::OpenRelayReply>(cast_.world, relayd, wait, cancel,
@@ -273,8 +279,7 @@ Result<v1::OpenRelayReply> SimNetwork::open_relay(const std::string& address, co
 Result<Path> SimNetwork::find_path(std::uint32_t dest, ask::Clock::time_point /*deadline*/) {
     Path path;
     path.local = dest == address_of(host_);
-    path.addresses.source = address_of(host_);
-    path.addresses.dest = dest;
+    ASK_PASS(set_hosts(path.addresses, address_of(host_), dest));
     return path;
 }
 
@@ -284,7 +289,7 @@ std::unique_ptr<SwitchPort> SimNetwork::switch_at(const std::string& address) {
 }
 
 std::unique_ptr<PeerPort> SimNetwork::peer_at(const std::string& address, const std::string& /*name*/) {
-    const auto at = parse_ipv4(address.substr(0, address.rfind(':')));
+    const auto at = host_of_control(address);
     return std::make_unique<SimPeer>(cast_.world, *cast_.hosts[host_of(*at)], caller_at(host_));
 }
 

@@ -205,13 +205,16 @@ Plan draw_plan(std::uint64_t seed, Size size) {
     if (size == Size::kWindows) {
         draw_windows(plan, Random(seed, 3));
     }
+    // From a number of its own, too.
+    Random families(seed, 5);
+    plan.six = rare(families, 4) ? 1 : 0;
     return plan;
 }
 
 Result<> check_plan(const Plan& plan) {
     ASK_PASS(validate(plan.geometry()));
     const unsigned payload = plan.geometry().payload_bytes(plan.rows);
-    ASK_PASS(must(payload + kFrameHeaderBytes <= kFrameRoom, "a geometry that fits a frame"));
+    ASK_PASS(must(payload + kMostFrameHeaderBytes <= kFrameRoom, "a geometry that fits a frame"));
     ASK_PASS(must(plan.hosts >= 2 && plan.hosts <= 1000, "2 to 1000 hosts"));
     ASK_PASS(must(plan.relays <= 8 && (plan.relays + 1) * plan.receivers <= DataPlane::kTasks,
                   "relays that fit the switch's tasks, for every receiver"));

@@ -93,6 +93,7 @@ namespace ask::sim {
     X(send_deaths, "deaths of an ask-send of a stream")                                               \
     X(spool_kib, "of each member; 0: as shipped")                                                     \
     X(clocks, "by how much hosts' clocks may differ from the receiver's, ms")                         \
+    X(six, "1: hosts have IPv6")                                                                      \
     X(deadline, "of tasks, ms")                                                                       \
     X(broken, "what must be found out: receivers 1 merge twice, 2 wait, 3 do one or other")
 

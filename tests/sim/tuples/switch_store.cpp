@@ -269,6 +269,7 @@ class SimStore final : public SwitchStore {
     const SwitchTable<std::uint32_t, ask_dedupe_state>& dedupe() const override { return dedupe_; }
     const SwitchTable<std::uint32_t, ask_pkt_state>& pkt_state() const override { return pkt_state_; }
     const SwitchTable<ask_flow_id, std::uint32_t>& flow_ids() const override { return flow_ids_; }
+    const SwitchTable<ask_ipv6, std::uint32_t>* hosts() const override { return &hosts_; }
     const SwitchTable<std::uint32_t, ask_flow>& flows() const override { return flows_; }
     const SwitchTable<std::uint32_t, ask_task>& tasks() const override { return tasks_; }
     const SwitchTable<std::uint32_t, ask_bucket>& buckets() const override { return buckets_; }
@@ -461,6 +462,7 @@ class SimStore final : public SwitchStore {
     const ArrayTable<ask_pkt_state> pkt_state_{steps_, "clears what a channel's packets left",
                                                maps_.pkt_state, maps_.max_channels};
     const IdTable<ask_flow_id> flow_ids_{steps_, "joins a flow", "erases a flow", maps_.flow_ids};
+    const IdTable<ask_ipv6> hosts_{steps_, "makes a host known", "forgets a host", maps_.hosts};
     const ArrayTable<ask_flow> flows_{steps_, "writes a flow", maps_.flows, maps_.max_flows};
     const ArrayTable<ask_task> tasks_{steps_, "writes a task", maps_.tasks, maps_.max_tasks};
     const ArrayTable<ask_bucket> buckets_{steps_, "fills a bucket", maps_.buckets, maps_.max_tasks + 1};

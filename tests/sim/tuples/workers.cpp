@@ -213,14 +213,13 @@ Result<FlowRxStats> SimWorkers::flow_stats(std::uint64_t instance, ChannelId cha
 
 void SimWorkers::send(std::uint32_t to, Ports ports, std::span<const std::byte> payload) {
     FramePtr frame = network_.new_frame();
-    const UdpAddresses addresses{.source_mac = mac_of_host(host_),
-                                 .dest_mac = mac_of_switch(network_.switch_of(host_)),
-                                 .source = address_of(host_),
-                                 .dest = to,
-                                 .source_port = ports.source,
-                                 .dest_port = ports.dest};
+    UdpAddresses addresses = addresses_between(host_, host_of(to));
+    addresses.source_mac = mac_of_host(host_);
+    addresses.dest_mac = mac_of_switch(network_.switch_of(host_));
+    addresses.source_port = ports.source;
+    addresses.dest_port = ports.dest;
     const auto room = std::as_writable_bytes(std::span(frame->bytes));
-    std::memcpy(&room[kFrameHeaderBytes], payload.data(), payload.size());
+    std::memcpy(&room[header_bytes()], payload.data(), payload.size());
     frame->size = write_frame_header(room, addresses, payload.size());
     if (world_.tracing) {
         world_.note("host %u: sends %s", host_, frame_text(*frame).c_str());

@@ -3,6 +3,9 @@
 
 #include <linux/if_bonding.h>
 
+#include <set>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 namespace ask {
@@ -47,6 +50,25 @@ TEST_CASE("a bond is an interface natively where the kernel puts the program on 
     CHECK(check_link(bond, XdpMode::kNative, {}).ok());
     bond.bond_changes_mac = true;
     CHECK(says("type bond fail_over_mac none"));
+}
+
+TEST_CASE("an agent goes on while one of its interfaces is left, and names those that are gone") {
+    InterfaceInfo there;  // loopback, which every namespace has
+    there.name = "lo";
+    there.index = 1;
+    InterfaceInfo gone;
+    gone.name = "eth7";
+    gone.index = 0x7fffffff;
+    InterfaceInfo other = gone;
+    other.name = "eth8";
+    std::set<std::uint32_t> told;
+    CHECK(check_left(std::vector{there}, told).ok());
+    CHECK(told.empty());
+    CHECK(check_left(std::vector{gone, there}, told).ok());
+    CHECK(told == std::set{gone.index});
+    const auto none = check_left(std::vector{gone, other}, told);
+    REQUIRE_FALSE(none.ok());
+    CHECK(none.error().text().find("interface eth7 and eth8 is gone") != std::string::npos);
 }
 
 }  // namespace

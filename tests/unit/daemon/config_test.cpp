@@ -193,6 +193,12 @@ TEST_CASE("checks of addresses and names") {
     CHECK_FALSE(ask::check_host_port("h:65536").ok());
     CHECK_FALSE(ask::check_host_port("2001:db8::1").ok());
     CHECK_FALSE(ask::check_host_port("2001:db8::1:4791").ok());
+    CHECK(ask::check_host_port("[fe80::1%eth0]:4792").ok());
+    for (const char* const text :
+         {"[]:4792", "[:4792", "[::1:4792", "[2001:db8::zz]:4792", "[h1]:4792", "[::1]x]:4792"}) {
+        CAPTURE(text);
+        CHECK_FALSE(ask::check_host_port(text).ok());
+    }
     CHECK(ask::canonical_host_port("[2001:DB8:0::1]:4792") == "[2001:db8::1]:4792");
     for (const char* const other : {"198.18.0.1:4792", "sw:4792", "", "[fe80::1%eth0]:1", "[::]", "[]:1"}) {
         CHECK(ask::canonical_host_port(other) == other);

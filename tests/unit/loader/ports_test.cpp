@@ -60,8 +60,16 @@ TEST_CASE("ports are named in full or by patterns, each once, and never loopback
     CHECK(check_port_name("vnet[0-9]*").ok());
     CHECK(check_port_name("eth0.7").ok());
     CHECK_FALSE(check_port_name("a*/b").ok());
+    CHECK_FALSE(check_port_name("a\xff").ok());
+    CHECK_FALSE(check_port_name("a\xff*").ok());
     CHECK_FALSE(check_port_name("a-name-that-is-too-long").ok());
     CHECK_FALSE(check_port_name("").ok());
+}
+
+TEST_CASE("what has a name that is no text is no port, as nobody could be told of it") {
+    const PortChoice choice = choose_ports({"cali*"}, {interface(3, "cali\xff"), interface(4, "cali\xc3\xbc")});
+    REQUIRE(choice.ports.size() == 1);
+    CHECK(choice.ports[0].interface.name == "cali\xc3\xbc");
 }
 
 std::string trouble(const InterfaceInfo& port, const std::vector<InterfaceInfo>& all,

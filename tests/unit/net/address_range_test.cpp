@@ -68,6 +68,7 @@ TEST_CASE("a range that no host can be in is refused by name") {
     CHECK(said("250.1.2.3") == "250.1.2.3 is in 240.0.0.0/4, and no host's address");
     CHECK(said("fe80::/10") == "fe80:: is link-local or multicast, and no host's address");
     CHECK(said("ff02::/16") == "ff02:: is link-local or multicast, and no host's address");
+    CHECK(said("ff00::/8") == "ff00:: is link-local or multicast, and no host's address");
     // Others are in these, too.
     for (const char* const wide : {"224.0.0.0/3", "::/64", "fe00::/7", "fe80::/9", "fd00::/8"}) {
         CAPTURE(wide);
