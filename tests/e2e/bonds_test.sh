@@ -12,10 +12,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 readonly case=${1:?}
 
-netns_of() {
-    lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
-}
-
 # sent_by NODE INTERFACE: packets so far.
 sent_by() {
     on "$1" ip -json -stats link show dev "$2" | jq '.[0].stats64.tx.packets'
@@ -186,11 +182,9 @@ add_up() {
 }
 
 refused() {
-    on sw ip link add name p9 type bond mode balance-tlb
-    wait_for 10 troubled p9 "is a bond of mode 5"
+    named_soon p9 "is a bond of mode 5" ip link add name p9 type bond mode balance-tlb
     on sw ip link del p9
-    on sw ip link add link p1 name p8 type vlan id 7
-    wait_for 10 troubled p8 "is VLAN 7 of p1, a bond"
+    named_soon p8 "is VLAN 7 of p1, a bond" ip link add link p1 name p8 type vlan id 7
     on sw ip link del p8
     pass "bonds of other modes, and VLANs of bonds, are refused by name"
 }

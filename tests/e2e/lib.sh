@@ -81,6 +81,11 @@ on() {
     bash "$ASK_LAB_DIR/$name/enter/$node" "$@"
 }
 
+# netns_of NODE: its network namespace's name.
+netns_of() {
+    lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
+}
+
 # Chunks that the switch has completed itself so far: it sent their results to all.
 switched() {
     on sw askctl counters --json | jq '[.[] | select(.name == "value_result") | .value | tonumber] | add // 0'
@@ -135,11 +140,11 @@ first_stamp() {
         '$1 >= since && index($0, text) && index($0, other) { print $1; found = 1; exit } END { exit !found }' "$1"
 }
 
-# in_a_second BEGIN END WHAT: two stamps. $slowest is the most that anything has taken so far, in milliseconds.
+# in_time MILLISECONDS BEGIN END WHAT: of two stamps. $slowest is the most that anything has taken so far.
 slowest=0
-in_a_second() {
-    local -r took=$(($(date -d "$2" +%s%3N) - $(date -d "$1" +%s%3N)))
-    ((took < 1000 * ${ASK_TEST_PATIENCE:-1})) || fail "it took $took ms until: $3"
+in_time() {
+    local -r took=$(($(date -d "$3" +%s%3N) - $(date -d "$2" +%s%3N)))
+    ((took < $1 * ${ASK_TEST_PATIENCE:-1})) || fail "it took $took ms until: $4"
     ((took <= slowest)) || slowest=$took
 }
 
@@ -152,18 +157,8 @@ named_soon() {
     begin=$(stamped sw "$@")
     begin=${begin%%$'\n'*}
     wait_for 10 first_stamp "$log" "$begin" "port $port" "$text" >/dev/null
-    in_a_second "$begin" "$(first_stamp "$log" "$begin" "port $port" "$text")" "$text"
+    in_time 1000 "$begin" "$(first_stamp "$log" "$begin" "port $port" "$text")" "$text"
     wait_for 10 troubled "$port" "$text"
-}
-
-# soon COMMAND... : it succeeds within a second, or three beside other tests, by the clock of who asks.
-soon() {
-    local -r begin=${EPOCHREALTIME/./}
-    local took
-    wait_for 10 "$@"
-    took=$(((${EPOCHREALTIME/./} - begin) / 1000))
-    ((took < 3000 * ${ASK_TEST_PATIENCE:-1})) || fail "it took $took ms until: $*"
-    ((took <= slowest)) || slowest=$took
 }
 
 # port_is NAME JQ: what the switch says of a port.

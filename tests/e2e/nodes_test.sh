@@ -65,10 +65,6 @@ bare_pod() {
     pod_routes "$pod" "cali-app$1" "198.18.10.$1"
 }
 
-netns_of() {
-    lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
-}
-
 # send_from_pods DIR ID: two applications of pods without agents, and one of a pod that has its own.
 send_from_pods() {
     local -r dir=$1 id=$2
@@ -267,7 +263,7 @@ refused_agent() {
     begin=$(stamped "$host" timeout $((5 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$state/conf/$host.toml" "$@" 2>"$scratch/refused.err") &&
         fail "the agent of $host started"
     begin=${begin%%$'\n'*}
-    in_a_second "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
+    in_time 1000 "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
 }
 
 # A switch that is asked over IPv6, and a host that is generic while the switch is native.

@@ -63,7 +63,7 @@ ports() {
     make_input "$dir" --seed 91 --senders 3 --tuples 60000 --keys 4000
     FEED=around_the_gap start_task "$dir" gap h2 "" "--merge-window 0"
     wait_for 20 sent_at_least 1000
-    port_made_again "$(lab_do status --json | jq -r '.nodes[0].netns')"
+    port_made_again "$(netns_of sw)"
     finish_task "$dir"
     added_up "$dir"
     pass "a port that is made again in mid-task loses nothing"
@@ -83,10 +83,14 @@ ports() {
 # comes under that name.
 host_made_again() {
     local -r dir=$1
-    on sw ip link del p1
-    wait_for 10 says_gone h1
+    local -r gone="interface eth0 is gone, and the agent's sockets with it" log=$ASK_LAB_DIR/$name/logs/h1.log
+    local begin
+    begin=$(stamped sw ip link del p1)
+    wait_for 10 first_stamp "$log" "$begin" "$gone" >/dev/null
+    # It looks once a second.
+    in_time 2000 "$begin" "$(first_stamp "$log" "$begin" "$gone")" "$gone"
     wait_for 10 has_ended h1
-    on sw ip link add p1 type veth peer name eth0 netns "$(lab_do status --json | jq -r '.nodes[] | select(.node == "h1") | .netns')"
+    on sw ip link add p1 type veth peer name eth0 netns "$(netns_of h1)"
     on sw ethtool -K p1 tx off txvlan off gro off >/dev/null
     on h1 ethtool -K eth0 tx off txvlan off gro off >/dev/null
     on sw ip -batch - <<'BATCH'
@@ -106,16 +110,8 @@ BATCH
 
 has_ended() { ! lab_do kill "$1" -0 2>/dev/null; }
 
-says_gone() {
-    grep -q "interface eth0 is gone, and the agent's sockets with it" "$ASK_LAB_DIR/$name/logs/$1.log"
-}
-
 lacks() {
     on sw askctl status --json | jq -e --arg name "$1" 'all(.ports[]; .name != $name)' >/dev/null
-}
-
-netns_of() {
-    lab_do status --json | jq -r --arg node "$1" '.nodes[] | select(.node == $node) | .netns'
 }
 
 # tap_of I: what the switch has of guest I, as libvirt makes it: its Ethernet address follows from the guest's.

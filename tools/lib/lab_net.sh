@@ -127,7 +127,8 @@ bridge_create() {
     local i
     ((!LAB_IPV6)) || settings+=(net.ipv6.conf.all.forwarding=0)
     {
-        echo "link add dev br0 type bridge mcast_snooping 0"
+        # An address of its own: else it has the least of its ports', another when one of these comes or goes.
+        echo "link add dev br0 address 02:a5:00:00:00:01 type bridge mcast_snooping 0"
         for ((i = 1; i <= LAB_HOSTS; i++)); do echo "address add $(link_address "$i" 1)/$(bridge_net "$i") dev br0"; done
         # The kernel asks for neighbours of IPv6 from it.
         ((!LAB_IPV6)) || echo "address add fe80::1/64 dev br0 nodad"
