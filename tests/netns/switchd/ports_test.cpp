@@ -107,13 +107,17 @@ TEST_CASE("packets are redirected to a port that has been in another namespace w
     const auto index = port_of(daemon, "w1").ifindex();
     REQUIRE(index != 0);
     daemon.signal(SIGSTOP);
-    must_run("ip netns add ask-away && ip link set w1 netns ask-away && ip -netns ask-away link set w1 netns $$ up");
+    must_run(
+        "ip netns add ask-away && ip link set w1 netns ask-away && ip -netns ask-away link set w1 netns $$ "
+        "up");
     daemon.signal(SIGCONT);
-    CHECK(becomes(daemon, "w1", [index](const auto& port) { return port.attached() && port.ifindex() == index; }));
-    const std::string look_up = std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins +
-                                "/maps/ports | tail -n 1";
+    CHECK(becomes(daemon, "w1",
+                  [index](const auto& port) { return port.attached() && port.ifindex() == index; }));
+    const std::string look_up =
+        std::string(ASK_TEST_BPFTOOL) + " map dump pinned " + ask::test::kPins + "/maps/ports | tail -n 1";
     const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(10));
-    while (run_command(look_up).output != "Found 2 elements\n" && std::chrono::steady_clock::now() < deadline) {
+    while (run_command(look_up).output != "Found 2 elements\n" &&
+           std::chrono::steady_clock::now() < deadline) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));  // between two looks
     }
     CHECK(run_command(look_up).output == "Found 2 elements\n");

@@ -67,7 +67,8 @@ TEST_CASE("ports are named in full or by patterns, each once, and never loopback
 }
 
 TEST_CASE("what has a name that is no text is no port, as nobody could be told of it") {
-    const PortChoice choice = choose_ports({"cali*"}, {interface(3, "cali\xff"), interface(4, "cali\xc3\xbc")});
+    const PortChoice choice =
+        choose_ports({"cali*"}, {interface(3, "cali\xff"), interface(4, "cali\xc3\xbc")});
     REQUIRE(choice.ports.size() == 1);
     CHECK(choice.ports[0].interface.name == "cali\xc3\xbc");
 }
