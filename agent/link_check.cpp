@@ -75,9 +75,10 @@ Result<> check_left(std::span<const InterfaceInfo> interfaces, std::set<std::uin
     }
     for (const InterfaceInfo* const one : gone) {
         if (told.insert(one->index).second) {
-            spdlog::warn("interface {} is gone, and the agent goes on without it: restart it once there is one "
-                         "of that name",
-                         one->name);
+            spdlog::warn(
+                "interface {} is gone, and the agent goes on without it: restart it once there is one "
+                "of that name",
+                one->name);
         }
     }
     return {};

@@ -66,8 +66,8 @@ struct PortCandidate {
 // Enters such a VLAN, on a port that is attached. Repeating it changes nothing.
 [[nodiscard]] Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate,
                                        const Port& carrier);
-// Enters a port that stays attached, if the kernel has taken it out of what packets are redirected to: it does so
-// with an interface that leaves the namespace, and may be back before anybody has looked.
+// Enters a port that stays attached, if the kernel has taken it out of what packets are redirected to: it
+// does so with an interface that leaves the namespace, and may be back before anybody has looked.
 [[nodiscard]] Result<> keep_entered(const PortSeat& seat, const Port& port);
 // What the port has to say of its bridge, if it is on one.
 void stand_on(Port& port, const InterfaceInfo& interface, const InterfaceInfo* bridge);

@@ -197,9 +197,9 @@ Result<std::vector<Port>> PortTable::settle_all(const PortChoice& choice, const 
             }
             const Port* const known = find_port(before, interface.name, interface.index);
             const bool is_new = !carried && (known == nullptr || !is_attached(*known));
-            auto port = carried                          ? settle_vlan(interface, known, all, after)
-                        : is_new && held >= ASK_MAX_PORTS ? one_too_many(interface.name)
-                                                         : settle(interface, known, all);
+            const bool room = !is_new || held < ASK_MAX_PORTS;
+            auto port =
+                carried ? settle_vlan(interface, known, all, after) : settle(interface, known, all, room);
             held += std::size_t{is_new && port.ok()};
             if (!port.ok() && strict && in_full) {
                 return std::move(port).error();
@@ -226,9 +226,12 @@ void PortTable::drop_gone(const std::vector<Port>& before, const PortChoice& cho
 }
 
 Result<Port> PortTable::settle(const InterfaceInfo& interface, const Port* known,
-                               const std::vector<InterfaceInfo>& all) const {
+                               const std::vector<InterfaceInfo>& all, bool room) const {
     if (known != nullptr && is_attached(*known) && interface.xdp_program == seat_.plane.program_id()) {
         return keep(interface, *known, all);
+    }
+    if (!room) {
+        return one_too_many(interface.name);
     }
     const auto candidate = examine_port(seat_, interface, all);
     ASK_PASS(candidate);

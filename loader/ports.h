@@ -69,9 +69,10 @@ class PortTable {
     };
     // `strict`: what is named in full and cannot be attached is an error.
     Result<Look> look(bool strict);
-    // What becomes of an interface that is to be a port; `known`: what it was, if it was one.
+    // What becomes of an interface that is to be a port; `known`: what it was, if it was one; `room`: for one
+    // more than are attached.
     Result<Port> settle(const InterfaceInfo& interface, const Port* known,
-                        const std::vector<InterfaceInfo>& all) const;
+                        const std::vector<InterfaceInfo>& all, bool room) const;
     // The same of a VLAN, once `ports` has the one that carries it.
     Result<Port> settle_vlan(const InterfaceInfo& interface, const Port* known,
                              const std::vector<InterfaceInfo>& all, const std::vector<Port>& ports) const;
@@ -88,7 +89,7 @@ class PortTable {
     const std::vector<std::string> names_;
     const PortSeat seat_;
     LinkWatch watch_;
-    bool owed_ = false;                              // follow()'s
+    bool owed_ = false;                             // follow()'s
     std::chrono::steady_clock::time_point rest_{};  // likewise: until then it looks for a reason alone
     mutable std::mutex mutex_;
     std::vector<Port> ports_;  // under it; written by follow() alone

@@ -34,12 +34,12 @@ int live(const Daemon& daemon);
 
 // What a daemon that runs does on its first thread.
 struct Turns {
-    std::chrono::milliseconds tick{1000};  // a turn at least so often
-    std::function<bool()> alive;           // asked for the supervisor
-    std::function<void()> reload;          // SIGHUP
-    std::function<void()> each;            // a turn
-    std::function<Result<>()> may_go_on{}; // asked each turn, if given: an error ends the daemon
-    int wake = -1;                         // a descriptor: a turn as soon as it is readable
+    std::chrono::milliseconds tick{1000};   // a turn at least so often
+    std::function<bool()> alive;            // asked for the supervisor
+    std::function<void()> reload;           // SIGHUP
+    std::function<void()> each;             // a turn
+    std::function<Result<>()> may_go_on{};  // asked each turn, if given: an error ends the daemon
+    int wake = -1;                          // a descriptor: a turn as soon as it is readable
 };
 
 // Until a signal other than SIGHUP, which is returned. Looks after `credentials` and the supervisor's

@@ -150,8 +150,10 @@ TEST_CASE("a channel comes in by another port as soon as the one that its host's
     must(daemon.register_channel(kFar, kIncarnation));
     const auto port = [&daemon] { return daemon.status().channels(0).port(); };
     CHECK(port() == "w1");
-    // Behind its start the daemon looks at routes once more, 900 ms later at the next of its turns, one a second.
-    std::this_thread::sleep_for(std::chrono::milliseconds(2200));  // or that look would find it, not the port's
+    // Behind its start the daemon looks at routes once more, 900 ms later at the next of its turns, one a
+    // second.
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(2200));  // or that look would find it, not the port's
     ask::test::must_run("ip link set w1 down");
     const auto deadline = std::chrono::steady_clock::now() + ask::test::patience(std::chrono::seconds(10));
     while (port() != "p2") {
