@@ -151,9 +151,9 @@ TEST_CASE("a channel comes in by another port as soon as the one that its host's
     const auto port = [&daemon] { return daemon.status().channels(0).port(); };
     CHECK(port() == "w1");
     // Behind its start the daemon looks at routes once more, 900 ms later at the next of its turns, one a
-    // second.
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(2200));  // or that look would find it, not the port's
+    // second: that look would find it, not the port's.
+    constexpr std::chrono::milliseconds kLooked(2200);
+    std::this_thread::sleep_for(kLooked);  // until that look is over
     ask::test::must_run("ip link set w1 down");
     const auto deadline = std::chrono::steady_clock::now() + ask::test::patience(std::chrono::seconds(10));
     while (port() != "p2") {
