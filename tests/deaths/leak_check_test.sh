@@ -66,6 +66,27 @@ channel_of_nobody() {
     nothing_left "a channel of nobody is found"
 }
 
+# The switch gives channels up between its answer and the count of entries: that is no entry too few.
+channels_given_up() {
+    local -r slow=$scratch/slow
+    warm_up
+    mkdir -p "$slow/bin"
+    ln -s "$build"/bin/* "$slow/bin/"
+    rm "$slow/bin/askctl"
+    cat >"$slow/bin/askctl" <<SLOW
+#!/bin/bash
+"$build/bin/askctl" "\$@" | tee -a "$slow/said" || exit
+[[ \$1 == status && -n \${ASK_SWITCH-} ]] || exit 0
+until "$build/bin/askctl" status --json | jq -e '.channels == []' >/dev/null; do sleep 0.1; done # a lease, at most
+SLOW
+    chmod +x "$slow/bin/askctl"
+    ASK_BUILD_DIR=$slow "$here/leak_check" snapshot "$name" "$slow/facts"
+    jq -es 'any(.[]; type == "object" and .sram_used_bytes != null and .channels != [])' "$slow/said" >/dev/null ||
+        fail "there were no channels to give up"
+    grep -qx $'sw entries of channel_ids\t0' "$slow/facts" || fail "channels given up are counted: $(cat "$slow/facts")"
+    pass "channels given up while entries are counted"
+}
+
 namespaces() {
     ip netns add "ask-$name-more"
     finds "a namespace" 'namespaces'
@@ -79,4 +100,5 @@ pins_and_entries
 processes
 a_task
 channel_of_nobody
+channels_given_up
 namespaces
