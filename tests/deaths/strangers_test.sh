@@ -329,9 +329,12 @@ tampers() {
     wait_for 10 counts_of anew 1
     # Nothing but the FIN is left to come, and passes the switch as anybody's packet does.
     task=$(operator_call "$switch" Switch/GetStatus '{}' | jq -c '.tasks[] | select(.id == "anew")')
+    # The agent is not to see by its next renewal that the switch has no such task for a moment.
+    lab_do kill h3 -STOP
     caller=h3 call "$switch" Switch/CloseTask "$(jq -c '{instance}' <<<"$task")" >/dev/null
     caller=h3 call "$switch" Switch/OpenTask "$(jq -c '{id, instance, geometry, op, copies, aggregators, receiver, policy,
         receiver_address: 3323069186}' <<<"$task")" >/dev/null
+    lab_do kill h3 -CONT
     call "$switch" Switch/UnregisterChannel "$(channel 6)" >/dev/null
     packet fin 2 '.incarnation = 6'
     expect "$scratch/anew-recv" 13 "switch $switch.*(made anew|the flow of sender stranger .* is gone).*run the task again" "$receiver"
