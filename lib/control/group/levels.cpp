@@ -83,8 +83,10 @@ std::uint64_t joined_at(const LevelSwitch& last, std::span<const LevelMember> me
         if (member.last == last.mark) {
             joined |= set_of(rank);
         } else {
-            without.push_back(member.name + " is not registered at switch " + last.address +
-                              (member.no_last.empty() ? "" : ": " + member.no_last));
+            const std::string text = member.name + " is not registered at switch " + last.address;
+            // Said of one that has this switch as its first, but not why.
+            std::erase(without, text);
+            without.push_back(text + (member.no_last.empty() ? "" : ": " + member.no_last));
         }
     }
     return joined;

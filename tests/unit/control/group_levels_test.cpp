@@ -126,6 +126,16 @@ TEST_CASE("a rack of which one is not registered at the root's switch has no par
                                                      "198.19.128.1:4792 is none of its switches"});
 }
 
+TEST_CASE("who has lost the root's switch before the root has is named once, with the reason") {
+    std::vector<LevelMember> members = two_racks();
+    members[1].first = members[1].last = {};
+    members[1].no_last = "nobody listens there";
+    const Levels levels = plan_levels(members, 0, {});
+    CHECK(levels.switches[0].want == 0b1101);
+    CHECK(levels.without == std::vector<std::string>{"h2 is not registered at switch 198.19.128.1:4792: "
+                                                     "nobody listens there"});
+}
+
 TEST_CASE("who is registered at a former incarnation is registered nowhere") {
     std::vector<LevelMember> members = two_racks();
     members[1].first.incarnation = 9;
