@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/port_attach.h"
 
-#include <linux/if_link.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include <bpf/libbpf.h>
 #include <spdlog/spdlog.h>
 
 #include "lib/abi/consts.h"
@@ -19,15 +16,6 @@
 
 namespace ask {
 namespace {
-
-// The mode that a program is attached in now, as the kernel tells it.
-Result<bpf::XdpMode> attached_mode(const InterfaceInfo& interface) {
-    LIBBPF_OPTS(bpf_xdp_query_opts, options);
-    if (const int error = bpf_xdp_query(static_cast<int>(interface.index), 0, &options); error != 0) {
-        return Error::from_errno(-error, "query XDP on " + interface.name);
-    }
-    return options.attach_mode == XDP_ATTACHED_SKB ? bpf::XdpMode::kGeneric : bpf::XdpMode::kNative;
-}
 
 // Whether the pinned link holds our program to this very interface. An interface that was deleted, or deleted
 // and made again under its name, leaves a link that holds nothing.
@@ -47,15 +35,14 @@ Result<bool> has_link(const PinDir& pins, const InterfaceInfo& interface, std::u
 }
 
 Result<> check_linked_mode(const InterfaceInfo& interface, bpf::XdpMode mode) {
-    const auto obtained = attached_mode(interface);
-    ASK_TRY(obtained, "port " + interface.name);
-    if (*obtained == mode) {
+    const auto obtained = interface.xdp_generic ? bpf::XdpMode::kGeneric : bpf::XdpMode::kNative;
+    if (obtained == mode) {
         return {};
     }
     return Error(Errc::kUnsupported, "port " + interface.name + " is attached in " +
-                                         std::string(to_string(*obtained)) + " mode, configured " +
+                                         std::string(to_string(obtained)) + " mode, configured " +
                                          std::string(to_string(mode)) + ": set xdp_mode to " +
-                                         std::string(to_string(*obtained)) + ", or run ask-switchd --unload");
+                                         std::string(to_string(obtained)) + ", or run ask-switchd --unload");
 }
 
 // Says so where a map of ports has no room.

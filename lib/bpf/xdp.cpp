@@ -27,13 +27,6 @@ Result<std::uint32_t> attached_xdp(std::uint32_t ifindex, const std::string& nam
 }
 
 Result<UniqueFd> attach_xdp(int program, std::uint32_t ifindex, const std::string& name, XdpMode mode) {
-    const auto other = attached_xdp(ifindex, name);
-    ASK_TRY(other, "attach");
-    if (*other != 0) {
-        return Error(Errc::kExists, "interface " + name + " already has XDP program " +
-                                        std::to_string(*other) + ": remove it (ip link set dev " + name +
-                                        " xdp off, or its own tool), or leave the interface out");
-    }
     LIBBPF_OPTS(bpf_link_create_opts, options,
                 .flags = mode == XdpMode::kNative ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
     UniqueFd link(bpf_link_create(program, static_cast<int>(ifindex), BPF_XDP, &options));
@@ -41,6 +34,16 @@ Result<UniqueFd> attach_xdp(int program, std::uint32_t ifindex, const std::strin
         return link;
     }
     const int error = errno;
+    // Asked for now alone: libbpf lists all interfaces for it, of which there may be thousands.
+    if (error == EBUSY || error == EEXIST) {
+        const auto other = attached_xdp(ifindex, name);
+        ASK_TRY(other, "attach");
+        if (*other != 0) {
+            return Error(Errc::kExists, "interface " + name + " already has XDP program " +
+                                            std::to_string(*other) + ": remove it (ip link set dev " + name +
+                                            " xdp off, or its own tool), or leave the interface out");
+        }
+    }
     if (error == EOPNOTSUPP && mode == XdpMode::kNative) {
         return Error(
             Errc::kUnsupported,

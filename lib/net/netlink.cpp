@@ -196,6 +196,8 @@ void read_link_attribute(InterfaceInfo& info, unsigned type, std::span<const std
             each_attribute(bytes, [&](unsigned inner, std::span<const std::byte> value) {
                 if (inner == IFLA_XDP_PROG_ID) {
                     info.xdp_program = read_u32(value);
+                } else if (inner == IFLA_XDP_ATTACHED && !value.empty()) {
+                    info.xdp_generic = std::to_integer<std::uint8_t>(value[0]) == XDP_ATTACHED_SKB;
                 }
             });
             break;

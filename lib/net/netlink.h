@@ -33,6 +33,7 @@ struct InterfaceInfo {
     bool up = false;
     bool loopback = false;
     std::uint32_t xdp_program = 0;  // id of the XDP program that is attached; 0: none
+    bool xdp_generic = false;       // that is generic
     std::string kind;               // "veth", "bridge", "bond", "vlan" ...; empty: a device of the machine
     std::uint32_t master = 0;       // index of the bridge or bond that it is a member of
     std::uint32_t lower = 0;        // of a VLAN: the interface that it is on. Of a veth, its peer elsewhere

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ports that come and go while the daemon runs.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -100,6 +101,31 @@ TEST_CASE("ports by pattern are attached as they come, whatever they were before
     must_run("ip netns del ask-away");
     // Its peer goes with it.
     CHECK(becomes(daemon, "w2", is_unknown));
+}
+
+TEST_CASE("a thousand ports that come at once are all attached, and adopted by the next daemon") {
+    constexpr int kMany = 1000;
+    const auto all_attached = [](Daemon& daemon) {
+        const ask::v1::SwitchStatus status = daemon.status();
+        return status.ports_size() == kMany + 1 && std::ranges::all_of(status.ports(), is_attached);
+    };
+    Daemon daemon("", "p1,m*");
+    must_run("for i in $(seq " + std::to_string(kMany) +
+             "); do echo link add m$i up group 77 type veth peer name o$i; done | ip -batch -");
+    // By its log: a status asks the kernel for each port.
+    const std::string last = "port m" + std::to_string(kMany) + ": attached in native mode";
+    const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(30));
+    while (daemon.log().find(last) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // between two looks
+    }
+    CHECK(all_attached(daemon));
+    {
+        daemon.end(SIGKILL);
+        Daemon next("", "p1,m*");
+        CHECK(all_attached(next));
+        CHECK(next.log().find("port m1000: still attached in native mode") != std::string::npos);
+    }
+    must_run("ip link del group 77");
 }
 
 TEST_CASE("packets are redirected to a port that has been in another namespace while nobody looked") {
