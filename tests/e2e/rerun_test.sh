@@ -8,10 +8,17 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-# As a reboot does: daemon, programs, links and maps are gone.
+# has_no_program: no port of the switch's has one any more.
+has_no_program() {
+    ! on sw ip -json link show | jq -e 'any(.[]; .xdp)' >/dev/null
+}
+
+# As a reboot does: daemon, programs, links and maps are gone. The kernel takes a program off a moment after its link is gone:
+# what it adds up meanwhile would be the last of a task.
 switch_dies() {
     lab_do kill sw -KILL
     on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    wait_for 10 has_no_program
 }
 
 switch_loses_all() {
