@@ -285,11 +285,12 @@ class Controller {
         std::string receiver;
         Owner owner;
         std::uint32_t index = 0;
-        std::uint32_t host = 0;    // the receiver's, entered; 0: not yet
-        std::uint64_t nonce = 0;   // of its region
-        ask_task entry{};          // as it stands in the map, but for swap and copy
-        std::uint64_t sram = 0;    // bytes taken from the budget
-        std::uint32_t bucket = 0;  // its holder's, whether packets are counted or not
+        std::uint32_t host = 0;       // the receiver's, entered; 0: not yet
+        std::uint64_t nonce = 0;      // of its region
+        ask_task entry{};             // as it stands in the map, but for swap and copy
+        std::uint64_t sram = 0;       // bytes taken from the budget
+        std::uint64_t flows_due = 0;  // declared senders that have not joined yet; none of an adopted task
+        std::uint32_t bucket = 0;     // its holder's, whether packets are counted or not
         OwnMapPtr region;
         OwnMapPtr heats;  // if it replaces
         BackBuckets back{};
@@ -381,6 +382,7 @@ class Controller {
     [[nodiscard]] ask_policy choose_policy(const TaskRequest& request) const;
     [[nodiscard]] bool has_room_to_replace(const Owner& owner, const TaskRequest& request,
                                            const Plan& plan) const;
+    [[nodiscard]] std::uint64_t sram_to_share(const Owner& owner) const;
     [[nodiscard]] Result<> check_region(const Owner& owner, const TaskRequest& request,
                                         const Plan& plan) const;
     [[nodiscard]] std::uint32_t choose_aggregators(const Owner& owner, const TaskRequest& request,

@@ -320,8 +320,10 @@ Result<> Controller::check_room_for_flow(const Task& task) {
 }
 
 void Controller::add_flow(const FlowKey& key, const Flow& flow) {
+    Task& task = tasks_.at(key.first);
     sram_.take(flow.sram);
-    quotas_.take(tasks_.at(key.first).owner, {.flows = 1, .sram_bytes = flow.sram});
+    quotas_.take(task.owner, {.flows = 1, .sram_bytes = flow.sram});
+    task.flows_due -= std::min<std::uint64_t>(task.flows_due, 1);
     flows_[key] = flow;
 }
 

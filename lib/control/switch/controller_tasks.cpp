@@ -155,6 +155,23 @@ Result<> Controller::check_region(const Owner& owner, const TaskRequest& request
     return quotas_.check(owner, {.sram_bytes = region_bytes(request.geometry, plan.aggregators) + heats});
 }
 
+// Bytes of SRAM that the owner's next region may have a part of: what is free, but for what flows take that
+// are still to join open tasks. Whoever says that he has many senders keeps no more from others than he may
+// have.
+std::uint64_t Controller::sram_to_share(const Owner& owner) const {
+    std::map<std::string, std::uint64_t> due;
+    std::uint64_t of_all = 0;
+    for (const auto& [instance, task] : tasks_) {
+        std::uint64_t& of_holder = due[holder_of(task.owner)];
+        const std::uint64_t most = quotas_.sram_left(task.owner);
+        const std::uint64_t more = std::min(task.flows_due * sram_of_flow(task.entry), most - of_holder);
+        of_holder += more;
+        of_all += more;
+    }
+    const std::uint64_t left = sram_.left() - std::min(sram_.left(), of_all);
+    return std::min(left, quotas_.sram_left(owner) - due[holder_of(owner)]);
+}
+
 // As many as the task insists on. Else at most its wish, or the default, halved until it is no more than its
 // part of what is free: somebody else will come. If nothing is small enough for that, the least there is.
 std::uint32_t Controller::choose_aggregators(const Owner& owner, const TaskRequest& request,
@@ -168,8 +185,7 @@ std::uint32_t Controller::choose_aggregators(const Owner& owner, const TaskReque
     if ((!by_default && !request.may_shrink) || limits_.allow_over_budget) {
         return wish;
     }
-    const std::uint64_t part =
-        std::min(sram_.left(), quotas_.sram_left(owner)) / (by_default ? kDefaultPart : kPlannedPart);
+    const std::uint64_t part = sram_to_share(owner) / (by_default ? kDefaultPart : kPlannedPart);
     const auto small_enough = [&](std::uint32_t aggregators) {
         const std::uint64_t heats = heats_of(request, aggregators, policy);
         return region_bytes(geometry, aggregators) + heats <= part &&
@@ -184,12 +200,15 @@ std::uint32_t Controller::choose_aggregators(const Owner& owner, const TaskReque
 }
 
 // Whether what the packets of all its flows carry fits beside the region: else the last ones could not join.
+// A part stays free, as whoever comes later gets the least region there is.
 bool Controller::has_room_to_replace(const Owner& owner, const TaskRequest& request, const Plan& plan) const {
+    constexpr std::uint64_t kSpareParts = 8;
     const std::uint64_t flows = std::max<std::uint64_t>(request.senders, 1);
     const std::uint64_t wanted = region_bytes(request.geometry, plan.aggregators) +
                                  heats_of(request, plan.aggregators, plan.policy) +
                                  flows * (carried_bytes(request.geometry) + channel_bytes());
-    return limits_.allow_over_budget || wanted <= std::min(sram_.left(), quotas_.sram_left(owner));
+    const std::uint64_t share = sram_to_share(owner);
+    return limits_.allow_over_budget || wanted <= share - share / kSpareParts;
 }
 
 Result<Controller::Plan> Controller::plan_region(const Owner& owner, const TaskRequest& request) const {
@@ -336,6 +355,7 @@ Result<TaskGrant> Controller::open_task(const Caller& caller, const TaskRequest&
     task.entry.receiver = htonl(request.receiver_address);
     task.entry.policy = static_cast<std::uint8_t>(plan->policy);
     set_sram(task, sram_of(task.entry));
+    task.flows_due = request.senders;
     if (plan->copies > 0) {
         BackPlan back = plan_back(task.owner, request);
         task.back = back.buckets;

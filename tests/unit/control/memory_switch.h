@@ -134,6 +134,7 @@ class MemorySwitch : public SwitchStore {
         meta_.possible_cpus = 1;
     }
     [[nodiscard]] const ask_meta& meta() const override { return meta_; }
+    void set_pipelines() { meta_.memory = ASK_MEMORY_PIPELINES; }
     void set_compact() { meta_.dedupe = ASK_DEDUPE_COMPACT; }
     [[nodiscard]] bool adopted() const override { return true; }
     [[nodiscard]] std::optional<AttachedPort> port(std::uint32_t /*ifindex*/) const override {

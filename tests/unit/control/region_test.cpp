@@ -105,6 +105,51 @@ TEST_CASE("a channel may come in by all ports of its route, but not where the de
     CHECK(ports().ifindex[0] == 12);
 }
 
+TEST_CASE("regions leave room for flows that open tasks have declared, but for no more than may be had") {
+    constexpr std::uint64_t kTasks = 12;
+    constexpr std::uint32_t kSenders = 2;
+    MemorySwitch store(64);
+    store.set_pipelines();
+    const auto controller = Controller::create(store, {.sram_bytes = 4U << 20U, .aggregators = 1U << 16U});
+    REQUIRE(controller.ok());
+    const auto open = [&](std::uint64_t instance, std::uint32_t receiver, std::uint32_t senders) {
+        TaskRequest request;
+        request.id = "task" + std::to_string(instance);
+        request.instance = instance;
+        request.geometry = {.short_slots = 16, .groups = 8, .m = 2, .rows = 5};
+        request.copies = 2;
+        request.receiver = receiver == kReceiver ? "198.18.2.2:4791" : "198.18.2.3:4791";
+        request.receiver_address = receiver;
+        request.senders = senders;
+        return (*controller)->open_task(caller_on(receiver), request);
+    };
+    const auto join = [&](std::uint64_t instance, std::uint32_t sender) {
+        const ChannelId channel{kChannel.host,
+                                static_cast<std::uint16_t>(49152 + instance * kSenders + sender)};
+        REQUIRE((*controller)->register_channel(caller_on(channel.host), channel, 1, 0).ok());
+        return (*controller)->join_flow(caller_on(kReceiver), instance, channel, 1, kSecret);
+    };
+    for (std::uint64_t instance = 1; instance <= kTasks; ++instance) {
+        REQUIRE(open(instance, kReceiver, kSenders).ok());
+        REQUIRE(join(instance, 0).ok());
+    }
+    for (std::uint64_t instance = 1; instance <= kTasks; ++instance) {
+        for (std::uint32_t sender = 1; sender < kSenders; ++sender) {
+            const auto joined = join(instance, sender);
+            CHECK_MESSAGE(joined.ok(), joined.error().text());
+        }
+    }
+    // Somebody who declares more than there are keeps others from nothing but what he may have himself.
+    constexpr std::uint32_t kOther = kReceiver + 1;
+    for (std::uint64_t instance = 1; instance <= kTasks; ++instance) {
+        REQUIRE((*controller)->close_task(caller_on(kReceiver), instance).ok());
+    }
+    REQUIRE(open(1, kReceiver, 4'000'000'000).ok());
+    const auto grant = open(2, kOther, 1);
+    REQUIRE_MESSAGE(grant.ok(), grant.error().text());
+    CHECK(grant->aggregators > 0);
+}
+
 TEST_CASE("a region that was made anew is another: what was meant for the first is refused by name") {
     const OneTask on;
     const RegionId first = on.open();
