@@ -34,7 +34,7 @@ Result<UniqueFd> attach_xdp(int program, std::uint32_t ifindex, const std::strin
         return link;
     }
     const int error = errno;
-    // Asked for now alone: libbpf lists all interfaces for it, of which there may be thousands.
+    // Asked only where one is refused: libbpf lists all interfaces for it, of which there may be thousands.
     if (error == EBUSY || error == EEXIST) {
         const auto other = attached_xdp(ifindex, name);
         ASK_TRY(other, "attach");

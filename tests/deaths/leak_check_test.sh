@@ -77,7 +77,7 @@ channels_given_up() {
 #!/bin/bash
 "$build/bin/askctl" "\$@" | tee -a "$slow/said" || exit
 [[ \$1 == status && -n \${ASK_SWITCH-} ]] || exit 0
-until "$build/bin/askctl" status --json | jq -e '.channels == []' >/dev/null; do sleep 0.1; done # a lease, at most
+until "$build/bin/askctl" status --json | jq -e '.channels == []' >/dev/null; do sleep 0.1; done # between two looks: nothing tells when a lease is over
 SLOW
     chmod +x "$slow/bin/askctl"
     ASK_BUILD_DIR=$slow "$here/leak_check" snapshot "$name" "$slow/facts"

@@ -116,7 +116,7 @@ TEST_CASE("a thousand ports that come at once are all attached, and adopted by t
     const std::string last = "port m" + std::to_string(kMany) + ": attached in native mode";
     const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(30));
     while (daemon.log().find(last) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // between two looks
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a file tells nobody of a new line
     }
     CHECK(all_attached(daemon));
     {
