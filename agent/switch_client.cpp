@@ -111,10 +111,10 @@ Result<v1::OpenTaskReply> SwitchClient::open_task(const v1::OpenTaskRequest& req
     return reply;
 }
 
-Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait) {
+Result<> SwitchClient::close_task(std::uint64_t instance, milliseconds wait, CallCancel* cancel) {
     v1::CloseTaskRequest request;
     request.set_instance(instance);
-    auto reply = call(&v1::Switch::Stub::CloseTask, request, wait);
+    auto reply = call(&v1::Switch::Stub::CloseTask, request, wait, cancel);
     return reply ? Result<>() : std::move(reply).error();
 }
 

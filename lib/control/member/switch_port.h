@@ -72,7 +72,7 @@ class SwitchPort {
     virtual Result<v1::SwitchStatus> status(milliseconds wait) = 0;
     virtual Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                                 CallCancel* cancel = nullptr) = 0;
-    virtual Result<> close_task(std::uint64_t instance, milliseconds wait) = 0;
+    virtual Result<> close_task(std::uint64_t instance, milliseconds wait, CallCancel* cancel = nullptr) = 0;
     struct Joined {
         Mark mark;
         std::uint64_t nonce = 0;  // of the flow

@@ -123,6 +123,7 @@ void Receiving::hand_over_or_keep(const std::shared_ptr<KeptResult>& result) {
         end_lost();
     } else {
         member_.kept.keep(result);
+        note_open();
         member_.registry.free_id(task_);
         close_on_switches();
         if (handed == HandedOver::kGone) {
@@ -149,7 +150,7 @@ void Receiving::wait_for_again(const KeptResult& result) {
 void Receiving::end_taken(const v1::Done& done) {
     v1::Outcome outcome;
     outcome.set_state(v1::Outcome::STATE_COMMITTED);
-    member_.registry.end(task_, std::move(outcome));
+    end_task(std::move(outcome));
     if (!is_window()) {
         member_.history.add(member_.registry.describe(*task_));
     }
@@ -208,7 +209,7 @@ void Receiving::end_failed(const Error& error) {
     outcome.set_state(v1::Outcome::STATE_FAILED);
     outcome.set_code(static_cast<std::int32_t>(error.code()));
     outcome.set_error(error.text());
-    member_.registry.end(task_, std::move(outcome));
+    end_task(std::move(outcome));
     member_.history.add(member_.registry.describe(*task_));
 }
 
@@ -226,6 +227,24 @@ void Receiving::stop_swappers() {
     }
 }
 
+// From here on the id is free.
+void Receiving::end_task(v1::Outcome outcome) {
+    note_open();
+    member_.registry.end(task_, std::move(outcome));
+}
+
+// Who takes the id next, at once perhaps, closes before what this one has not closed by then.
+void Receiving::note_open() {
+    for (const std::string& address : std::exchange(perhaps_open_, {})) {
+        leave_open(address);
+    }
+    for (const TaskSwitch& at : task_->switches) {
+        if (!at.closed) {
+            leave_open(at.client->address());
+        }
+    }
+}
+
 void Receiving::close_on_switches() {
     for (const std::string& address : std::exchange(perhaps_open_, {})) {
         leave_open(address);
@@ -238,13 +257,19 @@ void Receiving::close_on_switches() {
         if (auto closed = at.client->close_task(task_->instance, wait); !closed) {
             spdlog::warn("task {}: {}", task_->id, closed.error().text());
             leave_open(at.client->address());
+        } else {
+            member_.left_open.remove(left_open_at(at.client->address()));
         }
     }
 }
 
+LeftOpen::Task Receiving::left_open_at(const std::string& address) const {
+    return {.instance = task_->instance, .address = address, .id = task_->id};
+}
+
 void Receiving::leave_open(const std::string& address) {
     forget_open(address);
-    if (!member_.left_open.add(task_->instance, address, Clock::now())) {
+    if (!member_.left_open.add(left_open_at(address), Clock::now())) {
         spdlog::warn(
             "more than {} tasks are to be closed at switches: of the oldest the lease runs out there",
             LeftOpen::kMost);
@@ -299,7 +324,7 @@ void Receiving::give_up(const Error& reason) {
         outcome.set_state(v1::Outcome::STATE_FAILED);
         outcome.set_code(static_cast<std::int32_t>(error.code()));
         outcome.set_error("receiver " + member_.options.name + ": " + error.text());
-        member_.registry.end(task_, std::move(outcome));
+        end_task(std::move(outcome));
         member_.history.add(member_.registry.describe(*task_));
     }
     if (task_->here && !added_) {

@@ -178,9 +178,12 @@ class Receiving {
     [[nodiscard]] Error explain_loss(const Error& loss) const;
     void give_up(const Error& reason);
     void stop_swappers();
+    void end_task(v1::Outcome outcome);
+    void note_open();
     void close_on_switches();
-    // The switch may have it open: it is closed in the background.
+    // The switch may have it open: it is closed in the background, or by who takes the id next.
     void leave_open(const std::string& address);
+    [[nodiscard]] LeftOpen::Task left_open_at(const std::string& address) const;
     void forget_open(const std::string& address);
     FlowRxStats flow_stats(ChannelId channel) const;
 

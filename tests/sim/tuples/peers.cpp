@@ -175,9 +175,9 @@ Result<v1::OpenTaskReply> SimSwitch::open_task(const v1::OpenTaskRequest& reques
                                   });
 }
 
-Result<> SimSwitch::close_task(std::uint64_t instance, milliseconds wait) {
+Result<> SimSwitch::close_task(std::uint64_t instance, milliseconds wait, CallCancel* cancel) {
     const auto closed =
-        ask<Done>(wait, nullptr, [daemon = &daemon_, caller = caller_, instance](const CallerGone& /*gone*/) {
+        ask<Done>(wait, cancel, [daemon = &daemon_, caller = caller_, instance](const CallerGone& /*gone*/) {
             return daemon->close_task(caller, instance);
         });
     return closed.ok() ? Result<>() : closed.error();

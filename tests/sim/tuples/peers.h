@@ -44,7 +44,7 @@ class SimSwitch final : public SwitchPort {
     Result<v1::SwitchStatus> status(milliseconds wait) override;
     Result<v1::OpenTaskReply> open_task(const v1::OpenTaskRequest& request, milliseconds wait,
                                         CallCancel* cancel) override;
-    Result<> close_task(std::uint64_t instance, milliseconds wait) override;
+    Result<> close_task(std::uint64_t instance, milliseconds wait, CallCancel* cancel = nullptr) override;
     Result<Joined> join_flow(const v1::JoinFlowRequest& request, milliseconds wait) override;
     Registered try_register(const v1::RegisterChannelRequest& request, milliseconds wait,
                             CallCancel* cancel) override;

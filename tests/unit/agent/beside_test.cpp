@@ -6,8 +6,11 @@
 
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
@@ -23,16 +26,25 @@ using namespace ask::test;
 
 namespace {
 
-// Answers nobody; ends a call once its caller has gone.
-class HangingSwitch final : public v1::Switch::Service {
+class Served : public v1::Switch::Service {
  public:
-    HangingSwitch() {
+    Served() {
         grpc::ServerBuilder builder;
         builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
         builder.RegisterService(this);
         server_ = builder.BuildAndStart();
         REQUIRE(server_ != nullptr);
     }
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+    int port_ = 0;
+    std::unique_ptr<grpc::Server> server_;
+};
+
+// Answers nobody; ends a call once its caller has gone.
+class HangingSwitch final : public Served {
+ public:
     grpc::Status GetInfo(grpc::ServerContext* context, const v1::GetSwitchInfoRequest* /*request*/,
                          v1::SwitchInfo* /*reply*/) override {
         while (!context->IsCancelled()) {
@@ -40,11 +52,24 @@ class HangingSwitch final : public v1::Switch::Service {
         }
         return grpc::Status::CANCELLED;
     }
-    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+};
 
- private:
-    int port_ = 0;
-    std::unique_ptr<grpc::Server> server_;
+class ClosingSwitch final : public Served {
+ public:
+    grpc::Status CloseTask(grpc::ServerContext* /*context*/, const v1::CloseTaskRequest* request,
+                           v1::CloseTaskReply* /*reply*/) override {
+        ++calls;
+        if (request->instance() == opening) {
+            return {grpc::StatusCode::UNAVAILABLE, "it is still being opened: try again"};
+        }
+        closed.insert(request->instance());
+        return grpc::Status::OK;
+    }
+
+    // Not touched but between calls.
+    std::set<std::uint64_t> closed;
+    std::uint64_t opening = 0;
+    int calls = 0;
 };
 
 Result<> wait_for_mailbox(Mailbox& mailbox, Clock::time_point until) {
@@ -125,20 +150,55 @@ TEST_CASE("a deadline that cannot be kept is refused by name") {
 TEST_CASE("what is left open is bounded in number and time") {
     LeftOpen left;
     const LeftOpen::Time start{};
-    const std::string at = "198.18.1.1:4792";
-    const std::string other = "198.18.2.1:4792";
-    CHECK(left.add(1, at, start));
-    CHECK(left.add(2, at, start + LeftOpen::kFor / 2));
-    CHECK(left.add(2, other, start));
-    CHECK(left.list(start) == std::vector<LeftOpen::Task>{{1, at}, {2, at}, {2, other}});
-    left.remove({2, other});
-    CHECK(left.list(start + LeftOpen::kFor) == std::vector<LeftOpen::Task>{{2, at}});
-    left.remove({2, at});
+    const auto of = [](std::uint64_t instance, std::string at = "198.18.1.1:4792") {
+        return LeftOpen::Task{.instance = instance, .address = std::move(at), .id = "words"};
+    };
+    const LeftOpen::Task elsewhere = of(2, "198.18.2.1:4792");
+    CHECK(left.add(of(1), start));
+    CHECK(left.add(of(2), start));
+    CHECK(left.add(elsewhere, start));
+    // Once more: it is there for as long as if it had come now.
+    CHECK(left.add(of(2), start + LeftOpen::kFor / 2));
+    CHECK(left.list(start) == std::vector{of(1), elsewhere, of(2)});
+    left.remove(elsewhere);
+    CHECK(left.list(start + LeftOpen::kFor) == std::vector{of(2)});
+    left.remove(of(2));
     CHECK(left.list(start).empty());
     for (std::uint64_t instance = 1; instance <= LeftOpen::kMost; ++instance) {
-        CHECK(left.add(instance, at, start));
+        CHECK(left.add(of(instance), start));
     }
-    CHECK_FALSE(left.add(LeftOpen::kMost + 1, at, start));
+    CHECK(left.add(of(LeftOpen::kMost), start));
+    CHECK_FALSE(left.add(of(LeftOpen::kMost + 1), start));
     CHECK(left.list(start).size() == LeftOpen::kMost);
     CHECK(left.list(start).front().instance == 2);
+}
+
+TEST_CASE("who opens an id closes first what tasks of that id have left open at the switch") {
+    RpcChannels channels(plain_text());
+    ClosingSwitch closing;
+    SwitchClient client(channels, closing.address());
+    LeftOpen left;
+    const std::string other = "198.18.2.1:4792";
+    const std::vector<LeftOpen::Task> all{
+        {.instance = 1, .address = closing.address(), .id = "words"},
+        {.instance = 2, .address = closing.address(), .id = "others"},
+        {.instance = 3, .address = other, .id = "words"},
+        {.instance = 4, .address = closing.address(), .id = "words"},
+    };
+    for (const LeftOpen::Task& task : all) {
+        CHECK(left.add(task, Clock::now()));
+    }
+    // One that is still being opened there, by a call that nobody waits for any more: it is asked again.
+    closing.opening = 4;
+    const auto busy = close_left_open(left, client, "words", kPatience, nullptr);
+    REQUIRE_FALSE(busy.ok());
+    CHECK(is_transient(busy.error()));
+    CHECK(closing.closed == std::set<std::uint64_t>{1});
+    CHECK(left.list(Clock::now()) == std::vector{all[1], all[2], all[3]});
+    closing.opening = 0;
+    CHECK(close_left_open(left, client, "words", kPatience, nullptr).ok());
+    CHECK(closing.closed == std::set<std::uint64_t>{1, 4});
+    CHECK(left.list(Clock::now()) == std::vector{all[1], all[2]});
+    CHECK(close_left_open(left, client, "words", kPatience, nullptr).ok());
+    CHECK(closing.calls == 3);
 }

@@ -41,7 +41,9 @@ class SteppedSwitch final : public SwitchPort {
                                         CallCancel* /*cancel*/) override {
         return none();
     }
-    Result<> close_task(std::uint64_t /*instance*/, milliseconds /*wait*/) override { return none(); }
+    Result<> close_task(std::uint64_t /*instance*/, milliseconds /*wait*/, CallCancel* /*cancel*/) override {
+        return none();
+    }
     Result<Joined> join_flow(const v1::JoinFlowRequest& /*request*/, milliseconds /*wait*/) override {
         return none();
     }

@@ -199,7 +199,7 @@ struct FakeSwitch final : SwitchPort {
         grant.set_no_direct_reason(fan ? "" : "two are behind port p1");
         return reply;
     }
-    Result<> close_task(std::uint64_t /*instance*/, milliseconds /*wait*/) override {
+    Result<> close_task(std::uint64_t /*instance*/, milliseconds /*wait*/, CallCancel* /*cancel*/) override {
         ASK_PASS(answers());
         open.reset();
         return {};
