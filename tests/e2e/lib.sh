@@ -166,13 +166,21 @@ port_is() {
     on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
 }
 
+# attached NAME: by the interface that has the name now, which the switch may not have heard of yet.
 attached() {
-    port_is "$1" '.attached'
+    local index
+    index=$(on sw ip -json link show dev "$1" 2>/dev/null | jq '.[0].ifindex')
+    port_is "$1" ".attached and .ifindex == ${index:-0}"
 }
 
 # troubled NAME TEXT
 troubled() {
     port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
+}
+
+# has_ended NODE: its daemon has.
+has_ended() {
+    ! lab_do kill "$1" -0 2>/dev/null
 }
 
 # exit_of PID: sets $code.

@@ -243,7 +243,7 @@ overlays() {
         bare_wire "$i"
         "$kind" "$i"
         restart_as "h$i" generic
-        attached "p$i" || fail "p$i, $kind: $(on sw askctl status)"
+        wait_for 10 attached "p$i"
         i=$((i + 1))
     done
     make_input "$dir" --seed 95 --senders ${#kinds[@]} --tuples 10000 --keys 700
@@ -289,6 +289,8 @@ modes() {
         lab_do restart "h$i"
     done
     lab_do kill h2
+    # Its program is on the interface until then, which the next one waits for.
+    wait_for 10 has_ended h2
     refused_agent h2 "eth0 is a veth without GRO, where packets that a native switch sends back are lost" --xdp-mode generic
     on h2 ethtool -K eth0 gro on
     restart_as h2 generic
