@@ -255,15 +255,16 @@ overlays() {
     pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan, bond and netkit"
 }
 
-# refused_agent HOST TEXT FLAG... : it does not start, and says why within a second.
+# refused_agent HOST TEXT FLAG... : it does not start, and says why within a second of its own; to begin takes one, too, where all
+# is busy.
 refused_agent() {
     local -r host=$1 text=$2
     local begin
     shift 2
-    begin=$(stamped "$host" timeout $((5 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$state/conf/$host.toml" "$@" 2>"$scratch/refused.err") &&
+    begin=$(stamped "$host" timeout $((10 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$state/conf/$host.toml" "$@" 2>"$scratch/refused.err") &&
         fail "the agent of $host started"
     begin=${begin%%$'\n'*}
-    in_time 1000 "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
+    in_time 3000 "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
 }
 
 # A switch that is asked over IPv6, and a host that is generic while the switch is native.
