@@ -25,9 +25,9 @@ sends_by() {
         | select(.state == "ACTIVE" and .mii_status == "UP") | .ifname] | sort == $ARGS.positional' --args "$@" >/dev/null
 }
 
-# log_has NODE TEXT
-log_has() {
-    grep -q -- "$2" "$ASK_LAB_DIR/$name/logs/$1"*
+# wait_for_log NODE SINCE TEXT: in a line that is no older.
+wait_for_log() {
+    wait_for 10 first_stamp "$ASK_LAB_DIR/$name/logs/$1.log" "$2" "$3" >/dev/null
 }
 
 # bare NODE INTERFACE: without a program, with which the kernel would let it into no bond that has one.
@@ -192,15 +192,17 @@ refused() {
 # The members of h1's bond, at both ends: one leaves, the other is left; it comes back, and the other leaves.
 members_come_and_go() {
     local -r dir=$scratch/bonds
-    on sw ip link set dev p1a nomaster
+    local stamps
+    stamps=$(stamped sw ip link set dev p1a nomaster)
     on h1 ip link set dev e0a nomaster
-    wait_for 10 log_has sw "port p1: a bond of 1 members"
+    wait_for_log sw "${stamps%%$'\n'*}" "port p1: a bond of 1 members"
     on sw ip link set dev p1a down
     on h1 ip link set dev e0a down
-    on sw ip link set dev p1a master p1
+    # It may have come one member after the other in the beginning, too.
+    stamps=$(stamped sw ip link set dev p1a master p1)
     on h1 ip link set dev e0a master eth0
-    wait_for 10 log_has sw "port p1: a bond of 2 members"
-    wait_for 10 log_has h1 "member e0a has come"
+    wait_for_log sw "${stamps%%$'\n'*}" "port p1: a bond of 2 members"
+    wait_for_log h1 "${stamps%%$'\n'*}" "member e0a has come"
     on h1 ip link del e0b
     h1_sends_by a
     run_task "$dir" again h3 "" "--merge-window 0"

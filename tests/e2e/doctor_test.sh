@@ -175,13 +175,10 @@ paths() {
     finds path fault 'the agent of h2:4799: ' 6
 }
 
-no_agent() {
-    ! on "$1" askctl status >/dev/null 2>&1
-}
-
 deaths() {
     lab_do kill h3
-    wait_for 10 no_agent h3
+    # It listens until the end, when nobody has an answer by its socket any more.
+    wait_for 10 has_ended h3
     doctor h3 --agent-config "$(file_of h3)"
     finds daemon fault 'ask-agentd does not answer.*systemctl status ask-agentd' 6
     host --to h3

@@ -280,7 +280,8 @@ planning() {
 # Nobody comes: the error says who is missing, and the id is free again.
 nobody() {
     local code=0
-    spawn "$scratch/nobody" h4 ask-recv --task nobody --senders 2 --deadline 2 </dev/null
+    # As long as it waits, it is seen to.
+    spawn "$scratch/nobody" h4 ask-recv --task nobody --senders 2 --deadline 6 </dev/null
     wait_for 20 planning nobody
     exit_of "$spawned"
     [[ $code == 10 ]] || fail "nobody: ended with $code: $(cat "$scratch/nobody.err")"

@@ -101,7 +101,7 @@ explains() {
 
 # must_explain HOST GROUP TEXT: within the time that a look needs to show it.
 must_explain() {
-    local -r until=$((SECONDS + 10))
+    local -r until=$((SECONDS + 20 * ${ASK_TEST_PATIENCE:-1}))
     until explains "$@"; do
         ((SECONDS < until)) || fail "explain of $2 on $1 does not say '$3': $(on "$1" askctl group explain "$2" 2>&1)"
         sleep 0.1  # between two looks: nothing tells that the text has changed, which follows what the agent last heard

@@ -9,10 +9,11 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/groups.sh
 source "$root/tests/e2e/groups.sh"
 
-# big GROUP: 8 MB for each of four, which takes the links a second at least; sets $dir.
+# big GROUP: 24 MB for each of four, which takes the links three seconds at least, as long as who does something in the middle
+# may be kept from it; sets $dir.
 big() {
     dir=$scratch/$1
-    make_vectors "$dir" --seed "${#1}" --members 4 --count 1000000
+    make_vectors "$dir" --seed "${#1}" --members 4 --count 3000000
     start_group "$dir" "$1"
     under_way h2 1000000
     still_runs "$dir"
@@ -20,6 +21,7 @@ big() {
 
 ends_well() {
     finish_group "$dir"
+    rm "$dir"/in* "$dir"/m*.out
     pass "$1"
 }
 
@@ -55,7 +57,7 @@ maps_gone() {
     on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
     ends_well "the switch's maps gone in the middle"
     # Results that nobody copies any more are asked for one by one, until the root notices: 3 times as long and more.
-    jq -e '.seconds < 13' "$dir/m0.json" >/dev/null || fail "without its switch the group took $(cat "$dir/m0.json")"
+    jq -e '.seconds < 39' "$dir/m0.json" >/dev/null || fail "without its switch the group took $(cat "$dir/m0.json")"
     lab_do restart sw
     reduce_vectors anew "" --seed 5 --members 4 --count 1000
     big back

@@ -50,7 +50,8 @@ one_vector_a_rack() {
 # The way of the rack's partials and of its results is cut in the middle, then the other.
 links_cut() {
     local -r dir=$scratch/cut
-    make_vectors "$dir" --seed 11 --members 4 --count 2000000
+    # Five seconds of the links, so that it is under way still after all that is done to them.
+    make_vectors "$dir" --seed 11 --members 4 --count 3000000
     start_group "$dir" cut
     under_way h3 200000
     lab_do link s1 s3 down

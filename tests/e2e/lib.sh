@@ -126,12 +126,22 @@ kernel_lacks() {
     pass "this kernel has no $1"
 }
 
-# stamped NODE COMMAND... : prints the time, as daemons' logs have it, and runs the command then.
+# stamped NODE COMMAND... : runs the command, and prints the time before and after, as daemons' logs have it. What it does, it has
+# done by then, however long it took to begin.
 stamped() {
     local -r node=$1
     shift
     # shellcheck disable=SC2016 # expanded there
-    on "$node" bash -c 'date +%Y-%m-%dT%H:%M:%S.%3N; exec "$@"' bash "$@"
+    on "$node" bash -c 'stamp() { date +%Y-%m-%dT%H:%M:%S.%3N; }; stamp; "$@"; code=$?; stamp; exit "$code"' bash "$@"
+}
+
+# kept_waiting NODE: milliseconds that the first thread of its daemon has waited for a processor so far.
+kept_waiting() {
+    local pid waited=0
+    read -r pid _ <"$ASK_LAB_DIR/$name/pids/$1"
+    # Not every kernel counts it.
+    [[ ! -e /proc/$pid/schedstat ]] || read -r _ waited _ <"/proc/$pid/schedstat"
+    printf '%s\n' "$((waited / 1000000))"
 }
 
 # first_stamp LOG SINCE TEXT [TEXT]: of the first line that is no older and has what is asked for.
@@ -149,15 +159,17 @@ in_time() {
 }
 
 # named_soon PORT TEXT COMMAND... : what the command does on the switch is named there within a second, by the time in its
-# log, whoever else keeps the processors from those who ask; and by who asks.
+# log, whoever else keeps the processors from the switch and those who ask; and by who asks.
 named_soon() {
     local -r port=$1 text=$2 log=$ASK_LAB_DIR/$name/logs/sw.log
-    local begin
+    local stamps begin waited
     shift 2
-    begin=$(stamped sw "$@")
-    begin=${begin%%$'\n'*}
+    waited=$(kept_waiting sw)
+    stamps=$(stamped sw "$@")
+    begin=${stamps%%$'\n'*}
     wait_for 10 first_stamp "$log" "$begin" "port $port" "$text" >/dev/null
-    in_time 1000 "$begin" "$(first_stamp "$log" "$begin" "port $port" "$text")" "$text"
+    waited=$(($(kept_waiting sw) - waited))
+    in_time $((1000 + waited)) "${stamps##*$'\n'}" "$(first_stamp "$log" "$begin" "port $port" "$text")" "$text"
     wait_for 10 troubled "$port" "$text"
 }
 
@@ -166,13 +178,21 @@ port_is() {
     on sw askctl status --json | jq -e --arg name "$1" "any(.ports[]; .name == \$name and ($2))" >/dev/null
 }
 
+# attached NAME: by the interface that has the name now, which the switch may not have heard of yet.
 attached() {
-    port_is "$1" '.attached'
+    local index
+    index=$(on sw ip -json link show dev "$1" 2>/dev/null | jq '.[0].ifindex')
+    port_is "$1" ".attached and .ifindex == ${index:-0}"
 }
 
 # troubled NAME TEXT
 troubled() {
     port_is "$1" "(.attached | not) and (.trouble | contains(\"$2\"))"
+}
+
+# has_ended NODE: its daemon has.
+has_ended() {
+    ! lab_do kill "$1" -0 2>/dev/null
 }
 
 # exit_of PID: sets $code.

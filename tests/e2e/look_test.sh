@@ -17,6 +17,11 @@ looked_again() {
     (($(grep -cE '^[][{}]+$' "$1") > 2)) || [[ $(grep -c '^$' "$1") -gt 0 ]]
 }
 
+# looked_thrice FILE: at the task that runs.
+looked_thrice() {
+    (($(grep -c '^live ' "$1") > 2))
+}
+
 # Keys of a slot each, and one too long for any: 3 are added up on the switch, the fourth comes here. One sender has
 # sent all, the other holds the task open.
 while_it_runs() {
@@ -48,13 +53,14 @@ while_it_runs() {
     ((code == 4)) || fail "a dump of an unknown task ended with $code"
     pass "a running task's memory on the switch, by name"
 
-    code=0
-    timeout --signal=INT 2 "$lab" exec --name "$name" h3 -- askctl tasks --watch 0.2 >"$scratch/watch" || code=$?
-    ((code == 124 || code == 130)) || fail "askctl tasks --watch ended with $code"
+    spawn "$scratch/watch" h3 askctl tasks --watch 0.2 </dev/null
+    wait_for 20 looked_thrice "$scratch/watch.out"
+    kill -INT "$spawned"
+    exit_of "$spawned"
+    ((code == 130)) || fail "askctl tasks --watch ended with $code: $(cat "$scratch/watch.err")"
     code=0
     timeout 10 "$build/bin/askctl" tasks --watch nan 2>"$scratch/nan.err" || code=$?
     ((code == 2)) || fail "askctl tasks --watch nan ended with $code"
-    (($(grep -c '^live ' "$scratch/watch") > 2)) || fail "--watch looked less than three times"
     for each in "counters" "channels" "regions" "switch" "history" "task show live" "task explain live" "task dump live"; do
         read -ra words <<<"$each"
         spawn "$scratch/again" h3 askctl "${words[@]}" --json --watch 0.1

@@ -243,7 +243,7 @@ overlays() {
         bare_wire "$i"
         "$kind" "$i"
         restart_as "h$i" generic
-        attached "p$i" || fail "p$i, $kind: $(on sw askctl status)"
+        wait_for 10 attached "p$i"
         i=$((i + 1))
     done
     make_input "$dir" --seed 95 --senders ${#kinds[@]} --tuples 10000 --keys 700
@@ -255,15 +255,16 @@ overlays() {
     pass "by ${kinds[*]}; this kernel has no other of vxlan, macvlan, vlan, bond and netkit"
 }
 
-# refused_agent HOST TEXT FLAG... : it does not start, and says why within a second.
+# refused_agent HOST TEXT FLAG... : it does not start, and says why within a second of its own; to begin takes one, too, where all
+# is busy.
 refused_agent() {
     local -r host=$1 text=$2
     local begin
     shift 2
-    begin=$(stamped "$host" timeout $((5 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$state/conf/$host.toml" "$@" 2>"$scratch/refused.err") &&
+    begin=$(stamped "$host" timeout $((10 * ${ASK_TEST_PATIENCE:-1})) ask-agentd --config "$state/conf/$host.toml" "$@" 2>"$scratch/refused.err") &&
         fail "the agent of $host started"
     begin=${begin%%$'\n'*}
-    in_time 1000 "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
+    in_time 3000 "$begin" "$(first_stamp "$scratch/refused.err" "$begin" "$text")" "$text"
 }
 
 # A switch that is asked over IPv6, and a host that is generic while the switch is native.
@@ -289,6 +290,8 @@ modes() {
         lab_do restart "h$i"
     done
     lab_do kill h2
+    # Its program is on the interface until then, which the next one waits for.
+    wait_for 10 has_ended h2
     refused_agent h2 "eth0 is a veth without GRO, where packets that a native switch sends back are lost" --xdp-mode generic
     on h2 ethtool -K eth0 gro on
     restart_as h2 generic

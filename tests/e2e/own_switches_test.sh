@@ -51,7 +51,35 @@ words() {
     make_input "$scratch/$1" --seed "$2" --senders 7 --tuples 24000 --keys 4000 --op count --count-lines
 }
 
-readonly RECV="--op count --aggregators 1024" SEND="--count --merge-window 0"
+readonly RECV="--op count --aggregators 1024 --geometry default" SEND="--count --merge-window 0"
+
+# finish_without DIR: as finish_task, of a task whose ask-recv says who went without a switch.
+finish_without() {
+    local pid who
+    while read -r pid who; do
+        exit_of "$pid"
+        ((code == 0)) || fail "$1: $who ended with $code: $(cat "$1/$who.err")"
+    done <"$1/pids"
+    cmp "$1/recv.out" "$1/expected.tsv" || fail "$1: wrong answer"
+}
+
+# have_programs: each leaf, for regions of the smallest size, with which it starts, and of another.
+have_programs() {
+    local leaf
+    for leaf in s1 s2 s3 s4; do
+        (($(grep -c 'loaded a program for regions of' "$ASK_LAB_DIR/$name/logs/$leaf.log") > 1)) || return 1
+    done
+}
+
+# Each leaf has had a region of the size that these tasks have. Its first one waits for the verifier, and a task waits three seconds
+# for its senders' own switches: four that begin on two busy processors take longer.
+prepared() {
+    local -r dir=$scratch/prepared
+    make_input "$dir" --seed 20 --senders 7 --tuples 1000 --keys 300 --op count --count-lines
+    start_task "$dir" prepared h1 "$RECV --switches own" "$SEND"
+    finish_without "$dir"
+    wait_for 30 have_programs
+}
 
 # The same input by either: packets up are counted without loss.
 fewer_packets() {
@@ -111,6 +139,7 @@ counts() {
     lab_up --topology leaf-spine:4,2,4
     refused "--switches" --switches both
     refused "--no-switch" --switches own --no-switch
+    prepared
     fewer_packets
     under_loss
 }
@@ -133,16 +162,6 @@ daemon_and_maps() {
 loses_all() {
     lab_do kill "$1" -KILL
     on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload
-}
-
-# finish_without DIR: as finish_task, of a task whose ask-recv says who went without a switch.
-finish_without() {
-    local pid who
-    while read -r pid who; do
-        exit_of "$pid"
-        ((code == 0)) || fail "$1: $who ended with $code: $(cat "$1/$who.err")"
-    done <"$1/pids"
-    cmp "$1/recv.out" "$1/expected.tsv" || fail "$1: wrong answer"
 }
 
 # left_with ID DIR HOST HOST: a second run, in which all switches but that of these two aggregate.
@@ -207,6 +226,7 @@ one_away() {
 
 deaths() {
     lab_up --topology leaf-spine:4,2,4
+    prepared
     daemon_and_maps
     maps_lost
     stays_away

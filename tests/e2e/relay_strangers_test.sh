@@ -117,19 +117,27 @@ nothing_of_it() {
     [[ $(call "$relay" Relay/GetStatus '{}' | jq -r '[.relays[] | select(.state != "failed")] | length') == 0 ]]
 }
 
+# has_order INSTANCE: the relay has it, and its agent what is to come from below, so that it waits for its parent.
+has_order() {
+    call "$relay" Relay/GetStatus '{}' | jq -e --arg instance "$1" 'any(.relays[]; .instance == $instance and .state == "opening")' >/dev/null &&
+        on r2 askctl tasks --json | jq -e 'any(.[]; .id == "relayed-own" and .role == "receiver" and .state == "waiting for senders")' >/dev/null
+}
+
 # An order for a task that its parent does not have, whose caller goes away in the middle; the next one ends it.
 goes_away() {
-    local ended=0
-    timeout 0.5 "$lab" exec --name "$name" h2 -- env ASK_TLS="$ASK_LAB_DIR/$name/tls/h2" "$build/tests/ask-e2e-call" "$relay" \
-        ask.v1.Relay/OpenRelay "$(order '.wait_ms = 10000 | .deadline_ms = 60000')" >/dev/null 2>&1 || ended=$?
-    ((ended == 124)) || fail "an order that takes long was answered: $ended"
-    # The older one is ended for it, which takes its agent and its switch a moment: it waits for that.
-    call "$relay" Relay/OpenRelay "$(order '.instance = "6"')" | jq -e .opening >/dev/null || fail "the newer order was not taken"
+    spawn "$scratch/order" h2 env ASK_TLS="$ASK_LAB_DIR/$name/tls/h2" "$build/tests/ask-e2e-call" "$relay" \
+        ask.v1.Relay/OpenRelay "$(order '.wait_ms = 10000 | .deadline_ms = 60000')" </dev/null
+    wait_for 10 has_order 5
+    kill -KILL "$spawned"
+    exit_of "$spawned"
+    ((code == 137)) || fail "an order that takes long was answered: $code: $(cat "$scratch/order.out" "$scratch/order.err")"
+    # The older one is ended for it, which takes its agent and its switch a moment: it waits for that, a third of its deadline.
+    call "$relay" Relay/OpenRelay "$(order '.instance = "6" | .deadline_ms = 9000')" | jq -e .opening >/dev/null || fail "the newer order was not taken"
     # Beside one that has a reserve: the sum of both would be a small number.
     refused RESOURCE_EXHAUSTED 'no room for [0-9]+ MiB more' "$relay" Relay/OpenRelay \
         "$(order '.task_id = "huge" | .instance = "7" | .reserve_bytes = "18446744073709551615"')"
     refused ABORTED 'that instance has ended here|was opened again' "$relay" Relay/OpenRelay "$(order .)"
-    wait_for 10 nothing_of_it
+    wait_for 20 nothing_of_it
     call "$relay" Relay/GetStatus '{}' | jq -e '.relays | length > 0 and all(.[]; .error | test("in use|older run") | not)' >/dev/null ||
         fail "an order met the one before: $(call "$relay" Relay/GetStatus '{}' | jq -c '[.relays[].error]')"
 }
