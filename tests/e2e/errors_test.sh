@@ -132,7 +132,8 @@ sender_interrupted() {
 
 missing_senders() {
     printf 'a\t1\n' >"$scratch/one.tsv"
-    spawn "$scratch/missing-recv" h3 ask-recv --task missing --senders 2 --deadline 2 </dev/null
+    # The one that comes is to be there by then.
+    spawn "$scratch/missing-recv" h3 ask-recv --task missing --senders 2 --deadline 4 </dev/null
     receiver=$spawned
     spawn "$scratch/missing" h1 ask-send --task missing --to h3 "$scratch/one.tsv" </dev/null
     sender=$spawned
@@ -222,7 +223,7 @@ agent_reloads() {
     sed -i '1i log_level = "debug"\nworkers = 2' "$config"
     lab_do kill h1 -HUP
     wait_for 10 agent_says h1 'changed: log_level'
-    agent_says h1 'only a restart changes workers' || fail "what needs a restart is not named"
+    wait_for 10 agent_says h1 'only a restart changes workers' # a line of its own
     sed -i '1i hots = 1' "$config"
     lab_do kill h1 -HUP
     wait_for 10 agent_says h1 'h1.toml:1: unknown key "hots": did you mean hosts?'
