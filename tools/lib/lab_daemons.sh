@@ -205,14 +205,16 @@ write_configs() {
     done < <(controllers)
 }
 
-# A process is known by its pid and its start time: pids are used again.
+# A process is known by its pid and its start time: pids are used again. One whose first thread alone has ended is a zombie,
+# too, and has its locks and ports until the last one has.
 process_start_time() {
     local stat
+    local -a fields
     stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
     # The command name, in parentheses, may hold anything: count fields after the last one.
-    stat=${stat##*) }
-    [[ $stat != Z* ]] || return 1
-    cut -d' ' -f20 <<<"$stat"
+    read -ra fields <<<"${stat##*) }"
+    [[ ${fields[0]} != Z ]] || ((fields[17] > 1)) || return 1
+    printf '%s\n' "${fields[19]}"
 }
 
 # Prints the pid of the node's daemon if it lives.
