@@ -120,8 +120,8 @@ wait_for() {
     done
 }
 
-# locked FILE: somebody holds a lock of it, as the kernel lists them. Who asked by taking it would be in the way of whoever tries to
-# at that moment.
+# locked FILE: somebody holds a lock of it, as the kernel lists them. Who asked by taking it would be in the way of whoever
+# tries to at that moment.
 locked() {
     local device inode
     read -r device inode < <(stat -L -c '%Hd:%Ld %i' -- "$1" 2>/dev/null) || return 1
@@ -133,8 +133,8 @@ unlocked() {
     ! locked "$1"
 }
 
-# unload SWITCH: takes away what its daemon that was killed has left, as a reboot does. Pins are locked until the last thread of the
-# killed one has ended, and that takes a moment after the signal.
+# unload SWITCH: takes away what its daemon that was killed has left, as a reboot does. Pins are locked until the last thread
+# of the killed one has ended, and that takes a moment after the signal.
 unload() {
     wait_for 10 unlocked "$ASK_LAB_DIR/$name/bpf/$1/ask"
     on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload

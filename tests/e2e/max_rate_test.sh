@@ -9,12 +9,13 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 readonly tuples=1000000 rate=20000000
 
-# sent HOST: bits of frames of ASK's that this host's link has carried from it so far, control traffic and ACKs aside. Not by way of
-# tools/lab, whose start is longer than what is measured may be off.
+# sent HOST: bits of frames of ASK's that this host's link has carried from it so far, control traffic and ACKs aside. Not by
+# way of tools/lab: its start takes longer than what is measured may be off.
 sent() {
     "$build/bin/ask-chaos" --pins "$ASK_LAB_DIR/$name/bpf/chaos" --links "$ASK_LAB_DIR/$name/links" status --json |
-        jq --argjson link "$(awk -v host="$1" '$2 == host || $3 == host { print "[" $1 - 1 ", \"" ($2 == host ? "up" : "down") "\"]" }' \
-            "$ASK_LAB_DIR/$name/links")" '[.links[$link[0]][$link[1]].carried | (.data, .long, .var, .fin) | .bytes] | add * 8'
+        jq --argjson link "$(awk -v host="$1" '$2 == host { print "[" $1 - 1 ", \"up\"]" } $3 == host { print "[" $1 - 1 ", \"down\"]" }' \
+            "$ASK_LAB_DIR/$name/links")" \
+            '.links[$link[0]][$link[1]].carried | [(.data, .long, .var, .fin) | .bytes] | add * 8'
 }
 
 now_ms() {

@@ -26,8 +26,8 @@ has_value() {
     [[ $(value "$1" "$2") == "$3" ]]
 }
 
-# must_be NODE SERIES VALUE: soon. A command may have its answer before its agent has counted it, and of several that are under way
-# each comes when it does.
+# must_be NODE SERIES VALUE: soon. A command may have its answer before its agent has counted it, and of several that are under
+# way each comes when it does.
 must_be() {
     wait_for 10 has_value "$1" "$2" "$3"
 }

@@ -21,9 +21,9 @@ lines_of() {
     done
 }
 
-# lines_until_enough NAME SENDER: as many a second, until the test says `enough NAME`; some more come after that. How many it were is
-# in $scratch/NAME.lines.SENDER then. For tests that wait for what takes longer on a busy machine: a source that ends by the clock may
-# have ended before.
+# lines_until_enough NAME SENDER: as many a second, until the test says `enough NAME`; some more come after that. How many it
+# were is in $scratch/NAME.lines.SENDER then. For tests that wait for what takes longer on a busy machine: a source that ends by
+# the clock may have ended before.
 lines_until_enough() {
     local blocks=0 last=
     until [[ -n $last ]]; do

@@ -9,8 +9,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/streams.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/streams.sh"
 
-# A pipe that is killed takes with it what it had: it is named in the windows that it was in, and in none after these. The deadline is
-# longer than anything stands still on a busy machine: the first one is not to be left out.
+# A pipe that is killed takes with it what it had: it is named in the windows that it was in, and in none after these. The
+# deadline is longer than anything stands still on a busy machine: the first one is not to be left out.
 killed() {
     open_stream gone --senders 2 --deadline 4 --allow-incomplete
     follow gone h1 send1 - < <(lines_until_enough gone 1)

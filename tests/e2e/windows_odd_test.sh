@@ -107,8 +107,8 @@ calm() {
     pass "strangers, and daemons that are restarted"
 }
 
-# A sender that stands still for longer than the deadline is left out of what was open, named, and comes back. The deadline is longer
-# than anything stands still on a busy machine: the other one is not to be left out.
+# A sender that stands still for longer than the deadline is left out of what was open, named, and comes back. The deadline is
+# longer than anything stands still on a busy machine: the other one is not to be left out.
 left_out() {
     open_stream away --senders 2 --deadline 4 --allow-incomplete
     follow away h1 send1 - < <(lines_until_enough away 1)
@@ -129,7 +129,8 @@ left_out() {
     grep -q $'incomplete.*h2 ' "$scratch/away/windows.tsv" || fail "nobody is named: $(cat "$scratch/away/windows.tsv")"
     exact away "$(all_of away 1)"
     # Of the second one the last line of all, which came after that.
-    has_line away "s2-$(printf %06d "$(<"$scratch/away.lines.2")")" || fail "sender 2 is not back: $(cat "$scratch/away.send2.err")"
+    has_line away "s2-$(printf %06d "$(<"$scratch/away.lines.2")")" ||
+        fail "sender 2 is not back: $(cat "$scratch/away.send2.err")"
     pass "a sender that stands still"
 }
 

@@ -34,8 +34,8 @@ receive() {
     receiver=$spawned
 }
 
-# send SENDER BLOCKS WINDOWS: its process goes to senders[]. The last block comes once so many windows are committed: a sender that
-# came late would else have all of its lines in fewer.
+# send SENDER BLOCKS WINDOWS: its process goes to senders[]. The last block comes once so many windows are committed: a sender
+# that came late would else have all of its lines in fewer.
 send() {
     local -r sender=$1 blocks=$2 windows=$3
     spawn "$dir/send$sender" "h$sender" ask-send --follow --task web --to h4 - \
