@@ -91,7 +91,8 @@ sender_killed() {
 }
 
 agent_killed() {
-    spawn "$scratch/agent-recv" h3 ask-recv --task agent --senders 1 --deadline 3 </dev/null
+    # Longer than a second, in which agents hear of each other, and whatever else stands still.
+    spawn "$scratch/agent-recv" h3 ask-recv --task agent --senders 1 --deadline 5 </dev/null
     receiver=$spawned
     hold agent h2 agent
     printf 'a\t1\n' >&9
@@ -173,7 +174,7 @@ no_agent() {
 
 # agent_says HOST TEXT: in its log.
 agent_says() {
-    lab_do log "$1" | grep -qF -- "$2"
+    grep -qF -- "$2" "$ASK_LAB_DIR/$name/logs/$1.log"
 }
 
 # switch_knows ID RECEIVER
