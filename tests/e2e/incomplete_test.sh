@@ -15,6 +15,10 @@ sent() {
     on "$1" askctl tasks --json | jq -e 'any(.[]; .role == "sender" and .stats.packets_sent > 0)' >/dev/null
 }
 
+# The receiver's deadline where it is waited for: agents hear of each other each second, and on a busy machine any of them may
+# stand still for two more.
+readonly patience=5
+
 # begin ID SEED RECV_FLAG... : a receiver on h3 that allows it and waits for two, a whole sender on h1, and on h2 one
 # whose input stays open at descriptor 9.
 begin() {
@@ -31,7 +35,7 @@ begin() {
 # hold ID: the sender on h2.
 hold() {
     open_pipe "$dir/fifo"
-    spawn "$dir/send2" h2 ask-send --task "$1" --to h3 --merge-window 0 --deadline 8 - <"$dir/fifo"
+    spawn "$dir/send2" h2 ask-send --task "$1" --to h3 --merge-window 0 --deadline 12 - <"$dir/fifo"
     dying=$spawned
     { yes "$lost_key	1" || true; } | head -n 30000 >&9
     wait_for 20 sent h2
@@ -61,7 +65,7 @@ application_killed() {
 
 # While swaps go on, and with packets of the dead still on their way.
 agent_killed() {
-    begin agent 82 --deadline 4 --swap every=20
+    begin agent 82 --deadline "$patience" --swap every=20
     hold agent
     lab_do kill h2 -KILL
     exec 9>&-
@@ -74,7 +78,7 @@ agent_killed() {
 
 # Cut off for longer than the deadline, and back before it gives up itself: it must not hear that all is well.
 cut_off() {
-    begin cut 83 --deadline 3
+    begin cut 83 --deadline "$patience"
     hold cut
     ip -n "ask-$name-h2" link set eth0 down
     went_on "an unknown subset of h2.* has not been heard of"
@@ -87,7 +91,7 @@ cut_off() {
 }
 
 never_joined() {
-    begin absent 84 --deadline 3
+    begin absent 84 --deadline "$patience"
     went_on 'nothing of 1 sender\(s\)'
     pass "a sender that never joined"
 }

@@ -120,6 +120,26 @@ wait_for() {
     done
 }
 
+# locked FILE: somebody holds a lock of it, as the kernel lists them. Who asked by taking it would be in the way of whoever
+# tries to at that moment.
+locked() {
+    local device inode
+    read -r device inode < <(stat -L -c '%Hd:%Ld %i' -- "$1" 2>/dev/null) || return 1
+    printf -v device '%02x:%02x' "${device%:*}" "${device#*:}"
+    grep -q ": FLOCK .* $device:$inode " /proc/locks
+}
+
+unlocked() {
+    ! locked "$1"
+}
+
+# unload SWITCH: takes away what its daemon that was killed has left, as a reboot does. Pins are locked until the last thread
+# of the killed one has ended, and that takes a moment after the signal.
+unload() {
+    wait_for 10 unlocked "$ASK_LAB_DIR/$name/bpf/$1/ask"
+    on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload
+}
+
 # kernel_lacks WHAT: nothing is tested of it then. Where the kernel has been made to have all, as by vm/guest/gateways, it has to.
 kernel_lacks() {
     [[ -z ${ASK_TEST_KERNEL_HAS_ALL-} ]] || fail "this kernel ought to have $1"

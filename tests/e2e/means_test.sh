@@ -58,7 +58,7 @@ whole own h3 "--switches own" ""
 pass "means, with and without the switch"
 
 # The largest first, by the exact mean; and what was kept is known as one of means.
-spawn "$scratch/full" h3 bash -c 'exec ask-recv --task kept --senders 1 --op mean --deadline 3 >/dev/full' </dev/null
+spawn "$scratch/full" h3 bash -c 'exec ask-recv --task kept --senders 1 --op mean --deadline 20 >/dev/full' </dev/null
 receiver=$spawned
 spawn "$scratch/kept-send" h1 ask-send --task kept --to h3 "$scratch/one.tsv" </dev/null
 expect "$scratch/full" 9 'standard output: .*No space left.* is not taken, and kept' "$receiver"

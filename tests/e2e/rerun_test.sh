@@ -17,7 +17,7 @@ has_no_program() {
 # what it adds up meanwhile would be the last of a task.
 switch_dies() {
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
     wait_for 10 has_no_program
 }
 
@@ -31,6 +31,12 @@ sent_at_least() {
     on "$1" askctl tasks --json |
         jq -e --argjson least "$2" 'any(.[]; .role == "sender" and .stats.tuples_in >= $least and .stats.packets_sent > 0)' \
             >/dev/null
+}
+
+# both_joined ID: who joins later has only the second run.
+both_joined() {
+    on h3 askctl tasks --json |
+        jq -e --arg id "$1" 'any(.[]; .id == $id and .role == "receiver" and (.senders_joined | length) == 2)' >/dev/null
 }
 
 # state_is ID STATE: of the task at its receiver.
@@ -84,10 +90,12 @@ SAID
 }
 
 in_mid_stream() {
-    begin "$1" 71 "$2" "--skip-bad 2"
+    local -r id=$1
+    begin "$id" 71 "$2" "--skip-bad 2"
     printf 'malformed\n' >&9
     feed 1 10000
     wait_for 20 sent_at_least h1 10000
+    wait_for 20 both_joined "$id"
     switch_loses_all
     feed 10001 20000
     printf 'x\ty\n' >&9
@@ -95,27 +103,31 @@ in_mid_stream() {
     wait_for 60 test -e "$dir/send1.json"
     skipped_once
     ran_again
-    pass "lost in mid-stream ($1)"
+    pass "lost in mid-stream ($id)"
 }
 
 before_the_fetch() {
-    begin fetch 72 "" ""
+    local -r id=fetch
+    begin "$id" 72 "" ""
     feed 1 10000
     wait_for 20 sent_at_least h1 10000
+    wait_for 20 both_joined "$id"
     lab_do kill sw -KILL
     feed 10001 20000
     exec 9>&-
-    wait_for 20 state_is fetch fetching
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    wait_for 20 state_is "$id" fetching
+    unload sw
     lab_do restart sw
     ran_again
     pass "lost before the fetch"
 }
 
 for_good() {
-    begin gone 73 "--deadline 8" "--deadline 8"
+    local -r id=gone
+    begin "$id" 73 "--deadline 8" "--deadline 8"
     feed 1 10000
     wait_for 20 sent_at_least h1 10000
+    wait_for 20 both_joined "$id"
     switch_dies
     feed 10001 20000
     exec 9>&-
@@ -134,6 +146,7 @@ beyond_the_spool() {
     begin spool 74 "" "--spool 1"
     { yes 'filler	1' || true; } | head -n 200000 >&9
     wait_for 30 sent_at_least h1 200000
+    wait_for 20 both_joined spool
     switch_loses_all
     local pid who
     while read -r pid who; do

@@ -21,6 +21,29 @@ lines_of() {
     done
 }
 
+# lines_until_enough NAME SENDER: as many a second, until the test says `enough NAME`; some more come after that. How many it
+# were is in $scratch/NAME.lines.SENDER then. For tests that wait for what takes longer on a busy machine: a source that ends by
+# the clock may have ended before.
+lines_until_enough() {
+    local blocks=0 last=
+    until [[ -n $last ]]; do
+        [[ ! -e $scratch/$1.enough ]] || last=1
+        some_lines "$2" $((blocks * 10 + 1)) $((blocks * 10 + 10))
+        blocks=$((blocks + 1))
+        sleep 0.1 # the pace of a source
+    done
+    printf '%s\n' $((blocks * 10)) >"$scratch/$1.lines.$2"
+}
+
+enough() {
+    : >"$scratch/$1.enough"
+}
+
+# all_of NAME SENDER: its lines, as `exact` wants them, once its ask-send has ended.
+all_of() {
+    printf '%s=1-%s' "$2" "$(<"$scratch/$1.lines.$2")"
+}
+
 # open_stream NAME FLAGS... : windows of a second; sets $receiver.
 open_stream() {
     local -r id=$1
@@ -69,9 +92,9 @@ tables() {
     find -H "$scratch/$1" -name '2*.tsv' -exec cat {} +
 }
 
-# has_line NAME KEY: it is in a table.
+# has_line NAME KEY: it is in a table. All are read: whoever has seen enough and goes ends `cat` by a signal.
 has_line() {
-    tables "$1" | grep -q "^$2"$'\t'
+    (($(tables "$1" | grep -c "^$2"$'\t') > 0))
 }
 
 # exact NAME SENDER=FROM-TO... : these lines of each sender, each once, and windows that follow upon each other.

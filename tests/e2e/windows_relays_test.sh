@@ -10,7 +10,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 source "$root/tests/e2e/streams.sh"
 
 # s1 is the root, where h3 receives; s2 is h1's leaf and s3 h2's, each with a relay.
-readonly BLOCKS=150
 
 # receives: with one relay at least.
 by_relays() {
@@ -23,9 +22,9 @@ goes_on() {
     wait_for 30 committed tree $(($(rows tree | wc -l) + $1))
 }
 
-# sends SENDER HOST BLOCKS: its lines, from now on; sets senders[SENDER].
+# sends SENDER HOST LINES... : what that command prints, from now on; sets senders[SENDER].
 sends() {
-    spawn "$scratch/tree.send$1" "$2" ask-send --follow --task tree --to h3 - < <(lines_of "$1" "$3")
+    spawn "$scratch/tree.send$1" "$2" ask-send --follow --task tree --to h3 - < <("${@:3}")
     senders[$1]=$spawned
 }
 
@@ -40,13 +39,13 @@ refused 2 'go by a plan that is given' h3 ask-recv --task tree --every 1s --send
 refused 2 'needs all senders' h3 ask-recv --task tree --every 1s --senders 4 --placement "$scratch/plan.json" --allow-incomplete
 spawn "$scratch/tree.recv" h3 ask-recv --task tree --every 1s --out "$scratch/tree" --senders 4 --placement "$scratch/plan.json" </dev/null
 receiver=$spawned
-for sender in 1 2 3 4; do sends "$sender" "h$(((sender + 1) / 2))" "$BLOCKS"; done
+for sender in 1 2 3 4; do sends "$sender" "h$(((sender + 1) / 2))" lines_until_enough tree "$sender"; done
 wait_for 15 committed tree 2
 wait_for 10 by_relays 2
 pass "windows through two relays"
 
 # While somebody is there of whom the plan knows nothing. Before relays are lost: without any nobody asks for whom they are.
-sends 5 h3 30
+sends 5 h3 lines_of 5 30
 ends "${senders[5]}" 0 tree.send5
 grep -q 'no relays: .*members are not the hosts that the plan is for' "$scratch/tree.recv.err" ||
     fail "it is not said that there are no relays: $(cat "$scratch/tree.recv.err")"
@@ -61,14 +60,14 @@ lab_do restart "r${relay#s}.relayd"
 pass "a relay killed: windows go on without it"
 
 lab_do kill s3 -KILL
-on s3 ask-switchd --config "$ASK_LAB_DIR/$name/conf/s3.toml" --unload
+unload s3
 lab_do restart s3
 goes_on 2
 pass "a switch's maps lost"
 
+enough tree
 for sender in 1 2 3 4; do ends "${senders[sender]}" 0 "tree.send$sender"; done
 kill -INT "$receiver"
 ends "$receiver" 130 tree.recv
-all=1-$((BLOCKS * 10))
-exact tree "1=$all" "2=$all" "3=$all" "4=$all" 5=1-300
+exact tree "$(all_of tree 1)" "$(all_of tree 2)" "$(all_of tree 3)" "$(all_of tree 4)" 5=1-300
 pass "exact"

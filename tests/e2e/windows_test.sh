@@ -11,10 +11,11 @@ source "$root/tests/e2e/streams.sh"
 
 readonly every=1s
 
-# shared_lines_of SENDER BLOCKS: the lines of an application that goes on for a tenth of a second a block. Each has a key of its own,
-# and one that all have.
+# shared_lines_of SENDER BLOCKS [BEFORE]: the lines of an application that goes on for a tenth of a second a block, behind so many
+# blocks that it has given before. Each has a key of its own, and one that all have.
 shared_lines_of() {
-    awk -v sender="$1" -v blocks="$2" 'BEGIN {
+    awk -v sender="$1" -v blocks="$2" -v before="${3-0}" 'BEGIN {
+        number = 40 * before
         for (block = 0; block < blocks; ++block) {
             for (i = 0; i < 40; ++i) {
                 printf "s%d-%06d\t1\nshared%d\t1\n", sender, ++number, number % 7
@@ -33,11 +34,13 @@ receive() {
     receiver=$spawned
 }
 
-# send SENDER BLOCKS FLAGS... : its process goes to senders[].
+# send SENDER BLOCKS WINDOWS: its process goes to senders[]. The last block comes once so many windows are committed: a sender
+# that came late would else have all of its lines in fewer.
 send() {
-    local -r sender=$1 blocks=$2
-    shift 2
-    spawn "$dir/send$sender" "h$sender" ask-send --follow --task web --to h4 "$@" - < <(shared_lines_of "$sender" "$blocks")
+    local -r sender=$1 blocks=$2 windows=$3
+    spawn "$dir/send$sender" "h$sender" ask-send --follow --task web --to h4 - \
+        < <(shared_lines_of "$sender" $((blocks - 1)) && wait_for 30 committed "${dir##*/}/out" "$windows" whole &&
+            shared_lines_of "$sender" 1 $((blocks - 1)))
     senders[sender]=$spawned
 }
 
@@ -105,7 +108,7 @@ undisturbed() {
     receive "$dir/out"
     local sender
     for sender in 1 2 3; do
-        send "$sender" 35
+        send "$sender" 35 3
     done
     all_have_left
     shares_add_up 35 3
@@ -119,12 +122,14 @@ killed() {
     declare -ga senders=()
     : >"$dir/log"
     receive "$dir/out"
-    send 1 110
-    send 2 110
+    send 1 110 8
+    send 2 110 8
     log 3 110
     send_log
     wait_for 10 committed killed/out 2
     kill -KILL "$receiver"
+    # Until it has ended it holds its directory's lock.
+    exit_of "$receiver"
     receive "$dir/out"
     wait_for 10 committed killed/out 4
     lab_do kill h1 -KILL
