@@ -45,11 +45,11 @@ counts_while_stepped() {
 # Who has died is named in time, though the clock says that no time has passed, or that it ran backwards.
 deaths_in_time() {
     local -r by=$1
-    DEADLINE=3 stream_task "hang$by" "hang$by" 5000
+    DEADLINE=6 stream_task "hang$by" "hang$by" 5000
     lab_do kill h2 -STOP
     step "$by"
     ends_in 15 "$receiver"
-    expect "$scratch/hang$by-recv" 10 'sender h2 .*has not been heard of for 3 s' "$receiver"
+    expect "$scratch/hang$by-recv" 10 'sender h2 .*has not been heard of for 6 s' "$receiver"
     lab_do kill h2 -CONT
     ends_in 15 "$sender"
     exit_of "$sender"

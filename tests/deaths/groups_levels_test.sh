@@ -33,8 +33,8 @@ nothing_left() {
 # dies SWITCH RANKS: of two the one that is named, and what an error says of those behind it.
 dies() {
     local -r switch=$1 address=198.19.128.${1#s}:4792
-    # Longer than a daemon takes to start, or its close is not heard, and its lease is what ends it.
-    big restarts 9
+    # Longer than a daemon takes to start on a busy machine, or its close is not heard, and its lease is what ends it.
+    big restarts 18
     lab_do kill "$switch" -KILL
     under_way h3 500000
     lab_do restart "$switch"
@@ -52,7 +52,7 @@ dies() {
         fail "h1 shows $(on h1 askctl groups forgets --json)"
     nothing_left "$switch is another in the middle"
 
-    big vanishes 3
+    big vanishes 6
     gone "$switch"
     finish_group "$dir"
     pass "$switch gone in the middle"

@@ -7,14 +7,15 @@
 # shellcheck source=tests/deaths/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-DEADLINE=2
+# Longer than a busy machine lets anybody stand still who is not meant to.
+DEADLINE=5
 
 sender_agent_killed() {
     stream_task sagent sagent 5000
     lab_do kill h2 -KILL
     ends_in 15 "$sender" "$receiver"
     expect "$scratch/sagent" 6 'went away' "$sender"
-    expect "$scratch/sagent-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
+    expect "$scratch/sagent-recv" 10 "sender h2 .*has not been heard of for $DEADLINE s" "$receiver"
     exec 9>&-
     lab_do restart h2
     nothing_left "a sender's agent is killed"
@@ -25,10 +26,10 @@ sender_agent_hangs() {
     stream_task shang shang 5000
     lab_do kill h2 -STOP
     ends_in 15 "$receiver"
-    expect "$scratch/shang-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
+    expect "$scratch/shang-recv" 10 "sender h2 .*has not been heard of for $DEADLINE s" "$receiver"
     lab_do kill h2 -CONT
     ends_in 15 "$sender"
-    expect "$scratch/shang" 10 'h3: .*has not been heard of for 2 s|receiver h3 .*has not answered for 2 s' "$sender"
+    expect "$scratch/shang" 10 "h3: .*has not been heard of for $DEADLINE s|receiver h3 .*has not answered for $DEADLINE s" "$sender"
     exec 9>&-
     nothing_left "a sender's agent hangs for longer than the deadline"
 }
@@ -48,7 +49,7 @@ receiver_agent_killed() {
     lab_do kill h3 -KILL
     ends_in 15 "$sender" "$receiver"
     expect "$scratch/ragent-recv" 6 'went away' "$receiver"
-    expect "$scratch/ragent" 10 'receiver h3 .*has not answered for 2 s' "$sender"
+    expect "$scratch/ragent" 10 "receiver h3 .*has not answered for $DEADLINE s" "$sender"
     exec 9>&-
     wait_for $((lease + 10)) no_tasks sw
     # A task that is being closed is no longer listed; its pins go a moment later.
@@ -119,8 +120,8 @@ sender_link_down() {
     stream_task sdown sdown 5000
     link p2 down
     ends_in 20 "$sender" "$receiver"
-    expect "$scratch/sdown-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
-    expect "$scratch/sdown" 10 'receiver h3 .*has not answered for 2 s|no packet to h3 .*acknowledged for 2 s' "$sender"
+    expect "$scratch/sdown-recv" 10 "sender h2 .*has not been heard of for $DEADLINE s" "$receiver"
+    expect "$scratch/sdown" 10 "receiver h3 .*has not answered for $DEADLINE s|no packet to h3 .*acknowledged for $DEADLINE s" "$sender"
     exec 9>&-
     link p2 up
     nothing_left "a sender's link goes down for good"
@@ -130,8 +131,8 @@ receiver_link_down() {
     stream_task rdown rdown 5000
     link p3 down
     ends_in 20 "$sender" "$receiver"
-    expect "$scratch/rdown-recv" 10 'sender h2 .*has not been heard of for 2 s' "$receiver"
-    expect "$scratch/rdown" 10 'receiver h3 .*has not answered for 2 s|no packet to h3 .*acknowledged for 2 s' "$sender"
+    expect "$scratch/rdown-recv" 10 "sender h2 .*has not been heard of for $DEADLINE s" "$receiver"
+    expect "$scratch/rdown" 10 "receiver h3 .*has not answered for $DEADLINE s|no packet to h3 .*acknowledged for $DEADLINE s" "$sender"
     exec 9>&-
     wait_for $((lease + 10)) no_tasks sw
     link p3 up
@@ -156,7 +157,7 @@ keeper_spares_its_own() {
 }
 
 asked_for_left_over() {
-    "$lab" log --name "$name" h2 | grep -q 'has nothing that a former agent of this host left there'
+    grep -q 'has nothing that a former agent of this host left there' "$ASK_LAB_DIR/$name/logs/h2.log"
 }
 
 # No lease runs while nobody could have heard a renewal.

@@ -118,8 +118,8 @@ away_at_set_up() {
     nothing_left "away for seconds while a task is being opened"
 
     lab_do kill sw -KILL
-    spawn "$scratch/never" h3 ask-recv --task never --senders 1 --deadline 2 </dev/null
-    ends_in 10 "$spawned"
+    spawn "$scratch/never" h3 ask-recv --task never --senders 1 --deadline 6 </dev/null
+    ends_in 20 "$spawned"
     expect "$scratch/never" 6 'switch 198.18.1.1:4792 unreachable: .*start ask-switchd there' "$spawned"
     lab_do restart sw
     nothing_left "away for good when a task is to be opened"

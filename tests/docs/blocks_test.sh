@@ -8,7 +8,7 @@
 #   (none)                      runs: as root in a folder of its own with `tools`, `bench` and `build` as in the tree, and
 #                               words.txt, more.gz; every line succeeds, and no lab is left
 #   <!-- run in: a lab of N hosts -->  the same, with that lab up. `h1$ COMMAND` runs on h1, all such lines side by side;
-#                               `--every 1m` is `--every 1s --finish-after 2`: what has no end has one here, and soon
+#                               `--every 1m` is `--every 1s --finish-after 5`: what has no end has one here, and soon
 #   <!-- output -->             what the block before it prints: these lines, in one piece
 #   <!-- file: NAME -->         is that file, for the blocks of this document
 #   <!-- synopsis -->           of a command: its options, those of --help and those that its section explains, are the same
@@ -178,7 +178,7 @@ check_synopsis() {
 # script TEXT: as it is pasted. Lines for hosts run side by side.
 script() {
     if grep -qE '^h[0-9]+\$ ' "$1"; then
-        sed 's/ --every 1m / --every 1s --finish-after 2 /' "$1" | awk '{ node = $1; sub(/\$$/, "", node); sub(/^[^ ]+ /, ""); gsub(/\x27/, "\x27\\\x27\x27")
+        sed 's/ --every 1m / --every 1s --finish-after 5 /' "$1" | awk '{ node = $1; sub(/\$$/, "", node); sub(/^[^ ]+ /, ""); gsub(/\x27/, "\x27\\\x27\x27")
             printf "tools/lab exec %s -- bash -e -o pipefail -c \x27%s\x27 &\npids+=($!)\n", node, $0 }
             END { print "for pid in ${pids[*]}; do wait $pid || exit; done" }'
     else

@@ -96,8 +96,8 @@ fake_build() {
 config=$2
 [[ " $* " == *" --ignore-term "* ]] && trap '' TERM || trap 'rm -f "$config.up"; echo stopped; exit 0' TERM
 [[ " $* " == *" --fail "* ]] && { echo "no such thing as luck" >&2; exit 3; }
-[[ " $* " == *" --never-ready "* ]] || : >"$config.up"
 echo "started with: ${*:3}"
+[[ " $* " == *" --never-ready "* ]] || : >"$config.up"
 coproc cat
 while :; do read -r -t 3600 -u "${COPROC[0]}"; done
 FAKE
@@ -183,16 +183,32 @@ made_at_least() {
 }
 
 # kill_up SIGNAL LINES: starts an `up` and signals it, and nothing but it, once it has made that many things; SIGKILL
-# ends all that it is made of. A shell starts background jobs with SIGINT ignored, hence env.
+# ends all that it is made of. A shell starts background jobs with SIGINT ignored, hence env. One that is ready before it could be
+# stopped, as nobody looked for so long, is taken down, and another one killed.
 kill_up() {
-    local got=0 whom
+    local got=0 up
     setsid env --default-signal=INT "$lab" up --name "$name" --no-daemons --hosts 24 >/dev/null 2>&1 &
-    whom=$!
-    [[ $1 != KILL ]] || whom=-$whom
+    up=$!
     wait_for made_at_least "$2"
-    kill "-$1" -- "$whom"
-    { wait $! || got=$?; } 2>/dev/null
-    ((got != 0)) || fail "up had finished before SIG$1 at $2"
+    if ! kill -STOP -- "-$up" 2>/dev/null || [[ -e $ASK_LAB_DIR/$name/ready ]]; then
+        kill -CONT -- "-$up" 2>/dev/null || true # it may have ended
+        wait "$up" || fail "an up that nobody has killed ended with $?"
+        "$lab" down --name "$name"
+        ((${3-0} < 3)) || fail "up had finished before SIG$1 at $2, again and again"
+        kill_up "$1" "$2" $((${3-0} + 1))
+        return
+    fi
+    if [[ $1 == KILL ]]; then kill -KILL -- "-$up"; else kill "-$1" "$up"; fi
+    kill -CONT -- "-$up" 2>/dev/null || true # nobody is left to go on
+    { wait "$up" || got=$?; } 2>/dev/null
+    ((got != 0)) || fail "up finished in spite of SIG$1 at $2"
+    # What a killed process has asked the kernel for is done before it is gone, and has the lab's lock until then.
+    wait_for session_gone "$up"
+}
+
+# session_gone LEADER: nobody of its session runs.
+session_gone() {
+    ! pgrep --session "$1" --runstates D,R,S,T,t >/dev/null
 }
 
 test_killed_during_up() {

@@ -42,6 +42,11 @@ ways() {
     on "$1" ip route show "$2" | grep -o 'dev [a-z0-9-]*' | sort -u | wc -l
 }
 
+# lost_carrier NODE INTERFACE. The kernel tells the other end of a link by work that it may put off for a second.
+lost_carrier() {
+    on "$1" ip -json link show "$2" | jq -e '.[0].operstate != "UP"' >/dev/null
+}
+
 status() {
     "$lab" status --name "$name" --json
 }
@@ -59,7 +64,7 @@ test_two_ways() {
     (($(ways s1 198.18.4.0/24) == 2)) || fail "not two ways: $(on s1 ip route)"
     lab_do link s3 s1 down
     (($(ways s1 198.18.4.0/24) == 1 && $(ways s3 198.18.1.0/24) == 1)) || fail "routes do not follow: $(on s1 ip route)"
-    [[ $(on s3 ip -json link show to-s1 | jq -r '.[0].operstate') != UP ]] || fail "the link that was cut is up"
+    wait_for 10 lost_carrier s3 to-s1
     all_reach "h1" "198.18.4.2 198.19.128.3" "by the other spine"
     lab_do link s1 s4 down
     expect_status '[.links[] | select(.state == "down") | "\(.from) \(.to)"]' '["s1 s3","s1 s4"]'
@@ -283,14 +288,31 @@ lab_is_gone() {
     [[ ! -e $ASK_LAB_DIR ]]
 }
 
-# up_and_kill COUNT -|"": kills an `up` that has made that many things; the script alone, or with - all that it is made of.
+# up_and_kill COUNT -|"": kills an `up` that has made that many things; the script alone, or with - all that it is made of. One that
+# is ready before it could be stopped, as nobody looked for so long, is taken down, and another one killed.
 up_and_kill() {
     setsid "$lab" up --name "$name" --no-daemons --topology leaf-spine:3,2,2 >/dev/null 2>&1 &
     local -r pid=$!
     wait_for 10 made_at_least "$1"
+    if ! kill -STOP -- "-$pid" 2>/dev/null || [[ -e $ASK_LAB_DIR/$name/ready ]]; then
+        kill -CONT -- "-$pid" 2>/dev/null || true # it may have ended
+        wait "$pid" || fail "an up that nobody has killed ended with $?"
+        lab_down
+        ((${3-0} < 3)) || fail "up had finished before it was killed at $1, again and again"
+        up_and_kill "$1" "$2" $((${3-0} + 1))
+        return
+    fi
     kill -KILL -- "$2$pid"
+    kill -CONT -- "-$pid" 2>/dev/null || true # nobody may be left to go on
     # It was killed: that it did not end well, and that the shell says so, is what was meant.
     { wait "$pid" || true; } 2>/dev/null
+    # What a killed process has asked the kernel for is done before it is gone, and has the lab's lock until then.
+    [[ -z $2 ]] || wait_for 10 session_gone "$pid"
+}
+
+# session_gone LEADER: nobody of its session runs.
+session_gone() {
+    ! pgrep --session "$1" --runstates D,R,S,T,t >/dev/null
 }
 
 # Killed while it makes the first namespace, and when it has made all and is at the links.

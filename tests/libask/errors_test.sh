@@ -14,7 +14,7 @@ start() {
     local -a flags
     read -ra flags <<<"${FLAGS-}"
     spawn "$log" "$host" "$build/tests/ask-e2e-member" --group "$3" --rank "$4" --size "$5" --root "${ROOT:-h1}" \
-        --deadline-ms "${DEADLINE_MS:-3000}" "${flags[@]}" "${@:6}" <"${INPUT:-/dev/null}"
+        --deadline-ms "${DEADLINE_MS:-6000}" "${flags[@]}" "${@:6}" <"${INPUT:-/dev/null}"
 }
 
 # ends NAME PID CODE TEXT: and said so; TEXT is a regular expression.
@@ -95,12 +95,12 @@ no_root() {
 }
 
 deadline_to_join() {
-    DEADLINE_MS=6000 start d0 h1 late 0 4
+    DEADLINE_MS=15000 start d0 h1 late 0 4
     local -r zero=$spawned
     start d2 h3 late 2 4
     # Who has given up is missing, too.
-    ends d2 "$spawned" 10 'late: ranks 1, 3 of 4 did not join within 3 s: start them, or allow more time'
-    ends d0 "$zero" 10 'late: ranks 1, 2, 3 of 4 did not join within 6 s: start them'
+    ends d2 "$spawned" 10 'late: ranks 1, 3 of 4 did not join within 6 s: start them, or allow more time'
+    ends d0 "$zero" 10 'late: ranks 1, 2, 3 of 4 did not join within 15 s: start them'
     pass "a deadline to join names who did not come"
 }
 
@@ -109,14 +109,14 @@ deadline_of_an_operation() {
     start o0 h1 idle 0 2 barrier allreduce:1000
     local -r zero=$spawned
     INPUT=$scratch/fifo start o1 h2 idle 1 2 barrier pause allreduce:1000
-    ends o0 "$zero" 10 'idle: operation 2.*no result within 3 s; missing: rank 1, h2'
+    ends o0 "$zero" 10 'idle: operation 2.*no result within 6 s; missing: rank 1, h2'
     exec 9>&-
     ends o1 "$spawned" 10 'idle: '
     pass "a deadline of an operation names who has not begun it"
 }
 
 knows_of_cancel() {
-    lab_do log "$1" | grep -q 'group cancel: .*ended early'
+    grep -q 'group cancel: .*ended early' "$ASK_LAB_DIR/$name/logs/$1.log"
 }
 
 cancelled() {

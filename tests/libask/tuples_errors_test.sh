@@ -41,7 +41,7 @@ wrong_task() {
 }
 
 id_in_use() {
-    receiver first used 1 --deadline-ms 4000
+    receiver first used 1 --deadline-ms 6000
     local -r first=$spawned
     wait_for 10 opened h3 used
     receiver second used 1
@@ -102,13 +102,13 @@ receiver_dies() {
 
 agent_dies() {
     local receives sends
-    held agent 3000
+    held agent 6000
     lab_do kill h1 -KILL
     exec 9>&-
     ends agent.send 6 'task agent: the agent at .* went away, which ends the task' "$sends"
     sender away h1 send away
     expect "$scratch/away" 6 'no agent listens at .*start ask-agentd on this host' "$spawned"
-    expect "$scratch/agent.recv" 10 'sender h1 .*has not been heard of for 3 s' "$receives"
+    expect "$scratch/agent.recv" 10 'sender h1 .*has not been heard of for 6 s' "$receives"
     lab_do restart h1
     pass "an agent that dies in the middle, and one that is not there"
 }
@@ -116,7 +116,7 @@ agent_dies() {
 # What nobody confirms stays at the agent, and is taken by another.
 not_confirmed() {
     open_pipe "$scratch/kept.fifo"
-    INPUT=$scratch/kept.fifo receiver kept kept 1 --flags 1 --pause --deadline-ms 3000
+    INPUT=$scratch/kept.fifo receiver kept kept 1 --flags 1 --pause --deadline-ms 6000
     local -r receives=$spawned
     sender keeps h1 send kept
     local -r sends=$spawned

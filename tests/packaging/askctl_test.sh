@@ -27,7 +27,10 @@ commands_of() {
 
 # has FLAG WORD...
 has() {
-    "$askctl" "${@:2}" --help | grep -qE -- "^ +$1( |\$)"
+    local help
+    # Not through a pipe, which grep leaves before all is written.
+    help=$("$askctl" "${@:2}" --help)
+    grep -qE -- "^ +$1( |\$)" <<<"$help"
 }
 
 count=0

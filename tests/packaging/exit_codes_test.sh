@@ -31,7 +31,7 @@ every_command() {
     local program
     for program in "${installed[@]}"; do
         [[ $("$bin/$program" --version) == "$program "[0-9]*.[0-9]*.[0-9]* ]] || fail "$program --version: $("$bin/$program" --version)"
-        "$bin/$program" --help | grep -q 'docs/commands.md' || fail "$program --help does not say where exit codes are explained"
+        [[ $("$bin/$program" --help) == *docs/commands.md* ]] || fail "$program --help does not say where exit codes are explained"
         ends 2 "$program: unknown flag --no-such-flag; see $program --help" "$bin/$program" --no-such-flag
     done
 }
