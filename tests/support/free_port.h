@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A TCP port of the loopback that nobody listens at: tests of several trees may run at once. It is kept to the
-// process's end, as the kernel would give it to the next who asks for any: whoever shares addresses
+// A TCP port of the loopback that nobody listens at: tests of several trees may run at once. It is kept to
+// the process's end, as the kernel would give it to the next who asks for any: whoever shares addresses
 // (SO_REUSEADDR), as servers do, can listen there beside that, and nobody gets it by chance.
 #pragma once
 
