@@ -36,7 +36,8 @@ inline void make_link(unsigned queues = 1, unsigned mtu = 1500) {
     run("ip link set left up && ip link set right up");
     // The kernel looks at carriers in the background, and tells whoever watches what it has found.
     run("timeout " + std::to_string(kDeadline.count()) +
-        " sh -c 'for i in left right; do until ip link show $i | grep -q \"state UP\"; do sleep 0.01; done; done'");
+        " sh -c 'for i in left right; do until ip link show $i | grep -q \"state UP\"; do sleep 0.01; done; "
+        "done'");
 }
 
 inline InterfaceInfo interface_info(const std::string& name) {
