@@ -518,6 +518,7 @@ class Controller {
     std::uint64_t value_bytes_ = 0;  // of the pool of slots, taken from the budget while a group uses it
     std::uint64_t back_used_ = 0;
     BackPool back_pool_;
+    PooledBackPtr blanking_;  // by blanker_
     std::uint64_t back_made_ = 0;
     std::uint64_t back_reused_ = 0;
     Quotas quotas_;

@@ -37,11 +37,14 @@ void Controller::trim_pool() {
     back_pool_.keep_within(limits_.back_bytes - std::min(limits_.back_bytes, back_used_));
 }
 
-// All that is kept; false: there is nothing.
+// All that is kept; false: there is nothing. One that is being blanked has its memory until whoever does that
+// sees that nobody wants it any more.
 bool Controller::drop_pooled() {
-    const Guard lock(mutex_);
-    const bool any = back_pool_.count() > 0;
+    Lock lock(mutex_);
+    const PooledBack* const held = blanking_.get();
+    const bool any = back_pool_.count() > 0 || held != nullptr;
     back_pool_.keep_within(0);
+    settled_.wait(lock, [&] { return held == nullptr || blanking_.get() != held; });
     return any;
 }
 
@@ -86,11 +89,15 @@ void Controller::blank_loop() {
         if (stopping_) {
             return;
         }
-        const PooledBackPtr table = back_pool_.next_to_blank();
+        blanking_ = back_pool_.next_to_blank();
+        PooledBackPtr table = blanking_;
         lock.unlock();
         blank_pooled(table);
         lock.lock();
+        table = nullptr;
+        blanking_ = nullptr;
         trim_pool();
+        settled_.notify_all();
     }
 }
 

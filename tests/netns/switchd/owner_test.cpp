@@ -136,12 +136,11 @@ TEST_CASE("a channel is its host's: nobody else registers it, or takes it away")
 }
 
 TEST_CASE("a successor knows whose tasks are") {
-    const std::string lease = "--lease-seconds 2";
-    Daemon first(lease);
+    Daemon first;
     ask::test::open_and_join(first, task_request("words", kInstance));
     ask::test::send_one(1, "key", 5);
     first.end(SIGKILL);
-    Daemon second(lease);
+    Daemon second;
     second.call_as(kAttacker);
     must(second.close_task(kInstance));
     CHECK(second.renew({kInstance}).unknown_size() == 1);

@@ -360,10 +360,15 @@ TEST_CASE("swaps under load lose nothing and double nothing") {
         }
         std::atomic<unsigned> running{kFeeders};
         std::atomic<std::uint64_t> odd{0};  // packets that were not aggregated whole
+        std::atomic<std::uint64_t> swaps{0};
         std::vector<std::thread> feeders;
         for (unsigned i = 0; i < kFeeders; i++) {
             feeders.emplace_back([&, i, feed = ask::test::SwitchFeed("p1")] {
                 for (std::uint64_t seq = 1; seq <= kPackets; seq++) {
+                    // However long the first swaps take: there are packets before them and after them.
+                    while (seq == kPackets / 2 && swaps < 2) {
+                        std::this_thread::yield();
+                    }
                     const std::string key = "k" + std::to_string(seq % kKeys);
                     odd += feed.send({kInstance, channels[i], kIncarnation, kSecret, seq, key, 1}) == XDP_TX
                                ? 0
@@ -383,6 +388,7 @@ TEST_CASE("swaps under load lose nothing and double nothing") {
             merge(swapped(daemon, epoch));
             must(daemon.confirm(kInstance, epoch));
             epoch++;
+            swaps = epoch;
         }
         for (std::thread& feeder : feeders) {
             feeder.join();

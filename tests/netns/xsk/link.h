@@ -23,6 +23,8 @@ namespace ask::test {
 inline constexpr std::uint32_t kLeft = 0xC6120102;   // 198.18.1.2
 inline constexpr std::uint32_t kRight = 0xC6120202;  // 198.18.2.2
 
+inline const std::chrono::seconds kDeadline = patience(std::chrono::seconds(10));
+
 inline void make_link(unsigned queues = 1, unsigned mtu = 1500) {
     need_root();
     enter_fresh_netns();
@@ -32,6 +34,10 @@ inline void make_link(unsigned queues = 1, unsigned mtu = 1500) {
     // Nothing but the test's own frames may come by.
     run("sysctl -qw net.ipv6.conf.left.disable_ipv6=1 net.ipv6.conf.right.disable_ipv6=1");
     run("ip link set left up && ip link set right up");
+    // The kernel looks at carriers in the background, and tells whoever watches what it has found.
+    run("timeout " + std::to_string(kDeadline.count()) +
+        " sh -c 'for i in left right; do until ip link show $i | grep -q \"state UP\"; do sleep 0.01; done; "
+        "done'");
 }
 
 inline InterfaceInfo interface_info(const std::string& name) {
@@ -68,8 +74,6 @@ struct End {
         return end;
     }
 };
-
-inline const std::chrono::seconds kDeadline = patience(std::chrono::seconds(10));
 
 // Whether the socket has something to receive before `deadline`.
 inline bool wait_readable(const XskSocket& socket, std::chrono::milliseconds deadline = kDeadline) {

@@ -2,7 +2,9 @@
 #include "lib/net/netlink.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -284,6 +286,19 @@ std::string next_hop(const Result<Route>& way) {
     return way.ok() ? format_next_hop(*way) : way.error().text();
 }
 
+// Whether an address becomes this machine's own: its route comes in the background once it has been added.
+bool comes_home(const char* address) {
+    Netlink netlink = open_netlink();
+    const auto deadline = soon();
+    for (;;) {
+        const auto way = netlink.route(number(address));
+        if ((way.ok() && way->local) || Netlink::Clock::now() >= deadline) {
+            return way.ok() && way->local;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
+    }
+}
+
 }  // namespace
 
 TEST_CASE("of IPv6 an interface's global addresses are a host's, after those of IPv4") {
@@ -317,6 +332,8 @@ TEST_CASE("an address that cannot be a host's hides no other, and is named where
 TEST_CASE("IPv6 routes, their ways, and a watch that tells of them") {
     make_ipv6_link();
     run("ip address add 2001:2:0:1::2/64 dev left nodad && ip address add 2001:2:0:2::1/64 dev right nodad");
+    REQUIRE(comes_home("2001:2:0:1::2"));
+    REQUIRE(comes_home("2001:2:0:2::1"));
     const std::uint32_t left = interface_info("left").index;
     const std::uint32_t right = interface_info("right").index;
     const std::uint32_t far = number("2001:2:0:50::2");

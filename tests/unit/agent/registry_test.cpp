@@ -630,9 +630,11 @@ TEST_CASE("a sender that waits for its task's end is not woken by those that joi
     const auto task = fixture.open("wc", 11, kJoins + 1);
     REQUIRE(fixture.join(Fixture::request(11, 1)).ok());
     std::atomic<pid_t> waiting{0};
+    const auto begun = Clock::now();
     std::thread waiter([&] {
         waiting = ::gettid();
-        fixture.renew(11, 1, 60000);
+        while (fixture.renew(11, 1, 60000).state() == v1::Outcome::STATE_RUNNING) {
+        }
     });
     const auto asleep = [&] {
         return waiting != 0 && line_of(waiting, "State:").find('S') != std::string::npos;
@@ -644,8 +646,9 @@ TEST_CASE("a sender that waits for its task's end is not woken by those that joi
         REQUIRE(fixture.join(Fixture::request(11, sender)).ok());
         CHECK(comes_true(asleep));
     }
-    // One is the end of its time, on a slow machine.
-    CHECK(wakes() - before <= 1);
+    // It is answered every two seconds, on a slow machine, and may have to wait for one that joins just then.
+    const auto answers = (Clock::now() - begun) / std::chrono::seconds(2);
+    CHECK(wakes() - before <= 1 + 2 * static_cast<unsigned long>(answers));
     fixture.registry.end(task, failed("over"));
     waiter.join();
 }

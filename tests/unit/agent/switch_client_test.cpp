@@ -256,14 +256,16 @@ TEST_CASE(
     const auto fetch = [&](const ScriptedSwitch& from) {
         return SwitchClient(channels, from.address())
             .fetch_copy(
-                {.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(1500)});
+                {.region = kCopied, .mark = kOpenedOn, .epoch = kEpochAsked, .wait = milliseconds(3500)});
     };
-    std::vector<v1::FetchChunk> chunks(12, chunk_of({{"a", 1}}));
-    chunks.push_back(end_of(12));
+    // Four seconds in all; and between two pieces the server may be late by three.
+    constexpr std::size_t kPieces = 16;
+    std::vector<v1::FetchChunk> chunks(kPieces, chunk_of({{"a", 1}}));
+    chunks.push_back(end_of(kPieces));
     const ScriptedSwitch slow(chunks, grpc::Status::OK, milliseconds(250));
     const auto whole = fetch(slow);
     REQUIRE_MESSAGE(whole.ok(), whole.error().text());
-    CHECK(whole->count == 12);
+    CHECK(whole->count == kPieces);
     const ScriptedSwitch hanging(chunks, grpc::Status::OK, std::chrono::hours(24));
     const auto none = fetch(hanging);
     REQUIRE_FALSE(none.ok());
@@ -386,6 +388,9 @@ TEST_CASE("a switch that nobody has configured is not even connected to") {
 
     channels.learn_switch({address});
     CHECK_FALSE(network.switch_at(address)->info(milliseconds(100)).ok());
+    // Threads of gRPC's connect, perhaps when the call has given up.
+    pollfd comes{.fd = listener.get(), .events = POLLIN, .revents = 0};
+    CHECK(::poll(&comes, 1, static_cast<int>(kLongEnough.count())) == 1);
     CHECK(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC) >= 0);
 }
 

@@ -326,8 +326,9 @@ TEST_CASE("each tuple is in the window that its sender was in") {
     auto stream = begin(fake, fake.options());
     CHECK(send(stream, "a", 1).ok());
     CHECK(send(stream, "a", 2).ok());
-    // Open ahead: not before it begins, also by who has heard of it.
-    fake.open(2, wall_ms() + 300, 12);
+    // Open ahead: not before it begins, also by who has heard of it. Three seconds, in which this thread may
+    // stand still before it sends the last tuple of the first window.
+    fake.open(2, wall_ms() + 3000, 12);
     const UniqueFd more(::eventfd(1, EFD_CLOEXEC));
     for (const auto until = std::chrono::steady_clock::now() + 50ms;
          std::chrono::steady_clock::now() < until;) {

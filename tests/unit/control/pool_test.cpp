@@ -2,6 +2,7 @@
 //
 // Tables of back levels that tasks have given back: which are kept, and that the next task finds them blank.
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
@@ -186,6 +187,26 @@ TEST_CASE("a task that opens while its table is being blanked waits for it") {
     CHECK(grant.back_bytes == kTable);
     CHECK(on.report().back_tables_reused == 1);
     CHECK(on.is_blank(2, grant));
+}
+
+TEST_CASE("where memory is short, a table that is being blanked is waited for, until it gives up its own") {
+    constexpr BackWish kLarger{.wanted = true, .keys = {3000}, .guess = false};
+    const std::uint64_t bytes = back_bytes(back_for(kLarger.keys));
+    PoolSwitch on(8 * bytes);
+    on.open(1);
+    on.store.set_open(false);
+    on.close(1);
+    on.store.await_begun(1);
+    on.store.set_back_memory(bytes);
+    TaskGrant grant;
+    std::thread opener([&] { grant = on.open(2, kLarger); });
+    on.store.await_made(2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // enough for who does not wait
+    on.store.set_open(true);
+    opener.join();
+    CHECK(grant.no_back_reason == "");
+    CHECK(grant.back_bytes == bytes);
+    CHECK(on.report().back_kept_bytes == 0);
 }
 
 TEST_CASE("a table that cannot be blanked is nobody's") {

@@ -209,7 +209,7 @@ v1::OpenRelayRequest order(std::uint64_t instance) {
     request.set_instance(instance);
     request.set_receiver("198.18.5.2:4791");
     request.set_op(v1::OPERATOR_SUM);
-    request.set_deadline_ms(5000);
+    request.set_deadline_ms(60'000);  // a third of it is how long a relay waits for an older run to end
     request.set_own_task_id("relayed-1");
     request.set_own_token("down");
     request.set_senders(2);

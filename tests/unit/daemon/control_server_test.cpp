@@ -17,6 +17,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -157,6 +158,36 @@ bool comes_true(Condition condition) {
         std::this_thread::yield();
     }
     return true;
+}
+
+// Whether all other threads of this process sleep: none is on its way from one call to the next.
+bool others_sleep() {
+    const std::string own = std::to_string(::gettid());
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream file(thread.path() / "stat");
+        std::string line;
+        std::getline(file, line);
+        const std::size_t name_ends = line.rfind(") ");
+        if (thread.path().filename() != own && name_ends != std::string::npos &&
+            line.compare(name_ends + 2, 1, "S") != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Whether this process has an end of any TCP connection.
+bool has_connections() {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        sockaddr_storage peer{};
+        socklen_t size = sizeof(peer);
+        if (::getpeername(std::stoi(entry.path().filename()), reinterpret_cast<sockaddr*>(&peer), &size) ==
+                0 &&
+            peer.ss_family != AF_UNIX) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const RpcSecurity kPlain{.plain_text = PlainText::kLoopback, .files = {}};
@@ -532,6 +563,9 @@ TEST_CASE("threads that have handled calls stay for the next") {
         }
         lock.lock();
         house.guest.go_on_ = false;
+        lock.unlock();
+        // One that is not back yet from its call takes none of the next round.
+        CHECK(comes_true(others_sleep));
     }
     // The first round's, and one that waited for calls meanwhile.
     CHECK(house.guest.fresh_ <= kCalls + 1);
@@ -540,6 +574,8 @@ TEST_CASE("threads that have handled calls stay for the next") {
 TEST_CASE("when descriptors run out nobody waits at the door, and it opens again") {
     House house(kPlain);
     REQUIRE(house.server->probe().ok());
+    // gRPC's threads close what is over when they get to it, and a descriptor would be free then.
+    REQUIRE(comes_true([] { return !has_connections(); }));
     std::vector<UniqueFd> wait;
     for (int i = 0; i < 8; ++i) {
         wait.push_back(UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
