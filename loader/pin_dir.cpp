@@ -132,6 +132,11 @@ Result<> PinDir::make_directories() const {
 }
 
 Result<> PinDir::remove_contents() const {
+    const auto ports = linked_ports();
+    ASK_PASS(ports);
+    for (const std::string& port : *ports) {
+        ASK_PASS(bpf::detach_pinned(link(port)));
+    }
     ASK_PASS(bpf::unpin_tree(root_ / "links"));
     ASK_PASS(bpf::unpin(map("meta")));
     for (const char* name : {"progs", "tasks", "maps"}) {

@@ -308,7 +308,7 @@ Result<> detach_others(const PortSeat& seat, const std::vector<Port>& ports) {
     ASK_PASS(linked);
     for (const std::string& name : *linked) {
         if (!is_attached(name, &Port::name)) {
-            ASK_TRY(bpf::unpin(seat.pins.link(name)), "detach " + name);
+            ASK_TRY(bpf::detach_pinned(seat.pins.link(name)), "detach " + name);
             spdlog::info("port {}: detached, no longer configured", name);
         }
     }

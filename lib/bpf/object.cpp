@@ -42,6 +42,15 @@ Result<> unpin(const std::filesystem::path& path) {
     return {};
 }
 
+Result<> detach_pinned(const std::filesystem::path& path) {
+    const UniqueFd link(bpf_obj_get(path.c_str()));
+    // One that cannot be told so goes with its name, or stays with whoever else holds it.
+    if (link) {
+        bpf_link_detach(link.get());
+    }
+    return unpin(path);
+}
+
 Result<> unpin_tree(const std::filesystem::path& path) {
     std::error_code error;
     std::filesystem::remove_all(path, error);

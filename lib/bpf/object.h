@@ -22,6 +22,9 @@ Result<> pin(int fd, const std::filesystem::path& path);
 Result<UniqueFd> open_pinned(const std::filesystem::path& path);
 // Removes a name; one that is not there is fine. A link without a name and without holder detaches.
 Result<> unpin(const std::filesystem::path& path);
+// The same of a link, once what it attaches is off, whoever else holds it: the kernel would do that in the
+// background, after this has returned.
+Result<> detach_pinned(const std::filesystem::path& path);
 // Removes a directory and all below it; one that is not there is fine.
 Result<> unpin_tree(const std::filesystem::path& path);
 

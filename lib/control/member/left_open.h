@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that may be open at a switch although nobody here knows them any more: they have just ended, or it did
-// not answer when they were to be opened or closed. Who opens one of the same id closes them before, else
+// Tasks that may be open at a switch although nobody here knows them any more: they have just ended, or it
+// did not answer when they were to be opened or closed. Who opens one of the same id closes them before, else
 // SwitchKeeper does, so that their ids are not in use until a lease runs out. Thread-safe.
 #pragma once
 

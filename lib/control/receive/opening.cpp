@@ -266,11 +266,10 @@ Result<Receiving::Opened> Receiving::ask_until_open(SwitchPort& at, const Asking
     const auto give_up_at = Clock::now() + task_->deadline;
     const v1::OpenTaskRequest open = open_request();
     for (;;) {
-        auto reply =
-            ask_until_reached(at, asking, [&](milliseconds wait, CallCancel* cancel) -> Opened {
-                ASK_PASS(close_left_open(member_.left_open, at, task_->id, wait, cancel));
-                return at.open_task(open, wait, cancel);
-            });
+        auto reply = ask_until_reached(at, asking, [&](milliseconds wait, CallCancel* cancel) -> Opened {
+            ASK_PASS(close_left_open(member_.left_open, at, task_->id, wait, cancel));
+            return at.open_task(open, wait, cancel);
+        });
         ASK_PASS(reply);
         if (!*reply || !(*reply)->opening()) {
             return reply;

@@ -44,7 +44,7 @@ bool Controller::drop_pooled() {
     const PooledBack* const held = blanking_.get();
     const bool any = back_pool_.count() > 0 || held != nullptr;
     back_pool_.keep_within(0);
-    settled_.wait(lock, [&] { return held == nullptr || blanking_.get() != held; });
+    wait_settled(lock, [&] { return held == nullptr || blanking_.get() != held; });
     return any;
 }
 

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -14,13 +13,11 @@
 #include <csignal>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include <doctest/doctest.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 
-#include "lib/bpf/xdp.h"
 #include "lib/tuples/fetch_codec.h"
 #include "tests/support/patience.h"
 
@@ -85,18 +82,6 @@ CommandResult run_daemon(const std::string& flags) {
     return run_command("exec " + built("bin/ask-switchd") + " " + flags);
 }
 
-bool comes_free(const std::string& port) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    for (;;) {
-        const auto program = bpf::attached_xdp(::if_nametoindex(port.c_str()), port);
-        const bool is_free = program.ok() && *program == 0;
-        if (is_free || std::chrono::steady_clock::now() >= deadline) {
-            return is_free;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
-    }
-}
-
 Daemon::Daemon(const std::string& flags, const std::string& ports, const std::string& wrapper)
     : log_path_(std::string(kScratch) + "/switchd.log") {
     // Tests of other things need not wait for the verifier.
@@ -121,10 +106,6 @@ Daemon::~Daemon() {
     stubs_.clear();
     end(SIGTERM);
     run_daemon(base_flags("") + "--unload");
-    for (const char* const port : {"p1", "p2"}) {
-        // The next test would find another's program there, and names it if it stays.
-        static_cast<void>(comes_free(port));
-    }
 }
 
 v1::Switch::Stub& Daemon::stub_at(std::uint32_t host) {

@@ -22,16 +22,13 @@ namespace ask::test {
 std::string base_flags(const std::string& ports = "p1,p2");
 // Runs the daemon until it ends by itself.
 CommandResult run_daemon(const std::string& flags);
-// Whether a port has no XDP program, or gets rid of it: the kernel takes one off in the background once its
-// link has no name any more.
-bool comes_free(const std::string& port);
 
 class Daemon {
  public:
     // Starts it, by way of the command `wrapper`, and waits until it answers.
     explicit Daemon(const std::string& flags = "", const std::string& ports = "p1,p2",
                     const std::string& wrapper = "");
-    // Stops it, and unloads the switch: returns once p1 and p2 are free, so that tests do not meet.
+    // Stops it, and unloads the switch, so that tests do not meet.
     ~Daemon();
     Daemon(const Daemon&) = delete;
     Daemon& operator=(const Daemon&) = delete;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starting, refusing to start, adopting, unloading.
+#include <net/if.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -13,13 +15,13 @@
 #include "lib/abi/map_types.h"
 #include "lib/abi/wire.h"
 #include "lib/bpf/object.h"
+#include "lib/bpf/xdp.h"
 #include "lib/rpc/types.h"
 #include "tests/netns/switchd/daemon.h"
 
 namespace {
 
 using ask::test::base_flags;
-using ask::test::comes_free;
 using ask::test::CommandResult;
 using ask::test::Daemon;
 using ask::test::must_run;
@@ -39,6 +41,13 @@ void refused(const CommandResult& result, int code, const std::string& text) {
 
 bool has_program(const std::string& port) {
     return must_run("ip -d link show " + port).find("prog/xdp") != std::string::npos;
+}
+
+// At once: who unloads a switch may attach a program of his own.
+bool is_free(const std::string& port) {
+    const auto program = ask::bpf::attached_xdp(::if_nametoindex(port.c_str()), port);
+    REQUIRE_MESSAGE(program.ok(), program.error().text());
+    return *program == 0;
 }
 
 // The daemon answers calls before it serves metrics: nobody may listen there yet.
@@ -62,15 +71,15 @@ TEST_CASE("a start that cannot succeed says why and leaves nothing behind") {
     must_run("ip link set p2 mtu 1500");
     refused(run_daemon(base_flags("p1") + "--metrics 198.18.9.9:1 --metrics-open"), kUnknown,
             "metrics: cannot listen on 198.18.9.9:1: Cannot assign requested address");
-    CHECK(comes_free("p1"));  // or the next one would find a program there
+    CHECK(is_free("p1"));  // or the next one would find a program there
     refused(run_daemon(base_flags("p1") + "--plain-text everywhere --listen 198.18.9.9:4792"), kUnknown,
             "listen: cannot listen on 198.18.9.9:4792: Cannot assign requested address");
-    CHECK(comes_free("p1"));
+    CHECK(is_free("p1"));
     refused(run_daemon(base_flags("p1") + "--metrics 127.0.0.1:4792"), kExists,
             "metrics: cannot listen on 127.0.0.1:4792: Address already in use: stop what listens there");
     refused(run_daemon(base_flags() + "--max-tasks 0"), kUsage, "--max-tasks: 0: must be from 1");
     CHECK(pinned_paths().empty());
-    CHECK(comes_free("p1"));
+    CHECK(is_free("p1"));
 }
 
 TEST_CASE("a missing capability is named") {
@@ -174,15 +183,24 @@ TEST_CASE("stopped, the switch goes on; unloaded, nothing is left, however often
     CHECK(pinned_paths().find("ask/links/p1") != std::string::npos);
     for (int i = 0; i < 2; i++) {
         CHECK(run_daemon(base_flags("") + "--unload").code == 0);
-        CHECK(comes_free("p1"));
+        CHECK(is_free("p1"));
         CHECK(pinned_paths().empty());
     }
+}
+
+TEST_CASE("unloaded, a port is free whoever else holds its link") {
+    Daemon daemon;
+    const auto held = ask::bpf::open_pinned(std::string(ask::test::kPins) + "/links/p1");
+    REQUIRE_MESSAGE(held.ok(), held.error().text());
+    CHECK(daemon.end(SIGTERM) == 0);
+    CHECK(run_daemon(base_flags("") + "--unload").code == 0);
+    CHECK(is_free("p1"));
 }
 
 TEST_CASE("asked to, it unloads when it is stopped") {
     Daemon daemon("--unload-on-exit");
     CHECK(daemon.end(SIGINT) == 0);
-    CHECK(comes_free("p1"));
+    CHECK(is_free("p1"));
     CHECK(pinned_paths().empty());
 }
 
@@ -267,7 +285,7 @@ TEST_CASE("ports come and go with the configuration") {
     CHECK_FALSE(has_program("p2"));
     CHECK(first.end(SIGTERM) == 0);
     Daemon second("", "p2");
-    CHECK(comes_free("p1"));
+    CHECK(is_free("p1"));
     CHECK(has_program("p2"));
     REQUIRE(second.status().ports_size() == 1);
     CHECK(second.status().ports(0).name() == "p2");
