@@ -12,7 +12,7 @@ source "$root/tests/e2e/groups.sh"
 # gone SWITCH: daemon, programs, links and maps, as by a reboot.
 gone() {
     lab_do kill "$1" -KILL
-    on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload
+    unload "$1"
 }
 
 # big GROUP MEGABYTES: in the middle; sets $dir. A megabyte takes the links 0.4 s at least.

@@ -24,11 +24,6 @@ starts_not() {
     grep -qE -- "$1" "$scratch/restart" || fail "instead of '$1' a successor said: $(cat "$scratch/restart")"
 }
 
-unload() {
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload >/dev/null 2>&1 ||
-        fail "ask-switchd --unload failed"
-}
-
 killed_and_back() {
     lab_do kill sw -KILL
     lab_do restart sw
@@ -67,7 +62,7 @@ map_removed() {
     stream_task nomap nomap 10000
     rm "$pins/maps/flows"
     starts_not 'maps/flows.*--unload'
-    unload
+    unload sw
     lab_do restart sw
     finish_stream nomap
     counted_again nomap
@@ -89,7 +84,7 @@ program_removed() {
     stream_task noprog noprog 10000
     rm "$pins/progs/switch"
     starts_not 'progs/switch.*--unload'
-    unload
+    unload sw
     lab_do restart sw
     finish_stream noprog
     counted_again noprog

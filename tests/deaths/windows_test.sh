@@ -12,7 +12,7 @@ source "$root/tests/e2e/streams.sh"
 # As a reboot does: daemon, programs, links and maps are gone.
 switch_dies() {
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
 }
 
 # with_switch NAME: the newest window's task has memory on the switch.

@@ -54,7 +54,7 @@ daemon_killed() {
 maps_gone() {
     big forgets
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
     ends_well "the switch's maps gone in the middle"
     # Results that nobody copies any more are asked for one by one, until the root notices: 3 times as long and more.
     jq -e '.seconds < 39' "$dir/m0.json" >/dev/null || fail "without its switch the group took $(cat "$dir/m0.json")"
@@ -62,7 +62,7 @@ maps_gone() {
     reduce_vectors anew "" --seed 5 --members 4 --count 1000
     big back
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
     lab_do restart sw
     ends_well "the switch is another in the middle"
 }

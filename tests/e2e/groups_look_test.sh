@@ -104,7 +104,7 @@ metrics() {
 # As a reboot does: daemon, programs, links and maps are gone.
 forget_maps() {
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
     lab_do restart sw
 }
 

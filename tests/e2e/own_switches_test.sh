@@ -161,7 +161,7 @@ daemon_and_maps() {
 
 loses_all() {
     lab_do kill "$1" -KILL
-    on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload
+    unload "$1"
 }
 
 # left_with ID DIR HOST HOST: a second run, in which all switches but that of these two aggregate.

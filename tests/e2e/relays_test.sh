@@ -439,7 +439,7 @@ relay_killed() {
 
 switch_loses_all() {
     lab_do kill "$1" -KILL
-    on "$1" ask-switchd --config "$ASK_LAB_DIR/$name/conf/$1.toml" --unload
+    unload "$1"
     lab_do restart "$1"
 }
 

@@ -100,7 +100,7 @@ again() {
     wait_for 20 joined h3 again
     wait_for 20 sent_at_least 300000
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
     lab_do restart sw
     spawn "$scratch/again/send2" h2 "$tuples" send "$scratch/again/in2.tsv" again h3 --merge 0 </dev/null
     local pid

@@ -32,9 +32,9 @@ adds() {
     (($(switched) > $1))
 }
 
-unload() {
+maps_gone() {
     lab_do kill sw -KILL
-    on sw ask-switchd --config "$ASK_LAB_DIR/$name/conf/sw.toml" --unload
+    unload sw
     [[ ! -e $ASK_LAB_DIR/$name/bpf/sw/ask ]] || fail "maps are still pinned: $(ls "$ASK_LAB_DIR/$name/bpf/sw/ask")"
 }
 
@@ -50,12 +50,12 @@ switch_dies() {
     before=$(switched)
     begin maps
     adds "$before" || fail "the switch adds nothing"
-    unload
+    maps_gone
     wait_for 60 steps_done "$dir" ask 10
     lab_do restart sw
     # A new program counts from nought, and adds for those whose maps went.
     wait_for 60 adds 0
-    unload
+    maps_gone
     lab_do restart sw
     ends_alike "the switch's maps gone, for a while and for good"
 }
