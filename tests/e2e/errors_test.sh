@@ -119,6 +119,23 @@ receiver_interrupted() {
     pass "Ctrl-C at the receiver ends the senders"
 }
 
+# Called off while the switch makes its memory, which takes a program of its own, and started again at once: its id is in use there,
+# by nobody who is left.
+started_again() {
+    local -r flags=(--senders 1 --geometry default --aggregators 16384)
+    receive early-recv early "${flags[@]}"
+    wait_for 20 opened h3 early
+    kill -INT "$receiver"
+    expect "$scratch/early-recv" 130 interrupted "$receiver"
+    receive late-recv early "${flags[@]}"
+    printf 'a\t1\n' >"$scratch/early.tsv"
+    spawn "$scratch/early" h1 ask-send --task early --to h3 "$scratch/early.tsv" </dev/null
+    exit_of "$receiver"
+    [[ $code == 0 && $(<"$scratch/late-recv.out") == $'a\t1' ]] || fail "started again: $code: $(cat "$scratch/late-recv.err")"
+    exit_of "$spawned"
+    pass "Ctrl-C while the switch is asked, and the same again"
+}
+
 sender_interrupted() {
     receive sender-recv sender --senders 1
     hold sender h1 sender
@@ -353,6 +370,7 @@ bad_inputs
 overflow
 sender_killed
 receiver_interrupted
+started_again
 sender_interrupted
 missing_senders
 too_many_senders
