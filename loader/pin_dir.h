@@ -49,7 +49,7 @@ class PinDir {
     // Makes progs, links, maps and tasks.
     [[nodiscard]] Result<> make_directories() const;
     // Removes everything in it. The program is off all ports before anything else goes, so that no packet
-    // meets a half-removed switch, and that takes some 10 ms for each. May be repeated.
+    // meets a half-removed switch. May be repeated.
     [[nodiscard]] Result<> remove_contents() const;
     // The same, and the directory itself.
     [[nodiscard]] Result<> remove_all() const;

@@ -293,7 +293,7 @@ Result<Port> attach_vlan(const PortSeat& seat, const PortCandidate& candidate, c
 
 Result<> detach_port(const PortSeat& seat, const std::string& name, std::uint32_t ifindex) {
     ASK_TRY(forget_vlan(seat.plane.maps(), ifindex), "detach " + name);
-    ASK_TRY(bpf::unpin(seat.pins.link(name)), "detach " + name);
+    ASK_TRY(bpf::detach_pinned(seat.pins.link(name)), "detach " + name);
     ASK_TRY(seat.plane.maps().ports.erase(ifindex), "detach " + name);
     ASK_TRY(seat.plane.maps().bridges.erase(ifindex), "detach " + name);
     return {};
