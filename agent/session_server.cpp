@@ -61,11 +61,17 @@ void SessionServer::stop() {
 
 void SessionServer::accept_loop() {
     for (;;) {
-        std::array<pollfd, 2> entries = {pollfd{.fd = listener_->fd(), .events = POLLIN, .revents = 0},
-                                         pollfd{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0}};
+        std::array<pollfd, 3> entries = {pollfd{.fd = listener_->fd(), .events = POLLIN, .revents = 0},
+                                         pollfd{.fd = stop_event_.fd(), .events = POLLIN, .revents = 0},
+                                         pollfd{.fd = ended_event_.fd(), .events = POLLIN, .revents = 0}};
         ::poll(entries.data(), entries.size(), -1);
         if (entries[1].revents != 0) {
             return;
+        }
+        if (entries[2].revents != 0) {
+            ended_event_.drain();
+            const std::lock_guard lock(mutex_);
+            reap_locked();
         }
         if (entries[0].revents != 0) {
             accept_one();
@@ -147,6 +153,7 @@ Result<> SessionServer::start_locked(LocalSocket& socket) {
         session.thread = std::thread([this, &session, taken] {
             serve(std::move(*taken), session.mailbox);
             session.ended.store(true, std::memory_order_release);
+            ended_event_.notify();
         });
     } catch (const std::system_error& error) {
         sessions_.pop_back();

@@ -49,6 +49,7 @@ class SessionServer {
     Agent& agent_;
     std::optional<LocalListener> listener_;  // the accepting thread's, once it runs
     EventFd stop_event_;
+    EventFd ended_event_;  // a session has: what it has of the agent goes at once, not as the next one comes
     std::thread accept_thread_;
     std::mutex mutex_;
     bool stopping_ = false;        // under mutex_

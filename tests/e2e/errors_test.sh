@@ -362,6 +362,35 @@ certificates() {
     pass "certificates that do not fit, and new ones"
 }
 
+# events_of NODE: eventfds of its daemon, one of each session and some of gRPC's.
+events_of() {
+    local pid
+    read -r pid _ <"$ASK_LAB_DIR/$name/pids/$1"
+    find "/proc/$pid/fd" -lname '*eventfd*' | wc -l
+}
+
+has_events() {
+    (($(events_of "$1") <= $2))
+}
+
+# Sessions that end when no other application comes leave nothing until one does.
+nobody_comes() {
+    local -a pids=()
+    local i before
+    before=$(events_of h2)
+    for i in 1 2 3 4 5 6; do
+        spawn "$scratch/nobody$i" h2 ask-recv --task "nobody$i" --senders 1 </dev/null
+        pids+=("$spawned")
+        wait_for 20 opened h2 "nobody$i"
+    done
+    kill -INT "${pids[@]}"
+    for i in "${pids[@]}"; do exit_of "$i"; done
+    wait_for 40 no_tasks h2
+    # Those who remember a task that has ended have its session's.
+    wait_for 10 has_events h2 $((before + 2))
+    pass "sessions that end leave nothing, though nobody comes after them"
+}
+
 lab_up --hosts 3
 unknown_task
 id_in_use
@@ -383,4 +412,5 @@ socket_group
 closed_streams
 who_cannot_be_reached
 certificates
+nobody_comes
 wait_for 40 no_tasks h1 h2 h3 sw
