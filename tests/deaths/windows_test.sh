@@ -20,17 +20,6 @@ with_switch() {
     on sw askctl tasks --json | jq -e --arg id "$1-w" 'any(.[]; .id | startswith($id))' >/dev/null
 }
 
-# lines_until_enough SENDER: a hundred a second until somebody says so, and how many they were to a file of that sender.
-lines_until_enough() {
-    local -i given=0
-    while [[ ! -e $scratch/enough ]]; do
-        some_lines "$1" $((given + 1)) $((given + 10)) || return # nobody reads any more
-        given+=10
-        sleep 0.1 # the pace of a source
-    done
-    echo "$given" >"$scratch/given$1"
-}
-
 # What it had is thrown away; the windows that were open come again from what senders keep: at once, or, while it stays away, after the
 # deadline.
 loses_all() {
@@ -38,7 +27,7 @@ loses_all() {
     local host window
     open_stream lost --senders 2 --deadline 5
     for host in 1 2; do
-        follow lost "h$host" "send$host" - < <(lines_until_enough "$host")
+        follow lost "h$host" "send$host" - < <(lines_until_enough lost "$host")
         followers[host]=$sender
     done
     wait_for 10 committed lost 1
@@ -54,11 +43,11 @@ loses_all() {
     lab_do restart sw
     # Without a sender no window has a task: they go on until all of this is done, however long that takes.
     wait_for 30 with_switch lost
-    : >"$scratch/enough"
+    enough lost
     for host in 1 2; do ends "${followers[host]}" 0 "lost.send$host"; done
     kill -INT "$receiver"
     ends "$receiver" 130 lost.recv
-    exact lost "1=1-$(<"$scratch/given1")" "2=1-$(<"$scratch/given2")"
+    exact lost "$(all_of lost 1)" "$(all_of lost 2)"
     ! rows lost | grep -qvE $'\t(whole|empty)\t' || fail "windows are neither whole nor empty: $(rows lost)"
     pass "a switch that loses all, twice, in mid-stream"
 }

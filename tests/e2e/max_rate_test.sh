@@ -40,8 +40,7 @@ on h1 askctl task explain slow | grep -q 'no more than 20 Mbit/s of the link' ||
 # From before the first look to behind the second: whoever stands still in between makes it no shorter than what is counted.
 began=$(now_ms)
 bits=$(sent h1)
-# What is measured.
-sleep 2
+sleep 2 # what is measured: whoever stands still in it for a moment counts for less
 bits=$(($(sent h1) - bits))
 took=$(($(now_ms) - began))
 printf 'asked for %d bit/s, the link carried %d\n' "$rate" $((bits * 1000 / took))
